@@ -1,0 +1,13 @@
+"""Type names shared by the whole package (no code)."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+# A dense float64 array or a scipy CSR matrix; scipy's sparse types carry no useful static shape.
+Features: TypeAlias = Any

@@ -1,0 +1,370 @@
+"""From comparisons to a `PairPosterior`: inducing points, terms, the loop, and the search for length-scales."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.base import clone
+
+from skpref import inducing, kernels
+from skpref.gp._pair_posterior import PairPosterior
+from skpref.inference import hyper, svi
+from skpref.inference.basis import InducingBasis
+from skpref.inference.blocks import DenseBlock
+from skpref.inference.scale import FixedScale, GammaScale, Scale
+from skpref.inference.sites import LAPLACE, LINEARISED, VARIATIONAL
+from skpref.inference.terms import PairTerm
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process.kernels import Kernel
+
+    from skpref._typing import Array, Features
+    from skpref.data import Comparisons
+    from skpref.likelihoods import Likelihood
+    from skpref.tracking.protocol import OnIteration
+
+_RULES = {"vb": VARIATIONAL, "svi": VARIATIONAL, "laplace": LAPLACE, "linearised": LINEARISED}
+_JOINT_SIZE = 2500  # variables up to which offsets and features share one dense block: a few tenths of a second a step
+_VB_BYTES = 2**31  # two M-wide rows an item fit in here: full passes; beyond, "auto" takes mini-batches
+_HYPER_PAIRS = 50_000  # comparisons that the search for length-scales looks at
+_FACTOR_BOUNDS = (0.1, 1000.0)
+
+
+@dataclass(frozen=True)
+class PairConfig:
+    """What an estimator's parameters ask of a fit.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        p(y | z).
+    inference : {"auto", "vb", "svi", "laplace", "linearised"}
+        Site rule and loop.
+    n_inducing : int
+        M at most.
+    inducing : str or array
+        How inducing points are chosen.
+    schedule : Schedule
+        Iterations, tolerance and mini-batches.
+    shape_s0, rate_s0 : float
+        Prior Gamma(shape, rate) of the inverse scales.
+    offsets, order : bool
+        Item effects and order effect.
+    length_scale_factor : float or "auto" or None
+        Factor on the median heuristic of the default kernel; None when the caller gave the kernel.
+    optimizer : {None, "l-bfgs-b"}
+        Whether all hyper-parameters are learnt.
+    n_restarts : int
+        Further starts of the optimiser.
+    """
+
+    likelihood: Likelihood
+    inference: str
+    n_inducing: int
+    inducing: str | Features
+    schedule: svi.Schedule
+    shape_s0: float
+    rate_s0: float
+    offsets: bool
+    order: bool
+    length_scale_factor: float | str | None
+    optimizer: str | None
+    n_restarts: int
+
+
+@dataclass(frozen=True, eq=False)
+class PairFit:
+    """Result of `fit_pairs`.
+
+    Parameters
+    ----------
+    posterior : PairPosterior
+        What predictions need.
+    state : State
+        What a warm start needs.
+    kernel : Kernel or None
+        The kernel with its final hyper-parameters.
+    bounds : list of float
+        Objective after each pass of the final fit.
+    bound : float
+        Lower bound of the final fit (estimate, for mini-batches).
+    converged : bool
+        Whether the final fit met its tolerance.
+    """
+
+    posterior: PairPosterior
+    state: svi.State
+    kernel: Kernel | None
+    bounds: list[float]
+    bound: float
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class PairData:
+    """Items that were compared, and their comparisons.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (N, d) or None
+        Features of the N seen items.
+    comparisons : Comparisons
+        Rows of X.
+    """
+
+    X: Features
+    comparisons: Comparisons
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """A fit's fixed parts: data, configuration and inducing points."""
+
+    data: PairData
+    config: PairConfig
+    points: Features = None
+    everything: bool = False  # the inducing points are the items, so the residual is zero
+    warm: list[svi.State] = field(default_factory=list)  # last converged q of the search, at most one
+
+    def scales(self) -> dict[str, Scale]:
+        config = self.config
+        names = (["f"] if self.data.X is not None else []) + (["offset"] if config.offsets else [])
+        scales: dict[str, Scale] = {name: GammaScale.prior(config.shape_s0, config.rate_s0) for name in names}
+        return scales | ({"order": FixedScale(1.0)} if config.order else {})
+
+    def basis(self, kernel: Kernel | None) -> InducingBasis | None:
+        return None if kernel is None else InducingBasis.at(kernel, self.points)
+
+    def joint(self, basis: InducingBasis | None) -> bool:
+        size = 0 if basis is None else basis.chol.shape[0]
+        return not self.config.offsets or size + self.data.comparisons.n_items <= _JOINT_SIZE
+
+    def term(self, basis: InducingBasis | None, *, offsets: bool) -> PairTerm:
+        c = self.data.comparisons
+        rows = residual = None
+        if basis is not None:
+            rows = basis.rows(self.data.X)
+            if not self.everything:
+                residual = basis.pair_residual(self.data.X, rows, c.left, c.right)
+        return PairTerm(rows, c.left, c.right, c.n_items, offsets, self.config.order, residual)
+
+    def problem(self, basis: InducingBasis | None) -> tuple[svi.Problem, tuple[bool, ...]]:
+        """The terms, and which of them are diagonal: offsets are dense while that is cheap."""
+        c, config = self.data.comparisons, self.config
+        if self.joint(basis):
+            terms, diagonal = (self.term(basis, offsets=config.offsets),), (False,)
+        else:
+            alone = PairTerm(None, c.left, c.right, c.n_items, offsets=True)
+            dense = self.term(basis, offsets=False)
+            terms, diagonal = ((dense, alone), (False, True)) if dense.segments else ((alone,), (True,))
+        return svi.Problem(terms, config.likelihood, c.y, c.weight), diagonal
+
+
+def fit_pairs(
+    data: PairData,
+    kernel: Kernel | None,
+    config: PairConfig,
+    rng: np.random.Generator,
+    start: svi.State | None = None,
+    points: Features = None,
+) -> PairFit:
+    """Fit the model.
+
+    Parameters
+    ----------
+    data : PairData
+        Seen items and merged comparisons.
+    kernel : Kernel or None
+        Covariance function; None for the default (product Matern 3/2 at the median heuristic), or without features.
+    config : PairConfig
+        Parameters.
+    rng : numpy.random.Generator
+        Inducing points, restarts, mini-batches.
+    start : State, default=None
+        Earlier posterior to go on from; used when its sizes fit.
+    points : {ndarray, CSR} of shape (M, d), default=None
+        Inducing points of the earlier fit.
+
+    Returns
+    -------
+    PairFit
+        Posterior and trace.
+    """
+    if data.X is not None:
+        kernel = _start_kernel(data.X, kernel, config, rng)
+    model = _model(data, kernel, config, rng, points)
+    if start is not None:
+        model.warm.append(start)
+    if kernel is not None:
+        kernel = _search(model, kernel, rng)
+    return _final(model, kernel, rng)
+
+
+def _start_kernel(X: Features, kernel: Kernel | None, config: PairConfig, rng: np.random.Generator) -> Kernel:  # noqa: N803
+    if kernel is not None:
+        return clone(kernel)
+    scales = kernels.median_length_scales(X, rng)
+    factor = config.length_scale_factor
+    first = np.sqrt(X.shape[1]) if factor in {None, "auto"} else float(factor)
+    low, high = _FACTOR_BOUNDS
+    bounds = np.column_stack([low * scales, high * np.sqrt(X.shape[1]) * scales])
+    return kernels.ProductMatern(first * scales, bounds)
+
+
+def _model(
+    data: PairData, kernel: Kernel | None, config: PairConfig, rng: np.random.Generator, points: Features
+) -> _Model:
+    if data.X is None or kernel is None:
+        return _Model(data, config)
+    if points is None:
+        points = inducing.choose(data.X, config.n_inducing, config.inducing, rng)
+    everything = points.shape == data.X.shape and _same(points, data.X)
+    return _Model(data, config, points, everything)
+
+
+def _same(a: Features, b: Features) -> bool:
+    return np.array_equal(a, b) if isinstance(a, np.ndarray) else (a != b).nnz == 0
+
+
+def _search(model: _Model, kernel: Kernel, rng: np.random.Generator) -> Kernel:
+    """First one factor on all length-scales, then (if asked) every hyper-parameter by itself."""
+    config = model.config
+    if kernel.theta.size == 0:
+        return kernel
+    small = _thinned(model, rng)
+    if config.length_scale_factor == "auto":
+        theta, bounds = kernel.theta, np.log(np.array([_FACTOR_BOUNDS])) - 0.5 * np.log(model.data.X.shape[1])
+
+        def along(shift: Array) -> tuple[float, Array]:
+            value, gradient = bound_and_gradient(small, kernel.clone_with_theta(theta + shift[0]))
+            return value, np.array([gradient.sum()])
+
+        best = hyper.maximise(along, np.zeros(1), bounds, max_iter=10, tol=1e-2)
+        kernel = kernel.clone_with_theta(theta + best.theta[0])
+    if config.optimizer is None:
+        return kernel
+
+    def whole(theta: Array) -> tuple[float, Array]:
+        return bound_and_gradient(small, kernel.clone_with_theta(theta))
+
+    best = hyper.maximise(whole, kernel.theta, kernel.bounds, n_restarts=config.n_restarts, rng=rng)
+    return kernel.clone_with_theta(best.theta)
+
+
+def _thinned(model: _Model, rng: np.random.Generator) -> _Model:
+    c = model.data.comparisons
+    n_pairs = c.left.shape[0]
+    if n_pairs <= _HYPER_PAIRS:
+        return model
+    index = np.sort(rng.choice(n_pairs, _HYPER_PAIRS, replace=False))
+    few = replace(c, left=c.left[index], right=c.right[index], y=c.y[index], weight=c.weight[index])
+    return replace(model, data=replace(model.data, comparisons=few), warm=[])
+
+
+def bound_and_gradient(model: _Model, kernel: Kernel) -> tuple[float, Array]:
+    """Return the bound at the optimal q and its gradient in the kernel's theta (maths.md section 5).
+
+    Parameters
+    ----------
+    model : _Model
+        Data, configuration, inducing points.
+    kernel : Kernel
+        Kernel at the hyper-parameters in question.
+
+    Returns
+    -------
+    value : float
+        Lower bound on the log evidence.
+    gradient : ndarray of shape (n_theta,)
+        Its derivative, partial at fixed q.
+    """
+    basis = model.basis(kernel)
+    assert basis is not None  # noqa: S101 - only called for models with features
+    problem, diagonal = model.problem(basis)
+    start = model.warm[-1] if model.warm else svi.initial_state(problem, model.scales(), diagonal=diagonal)
+    tight = replace(model.config.schedule, batch_size=None, on_iteration=None, tol=1e-4)
+    result = svi.fit(problem, start, tight, np.random.default_rng(0))
+    model.warm[:] = [result.state]
+    assert result.evaluation is not None  # noqa: S101 - full data
+    return result.evaluation.bound, _kernel_gradient(model, basis, problem, result)
+
+
+def _kernel_gradient(model: _Model, basis: InducingBasis, problem: svi.Problem, result: svi.Fit) -> Array:
+    term, block = problem.terms[0], result.state.blocks[0]
+    assert isinstance(term, PairTerm)  # noqa: S101
+    assert isinstance(block, DenseBlock)  # noqa: S101
+    assert result.evaluation is not None  # noqa: S101
+    assert term.basis is not None  # noqa: S101
+    sites, s = result.evaluation.sites, result.state.expected["f"]
+    curvature = -0.5 * sites.weight
+    adjoint = term.basis_adjoint(block, sites.gradient, curvature, s)
+    gradient = basis.rows_gradient(model.data.X, term.basis, adjoint)
+    if term.residual is not None:
+        gradient = gradient + basis.kappa_gradient(model.data.X, term.left, term.right, curvature / s)
+    return gradient
+
+
+def _final(model: _Model, kernel: Kernel | None, rng: np.random.Generator) -> PairFit:
+    config, basis = model.config, model.basis(kernel)
+    problem, diagonal = model.problem(basis)
+    mode = _mode(model, basis)
+    problem = replace(problem, rule=_RULES[mode])
+    schedule = config.schedule if mode == "svi" else replace(config.schedule, batch_size=None)
+    start = svi.initial_state(problem, model.scales(), diagonal=diagonal)
+    if model.warm and [b.size for b in model.warm[-1].blocks] == [b.size for b in start.blocks]:
+        start = model.warm[-1]
+    result = svi.fit(problem, start, schedule, rng)
+    bound = result.evaluation.bound if result.evaluation is not None else result.bounds[-1]
+    posterior = _posterior(basis, problem, result.state, config)
+    return PairFit(posterior, result.state, kernel, result.bounds, bound, result.converged)
+
+
+def _mode(model: _Model, basis: InducingBasis | None) -> str:
+    if model.config.inference != "auto":
+        return model.config.inference
+    rows = 0 if basis is None else basis.chol.shape[0]
+    return "vb" if 16 * rows * model.data.comparisons.n_items <= _VB_BYTES else "svi"
+
+
+def _posterior(
+    basis: InducingBasis | None, problem: svi.Problem, state: svi.State, config: PairConfig
+) -> PairPosterior:
+    mean, half = np.zeros(0), np.zeros((0, 0))
+    offset_mean, offset_variance = np.zeros(0), None
+    for term, block in zip(problem.terms, state.blocks, strict=True):
+        assert isinstance(term, PairTerm)  # noqa: S101
+        if isinstance(block, DenseBlock):
+            mean, half = block.mean, np.ascontiguousarray(block.inverse_chol)
+            if term.offsets:
+                offset_mean = term.split(mean)[1].copy()
+        else:
+            offset_mean, offset_variance = block.mean, block.covariance_diagonal
+    return PairPosterior(
+        basis, mean, half, offset_mean, offset_variance, config.offsets, config.order, dict(state.scales)
+    )
+
+
+def verbose_printer(name: str, then: OnIteration | None = None) -> OnIteration:
+    """Return a callback that prints one line an iteration: number, bound, rate, time left.
+
+    Parameters
+    ----------
+    name : str
+        What is being fitted.
+    then : callable, default=None
+        Called after printing.
+
+    Returns
+    -------
+    callable
+        For `Schedule.on_iteration`.
+    """
+
+    def show(event):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        rate = event.step / max(event.seconds, 1e-9)
+        print(f"{name}: pass {event.step}/{event.n_max}  bound {event.bound:.4f}  {rate:.1f}/s  ETA {event.eta:.0f} s")  # noqa: T201
+        return None if then is None else then(event)
+
+    return show

@@ -1,0 +1,144 @@
+"""What `GPPLRegressor` and `GPPLClassifier` share: parameters, the way to a fit, and small steps around it."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from skpref._estimator import warn_constant, warn_not_converged
+from skpref._math.random import as_generator
+from skpref.data import Comparisons
+from skpref.gp._pair_fit import PairConfig, PairData, PairFit, fit_pairs, verbose_printer
+from skpref.inference.svi import Schedule
+from skpref.likelihoods import Likelihood, PairwiseLogit, PairwiseProbit
+
+if TYPE_CHECKING:
+    from skpref._typing import Array, Features, IntArray
+    from skpref.gp._pair_posterior import Items, PairPosterior
+
+_LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit}
+SHARED_CONSTRAINTS: dict[str, list[Any]] = {
+    "kernel": [Kernel, None],
+    "likelihood": [StrOptions(set(_LIKELIHOODS)), Likelihood],
+    "inference": [StrOptions({"auto", "vb", "svi", "laplace", "linearised"})],
+    "n_inducing": [Interval(Integral, 1, None, closed="left")],
+    "inducing": [StrOptions({"kmeans++", "kmeans", "random", "variance"}), "array-like", "sparse matrix"],
+    "batch_size": [Interval(Integral, 1, None, closed="left")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0.0, None, closed="left")],
+    "delay": [Interval(Real, 0.0, None, closed="left")],
+    "forgetting_rate": [Interval(Real, 0.5, 1.0, closed="right")],
+    "shape_s0": [Interval(Real, 0.0, None, closed="neither")],
+    "rate_s0": [Interval(Real, 0.0, None, closed="neither")],
+    "length_scale_factor": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="neither")],
+    "optimizer": [StrOptions({"l-bfgs-b"}), None],
+    "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
+    "warm_start": ["boolean"],
+    "verbose": ["verbose"],
+    "random_state": ["random_state", np.random.Generator],
+}
+
+
+class PairwiseGP(BaseEstimator):  # type: ignore[misc]
+    """What both estimators share: from merged comparisons of seen items to fitted attributes."""
+
+    def _config(self, *, offsets: bool, order: bool) -> PairConfig:
+        schedule = Schedule(
+            max_iter=self.max_iter,
+            tol=self.tol,
+            batch_size=self.batch_size,
+            delay=self.delay,
+            forgetting_rate=self.forgetting_rate,
+            on_iteration=verbose_printer(type(self).__name__) if self.verbose else None,
+        )
+        return PairConfig(
+            likelihood=as_likelihood(self.likelihood),
+            inference=self.inference,
+            n_inducing=self.n_inducing,
+            inducing=self.inducing,
+            schedule=schedule,
+            shape_s0=self.shape_s0,
+            rate_s0=self.rate_s0,
+            offsets=offsets,
+            order=order,
+            length_scale_factor=self.length_scale_factor if self.kernel is None else None,
+            optimizer=self.optimizer,
+            n_restarts=self.n_restarts_optimizer,
+        )
+
+    def _infer(self, data: PairData, config: PairConfig) -> PairFit:
+        if data.X is not None:
+            warn_constant(data.X)
+        rng = as_generator(self.random_state)
+        if self.warm_start and hasattr(self, "_state"):
+            points = getattr(self, "inducing_points_", None)
+            same = points is None or data.X is None or points.shape[1] == data.X.shape[1]
+            if same:
+                return fit_pairs(data, getattr(self, "kernel_", None), config, rng, self._state, points)
+        return fit_pairs(data, self.kernel, config, rng)
+
+    def _keep(self, result: PairFit) -> None:
+        self.posterior_: PairPosterior = result.posterior
+        self._state = result.state
+        self.kernel_ = result.kernel
+        basis = result.posterior.basis
+        self.inducing_points_ = None if basis is None else basis.points
+        self.scale_ = result.posterior.scales["f" if basis is not None else "offset"]
+        self.lower_bound_ = result.bound
+        self.lower_bounds_ = list(result.bounds)
+        self.n_iter_ = len(result.bounds)
+        self.converged_ = result.converged
+        if not result.converged:
+            warn_not_converged(self, self.n_iter_)
+
+
+class Seen(NamedTuple):
+    """Comparisons of the items that were compared at all, renumbered, and those items' old numbers."""
+
+    comparisons: Comparisons
+    items: IntArray
+
+
+def seen_only(comparisons: Comparisons) -> Seen:
+    items, inverse = np.unique(np.concatenate([comparisons.left, comparisons.right]), return_inverse=True)
+    left, right = np.split(inverse.astype(np.int64), 2)
+    return Seen(Comparisons(left, right, comparisons.y, comparisons.weight, max(items.size, 1)), items)
+
+
+def canonical(X: Features) -> Features:
+    """Sum duplicate entries and drop explicit zeros of a sparse table, without touching the caller's."""
+    if isinstance(X, np.ndarray):
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    return X
+
+
+def stack(a: Features, b: Features) -> Features:
+    return np.vstack([a, b]) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else sparse.vstack([a, b], "csr")
+
+
+def as_likelihood(likelihood: str | Likelihood) -> Likelihood:
+    return _LIKELIHOODS[likelihood]() if isinstance(likelihood, str) else likelihood
+
+
+def moments(posterior: PairPosterior, items: Items, *, return_std: bool, return_cov: bool, item_effects: bool = True):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    if return_std and return_cov:
+        msg = "At most one of return_std and return_cov can be asked for; got both."
+        raise ValueError(msg)
+    if return_cov:
+        return posterior.covariance(items, item_effects=item_effects)
+    mean, variance = posterior.utility(items, item_effects=item_effects)
+    return (mean, np.sqrt(variance)) if return_std else mean
+
+
+def draw(posterior: PairPosterior, items: Items, n_samples: int, rng: np.random.Generator, *, item_effects: bool = True) -> Array:
+    mean, covariance = posterior.covariance(items, item_effects=item_effects)
+    return rng.multivariate_normal(mean, covariance, n_samples, method="eigh", check_valid="ignore").T

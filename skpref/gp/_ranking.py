@@ -1,0 +1,109 @@
+"""A ranking with its uncertainty."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from skpref._typing import Array, IntArray
+    from skpref.gp._pair_posterior import Items, PairPosterior
+
+_MAX_JOINT = 4000  # items whose covariance is factored at once: a few seconds
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Items from the best to the worst.
+
+    Parameters
+    ----------
+    id : ndarray of shape (n,)
+        Ids (or row numbers).
+    utility, std : ndarray of shape (n,)
+        Posterior mean and standard deviation.
+    rank : ndarray of shape (n,)
+        1 is the best.
+    probability_best : ndarray of shape (n,)
+        Posterior probability to be the best of these items.
+    rank_low, rank_high : ndarray of shape (n,)
+        Credible interval of the rank.
+    """
+
+    id: npt.NDArray[Any]
+    utility: Array
+    std: Array
+    rank: IntArray
+    probability_best: Array
+    rank_low: IntArray
+    rank_high: IntArray
+
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns by name, in order.
+
+        Returns
+        -------
+        dict of str to ndarray
+            For `pandas.DataFrame` or a writer.
+        """
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __len__(self) -> int:
+        """Number of items."""
+        return len(self.rank)
+
+
+def rank_items(
+    posterior: PairPosterior, ids: Any, items: Items, credibility: float, n_samples: int, rng: np.random.Generator  # noqa: ANN401
+) -> Ranking:
+    """Rank by posterior mean; intervals from joint draws.
+
+    Parameters
+    ----------
+    posterior : PairPosterior
+        The model.
+    ids : ndarray of shape (n,)
+        Names of the items.
+    items : Items
+        n items.
+    credibility : float
+        Mass of the intervals, in (0, 1).
+    n_samples : int
+        Draws.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    Ranking
+        Best first.
+    """
+    mean, variance = posterior.utility(items)
+    draws = _draws(posterior, items, n_samples, rng)
+    ranks = np.empty(draws.shape, dtype=np.int64)
+    np.put_along_axis(ranks, np.argsort(-draws, axis=1, kind="stable"), np.arange(1, items.size + 1)[None, :], axis=1)
+    tail = 50.0 * (1.0 - credibility)
+    low, high = np.percentile(ranks, [tail, 100.0 - tail], axis=0, method="closest_observation")
+    order = np.argsort(-mean, kind="stable")
+    best = np.mean(ranks == 1, axis=0)
+    return Ranking(
+        np.asarray(ids)[order],
+        mean[order],
+        np.sqrt(variance[order]),
+        np.arange(1, items.size + 1),
+        best[order],
+        low[order].astype(np.int64),
+        high[order].astype(np.int64),
+    )
+
+
+def _draws(posterior: PairPosterior, items: Items, n_samples: int, rng: np.random.Generator) -> Array:
+    """Joint draws (n_samples, n); beyond 4,000 items the part outside the dense block is drawn item by item."""
+    if items.size <= _MAX_JOINT:
+        mean, covariance = posterior.covariance(items)
+        return rng.multivariate_normal(mean, covariance, n_samples, method="eigh", check_valid="ignore")
+    return posterior.sample_independent_rest(items, n_samples, rng)

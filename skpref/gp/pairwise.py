@@ -1,0 +1,722 @@
+"""GPPL: Gaussian-process preference learning ([SG20] sections 3 and 4; maths.md sections 1 to 5)."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skpref._estimator import unchanged_on_failure
+from skpref._math.random import as_generator
+from skpref.data import Comparisons, Table, Vocabulary, from_labels, from_scores, from_winners, read_pairs, unique_rows
+from skpref.exceptions import DataError, DataWarning
+from skpref.gp._pair_fit import PairData
+from skpref.gp._pair_posterior import Items
+from skpref.gp._pairwise_base import (
+    SHARED_CONSTRAINTS,
+    PairwiseGP,
+    as_likelihood,
+    canonical,
+    draw,
+    moments,
+    seen_only,
+    stack,
+)
+from skpref.gp._ranking import Ranking, rank_items
+from skpref.metrics import pair_accuracy
+from skpref.metrics import concordance
+
+if TYPE_CHECKING:
+    from skpref._typing import Features, IntArray
+
+
+class GPPLRegressor(RegressorMixin, PairwiseGP):  # type: ignore[misc]
+    """Gaussian-process utilities of items, learnt from scores, grades, ranks or comparisons.
+
+    Rows of X are items. What is learnt is a utility f(x) such that x is preferred to x' with probability
+    Phi(f(x) - f(x')) ([SG20] eq. 3). It stands where a learning-to-rank model stands: `fit(X, y, qid=...)`.
+
+    Parameters
+    ----------
+    kernel : Kernel, default=None
+        Covariance of the utilities with unit amplitude: one of `skpref.kernels` or of scikit-learn. None stands for
+        `ProductMatern` (nu = 3/2) with a length-scale per feature from the median heuristic, times
+        `length_scale_factor`.
+    likelihood : {"probit", "logit"} or Likelihood, default="probit"
+        Thurstone-Mosteller or Bradley-Terry.
+    inference : {"auto", "vb", "svi", "laplace", "linearised"}, default="auto"
+        "vb": full passes, monotone bound; "svi": mini-batches of `batch_size`; "laplace": Gaussian at the mode;
+        "linearised": the approximation of [SG20], for comparison only (it is overconfident); "auto": "vb" while the
+        items' kernel rows fit in 2 GiB, else "svi".
+    n_inducing : int, default=300
+        Inducing points M at most; a pass costs N M^2. With at least as many as distinct items the sparse
+        approximation is exact.
+    inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
+        Where they come from.
+    batch_size : int, default=1000
+        Comparisons a step of "svi".
+    max_iter : int, default=200
+        Passes over the comparisons at most.
+    tol : float, default=1e-4
+        Stop when a full pass raises the bound by less than ``tol / 100`` of its size; for "svi", when the mean bound
+        of a pass changes by less than `tol` of its size.
+    delay, forgetting_rate : float, default=1.0, 0.9
+        Step size (t + delay)^-forgetting_rate of "svi"; forgetting_rate in (0.5, 1].
+    shape_s0, rate_s0 : float, default=2.0, 2.0
+        Gamma prior (shape, rate) of the inverse scale s of the utilities, in units of the squared answer noise: prior
+        mean 1, broad.
+    length_scale_factor : "auto" or float, default="auto"
+        Factor on the median heuristic of the default kernel; "auto" lets the bound choose it. Not used with `kernel`.
+    optimizer : {"l-bfgs-b"} or None, default=None
+        Whether to learn all hyper-parameters of the kernel (relevance of each feature) by the bound's gradient.
+    n_restarts_optimizer : int, default=0
+        Further random starts of the optimiser within the kernel's bounds.
+    pairs_per_item : int, default=10
+        Partners sampled for each item of a large group when comparisons are formed from `y`.
+    warm_start : bool, default=False
+        Whether `fit` goes on from the earlier posterior and hyper-parameters.
+    verbose : int, default=0
+        Whether to print a line a pass.
+    random_state : int, RandomState, Generator or None, default=None
+        Inducing points, partners, mini-batches, restarts.
+
+    Attributes
+    ----------
+    posterior_ : PairPosterior
+        All that predictions need.
+    kernel_ : Kernel
+        Kernel with its learnt hyper-parameters.
+    inducing_points_ : {ndarray, CSR} of shape (M, n_features)
+        Inducing inputs.
+    scale_ : GammaScale
+        Posterior of s.
+    lower_bound_, lower_bounds_ : float, list of float
+        Bound on the log evidence in nats: final, and after each pass.
+    n_iter_ : int
+        Passes made.
+    converged_ : bool
+        Whether `tol` was met.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str
+        Their names, when X had some.
+
+    See Also
+    --------
+    GPPLClassifier : Rows are comparisons of items named by ids.
+
+    References
+    ----------
+    .. [SG20] Simpson and Gurevych, "Scalable Bayesian preference learning for crowds", Machine Learning, 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref import GPPLRegressor
+    >>> X = np.arange(8.0).reshape(-1, 1)
+    >>> model = GPPLRegressor(random_state=0).fit(X, y=[0, 1, 1, 2, 3, 3, 4, 5])
+    >>> model.score(X, [0, 1, 1, 2, 3, 3, 4, 5])
+    1.0
+    >>> winners = [[3, 0], [5, 3], [7, 5], [7, 0]]
+    >>> model = GPPLRegressor(random_state=0).fit(X, comparisons=winners)
+    >>> bool(model.predict_preference([[7.0]], [[0.0]])[0] > 0.5)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SHARED_CONSTRAINTS,
+        "pairs_per_item": [Interval(Integral, 1, None, closed="left")],
+    }
+    # With metadata routing on, groups of rows travel to fit and score without being asked for.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
+    __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
+
+    def __init__(
+        self,
+        kernel=None,
+        *,
+        likelihood="probit",
+        inference="auto",
+        n_inducing=300,
+        inducing="kmeans++",
+        batch_size=1000,
+        max_iter=200,
+        tol=1e-4,
+        delay=1.0,
+        forgetting_rate=0.9,
+        shape_s0=2.0,
+        rate_s0=2.0,
+        length_scale_factor="auto",
+        optimizer=None,
+        n_restarts_optimizer=0,
+        pairs_per_item=10,
+        warm_start=False,
+        verbose=0,
+        random_state=None,
+    ):
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.inference = inference
+        self.n_inducing = n_inducing
+        self.inducing = inducing
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.delay = delay
+        self.forgetting_rate = forgetting_rate
+        self.shape_s0 = shape_s0
+        self.rate_s0 = rate_s0
+        self.length_scale_factor = length_scale_factor
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.pairs_per_item = pairs_per_item
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, *, comparisons=None, qid=None, sample_weight=None):
+        """Learn the utilities.
+
+        Parameters
+        ----------
+        X : {array-like, CSR} of shape (n_items, n_features)
+            Items; equal rows are one item.
+        y : array-like of shape (n_items,), default=None
+            Scores, grades or ranks, the higher the better; only their order within a group matters, and equal values
+            say nothing. Needed unless `comparisons` are given.
+        comparisons : array-like of shape (P, 2), default=None
+            (winner, loser) rows of X.
+        qid : array-like of shape (n_items,), default=None
+            Groups (queries): only items of one group are compared by `y`.
+        sample_weight : array-like, default=None
+            Weights of the items (with `y`; a comparison weighs the product) or of the comparisons.
+
+        Returns
+        -------
+        GPPLRegressor
+            Itself, fitted.
+
+        Raises
+        ------
+        ValueError
+            If the input is not finite, refers to rows that do not exist, compares nothing, or gives both or neither
+            of `y` and `comparisons`.
+        """
+        with unchanged_on_failure(self):
+            X, y = self._check(X, y, comparisons)
+            first, item = unique_rows(X)
+            if comparisons is None:
+                found = self._from_scores(y, qid, sample_weight, item, first.size)
+            else:
+                rows = from_winners(comparisons, X.shape[0], sample_weight=sample_weight)
+                found = from_labels(
+                    item[rows.left], item[rows.right], rows.y, first.size, sample_weight=rows.weight, on_self="drop"
+                )
+            comparisons, seen = seen_only(found.merged())
+            data = PairData(X[first[seen]] if seen.size else X[first[:1]], comparisons)
+            self._keep(self._infer(data, self._config(offsets=False, order=False)))
+        return self
+
+    def _check(self, X: Any, y: Any, comparisons: Any) -> tuple[Features, Any]:  # noqa: ANN401 - user input
+        options = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
+        if comparisons is not None and y is not None:
+            msg = "Give either y or comparisons, not both: each of them says which rows are preferred."
+            raise ValueError(msg)
+        if comparisons is None:
+            X, y = validate_data(self, X, y, y_numeric=True, **options)
+        else:
+            X = validate_data(self, X, **options)
+        if X.shape[0] < 2:  # noqa: PLR2004 - a comparison needs two
+            msg = f"at least 2 items are needed to compare them; got n_samples = {X.shape[0]}."
+            raise DataError(msg)
+        return canonical(X), y
+
+    def _from_scores(self, y: Any, qid: Any, sample_weight: Any, item: IntArray, n_items: int) -> Comparisons:  # noqa: ANN401
+        found = from_scores(
+            y,
+            qid,
+            pairs_per_item=self.pairs_per_item,
+            rng=as_generator(self.random_state),
+            sample_weight=sample_weight,
+            items=item,
+            n_items=n_items,
+        )
+        if found.left.size == 0 and n_items > 1:
+            msg = (
+                "at least 1 comparison is required; got none: y has equal values (or zero weights) within every group. "
+                "Give scores that differ, or comparisons."
+            )
+            raise DataError(msg)
+        return found
+
+    def _rows(self, X: Any) -> Items:  # noqa: ANN401 - user input
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        return Items(canonical(X), np.full(X.shape[0], -1))
+
+    def predict(self, X, return_std=False, return_cov=False):
+        """Return posterior utilities.
+
+        Parameters
+        ----------
+        X : {array-like, CSR} of shape (n, n_features)
+            Items.
+        return_std : bool, default=False
+            Whether to add posterior standard deviations.
+        return_cov : bool, default=False
+            Whether to add the posterior covariance instead (at most 10,000 items).
+
+        Returns
+        -------
+        mean : ndarray of shape (n,)
+            Utilities, in units of the answer noise.
+        std or cov : ndarray of shape (n,) or (n, n)
+            Only when asked for.
+
+        Raises
+        ------
+        ValueError
+            If both are asked for.
+        """
+        items = self._rows(X)
+        return moments(self.posterior_, items, return_std=return_std, return_cov=return_cov)
+
+    def sample_y(self, X, n_samples=1, random_state=None):
+        """Draw joint samples of the utilities from the posterior.
+
+        Parameters
+        ----------
+        X : {array-like, CSR} of shape (n, n_features)
+            Items, at most 10,000.
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState, Generator or None, default=None
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (n, n_samples)
+            A draw a column.
+        """
+        return draw(self.posterior_, self._rows(X), n_samples, as_generator(random_state))
+
+    def predict_preference(self, X_left, X_right):
+        """Return the probability that an answer prefers the left item, row by row.
+
+        Parameters
+        ----------
+        X_left, X_right : {array-like, CSR} of shape (n, n_features)
+            Items to compare.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Probabilities; 1/2 for equal rows.
+
+        Raises
+        ------
+        ValueError
+            If the two have different numbers of rows.
+        """
+        left, right = self._rows(X_left), self._rows(X_right)
+        if left.size != right.size:
+            msg = f"X_left and X_right must have the same number of rows; got {left.size} and {right.size}."
+            raise ValueError(msg)
+        features = stack(left.features, right.features)
+        first, item = unique_rows(features)
+        a, b = np.split(item, 2)
+        mean, variance = self.posterior_.pairs(Items(features[first], np.full(first.size, -1)), a, b)
+        return as_likelihood(self.likelihood).predict(mean, variance)
+
+    def score(self, X, y, qid=None, sample_weight=None):
+        """Return the concordance of predicted and given order.
+
+        Parameters
+        ----------
+        X : {array-like, CSR} of shape (n, n_features)
+            Items.
+        y : array-like of shape (n,)
+            Scores, grades or ranks.
+        qid : array-like of shape (n,), default=None
+            Groups; only pairs within a group count.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the items; a pair weighs the product.
+
+        Returns
+        -------
+        float
+            Fraction of pairs with different y that are ordered right, ties of the prediction counting half; in [0, 1].
+        """
+        return concordance(y, self.predict(X), qid=qid, sample_weight=sample_weight)
+
+
+class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
+    """Gaussian-process preference learning from comparisons of items that are named by ids.
+
+    Rows of X are comparisons: (left id, right id). The utility of an item is u = f(x) + o, a Gaussian process over
+    its features plus an offset of its own, and the left item is preferred with probability Phi(u_left - u_right)
+    ([SG20] eq. 3). Without features it is a Bayesian Thurstone model.
+
+    Parameters
+    ----------
+    items : Table, array-like or CSR of shape (n_items, n_features), default=None
+        Features of the items; the ids of an array's rows are 0, 1, ... None: items have no features, and their ids
+        are learnt from X.
+    kernel : Kernel, default=None
+        Covariance of f, as in `GPPLRegressor`.
+    item_effects : bool, default=True
+        Whether every item has its own offset besides what its features say. An unseen item has an offset as well,
+        unknown, which its probabilities and standard deviations account for.
+    order_effect : bool, default=False
+        Whether to learn an advantage of the left side (the home team, the answer shown first).
+    likelihood, inference, n_inducing, inducing, batch_size, max_iter, tol, delay, forgetting_rate, shape_s0, rate_s0, \
+            length_scale_factor, optimizer, n_restarts_optimizer, warm_start, verbose, random_state
+        As in `GPPLRegressor`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        [0, 1]: right preferred, left preferred.
+    posterior_ : PairPosterior
+        All that predictions need, the features of the items aside.
+    item_ids_ : ndarray of shape (n_seen,)
+        Ids of the items that were compared.
+    components_ : ndarray of shape (n_seen,)
+        Connected component of each of them in the graph of comparisons.
+    order_effect_ : tuple of float
+        Posterior mean and standard deviation of the left side's advantage, in units of z; zeros without one.
+    kernel_, inducing_points_, scale_, lower_bound_, lower_bounds_, n_iter_, converged_, n_features_in_
+        As in `GPPLRegressor`; `scale_` is that of f, or of the offsets where there are no features.
+
+    See Also
+    --------
+    GPPLRegressor : Rows are items.
+    Table : Holds features and ids; costs nothing to clone.
+
+    Examples
+    --------
+    >>> from skpref import GPPLClassifier
+    >>> X = [["tea", "coffee"], ["coffee", "water"], ["tea", "water"], ["water", "tea"]]
+    >>> model = GPPLClassifier().fit(X, [1, 1, 1, 0])
+    >>> model.rank().id.tolist()
+    ['tea', 'coffee', 'water']
+    >>> bool(model.predict_proba([["tea", "water"]])[0, 1] > 0.5)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SHARED_CONSTRAINTS,
+        "items": [Table, "array-like", "sparse matrix", None],
+        "item_effects": ["boolean"],
+        "order_effect": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        items=None,
+        kernel=None,
+        *,
+        item_effects=True,
+        order_effect=False,
+        likelihood="probit",
+        inference="auto",
+        n_inducing=300,
+        inducing="kmeans++",
+        batch_size=1000,
+        max_iter=200,
+        tol=1e-4,
+        delay=1.0,
+        forgetting_rate=0.9,
+        shape_s0=2.0,
+        rate_s0=2.0,
+        length_scale_factor="auto",
+        optimizer=None,
+        n_restarts_optimizer=0,
+        warm_start=False,
+        verbose=0,
+        random_state=None,
+    ):
+        self.items = items
+        self.kernel = kernel
+        self.item_effects = item_effects
+        self.order_effect = order_effect
+        self.likelihood = likelihood
+        self.inference = inference
+        self.n_inducing = n_inducing
+        self.inducing = inducing
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.delay = delay
+        self.forgetting_rate = forgetting_rate
+        self.shape_s0 = shape_s0
+        self.rate_s0 = rate_s0
+        self.length_scale_factor = length_scale_factor
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Learn the utilities of the items.
+
+        Parameters
+        ----------
+        X : array-like of shape (P, 2)
+            Ids of the left and the right item: integers, strings or any hashables; an array, a list of pairs or a
+            data frame with two columns.
+        y : array-like of shape (P,)
+            1 = left preferred, 0 = right preferred, 0.5 = a tie; values in between are soft labels.
+        sample_weight : array-like of shape (P,), default=None
+            Weights of the comparisons; 2 is the same as giving the comparison twice.
+
+        Returns
+        -------
+        GPPLClassifier
+            Itself, fitted.
+
+        Raises
+        ------
+        ValueError
+            If an id is unknown or missing, an item is compared with itself, or a label is outside [0, 1].
+        """
+        with unchanged_on_failure(self):
+            left, right = read_pairs(X)
+            validate_data(self, X, skip_check_array=True)
+            if y is None:
+                msg = f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
+                raise ValueError(msg)
+            self._table = None if self.items is None else as_table(self.items)
+            vocabulary = Vocabulary.from_columns(left, right) if self._table is None else self._table.vocabulary
+            rows = (vocabulary.encode(side, "X") for side in (left, right))
+            given = from_labels(*rows, y, vocabulary.size, sample_weight=sample_weight)
+            comparisons, seen = seen_only(given.merged(keep_order=self.order_effect))
+            self._remember(vocabulary, comparisons, seen)
+            features = None if self._table is None else self._table.features[seen]
+            offsets = features is None or self.item_effects
+            config = self._config(offsets=offsets, order=self.order_effect)
+            self._keep(self._infer(PairData(features, comparisons), config))
+            mean, variance = self.posterior_.order_effect
+            self.order_effect_ = mean, float(np.sqrt(variance))
+        return self
+
+    def _remember(self, vocabulary: Vocabulary, comparisons: Comparisons, seen: IntArray) -> None:
+        if seen.size < 2:  # noqa: PLR2004 - a comparison needs two
+            msg = "at least 2 items with comparisons of positive weight are needed; got none."
+            raise DataError(msg)
+        n_components, self.components_ = comparisons.components()
+        if n_components > 1:
+            msg = (
+                f"The comparisons form {n_components} connected components (see components_): utilities of items in "
+                "different components are related by the features alone."
+            )
+            warnings.warn(msg, DataWarning, stacklevel=4)
+        self.classes_ = np.array([0, 1])
+        self.item_ids_ = vocabulary.ids[seen]
+        self._vocabulary = vocabulary
+        # Row of the vocabulary -> position among the seen items; the last entry stands for an unknown id (-1).
+        self._position = np.full(vocabulary.size + 1, -1)
+        self._position[seen] = np.arange(seen.size)
+
+    def _items(self, rows: IntArray) -> Items:
+        features = None if self._table is None else self._table.features[rows]
+        return Items(features, self._position[rows])
+
+    def _projections(self, X: Any, *, item_effects: bool = True) -> tuple[Any, Any]:  # noqa: ANN401 - user input
+        check_is_fitted(self)
+        left, right = read_pairs(X)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        unknown = "mark" if self._table is None else "raise"
+        a, b = (self._vocabulary.encode(side, "X", unknown=unknown) for side in (left, right))
+        # Two ids that are both unknown are two different items.
+        item, inverse = np.unique(np.concatenate([a, np.where(b < 0, -2, b)]), return_inverse=True)
+        items = self._items(np.maximum(item, -1))
+        return self.posterior_.pairs(items, *np.split(inverse, 2), item_effects=item_effects)
+
+    def decision_function(self, X):
+        """Return the posterior mean of u(left) - u(right) (+ the order effect).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, 2)
+            Ids.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive where the left item is preferred, in units of the answer noise.
+        """
+        return self._projections(X)[0]
+
+    def predict_proba(self, X):
+        """Return the probabilities of the two answers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, 2)
+            Ids.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            Probability that the right item, and that the left item is preferred.
+        """
+        left = as_likelihood(self.likelihood).predict(*self._projections(X))
+        return np.column_stack([1.0 - left, left])
+
+    def predict(self, X):
+        """Return the preferred side.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, 2)
+            Ids.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            1 where the left item is preferred, else 0.
+        """
+        return self.classes_[(self.decision_function(X) > 0).astype(np.intp)]
+
+    def score(self, X, y, sample_weight=None):
+        """Return the accuracy, ties left out.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, 2)
+            Ids.
+        y : array-like of shape (n,)
+            Labels in [0, 1]; a soft label counts as the side that it favours.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the comparisons.
+
+        Returns
+        -------
+        float
+            Fraction predicted right.
+        """
+        return pair_accuracy(y, self.predict_proba(X)[:, 1], sample_weight=sample_weight)
+
+    def _select(self, items: Any) -> tuple[Any, Items]:  # noqa: ANN401 - user input
+        """Ids (or row numbers) and record of what a user asked the utility of."""
+        check_is_fitted(self)
+        if items is None:
+            rows = np.arange(self._vocabulary.size)
+            return self._vocabulary.ids, self._items(rows)
+        if isinstance(items, Table):
+            return items.ids, self._new(items.features)
+        if getattr(items, "ndim", None) == 2 or hasattr(items, "iloc") and hasattr(items, "columns"):  # noqa: PLR2004
+            features = as_table(items).features
+            return np.arange(features.shape[0]), self._new(features)
+        rows = self._vocabulary.encode(items, "items", noun="row")
+        return self._vocabulary.ids[rows], self._items(rows)
+
+    def _new(self, features: Features) -> Items:
+        wanted = None if self._table is None else self._table.n_features
+        if features.shape[1] != wanted:
+            msg = f"items has {features.shape[1]} features, but {type(self).__name__} was fitted with {wanted}."
+            raise ValueError(msg)
+        return Items(features, np.full(features.shape[0], -1))
+
+    def utility(self, items=None, *, return_std=False, return_cov=False, item_effects=True):
+        """Return posterior utilities of items.
+
+        Parameters
+        ----------
+        items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
+            Ids; or new items by their features; None = all known items.
+        return_std, return_cov : bool, default=False
+            Whether to add standard deviations, or the covariance (at most 10,000 items).
+        item_effects : bool, default=True
+            Whether the standard deviation of an item without comparisons counts its unknown offset.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,)
+            Utilities, in units of the answer noise.
+        std or cov : ndarray of shape (n,) or (n, n)
+            Only when asked for.
+        """
+        _, chosen = self._select(items)
+        return moments(
+            self.posterior_, chosen, return_std=return_std, return_cov=return_cov, item_effects=item_effects
+        )
+
+    def sample_utility(self, items=None, n_samples=1, random_state=None):
+        """Draw joint samples of utilities from the posterior.
+
+        Parameters
+        ----------
+        items : array-like, default=None
+            As in `utility`; at most 10,000.
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState, Generator or None, default=None
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (n, n_samples)
+            A draw a column.
+        """
+        _, chosen = self._select(items)
+        return draw(self.posterior_, chosen, n_samples, as_generator(random_state))
+
+    def rank(self, items=None, *, credibility=0.9, n_samples=2000, random_state=0) -> Ranking:
+        """Rank items, the best first, with what is not known about the order.
+
+        Parameters
+        ----------
+        items : array-like, default=None
+            As in `utility`.
+        credibility : float, default=0.9
+            Probability that the interval of a rank holds.
+        n_samples : int, default=2000
+            Posterior draws behind `probability_best` and the intervals: standard error of a probability <= 0.011.
+        random_state : int, RandomState, Generator or None, default=0
+            Source of the draws.
+
+        Returns
+        -------
+        Ranking
+            Columns id, utility, std, rank, probability_best, rank_low, rank_high.
+        """
+        ids, chosen = self._select(items)
+        return rank_items(self.posterior_, ids, chosen, credibility, n_samples, as_generator(random_state))
+
+
+def as_table(items: Any) -> Table:  # noqa: ANN401 - user input
+    """Wrap features in a `Table` unless they are one.
+
+    Parameters
+    ----------
+    items : Table, array-like or CSR of shape (n, d)
+        Features.
+
+    Returns
+    -------
+    Table
+        The table.
+    """
+    return items if isinstance(items, Table) else Table(items)

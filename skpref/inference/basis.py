@@ -1,0 +1,180 @@
+"""Inducing basis: whitened kernel rows phi(x) = L^-1 k(Z, x), and their gradient (maths.md sections 2 and 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skpref import kernels
+from skpref._compiled.pairs import squared_differences
+from skpref._math.linalg import cholesky, cholesky_vjp, solve_lower, solve_lower_t
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process.kernels import Kernel
+
+    from skpref._typing import Array, Features, IntArray
+
+_CHUNK = 8192  # rows of kernel values that are held at once
+
+
+@dataclass(frozen=True, eq=False)
+class InducingBasis:
+    """Inducing points with the Cholesky factor of their covariance.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Covariance function k, unit amplitude.
+    points : {ndarray, CSR} of shape (M, d)
+        Inducing inputs Z.
+    chol : ndarray of shape (M, M)
+        Lower L with L L^T = k(Z, Z) (+ jitter where needed).
+    """
+
+    kernel: Kernel
+    points: Features
+    chol: Array
+
+    @classmethod
+    def at(cls, kernel: Kernel, points: Features) -> InducingBasis:
+        """Factor the covariance of the inducing points.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            Covariance function.
+        points : {ndarray, CSR} of shape (M, d)
+            Inducing inputs.
+
+        Returns
+        -------
+        InducingBasis
+            Ready to give rows.
+        """
+        return cls(kernel, points, cholesky(kernels.gram(kernel, points)))
+
+    def rows(self, X: Features) -> Array:  # noqa: N803 - X as in scikit-learn
+        """Return the rows phi(x).
+
+        Parameters
+        ----------
+        X : {ndarray, CSR} of shape (n, d)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n, M)
+            L^-1 k(Z, x), a row an input.
+        """
+        out = np.empty((X.shape[0], self.chol.shape[0]))
+        for part in chunks(X.shape[0]):
+            out[part] = solve_lower(self.chol, kernels.cross(self.kernel, X[part], self.points).T).T
+        return out
+
+    def residual(self, X: Features, rows: Array) -> Array:  # noqa: N803
+        """Return k(x, x) - |phi(x)|^2, what the inducing points leave open.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR} of shape (n, d)
+            Inputs.
+        rows : ndarray of shape (n, M)
+            Their rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Not negative (rounding is cut).
+        """
+        return np.maximum(kernels.diagonal(self.kernel, X) - np.einsum("ij,ij->i", rows, rows), 0.0)
+
+    def pair_residual(self, X: Features, rows: Array, left: IntArray, right: IntArray) -> Array:  # noqa: N803
+        """Return r_i = k_aa + k_bb - 2 k_ab - |phi_a - phi_b|^2 of pairs of rows of X.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR} of shape (N, d)
+            Items.
+        rows : ndarray of shape (N, M)
+            Their rows phi.
+        left, right : ndarray of shape (P,)
+            Items of each pair.
+
+        Returns
+        -------
+        ndarray of shape (P,)
+            Not negative.
+        """
+        variance = kernels.diagonal(self.kernel, X)
+        kappa = variance[left] + variance[right]
+        for part in chunks(left.shape[0]):
+            kappa[part] -= 2.0 * kernels.paired(self.kernel, X[left[part]], X[right[part]])
+        return np.maximum(kappa - squared_differences(rows, left, right), 0.0)
+
+    def rows_gradient(self, X: Features, rows: Array, adjoint: Array) -> Array:  # noqa: N803
+        """Pull dL/dphi back to the kernel's hyper-parameters.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR} of shape (n, d)
+            Inputs.
+        rows : ndarray of shape (n, M)
+            Their rows phi.
+        adjoint : ndarray of shape (n, M)
+            dL/dphi.
+
+        Returns
+        -------
+        ndarray of shape (n_theta,)
+            dL/dtheta through the rows.
+        """
+        inner = solve_lower_t(self.chol, adjoint.T @ rows)
+        total = kernels.gram_vjp(self.kernel, self.points, cholesky_vjp(self.chol, -np.tril(inner)))
+        for part in chunks(X.shape[0]):
+            cross_adjoint = solve_lower_t(self.chol, adjoint[part].T).T
+            total = total + kernels.cross_vjp(self.kernel, X[part], self.points, np.ascontiguousarray(cross_adjoint))
+        return np.asarray(total)
+
+    def kappa_gradient(self, X: Features, left: IntArray, right: IntArray, adjoint: Array) -> Array:  # noqa: N803
+        """Pull dL/dkappa of pairs back to the kernel's hyper-parameters.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR} of shape (N, d)
+            Items.
+        left, right : ndarray of shape (P,)
+            Items of each pair.
+        adjoint : ndarray of shape (P,)
+            dL/dkappa.
+
+        Returns
+        -------
+        ndarray of shape (n_theta,)
+            dL/dtheta through the prior variances.
+        """
+        n = X.shape[0]
+        total = kernels.diagonal_vjp(self.kernel, X, np.bincount(left, adjoint, n) + np.bincount(right, adjoint, n))
+        for part in chunks(left.shape[0]):
+            pairs = X[left[part]], X[right[part]]
+            total = total + kernels.paired_vjp(self.kernel, *pairs, -2.0 * adjoint[part])
+        return np.asarray(total)
+
+
+def chunks(n: int, size: int = _CHUNK) -> list[slice]:
+    """Cut n rows into slices of at most `size` rows.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    size : int, default=8192
+        Rows a slice.
+
+    Returns
+    -------
+    list of slice
+        Consecutive slices that cover all rows.
+    """
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]

@@ -1,0 +1,120 @@
+"""The one L-BFGS-B loop: maximise an objective over hyper-parameters, with restarts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from scipy.optimize import minimize
+
+if TYPE_CHECKING:
+    from skpref._typing import Array
+
+
+class Objective(Protocol):
+    """A function of theta that gives its value and gradient."""
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """Value and gradient, shapes () and (n_theta,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """Result of `maximise`.
+
+    Parameters
+    ----------
+    theta : ndarray of shape (n_theta,)
+        Best point of all starts.
+    value : float
+        Objective there.
+    n_evaluations : int
+        Calls of the objective, all starts together.
+    converged : bool
+        Whether the best start met its tolerance.
+    """
+
+    theta: Array
+    value: float
+    n_evaluations: int
+    converged: bool
+
+
+def maximise(
+    objective: Objective,
+    theta: Array,
+    bounds: Array,
+    *,
+    n_restarts: int = 0,
+    rng: np.random.Generator | None = None,
+    max_iter: int = 50,
+    tol: float = 1e-4,
+) -> Optimum:
+    """Maximise by L-BFGS-B from a given point and from random points within the bounds; the best end wins.
+
+    Parameters
+    ----------
+    objective : callable
+        theta -> (value, gradient).
+    theta : ndarray of shape (n_theta,)
+        First start; moved into the bounds.
+    bounds : ndarray of shape (n_theta, 2)
+        Lower and upper limits; restarts are drawn uniformly between them, so they must be finite then.
+    n_restarts : int, default=0
+        Further starts.
+    rng : numpy.random.Generator, default=None
+        Draws the restarts; needed when `n_restarts` > 0.
+    max_iter : int, default=50
+        Iterations a start.
+    tol : float, default=1e-4
+        Relative gain at which a start ends.
+
+    Returns
+    -------
+    Optimum
+        The best point.
+
+    Raises
+    ------
+    ValueError
+        If restarts are asked for with infinite bounds or without `rng`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.inference.hyper import maximise
+    >>> best = maximise(lambda t: (-float(t @ t), -2 * t), np.ones(2), np.array([[-2.0, 2.0]] * 2))
+    >>> bool(abs(best.theta).max() < 1e-3)
+    True
+    """
+    if n_restarts and (rng is None or not np.all(np.isfinite(bounds))):
+        msg = f"n_restarts={n_restarts} needs a random generator and finite bounds; got bounds {bounds.tolist()}."
+        raise ValueError(msg)
+    starts = [np.clip(theta, bounds[:, 0], bounds[:, 1])]
+    if rng is not None:
+        starts += [rng.uniform(bounds[:, 0], bounds[:, 1]) for _ in range(n_restarts)]
+    best, calls = None, 0
+    for start in starts:
+        end = _ascend(objective, start, bounds, max_iter, tol)
+        calls += end.n_evaluations
+        if best is None or end.value > best.value:
+            best = end
+    assert best is not None  # noqa: S101 - there is always one start
+    return Optimum(best.theta, best.value, calls, best.converged)
+
+
+def _ascend(objective: Objective, start: Array, bounds: Array, max_iter: int, tol: float) -> Optimum:
+    # The best point is kept by ourselves: the last point of a line search that was cut short may be a worse one.
+    best = (-np.inf, start)
+
+    def negative(theta: Array) -> tuple[float, Array]:
+        nonlocal best
+        value, gradient = objective(theta)
+        if value > best[0]:
+            best = (value, theta.copy())
+        return -value, -gradient
+
+    options = {"maxiter": max_iter, "ftol": tol * 0.01, "gtol": 1e-5}
+    result = minimize(negative, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
+    return Optimum(best[1], best[0], int(result.nfev), bool(result.success))

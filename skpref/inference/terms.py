@@ -1,0 +1,555 @@
+"""Terms: how a block of latent variables enters the projections z (maths.md sections 2 and 3).
+
+A linear term maps its variables v to z through rows a_i. The loop asks a term for products with the design and for
+its Gram matrix only, so a term is free to exploit its structure: comparisons visit each item many times, hence
+`PairTerm` works on items (N rows) and never forms the P x K matrix of rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from scipy.linalg.blas import dsyrk
+
+from skpref._compiled.pairs import incidence, laplacian_product, squared_differences
+from skpref._math.linalg import solve_lower
+from skpref.inference.blocks import DenseBlock
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skpref._typing import Array, IntArray
+    from skpref.inference.blocks import Block
+
+_CHUNK = 4096  # rows that are worked on at once where a product would otherwise double the memory
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A run of variables of a block that share one prior scale.
+
+    Parameters
+    ----------
+    scale : str
+        Name of the scale.
+    size : int
+        Number of variables.
+    """
+
+    scale: str
+    size: int
+
+
+def precision_of(segments: tuple[Segment, ...], expected: Mapping[str, float]) -> Array:
+    """Return the prior precision of every variable.
+
+    Parameters
+    ----------
+    segments : tuple of Segment
+        Runs of variables.
+    expected : mapping of str to float
+        E[s] of every scale.
+
+    Returns
+    -------
+    ndarray of shape (K,)
+        E[s] of each variable's scale.
+    """
+    return np.concatenate([np.full(segment.size, expected[segment.scale]) for segment in segments])
+
+
+class LinearTerm(Protocol):
+    """What the loop asks of a term z_i += a_i^T v, i = 1..P, v of K variables."""
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Runs of variables by prior scale, in order; their sizes add up to K."""
+
+    @property
+    def n_observations(self) -> int:
+        """P."""
+
+    @property
+    def residual(self) -> Array | None:
+        """r_i >= 0, variance of z_i that the variables leave, in units of 1/E[s]; None = zero."""
+
+    def prior_variance(self, expected: Mapping[str, float]) -> Array:
+        """Prior variance of z_i, given E[s] of every scale."""
+
+    def matvec(self, v: Array) -> Array:
+        """A v."""
+
+    def rmatvec(self, g: Array) -> Array:
+        """A^T g."""
+
+    def gram(self, weight: Array) -> Array:
+        """A^T diag(weight) A, lower triangle."""
+
+    def gram_diagonal(self, weight: Array) -> Array:
+        """Diagonal of `gram`."""
+
+    def variance(self, block: Block) -> Array:
+        """diag(A S A^T)."""
+
+    def take(self, index: IntArray) -> LinearTerm:
+        """The term of a mini-batch of observations."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowTerm:
+    """Plain rows: a_i is given.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (P, K)
+        The a_i.
+    segments : tuple of Segment
+        Runs of variables by prior scale.
+    residual : ndarray of shape (P,), default=None
+        r_i; None means zero.
+    """
+
+    rows: Array
+    segments: tuple[Segment, ...]
+    residual: Array | None = None
+
+    @property
+    def n_observations(self) -> int:
+        """P."""
+        return int(self.rows.shape[0])
+
+    def prior_variance(self, expected: Mapping[str, float]) -> Array:
+        """Return the prior variance of every projection.
+
+        Parameters
+        ----------
+        expected : mapping of str to float
+            E[s] of every scale.
+
+        Returns
+        -------
+        ndarray of shape (P,)
+            a_i^T diag(1 / E[s]) a_i + r_i / E[s].
+        """
+        inverse = 1.0 / precision_of(self.segments, expected)
+        kappa = np.asarray(self.rows**2 @ inverse)
+        return kappa if self.residual is None else kappa + self.residual * inverse[0]
+
+    def matvec(self, v: Array) -> Array:
+        """Return A v.
+
+        Parameters
+        ----------
+        v : ndarray of shape (K,)
+            Variables.
+
+        Returns
+        -------
+        ndarray of shape (P,)
+            Projections.
+        """
+        return np.asarray(self.rows @ v)
+
+    def rmatvec(self, g: Array) -> Array:
+        """Return A^T g.
+
+        Parameters
+        ----------
+        g : ndarray of shape (P,)
+            One number an observation.
+
+        Returns
+        -------
+        ndarray of shape (K,)
+            The sum of g_i a_i.
+        """
+        return np.asarray(g @ self.rows)
+
+    def gram(self, weight: Array) -> Array:
+        """Return A^T diag(weight) A (one syrk).
+
+        Parameters
+        ----------
+        weight : ndarray of shape (P,)
+            Site precisions, >= 0.
+
+        Returns
+        -------
+        ndarray of shape (K, K)
+            Only the lower triangle is filled.
+        """
+        scaled = self.rows * np.sqrt(weight)[:, None]
+        # The transpose of a C-ordered array is Fortran-ordered, so BLAS copies nothing; its upper triangle, read back
+        # transposed, is our lower one.
+        return np.asarray(dsyrk(1.0, scaled.T, lower=0)).T
+
+    def gram_diagonal(self, weight: Array) -> Array:
+        """Return the diagonal of `gram`.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (P,)
+            Site precisions.
+
+        Returns
+        -------
+        ndarray of shape (K,)
+            sum_i w_i a_ik^2.
+        """
+        return np.asarray(weight @ self.rows**2)
+
+    def variance(self, block: Block) -> Array:
+        """Return diag(A S A^T).
+
+        Parameters
+        ----------
+        block : DenseBlock or DiagonalBlock
+            q(v).
+
+        Returns
+        -------
+        ndarray of shape (P,)
+            Posterior variances of the projections, residual left out.
+        """
+        if not isinstance(block, DenseBlock):
+            return np.asarray(self.rows**2 @ block.covariance_diagonal)
+        half = solve_lower(block.chol, self.rows.T)
+        return np.einsum("ij,ij->j", half, half)
+
+    def take(self, index: IntArray) -> RowTerm:
+        """Return the rows of a mini-batch.
+
+        Parameters
+        ----------
+        index : ndarray of shape (B,)
+            Observations.
+
+        Returns
+        -------
+        RowTerm
+            Their rows.
+        """
+        residual = None if self.residual is None else self.residual[index]
+        return RowTerm(self.rows[index], self.segments, residual)
+
+
+@dataclass(frozen=True, eq=False)
+class PairTerm:
+    """Comparisons of items: z_i = u(left_i) - u(right_i) (+ the order effect).
+
+    The utility of an item is ``basis[item] @ v_f + o_item``; either part may be missing. Variables are ordered
+    [v_f (M), o (N, when `offsets`), order effect (1, when `order`)]. All sums over comparisons are sums over the weighted
+    graph of items: with its Laplacian Q = D^T W D, the Gram matrix is basis^T Q basis, which costs N M^2 + P M and
+    not P M^2.
+
+    Parameters
+    ----------
+    basis : ndarray of shape (N, M) or None
+        Rows phi(x_item); None when there are no features.
+    left, right : ndarray of shape (P,)
+        Items of each comparison.
+    n_items : int
+        N.
+    offsets : bool, default=False
+        Whether every item has its own independent offset.
+    order : bool, default=False
+        Whether the left side has a learnt advantage.
+    residual : ndarray of shape (P,), default=None
+        r_i; None means zero.
+    """
+
+    basis: Array | None
+    left: IntArray
+    right: IntArray
+    n_items: int
+    offsets: bool = False
+    order: bool = False
+    residual: Array | None = None
+
+    @property
+    def n_basis(self) -> int:
+        """M, the number of inducing points."""
+        return 0 if self.basis is None else int(self.basis.shape[1])
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Runs of variables by prior scale."""
+        sizes = {"f": self.n_basis, "offset": self.n_items * self.offsets, "order": int(self.order)}
+        return tuple(Segment(name, size) for name, size in sizes.items() if size)
+
+    @property
+    def n_observations(self) -> int:
+        """P."""
+        return int(self.left.shape[0])
+
+    def prior_variance(self, expected: Mapping[str, float]) -> Array:
+        """Return the prior variance of every projection.
+
+        Parameters
+        ----------
+        expected : mapping of str to float
+            E[s] of every scale.
+
+        Returns
+        -------
+        ndarray of shape (P,)
+            kappa_i / E[s], and the share of offsets and order effect.
+        """
+        total = np.full(self.n_observations, 1.0 / expected["order"] if self.order else 0.0)
+        if self.offsets:
+            total += 2.0 / expected["offset"]
+        if self.basis is not None:
+            total += squared_differences(self.basis, self.left, self.right) / expected["f"]
+        return total if self.residual is None else total + self.residual / expected["f"]
+
+    @cached_property
+    def _graph(self) -> tuple[IntArray, IntArray, IntArray]:
+        return incidence(self.left, self.right, self.n_items)
+
+    def split(self, v: Array) -> tuple[Array, Array, Array]:
+        """Cut a vector of the variables (or rows of a matrix of them) into its three parts.
+
+        Parameters
+        ----------
+        v : ndarray of shape (K,) or (K, n)
+            Variables.
+
+        Returns
+        -------
+        f, offset, order : ndarrays
+            Views of M, N or 0, and 1 or 0 rows.
+        """
+        start = self.n_basis + self.n_items * self.offsets
+        return v[: self.n_basis], v[self.n_basis : start], v[start:]
+
+    def utility(self, v: Array) -> Array:
+        """Return the items' utilities at given variables.
+
+        Parameters
+        ----------
+        v : ndarray of shape (K,)
+            Variables.
+
+        Returns
+        -------
+        ndarray of shape (N,)
+            basis v_f + o.
+        """
+        f, offset, _ = self.split(v)
+        u = np.zeros(self.n_items) if self.basis is None else self.basis @ f
+        return u + offset if self.offsets else u
+
+    def matvec(self, v: Array) -> Array:
+        """Return A v.
+
+        Parameters
+        ----------
+        v : ndarray of shape (K,)
+            Variables.
+
+        Returns
+        -------
+        ndarray of shape (P,)
+            Projections.
+        """
+        u = self.utility(v)
+        z = u[self.left] - u[self.right]
+        return z + v[-1] if self.order else z
+
+    def rmatvec(self, g: Array) -> Array:
+        """Return A^T g.
+
+        Parameters
+        ----------
+        g : ndarray of shape (P,)
+            One number a comparison.
+
+        Returns
+        -------
+        ndarray of shape (K,)
+            The sum of g_i a_i.
+        """
+        item = self.item_sums(g)
+        parts = [] if self.basis is None else [item @ self.basis]
+        parts += [item] if self.offsets else []
+        parts += [np.array([g.sum()])] if self.order else []
+        return np.concatenate(parts)
+
+    def item_sums(self, g: Array) -> Array:
+        """Return D^T g: what the comparisons say of each item.
+
+        Parameters
+        ----------
+        g : ndarray of shape (P,)
+            One number a comparison.
+
+        Returns
+        -------
+        ndarray of shape (N,)
+            Sum over comparisons where the item stands left minus those where it stands right.
+        """
+        n = self.n_items
+        return np.bincount(self.left, g, n) - np.bincount(self.right, g, n)
+
+    def laplacian_times(self, weight: Array, rows: Array) -> Array:
+        """Return D^T diag(weight) D rows.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (P,)
+            Weights of the comparisons, of any sign.
+        rows : ndarray of shape (N, n)
+            One row an item.
+
+        Returns
+        -------
+        ndarray of shape (N, n)
+            The graph Laplacian times `rows`.
+        """
+        return laplacian_product(*self._graph, weight, rows)
+
+    def gram(self, weight: Array) -> Array:
+        """Return A^T diag(weight) A through the Laplacian.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (P,)
+            Site precisions.
+
+        Returns
+        -------
+        ndarray of shape (K, K)
+            The Gram matrix, both triangles.
+        """
+        size = sum(segment.size for segment in self.segments)
+        m, stop = self.n_basis, self.n_basis + self.n_items * self.offsets
+        out = np.empty((size, size))
+        if self.basis is not None:
+            product = self.laplacian_times(weight, self.basis)
+            out[:m, :m] = self.basis.T @ product
+            if self.offsets:
+                out[m:stop, :m] = product
+                out[:m, m:stop] = product.T
+        if self.offsets:
+            out[m:stop, m:stop] = self._laplacian(weight)
+        if self.order:
+            out[-1] = out[:, -1] = self.rmatvec(weight)
+        return out
+
+    def _laplacian(self, weight: Array) -> Array:
+        q = np.zeros((self.n_items, self.n_items))
+        np.add.at(q, (self.left, self.right), -weight)
+        q += q.T
+        q[np.diag_indices_from(q)] = np.bincount(self.left, weight, self.n_items) + np.bincount(
+            self.right, weight, self.n_items
+        )
+        return q
+
+    def gram_diagonal(self, weight: Array) -> Array:
+        """Return the diagonal of `gram`; for a term of offsets alone, the weighted degrees of the items.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (P,)
+            Site precisions.
+
+        Returns
+        -------
+        ndarray of shape (K,)
+            sum_i w_i a_ik^2.
+        """
+        if self.basis is not None or self.order:
+            return np.diagonal(self.gram(weight)).copy()
+        n = self.n_items
+        return np.bincount(self.left, weight, n) + np.bincount(self.right, weight, n)
+
+    def variance(self, block: Block) -> Array:
+        """Return diag(A S A^T): one triangular product an item, then differences of rows.
+
+        Parameters
+        ----------
+        block : DenseBlock or DiagonalBlock
+            q(v).
+
+        Returns
+        -------
+        ndarray of shape (P,)
+            Posterior variances of the projections, residual left out.
+        """
+        if not isinstance(block, DenseBlock):
+            d = block.covariance_diagonal
+            return d[self.left] + d[self.right]
+        half, shift = self._half_rows(block)
+        return squared_differences(half, self.left, self.right, shift)
+
+    def _half_rows(self, block: DenseBlock) -> tuple[Array, Array]:
+        """Rows L^-1 a_item of the items and L^-1 of the order column (zero without one)."""
+        f, offset, order = self.split(block.inverse_chol.T)
+        half = np.zeros((self.n_items, block.size)) if self.basis is None else self.basis @ f
+        if self.offsets:
+            half += offset
+        return half, order[0] if self.order else np.zeros(block.size)
+
+    def basis_adjoint(self, block: DenseBlock, gradient: Array, curvature: Array, expected_scale: float) -> Array:
+        """Return dL/dbasis at fixed q (maths.md section 5), summed over comparisons item by item.
+
+        Parameters
+        ----------
+        block : DenseBlock
+            q(v).
+        gradient : ndarray of shape (P,)
+            e_i = dE/dmu.
+        curvature : ndarray of shape (P,)
+            d_i = dE/dv.
+        expected_scale : float
+            E[s] of the basis, for the pull of the residual.
+
+        Returns
+        -------
+        ndarray of shape (N, M)
+            The sum over comparisons of (e_i m + 2 d_i (S a_i - a_i / E[s])), signed by side.
+        """
+        assert self.basis is not None  # noqa: S101 - a term without basis has no kernel to adjust
+        m = self.n_basis
+        covariance = block.inverse_chol.T @ block.inverse_chol[:, :m]
+        f, offset, order = self.split(covariance)
+        rows = self.basis @ f
+        if self.offsets:
+            rows += offset
+        if self.residual is not None:
+            rows -= self.basis / expected_scale
+        adjoint = np.outer(self.item_sums(gradient), block.mean[:m]) + 2.0 * self.laplacian_times(curvature, rows)
+        if self.order:
+            adjoint += 2.0 * np.outer(self.item_sums(curvature), order[0])
+        return adjoint
+
+    def take(self, index: IntArray) -> LinearTerm:
+        """Return the term of a mini-batch: plain rows for a basis, pairs for offsets alone.
+
+        Parameters
+        ----------
+        index : ndarray of shape (B,)
+            Comparisons.
+
+        Returns
+        -------
+        RowTerm or PairTerm
+            The same variables, fewer observations.
+        """
+        left, right = self.left[index], self.right[index]
+        residual = None if self.residual is None else self.residual[index]
+        if self.basis is None and not self.order:
+            return PairTerm(None, left, right, self.n_items, self.offsets, self.order, residual)
+        rows = np.zeros((len(index), sum(segment.size for segment in self.segments)))
+        f, offset, order = self.split(rows.T)
+        if self.basis is not None:
+            np.subtract(self.basis[left].T, self.basis[right].T, out=f)
+        if self.offsets:
+            batch = np.arange(len(index))
+            offset[left, batch] += 1.0
+            offset[right, batch] -= 1.0
+        order[:] = 1.0
+        return RowTerm(rows, self.segments, residual)

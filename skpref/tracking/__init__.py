@@ -1,0 +1,1 @@
+"""Tracking of fits: the events (plain Python) and their adapters."""
