@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
 
 from skpref import inducing, kernels
+from skpref.data import unique_rows
 from skpref.gp._pair_posterior import PairPosterior
 from skpref.inference import hyper, svi
 from skpref.inference.basis import InducingBasis
@@ -125,8 +126,9 @@ class _Model:
     data: PairData
     config: PairConfig
     points: Features = None
+    joint_size: int = _JOINT_SIZE
     everything: bool = False  # the inducing points are the items, so the residual is zero
-    warm: list[svi.State] = field(default_factory=list)  # last converged q of the search, at most one
+    warm: list[svi.State] = field(default_factory=list)  # the search's last q, at most one
 
     def scales(self) -> dict[str, Scale]:
         config = self.config
@@ -139,7 +141,7 @@ class _Model:
 
     def joint(self, basis: InducingBasis | None) -> bool:
         size = 0 if basis is None else basis.chol.shape[0]
-        return not self.config.offsets or size + self.data.comparisons.n_items <= _JOINT_SIZE
+        return not self.config.offsets or size + self.data.comparisons.n_items <= self.joint_size
 
     def term(self, basis: InducingBasis | None, *, offsets: bool) -> PairTerm:
         c = self.data.comparisons
@@ -195,11 +197,9 @@ def fit_pairs(
     if data.X is not None:
         kernel = _start_kernel(data.X, kernel, config, rng)
     model = _model(data, kernel, config, rng, points)
-    if start is not None:
-        model.warm.append(start)
     if kernel is not None:
         kernel = _search(model, kernel, rng)
-    return _final(model, kernel, rng)
+    return _final(model, kernel, rng, start)
 
 
 def _start_kernel(X: Features, kernel: Kernel | None, config: PairConfig, rng: np.random.Generator) -> Kernel:  # noqa: N803
@@ -219,13 +219,14 @@ def _model(
     if data.X is None or kernel is None:
         return _Model(data, config)
     if points is None:
-        points = inducing.choose(data.X, config.n_inducing, config.inducing, rng)
-    everything = points.shape == data.X.shape and _same(points, data.X)
+        points = inducing.choose(data.X, config.n_inducing, config.inducing, rng, _scale_of(kernel), kernel=kernel)
+    everything = isinstance(config.inducing, str) and points.shape[0] == unique_rows(data.X)[0].size
     return _Model(data, config, points, everything)
 
 
-def _same(a: Features, b: Features) -> bool:
-    return np.array_equal(a, b) if isinstance(a, np.ndarray) else (a != b).nnz == 0
+def _scale_of(kernel: Kernel) -> Any:  # noqa: ANN401 - float or array
+    scale = getattr(kernel, "length_scale", None)
+    return scale if scale is None or np.all(np.isfinite(scale)) else None
 
 
 def _search(model: _Model, kernel: Kernel, rng: np.random.Generator) -> Kernel:
@@ -233,7 +234,8 @@ def _search(model: _Model, kernel: Kernel, rng: np.random.Generator) -> Kernel:
     config = model.config
     if kernel.theta.size == 0:
         return kernel
-    small = _thinned(model, rng)
+    # Offsets by themselves cost little and lead to the same length-scales; the final fit joins them to the features.
+    small = replace(_thinned(model, rng), joint_size=0)
     if config.length_scale_factor == "auto":
         theta, bounds = kernel.theta, np.log(np.array([_FACTOR_BOUNDS])) - 0.5 * np.log(model.data.X.shape[1])
 
@@ -284,7 +286,7 @@ def bound_and_gradient(model: _Model, kernel: Kernel) -> tuple[float, Array]:
     assert basis is not None  # noqa: S101 - only called for models with features
     problem, diagonal = model.problem(basis)
     start = model.warm[-1] if model.warm else svi.initial_state(problem, model.scales(), diagonal=diagonal)
-    tight = replace(model.config.schedule, batch_size=None, on_iteration=None, tol=1e-4)
+    tight = replace(model.config.schedule, batch_size=None, on_iteration=None, tol=1e-3)
     result = svi.fit(problem, start, tight, np.random.default_rng(0))
     model.warm[:] = [result.state]
     assert result.evaluation is not None  # noqa: S101 - full data
@@ -306,19 +308,24 @@ def _kernel_gradient(model: _Model, basis: InducingBasis, problem: svi.Problem, 
     return gradient
 
 
-def _final(model: _Model, kernel: Kernel | None, rng: np.random.Generator) -> PairFit:
+def _final(model: _Model, kernel: Kernel | None, rng: np.random.Generator, earlier: svi.State | None) -> PairFit:
+    # The search leaves no trace in the result but the kernel: the fit starts at the prior, or at an earlier fit.
     config, basis = model.config, model.basis(kernel)
     problem, diagonal = model.problem(basis)
     mode = _mode(model, basis)
     problem = replace(problem, rule=_RULES[mode])
     schedule = config.schedule if mode == "svi" else replace(config.schedule, batch_size=None)
     start = svi.initial_state(problem, model.scales(), diagonal=diagonal)
-    if model.warm and [b.size for b in model.warm[-1].blocks] == [b.size for b in start.blocks]:
-        start = model.warm[-1]
+    if earlier is not None and _sizes(earlier) == _sizes(start):
+        start = earlier
     result = svi.fit(problem, start, schedule, rng)
     bound = result.evaluation.bound if result.evaluation is not None else result.bounds[-1]
     posterior = _posterior(basis, problem, result.state, config)
     return PairFit(posterior, result.state, kernel, result.bounds, bound, result.converged)
+
+
+def _sizes(state: svi.State) -> list[tuple[type, int]]:
+    return [(type(block), block.size) for block in state.blocks]
 
 
 def _mode(model: _Model, basis: InducingBasis | None) -> str:

@@ -46,6 +46,22 @@ class FixedScale:
         del size, second_moment, pull
         return self
 
+    def moved(self, shift: float) -> FixedScale:
+        """Return itself.
+
+        Parameters
+        ----------
+        shift : float
+            Not used.
+
+        Returns
+        -------
+        FixedScale
+            This object.
+        """
+        del shift
+        return self
+
     def mixed(self, target: FixedScale, rho: float) -> FixedScale:
         """Return itself.
 
@@ -144,6 +160,21 @@ class GammaScale:
         beta = self.rate0 + 0.5 * second_moment
         g = pull / alpha
         return replace(self, shape=alpha, rate=2.0 * alpha * beta / (alpha + np.sqrt(alpha**2 + 4.0 * g * alpha * beta)))
+
+    def moved(self, shift: float) -> GammaScale:
+        """Shift log E[s], the relative uncertainty kept.
+
+        Parameters
+        ----------
+        shift : float
+            Added to log E[s].
+
+        Returns
+        -------
+        GammaScale
+            The same shape, another rate.
+        """
+        return replace(self, rate=self.rate * float(np.exp(-shift)))
 
     def mixed(self, target: GammaScale, rho: float) -> GammaScale:
         """Move a fraction rho towards `target` in natural parameters.

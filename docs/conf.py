@@ -1,0 +1,84 @@
+"""Sphinx configuration: `sphinx-build -b html docs docs/_build/html`, offline."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+import warnings
+from pathlib import Path
+from typing import Any
+
+# Before numpy is imported by autodoc and by the examples, so that timings do not depend on the number of cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+ROOT = Path(__file__).resolve().parents[1]
+_project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+project = "skpref"
+author = "The skpref developers"
+copyright = f"2026, {author}"
+version = release = _project["version"]
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "examples", "**/GALLERY_HEADER.rst"]
+templates_path: list[str] = []
+nitpicky = False
+suppress_warnings = ["ref.citation"]  # the bibliography may hold what no page cites
+default_role = "code"
+
+autosummary_generate = True
+autodoc_typehints = "none"  # types and shapes stand in the numpydoc sections
+autodoc_default_options = {"members": True, "inherited-members": False, "show-inheritance": True}
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+numpydoc_attributes_as_param_list = True
+numpydoc_xref_param_type = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": ["examples"],
+    "gallery_dirs": ["auto_examples"],
+    "filename_pattern": r"/plot_",
+    "ignore_pattern": r"__init__\.py",
+    "within_subsection_order": "FileNameSortKey",
+    "doc_module": ("skpref",),
+    "backreferences_dir": "generated/backreferences",
+    "remove_config_comments": True,
+    "show_memory": False,
+    "show_signature": False,
+    "matplotlib_animations": False,
+    "reset_modules": ("matplotlib",),
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"skpref {release}"
+html_static_path = ["_static"]
+html_show_sourcelink = False
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_prev_next": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+
+# An example that warns is an example to mend; matplotlib's Agg saying that it cannot show is not about the example.
+warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive", category=UserWarning)
+
+
+def _skip(_app: Any, _what: str, name: str, _obj: object, skip: bool, _options: Any) -> bool | None:
+    """Leave out the `set_..._request` methods that scikit-learn's metadata routing adds to every estimator."""
+    return True if re.fullmatch(r"set_\w+_request", name) else skip or None
+
+
+def setup(app: Any) -> None:
+    """Connect the hooks."""
+    app.connect("autodoc-skip-member", _skip)

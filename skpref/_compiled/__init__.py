@@ -1,0 +1,1 @@
+"""All numba of the package: arrays in, arrays out; nothing else imports numba."""

@@ -1,0 +1,53 @@
+"""The one door to numba: `njit` with an on-disk cache wherever the cache can be written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numba
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["njit"]
+
+_Function = TypeVar("_Function", bound="Callable[..., Any]")
+
+
+def njit(**options: Any) -> Callable[[_Function], _Function]:  # noqa: ANN401 - numba's own options
+    """Compile a function in nopython mode, cached on disk if possible, dividing as numpy does.
+
+    Division by zero gives inf or NaN instead of an exception: numba's test for zero keeps loops out of SIMD lanes.
+
+    Numba raises at import when neither the package's folder nor the user's cache folder can be written (a read-only
+    installation run by a user without a home): compiling anew in every process is then the only way.
+
+    Parameters
+    ----------
+    **options : dict
+        Options of `numba.njit`, such as ``parallel`` or ``fastmath``.
+
+    Returns
+    -------
+    callable
+        Decorator that keeps the static type of what it decorates.
+
+    Examples
+    --------
+    >>> from skpref._compiled._jit import njit
+    >>> @njit()
+    ... def add(a, b):
+    ...     return a + b
+    >>> add(1, 2)
+    3
+    """
+
+    def decorate(function: _Function) -> _Function:
+        options.setdefault("error_model", "numpy")
+        try:
+            compiled = numba.njit(cache=True, **options)(function)
+        except RuntimeError:  # "cannot cache function ...: no locator available for file ..."
+            compiled = numba.njit(cache=False, **options)(function)
+        return cast("_Function", compiled)
+
+    return decorate

@@ -1,0 +1,636 @@
+"""Loops of the per-feature kernels over dense features: products and means of one-dimensional Matern kernels.
+
+With r_f = |x_f - z_f| c_f, a kernel of feature f is g(r_f), where
+
+=====  ==================  ============================  ======================  =====================
+kind   kernel              scale c_f                     g(r)                    -dlog g / dlog c = h(r)
+=====  ==================  ============================  ======================  =====================
+0      Matern-1/2          1 / l_f                       exp(-r)                 r
+1      Matern-3/2          sqrt(3) / l_f                 (1 + r) exp(-r)         r^2 / (1 + r)
+2      Matern-5/2          sqrt(5) / l_f                 (1 + r + r^2/3) exp(-r)  r^2 (1 + r) / (3 + 3 r + r^2)
+3      squared exponential 1 / l_f                       exp(-r^2 / 2)           r^2
+=====  ==================  ============================  ======================  =====================
+
+The product over features is kept as (sum of r_f, product of the polynomials), the latter scaled down whenever it
+passes 1e100, so no number of features and no length-scale overflows. r_f is cut off at 1e3: there g is below the
+smallest double already, whatever the other features say. Values below 1e-307 become 0: denormal numbers would slow
+down every matrix product that follows.
+
+Work is cut into blocks of rows that do not depend on the number of threads and whose results are added in order, so
+neither do the bits of a result.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numba import prange
+
+from skpref._compiled._jit import njit
+
+if TYPE_CHECKING:
+    from skpref._typing import Array
+
+__all__ = ["HALF", "KIND_OF_NU", "cross", "cross_vjp", "gram", "gram_vjp", "paired", "paired_vjp", "scale_of"]
+
+HALF: Final = 0
+THREE_HALVES: Final = 1
+FIVE_HALVES: Final = 2
+SQUARED: Final = 3
+KIND_OF_NU: Final = {0.5: HALF, 1.5: THREE_HALVES, 2.5: FIVE_HALVES, np.inf: SQUARED}
+
+_FAR: Final = 1e3  # r beyond which g(r) = 0 in double precision
+_UNROLL: Final = 4  # features a pass over the columns takes together
+_BURST: Final = 16  # features between two looks at the size of the product: 1e100 (1 + _FAR + _FAR^2/3)^16 < 1e190
+_LARGE: Final = 1e100
+_LOG_LARGE: Final = float(np.log(1e100))
+_ROWS: Final = 16  # rows of a block
+_BLOCKS: Final = 64  # blocks of a gradient, each with its own sums
+_SMALL: Final = 1 << 19  # n m d below which waking the other threads costs more than they bring
+_TILE: Final = 1 << 15  # numbers of Z worked on together (256 KiB: a core's second-level cache)
+
+# exp(x) = 2^n exp(x - n log 2): log 2 in two parts, and the number whose addition rounds to an integer.
+_LOG2E: Final = 1.4426950408889634
+_LOG2_HIGH: Final = 6.93145751953125e-1
+_LOG2_LOW: Final = 1.42860682030941723212e-6
+_ROUND: Final = 6755399441055744.0
+_SMALLEST: Final = -708.0
+
+_CONTRACT: Final = {"contract"}  # fused multiply-add; NaN and inf behave
+_REDUCE: Final = {"contract", "reassoc", "nsz"}  # and sums in SIMD lanes
+
+
+@njit(fastmath=_CONTRACT, forceinline=True)
+def _exp(x: float) -> float:
+    """Return exp(x) for x <= 700, to 1 ulp, in a form that SIMD lanes can share; 0 below exp(-708)."""
+    y = _SMALLEST if x < _SMALLEST else x
+    shifted = y * _LOG2E + _ROUND
+    n = shifted - _ROUND
+    t = y - n * _LOG2_HIGH - n * _LOG2_LOW
+    p = 1.0 / 6227020800.0
+    p = p * t + 1.0 / 479001600.0
+    p = p * t + 1.0 / 39916800.0
+    p = p * t + 1.0 / 3628800.0
+    p = p * t + 1.0 / 362880.0
+    p = p * t + 1.0 / 40320.0
+    p = p * t + 1.0 / 5040.0
+    p = p * t + 1.0 / 720.0
+    p = p * t + 1.0 / 120.0
+    p = p * t + 1.0 / 24.0
+    p = p * t + 1.0 / 6.0
+    p = p * t + 0.5
+    p = p * t + 1.0
+    p = p * t + 1.0
+    power = (np.float64(shifted).view(np.int64) + 1023) << 52
+    return 0.0 if x < _SMALLEST else p * np.int64(power).view(np.float64)
+
+
+@njit(fastmath=_CONTRACT, forceinline=True)
+def _distance(x: float, z: float, c: float) -> float:
+    r = abs(x - z) * c
+    return _FAR if r > _FAR else r  # NaN stays NaN
+
+
+@njit(fastmath=_CONTRACT, forceinline=True)
+def _polynomial(r: float, kind: int) -> float:
+    if kind == THREE_HALVES:
+        return 1.0 + r
+    if kind == FIVE_HALVES:
+        return 1.0 + r * (1.0 + r * (1.0 / 3.0))
+    return 1.0
+
+
+@njit(fastmath=_CONTRACT, forceinline=True)
+def _exponent(r: float, kind: int) -> float:
+    return 0.5 * r * r if kind == SQUARED else r
+
+
+@njit(fastmath=_CONTRACT, forceinline=True)
+def _value(r: float, kind: int) -> float:
+    """Return g(r)."""
+    return _polynomial(r, kind) * _exp(-_exponent(r, kind))
+
+
+@njit(fastmath=_CONTRACT, forceinline=True)
+def _slope_parts(r: float, kind: int) -> tuple[float, float]:
+    """Return (numerator, denominator) of h(r)."""
+    if kind == HALF:
+        return r, 1.0
+    if kind == THREE_HALVES:
+        return r * r, 1.0 + r
+    if kind == FIVE_HALVES:
+        return r * r * (1.0 + r), 3.0 + r * (3.0 + r)
+    return r * r, 1.0
+
+
+@njit(fastmath=_CONTRACT, forceinline=True)
+def _value_slope(r: float, kind: int) -> float:
+    """Return g(r) h(r), without a division."""
+    decay = _exp(-_exponent(r, kind))
+    if kind == HALF:
+        return r * decay
+    if kind == FIVE_HALVES:
+        return r * r * (1.0 + r) * (1.0 / 3.0) * decay
+    return r * r * decay
+
+
+@njit(fastmath=_CONTRACT, forceinline=True)
+def _add_product(x, z, c, first, start, width, kind, total, product):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Take four features of one row into the sums and products of `width` columns."""
+    x0, x1, x2, x3 = x[first], x[first + 1], x[first + 2], x[first + 3]
+    c0, c1, c2, c3 = c[first], c[first + 1], c[first + 2], c[first + 3]
+    z0 = z[first, start : start + width]
+    z1 = z[first + 1, start : start + width]
+    z2 = z[first + 2, start : start + width]
+    z3 = z[first + 3, start : start + width]
+    for j in range(width):
+        r0 = _distance(x0, z0[j], c0)
+        r1 = _distance(x1, z1[j], c1)
+        r2 = _distance(x2, z2[j], c2)
+        r3 = _distance(x3, z3[j], c3)
+        total[j] += (_exponent(r0, kind) + _exponent(r1, kind)) + (_exponent(r2, kind) + _exponent(r3, kind))
+        if kind == THREE_HALVES or kind == FIVE_HALVES:  # noqa: PLR1714 - numba compiles no set
+            p01 = _polynomial(r0, kind) * _polynomial(r1, kind)
+            product[j] *= p01 * (_polynomial(r2, kind) * _polynomial(r3, kind))
+
+
+@njit(fastmath=_CONTRACT)
+def _shrink(width, total, product):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Move a factor of 1e100 from large products into the sum."""
+    for j in range(width):
+        large = product[j] > _LARGE
+        product[j] *= 1.0 / _LARGE if large else 1.0
+        total[j] -= _LOG_LARGE if large else 0.0
+
+
+@njit(fastmath=_CONTRACT, forceinline=True)
+def _product_of_kind(x, z, c, start, width, kind, total, product):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for f in range(0, x.shape[0], _UNROLL):
+        _add_product(x, z, c, f, start, width, kind, total, product)
+        if (kind == THREE_HALVES or kind == FIVE_HALVES) and (f + _UNROLL) % _BURST == 0:  # noqa: PLR1714
+            _shrink(width, total, product)
+
+
+@njit(fastmath=_CONTRACT)
+def _row_product(x, z, c, start, width, kind, total, product, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Product kernel between one row and `width` columns from `start` on, into out[:width]."""
+    total[:width] = 0.0
+    product[:width] = 1.0
+    # The kind is spelled out as a constant so that the compiler makes a loop without branches for each.
+    if kind == HALF:
+        _product_of_kind(x, z, c, start, width, HALF, total, product)
+    elif kind == THREE_HALVES:
+        _product_of_kind(x, z, c, start, width, THREE_HALVES, total, product)
+    elif kind == FIVE_HALVES:
+        _product_of_kind(x, z, c, start, width, FIVE_HALVES, total, product)
+    else:
+        _product_of_kind(x, z, c, start, width, SQUARED, total, product)
+    for j in range(width):
+        half = _exp(-0.5 * total[j])  # twice, since exp(-total) may underflow where times product it does not
+        out[j] = product[j] * half * half
+
+
+@njit(fastmath=_CONTRACT)
+def _row_sum(x, z, c, start, width, kind, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Sum over features of the kernels between one row and `width` columns from `start` on, into out[:width]."""
+    out[:width] = 0.0
+    for f in range(x.shape[0]):
+        column = z[f, start : start + width]
+        for j in range(width):
+            out[j] += _value(_distance(x[f], column[j], c[f]), kind)
+
+
+@njit(fastmath=_CONTRACT)
+def _cross_rows(X, z, c, kind, additive, triangular, tile, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Fill rows first..last - 1 of the result (from the diagonal on if `triangular`)."""
+    m = out.shape[1]
+    total = np.empty(tile)
+    product = np.empty(tile)
+    # Padding multiplies a product by g(0) = 1; a mean must leave it out.
+    x = np.zeros(X.shape[1] if additive else z.shape[0])
+    for left in range(0, m, tile):
+        right = min(m, left + tile)
+        for i in range(first, last):
+            start = max(left, i) if triangular else left
+            if start < right:
+                x[: X.shape[1]] = X[i]
+                if additive:
+                    _row_sum(x, z, c, start, right - start, kind, out[i, start:right])
+                else:
+                    _row_product(x, z, c, start, right - start, kind, total, product, out[i, start:right])
+
+
+@njit(parallel=True, fastmath=_CONTRACT)
+def _cross(X, z, c, kind, additive, triangular, tile, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    n = X.shape[0]
+    blocks = (n + _ROWS - 1) // _ROWS
+    for t in prange((blocks + 1) // 2):
+        # Blocks go in pairs (first, last), (second, last but one), ...: the same work each, triangular or not.
+        block = np.int64(t)
+        other = blocks - 1 - block
+        _cross_rows(X, z, c, kind, additive, triangular, tile, block * _ROWS, min(n, (block + 1) * _ROWS), out)
+        if other != block:
+            _cross_rows(X, z, c, kind, additive, triangular, tile, other * _ROWS, min(n, (other + 1) * _ROWS), out)
+
+
+@njit(fastmath=_REDUCE, forceinline=True)
+def _add_slopes(x, z, c, first, start, width, kind, weight, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add sum_j weight_j h(r_jf) to sums[f] for four features f."""
+    x0, x1, x2, x3 = x[first], x[first + 1], x[first + 2], x[first + 3]
+    c0, c1, c2, c3 = c[first], c[first + 1], c[first + 2], c[first + 3]
+    z0 = z[first, start : start + width]
+    z1 = z[first + 1, start : start + width]
+    z2 = z[first + 2, start : start + width]
+    z3 = z[first + 3, start : start + width]
+    s0 = s1 = s2 = s3 = 0.0
+    for j in range(width):
+        n0, d0 = _slope_parts(_distance(x0, z0[j], c0), kind)
+        n1, d1 = _slope_parts(_distance(x1, z1[j], c1), kind)
+        n2, d2 = _slope_parts(_distance(x2, z2[j], c2), kind)
+        n3, d3 = _slope_parts(_distance(x3, z3[j], c3), kind)
+        if kind == HALF or kind == SQUARED:  # noqa: PLR1714
+            s0 += weight[j] * n0
+            s1 += weight[j] * n1
+            s2 += weight[j] * n2
+            s3 += weight[j] * n3
+        else:
+            # One division serves all four: 1/d0 = d1 (d2 d3) / (d0 d1 d2 d3), whose parts are at most 1e24.
+            d01 = d0 * d1
+            d23 = d2 * d3
+            q = weight[j] / (d01 * d23)
+            q01 = q * d23
+            q23 = q * d01
+            s0 += n0 * d1 * q01
+            s1 += n1 * d0 * q01
+            s2 += n2 * d3 * q23
+            s3 += n3 * d2 * q23
+    sums[first] += s0
+    sums[first + 1] += s1
+    sums[first + 2] += s2
+    sums[first + 3] += s3
+
+
+@njit(fastmath=_REDUCE)
+def _product_slopes(x, z, c, start, width, kind, weight, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for f in range(0, x.shape[0], _UNROLL):
+        if kind == HALF:
+            _add_slopes(x, z, c, f, start, width, HALF, weight, sums)
+        elif kind == THREE_HALVES:
+            _add_slopes(x, z, c, f, start, width, THREE_HALVES, weight, sums)
+        elif kind == FIVE_HALVES:
+            _add_slopes(x, z, c, f, start, width, FIVE_HALVES, weight, sums)
+        else:
+            _add_slopes(x, z, c, f, start, width, SQUARED, weight, sums)
+
+
+@njit(fastmath=_REDUCE)
+def _sum_slopes(x, z, c, start, width, kind, weight, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for f in range(x.shape[0]):
+        column = z[f, start : start + width]
+        s = 0.0
+        for j in range(width):
+            s += weight[j] * _value_slope(_distance(x[f], column[j], c[f]), kind)
+        sums[f] += s
+
+
+@njit(fastmath=_CONTRACT)
+def _slopes_rows(X, z, c, kind, additive, weighted, triangular, tile, G, first, last, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add the share of rows first..last - 1 to `sums`."""
+    m = G.shape[1]
+    total = np.empty(tile)
+    product = np.empty(tile)
+    weight = np.empty(tile)
+    # Padding multiplies a product by g(0) = 1; a mean must leave it out.
+    x = np.zeros(X.shape[1] if additive else z.shape[0])
+    for left in range(0, m, tile):
+        right = min(m, left + tile)
+        for i in range(first, last):
+            start = max(left, i + 1) if triangular else left
+            width = right - start
+            if width <= 0:
+                continue
+            x[: X.shape[1]] = X[i]
+            if additive:
+                _sum_slopes(x, z, c, start, width, kind, G[i, start:right], sums)
+            elif weighted:
+                _product_slopes(x, z, c, start, width, kind, G[i, start:right], sums)
+            else:
+                _row_product(x, z, c, start, width, kind, total, product, weight)
+                for j in range(width):
+                    weight[j] *= G[i, start + j]
+                _product_slopes(x, z, c, start, width, kind, weight, sums)
+
+
+@njit(parallel=True, fastmath=_CONTRACT)
+def _cross_slopes(X, z, c, kind, additive, weighted, triangular, tile, G, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Sums over all pairs of G k h (G h if `weighted`, that is if k is in G already), a row of `sums` a block."""
+    n = X.shape[0]
+    blocks = sums.shape[0]
+    for t in prange((blocks + 1) // 2):
+        block = np.int64(t)
+        other = blocks - 1 - block
+        first, last = block * n // blocks, (block + 1) * n // blocks
+        _slopes_rows(X, z, c, kind, additive, weighted, triangular, tile, G, first, last, sums[block])
+        if other != block:
+            first, last = other * n // blocks, (other + 1) * n // blocks
+            _slopes_rows(X, z, c, kind, additive, weighted, triangular, tile, G, first, last, sums[other])
+
+
+@njit(fastmath=_CONTRACT)
+def _pair(x, y, c, kind, additive):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    d = x.shape[0]
+    if additive:
+        mean = 0.0
+        for f in range(d):
+            mean += _value(_distance(x[f], y[f], c[f]), kind)
+        return mean
+    total = 0.0
+    product = 1.0
+    for f in range(d):
+        r = _distance(x[f], y[f], c[f])
+        total += _exponent(r, kind)
+        product *= _polynomial(r, kind)
+        if product > _LARGE:
+            product *= 1.0 / _LARGE
+            total -= _LOG_LARGE
+    half = _exp(-0.5 * total)
+    return product * half * half
+
+
+@njit(fastmath=_CONTRACT)
+def _paired_rows(X, Y, c, kind, additive, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for i in range(first, last):
+        out[i] = _pair(X[i], Y[i], c, kind, additive)
+
+
+@njit(parallel=True, fastmath=_CONTRACT)
+def _paired(X, Y, c, kind, additive, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    n = X.shape[0]
+    for t in prange((n + _ROWS - 1) // _ROWS):
+        block = np.int64(t)
+        _paired_rows(X, Y, c, kind, additive, block * _ROWS, min(n, (block + 1) * _ROWS), out)
+
+
+@njit(fastmath=_CONTRACT)
+def _paired_slopes_rows(X, Y, c, kind, additive, g, first, last, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    d = X.shape[1]
+    for i in range(first, last):
+        if additive:
+            for f in range(d):
+                sums[f] += g[i] * _value_slope(_distance(X[i, f], Y[i, f], c[f]), kind)
+        else:
+            weight = g[i] * _pair(X[i], Y[i], c, kind, False)
+            for f in range(d):
+                numerator, denominator = _slope_parts(_distance(X[i, f], Y[i, f], c[f]), kind)
+                sums[f] += weight * numerator / denominator
+
+
+@njit(parallel=True, fastmath=_CONTRACT)
+def _paired_slopes(X, Y, c, kind, additive, g, sums):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    n = X.shape[0]
+    blocks = sums.shape[0]
+    for t in prange(blocks):
+        block = np.int64(t)
+        first, last = block * n // blocks, (block + 1) * n // blocks
+        _paired_slopes_rows(X, Y, c, kind, additive, g, first, last, sums[block])
+
+
+def scale_of(length_scale: Array | float, kind: int, n_features: int) -> Array:
+    """Return c_f, the factor from |x_f - z_f| to r_f.
+
+    Parameters
+    ----------
+    length_scale : float or ndarray of shape (d,)
+        l, one for all features or one each.
+    kind : int
+        From `KIND_OF_NU`.
+    n_features : int
+        d.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+        sqrt(2 nu) / l_f, or 1 / l_f for the squared exponential.
+    """
+    factor = (1.0, np.sqrt(3.0), np.sqrt(5.0), 1.0)[kind]
+    return np.ascontiguousarray(np.broadcast_to(factor / np.asarray(length_scale, dtype=np.float64), n_features))
+
+
+def _columns(Z: Array, c: Array) -> tuple[Array, Array, int]:
+    """Return Z transposed and c, padded to a multiple of `_UNROLL` features (r = 0 there), and the columns of a tile."""
+    m, d = Z.shape
+    padded = -(-d // _UNROLL) * _UNROLL
+    z = np.zeros((padded, m))
+    z[:d] = Z.T
+    scale = np.zeros(padded)
+    scale[:d] = c
+    tile = max(64, min(512, _TILE // max(padded, 1) // 16 * 16))
+    return z, scale, min(tile, max(m, 1))
+
+
+def _fill(  # noqa: PLR0917
+    X: Array, z: Array, c: Array, kind: int, additive: bool, triangular: bool, tile: int, out: Array
+) -> None:
+    if X.size * z.shape[1] < _SMALL:
+        _cross_rows(X, z, c, kind, additive, triangular, tile, 0, X.shape[0], out)
+    else:
+        _cross(X, z, c, kind, additive, triangular, tile, out)
+
+
+def cross(X: Array, Z: Array, c: Array, kind: int, *, additive: bool = False) -> Array:
+    """Kernel between the rows of X and of Z.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), C-contiguous
+        Rows.
+    Z : ndarray of shape (m, d)
+        Columns of the result.
+    c : ndarray of shape (d,)
+        From `scale_of`.
+    kind : int
+        From `KIND_OF_NU`.
+    additive : bool, default=False
+        Mean over features instead of their product.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+        Kernel matrix.
+    """
+    out = np.empty((X.shape[0], Z.shape[0]))
+    z, scale, tile = _columns(Z, c)
+    _fill(X, z, scale, kind, additive, False, tile, out)
+    if additive:
+        out /= X.shape[1]
+    return out
+
+
+def gram(Z: Array, c: Array, kind: int, *, additive: bool = False) -> Array:
+    """Kernel between the rows of Z, exactly symmetric, at half the cost of `cross`.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (m, d), C-contiguous
+        Rows.
+    c : ndarray of shape (d,)
+        From `scale_of`.
+    kind : int
+        From `KIND_OF_NU`.
+    additive : bool, default=False
+        Mean over features instead of their product.
+
+    Returns
+    -------
+    ndarray of shape (m, m)
+        Kernel matrix.
+    """
+    out = np.zeros((Z.shape[0], Z.shape[0]))
+    z, scale, tile = _columns(Z, c)
+    _fill(Z, z, scale, kind, additive, True, tile, out)
+    out += np.triu(out, 1).T
+    if additive:
+        out /= Z.shape[1]
+    return out
+
+
+def cross_vjp(X: Array, Z: Array, c: Array, kind: int, G: Array, *, additive: bool = False, weighted: bool = False) -> Array:
+    """Gradient of sum_ij G_ij k(x_i, z_j) in every log l_f.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), C-contiguous
+        Rows.
+    Z : ndarray of shape (m, d)
+        Columns.
+    c : ndarray of shape (d,)
+        From `scale_of`.
+    kind : int
+        From `KIND_OF_NU`.
+    G : ndarray of shape (n, m)
+        Adjoint of the kernel matrix.
+    additive : bool, default=False
+        Mean over features instead of their product.
+    weighted : bool, default=False
+        Whether G is the product of the adjoint and the kernel matrix already; then any isotropic kernel whose
+        derivative is a weighted sum of h(r_f) can use this function.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+        Gradient, with O(d) memory a block.
+    """
+    return _slopes(X, Z, c, kind, np.ascontiguousarray(G), additive, weighted, False)
+
+
+def gram_vjp(Z: Array, c: Array, kind: int, G: Array, *, additive: bool = False, weighted: bool = False) -> Array:
+    """Gradient of sum_ij G_ij k(z_i, z_j) in every log l_f, at half the cost of `cross_vjp`.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (m, d), C-contiguous
+        Rows.
+    c : ndarray of shape (d,)
+        From `scale_of`.
+    kind : int
+        From `KIND_OF_NU`.
+    G : ndarray of shape (m, m)
+        Adjoint of the kernel matrix, of any symmetry.
+    additive : bool, default=False
+        Mean over features instead of their product.
+    weighted : bool, default=False
+        As in `cross_vjp`.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+        Gradient.
+    """
+    return _slopes(Z, Z, c, kind, np.ascontiguousarray(G + G.T), additive, weighted, True)
+
+
+def _slopes(  # noqa: PLR0917
+    X: Array, Z: Array, c: Array, kind: int, G: Array, additive: bool, weighted: bool, triangular: bool
+) -> Array:
+    d = X.shape[1]
+    z, scale, tile = _columns(Z, c)
+    if X.size * Z.shape[0] < _SMALL:
+        total = np.zeros(z.shape[0])
+        _slopes_rows(X, z, scale, kind, additive, weighted, triangular, tile, G, 0, X.shape[0], total)
+    else:
+        sums = np.zeros((_blocks(X.shape[0], d), z.shape[0]))
+        _cross_slopes(X, z, scale, kind, additive, weighted, triangular, tile, G, sums)
+        total = _ordered_sum(sums)
+    total = total[:d]
+    return total / d if additive else total
+
+
+def _blocks(n: int, d: int) -> int:
+    """Return the number of blocks of a gradient: of the problem's size only, and with at most 32 MiB of sums."""
+    return max(1, min(_BLOCKS, n, (1 << 22) // max(d, 1)))
+
+
+def _ordered_sum(sums: Array) -> Array:
+    total: Array = np.add.reduce(sums, axis=0)
+    return total
+
+
+def paired(X: Array, Y: Array, c: Array, kind: int, *, additive: bool = False) -> Array:
+    """Return k(x_i, y_i) for every i.
+
+    Parameters
+    ----------
+    X, Y : ndarray of shape (n, d), C-contiguous
+        Rows.
+    c : ndarray of shape (d,)
+        From `scale_of`.
+    kind : int
+        From `KIND_OF_NU`.
+    additive : bool, default=False
+        Mean over features instead of their product.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Kernel values.
+    """
+    out = np.empty(X.shape[0])
+    if X.size < _SMALL:
+        _paired_rows(X, Y, c, kind, additive, 0, X.shape[0], out)
+    else:
+        _paired(X, Y, c, kind, additive, out)
+    return out / X.shape[1] if additive else out
+
+
+def paired_vjp(X: Array, Y: Array, c: Array, kind: int, g: Array, *, additive: bool = False) -> Array:
+    """Gradient of sum_i g_i k(x_i, y_i) in every log l_f.
+
+    Parameters
+    ----------
+    X, Y : ndarray of shape (n, d), C-contiguous
+        Rows.
+    c : ndarray of shape (d,)
+        From `scale_of`.
+    kind : int
+        From `KIND_OF_NU`.
+    g : ndarray of shape (n,)
+        Adjoint of the kernel values.
+    additive : bool, default=False
+        Mean over features instead of their product.
+
+    Returns
+    -------
+    ndarray of shape (d,)
+        Gradient.
+    """
+    n, d = X.shape
+    g = np.ascontiguousarray(g)
+    if X.size < _SMALL:
+        total = np.zeros(d)
+        _paired_slopes_rows(X, Y, c, kind, additive, g, 0, n, total)
+    else:
+        sums = np.zeros((_blocks(n, d), d))
+        _paired_slopes(X, Y, c, kind, additive, g, sums)
+        total = _ordered_sum(sums)
+    return total / d if additive else total

@@ -1,0 +1,111 @@
+"""Loops over comparisons: sums and differences of the rows of a table of items."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import prange
+
+from skpref._compiled._jit import njit
+
+if TYPE_CHECKING:
+    from skpref._typing import Array, IntArray
+
+
+def incidence(left: IntArray, right: IntArray, n_items: int) -> tuple[IntArray, IntArray, IntArray]:
+    """List, for every item, its comparisons and the items it met (the graph in CSR form).
+
+    Parameters
+    ----------
+    left, right : ndarray of shape (P,)
+        Items of each comparison, in [0, n_items).
+    n_items : int
+        N.
+
+    Returns
+    -------
+    indptr : ndarray of shape (N + 1,)
+        Start of each item's run.
+    pair : ndarray of shape (2 P,)
+        Comparison numbers, ascending within a run.
+    neighbour : ndarray of shape (2 P,)
+        The other item of that comparison.
+    """
+    item = np.concatenate([left, right])
+    order = np.argsort(item, kind="stable")
+    indptr = np.zeros(n_items + 1, dtype=np.int64)
+    np.cumsum(np.bincount(item, minlength=n_items), out=indptr[1:])
+    n_pairs = left.shape[0]
+    return indptr, order % max(n_pairs, 1), np.concatenate([right, left])[order]
+
+
+@njit(parallel=True)
+def _laplacian_product(indptr, pair, neighbour, weight, rows, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0913
+    for i in prange(indptr.shape[0] - 1):
+        degree = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            w = weight[pair[e]]
+            degree += w
+            j = neighbour[e]
+            for c in range(rows.shape[1]):
+                out[i, c] -= w * rows[j, c]
+        for c in range(rows.shape[1]):
+            out[i, c] += degree * rows[i, c]
+
+
+@njit(parallel=True, fastmath={"reassoc", "contract", "nsz"})
+def _squared_differences(rows, left, right, shift, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for p in prange(left.shape[0]):
+        a = left[p]
+        b = right[p]
+        total = 0.0
+        for c in range(rows.shape[1]):
+            d = rows[a, c] - rows[b, c] + shift[c]
+            total += d * d
+        out[p] = total
+
+
+def laplacian_product(indptr: IntArray, pair: IntArray, neighbour: IntArray, weight: Array, rows: Array) -> Array:
+    """Return D^T diag(weight) D rows, D the P x N matrix of differences.
+
+    Parameters
+    ----------
+    indptr, pair, neighbour : ndarray
+        From `incidence`.
+    weight : ndarray of shape (P,)
+        Weights of any sign.
+    rows : ndarray of shape (N, n)
+        One row an item.
+
+    Returns
+    -------
+    ndarray of shape (N, n)
+        The product; the same bits for any number of threads.
+    """
+    out = np.zeros(rows.shape)
+    _laplacian_product(indptr, pair, neighbour, np.ascontiguousarray(weight), np.ascontiguousarray(rows), out)
+    return out
+
+
+def squared_differences(rows: Array, left: IntArray, right: IntArray, shift: Array | None = None) -> Array:
+    """Return |rows[left_p] - rows[right_p] + shift|^2 for every comparison p.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, n)
+        One row an item.
+    left, right : ndarray of shape (P,)
+        Items, in range (checked by `Comparisons`).
+    shift : ndarray of shape (n,), default=None
+        Added to every difference; None means zero.
+
+    Returns
+    -------
+    ndarray of shape (P,)
+        Squared lengths.
+    """
+    out = np.empty(left.shape[0])
+    zero = np.zeros(rows.shape[1]) if shift is None else np.ascontiguousarray(shift)
+    _squared_differences(np.ascontiguousarray(rows), left, right, zero, out)
+    return out

@@ -1,0 +1,172 @@
+"""Expected log-likelihoods of comparisons: one pass over observations, no temporary arrays.
+
+log F and its slope r = (log F)' come from Taylor polynomials about the centres of narrow cells; the second derivative
+is an algebraic function of r (probit: -r (r + z), logit: -r (1 - r)). Outside the cells, closed forms. Errors are
+below 1e-13 of the value; the twin in numpy is `skpref._math.quadrature.expectation` over `log_ndtr_derivatives` or
+`log_expit_derivatives`.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numba import prange
+
+from skpref._compiled._jit import njit
+from skpref._math.quadrature import rule_index, rules
+from skpref._math.special import log_expit_derivatives, log_ndtr_derivatives
+
+if TYPE_CHECKING:
+    from skpref._typing import Array, IntArray
+
+__all__ = ["expected_log_cdf"]
+
+# Cells of width 1/16 on [-32, 8]: at their edges t^10 / 2.8^10 (2.8: distance of the nearest singularity) is 3e-20,
+# and the Gaussian fall at z = 8 leaves 3e-13 of a value that is 1e-15 itself.
+_LOWER: Final = -32.0
+_PER_UNIT: Final = 16.0
+_CELLS: Final = 640
+_DEGREE: Final = 9
+_SQRT_HALF: Final = math.sqrt(0.5)
+_INVERSE_SQRT_TWO_PI: Final = 1.0 / math.sqrt(2.0 * math.pi)
+_HALF_LOG_TWO_PI: Final = 0.5 * math.log(2.0 * math.pi)
+_FRACTION_LEVELS: Final = 6
+
+
+@lru_cache(maxsize=2)
+def _taylor(probit: bool) -> Array:
+    """Coefficients of every cell: value, then r's, then those of the value's own series.
+
+    r obeys a Riccati equation, r' = -r (r + z) or r' = -r (1 - r), which gives its Taylor series from r alone.
+    """
+    centre = _LOWER + (np.arange(_CELLS) + 0.5) / _PER_UNIT
+    value, first, _ = (log_ndtr_derivatives if probit else log_expit_derivatives)(centre)
+    a = np.zeros((_CELLS, _DEGREE + 1))
+    a[:, 0] = first
+    for k in range(_DEGREE):
+        square = np.sum(a[:, : k + 1] * a[:, k::-1], axis=1)
+        if probit:
+            before = a[:, k - 1] if k else 0.0
+            a[:, k + 1] = -(square + centre * a[:, k] + before) / (k + 1)
+        else:
+            a[:, k + 1] = (square - a[:, k]) / (k + 1)
+    table = np.concatenate([value[:, None], a, a / np.arange(1, _DEGREE + 2)], axis=1)
+    table.flags.writeable = False
+    return table
+
+
+@lru_cache(maxsize=1)
+def _packed_rules() -> tuple[IntArray, Array, Array]:
+    """All quadrature rules end to end: start of each, nodes, weights."""
+    pairs = rules()[1]
+    start = np.concatenate([[0], np.cumsum([x.size for x, _ in pairs])]).astype(np.int64)
+    return start, np.concatenate([x for x, _ in pairs]), np.concatenate([w for _, w in pairs])
+
+
+@njit(error_model="numpy")
+def _outside_probit(z):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    if z > 0.0:
+        # Phi rounds to 1; the tail by the fifth convergent of Laplace's fraction, 1e-7 of what is itself below 1e-15.
+        r = _INVERSE_SQRT_TWO_PI * math.exp(-0.5 * z * z)
+        square = z * z
+        tail = r * (square * (square + 9.0) + 8.0) / (z * (square * (square + 10.0) + 15.0))
+        return -tail, r, -z
+    # r = t + 1/(t + 2/(t + ...)), t = -z; r + z would cancel.
+    tail = -z
+    for level in range(_FRACTION_LEVELS, 1, -1):
+        tail = level / tail - z
+    gap = 1.0 / tail
+    r = gap - z
+    return -0.5 * z * z - _HALF_LOG_TWO_PI - math.log(r), r, -gap
+
+
+@njit(error_model="numpy")
+def _outside_logit(z):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    small = math.exp(-abs(z))
+    log_larger = -math.log1p(small)
+    larger = 1.0 / (1.0 + small)
+    if z > 0.0:
+        return log_larger, small * larger, -larger
+    return z + log_larger, larger, -small * larger
+
+
+@njit(error_model="numpy", fastmath={"contract"})
+def _sum_nodes(mean, sd, nodes, weights, table, probit):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    # log F' ' = r * (p r + q z + s)
+    p, q, s = (-1.0, -1.0, 0.0) if probit else (1.0, 0.0, -1.0)
+    value = 0.0
+    first = 0.0
+    second = 0.0
+    for j in range(nodes.shape[0]):
+        z = mean + sd * nodes[j]
+        position = (z - _LOWER) * _PER_UNIT
+        if 0.0 <= position < _CELLS:
+            cell = np.int64(position)
+            t = (position - cell - 0.5) * (1.0 / _PER_UNIT)
+            c = table[np.uint64(cell)]
+            r = c[_DEGREE + 1]
+            rise = c[2 * _DEGREE + 2]
+            for k in range(_DEGREE - 1, -1, -1):
+                r = r * t + c[k + 1]
+                rise = rise * t + c[_DEGREE + 2 + k]
+            l = c[0] + t * rise
+            factor = p * r + q * z + s
+        elif probit:
+            l, r, factor = _outside_probit(z)
+        else:
+            l, r, factor = _outside_logit(z)
+        w = weights[j]
+        value += w * l
+        first += w * r
+        second += w * r * factor
+    return value, first, second
+
+
+@njit(parallel=True, error_model="numpy", fastmath={"contract"})
+def _expected(y, mu, sd, rule, start, nodes, weights, table, probit, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for i in prange(y.shape[0]):
+        x = nodes[start[rule[i]] : start[rule[i] + 1]]
+        w = weights[start[rule[i]] : start[rule[i] + 1]]
+        label = y[i]
+        value = 0.0
+        first = 0.0
+        second = 0.0
+        if label != 0.0:
+            e, d, h = _sum_nodes(mu[i], sd[i], x, w, table, probit)
+            value += label * e
+            first += label * d
+            second += label * h
+        if label != 1.0:
+            e, d, h = _sum_nodes(-mu[i], sd[i], x, w, table, probit)
+            value += (1.0 - label) * e
+            first -= (1.0 - label) * d
+            second += (1.0 - label) * h
+        out[0, i] = value
+        out[1, i] = first
+        out[2, i] = second
+
+
+def expected_log_cdf(y: Array, mu: Array, v: Array, *, probit: bool) -> Array:
+    """Expect y log F(z) + (1 - y) log F(-z) and its derivatives over z ~ N(mu, v).
+
+    Parameters
+    ----------
+    y : ndarray of shape (P,)
+        Labels in [0, 1].
+    mu, v : ndarray of shape (P,)
+        Mean and variance (>= 0) of the projections.
+    probit : bool
+        F = Phi if true, else the logistic function.
+
+    Returns
+    -------
+    ndarray of shape (3, P)
+        E[l], E[l'] and E[l'']; the same bits for any number of threads.
+    """
+    out = np.empty((3, y.shape[0]))
+    y, mu, sd = (np.ascontiguousarray(a) for a in (y, mu, np.sqrt(v)))
+    _expected(y, mu, sd, rule_index(v), *_packed_rules(), _taylor(probit), probit, out)
+    return out

@@ -1,0 +1,319 @@
+"""Cholesky factors and triangular solves, straight on LAPACK and BLAS.
+
+Every factor here is lower triangular with zeros above the diagonal, in the memory order of the matrix. Nothing is
+checked for NaN or shape beyond what LAPACK itself needs: the callers are the inner loops of this package.
+
+This is the only place where a jitter is added to a matrix.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg.blas import dtrmm, dtrsm
+from scipy.linalg.lapack import dpotrf, dtrtri
+
+from skpref.exceptions import SkprefError
+
+if TYPE_CHECKING:
+    from skpref._typing import Array
+
+__all__ = [
+    "NotPositiveDefiniteError",
+    "cholesky",
+    "cholesky_precision",
+    "cholesky_vjp",
+    "inverse_lower",
+    "log_det",
+    "solve_lower",
+    "solve_lower_t",
+]
+
+# Jitter in units of the mean diagonal; the first rung is "none".
+_LADDER = (0.0, 1e-10, 1e-8, 1e-6, 1e-4)
+# Without jitter the smallest pivot must exceed this (in the same unit): below it the factor's last columns are
+# rounding errors of K, and everything solved with them is noise.
+_SMALLEST_PIVOT = 1e-10
+
+
+class NotPositiveDefiniteError(SkprefError, np.linalg.LinAlgError):
+    """A matrix has no Cholesky factor, even with the largest jitter of the ladder.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref._math.linalg import NotPositiveDefiniteError
+    >>> issubclass(NotPositiveDefiniteError, np.linalg.LinAlgError)
+    True
+    """
+
+
+def cholesky(K: Array) -> Array:
+    """Lower Cholesky factor of a covariance matrix, with as little jitter as it takes.
+
+    The jitter climbs a ladder of 0, 1e-10, 1e-8, 1e-6 and 1e-4 times the mean of the diagonal and stops at the first
+    rung whose smallest pivot is sound: above 1e-10 (no jitter) or above half of the jitter, times the mean diagonal.
+
+    Parameters
+    ----------
+    K : ndarray of shape (M, M)
+        Symmetric; only the lower triangle is read, and K is not changed.
+
+    Returns
+    -------
+    L : ndarray of shape (M, M), in the memory order of K
+        L L^T = K + jitter I, zeros above the diagonal.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        When a jitter of 1e-4 times the mean diagonal is not enough, or K has NaN or inf.
+
+    Notes
+    -----
+    maths.md section 2. The jitter is relative, so scaling K scales the factor: chol(c K) = sqrt(c) chol(K).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref._math.linalg import cholesky
+    >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
+    array([[2., 0.],
+           [1., 2.]])
+    """
+    if K.shape[0] == 0:
+        return np.zeros((0, 0), order="F")
+    unit = float(np.mean(np.diagonal(K)))
+    for jitter in _LADDER:
+        L = _potrf(K, jitter * unit)
+        if L is not None and _smallest_pivot(L) > max(_SMALLEST_PIVOT if jitter == 0.0 else 0.5 * jitter, 0.0) * unit:
+            return L
+    raise NotPositiveDefiniteError(_advice(K, unit))
+
+
+def cholesky_precision(K: Array) -> Array:
+    """Lower Cholesky factor of a precision matrix: no jitter while LAPACK accepts the matrix.
+
+    A precision's small pivots are information (directions that the data leave to the prior), unlike a kernel matrix's,
+    so the test on the smallest pivot of `cholesky` does not apply. The ladder is only climbed when the plain
+    factorisation breaks down.
+
+    Parameters
+    ----------
+    K : ndarray of shape (M, M)
+        Symmetric; only the lower triangle is read, and K is not changed.
+
+    Returns
+    -------
+    L : ndarray of shape (M, M), in the memory order of K
+        L L^T = K, zeros above the diagonal.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        As `cholesky`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref._math.linalg import cholesky_precision
+    >>> cholesky_precision(np.diag([1e-14, 1.0])).diagonal()
+    array([1.e-07, 1.e+00])
+    """
+    L = _potrf(K, 0.0)
+    return cholesky(K) if L is None or not np.isfinite(_smallest_pivot(L)) else L
+
+
+def _potrf(K: Array, jitter: float) -> Array | None:
+    """Factor K + jitter I, or return None where it breaks down."""
+    # A C-contiguous K is handed over transposed (no copy in the wrong order): its lower triangle is then the upper one.
+    fortran = bool(K.flags.f_contiguous)
+    A = np.array(K if fortran else K.T, order="F", dtype=np.float64)
+    if jitter > 0.0:
+        A.flat[:: A.shape[0] + 1] += jitter
+    L, info = dpotrf(A, lower=fortran, clean=1, overwrite_a=1)
+    if info != 0:
+        return None
+    return L if fortran else L.T
+
+
+def _smallest_pivot(L: Array) -> float:
+    return float(np.min(np.diagonal(L))) ** 2 if L.shape[0] else np.inf
+
+
+def _advice(K: Array, unit: float) -> str:
+    shape = f"{K.shape[0]} x {K.shape[1]}"
+    if not np.isfinite(K).all():
+        return (
+            f"K: got a {shape} matrix with NaN or inf, wanted finite numbers; check the features and the kernel's "
+            "hyper-parameters for overflow"
+        )
+    return (
+        f"K: got a {shape} matrix (mean diagonal {unit:.3g}) that is not positive definite even with a jitter of "
+        f"{_LADDER[-1]:g} times its mean diagonal, wanted a covariance matrix; scale the features, shorten the "
+        "length-scales or add a WhiteKernel"
+    )
+
+
+def _triangle(L: Array) -> tuple[Array, int]:
+    """View L as BLAS wants it (Fortran order) and tell whether that view is lower triangular."""
+    return (L, 1) if L.flags.f_contiguous else (L.T, 0)
+
+
+def _trsm(L: Array, B: Array, *, transposed: bool, overwrite_b: bool) -> Array:
+    """Solve op(L) X = B for B of shape (M,) or (M, n), in the memory order of B."""
+    a, lower = _triangle(L)
+    trans = int(transposed == bool(lower))
+    if B.ndim == 1:
+        return dtrsm(1.0, a, B[:, None], lower=lower, trans_a=trans, overwrite_b=overwrite_b)[:, 0]
+    if B.flags.f_contiguous:
+        return dtrsm(1.0, a, B, lower=lower, trans_a=trans, overwrite_b=overwrite_b)
+    # X^T op(L)^T = B^T, and B^T is in Fortran order without a copy.
+    return dtrsm(1.0, a, B.T, side=1, lower=lower, trans_a=1 - trans, overwrite_b=overwrite_b).T
+
+
+def solve_lower(L: Array, B: Array, *, overwrite_b: bool = False) -> Array:
+    """Return L^-1 B.
+
+    Parameters
+    ----------
+    L : ndarray of shape (M, M)
+        Lower triangular (what stands above the diagonal is not read), in C or Fortran order.
+    B : ndarray of shape (M,) or (M, n)
+        Right-hand sides, in C or Fortran order.
+    overwrite_b : bool, default=False
+        Whether the memory of B may be used for the result; False, so that arguments stay as they are.
+
+    Returns
+    -------
+    ndarray of the shape and memory order of B
+        The solution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref._math.linalg import solve_lower
+    >>> solve_lower(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([2.0, 5.0]))
+    array([1., 2.])
+    """
+    return _trsm(L, B, transposed=False, overwrite_b=overwrite_b)
+
+
+def solve_lower_t(L: Array, B: Array, *, overwrite_b: bool = False) -> Array:
+    """Return L^-T B.
+
+    Parameters
+    ----------
+    L : ndarray of shape (M, M)
+        Lower triangular (what stands above the diagonal is not read), in C or Fortran order.
+    B : ndarray of shape (M,) or (M, n)
+        Right-hand sides, in C or Fortran order.
+    overwrite_b : bool, default=False
+        Whether the memory of B may be used for the result; False, so that arguments stay as they are.
+
+    Returns
+    -------
+    ndarray of the shape and memory order of B
+        The solution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref._math.linalg import solve_lower_t
+    >>> solve_lower_t(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([4.0, 4.0]))
+    array([1., 2.])
+    """
+    return _trsm(L, B, transposed=True, overwrite_b=overwrite_b)
+
+
+def inverse_lower(L: Array) -> Array:
+    """Return L^-1, with zeros above the diagonal.
+
+    Parameters
+    ----------
+    L : ndarray of shape (M, M)
+        Lower triangular with zeros above the diagonal, in C or Fortran order.
+
+    Returns
+    -------
+    ndarray of shape (M, M), in the memory order of L
+        The inverse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref._math.linalg import inverse_lower
+    >>> inverse_lower(np.array([[2.0, 0.0], [1.0, 2.0]]))
+    array([[ 0.5 ,  0.  ],
+           [-0.25,  0.5 ]])
+    """
+    if L.shape[0] == 0:
+        return np.zeros_like(L)
+    a, lower = _triangle(L)
+    inverse, _ = dtrtri(a, lower=lower)
+    return inverse if lower else inverse.T
+
+
+def log_det(L: Array) -> float:
+    """Return log |L L^T| = 2 sum log diag L.
+
+    Parameters
+    ----------
+    L : ndarray of shape (M, M)
+        Cholesky factor.
+
+    Returns
+    -------
+    float
+        The log-determinant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref._math.linalg import log_det
+    >>> log_det(np.eye(3))
+    0.0
+    """
+    return 2.0 * float(np.sum(np.log(np.diagonal(L))))
+
+
+def cholesky_vjp(L: Array, Lbar: Array) -> Array:
+    """Carry a gradient back through the Cholesky factorisation K = L L^T.
+
+    With P = tril(L^T Lbar), its diagonal halved, Kbar = L^-T (P + P^T) L^-1 / 2. It follows from
+    dL = L tril(L^-1 dK L^-T), the diagonal halved, by moving every factor to the other side of <Lbar, dL>.
+
+    Parameters
+    ----------
+    L : ndarray of shape (M, M)
+        Cholesky factor of K.
+    Lbar : ndarray of shape (M, M)
+        Gradient of a number in L; only its lower triangle is read.
+
+    Returns
+    -------
+    Kbar : ndarray of shape (M, M)
+        Symmetric gradient in K: d number = sum_ij Kbar_ij dK_ij for every symmetric dK.
+
+    Notes
+    -----
+    The jitter of `cholesky` moves with the mean diagonal of K; that path (at most 1e-4 of the gradient, zero without
+    jitter) is left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref._math.linalg import cholesky_vjp
+    >>> cholesky_vjp(np.array([[2.0]]), np.array([[1.0]]))
+    array([[0.25]])
+    """
+    if L.shape[0] == 0:
+        return np.zeros((0, 0))
+    a, lower = _triangle(L)
+    P = np.tril(dtrmm(1.0, a, np.tril(Lbar), lower=lower, trans_a=lower))
+    P.flat[:: P.shape[0] + 1] *= 0.5
+    P += P.T
+    half = dtrsm(0.5, a, np.asfortranarray(P), lower=lower, trans_a=lower, overwrite_b=1)
+    Kbar = dtrsm(1.0, a, half, side=1, lower=lower, trans_a=1 - lower, overwrite_b=1)
+    return np.asarray(0.5 * (Kbar + Kbar.T))

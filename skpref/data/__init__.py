@@ -1,0 +1,21 @@
+"""From what users hold (tables, ids, scores, rankings) to checked arrays."""
+
+from skpref.data._ids import IdColumn, as_ids, pack_ids, read_pairs, unpack_ids
+from skpref.data._vocabulary import Vocabulary
+from skpref.data.comparisons import Comparisons, from_labels, from_scores, from_winners
+from skpref.data.tables import Table, unique_rows
+
+__all__ = [
+    "Comparisons",
+    "IdColumn",
+    "Table",
+    "Vocabulary",
+    "as_ids",
+    "from_labels",
+    "from_scores",
+    "from_winners",
+    "pack_ids",
+    "read_pairs",
+    "unique_rows",
+    "unpack_ids",
+]

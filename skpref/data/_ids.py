@@ -1,0 +1,393 @@
+"""From what users call items (ids of any hashable kind) to row numbers.
+
+An id column is held in one of three forms: ``int64``, ``uint64`` (only when a
+value needs it) or ``object``. Strings stay Python objects, because a fixed-width
+array of strings costs its longest entry in every row and strips trailing NULs.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+__all__ = ["IdColumn", "as_ids", "pack_ids", "read_pairs", "shorten", "unpack_ids"]
+
+IdColumn = NDArray[Any]
+"""A one-dimensional array of ids with dtype int64, uint64 or object."""
+
+MAX_ID_CHARACTERS = 80
+_INT64_MAX = 2**63 - 1
+_UINT64_MAX = 2**64 - 1
+
+
+def shorten(value: object) -> str:
+    """Return `repr(value)`, cut to 80 characters so that it fits a message."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, str | bytes) and len(value) > MAX_ID_CHARACTERS:
+        return f"{value[:MAX_ID_CHARACTERS]!r}..."
+    text = repr(value)
+    if len(text) > MAX_ID_CHARACTERS + 2 and not isinstance(value, str | bytes):
+        return f"{text[:MAX_ID_CHARACTERS]}..."
+    return text
+
+
+# --------------------------------------------------------------------------
+# one column
+
+
+def as_ids(column: object, name: str = "X", noun: str = "comparison") -> IdColumn:
+    """Bring a column of ids into one of the three forms.
+
+    Parameters
+    ----------
+    column : array-like of shape (n,)
+        Integers, integral floats, booleans, strings, bytes or any hashables.
+    name : str, default="X"
+        What the caller named the argument, for error messages.
+    noun : str, default="comparison"
+        What an entry of the column belongs to, for error messages.
+
+    Returns
+    -------
+    ndarray of shape (n,), dtype int64, uint64 or object
+        Integral numbers are integers; everything else is kept as it is.
+
+    Raises
+    ------
+    DataError
+        An id is missing (None, NaN), a float is not integral, or the column
+        is complex or not one-dimensional.
+
+    Examples
+    --------
+    >>> from skpref.data import as_ids
+    >>> as_ids([3.0, 1.0]).tolist()
+    [3, 1]
+    """
+    if isinstance(column, list | tuple):
+        return _from_objects(list(column), name, noun)
+    ids = _from_series(column, name, noun)
+    if ids is not None:
+        return ids
+    values = _to_array(column)
+    if values.ndim != 1:
+        raise DataError(f"{name} must hold one-dimensional columns of ids, got {values.ndim} dimensions")
+    return _from_array(values, name, noun)
+
+
+def _from_series(column: Any, name: str, noun: str) -> IdColumn | None:  # noqa: ANN401  # any array-like
+    """Ids of a pandas series of strings or categories, each distinct id made once; None for anything else."""
+    dtype = getattr(column, "dtype", None)
+    if isinstance(dtype, np.dtype) or getattr(dtype, "kind", "") != "O" or not hasattr(column, "factorize"):
+        return None
+    codes, distinct = column.factorize()
+    if codes.size and int(codes.min()) < 0:
+        raise DataError(f"missing item id in {noun} {int(np.argmin(codes))} of {name}")
+    try:
+        ids: IdColumn = as_ids(np.asarray(distinct), name, noun)[codes]
+    except DataError:  # let the general way name the row
+        return None
+    return ids
+
+
+def _to_array(column: Any) -> NDArray[Any]:  # noqa: ANN401  # any array-like
+    to_numpy = getattr(column, "to_numpy", None)
+    return np.asarray(column if to_numpy is None else to_numpy())
+
+
+def _from_array(values: NDArray[Any], name: str, noun: str) -> IdColumn:
+    kind = values.dtype.kind
+    if kind in "bi":
+        return np.ascontiguousarray(values, dtype=np.int64)
+    if kind == "u":
+        return _narrow(values)
+    if kind == "f":
+        return _from_floats(values, name, noun)
+    if kind == "c":
+        raise DataError(f"Complex data not supported: the ids of {name} have dtype {values.dtype}")
+    # Dates keep their unit only as numpy scalars: tolist() would give integers.
+    objects = list(values) if kind in "mM" else values.tolist()
+    if kind == "O" and all(issubclass(held, str | bytes) for held in set(map(type, objects))):
+        return np.ascontiguousarray(values)
+    return _from_objects(objects, name, noun)
+
+
+def _narrow(values: NDArray[Any]) -> IdColumn:
+    if values.size and int(values.max()) > _INT64_MAX:
+        return np.ascontiguousarray(values, dtype=np.uint64)
+    return np.ascontiguousarray(values, dtype=np.int64)
+
+
+def _from_floats(values: NDArray[Any], name: str, noun: str) -> IdColumn:
+    _refuse(np.isnan(values), values, f"missing item id in {noun} {{row}} of {name}")
+    with np.errstate(invalid="ignore"):
+        integral = values == np.trunc(values)
+    fault = ~integral | np.isinf(values)
+    _refuse(fault, values, f"numeric item ids must be integers, got {{value}} in {noun} {{row}} of {name}")
+    # 2**63 is a float; the next float below it is the largest that fits int64.
+    if values.size and float(np.abs(values).max()) >= 2.0**63:
+        return integers([int(value) for value in values.tolist()])
+    return values.astype(np.int64)
+
+
+def _refuse(fault: NDArray[np.bool_], values: NDArray[Any], text: str) -> None:
+    if fault.any():
+        row = int(np.argmax(fault))
+        raise DataError(text.format(row=row, value=shorten(values[row])))
+
+
+def integers(values: list[int]) -> IdColumn:
+    """Integers in the narrowest form that holds all of them exactly."""
+    low, high = min(values, default=0), max(values, default=0)
+    if low >= -(2**63) and high <= _INT64_MAX:
+        return np.array(values, dtype=np.int64)
+    if low >= 0 and high <= _UINT64_MAX:
+        return np.array(values, dtype=np.uint64)
+    return objects(values)
+
+
+def objects(values: Sequence[object]) -> IdColumn:
+    # np.array would open up ids that are tuples.
+    return np.fromiter(values, dtype=object, count=len(values))
+
+
+def _from_objects(values: list[Any], name: str, noun: str) -> IdColumn:
+    kinds = set(map(type, values))
+    if not all(_is_plain(kind) for kind in kinds):
+        values = [_plain(value, row, name, noun) for row, value in enumerate(values)]
+        kinds = set(map(type, values))
+    if values and all(issubclass(kind, int) for kind in kinds):
+        return integers([int(value) for value in values] if kinds != {int} else values)
+    return objects(values)
+
+
+def _is_plain(kind: type) -> bool:
+    return issubclass(kind, int | str | bytes)
+
+
+def _plain(value: Any, row: int, name: str, noun: str) -> Hashable:  # noqa: ANN401  # an id may be anything
+    """One id as a plain hashable: numpy numbers and integral floats become int."""
+    if isinstance(value, np.generic) and value.dtype.kind in "biufUS":
+        value = value.item()
+    if _is_missing(value):
+        raise DataError(f"missing item id in {noun} {row} of {name}")
+    if isinstance(value, float):
+        if not value.is_integer():
+            raise DataError(f"numeric item ids must be integers, got {shorten(value)} in {noun} {row} of {name}")
+        return int(value)
+    try:
+        hash(value)
+    except TypeError as error:
+        raise DataError(f"item ids must be hashable, got {shorten(value)} in {noun} {row} of {name}") from error
+    return value  # type: ignore[no-any-return]  # hash() above is the check
+
+
+def _is_missing(value: Any) -> bool:  # noqa: ANN401  # an id may be anything
+    # pandas.NA refuses to say whether it equals itself; it is told by its name.
+    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+        return True
+    if isinstance(value, float | np.datetime64 | np.timedelta64):
+        return bool(value != value)  # noqa: PLR0124  # the test for NaN and NaT
+    return False
+
+
+# --------------------------------------------------------------------------
+# two columns
+
+
+def read_pairs(X: object, name: str = "X") -> tuple[IdColumn, IdColumn]:
+    """Split what a user passes as comparisons into two columns of ids.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_pairs, 2)
+        An array, a data frame with two columns (of different dtypes if need
+        be), or a sequence of pairs.
+    name : str, default="X"
+        What the caller named the argument, for error messages.
+
+    Returns
+    -------
+    left : ndarray of shape (n_pairs,), dtype int64, uint64 or object
+        The ids of the first column; numbers next to a column of strings stay
+        numbers.
+    right : ndarray of shape (n_pairs,), dtype int64, uint64 or object
+        The ids of the second column.
+
+    Raises
+    ------
+    TypeError
+        X is sparse.
+    DataError
+        X is empty, not two columns wide, or holds a missing or fractional id.
+
+    Examples
+    --------
+    >>> from skpref.data import read_pairs
+    >>> left, right = read_pairs([("a", 1), ("b", 2)])
+    >>> left.tolist(), right.tolist()
+    (['a', 'b'], [1, 2])
+    """
+    if sparse.issparse(X):
+        raise TypeError(
+            f"Sparse data was passed for {name}, but dense data is required: two columns of item ids. "
+            "Sparse features belong in a Table"
+        )
+    left, right = _two_columns(X, name)
+    return as_ids(left, name), as_ids(right, name)
+
+
+def _two_columns(X: Any, name: str) -> tuple[Any, Any]:  # noqa: ANN401  # any array-like
+    if hasattr(X, "iloc") and hasattr(X, "columns"):
+        _check_shape(X.shape, name)
+        return X.iloc[:, 0], X.iloc[:, 1]
+    if hasattr(X, "get_columns"):  # polars
+        _check_shape(X.shape, name)
+        left, right = X.get_columns()
+        return left, right
+    if isinstance(X, list | tuple):
+        return _columns_of_rows(X, name)
+    pairs = np.asarray(X)
+    if pairs.ndim < 2:
+        _refuse_dimension(pairs, name)
+    _check_shape(pairs.shape, name)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _columns_of_rows(rows: Sequence[Any], name: str) -> tuple[list[Any], list[Any]]:
+    for kind in set(map(type, rows)):
+        if not issubclass(kind, list | tuple | np.ndarray):
+            _refuse_dimension(objects(rows), name)
+    widths = set(map(len, rows))
+    if widths != {2}:
+        row = next((i for i, pair in enumerate(rows) if len(pair) != 2), 0)
+        width = len(rows[row]) if rows else 2
+        _check_shape((len(rows), width), name, f" in row {row}" if len(widths) > 1 else "")
+    return [pair[0] for pair in rows], [pair[1] for pair in rows]
+
+
+def _refuse_dimension(values: NDArray[Any], name: str) -> NoReturn:
+    got = "1D array" if values.ndim else "scalar array"
+    raise DataError(
+        f"Expected 2D array, got {got} instead: {name} must have the shape (n_pairs, 2), one row per "
+        "comparison with the ids of its left and right item"
+    )
+
+
+def _check_shape(shape: tuple[int, ...], name: str, where: str = "") -> None:
+    if len(shape) > 2:
+        raise DataError(
+            f"Found array with dim {len(shape)}, while dim <= 2 is required: expected shape (n_pairs, 2) for {name}"
+        )
+    if shape[0] == 0:
+        raise DataError(
+            f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required for {name}: "
+            "at least 1 comparison is required"
+        )
+    if shape[1] != 2:
+        raise DataError(
+            f"{name} holds comparisons and has shape {shape}{where}, expected shape (n_pairs, 2): "
+            "the ids of the left and of the right item"
+        )
+
+
+# --------------------------------------------------------------------------
+# ids as plain arrays
+
+
+def pack_ids(ids: IdColumn) -> dict[str, NDArray[Any]]:
+    """Write ids as plain arrays, for files that hold no Python objects.
+
+    Parameters
+    ----------
+    ids : ndarray of shape (n,), dtype int64, uint64 or object
+        Ids as `as_ids` gives them: integers, strings, bytes or a mixture.
+
+    Returns
+    -------
+    dict
+        `kind`, uint8 of shape (n,): 0 = integer, 1 = string, 2 = bytes;
+        `end`, int64 of shape (n,): where each id ends in `text`; `text`,
+        uint8: the ids one after the other, strings in UTF-8 and integers in
+        decimal digits.
+
+    Raises
+    ------
+    DataError
+        An id is of another kind, for example a tuple or a date.
+
+    Examples
+    --------
+    >>> from skpref.data import as_ids, pack_ids, unpack_ids
+    >>> unpack_ids(pack_ids(as_ids(["a", 7, b"c"]))).tolist()
+    ['a', 7, b'c']
+    """
+    values = ids.tolist()
+    kind = [_KIND_OF.get(type(value), 255) for value in values]
+    if 255 in kind:
+        odd = values[kind.index(255)]
+        raise DataError(f"only ids that are integers, strings or bytes can be saved, got {shorten(odd)}")
+    parts = [value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass") for value in values]
+    return {
+        "kind": np.array(kind, dtype=np.uint8),
+        "end": np.cumsum([len(part) for part in parts], dtype=np.int64),
+        "text": np.frombuffer(b"".join(parts), dtype=np.uint8),
+    }
+
+
+_KIND_OF = {int: 0, str: 1, bytes: 2}
+
+
+def unpack_ids(packed: Mapping[str, NDArray[Any]]) -> IdColumn:
+    """Read what `pack_ids` wrote; the arrays may come from a stranger.
+
+    Parameters
+    ----------
+    packed : mapping
+        The arrays `kind`, `end` and `text` of `pack_ids`.
+
+    Returns
+    -------
+    ndarray of shape (n,), dtype int64, uint64 or object
+        The ids.
+
+    Raises
+    ------
+    DataError
+        The arrays do not fit together or do not spell ids.
+
+    Examples
+    --------
+    >>> from skpref.data import as_ids, pack_ids, unpack_ids
+    >>> unpack_ids(pack_ids(as_ids([3, 1]))).tolist()
+    [3, 1]
+    """
+    kind, end, text = packed["kind"], packed["end"], packed["text"]
+    ends = [0, *end.tolist()]
+    whole = kind.shape == end.shape and kind.ndim == 1 and ends[-1] == text.size
+    if not whole or min(np.diff(ends), default=0) < 0 or (kind.size and int(kind.max()) > 2):
+        raise DataError("damaged ids: kind, end and text do not fit together")
+    content = text.tobytes()
+    parts = [content[start:stop] for start, stop in pairwise(ends)]
+    try:
+        values = [_read_id(part, code) for part, code in zip(parts, kind.tolist(), strict=True)]
+    except ValueError as error:
+        raise DataError(f"damaged ids: {error}") from error
+    return _from_objects(values, "ids", "row")
+
+
+def _read_id(part: bytes, code: int) -> int | str | bytes:
+    if code == 2:
+        return part
+    text = part.decode("utf-8", "surrogatepass")
+    return int(text) if code == 0 else text

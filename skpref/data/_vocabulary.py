@@ -1,0 +1,325 @@
+"""The map from ids to rows."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import numpy as np
+
+from skpref.data._ids import as_ids, integers, objects, pack_ids, shorten, unpack_ids
+from skpref.exceptions import DataError, UnknownIdError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from skpref._typing import IntArray
+    from skpref.data._ids import IdColumn
+
+__all__ = ["Vocabulary"]
+
+# A direct look-up table is worth its memory while it has no more than this many
+# entries, or than four for every id.
+_SMALL_SPAN = 1 << 20
+
+
+class Vocabulary:
+    """The ids of the items and the row of each (frozen).
+
+    Parameters
+    ----------
+    ids : array-like of shape (n_items,)
+        Distinct hashable ids; the position of an id is its row.
+    name : str, default="ids"
+        What the caller named the argument, for error messages.
+
+    Attributes
+    ----------
+    ids : ndarray of shape (n_items,), dtype int64, uint64 or object
+        The ids, not writeable.
+    size : int
+        The number of items.
+
+    Raises
+    ------
+    DataError
+        An id is missing, occurs twice or is not hashable.
+
+    Examples
+    --------
+    >>> from skpref.data import Vocabulary
+    >>> words = Vocabulary.from_columns(["b", "c"], ["a", "b"])
+    >>> words.ids.tolist()
+    ['a', 'b', 'c']
+    >>> words.encode(["c", "a"]).tolist()
+    [2, 0]
+    """
+
+    _ids: IdColumn
+    _index: _SpanIndex | _SortedIndex | _HashIndex | None
+    _positional: bool
+
+    def __init__(self, ids: object, name: str = "ids") -> None:
+        self.__setstate__({"ids": as_ids(ids, name, "row"), "positional": False})
+        _refuse_duplicates(self._ids, name)
+
+    @staticmethod
+    def range(size: int) -> Vocabulary:
+        """Return the vocabulary of items known by their row alone.
+
+        Parameters
+        ----------
+        size : int
+            The number of items.
+
+        Returns
+        -------
+        Vocabulary
+            With the ids 0 to size - 1.
+        """
+        return _vocabulary(np.arange(size, dtype=np.int64), positional=True)
+
+    @staticmethod
+    def from_columns(*columns: object, name: str = "X") -> Vocabulary:
+        """Collect the distinct ids of one or several columns.
+
+        Parameters
+        ----------
+        *columns : array-like of shape (n,)
+            Columns of ids.
+        name : str, default="X"
+            What the caller named the argument, for error messages.
+
+        Returns
+        -------
+        Vocabulary
+            Sorted where the ids can be sorted, else by first appearance.
+        """
+        return _vocabulary(_distinct([as_ids(column, name) for column in columns]), positional=False)
+
+    @property
+    def ids(self) -> IdColumn:
+        """The ids in the order of their rows, an array that is not writeable."""
+        return self._ids
+
+    @property
+    def size(self) -> int:
+        """The number of items."""
+        return int(self._ids.size)
+
+    @property
+    def positional(self) -> bool:
+        """Whether the ids are nothing but row numbers."""
+        return self._positional
+
+    def encode(
+        self,
+        column: object,
+        name: str = "X",
+        *,
+        unknown: Literal["raise", "mark"] = "raise",
+        noun: str = "comparison",
+    ) -> IntArray:
+        """Return the row of every id of a column.
+
+        Parameters
+        ----------
+        column : array-like of shape (n,)
+            Ids.
+        name : str, default="X"
+            What the caller named the argument, for error messages.
+        unknown : {"raise", "mark"}, default="raise"
+            What to do with an id that is not in the vocabulary: an error, or
+            the row -1.
+        noun : str, default="comparison"
+            What an entry of the column belongs to, for error messages.
+
+        Returns
+        -------
+        ndarray of shape (n,), dtype int64
+            The rows.
+
+        Raises
+        ------
+        UnknownIdError
+            An id is not in the vocabulary and `unknown` is "raise".
+        DataError
+            An id is missing or a float is not integral.
+        """
+        ids = as_ids(column, name, noun)
+        rows = self._lookup(ids)
+        if unknown == "raise" and rows.size and int(rows.min()) < 0:
+            self._refuse(ids, rows, name, noun)
+        return rows
+
+    def _lookup(self, ids: IdColumn) -> IntArray:
+        index = self._index
+        if index is None:
+            index = self.__dict__["_index"] = _index_of(self._ids)
+        if ids.dtype == object and not isinstance(index, _HashIndex):
+            return _HashIndex(self._ids).rows(ids)
+        return index.rows(ids)
+
+    def _refuse(self, ids: IdColumn, rows: IntArray, name: str, noun: str) -> NoReturn:
+        row = int(np.argmin(rows))
+        item, count = ids[row], int(np.count_nonzero(rows < 0))
+        if not self._positional or not isinstance(item, int | np.integer):
+            what = f"unknown item {shorten(item)} in {noun} {row}"
+            advice = f"known ids are {_sample(self._ids)}; an id must be given exactly as in the table"
+        elif item < 0:
+            what = f"negative item index {item} in {noun} {row}"
+            advice = "rows are counted from 0"
+        else:
+            what = f"{noun} {row} refers to item {item}, but there are {self.size} items"
+            advice = "rows are counted from 0; give `ids` to the Table if items have names"
+        more = f" (and {count - 1} more)" if count > 1 else ""
+        raise UnknownIdError(f"{what}{more}; in {name}, {advice}")
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        """Refuse: a vocabulary is frozen."""
+        raise AttributeError(f"cannot set {name!r}: a Vocabulary is frozen; make a new one")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        """Refuse: a vocabulary is frozen."""
+        raise AttributeError(f"cannot delete {name!r}: a Vocabulary is frozen")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the ids alone, as plain arrays if they can be; the index is made anew when it is needed."""
+        if self._ids.dtype != object:
+            return {"ids": self._ids, "positional": self._positional}
+        try:
+            return {**pack_ids(self._ids), "positional": False}
+        except DataError:  # tuples, dates: only pickle knows them
+            return {"ids": self._ids, "positional": False}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the ids, not writeable."""
+        ids = state["ids"] if "ids" in state else unpack_ids(state)
+        self.__dict__.update(_ids=_freeze(ids), _index=None, _positional=bool(state["positional"]))
+
+    def __repr__(self) -> str:
+        """Return a short description."""
+        return f"Vocabulary({self.size} ids: {_sample(self._ids)})"
+
+
+def _vocabulary(ids: IdColumn, *, positional: bool) -> Vocabulary:
+    """Make a vocabulary of ids that are known to be distinct."""
+    vocabulary = Vocabulary.__new__(Vocabulary)
+    vocabulary.__setstate__({"ids": ids, "positional": positional})
+    return vocabulary
+
+
+def _freeze(ids: IdColumn) -> IdColumn:
+    ids = ids.copy() if ids.flags.writeable else ids
+    ids.flags.writeable = False
+    return ids
+
+
+def _sample(ids: IdColumn) -> str:
+    shown = ", ".join(shorten(value) for value in ids[:3])
+    return f"{shown}, ..." if ids.size > 3 else shown
+
+
+def _refuse_duplicates(ids: IdColumn, name: str) -> None:
+    if ids.dtype == object:
+        if len(set(ids)) == ids.size:
+            return
+    elif np.unique(ids).size == ids.size:
+        return
+    seen: dict[Hashable, int] = {}
+    for row, value in enumerate(ids.tolist()):
+        first = seen.setdefault(value, row)
+        if first != row:
+            raise DataError(
+                f"duplicate item id {shorten(value)} in {name}: rows {first} and {row}; every item needs its own id"
+            )
+
+
+def _distinct(columns: list[IdColumn]) -> IdColumn:
+    kinds = {column.dtype for column in columns}
+    if len(kinds) == 1 and np.dtype(object) not in kinds:
+        return _distinct_integers(np.concatenate(columns))
+    seen: dict[Any, None] = {}
+    for column in columns:
+        seen.update(dict.fromkeys(column.tolist()))
+    values = list(seen)
+    with suppress(TypeError):  # mixed kinds have no common order
+        values = sorted(values)
+    return integers(values) if set(map(type, values)) == {int} else objects(values)
+
+
+def _distinct_integers(ids: IdColumn) -> IdColumn:
+    if not _is_dense(ids):
+        return np.unique(ids)
+    low = ids.min()
+    present = np.zeros(int(ids.max()) - int(low) + 1, dtype=bool)
+    present[ids - low] = True
+    distinct: IdColumn = np.flatnonzero(present).astype(ids.dtype) + low
+    return distinct
+
+
+def _is_dense(ids: IdColumn) -> bool:
+    """Whether a table over the whole span of the ids is worth its memory."""
+    return bool(ids.size) and int(ids.max()) - int(ids.min()) < max(_SMALL_SPAN, 4 * ids.size)
+
+
+def _index_of(ids: IdColumn) -> _SpanIndex | _SortedIndex | _HashIndex:
+    if ids.dtype == object or not ids.size:
+        return _HashIndex(ids)
+    return _SpanIndex(ids) if _is_dense(ids) else _SortedIndex(ids)
+
+
+class _HashIndex:
+    """Ids of any kind: a dictionary."""
+
+    def __init__(self, ids: IdColumn) -> None:
+        values = ids.tolist()
+        self._row = dict(zip(values, range(len(values)), strict=True))
+
+    def rows(self, ids: IdColumn) -> IntArray:
+        return np.fromiter(map(self._row.get, ids.tolist(), repeat(-1)), dtype=np.int64, count=ids.size)
+
+
+class _SpanIndex:
+    """Integer ids close together: a table from id to row."""
+
+    def __init__(self, ids: IdColumn) -> None:
+        self._low, self._high = int(ids.min()), int(ids.max())
+        self._dtype = ids.dtype
+        self._row = np.full(self._high - self._low + 1, -1, dtype=np.int64)
+        self._row[self._offsets(ids)] = np.arange(ids.size)
+
+    def rows(self, ids: IdColumn) -> IntArray:
+        inside = (ids >= self._low) & (ids <= self._high)
+        if inside.all():
+            rows: IntArray = self._row[self._offsets(ids)]
+            return rows
+        result = np.full(ids.size, -1, dtype=np.int64)
+        result[inside] = self._row[self._offsets(ids[inside])]
+        return result
+
+    def _offsets(self, ids: IdColumn) -> IntArray:
+        # Inside the span an id fits the dtype of the vocabulary, and the
+        # difference is smaller than the span: nothing can overflow.
+        shifted = ids.astype(self._dtype, copy=False) - self._dtype.type(self._low)
+        offsets: IntArray = shifted.astype(np.int64, copy=False)
+        return offsets
+
+
+class _SortedIndex:
+    """Integer ids far apart: binary search."""
+
+    def __init__(self, ids: IdColumn) -> None:
+        self._order = np.argsort(ids, kind="stable")
+        self._sorted = ids[self._order]
+
+    def rows(self, ids: IdColumn) -> IntArray:
+        # int64 beside uint64 would meet in float64; entries out of range are unknown anyway.
+        limit = np.iinfo(self._sorted.dtype)
+        fits = (ids >= limit.min) & (ids <= limit.max)
+        wanted = ids if fits.all() else np.where(fits, ids, ids.dtype.type(0))
+        wanted = wanted.astype(self._sorted.dtype, copy=False)
+        place = np.minimum(np.searchsorted(self._sorted, wanted), self._sorted.size - 1)
+        found = (self._sorted[place] == wanted) & fits
+        return np.where(found, self._order[place], -1)

@@ -1,0 +1,516 @@
+"""Pairwise comparisons as one small typed record, and where they come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+
+from skpref.data._ids import as_ids, read_pairs, shorten
+from skpref.data._vocabulary import Vocabulary
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array, IntArray
+    from skpref.data._ids import IdColumn
+
+__all__ = ["Comparisons", "from_labels", "from_scores", "from_winners"]
+
+OnSelf = Literal["raise", "drop"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Comparisons:
+    """P comparisons of items 0 to n_items - 1 (frozen, checked).
+
+    Parameters
+    ----------
+    left, right : ndarray of shape (P,), dtype int64
+        Rows of the two items.
+    y : ndarray of shape (P,), dtype float64
+        1 = left preferred, 0 = right preferred, 0.5 = a tie, between = a soft
+        label (maths.md section 1).
+    weight : ndarray of shape (P,), dtype float64
+        What multiplies the log-likelihood of each comparison, >= 0.
+    n_items : int
+        Number of items, compared or not.
+
+    Raises
+    ------
+    DataError
+        An item is out of range or compared with itself, a label is outside
+        [0, 1], a weight is negative, or lengths differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.data import Comparisons
+    >>> once = Comparisons(np.array([0, 1]), np.array([1, 0]), np.array([1.0, 0.5]), np.ones(2), 2)
+    >>> merged = once.merged()
+    >>> merged.y.tolist(), merged.weight.tolist()
+    ([0.75], [2.0])
+    """
+
+    left: IntArray
+    right: IntArray
+    y: Array
+    weight: Array
+    n_items: int
+
+    def __post_init__(self) -> None:
+        """Check everything: compiled loops index with these numbers."""
+        left, right = _rows(self.left, "left"), _rows(self.right, "right")
+        check_consistent_length(left, right, self.y)
+        y, weight = _read_labels(self.y), _read_weights(self.weight, left.size)
+        _check_range(left, right, self.n_items)
+        _check_self(left, right)
+        for name, values in (("left", left), ("right", right), ("y", y), ("weight", weight)):
+            object.__setattr__(self, name, _read_only(values))
+
+    @property
+    def n_pairs(self) -> int:
+        """The number of comparisons, P."""
+        return int(self.left.size)
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the weights."""
+        return float(self.weight.sum())
+
+    def merged(self, *, keep_order: bool = False) -> Comparisons:
+        """Put all comparisons of the same two items into one.
+
+        Exact: sum_i w_i (y_i log p + (1 - y_i) log(1 - p)) depends on the
+        weights and labels of a pair through sum_i w_i and sum_i w_i y_i only.
+
+        Parameters
+        ----------
+        keep_order : bool, default=False
+            Keep (a, b) apart from (b, a), as a model with an order effect
+            must. The default joins them under left < right.
+
+        Returns
+        -------
+        Comparisons
+            Sorted by (left, right), without comparisons of weight zero. The
+            label is the weighted mean of the labels, the weight their sum.
+        """
+        left, right, y = self.left, self.right, self.y
+        if not keep_order:
+            swap = left > right
+            left, right = np.minimum(left, right), np.maximum(left, right)
+            y = np.where(swap, 1.0 - y, y)
+        used = self.weight > 0.0
+        if not used.all():
+            left, right, y = left[used], right[used], y[used]
+        return self._grouped(left, right, y, self.weight[used])
+
+    def _grouped(self, left: IntArray, right: IntArray, y: Array, weight: Array) -> Comparisons:
+        first, group = _group_pairs(left, right, self.n_items)
+        total = _sums(group, weight, first.size)
+        label = _sums(group, weight * y, first.size) / total
+        return Comparisons(left[first], right[first], label, total, self.n_items)
+
+    def components(self) -> tuple[int, IntArray]:
+        """Find the connected components of the graph of comparisons.
+
+        Utilities of items in different components share no comparison: only
+        the prior relates them.
+
+        Returns
+        -------
+        n_components : int
+            Number of components among the items that were compared (with a
+            positive weight).
+        labels : ndarray of shape (n_items,), dtype int64
+            The component of every item, -1 for items never compared.
+        """
+        used = self.weight > 0.0
+        left, right = self.left[used], self.right[used]
+        seen = np.zeros(self.n_items, dtype=bool)
+        seen[left] = seen[right] = True
+        shape = (self.n_items, self.n_items)
+        graph = coo_array((np.ones(left.size), (left, right)), shape=shape)
+        _, labels = connected_components(graph.tocsr(), directed=False)
+        names, compact = np.unique(labels[seen], return_inverse=True)
+        result = np.full(self.n_items, -1, dtype=np.int64)
+        result[seen] = compact
+        return int(names.size), result
+
+
+# --------------------------------------------------------------------------
+# checks
+
+
+def _rows(values: Any, name: str) -> IntArray:  # noqa: ANN401  # any array-like
+    ids = as_ids(values, name)
+    if ids.dtype == object and ids.size:
+        raise DataError(f"{name} must hold row numbers, integers from 0; encode ids by Table.rows first")
+    # Beyond int64 nothing is in range: any such number stands for "too large".
+    return ids if ids.dtype == np.int64 else np.minimum(ids.astype(np.uint64), 2**63 - 1).astype(np.int64)
+
+
+def _read_labels(y: Any) -> Array:  # noqa: ANN401  # any array-like
+    values = np.asarray(y)
+    if values.dtype.kind in "USO":
+        values = _numbers(values)
+    if values.dtype.kind not in "biuf":
+        raise DataError(f"Unknown label type: {values.dtype}; labels of comparisons are numbers in [0, 1]")
+    labels: Array = column_or_1d(values, warn=True).astype(np.float64)
+    assert_all_finite(labels, input_name="y")
+    outside = (labels < 0.0) | (labels > 1.0)
+    if outside.any():
+        row, count = int(np.argmax(outside)), int(np.count_nonzero(outside))
+        raise DataError(
+            f"labels must be 0 or 1 (or 0.5 for a tie); got {labels[row]:g} in comparison {row}, and "
+            f"{count} of {labels.size} labels are outside [0, 1]; 1 means that the left item is preferred, "
+            "values between 0 and 1 are soft labels"
+        )
+    return labels
+
+
+def _numbers(values: NDArray[Any]) -> Array:
+    """Labels in an object array as numbers; strings are refused even if they spell numbers."""
+    strings = [value for value in values.ravel().tolist() if isinstance(value, str | bytes)]
+    if strings:
+        raise DataError(
+            f"Unknown label type: strings such as {strings[0]!r:.80}; labels of comparisons are numbers in "
+            "[0, 1]: 1 = left preferred, 0 = right preferred, 0.5 = a tie"
+        )
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"Unknown label type: {error}; labels of comparisons are numbers in [0, 1]") from error
+
+
+def _read_weights(weight: Any, n: int, name: str = "sample_weight") -> Array:  # noqa: ANN401  # any array-like
+    if weight is None:
+        return np.ones(n)
+    try:
+        values = np.asarray(weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} must be numbers, one per row: {error}") from error
+    if values.ndim == 0:
+        values = np.full(n, float(values))
+    if values.shape != (n,):
+        raise DataError(f"{name}.shape == {values.shape}, expected {(n,)}: one weight per row")
+    assert_all_finite(values, input_name=name)
+    if n and float(values.min()) < 0.0:
+        row = int(np.argmax(values < 0.0))
+        raise DataError(f"Negative values in data passed to `{name}`: {values[row]:g} in row {row}; weights are >= 0")
+    return values
+
+
+def _check_range(left: IntArray, right: IntArray, n_items: int) -> None:
+    if not left.size:
+        return
+    if min(int(left.min()), int(right.min())) < 0:
+        row = int(np.argmax((left < 0) | (right < 0)))
+        raise DataError(
+            f"negative item index {min(left[row], right[row])} in comparison {row}; rows are counted from 0"
+        )
+    if max(int(left.max()), int(right.max())) >= n_items:
+        row = int(np.argmax((left >= n_items) | (right >= n_items)))
+        item = max(left[row], right[row])
+        raise DataError(
+            f"comparison {row} refers to item {item}, but there are {n_items} items; rows are counted from 0"
+        )
+
+
+def _check_self(left: IntArray, right: IntArray, names: IdColumn | None = None) -> None:
+    same = left == right
+    if same.any():
+        row, count = int(np.argmax(same)), int(np.count_nonzero(same))
+        item = shorten(left[row] if names is None else names[left[row]])
+        raise DataError(
+            f"comparison {row} compares item {item} with itself ({count} such comparisons); "
+            "leave them out or give on_self='drop'"
+        )
+
+
+def _read_only(values: NDArray[Any]) -> NDArray[Any]:
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
+def _sums(group: IntArray, values: Array, n_groups: int) -> Array:
+    # bincount returns integers when there is nothing to count.
+    return np.bincount(group, values, n_groups).astype(np.float64, copy=False)
+
+
+def _group_pairs(left: IntArray, right: IntArray, n_items: int) -> tuple[IntArray, IntArray]:
+    """First row and group number of every distinct (left, right), sorted by the two."""
+    if n_items**2 >= 2**63:  # number the items that occur: at most 2 P of them
+        items = np.unique(np.concatenate([left, right]))
+        left, right, n_items = np.searchsorted(items, left), np.searchsorted(items, right), items.size
+    _, first, group = np.unique(left * n_items + right, return_index=True, return_inverse=True)
+    return first, group
+
+
+# --------------------------------------------------------------------------
+# builders
+
+
+def from_labels(
+    left: object,
+    right: object,
+    y: object,
+    n_items: int,
+    *,
+    sample_weight: object = None,
+    on_self: OnSelf = "raise",
+    names: IdColumn | None = None,
+) -> Comparisons:
+    """Build the record from rows of items and labels.
+
+    Parameters
+    ----------
+    left, right : array-like of shape (P,)
+        Rows of the two items, as `Table.rows` gives them.
+    y : array-like of shape (P,)
+        Labels in [0, 1]: 1 = left preferred, 0 = right, 0.5 = a tie.
+    n_items : int
+        Number of items.
+    sample_weight : array-like of shape (P,) or float, default=None
+        Weight of each comparison, >= 0; None means 1.
+    on_self : {"raise", "drop"}, default="raise"
+        What to do with a comparison of an item with itself. It says nothing
+        about utilities, but usually shows an error in the data.
+    names : ndarray of shape (n_items,), default=None
+        Ids of the items, for error messages; None means their rows.
+
+    Returns
+    -------
+    Comparisons
+        The checked record, in the order given.
+
+    Raises
+    ------
+    DataError
+        As for `Comparisons`.
+
+    Examples
+    --------
+    >>> from skpref.data import from_labels
+    >>> from_labels([0, 1], [1, 2], [1, 0.5], 3).weight.tolist()
+    [1.0, 1.0]
+    """
+    first, second = _rows(left, "left"), _rows(right, "right")
+    check_consistent_length(first, second, y)
+    labels, weight = _read_labels(y), _read_weights(sample_weight, first.size)
+    if on_self == "drop":
+        keep = first != second
+        first, second, labels, weight = first[keep], second[keep], labels[keep], weight[keep]
+    elif names is not None:
+        _check_range(first, second, n_items)
+        _check_self(first, second, names)
+    return Comparisons(first, second, labels, weight, n_items)
+
+
+def from_winners(
+    pairs: object,
+    n_items: int,
+    *,
+    sample_weight: object = None,
+    on_self: OnSelf = "raise",
+    name: str = "comparisons",
+) -> Comparisons:
+    """Build the record from pairs (winner, loser).
+
+    Parameters
+    ----------
+    pairs : array-like of shape (P, 2)
+        Row of the winner and row of the loser.
+    n_items : int
+        Number of items.
+    sample_weight : array-like of shape (P,) or float, default=None
+        Weight of each comparison, >= 0; None means 1.
+    on_self : {"raise", "drop"}, default="raise"
+        What to do with a comparison of an item with itself.
+    name : str, default="comparisons"
+        What the caller named the argument, for error messages.
+
+    Returns
+    -------
+    Comparisons
+        The winner is on the left and every label is 1.
+
+    Raises
+    ------
+    DataError
+        As for `Comparisons`, or the pairs are empty or not two wide.
+
+    Examples
+    --------
+    >>> from skpref.data import from_winners
+    >>> from_winners([(2, 0), (2, 1)], 3).left.tolist()
+    [2, 2]
+    """
+    winner, loser = read_pairs(pairs, name)
+    rows = Vocabulary.range(n_items)
+    left, right = rows.encode(winner, name), rows.encode(loser, name)
+    return from_labels(left, right, np.ones(left.size), n_items, sample_weight=sample_weight, on_self=on_self)
+
+
+def from_scores(
+    y: object,
+    qid: object = None,
+    *,
+    pairs_per_item: int = 10,
+    rng: np.random.Generator | int | None = None,
+    sample_weight: object = None,
+    items: IntArray | None = None,
+    n_items: int | None = None,
+) -> Comparisons:
+    """Build comparisons from scores, grades or ranks: the higher one wins.
+
+    Only rows of the same group are compared, and only if their scores differ.
+    Rows of one group that show the same item with the same score are first
+    joined, their weights added, and rows of weight zero are left out. A pair
+    then weighs the product of its two weights. So an integer weight is the
+    same as repeating the row: w_i copies against w_j copies are w_i w_j pairs.
+
+    A group of g joined rows gives all its pairs if that is not more than
+    sampling would draw (g - 1 <= 2 `pairs_per_item`). Otherwise every row draws
+    `pairs_per_item` partners with another score, with replacement; a pair drawn
+    twice counts once.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Finite numbers; the higher, the better.
+    qid : array-like of shape (n,), default=None
+        Group of each row; None means one group.
+    pairs_per_item : int, default=10
+        Partners per row in large groups: linear cost in n, and enough for the
+        graph of a group to be connected with near certainty.
+    rng : numpy.random.Generator, int or None, default=None
+        Source of the partners; not used while all groups are small.
+    sample_weight : array-like of shape (n,), default=None
+        Weight of each row, >= 0.
+    items : ndarray of shape (n,), dtype int64, default=None
+        Row of the item in each row; None means that row i is item i. Equal
+        results for permuted rows need a numbering that does not depend on
+        their order, such as that of `unique_rows`.
+    n_items : int, default=None
+        Number of items; None means the number of rows.
+
+    Returns
+    -------
+    Comparisons
+        The winner is on the left and every label is 1. It has no rows if no
+        two scores of a group differ.
+
+    Raises
+    ------
+    DataError
+        Lengths differ, a weight is negative, an item is out of range.
+    ValueError
+        A score is not a finite number.
+
+    Examples
+    --------
+    >>> from skpref.data import from_scores
+    >>> pairs = from_scores([3.0, 1.0, 2.0, 5.0], qid=[0, 0, 0, 1])
+    >>> sorted(zip(pairs.left.tolist(), pairs.right.tolist()))
+    [(0, 1), (0, 2), (2, 1)]
+    """
+    score = column_or_1d(np.asarray(y), dtype=np.float64, warn=True)
+    assert_all_finite(score, input_name="y")
+    n = score.size
+    group = np.zeros(n, dtype=np.int64) if qid is None else _read_groups(qid)
+    item = np.arange(n) if items is None else _rows(items, "items")
+    check_consistent_length(score, group, item)
+    joined = _join(group, score, item, _read_weights(sample_weight, n))
+    better, worse = _partners(joined, pairs_per_item, np.random.default_rng(rng))
+    weight = joined.weight[better] * joined.weight[worse]
+    left, right = joined.item[better], joined.item[worse]
+    return from_labels(
+        left, right, np.ones(left.size), n if n_items is None else n_items, sample_weight=weight, on_self="drop"
+    )
+
+
+def _read_groups(qid: object) -> IntArray:
+    groups = as_ids(qid, "qid", "row")
+    return Vocabulary.from_columns(groups, name="qid").encode(groups, "qid", noun="row")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Scored:
+    """Distinct (group, score, item), sorted in that order, with summed weights."""
+
+    group: IntArray
+    score: Array
+    item: IntArray
+    weight: Array
+
+
+def _join(group: IntArray, score: Array, item: IntArray, weight: Array) -> _Scored:
+    order = np.lexsort((item, score, group))
+    order = order[weight[order] > 0.0]
+    group, score, item = group[order], score[order], item[order]
+    new = _starts(group) | _starts(score) | _starts(item)
+    total = _sums(np.cumsum(new) - 1, weight[order], int(np.count_nonzero(new)))
+    return _Scored(group[new], score[new], item[new], total)
+
+
+def _starts(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Mark the first entry of every run of equal values."""
+    new = np.ones(values.size, dtype=bool)
+    new[1:] = values[1:] != values[:-1]
+    return new
+
+
+def _extent(new: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
+    """Begin and end (exclusive) of the run that every entry belongs to."""
+    begin = np.flatnonzero(new)
+    run = np.cumsum(new) - 1
+    return begin[run], np.append(begin[1:], new.size)[run]
+
+
+def _partners(rows: _Scored, pairs_per_item: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Positions (better, worse) of the pairs of all groups."""
+    if not rows.group.size:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    begin, end = _extent(_starts(rows.group))
+    tied = _extent(_starts(rows.group) | _starts(rows.score))
+    tie_end = tied[1]
+    small = end - begin - 1 <= 2 * pairs_per_item
+    # Sorted by score within the group: all that follow the ties are better.
+    better, worse = _ranges(np.flatnonzero(small), tie_end[small], end[small])
+    drawn = _draw(np.flatnonzero(~small), (begin, end), tied, pairs_per_item, rng)
+    return np.concatenate([better, drawn[0]]), np.concatenate([worse, drawn[1]])
+
+
+def _ranges(position: IntArray, low: IntArray, high: IntArray) -> tuple[IntArray, IntArray]:
+    """All (partner, position) with low <= partner < high, row after row."""
+    count = high - low
+    before = np.cumsum(count) - count
+    partner = np.arange(int(count.sum())) + np.repeat(low - before, count)
+    return partner, np.repeat(position, count)
+
+
+def _draw(
+    position: IntArray,
+    group: tuple[IntArray, IntArray],
+    tied: tuple[IntArray, IntArray],
+    pairs_per_item: int,
+    rng: np.random.Generator,
+) -> tuple[IntArray, IntArray]:
+    """Partners with another score, uniformly from the group, each pair once."""
+    ties = tied[1] - tied[0]
+    candidates = group[1] - group[0] - ties
+    position = np.repeat(position[candidates[position] > 0], pairs_per_item)
+    partner = group[0][position] + rng.integers(0, candidates[position])
+    # The candidates are the group without the run of ties: step over that run.
+    partner += np.where(partner >= tied[0][position], ties[position], 0)
+    better, worse = np.maximum(position, partner), np.minimum(position, partner)
+    first, _ = _group_pairs(better, worse, int(better.max(initial=0)) + 1)
+    return better[first], worse[first]

@@ -1,0 +1,340 @@
+"""The table of items: features and ids in a holder that costs nothing to clone."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array
+
+from skpref.data._vocabulary import Vocabulary
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skpref._typing import Features, IntArray
+    from skpref.data._ids import IdColumn
+
+__all__ = ["Table", "unique_rows"]
+
+
+class Table:
+    """Features of items and the ids by which comparisons name them (frozen).
+
+    A table is a parameter of an estimator, not an argument of `fit`, so that
+    cross-validation never slices it. It has neither length nor shape, `clone`
+    and `deepcopy` return the table itself, and none of its arrays is writeable.
+
+    Parameters
+    ----------
+    features : array-like or sparse matrix of shape (n_items, n_features)
+        One row per item: an array, nested lists, a data frame (its index is
+        not used) or a sparse matrix, which is kept sparse (CSR). Values are
+        held in float64, as a copy unless the array is read-only already.
+    ids : array-like of shape (n_items,), default=None
+        Distinct hashable ids: integers, strings, bytes or any mixture. The
+        default None names every item by its row, 0 to n_items - 1.
+
+    Attributes
+    ----------
+    features : ndarray or csr_array of shape (n_items, n_features)
+        The values.
+    ids : ndarray of shape (n_items,), dtype int64, uint64 or object
+        The ids.
+    n_items, n_features : int
+        Number of rows and of columns.
+    feature_names : tuple of str or None
+        The column names of a data frame, None if there were none.
+    vocabulary : Vocabulary
+        The map from ids to rows.
+    digest : str
+        SHA-256 of ids and values, 64 hexadecimal digits, computed on demand.
+
+    Raises
+    ------
+    ValueError
+        The features are not a finite real matrix with at least one row and
+        one column.
+    DataError
+        An id is missing, occurs twice, is not hashable, or there are not as
+        many ids as rows.
+
+    Examples
+    --------
+    >>> from skpref.data import Table
+    >>> fruits = Table([[1.0, 0.2], [0.3, 0.9], [0.5, 0.5]], ids=["apple", "banana", "cherry"])
+    >>> fruits
+    Table(n_items=3, n_features=2)
+    >>> fruits.rows(["cherry", "apple"])
+    array([2, 0])
+    """
+
+    _features: Features
+    _vocabulary: Vocabulary
+    _feature_names: tuple[str, ...] | None
+    _digest: str | None
+
+    def __init__(self, features: object, ids: object = None) -> None:
+        values = _read_features(features)
+        vocabulary = _read_ids(ids, int(values.shape[0]))
+        self.__dict__.update(
+            _features=values, _vocabulary=vocabulary, _feature_names=_column_names(features), _digest=None
+        )
+
+    @property
+    def features(self) -> Features:
+        """The values, an array or CSR matrix of shape (n_items, n_features) that is not writeable."""
+        return self._features
+
+    @property
+    def ids(self) -> IdColumn:
+        """The ids, an array of shape (n_items,) that is not writeable."""
+        return self._vocabulary.ids
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The map from ids to rows."""
+        return self._vocabulary
+
+    @property
+    def n_items(self) -> int:
+        """The number of items."""
+        return int(self._features.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return int(self._features.shape[1])
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """The column names of a data frame, None if there were none."""
+        return self._feature_names
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of ids and values as 64 hexadecimal digits."""
+        if self._digest is None:
+            self.__dict__["_digest"] = _digest(self._features, self.ids)
+        return str(self._digest)
+
+    def rows(self, ids: object, name: str = "X", noun: str = "comparison") -> IntArray:
+        """Return the row of every id.
+
+        Parameters
+        ----------
+        ids : array-like of shape (n,)
+            Ids of items.
+        name : str, default="X"
+            What the caller named the argument, for error messages.
+        noun : str, default="comparison"
+            What an id belongs to, for error messages.
+
+        Returns
+        -------
+        ndarray of shape (n,), dtype int64
+            Row numbers.
+
+        Raises
+        ------
+        UnknownIdError
+            An id is not in the table.
+        """
+        return self._vocabulary.encode(ids, name, noun=noun)
+
+    def __repr__(self) -> str:
+        """Return a description of one line, whatever the size of the table."""
+        kind = ", sparse" if sparse.issparse(self._features) else ""
+        return f"Table(n_items={self.n_items}, n_features={self.n_features}{kind})"
+
+    def __sklearn_clone__(self) -> Table:
+        """Return the table itself: it is frozen."""
+        return self
+
+    def __copy__(self) -> Table:
+        """Return the table itself: it is frozen."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Table:
+        """Return the table itself: it is frozen."""
+        return self
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        """Refuse: a table is frozen."""
+        raise AttributeError(
+            f"cannot set {name!r}: a Table is frozen; make a new one from table.features and table.ids"
+        )
+
+    def __delattr__(self, name: str) -> NoReturn:
+        """Refuse: a table is frozen."""
+        raise AttributeError(f"cannot delete {name!r}: a Table is frozen")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickle and skops: arrays, the vocabulary and names."""
+        return {
+            "features": self._features,
+            "vocabulary": self._vocabulary,
+            "feature_names": self._feature_names,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the state, with arrays that are not writeable."""
+        names = state["feature_names"]
+        self.__dict__.update(
+            _features=_freeze(state["features"]),
+            _vocabulary=state["vocabulary"],
+            _feature_names=None if names is None else tuple(names),
+            _digest=None,
+        )
+
+
+def _read_features(features: Any) -> Features:  # noqa: ANN401  # any array-like
+    if isinstance(features, list | tuple):  # so that complex numbers in it are refused in words
+        features = np.asarray(features)
+    values = check_array(features, accept_sparse="csr", dtype=np.float64, order="C", input_name="X")
+    if sparse.issparse(values):
+        values = sparse.csr_array(values, copy=True)
+        values.sum_duplicates()
+        values.eliminate_zeros()
+    elif values.flags.writeable and np.may_share_memory(values, np.asarray(features)):
+        values = values.copy()
+    return _freeze(values)
+
+
+def _freeze(values: Features) -> Features:
+    if sparse.issparse(values):
+        for part in (values.data, values.indices, values.indptr):
+            part.flags.writeable = False
+    else:
+        values.flags.writeable = False
+    return values
+
+
+def _read_ids(ids: Any, n_items: int) -> Vocabulary:  # noqa: ANN401  # any array-like
+    if ids is None:
+        return Vocabulary.range(n_items)
+    if isinstance(ids, str | bytes) or not hasattr(ids, "__len__"):
+        raise DataError(f"ids must be a sequence of {n_items} ids, one per row of features, got {type(ids).__name__}")
+    vocabulary = Vocabulary(ids)
+    if vocabulary.size != n_items:
+        raise DataError(
+            f"ids and features have inconsistent numbers of samples: {vocabulary.size} ids for {n_items} rows"
+        )
+    return vocabulary
+
+
+def _column_names(features: object) -> tuple[str, ...] | None:
+    columns = getattr(features, "columns", None)
+    if columns is None:
+        return None
+    names = list(columns)
+    return tuple(map(str, names)) if names and all(isinstance(name, str) for name in names) else None
+
+
+# --------------------------------------------------------------------------
+# content
+
+
+def _digest(features: Features, ids: IdColumn) -> str:
+    digest = hashlib.sha256()
+    if sparse.issparse(features):
+        _feed(digest, "csr", np.array(features.shape), features.indptr, features.indices, features.data)
+    else:
+        _feed(digest, "dense", np.array(features.shape), features)
+    if ids.dtype == object:
+        for value in ids.tolist():
+            _feed_id(digest, value)
+    else:
+        _feed(digest, "ids", ids)
+    return digest.hexdigest()
+
+
+def _feed(digest: Any, tag: str, *arrays: NDArray[Any]) -> None:  # noqa: ANN401  # hashlib's type is private
+    digest.update(tag.encode())
+    for array in arrays:
+        # One width and byte order, so that the digest is the same everywhere.
+        wide = array.astype(np.dtype("<f8" if array.dtype.kind == "f" else "<i8"), copy=False)
+        digest.update(np.ascontiguousarray(wide).data)
+
+
+def _feed_id(digest: Any, value: Any) -> None:  # noqa: ANN401  # an id may be anything
+    if isinstance(value, str):
+        content = value.encode("utf-8", "surrogatepass")
+    else:
+        content = value if isinstance(value, bytes) else repr(value).encode("utf-8", "surrogatepass")
+    digest.update(f"{type(value).__name__}:{len(content)}:".encode())
+    digest.update(content)
+
+
+def unique_rows(X: Features) -> tuple[IntArray, IntArray]:
+    """Find the distinct rows of a feature matrix.
+
+    Rows are told apart by a 64-bit hash of their values and then compared, so
+    that the answer is exact and costs a sort of n numbers, not of n rows.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n, n_features)
+        Finite values in float64; -0.0 equals 0.0. A CSR matrix must be in
+        canonical form, without explicit zeros.
+
+    Returns
+    -------
+    first : ndarray of shape (n_unique,), dtype int64
+        The first row with each content. The order depends on the contents
+        alone, not on the order of the rows.
+    inverse : ndarray of shape (n,), dtype int64
+        `X[first][inverse]` equals X.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.data import unique_rows
+    >>> first, inverse = unique_rows(np.array([[1.0], [2.0], [1.0]]))
+    >>> sorted(first.tolist()), bool(inverse[0] == inverse[2])
+    ([0, 1], True)
+    """
+    _, first, inverse = np.unique(_row_hashes(X), return_index=True, return_inverse=True)
+    if not _same(X, first[inverse]):  # two contents with one hash: once in 2**64 / n**2 tables
+        keys = _row_bytes(X)
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    return first.astype(np.int64, copy=False), inverse.astype(np.int64, copy=False)
+
+
+def _row_hashes(X: Features) -> NDArray[np.uint64]:
+    """Sum over features of mix(value) * odd constant, modulo 2**64; zeros add nothing."""
+    odd = np.random.default_rng(0x5EED).integers(0, 2**64, size=X.shape[1], dtype=np.uint64) | np.uint64(1)
+    if sparse.issparse(X):
+        total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mix(X.data) * odd[X.indices], dtype=np.uint64)])
+        return np.asarray(total[X.indptr[1:]] - total[X.indptr[:-1]])
+    hashes = np.zeros(X.shape[0], dtype=np.uint64)
+    for feature in range(X.shape[1]):
+        hashes += _mix(X[:, feature]) * odd[feature]
+    return hashes
+
+
+def _mix(values: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Spread the bits of a float over all 64 (the finaliser of MurmurHash3); 0 stays 0."""
+    bits = (values + 0.0).view(np.uint64)  # the sum turns -0.0 into 0.0 and copies
+    bits ^= bits >> np.uint64(33)
+    bits *= np.uint64(0xFF51AFD7ED558CCD)
+    bits ^= bits >> np.uint64(33)
+    bits *= np.uint64(0xC4CEB9FE1A85EC53)
+    bits ^= bits >> np.uint64(33)
+    return bits
+
+
+def _same(X: Features, representative: IntArray) -> bool:
+    """Whether every row equals its representative."""
+    moved = np.flatnonzero(representative != np.arange(X.shape[0]))
+    if sparse.issparse(X):
+        return bool((X[moved] != X[representative[moved]]).nnz == 0)
+    return bool(np.array_equal(X[moved], X[representative[moved]]))
+
+
+def _row_bytes(X: Features) -> NDArray[Any]:
+    dense = [X[[row]].toarray() if sparse.issparse(X) else X[row] for row in range(X.shape[0])]
+    return np.array([bytes(np.ascontiguousarray(values + 0.0).data).hex() for values in dense])

@@ -1,0 +1,128 @@
+"""Travellers between Sydney, Canberra and Melbourne choosing a mode of transport."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from skpref.data import Table
+from skpref.exceptions import MissingExtraError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array
+
+__all__ = ["load_modechoice"]
+
+MODES = ("air", "train", "bus", "car")
+
+_DESCR = """\
+Choice of a mode of intercity travel
+====================================
+
+210 travellers on non-business trips between Sydney, Canberra and Melbourne
+(1987) each took one of four modes: air, train, bus or car. The sample
+over-represents the modes that few people take. Source: Greene and Hensher, as
+table F18-2 of Greene, Econometric Analysis, 7th edition; public domain; read
+from statsmodels.
+
+Items (840): one alternative of one traveller, with the id "001:air". A choice
+is three comparisons, the mode taken against each mode left (630 in all).
+
+Features
+    ttme   waiting time at the terminal, minutes (0 for the car)
+    invc   cost in the vehicle, dollars
+    invt   time in the vehicle, minutes
+    gc     generalised cost, dollars: invc + invt x value of the time
+    hinc   household income, 1000 dollars (the same for all modes of a traveller)
+    psize  number of people travelling together (likewise)
+    air, train, bus, car              1 for the mode, else 0
+    hinc_air, hinc_train, hinc_bus    income, for one mode only: income can tip a
+                                      choice only through the mode
+    psize_air, psize_train, psize_bus likewise for the size of the party
+
+Comparisons: two ids. For travellers with an odd number the mode listed first
+(air, train, bus, car) is on the left, for the others on the right; who won
+plays no part in it. y is 1 if the left mode was taken, else 0. `groups` is the
+traveller: hold out whole travellers, for the three comparisons of one choice
+are one observation.
+"""
+
+
+def load_modechoice() -> Bunch:
+    """Load 630 comparisons from 210 choices among air, train, bus and car.
+
+    Needs statsmodels, which ships the data: nothing is downloaded.
+
+    Returns
+    -------
+    Bunch
+        `table`, a `Table` of 840 alternatives with string ids and 16 features;
+        `comparisons`, str array of shape (630, 2); `y`, int64 array of shape
+        (630,), 1 = left taken; `groups`, int64 array of shape (630,), the
+        traveller from 1 to 210; `feature_names`, list of str; `DESCR`, str.
+
+    Raises
+    ------
+    MissingExtraError
+        statsmodels is not installed.
+
+    Examples
+    --------
+    >>> from skpref.datasets import load_modechoice
+    >>> trips = load_modechoice()
+    >>> trips.comparisons.shape, trips.table
+    ((630, 2), Table(n_items=840, n_features=16))
+    >>> trips.comparisons[0].tolist(), int(trips.y[0])
+    (['001:air', '001:car'], 0)
+    """
+    columns = _read()
+    traveller = columns["individual"].astype(np.int64)
+    mode = columns["mode"].astype(np.int64) - 1
+    names, features = _features(columns, mode)
+    ids = np.array([f"{who:03d}:{MODES[what]}" for who, what in zip(traveller, mode, strict=True)])
+    left, right, taken, groups = _comparisons(traveller, mode, columns["choice"])
+    return Bunch(
+        table=Table(features, ids),
+        comparisons=np.column_stack([ids[left], ids[right]]),
+        y=(left == taken).astype(np.int64),
+        groups=groups,
+        feature_names=names,
+        DESCR=_DESCR,
+    )
+
+
+def _read() -> dict[str, Array]:
+    try:
+        from statsmodels.datasets import modechoice
+    except ImportError as error:
+        raise MissingExtraError(
+            'load_modechoice needs statsmodels, which ships the data: pip install "skpref[data]"'
+        ) from error
+    frame = modechoice.load_pandas().data
+    return {name: frame[name].to_numpy(dtype=np.float64) for name in frame.columns}
+
+
+def _features(columns: dict[str, Array], mode: NDArray[np.int64]) -> tuple[list[str], Array]:
+    made = {name: columns[name] for name in ("ttme", "invc", "invt", "gc", "hinc", "psize")}
+    is_mode = {name: (mode == code).astype(np.float64) for code, name in enumerate(MODES)}
+    made |= is_mode
+    for trait in ("hinc", "psize"):
+        made |= {f"{trait}_{name}": columns[trait] * is_mode[name] for name in MODES[:-1]}
+    return list(made), np.column_stack(list(made.values()))
+
+
+def _comparisons(traveller: NDArray[np.int64], mode: NDArray[np.int64], choice: Array) -> tuple[NDArray[Any], ...]:
+    """Rows on the left, on the right and taken, and the traveller, of every comparison."""
+    taken = np.flatnonzero(choice == 1.0)
+    row_taken = dict(zip(traveller[taken].tolist(), taken.tolist(), strict=True))
+    other = np.flatnonzero(choice != 1.0)
+    winner = np.array([row_taken[who] for who in traveller[other].tolist()])
+    listed_first = np.where(mode[winner] < mode[other], winner, other)
+    listed_last = winner + other - listed_first
+    odd = traveller[other] % 2 == 1
+    left, right = np.where(odd, listed_first, listed_last), np.where(odd, listed_last, listed_first)
+    return left, right, winner, traveller[other]

@@ -1,0 +1,127 @@
+"""Comparisons simulated from the model of maths.md sections 1 and 2."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from skpref._math.random import as_generator
+from skpref.data import Table
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from skpref._typing import Array, IntArray
+
+__all__ = ["make_pairwise"]
+
+_WAVES = 2000
+_CHUNK = 4096
+
+
+def make_pairwise(
+    n_items: int = 100,
+    n_comparisons: int = 1000,
+    n_features: int = 5,
+    *,
+    length_scale: float | Array | None = None,
+    scale: float = 1.0,
+    ties: float = 0.0,
+    random_state: int | np.random.RandomState | np.random.Generator | None = None,
+) -> Bunch:
+    """Simulate items, their utilities and noisy comparisons of them.
+
+    Features are standard normal. Utilities are a draw from GP(0, k/s) with the
+    product Matern-3/2 kernel k, by 2000 random waves: their frequencies follow
+    the kernel's spectral density, a Student t with 3 degrees of freedom in
+    every feature. A comparison of two different items drawn uniformly is won by
+    the left one with probability Phi(f(left) - f(right)).
+
+    Parameters
+    ----------
+    n_items : int, default=100
+        Number of items, at least 2.
+    n_comparisons : int, default=1000
+        Number of comparisons, at least 1.
+    n_features : int, default=5
+        Number of features, at least 1.
+    length_scale : float or ndarray of shape (n_features,), default=None
+        Length-scales of the kernel, in units of a feature's standard
+        deviation; None means 2 sqrt(n_features), with which utilities vary
+        about as much with one feature as with ten.
+    scale : float, default=1.0
+        Inverse scale s: the variance of the utilities is 1/s, so the larger s,
+        the noisier the labels. The noise of an answer has variance 1.
+    ties : float, default=0.0
+        Share of the comparisons, in [0, 1], with the label 0.5: those whose
+        noisy difference is nearest to zero.
+    random_state : int, RandomState, Generator or None, default=None
+        Source of randomness; an int gives the same data at every call.
+
+    Returns
+    -------
+    Bunch
+        `table`, a `Table` whose ids are 0 to n_items - 1; `comparisons`, int64
+        array of shape (n_comparisons, 2); `y`, float64 array of shape
+        (n_comparisons,), 1 = left, 0 = right, 0.5 = tie; `utilities`, float64
+        array of shape (n_items,), the truth; `DESCR`, str.
+
+    Raises
+    ------
+    DataError
+        A number is out of range.
+
+    Examples
+    --------
+    >>> from skpref.datasets import make_pairwise
+    >>> data = make_pairwise(20, 50, 3, random_state=0)
+    >>> data.table, data.comparisons.shape, data.utilities.shape
+    (Table(n_items=20, n_features=3), (50, 2), (20,))
+    """
+    _check_at_least({"n_items": (n_items, 2), "n_comparisons": (n_comparisons, 1), "n_features": (n_features, 1)})
+    if not 0.0 <= ties <= 1.0:
+        raise DataError(f"ties must be a share in [0, 1], got {ties}")
+    lengths = np.asarray(2.0 * np.sqrt(n_features) if length_scale is None else length_scale, dtype=np.float64)
+    if not (scale > 0.0 and (lengths > 0.0).all()):
+        raise DataError(f"scale and length_scale must be positive, got {scale} and {length_scale}")
+    rng = as_generator(random_state)
+    X = rng.standard_normal((n_items, n_features))
+    f = _draw_utilities(X / lengths, rng) / np.sqrt(scale)
+    left, right = _draw_pairs(n_items, n_comparisons, rng)
+    y = _answer(f[left] - f[right] + rng.standard_normal(n_comparisons), ties)
+    return Bunch(
+        table=Table(X),
+        comparisons=np.column_stack([left, right]),
+        y=y,
+        utilities=f,
+        DESCR="Simulated comparisons: utilities from a Gaussian process, labels by pairwise probit.",
+    )
+
+
+def _check_at_least(numbers: dict[str, tuple[int, int]]) -> None:
+    for name, (got, least) in numbers.items():
+        if got < least:
+            raise DataError(f"{name} must be at least {least}, got {got}")
+
+
+def _draw_utilities(X: Array, rng: np.random.Generator) -> Array:
+    """Sum of cosine waves whose covariance is the product Matern-3/2 kernel, shape (n,)."""
+    frequency = rng.standard_t(3, size=(X.shape[1], _WAVES))
+    phase = rng.uniform(0.0, 2.0 * np.pi, _WAVES)
+    amplitude = rng.standard_normal(_WAVES) * np.sqrt(2.0 / _WAVES)
+    starts = range(0, X.shape[0], _CHUNK)
+    return np.concatenate([np.cos(X[i : i + _CHUNK] @ frequency + phase) @ amplitude for i in starts])
+
+
+def _draw_pairs(n_items: int, n_comparisons: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    left = rng.integers(0, n_items, n_comparisons)
+    right = rng.integers(0, n_items - 1, n_comparisons)
+    return left, right + (right >= left)
+
+
+def _answer(difference: Array, ties: float) -> Array:
+    y = (difference > 0.0).astype(np.float64)
+    n_ties = round(ties * y.size)
+    y[np.argsort(np.abs(difference), kind="stable")[:n_ties]] = 0.5
+    return y

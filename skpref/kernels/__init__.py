@@ -1,0 +1,47 @@
+"""Covariance functions: values and vector-Jacobian products.
+
+Kernels are scikit-learn kernels (theta in logs, bounds, ``+``, ``*``, ``clone_with_theta``), so ours work in
+`GaussianProcessRegressor` and scikit-learn's work here. The functions evaluate any of them at dense or CSR rows:
+
+============  ======================  ==========  =====================
+layout        pairs of rows           values      gradient in theta
+============  ======================  ==========  =====================
+all pairs     (x_i, z_j)              `cross`     `cross_vjp`
+one table     (z_i, z_j)              `gram`      `gram_vjp`
+itself        (x_i, x_i)              `diagonal`  `diagonal_vjp`
+in step       (x_i, y_i)              `paired`    `paired_vjp`
+============  ======================  ==========  =====================
+
+White noise (`WhiteKernel`) belongs to a row, so it is in `gram` (on the diagonal) and `diagonal` only.
+"""
+
+from skpref.kernels.evaluate import (
+    cross,
+    cross_vjp,
+    diagonal,
+    diagonal_vjp,
+    gram,
+    gram_vjp,
+    paired,
+    paired_vjp,
+)
+from skpref.kernels.identity import Identity
+from skpref.kernels.lengthscales import median_length_scales
+from skpref.kernels.linear import Linear
+from skpref.kernels.matern import AdditiveMatern, ProductMatern
+
+__all__ = [
+    "AdditiveMatern",
+    "Identity",
+    "Linear",
+    "ProductMatern",
+    "cross",
+    "cross_vjp",
+    "diagonal",
+    "diagonal_vjp",
+    "gram",
+    "gram_vjp",
+    "median_length_scales",
+    "paired",
+    "paired_vjp",
+]

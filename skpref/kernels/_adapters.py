@@ -1,0 +1,340 @@
+"""Values and vector-Jacobian products of any kernel: ours, scikit-learn's, other people's.
+
+Kernels of exactly scikit-learn's classes have a rule here, kernels with `value_at` and `vjp_at` (ours) bring their own,
+and everything else (subclasses, other people's kernels) goes through `__call__` and its gradient tensor, in chunks.
+scikit-learn's kernels take dense input only: CSR rows are densified a chunk of at most 16 MiB at a time, except where a
+rule below needs no dense rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from scipy import sparse
+from scipy.spatial.distance import cdist
+from scipy.special import gamma, kv
+from sklearn.gaussian_process import kernels as sk
+
+from skpref._compiled import kernels as compiled
+from skpref.kernels._layouts import Cross, Diagonal, Gram, Paired, densify, row_chunks
+from skpref.kernels._per_feature import PerFeature
+from skpref.kernels.linear import inner_products
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from skpref._typing import Array
+    from skpref.kernels._layouts import Layout
+
+__all__ = ["LayoutKernel", "value", "vjp"]
+
+# Rows of a chunk of the generic gradient: scikit-learn returns (2 rows)^2 n_theta numbers for it.
+_ROWS = 64
+
+
+@runtime_checkable
+class LayoutKernel(Protocol):
+    """A kernel that evaluates itself at a layout; define both methods to make a kernel of your own fast here."""
+
+    def value_at(self, at: Layout) -> Array:
+        """Kernel values, shape at.shape."""
+
+    def vjp_at(self, at: Layout, G: Array) -> Array:
+        """Gradient of sum(G * values) in theta, shape (n_theta,)."""
+
+
+def value(kernel: sk.Kernel, at: Layout) -> Array:
+    """Kernel values at a layout.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Any kernel.
+    at : Layout
+        Pairs of rows.
+
+    Returns
+    -------
+    ndarray of shape at.shape
+        Values.
+    """
+    if isinstance(kernel, LayoutKernel):
+        return kernel.value_at(at)
+    rule, _ = _RULES.get(type(kernel), (_generic, _generic_vjp))
+    return rule(kernel, at)
+
+
+def vjp(kernel: sk.Kernel, at: Layout, G: Array) -> Array:
+    """Gradient of sum(G * value) in the kernel's theta.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Any kernel.
+    at : Layout
+        Pairs of rows.
+    G : ndarray of shape at.shape
+        Adjoint of the values.
+
+    Returns
+    -------
+    ndarray of shape (n_theta,)
+        Gradient.
+    """
+    if isinstance(kernel, LayoutKernel):
+        return kernel.vjp_at(at, G)
+    if kernel.n_dims == 0:
+        return np.zeros(0)
+    _, rule = _RULES.get(type(kernel), (_generic, _generic_vjp))
+    return rule(kernel, at, G)
+
+
+def _sum(kernel: sk.Sum, at: Layout) -> Array:
+    return value(kernel.k1, at) + value(kernel.k2, at)
+
+
+def _sum_vjp(kernel: sk.Sum, at: Layout, G: Array) -> Array:
+    return np.concatenate([vjp(kernel.k1, at, G), vjp(kernel.k2, at, G)])
+
+
+def _product(kernel: sk.Product, at: Layout) -> Array:
+    return value(kernel.k1, at) * value(kernel.k2, at)
+
+
+def _product_vjp(kernel: sk.Product, at: Layout, G: Array) -> Array:
+    first = vjp(kernel.k1, at, G * value(kernel.k2, at))
+    return np.concatenate([first, vjp(kernel.k2, at, G * value(kernel.k1, at))])
+
+
+def _power(kernel: sk.Exponentiation, at: Layout) -> Array:
+    return np.asarray(value(kernel.kernel, at) ** kernel.exponent)
+
+
+def _power_vjp(kernel: sk.Exponentiation, at: Layout, G: Array) -> Array:
+    K = value(kernel.kernel, at)
+    p = kernel.exponent
+    # Where K has underflowed to 0 so has its derivative, whatever the power.
+    slope = p * np.power(K, p - 1.0, out=np.zeros_like(K), where=K != 0.0)
+    return vjp(kernel.kernel, at, G * slope)
+
+
+def _constant(kernel: sk.ConstantKernel, at: Layout) -> Array:
+    return np.full(at.shape, float(kernel.constant_value))
+
+
+def _constant_vjp(kernel: sk.ConstantKernel, _at: Layout, G: Array) -> Array:
+    return np.array([float(kernel.constant_value) * G.sum()])
+
+
+def _white(kernel: sk.WhiteKernel, at: Layout) -> Array:
+    if isinstance(at, Gram):
+        return float(kernel.noise_level) * np.eye(at.shape[0])
+    return np.full(at.shape, float(kernel.noise_level) if isinstance(at, Diagonal) else 0.0)
+
+
+def _white_vjp(kernel: sk.WhiteKernel, at: Layout, G: Array) -> Array:
+    noise = float(kernel.noise_level)
+    if isinstance(at, Gram):
+        return np.array([noise * np.trace(G)])
+    return np.array([noise * G.sum() if isinstance(at, Diagonal) else 0.0])
+
+
+def _dot(kernel: sk.DotProduct, at: Layout) -> Array:
+    return inner_products(at) + float(kernel.sigma_0) ** 2
+
+
+def _dot_vjp(kernel: sk.DotProduct, _at: Layout, G: Array) -> Array:
+    return np.array([2.0 * float(kernel.sigma_0) ** 2 * G.sum()])
+
+
+def _rbf(kernel: sk.RBF, at: Layout) -> Array:
+    return PerFeature(_length_scale(kernel, at), compiled.SQUARED).value(at)
+
+
+def _rbf_vjp(kernel: sk.RBF, at: Layout, G: Array) -> Array:
+    gradient = PerFeature(_length_scale(kernel, at), compiled.SQUARED).vjp(at, G)
+    return gradient if kernel.anisotropic else np.atleast_1d(gradient.sum())
+
+
+def _length_scale(kernel: sk.RBF, at: Layout) -> Array:
+    l = np.squeeze(np.asarray(kernel.length_scale, dtype=np.float64))
+    d = (at.Z if isinstance(at, Gram) else at.X).shape[1]
+    if l.ndim > 1 or (l.ndim == 1 and l.shape[0] != d):
+        msg = (
+            f"length_scale: got shape {l.shape} for {d} features, wanted one number or one per feature; "
+            "pass a number to share it"
+        )
+        raise ValueError(msg)
+    return l
+
+
+def _matern(kernel: sk.Matern, at: Layout) -> Array:
+    l = _length_scale(kernel, at)
+    return _blockwise(at, lambda block: _matern_value(_squared_distance(block, l), kernel.nu))
+
+
+def _matern_vjp(kernel: sk.Matern, at: Layout, G: Array) -> Array:
+    l = _length_scale(kernel, at)
+    total = np.zeros(kernel.n_dims)
+    for key, block in _blocks(at):
+        d2 = _squared_distance(block, l)
+        W = G[key] * _matern_slope(d2, kernel.nu)
+        total += _weighted_squares(block, l, W) if kernel.anisotropic else np.sum(W * d2)
+    return total
+
+
+def _matern_value(d2: Array, nu: float) -> Array:
+    """Matern kernel of the scaled squared distance d2."""
+    if nu == np.inf:
+        return np.asarray(np.exp(-0.5 * d2))
+    t = np.sqrt(2.0 * nu * d2)
+    if nu in {0.5, 1.5, 2.5}:
+        polynomial = {0.5: 1.0, 1.5: 1.0 + t, 2.5: 1.0 + t + t * t / 3.0}[nu]
+        return np.asarray(polynomial * np.exp(-t))
+    inner = t > 0.0
+    safe = np.where(inner, t, 1.0)
+    return np.where(inner, 2.0 ** (1.0 - nu) / gamma(nu) * safe**nu * kv(nu, safe), 1.0)
+
+
+def _matern_slope(d2: Array, nu: float) -> Array:
+    """Return w such that dk/dlog l_f = w (x_f - z_f)^2 / l_f^2; from d(t^nu K_nu(t))/dt = -t^nu K_{nu-1}(t)."""
+    if nu == np.inf:
+        return np.asarray(np.exp(-0.5 * d2))
+    t = np.sqrt(2.0 * nu * d2)
+    if nu == 1.5:
+        return np.asarray(3.0 * np.exp(-t))
+    if nu == 2.5:
+        return np.asarray(5.0 / 3.0 * (1.0 + t) * np.exp(-t))
+    inner = t > 0.0  # where t = 0 all the differences are 0, so any finite w will do
+    safe = np.where(inner, t, 1.0)
+    if nu == 0.5:
+        return np.where(inner, np.exp(-safe) / safe, 0.0)
+    return np.where(inner, 2.0 ** (2.0 - nu) * nu / gamma(nu) * safe ** (nu - 1.0) * kv(nu - 1.0, safe), 0.0)
+
+
+def _rational(kernel: sk.RationalQuadratic, at: Layout) -> Array:
+    l, alpha = np.asarray(float(kernel.length_scale)), float(kernel.alpha)
+    return _blockwise(at, lambda block: (1.0 + _squared_distance(block, l) / (2.0 * alpha)) ** -alpha)
+
+
+def _rational_vjp(kernel: sk.RationalQuadratic, at: Layout, G: Array) -> Array:
+    l, alpha = np.asarray(float(kernel.length_scale)), float(kernel.alpha)
+    total = np.zeros(2)
+    for key, block in _blocks(at):
+        d2 = _squared_distance(block, l)
+        base = 1.0 + d2 / (2.0 * alpha)
+        W = G[key] * base**-alpha
+        total += np.array([np.sum(W * (0.5 * d2 / base - alpha * np.log(base))), np.sum(W * d2 / base)])
+    return total[[not kernel.hyperparameter_alpha.fixed, not kernel.hyperparameter_length_scale.fixed]]
+
+
+def _squared_distance(block: Layout, l: Array) -> Array:
+    """Return sum_f (x_f - z_f)^2 / l_f^2 at a dense layout."""
+    if isinstance(block, Diagonal):
+        return np.zeros(block.shape)
+    if isinstance(block, Paired):
+        return np.asarray(np.sum(((block.X - block.Y) / l) ** 2, axis=1))
+    left, right = (block.Z, block.Z) if isinstance(block, Gram) else (block.X, block.Z)
+    return np.asarray(cdist(left / l, right / l, metric="sqeuclidean"))
+
+
+def _weighted_squares(block: Layout, l: Array, W: Array) -> Array:
+    """Return sum W (x_f - z_f)^2 / l_f^2 for every feature f at a dense layout."""
+    if isinstance(block, Diagonal):
+        return np.zeros(block.X.shape[1])
+    if isinstance(block, Paired):
+        return np.asarray(W @ ((block.X - block.Y) / l) ** 2)
+    left, right = (block.Z, block.Z) if isinstance(block, Gram) else (block.X, block.Z)
+    c = compiled.scale_of(l, compiled.SQUARED, left.shape[1])
+    return compiled.cross_vjp(left, right, c, compiled.SQUARED, W, weighted=True)
+
+
+_Key: TypeAlias = tuple[slice, ...]
+
+
+def _blocks(at: Layout, rows: int | None = None) -> Iterator[tuple[_Key, Layout]]:
+    """Cut a layout into dense ones of bounded size, each with its place in the result.
+
+    A `Gram` gives `Gram` blocks on the diagonal and `Cross` blocks elsewhere.
+    """
+    if isinstance(at, Diagonal | Paired):
+        for part in _parts(at.X, rows):
+            X = np.ascontiguousarray(densify(at.X[part]))
+            yield (part,), Diagonal(X) if isinstance(at, Diagonal) else Paired(X, densify(at.Y[part]))
+        return
+    left, right = (at.Z, at.Z) if isinstance(at, Gram) else (at.X, at.Z)
+    columns = _parts(right, rows)
+    for part in _parts(left, rows):
+        X = densify(left[part])
+        for other in columns:
+            same = isinstance(at, Gram) and part == other
+            yield (part, other), Gram(X) if same else Cross(X, densify(right[other]))
+
+
+def _parts(X: Any, rows: int | None) -> list[slice]:  # noqa: ANN401 - dense or CSR
+    """Rows of one block: enough for a few thousand columns; fewer where a dense copy would be wide."""
+    step = min(1024, row_chunks(1 << 30, X.shape[1])[0].stop) if rows is None else rows
+    return [slice(first, min(first + step, X.shape[0])) for first in range(0, X.shape[0], step)]
+
+
+def _blockwise(at: Layout, function: Callable[[Layout], Array]) -> Array:
+    out = np.empty(at.shape)
+    for key, block in _blocks(at):
+        out[key] = function(block)
+    return out
+
+
+def _generic(kernel: sk.Kernel, at: Layout) -> Array:
+    """Evaluate a kernel that is known by its `__call__` only."""
+    if isinstance(at, Paired):
+        out = np.empty(at.shape)
+        for key, block in _blocks(at, _ROWS):
+            out[key] = np.diagonal(kernel(block.X, block.Y))  # type: ignore[union-attr]
+        return out
+    if sparse.issparse(at.Z if isinstance(at, Gram) else at.X):
+        return _blockwise(at, lambda block: _generic(kernel, block))
+    if isinstance(at, Diagonal):
+        return np.array(kernel.diag(at.X), dtype=np.float64)
+    K = np.asarray(kernel(at.Z) if isinstance(at, Gram) else kernel(at.X, at.Z), dtype=np.float64)
+    if K.shape != at.shape:
+        msg = (
+            f"kernel: got values of shape {K.shape} from {type(kernel).__name__}, wanted {at.shape}; "
+            "a CompoundKernel (several kernels at once) cannot be used here"
+        )
+        raise ValueError(msg)
+    return K
+
+
+def _generic_vjp(kernel: sk.Kernel, at: Layout, G: Array) -> Array:
+    """Contract scikit-learn's gradient tensor, which exists for K(X, X) only, a chunk at a time."""
+    total = np.zeros(kernel.n_dims)
+    for key, block in _blocks(at, _ROWS):
+        g = G[key]
+        if isinstance(block, Cross):
+            n = block.X.shape[0]
+            tensor = kernel(np.vstack([block.X, block.Z]), eval_gradient=True)[1][:n, n:]
+            total += np.tensordot(g, tensor, axes=2)
+        elif isinstance(block, Gram):
+            total += np.tensordot(g, kernel(block.Z, eval_gradient=True)[1], axes=2)
+        elif isinstance(block, Paired):
+            n = block.X.shape[0]
+            tensor = kernel(np.vstack([block.X, block.Y]), eval_gradient=True)[1]
+            total += g @ tensor[np.arange(n), np.arange(n, 2 * n)]
+        else:
+            n = block.X.shape[0]
+            total += g @ kernel(block.X, eval_gradient=True)[1][np.arange(n), np.arange(n)]
+    return total
+
+
+_RULES: dict[type, tuple[Callable[..., Array], Callable[..., Array]]] = {
+    sk.Sum: (_sum, _sum_vjp),
+    sk.Product: (_product, _product_vjp),
+    sk.Exponentiation: (_power, _power_vjp),
+    sk.ConstantKernel: (_constant, _constant_vjp),
+    sk.WhiteKernel: (_white, _white_vjp),
+    sk.DotProduct: (_dot, _dot_vjp),
+    sk.RBF: (_rbf, _rbf_vjp),
+    sk.Matern: (_matern, _matern_vjp),
+    sk.RationalQuadratic: (_rational, _rational_vjp),
+}

@@ -1,0 +1,189 @@
+"""Which pairs of rows a kernel is evaluated at: all pairs of two tables, of one table, each row with itself, in step.
+
+Every kernel rule is written once for the four layouts, so sums and products of kernels recurse without knowing them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+if TYPE_CHECKING:
+    from skpref._typing import Array, Features
+
+__all__ = ["Cross", "Diagonal", "Gram", "Layout", "Paired", "as_features", "as_pair", "densify", "row_chunks"]
+
+# Numbers in a temporary array (16 MiB): bounds what densified rows and products of rows may take.
+_CHUNK = 1 << 21
+
+
+@dataclass(frozen=True, eq=False)
+class Cross:
+    """All pairs (x_i, z_j); white noise is nowhere, not even where two rows are equal.
+
+    Parameters
+    ----------
+    X : array or CSR of shape (n, d)
+        Rows.
+    Z : array or CSR of shape (m, d)
+        Columns.
+    """
+
+    X: Features
+    Z: Features
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, m)."""
+        return (self.X.shape[0], self.Z.shape[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Gram:
+    """All pairs (z_i, z_j) of one table, with white noise on the diagonal.
+
+    Parameters
+    ----------
+    Z : array or CSR of shape (m, d)
+        Rows.
+    """
+
+    Z: Features
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(m, m)."""
+        return (self.Z.shape[0], self.Z.shape[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Diagonal:
+    """Every row with itself, white noise included: the prior variances.
+
+    Parameters
+    ----------
+    X : array or CSR of shape (n, d)
+        Rows.
+    """
+
+    X: Features
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n,)."""
+        return (self.X.shape[0],)
+
+
+@dataclass(frozen=True, eq=False)
+class Paired:
+    """Pairs (x_i, y_i) in step; white noise is nowhere.
+
+    Parameters
+    ----------
+    X, Y : array or CSR of shape (n, d)
+        Rows.
+    """
+
+    X: Features
+    Y: Features
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n,)."""
+        return (self.X.shape[0],)
+
+
+Layout: TypeAlias = Cross | Gram | Diagonal | Paired
+
+
+def as_features(X: Features) -> Features:
+    """Return a C-contiguous float64 array of two dimensions, or a canonical float64 `csr_array`.
+
+    Parameters
+    ----------
+    X : array-like or sparse of shape (n, d)
+        Features. Sparse ones stay sparse; duplicate entries are summed, indices sorted (in a copy).
+
+    Returns
+    -------
+    ndarray or csr_array of shape (n, d)
+        The features, copied only where needed.
+    """
+    if not sparse.issparse(X):
+        return np.ascontiguousarray(np.atleast_2d(X), dtype=np.float64)
+    X = sparse.csr_array(X, dtype=np.float64)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def as_pair(X: Features, Y: Features) -> tuple[Features, Features]:
+    """Bring two tables to one form: both dense, or both CSR as soon as one of them is.
+
+    Parameters
+    ----------
+    X : array-like or sparse of shape (n, d)
+        Rows.
+    Y : array-like or sparse of shape (m, d)
+        Rows with the same features.
+
+    Returns
+    -------
+    X, Y : ndarray or csr_array
+        From `as_features`.
+
+    Raises
+    ------
+    ValueError
+        When their numbers of features differ.
+    """
+    X, Y = as_features(X), as_features(Y)
+    if X.shape[1] != Y.shape[1]:
+        msg = (
+            f"X and Y: got {X.shape[1]} and {Y.shape[1]} features, wanted the same number; "
+            "pass both through the same preprocessing"
+        )
+        raise ValueError(msg)
+    if sparse.issparse(X) != sparse.issparse(Y):
+        return as_features(sparse.csr_array(X)), as_features(sparse.csr_array(Y))
+    return X, Y
+
+
+def densify(X: Features) -> Array:
+    """Return a dense copy of CSR rows; dense ones as they are.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n, d)
+        Features.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+        Dense features.
+    """
+    dense: Array = X.toarray() if sparse.issparse(X) else X
+    return dense
+
+
+def row_chunks(n: int, width: int) -> list[slice]:
+    """Cut n rows into slices of at most 16 MiB of `width` numbers a row.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    width : int
+        Numbers that the work keeps for a row.
+
+    Returns
+    -------
+    list of slice
+        Slices in order.
+    """
+    step = max(1, _CHUNK // max(width, 1))
+    return [slice(first, min(first + step, n)) for first in range(0, n, step)]

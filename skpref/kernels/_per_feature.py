@@ -1,0 +1,103 @@
+"""Values and gradients of products and means of one-dimensional kernels, for dense and CSR rows alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+
+from skpref._compiled import kernels as dense
+from skpref._compiled import kernels_csr as csr
+from skpref.kernels._layouts import Cross, Diagonal, Gram, Paired
+
+if TYPE_CHECKING:
+    from skpref._typing import Array, Features
+    from skpref.kernels._layouts import Layout
+
+__all__ = ["PerFeature"]
+
+
+@dataclass(frozen=True, eq=False)
+class PerFeature:
+    """A product (or mean) over features of kernels g(|x_f - z_f| c_f).
+
+    Parameters
+    ----------
+    length_scale : float or ndarray of shape (d,)
+        l.
+    kind : int
+        From `KIND_OF_NU`.
+    additive : bool
+        Mean over features instead of their product.
+    """
+
+    length_scale: Array | float
+    kind: int
+    additive: bool = False
+
+    def scale(self, X: Features) -> Array:
+        """Return c_f for every feature of X.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (n, d)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (d,)
+            sqrt(2 nu) / l_f.
+        """
+        return dense.scale_of(self.length_scale, self.kind, X.shape[1])
+
+    def value(self, at: Layout) -> Array:
+        """Kernel values at a layout.
+
+        Parameters
+        ----------
+        at : Layout
+            Pairs of rows.
+
+        Returns
+        -------
+        ndarray of shape at.shape
+            Kernel values.
+        """
+        if isinstance(at, Diagonal):
+            return np.ones(at.shape)
+        first = at.Z if isinstance(at, Gram) else at.X
+        module = csr if sparse.issparse(first) else dense
+        c = self.scale(first)
+        if isinstance(at, Gram):
+            return module.gram(at.Z, c, self.kind, additive=self.additive)
+        if isinstance(at, Cross):
+            return module.cross(at.X, at.Z, c, self.kind, additive=self.additive)
+        return module.paired(at.X, at.Y, c, self.kind, additive=self.additive)
+
+    def vjp(self, at: Layout, G: Array) -> Array:
+        """Gradient of sum(G * value) in log l_f.
+
+        Parameters
+        ----------
+        at : Layout
+            Pairs of rows.
+        G : ndarray of shape at.shape
+            Adjoint of the values.
+
+        Returns
+        -------
+        ndarray of shape (d,)
+            Gradient for every feature, also where one length-scale serves all.
+        """
+        if isinstance(at, Diagonal):
+            return np.zeros(at.X.shape[1])
+        first = at.Z if isinstance(at, Gram) else at.X
+        module = csr if sparse.issparse(first) else dense
+        c = self.scale(first)
+        if isinstance(at, Gram):
+            return module.gram_vjp(at.Z, c, self.kind, G, additive=self.additive)
+        if isinstance(at, Cross):
+            return module.cross_vjp(at.X, at.Z, c, self.kind, G, additive=self.additive)
+        return module.paired_vjp(at.X, at.Y, c, self.kind, G, additive=self.additive)

@@ -1,0 +1,255 @@
+"""The linear kernel with one variance per feature, or one for all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+
+from skpref.kernels._layouts import Cross, Diagonal, Gram, as_features, as_pair, densify, row_chunks
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from skpref._typing import Array, Features
+    from skpref.kernels._layouts import Layout
+
+__all__ = ["Linear", "inner_products"]
+
+
+class Linear(Kernel):
+    """Linear kernel k(x, z) = sum_f variance_f x_f z_f: utilities are a weighted sum of the features.
+
+    It is scikit-learn's `DotProduct` without an offset (which comparisons cannot see) and with variances of the
+    weights that can be learnt, one for each feature if wanted.
+
+    Parameters
+    ----------
+    variance : float or array-like of shape (d,), default=1.0
+        Prior variance of a feature's weight, in squared units of utility per unit of the feature; one for all or one
+        each. 1.0 suits standardised features.
+    variance_bounds : pair of floats, array-like of shape (d, 2) or "fixed", default=(1e-5, 1e5)
+        Bounds of the variance(s); "fixed" leaves them out of the fit. As scikit-learn's kernels.
+
+    Notes
+    -----
+    maths.md section 2, without the unit amplitude: k(x, x) = sum_f variance_f x_f^2.
+
+    Examples
+    --------
+    >>> from skpref.kernels import Linear
+    >>> Linear(variance=2.0)([[1.0, 2.0], [0.0, 1.0]])
+    array([[10.,  4.],
+           [ 4.,  2.]])
+    """
+
+    def __init__(
+        self,
+        variance: float | npt.ArrayLike = 1.0,
+        variance_bounds: tuple[float, float] | str | npt.ArrayLike = (1e-5, 1e5),
+    ) -> None:
+        self.variance = variance
+        self.variance_bounds = variance_bounds
+
+    @property
+    def anisotropic(self) -> bool:
+        """Whether every feature has a variance of its own."""
+        return np.iterable(self.variance) and len(np.asarray(self.variance)) > 1
+
+    @property
+    def hyperparameter_variance(self) -> Hyperparameter:
+        """The variance(s), as scikit-learn's optimisers see them."""
+        if self.anisotropic:
+            return Hyperparameter("variance", "numeric", self.variance_bounds, len(np.asarray(self.variance)))
+        return Hyperparameter("variance", "numeric", self.variance_bounds)
+
+    def __call__(
+        self, X: Features, Y: Features | None = None, eval_gradient: bool = False
+    ) -> Array | tuple[Array, Array]:
+        """Evaluate the kernel, with its gradient if asked (scikit-learn's interface).
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Left rows.
+        Y : array-like or CSR of shape (m, d), default=None
+            Right rows; None means X.
+        eval_gradient : bool, default=False
+            Whether to return the gradient in log variances too; only without Y.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m)
+            Kernel matrix.
+        K_gradient : ndarray of shape (n, n, n_theta)
+            Gradient, if `eval_gradient`.
+
+        Raises
+        ------
+        ValueError
+            When a gradient is asked with Y, or the variances do not fit the features.
+
+        Examples
+        --------
+        >>> from skpref.kernels import Linear
+        >>> Linear()([[1.0]], [[3.0]])
+        array([[3.]])
+        """
+        if Y is not None:
+            if eval_gradient:
+                msg = "eval_gradient: got True together with Y, wanted Y=None; the gradient is of K(X, X) only"
+                raise ValueError(msg)
+            return self.value_at(Cross(*as_pair(X, Y)))
+        X = as_features(X)
+        K = self.value_at(Gram(X))
+        return (K, self._gradient(densify(X), K)) if eval_gradient else K
+
+    def diag(self, X: Features) -> Array:
+        """Return k(x, x) for every row (scikit-learn's interface).
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Prior variances.
+
+        Examples
+        --------
+        >>> from skpref.kernels import Linear
+        >>> Linear().diag([[1.0, 2.0]])
+        array([5.])
+        """
+        return self.value_at(Diagonal(as_features(X)))
+
+    def is_stationary(self) -> bool:
+        """Return False: the kernel knows where the origin is.
+
+        Returns
+        -------
+        bool
+            False.
+
+        Examples
+        --------
+        >>> from skpref.kernels import Linear
+        >>> Linear().is_stationary()
+        False
+        """
+        return False
+
+    def __repr__(self) -> str:
+        """Show the variance(s)."""
+        v = np.atleast_1d(np.asarray(self.variance, dtype=np.float64))
+        shown = f"[{', '.join(f'{u:.3g}' for u in v)}]" if self.anisotropic else f"{v[0]:.3g}"
+        return f"Linear(variance={shown})"
+
+    def _variance(self, X: Features) -> Array:
+        v = np.squeeze(np.asarray(self.variance, dtype=np.float64))
+        if v.ndim > 1 or (v.ndim == 1 and v.shape[0] != X.shape[1]):
+            msg = (
+                f"variance: got shape {v.shape} for {X.shape[1]} features, wanted one number or one per feature; "
+                "pass a number to share it"
+            )
+            raise ValueError(msg)
+        return v
+
+    def value_at(self, at: Layout) -> Array:
+        """Kernel values at a layout.
+
+        Parameters
+        ----------
+        at : Layout
+            Pairs of rows.
+
+        Returns
+        -------
+        ndarray of shape at.shape
+            Values.
+        """
+        X = at.Z if isinstance(at, Gram) else at.X
+        v = self._variance(X)
+        return v * inner_products(at) if v.ndim == 0 else inner_products(at, v)
+
+    def vjp_at(self, at: Layout, G: Array) -> Array:
+        """Gradient of sum(G * value_at(at)) in theta.
+
+        Parameters
+        ----------
+        at : Layout
+            Pairs of rows.
+        G : ndarray of shape at.shape
+            Adjoint of the values.
+
+        Returns
+        -------
+        ndarray of shape (n_theta,)
+            Gradient; empty when the hyper-parameter is fixed.
+        """
+        if self.hyperparameter_variance.fixed:
+            return np.zeros(0)
+        v = self._variance(at.Z if isinstance(at, Gram) else at.X)
+        if v.ndim == 0:
+            return np.atleast_1d(v * np.sum(G * inner_products(at)))
+        return np.asarray(v * _per_feature(at, G))
+
+    def _gradient(self, X: Array, K: Array) -> Array:
+        """Return dK/d theta, shape (n, n, n_theta)."""
+        if self.hyperparameter_variance.fixed:
+            return np.empty((*K.shape, 0))
+        if not self.anisotropic:
+            return K[:, :, None].copy()
+        return np.asarray(self._variance(X) * X[:, None, :] * X[None, :, :])
+
+
+def inner_products(at: Layout, weight: Array | None = None) -> Array:
+    """Inner products sum_f weight_f x_f z_f at a layout, by sparse products for CSR rows.
+
+    Parameters
+    ----------
+    at : Layout
+        Pairs of rows.
+    weight : ndarray of shape (d,), default=None
+        Weight of each feature; None means 1.
+
+    Returns
+    -------
+    ndarray of shape at.shape
+        The products.
+    """
+    X, Y = _sides(at)
+    if weight is not None:
+        X = X * weight if not sparse.issparse(X) else sparse.csr_array(X @ sparse.diags_array(weight))
+    if isinstance(at, Cross | Gram):
+        return densify(X @ Y.T)
+    if sparse.issparse(X):
+        return np.asarray(X.multiply(Y).sum(axis=1)).ravel()
+    return np.asarray(np.einsum("if,if->i", X, Y))
+
+
+def _sides(at: Layout) -> tuple[Features, Features]:
+    if isinstance(at, Gram):
+        return at.Z, at.Z
+    if isinstance(at, Diagonal):
+        return at.X, at.X
+    return at.X, at.Z if isinstance(at, Cross) else at.Y
+
+
+def _per_feature(at: Layout, G: Array) -> Array:
+    """Return sum_ij G_ij x_if z_jf for every feature f, in chunks of rows."""
+    X, Y = _sides(at)
+    total = np.zeros(X.shape[1])
+    for rows in row_chunks(X.shape[0], X.shape[1]):
+        weighted = G[rows] @ Y if isinstance(at, Cross | Gram) else _scaled(Y[rows], G[rows])
+        product = X[rows].multiply(weighted) if sparse.issparse(X) else X[rows] * weighted
+        total += np.asarray(product.sum(axis=0)).ravel()
+    return total
+
+
+def _scaled(X: Features, g: Array) -> Features:
+    return sparse.diags_array(g) @ X if sparse.issparse(X) else X * g[:, None]

@@ -1,0 +1,240 @@
+"""Products and means over features of one-dimensional Matern kernels (maths.md sections 2 and 5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, NormalizedKernelMixin, StationaryKernelMixin
+
+from skpref._compiled.kernels import KIND_OF_NU
+from skpref.kernels._layouts import Cross, Gram, Paired, as_features, as_pair, densify
+from skpref.kernels._per_feature import PerFeature
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from skpref._typing import Array, Features
+    from skpref.kernels._layouts import Layout
+
+__all__ = ["AdditiveMatern", "ProductMatern"]
+
+
+class _FeaturewiseMatern(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
+    """What the product and the mean share: everything but one flag."""
+
+    _additive = False
+
+    def __init__(
+        self,
+        length_scale: float | npt.ArrayLike = 1.0,
+        length_scale_bounds: tuple[float, float] | str | npt.ArrayLike = (1e-5, 1e5),
+        nu: float = 1.5,
+    ) -> None:
+        self.length_scale = length_scale
+        self.length_scale_bounds = length_scale_bounds
+        self.nu = nu
+
+    @property
+    def anisotropic(self) -> bool:
+        """Whether every feature has a length-scale of its own (ARD)."""
+        return np.iterable(self.length_scale) and len(np.asarray(self.length_scale)) > 1
+
+    @property
+    def hyperparameter_length_scale(self) -> Hyperparameter:
+        """The length-scale(s), as scikit-learn's optimisers see them."""
+        if self.anisotropic:
+            size = len(np.asarray(self.length_scale))
+            return Hyperparameter("length_scale", "numeric", self.length_scale_bounds, size)
+        return Hyperparameter("length_scale", "numeric", self.length_scale_bounds)
+
+    def __call__(
+        self, X: Features, Y: Features | None = None, eval_gradient: bool = False
+    ) -> Array | tuple[Array, Array]:
+        """Evaluate the kernel, with its gradient if asked (scikit-learn's interface).
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Left rows.
+        Y : array-like or CSR of shape (m, d), default=None
+            Right rows; None means X.
+        eval_gradient : bool, default=False
+            Whether to return the gradient in log length-scales too; only without Y. It takes n^2 n_theta numbers:
+            `skpref.kernels.gram_vjp` does without.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m)
+            Kernel matrix.
+        K_gradient : ndarray of shape (n, n, n_theta)
+            Gradient, if `eval_gradient`.
+
+        Raises
+        ------
+        ValueError
+            When a gradient is asked with Y, or the length-scales do not fit the features.
+
+        Examples
+        --------
+        >>> from skpref.kernels import ProductMatern
+        >>> ProductMatern()([[0.0], [1.0]]).round(4)
+        array([[1.    , 0.4834],
+               [0.4834, 1.    ]])
+        """
+        if Y is not None:
+            if eval_gradient:
+                msg = "eval_gradient: got True together with Y, wanted Y=None; the gradient is of K(X, X) only"
+                raise ValueError(msg)
+            return self.value_at(Cross(*as_pair(X, Y)))
+        X = as_features(X)
+        K = self.value_at(Gram(X))
+        return (K, self._gradient(densify(X), K)) if eval_gradient else K
+
+    def __repr__(self) -> str:
+        """Show the length-scale(s) and nu."""
+        l = np.atleast_1d(np.asarray(self.length_scale, dtype=np.float64))
+        shown = f"[{', '.join(f'{v:.3g}' for v in l)}]" if self.anisotropic else f"{l[0]:.3g}"
+        return f"{type(self).__name__}(length_scale={shown}, nu={self.nu:.3g})"
+
+    def _rule(self, X: Features) -> PerFeature:
+        if self.nu not in KIND_OF_NU:
+            msg = f"nu: got {self.nu!r}, wanted 0.5, 1.5, 2.5 or inf (squared exponential)"
+            raise ValueError(msg)
+        l = np.squeeze(np.asarray(self.length_scale, dtype=np.float64))
+        if l.ndim > 1 or (l.ndim == 1 and l.shape[0] != X.shape[1]):
+            msg = (
+                f"length_scale: got shape {l.shape} for {X.shape[1]} features, wanted one number or one per feature; "
+                "pass a number to share it"
+            )
+            raise ValueError(msg)
+        if not np.all(l > 0.0):
+            msg = f"length_scale: got {l.min():.3g}, wanted positive numbers; drop a feature instead of scaling it by 0"
+            raise ValueError(msg)
+        return PerFeature(l, KIND_OF_NU[self.nu], self._additive)
+
+    def value_at(self, at: Layout) -> Array:
+        """Kernel values at a layout.
+
+        Parameters
+        ----------
+        at : Layout
+            Pairs of rows.
+
+        Returns
+        -------
+        ndarray of shape at.shape
+            Values.
+        """
+        return self._rule(at.Z if isinstance(at, Gram) else at.X).value(at)
+
+    def vjp_at(self, at: Layout, G: Array) -> Array:
+        """Gradient of sum(G * value_at(at)) in theta.
+
+        Parameters
+        ----------
+        at : Layout
+            Pairs of rows.
+        G : ndarray of shape at.shape
+            Adjoint of the values.
+
+        Returns
+        -------
+        ndarray of shape (n_theta,)
+            Gradient; empty when the hyper-parameter is fixed.
+        """
+        if self.hyperparameter_length_scale.fixed:
+            return np.zeros(0)
+        gradient = self._rule(at.Z if isinstance(at, Gram) else at.X).vjp(at, G)
+        return gradient if self.anisotropic else np.atleast_1d(gradient.sum())
+
+    def _gradient(self, X: Array, K: Array) -> Array:
+        """Return dK/d theta, shape (n, n, n_theta)."""
+        n, d = X.shape
+        if self.hyperparameter_length_scale.fixed:
+            return np.empty((n, n, 0))
+        rule = self._rule(X)
+        out = np.zeros((n, n, d if self.anisotropic else 1))
+        for f, c in enumerate(rule.scale(X)):
+            r = np.abs(X[:, f, None] - X[:, f]) * c
+            out[:, :, f if self.anisotropic else 0] += _share(r, K, d, rule)
+        return out
+
+
+def _share(r: Array, K: Array, d: int, rule: PerFeature) -> Array:
+    """Return the derivative of K in log l_f, given r_f and, for a product, K."""
+    nu = {kind: nu for nu, kind in KIND_OF_NU.items()}[rule.kind]
+    with np.errstate(over="ignore", invalid="ignore"):
+        slope, value = {
+            0.5: lambda: (r, np.exp(-r)),
+            1.5: lambda: (r * r / (1.0 + r), (1.0 + r) * np.exp(-r)),
+            2.5: lambda: (r * r * (1.0 + r) / (3.0 + r * (3.0 + r)), (1.0 + r * (1.0 + r / 3.0)) * np.exp(-r)),
+            np.inf: lambda: (r * r, np.exp(-0.5 * r * r)),
+        }[nu]()
+    return np.where(value > 0.0, slope, 0.0) * (value / d if rule.additive else K)
+
+
+class ProductMatern(_FeaturewiseMatern):
+    """Product over features of one-dimensional Matern kernels: the default kernel of this package.
+
+    k(x, z) = prod_f g(|x_f - z_f| / l_f), with g the Matern kernel of smoothness nu; for nu = 1.5,
+    g = (1 + r) exp(-r) with r = sqrt(3) |x_f - z_f| / l_f. For nu = inf it equals scikit-learn's `RBF`; for one
+    feature, its `Matern`. With several features, scikit-learn's `Matern` is a function of the Euclidean distance
+    instead.
+
+    Parameters
+    ----------
+    length_scale : float or array-like of shape (d,), default=1.0
+        Length-scale l in the units of the features, one for all or one each (ARD). The product shrinks with every
+        feature: with d of them start from `median_length_scales` times sqrt(d) or more. 1.0, as in scikit-learn.
+    length_scale_bounds : pair of floats, array-like of shape (d, 2) or "fixed", default=(1e-5, 1e5)
+        Bounds of the length-scale(s); "fixed" leaves them out of the fit. As in scikit-learn.
+    nu : {0.5, 1.5, 2.5, inf}, default=1.5
+        Smoothness; inf is the squared exponential. 1.5 as in [SG20].
+
+    Notes
+    -----
+    maths.md sections 2 and 5; [SG20] section 4. Any number of features and any length-scale is safe: the product is
+    formed in logs. Values below 1e-307 are 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.kernels import ProductMatern
+    >>> X = np.array([[0.0, 0.0], [1.0, 2.0]])
+    >>> ProductMatern(length_scale=[1.0, 2.0])(X).round(4)
+    array([[1.    , 0.2336],
+           [0.2336, 1.    ]])
+    """
+
+
+class AdditiveMatern(_FeaturewiseMatern):
+    """Mean over features of one-dimensional Matern kernels: additive functions of the features.
+
+    k(x, z) = (1/d) sum_f g(|x_f - z_f| / l_f), so the amplitude is 1. It does not shrink with the number of features,
+    and it cannot learn interactions.
+
+    Parameters
+    ----------
+    length_scale : float or array-like of shape (d,), default=1.0
+        Length-scale l in the units of the features, one for all or one each (ARD). 1.0, as in scikit-learn.
+    length_scale_bounds : pair of floats, array-like of shape (d, 2) or "fixed", default=(1e-5, 1e5)
+        Bounds of the length-scale(s); "fixed" leaves them out of the fit. As in scikit-learn.
+    nu : {0.5, 1.5, 2.5, inf}, default=1.5
+        Smoothness; inf is the squared exponential. 1.5, as `ProductMatern`.
+
+    Notes
+    -----
+    A constant feature adds 1/d to every value. maths.md section 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.kernels import AdditiveMatern
+    >>> X = np.array([[0.0, 0.0], [1.0, 2.0]])
+    >>> AdditiveMatern(length_scale=[1.0, 2.0])(X).round(4)
+    array([[1.    , 0.4834],
+           [0.4834, 1.    ]])
+    """
+
+    _additive = True

@@ -1,0 +1,17 @@
+"""Likelihoods: log p(y | z), its derivatives and expectations, pointwise."""
+
+from skpref.likelihoods.base import Likelihood
+from skpref.likelihoods.gaussian import Gaussian
+from skpref.likelihoods.pairwise import (
+    PairwiseLikelihood,
+    PairwiseLogit,
+    PairwiseProbit,
+)
+
+__all__ = [
+    "Gaussian",
+    "Likelihood",
+    "PairwiseLikelihood",
+    "PairwiseLogit",
+    "PairwiseProbit",
+]

@@ -1,0 +1,192 @@
+"""What a likelihood offers to every inference rule, stated once.
+
+A likelihood is log p(y | z) for one observation y and its projection z (maths.md section 1). It holds at most its own
+parameters: no data, no number of observations, no kernel.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from skpref._typing import Array
+from skpref.exceptions import SkprefError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = ["Likelihood"]
+
+Triple: TypeAlias = tuple[Array, Array, Array]
+
+
+@dataclass(frozen=True)
+class Likelihood(ABC):
+    """Base class of the likelihoods p(y | z).
+
+    Notes
+    -----
+    All methods work element by element on arguments that broadcast to one shape, and change none of them. A variance
+    of 0 means that z is known. A subclass writes `_derivatives`, `_expectation`, `_tilted` and `_predict`, which get
+    float64 arrays of one shape and return new ones.
+
+    Examples
+    --------
+    >>> from skpref.likelihoods import Likelihood, PairwiseProbit
+    >>> isinstance(PairwiseProbit(), Likelihood)
+    True
+    """
+
+    def log_prob(self, y: ArrayLike, z: ArrayLike) -> Array:
+        """Return log p(y | z).
+
+        Parameters
+        ----------
+        y : array_like of shape (n,)
+            Observations.
+        z : array_like of shape (n,)
+            Projections.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            log p(y | z), in nats.
+        """
+        return self._derivatives(*_broadcast(y, z))[0]
+
+    def derivatives(self, y: ArrayLike, z: ArrayLike) -> Triple:
+        """Return l = log p(y | z) and its first two derivatives in z (for Laplace).
+
+        Parameters
+        ----------
+        y : array_like of shape (n,)
+            Observations.
+        z : array_like of shape (n,)
+            Projections.
+
+        Returns
+        -------
+        value : ndarray of shape (n,)
+            l, in nats.
+        first : ndarray of shape (n,)
+            dl/dz.
+        second : ndarray of shape (n,)
+            d2l/dz2.
+        """
+        return self._derivatives(*_broadcast(y, z))
+
+    def expectation(self, y: ArrayLike, mu: ArrayLike, v: ArrayLike) -> Triple:
+        """Return E = E_{N(z; mu, v)}[log p(y | z)] and its derivatives (for VB and SVI).
+
+        Parameters
+        ----------
+        y : array_like of shape (n,)
+            Observations.
+        mu, v : array_like of shape (n,)
+            Mean and variance (>= 0) of z.
+
+        Returns
+        -------
+        value : ndarray of shape (n,)
+            E, in nats.
+        d_mu : ndarray of shape (n,)
+            dE/dmu = E[dl/dz].
+        d_v : ndarray of shape (n,)
+            dE/dv = E[d2l/dz2] / 2.
+        """
+        return self._expectation(*_broadcast(y, mu, v))
+
+    def tilted(self, y: ArrayLike, mu: ArrayLike, v: ArrayLike) -> Triple:
+        """Return log Z, Z = E_{N(z; mu, v)}[p(y | z)], and its derivatives (for EP).
+
+        Parameters
+        ----------
+        y : array_like of shape (n,)
+            Observations.
+        mu, v : array_like of shape (n,)
+            Mean and variance (>= 0) of the cavity.
+
+        Returns
+        -------
+        log_z : ndarray of shape (n,)
+            log Z, in nats.
+        first : ndarray of shape (n,)
+            d log Z/dmu.
+        second : ndarray of shape (n,)
+            d2 log Z/dmu2.
+        """
+        return self._tilted(*_broadcast(y, mu, v))
+
+    def predict(self, mu: ArrayLike, v: ArrayLike) -> Array:
+        """Return the mean of a new y whose z ~ N(mu, v).
+
+        Parameters
+        ----------
+        mu, v : array_like of shape (n,)
+            Mean and variance (>= 0) of z.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            E[y]; for a pair, the probability that the left item is preferred.
+        """
+        return self._predict(*_broadcast(mu, v))
+
+    def linearised(self, y: ArrayLike, mu: ArrayLike, v: ArrayLike, prior_variance: ArrayLike) -> tuple[Array, Array]:
+        """Return the site of the linearised rule ([SG20] eqs. 11-14 as mended in maths.md sections 3 and 12).
+
+        Parameters
+        ----------
+        y : array_like of shape (n,)
+            Observations.
+        mu, v : array_like of shape (n,)
+            Mean and variance of z under the current q. With v = 0 the likelihood is linearised at the mean, as in
+            [SG20] eq. 13.
+        prior_variance : array_like of shape (n,)
+            Variance of z under the prior.
+
+        Returns
+        -------
+        weight : ndarray of shape (n,)
+            Site precision w >= 0.
+        gradient : ndarray of shape (n,)
+            w (t - mu), with t the site's pseudo-target.
+
+        Raises
+        ------
+        SkprefError
+            Unless the likelihood has such a rule; only the probit has one.
+        """
+        return self._linearised(*_broadcast(y, mu, v, prior_variance))
+
+    @abstractmethod
+    def _derivatives(self, y: Array, z: Array) -> Triple:
+        """See `derivatives`."""
+
+    @abstractmethod
+    def _expectation(self, y: Array, mu: Array, v: Array) -> Triple:
+        """See `expectation`."""
+
+    @abstractmethod
+    def _tilted(self, y: Array, mu: Array, v: Array) -> Triple:
+        """See `tilted`."""
+
+    @abstractmethod
+    def _predict(self, mu: Array, v: Array) -> Array:
+        """See `predict`."""
+
+    def _linearised(self, y: Array, mu: Array, v: Array, prior_variance: Array) -> tuple[Array, Array]:
+        """See `linearised`."""
+        del y, mu, v, prior_variance
+        raise SkprefError(
+            f"{type(self).__name__} has no linearised rule, which is defined for the probit only; "
+            "use likelihood='probit', or another inference, such as 'vb'"
+        )
+
+
+def _broadcast(*arrays: ArrayLike) -> tuple[Array, ...]:
+    """Arrays as float64 of one common shape (read-only views where expanded)."""
+    return tuple(np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in arrays)))

@@ -1,0 +1,365 @@
+"""How good a ranking or a set of preference probabilities is.
+
+Rankings: `concordance` (the score of `GPPLRegressor`) and `kendall_tau`. Probabilities of comparisons: `cross_entropy`,
+`pair_accuracy` (the score of `GPPLClassifier`) and `calibration`; their labels lie in [0, 1], where 0.5 is a tie and
+values between are soft labels.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import xlog1py, xlogy
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from skpref._typing import Array, IntArray
+
+__all__ = ["Calibration", "calibration", "concordance", "cross_entropy", "kendall_tau", "pair_accuracy"]
+
+
+def concordance(
+    y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+) -> float:
+    """Fraction of pairs with different true values that the scores order right.
+
+    Parameters
+    ----------
+    y_true : array_like of shape (n,)
+        True scores, grades or ranks; higher is better. Pairs of equal value are left out.
+    y_score : array_like of shape (n,)
+        Predicted utilities; pairs of equal score count half.
+    qid : array_like of shape (n,), default=None
+        Group of each item; only pairs inside a group count. None means one group.
+    sample_weight : array_like of shape (n,), default=None
+        Weights >= 0 of the items; a pair weighs the product, so that a weight of 2 is an item given twice. None means
+        1 each.
+
+    Returns
+    -------
+    float
+        Value in [0, 1]; 0.5 is what constant scores get. NaN, with a warning, if no pair has different true values.
+
+    Raises
+    ------
+    DataError
+        If a weight is negative.
+
+    See Also
+    --------
+    kendall_tau : rank correlation, which counts ties differently.
+
+    Notes
+    -----
+    Takes O(n log n) time and O(n) memory, whatever the number of groups.
+
+    Examples
+    --------
+    >>> from skpref.metrics import concordance
+    >>> concordance([1, 2, 3], [0.1, 0.9, 0.5])
+    0.6666666666666666
+    >>> concordance([1, 2, 3, 1], [5, 6, 0, 0], qid=[0, 0, 1, 1])
+    0.75
+    """
+    true, score, weight = _columns(sample_weight, y_true=y_true, y_score=y_score)
+    group = _groups(qid, true.size)
+    counts = _count_pairs(group, true, score, weight)
+    if counts.different <= 0.0:
+        return _undefined("concordance", "no two items of a group have different y_true")
+    return float(np.clip((counts.concordant + 0.5 * counts.tied_score) / counts.different, 0.0, 1.0))
+
+
+def kendall_tau(y_true: ArrayLike, y_score: ArrayLike) -> float:
+    """Kendall's rank correlation tau-b of two score vectors.
+
+    Parameters
+    ----------
+    y_true, y_score : array_like of shape (n,)
+        Scores; only their order matters.
+
+    Returns
+    -------
+    float
+        (C - D) / sqrt((C + D + T_true) (C + D + T_score)) in [-1, 1], with C and D the concordant and discordant pairs
+        and T the pairs tied in one vector only. NaN, with a warning, if either vector is constant.
+
+    See Also
+    --------
+    concordance : the same count as a fraction, inside groups and weighted.
+
+    Examples
+    --------
+    >>> from skpref.metrics import kendall_tau
+    >>> round(kendall_tau([1, 2, 3, 4], [1, 3, 2, 4]), 4)
+    0.6667
+    """
+    true, score, weight = _columns(None, y_true=y_true, y_score=y_score)
+    group = np.zeros(true.size, dtype=np.int64)
+    forward = _count_pairs(group, true, score, weight)
+    ordered = forward.different - forward.tied_score
+    untied_score = _pairs(np.zeros_like(group), weight) - _pairs(_codes(score), weight)
+    if forward.different <= 0.0 or untied_score <= 0.0:
+        return _undefined("kendall_tau", "one of the two vectors is constant")
+    excess = 2.0 * forward.concordant - ordered
+    return float(np.clip(excess / np.sqrt(forward.different) / np.sqrt(untied_score), -1.0, 1.0))
+
+
+def cross_entropy(y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    """Mean negative log-probability of the answers, in nats per comparison.
+
+    Parameters
+    ----------
+    y : array_like of shape (n,)
+        Labels in [0, 1]; soft labels are allowed.
+    p : array_like of shape (n,)
+        Predicted probabilities of y = 1.
+    sample_weight : array_like of shape (n,), default=None
+        Weights >= 0; None means 1 each.
+
+    Returns
+    -------
+    float
+        Mean of -y log p - (1 - y) log(1 - p): log 2 for p = 0.5, infinite if a probability of 0 came true.
+
+    Raises
+    ------
+    DataError
+        If labels or probabilities lie outside [0, 1], or a weight is negative.
+
+    Notes
+    -----
+    No floor is put under the probabilities, unlike in `sklearn.metrics.log_loss`.
+
+    Examples
+    --------
+    >>> from skpref.metrics import cross_entropy
+    >>> round(cross_entropy([1, 0, 0.5], [0.9, 0.2, 0.5]), 4)
+    0.3406
+    """
+    label, probability, weight = _labels(y, p, sample_weight)
+    losses = -xlogy(label, probability) - xlog1py(1.0 - label, -probability)
+    # Weight 0 must silence an infinite loss, too.
+    used = weight > 0.0
+    return float(np.average(losses[used], weights=weight[used]))
+
+
+def pair_accuracy(y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    """Fraction of comparisons whose more probable side is the preferred one.
+
+    Parameters
+    ----------
+    y : array_like of shape (n,)
+        Labels in [0, 1]: above 0.5 the left side is preferred, below it the right one; ties (0.5) are left out.
+    p : array_like of shape (n,)
+        Predicted probabilities of y = 1; exactly 0.5 counts half.
+    sample_weight : array_like of shape (n,), default=None
+        Weights >= 0; None means 1 each.
+
+    Returns
+    -------
+    float
+        Accuracy in [0, 1]; NaN, with a warning, if all labels are ties.
+
+    Raises
+    ------
+    DataError
+        If labels or probabilities lie outside [0, 1], or a weight is negative.
+
+    Examples
+    --------
+    >>> from skpref.metrics import pair_accuracy
+    >>> pair_accuracy([1, 0, 0.5, 1], [0.9, 0.2, 0.8, 0.5])
+    0.8333333333333334
+    """
+    label, probability, weight = _labels(y, p, sample_weight)
+    used = (label != 0.5) & (weight > 0.0)
+    if not np.any(used):
+        return _undefined("pair_accuracy", "every label is a tie")
+    agreement = np.sign(label - 0.5) * np.sign(probability - 0.5)
+    return float(np.average(0.5 + 0.5 * agreement[used], weights=weight[used]))
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Predicted against observed frequencies, over the bins that hold something.
+
+    Parameters
+    ----------
+    mean_predicted : ndarray of shape (n_used_bins,)
+        Weighted mean of the predicted probabilities, ascending.
+    mean_observed : ndarray of shape (n_used_bins,)
+        Weighted mean of the labels.
+    count : ndarray of shape (n_used_bins,), dtype int64
+        Number of comparisons.
+    expected_calibration_error : float
+        Mean of |mean_observed - mean_predicted| over the comparisons, in [0, 1].
+
+    Examples
+    --------
+    >>> from skpref.metrics import calibration
+    >>> calibration([1, 0, 1, 1], [0.9, 0.1, 0.9, 0.9], n_bins=2).count
+    array([1, 3])
+    """
+
+    mean_predicted: Array
+    mean_observed: Array
+    count: IntArray
+    expected_calibration_error: float
+
+
+def calibration(y: ArrayLike, p: ArrayLike, n_bins: int = 10, sample_weight: ArrayLike | None = None) -> Calibration:
+    """Compare predicted probabilities with observed frequencies in bins of equal width.
+
+    Parameters
+    ----------
+    y : array_like of shape (n,)
+        Labels in [0, 1]; soft labels are allowed.
+    p : array_like of shape (n,)
+        Predicted probabilities of y = 1.
+    n_bins : int, default=10
+        Number of bins of [0, 1]: ten leave a few dozen comparisons in each already at P = 500.
+    sample_weight : array_like of shape (n,), default=None
+        Weights >= 0; None means 1 each.
+
+    Returns
+    -------
+    Calibration
+        Mean prediction, mean label and count of every bin used, and the expected calibration error.
+
+    Raises
+    ------
+    DataError
+        If labels or probabilities lie outside [0, 1], a weight is negative, or `n_bins` is below 1.
+
+    Examples
+    --------
+    >>> from skpref.metrics import calibration
+    >>> result = calibration([1, 1, 0, 0], [0.8, 0.8, 0.2, 0.4], n_bins=5)
+    >>> result.mean_observed
+    array([0., 0., 1.])
+    >>> round(result.expected_calibration_error, 3)
+    0.25
+    """
+    label, probability, weight = _labels(y, p, sample_weight)
+    if n_bins < 1:
+        raise DataError(f"n_bins must be at least 1; got {n_bins}")
+    bins = np.minimum((probability * n_bins).astype(np.int64), n_bins - 1)
+    mass = np.bincount(bins, weight, n_bins)
+    used = mass > 0.0
+    predicted = np.bincount(bins, weight * probability, n_bins)[used] / mass[used]
+    observed = np.bincount(bins, weight * label, n_bins)[used] / mass[used]
+    count = np.bincount(bins[weight > 0.0], minlength=n_bins)[used]
+    error = np.average(np.abs(observed - predicted), weights=mass[used])
+    return Calibration(predicted, observed, count.astype(np.int64, copy=False), float(error))
+
+
+@dataclass(frozen=True)
+class _PairCounts:
+    """Weights of pairs inside groups: different y; among these, ordered right, and tied in score."""
+
+    different: float
+    concordant: float
+    tied_score: float
+
+
+def _count_pairs(group: IntArray, true: Array, score: Array, weight: Array) -> _PairCounts:
+    true_code, score_code = _codes(true), _codes(score)
+    tie_true, tie_score = _codes(group, true_code), _codes(group, score_code)
+    tied_both = _pairs(_codes(tie_true, tie_score), weight)
+    # Positions ascend with y, and among equal y descend with the score; earlier groups get higher scores. So "earlier
+    # position and lower score" means: same group, lower y, lower score.
+    position = np.empty(true.size, dtype=np.int64)
+    position[np.lexsort((-score_code, true_code, group))] = np.arange(true.size)
+    ascending = np.lexsort((-position, score_code, -group))
+    return _PairCounts(
+        different=_pairs(group, weight) - _pairs(tie_true, weight),
+        concordant=_weight_below(position[ascending], weight[ascending]),
+        tied_score=_pairs(tie_score, weight) - tied_both,
+    )
+
+
+def _weight_below(position: IntArray, weight: Array) -> float:
+    """Sum w_i w_j over pairs whose element i comes first and has the lower position.
+
+    The sequence is partitioned stably by the bits of the position, highest first, as in a wavelet tree: two elements
+    meet in exactly one level, where they lie in the two halves of one block.
+    """
+    total = 0.0
+    n = position.size
+    for level in range(max(n - 1, 0).bit_length() - 1, -1, -1):
+        upper = (position >> level) & 1
+        start = position >> (level + 1) << (level + 1)
+        lower_mass = np.concatenate([[0.0], np.cumsum(np.where(upper, 0.0, weight))])
+        total += float(np.sum(upper * weight * (lower_mass[:-1] - lower_mass[start])))
+        # Within its block every element moves to its half, in order.
+        ones = np.concatenate([[0], np.cumsum(upper)])
+        rank_one = ones[:-1] - ones[start]
+        target = np.where(upper, start + (1 << level) + rank_one, np.arange(n) - rank_one)
+        moved_position, moved_weight = np.empty_like(position), np.empty_like(weight)
+        moved_position[target], moved_weight[target] = position, weight
+        position, weight = moved_position, moved_weight
+    return total
+
+
+def _pairs(code: IntArray, weight: Array) -> float:
+    """Sum of w_i w_j over unordered pairs of elements with equal code."""
+    sums = np.bincount(code, weight)
+    return float(0.5 * (np.sum(sums * sums) - np.sum(weight * weight)))
+
+
+def _codes(first: Array | IntArray, second: IntArray | None = None) -> IntArray:
+    """Number the distinct values, or pairs of values, in ascending order."""
+    code = np.unique(first, return_inverse=True)[1].astype(np.int64)
+    if second is None or code.size == 0:
+        return code
+    return _codes(code * (int(second.max()) + 1) + second)
+
+
+def _columns(sample_weight: ArrayLike | None, **columns: ArrayLike) -> tuple[Array, Array, Array]:
+    """Two checked vectors and the weights, as float64."""
+    first, second = (_vector(name, values) for name, values in columns.items())
+    weight = np.ones(first.size) if sample_weight is None else _vector("sample_weight", sample_weight)
+    check_consistent_length(first, second, weight)
+    if np.any(weight < 0.0):
+        raise DataError(f"sample_weight must not be negative; got {weight.min():g}")
+    return first, second, weight
+
+
+def _vector(name: str, values: ArrayLike) -> Array:
+    vector = np.asarray(column_or_1d(values), dtype=np.float64)
+    assert_all_finite(vector, input_name=name)
+    return vector
+
+
+def _labels(y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None) -> tuple[Array, Array, Array]:
+    label, probability, weight = _columns(sample_weight, y=y, p=p)
+    if not np.any(weight > 0.0):
+        raise DataError("at least 1 comparison with positive weight is required; got none")
+    for name, values in (("y", label), ("p", probability)):
+        outside = (values < 0.0) | (values > 1.0)
+        if np.any(outside):
+            raise DataError(
+                f"{name} must lie in [0, 1]; got {values[outside][0]:g} and {outside.sum() - 1} more outside"
+            )
+    return label, probability, weight
+
+
+def _groups(qid: ArrayLike | None, n: int) -> IntArray:
+    if qid is None:
+        return np.zeros(n, dtype=np.int64)
+    group = column_or_1d(qid)
+    check_consistent_length(group, np.empty(n))
+    return _codes(group)
+
+
+def _undefined(name: str, reason: str) -> float:
+    warnings.warn(f"{name} is undefined: {reason}; returning NaN", UndefinedMetricWarning, stacklevel=3)
+    return float("nan")

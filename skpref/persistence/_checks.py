@@ -1,0 +1,275 @@
+"""What must hold between the parts of a model before anything is computed with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.gaussian_process.kernels import Exponentiation, Kernel, KernelOperator
+
+from skpref.data import Table, Vocabulary
+from skpref.exceptions import ModelFormatError
+from skpref.gp._pair_posterior import PairPosterior
+from skpref.gp._pairwise_base import PairwiseGP
+from skpref.gp.pairwise import GPPLClassifier
+from skpref.inference.basis import InducingBasis
+from skpref.inference.blocks import DenseBlock, DiagonalBlock
+from skpref.inference.scale import FixedScale, GammaScale
+from skpref.inference.svi import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+Shape = tuple[int | None, ...]
+_MAX_INTEGER = 1 << 31
+
+
+# -------------------------------------------------------------------------------------------------------- small parts
+def _require(condition: object, where: str, text: str) -> None:
+    if not condition:
+        raise ModelFormatError(f"{where}: {text}")
+
+
+def _array(value: Any, where: str, shape: Shape, dtype: type = np.float64) -> NDArray[Any]:  # noqa: ANN401
+    """Check dtype and shape (None = any length); that floats are finite was checked when they were read."""
+    _require(isinstance(value, np.ndarray) and value.dtype == dtype, where, f"must be an array of {dtype.__name__}")
+    fits = len(value.shape) == len(shape) and all(
+        wanted in {None, got} for wanted, got in zip(shape, value.shape, strict=True)
+    )
+    _require(fits, where, f"has shape {value.shape}, expected {shape}")
+    return value  # type: ignore[no-any-return]  # isinstance above
+
+
+def _positive_array(value: Any, where: str, shape: Shape) -> None:  # noqa: ANN401
+    _require((_array(value, where, shape) > 0.0).all(), where, "must be positive")
+
+
+def _triangular(value: Any, where: str, shape: Shape) -> None:  # noqa: ANN401
+    """A lower Cholesky factor, or the inverse of one."""
+    _positive_array(np.diagonal(_array(value, where, shape)), where, shape[:1])
+
+
+def _positive(value: Any, where: str) -> None:  # noqa: ANN401
+    number = isinstance(value, float | int) and not isinstance(value, bool)
+    _require(number and 0.0 < value < np.inf, where, "must be a positive number")
+
+
+def _features(value: Any, where: str, n_rows: int | None = None) -> int:  # noqa: ANN401
+    """Return the number of columns of a feature table, dense or CSR (whose parts were checked before)."""
+    if not sparse.issparse(value):
+        _array(value, where, (n_rows, None))
+    _require(n_rows is None or value.shape[0] == n_rows, where, f"has {value.shape[0]} rows, expected {n_rows}")
+    _require(value.shape[0] >= 1 and value.shape[1] >= 1, where, "has no rows or no columns")
+    return int(value.shape[1])
+
+
+def _indices(value: Any, where: str, low: int, high: int, shape: Shape) -> None:  # noqa: ANN401
+    rows = _array(value, where, shape, np.int64)
+    inside = not rows.size or (int(rows.min()) >= low and int(rows.max()) < high)
+    _require(inside, where, f"holds an index outside {low} to {high - 1}")
+
+
+def check_csr(
+    shape: Any,  # noqa: ANN401
+    data: NDArray[Any],
+    indices: NDArray[Any],
+    indptr: NDArray[Any],
+    where: str,
+) -> tuple[int, int]:
+    """Check the parts of a CSR matrix before SciPy's compiled code sees them.
+
+    Parameters
+    ----------
+    shape : list of int
+        Rows and columns, as read.
+    data, indices, indptr : ndarray
+        The parts.
+    where : str
+        Path, for the message.
+
+    Returns
+    -------
+    tuple of int
+        The shape.
+    """
+    sound = isinstance(shape, list) and len(shape) == 2 and all(type(n) is int and 0 <= n < _MAX_INTEGER for n in shape)
+    _require(sound, where, f"shape {shape!r:.80} is not allowed")
+    index = indptr.dtype
+    _require(index in {np.dtype(np.int32), np.dtype(np.int64)} and indices.dtype == index, where, "indices are not int")
+    _array(data, f"{where}.data", (None,))
+    _array(indptr, f"{where}.indptr", (shape[0] + 1,), index.type)
+    _array(indices, f"{where}.indices", data.shape, index.type)
+    steps = np.diff(indptr)
+    ends = indptr[0] == 0 and indptr[-1] == data.size and (steps >= 0).all()
+    _require(ends, f"{where}.indptr", "does not count the entries")
+    inside = not indices.size or (int(indices.min()) >= 0 and int(indices.max()) < shape[1])
+    _require(inside, f"{where}.indices", f"holds a column outside 0 to {shape[1] - 1}")
+    row = np.repeat(np.arange(shape[0]), steps)
+    ascending = (np.diff(indices) > 0) | (np.diff(row) > 0)
+    _require(ascending.all(), f"{where}.indices", "must ascend within every row")
+    return shape[0], shape[1]
+
+
+def check_ids_match(parts: dict[str, Any], where: str) -> None:
+    """Check features, vocabulary and names of a table against each other.
+
+    Parameters
+    ----------
+    parts : dict
+        Parts of the table.
+    where : str
+        Path, for the message.
+    """
+    vocabulary, names = parts["vocabulary"], parts["feature_names"]
+    _require(isinstance(vocabulary, Vocabulary), f"{where}.vocabulary", "is missing")
+    width = _features(parts["features"], f"{where}.features", vocabulary.size)
+    named = names is None or (
+        isinstance(names, list) and len(names) == width and all(isinstance(name, str) for name in names)
+    )
+    _require(named, f"{where}.feature_names", f"must be {width} names")
+
+
+# ------------------------------------------------------------------------------------------------------------- records
+def _check_dense(block: DenseBlock, where: str) -> None:
+    size = _array(block.linear, f"{where}.linear", (None,)).size
+    _triangular(block.precision, f"{where}.precision", (size, size))
+
+
+def _check_diagonal(block: DiagonalBlock, where: str) -> None:
+    _positive_array(block.precision, f"{where}.precision", (None,))
+    _array(block.linear, f"{where}.linear", block.precision.shape)
+
+
+def _check_gamma(scale: GammaScale, where: str) -> None:
+    for name in ("shape0", "rate0", "shape", "rate"):
+        _positive(getattr(scale, name), f"{where}.{name}")
+
+
+def _check_fixed(scale: FixedScale, where: str) -> None:
+    _positive(scale.mean, f"{where}.mean")
+
+
+def _check_scales(scales: Any, where: str, needed: set[str]) -> None:  # noqa: ANN401
+    sound = isinstance(scales, dict) and all(isinstance(scale, GammaScale | FixedScale) for scale in scales.values())
+    _require(sound and needed <= set(scales), where, f"must hold the scales {', '.join(sorted(needed))}")
+
+
+def _check_state(state: State, where: str) -> None:
+    blocks = isinstance(state.blocks, tuple) and all(isinstance(b, DenseBlock | DiagonalBlock) for b in state.blocks)
+    _require(blocks, f"{where}.blocks", "must be a tuple of blocks")
+    _check_scales(state.scales, f"{where}.scales", set())
+    step = state.step
+    _require(isinstance(step, int) and step >= 0, f"{where}.step", "must be a whole number >= 0")
+
+
+def _check_basis(basis: InducingBasis, where: str) -> None:
+    width = _features(basis.points, f"{where}.points")
+    size = basis.points.shape[0]
+    _triangular(basis.chol, f"{where}.chol", (size, size))
+    _check_kernel_width(basis.kernel, f"{where}.kernel", width)
+
+
+def _check_posterior(posterior: PairPosterior, where: str) -> None:
+    _require(posterior.basis is None or isinstance(posterior.basis, InducingBasis), f"{where}.basis", "is no basis")
+    for name in ("has_offsets", "has_order"):
+        _require(isinstance(getattr(posterior, name), bool), f"{where}.{name}", "must be true or false")
+    n_seen = _array(posterior.offset_mean, f"{where}.offset_mean", (None,)).size
+    joint = posterior.has_offsets and posterior.offset_variance is None
+    size = posterior.n_basis + (n_seen if joint else 0) + int(posterior.has_order)
+    _array(posterior.mean, f"{where}.mean", (size,))
+    _triangular(posterior.half, f"{where}.half", (size, size))
+    if posterior.offset_variance is not None:
+        _positive_array(posterior.offset_variance, f"{where}.offset_variance", (n_seen,))
+    needed = {"f"} if posterior.basis is not None else set()
+    needed |= {"offset"} if posterior.has_offsets else set()
+    _check_scales(posterior.scales, f"{where}.scales", needed)
+
+
+# ------------------------------------------------------------------------------------------------------------- kernels
+def _check_kernel(kernel: Kernel, where: str) -> None:
+    for name, value in kernel.get_params(deep=False).items():
+        if name in {"k1", "k2", "kernel"}:
+            _require(isinstance(value, Kernel), f"{where}.{name}", "must be a kernel")
+        elif name == "nu":  # infinity is the squared exponential
+            _require(isinstance(value, float | int) and value > 0.0, f"{where}.nu", "must be positive")
+        elif name.endswith("_bounds"):
+            _check_bounds(value, f"{where}.{name}")
+        elif isinstance(value, np.ndarray):
+            _positive_array(value, f"{where}.{name}", (None,))
+        elif isinstance(value, list | tuple):
+            for item in value:
+                _positive(item, f"{where}.{name}")
+        elif name == "sigma_0":  # a dot product may have no constant
+            _require(isinstance(value, float | int) and 0.0 <= value < np.inf, f"{where}.{name}", "must be >= 0")
+        else:
+            _positive(value, f"{where}.{name}")
+
+
+def _check_bounds(value: Any, where: str) -> None:  # noqa: ANN401
+    if isinstance(value, str):
+        _require(value == "fixed", where, "must be pairs of numbers or 'fixed'")
+        return
+    bounds = np.asarray(value)
+    numbers = bounds.dtype.kind in "fi" and bounds.ndim in {1, 2} and bounds.shape[-1] == 2
+    _require(numbers and (bounds[..., 0] <= bounds[..., 1]).all(), where, "must be pairs (low, high)")
+
+
+def _check_kernel_width(kernel: Any, where: str, width: int) -> None:  # noqa: ANN401
+    """Every length-scale vector must be as wide as the features."""
+    _require(isinstance(kernel, Kernel), where, "must be a kernel")
+    if isinstance(kernel, KernelOperator | Exponentiation):
+        for name, part in kernel.get_params(deep=False).items():
+            if isinstance(part, Kernel):
+                _check_kernel_width(part, f"{where}.{name}", width)
+        return
+    size = np.size(getattr(kernel, "length_scale", 1.0))
+    _require(size in {1, width}, where, f"has {size} length-scales for {width} features")
+
+
+# ---------------------------------------------------------------------------------------------------------- estimators
+def _check_pairwise(estimator: PairwiseGP, where: str) -> None:
+    if not hasattr(estimator, "posterior_"):
+        return  # saved before it was fitted
+    prefix = f"{where}." if where else ""
+    posterior = estimator.posterior_
+    _require(isinstance(posterior, PairPosterior), f"{prefix}posterior_", "is no posterior")
+    _require(isinstance(getattr(estimator, "_state", None), State), f"{prefix}_state", "is missing")
+    if isinstance(estimator, GPPLClassifier):
+        _check_classifier(estimator, prefix)
+        return
+    _require(posterior.basis is not None, f"{prefix}posterior_.basis", "is missing")
+    width = getattr(estimator, "n_features_in_", None)
+    _require(width == posterior.basis.points.shape[1], f"{prefix}n_features_in_", "does not fit the inducing points")
+
+
+def _check_classifier(estimator: GPPLClassifier, prefix: str) -> None:
+    posterior, vocabulary, table = estimator.posterior_, estimator._vocabulary, estimator._table  # noqa: SLF001
+    _require(isinstance(vocabulary, Vocabulary), f"{prefix}_vocabulary", "is missing")
+    n_seen = np.size(estimator.item_ids_)
+    _indices(estimator._position, f"{prefix}_position", -1, n_seen, (vocabulary.size + 1,))  # noqa: SLF001
+    _indices(estimator.components_, f"{prefix}components_", 0, n_seen, (n_seen,))
+    _require(np.array_equal(estimator.classes_, [0, 1]), f"{prefix}classes_", "must be 0 and 1")
+    if posterior.has_offsets:
+        _array(posterior.offset_mean, f"{prefix}posterior_.offset_mean", (n_seen,))
+    _require((table is None) == (posterior.basis is None), f"{prefix}_table", "and the posterior disagree on features")
+    if table is not None:
+        _require(isinstance(table, Table), f"{prefix}_table", "must be a table")
+        _require(table.vocabulary.size == vocabulary.size, f"{prefix}_vocabulary", "differs from that of the table")
+        width = posterior.basis.points.shape[1]
+        _require(table.n_features == width, f"{prefix}_table.features", f"must have {width} columns")
+
+
+CHECKS: dict[type[Any], Callable[[Any, str], None]] = {
+    DenseBlock: _check_dense,
+    DiagonalBlock: _check_diagonal,
+    GammaScale: _check_gamma,
+    FixedScale: _check_fixed,
+    State: _check_state,
+    InducingBasis: _check_basis,
+    PairPosterior: _check_posterior,
+    Kernel: _check_kernel,
+    PairwiseGP: _check_pairwise,
+}

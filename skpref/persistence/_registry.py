@@ -1,0 +1,56 @@
+"""The fixed lists of what a file may hold. A class that stands in none of them is neither saved nor loaded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.gaussian_process import kernels as sklearn_kernels
+
+from skpref import kernels
+from skpref.gp._pair_posterior import PairPosterior
+from skpref.gp.pairwise import GPPLClassifier, GPPLRegressor
+from skpref.inference.basis import InducingBasis
+from skpref.inference.blocks import DenseBlock, DiagonalBlock
+from skpref.inference.scale import FixedScale, GammaScale
+from skpref.inference.svi import State
+from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
+
+
+def _by_name(*classes: type) -> dict[str, type[Any]]:
+    return {cls.__name__: cls for cls in classes}
+
+
+# A new estimator is one line here (and a check of its own in _checks.py if its parts depend on each other).
+ESTIMATORS = _by_name(
+    GPPLClassifier,
+    GPPLRegressor,
+)
+# Frozen dataclasses, saved field by field.
+RECORDS = _by_name(
+    DenseBlock,
+    DiagonalBlock,
+    FixedScale,
+    GammaScale,
+    Gaussian,
+    InducingBasis,
+    PairPosterior,
+    PairwiseLogit,
+    PairwiseProbit,
+    State,
+)
+# Saved by get_params. Ours and scikit-learn's have different names, so one list serves both.
+KERNELS = _by_name(
+    kernels.AdditiveMatern,
+    kernels.Identity,
+    kernels.Linear,
+    kernels.ProductMatern,
+    sklearn_kernels.ConstantKernel,
+    sklearn_kernels.DotProduct,
+    sklearn_kernels.Exponentiation,
+    sklearn_kernels.Matern,
+    sklearn_kernels.Product,
+    sklearn_kernels.RBF,
+    sklearn_kernels.RationalQuadratic,
+    sklearn_kernels.Sum,
+    sklearn_kernels.WhiteKernel,
+)

@@ -1,0 +1,509 @@
+"""Search for the settings of a model by cross-validated log-loss, with Optuna.
+
+What the command ``skpref tune`` runs: a space of settings (`Space`), what they mean (`Builder`), and the loop
+(`search`), which keeps finished trials when one fails or when the user stops it. Folds and sampler are seeded, so that
+equal calls give equal trials.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, KFold
+
+from skpref import kernels
+from skpref.data import Table
+from skpref.exceptions import MissingExtraError, SkprefError
+from skpref.gp.pairwise import GPPLClassifier
+from skpref.metrics import cross_entropy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+    from sklearn.gaussian_process.kernels import Kernel
+
+    from skpref._typing import Array, IntArray
+
+__all__ = ["Answers", "Builder", "SearchResult", "Space", "TrialRecord", "folds", "search"]
+
+Settings = dict[str, Any]
+
+KERNELS = {
+    "product-matern-1/2": (kernels.ProductMatern, 0.5),
+    "product-matern-3/2": (kernels.ProductMatern, 1.5),
+    "product-matern-5/2": (kernels.ProductMatern, 2.5),
+    "squared-exponential": (kernels.ProductMatern, np.inf),
+    "additive-matern-3/2": (kernels.AdditiveMatern, 1.5),
+    "additive-matern-5/2": (kernels.AdditiveMatern, 2.5),
+}
+_DEFAULT_KERNEL = "product-matern-3/2"
+_FEW_ITEMS = 100  # up to here all items are inducing points, and their number is no question
+_STARTUP_TRIALS = 8  # random ones, before the sampler has something to go by
+_BOUNDS = (1e-2, 1e3)  # of a length-scale that ARD learns, relative to where it starts
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Comparisons as an estimator takes them.
+
+    Parameters
+    ----------
+    X : ndarray of shape (P, 2)
+        Ids of the left and the right item.
+    y : ndarray of shape (P,)
+        1 = left preferred; any value in [0, 1].
+    weight : ndarray of shape (P,)
+        Weight of each.
+    groups : ndarray of shape (P,) or None
+        Who answered: answers of one group are never split between training and test.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.search import Answers
+    >>> answers = Answers(np.array([["a", "b"], ["b", "c"]]), np.ones(2), np.ones(2), None)
+    >>> answers.take(np.array([1])).X.tolist()
+    [['b', 'c']]
+    """
+
+    X: NDArray[Any]
+    y: Array
+    weight: Array
+    groups: NDArray[Any] | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of comparisons, P."""
+        return int(self.y.shape[0])
+
+    def take(self, rows: IntArray) -> Answers:
+        """Select comparisons.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Which.
+
+        Returns
+        -------
+        Answers
+            Those.
+        """
+        groups = None if self.groups is None else self.groups[rows]
+        return Answers(self.X[rows], self.y[rows], self.weight[rows], groups)
+
+
+@dataclass(frozen=True)
+class Space:
+    """The settings to choose from.
+
+    Parameters
+    ----------
+    has_features : bool, default=True
+        Whether items have features; without, only likelihood and prior are left to choose.
+    n_items : int, default=1000
+        Number of items: bounds the number of inducing points.
+    max_inducing : int, default=500
+        Inducing points at most. A pass costs their square times the number of items.
+
+    Examples
+    --------
+    >>> from skpref.search import Space
+    >>> Space(has_features=False).default()
+    {'likelihood': 'probit', 'shape_s0': 2.0, 'rate_s0': 2.0}
+    """
+
+    has_features: bool = True
+    n_items: int = 1000
+    max_inducing: int = 500
+
+    def default(self) -> Settings:
+        """Return the settings of an estimator that is not tuned: always the first trial.
+
+        Returns
+        -------
+        dict
+            Settings by name.
+        """
+        settings: Settings = {"likelihood": "probit", "shape_s0": 2.0, "rate_s0": 2.0}
+        if not self.has_features:
+            return settings
+        settings |= {"kernel": _DEFAULT_KERNEL, "length_scale": "auto", "ard": False, "item_effects": True}
+        if self.n_items > _FEW_ITEMS:
+            settings["n_inducing"] = min(300, self.max_inducing, self.n_items)
+        return settings
+
+    def suggest(self, trial: Any) -> Settings:
+        """Draw settings.
+
+        Parameters
+        ----------
+        trial : optuna.Trial
+            Source of the draws.
+
+        Returns
+        -------
+        dict
+            Settings by name.
+        """
+        settings: Settings = {
+            "likelihood": trial.suggest_categorical("likelihood", ["probit", "logit"]),
+            "shape_s0": trial.suggest_float("shape_s0", 0.5, 20.0, log=True),
+            "rate_s0": trial.suggest_float("rate_s0", 0.2, 50.0, log=True),
+        }
+        if self.has_features:
+            settings |= self._suggest_kernel(trial)
+        return settings
+
+    def _suggest_kernel(self, trial: Any) -> Settings:
+        settings: Settings = {"kernel": trial.suggest_categorical("kernel", list(KERNELS))}
+        # The estimator chooses the factor by its bound for its default kernel only.
+        automatic = settings["kernel"] == _DEFAULT_KERNEL
+        settings["length_scale"] = trial.suggest_categorical("length_scale", ["auto", "factor"]) if automatic else "factor"
+        if settings["length_scale"] == "factor":
+            settings["length_scale_factor"] = trial.suggest_float("length_scale_factor", 0.2, 30.0, log=True)
+        settings["ard"] = trial.suggest_categorical("ard", [False, True])
+        settings["item_effects"] = trial.suggest_categorical("item_effects", [False, True])
+        if self.n_items > _FEW_ITEMS:
+            high = min(self.max_inducing, self.n_items)
+            settings["n_inducing"] = trial.suggest_int("n_inducing", min(50, high), high, log=True)
+        return settings
+
+
+@dataclass(frozen=True, eq=False)
+class Builder:
+    """Turns settings into estimators.
+
+    Parameters
+    ----------
+    items : Table or None
+        The items' features.
+    seed : int, default=0
+        `random_state` of the estimators, and of the median heuristic.
+
+    Examples
+    --------
+    >>> from skpref.search import Builder, Space
+    >>> Builder(None)(Space(has_features=False).default())
+    GPPLClassifier(random_state=0)
+    """
+
+    items: Table | None
+    seed: int = 0
+
+    def __call__(self, settings: Settings) -> GPPLClassifier:
+        """Return the estimator, not fitted.
+
+        Parameters
+        ----------
+        settings : dict
+            As `Space` draws them.
+
+        Returns
+        -------
+        GPPLClassifier
+            A new one.
+        """
+        shared = {name: settings[name] for name in ("likelihood", "shape_s0", "rate_s0")}
+        model = GPPLClassifier(self.items, random_state=self.seed, **shared)
+        if self.items is None:
+            return model
+        model.set_params(item_effects=settings["item_effects"], optimizer="l-bfgs-b" if settings["ard"] else None)
+        if "n_inducing" in settings:
+            model.set_params(n_inducing=settings["n_inducing"])
+        if settings["length_scale"] == "auto":
+            return model
+        return model.set_params(kernel=self._kernel(settings["kernel"], settings["length_scale_factor"]))
+
+    def _kernel(self, name: str, factor: float) -> Kernel:
+        """A kernel at `factor` times the median heuristic; a product over d features at sqrt(d) times that.
+
+        Length-scales of a product must grow with the number of features or nothing resembles anything; in a mean over
+        features each stands for itself.
+        """
+        assert self.items is not None  # noqa: S101 - asked for with features only
+        cls, nu = KERNELS[name]
+        scales = kernels.median_length_scales(self.items.features, np.random.default_rng(self.seed))
+        width = np.sqrt(scales.size) if cls is kernels.ProductMatern else 1.0
+        start = factor * width * scales
+        return cls(start, np.column_stack([_BOUNDS[0] * start, _BOUNDS[1] * start]), nu=nu)
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One trial of a search.
+
+    Parameters
+    ----------
+    number : int
+        From 0; trial 0 has the default settings.
+    state : {"complete", "pruned", "failed"}
+        How it ended.
+    settings : dict
+        What was tried.
+    scores : tuple of float
+        Log-loss of each fold that was run, in nats per comparison.
+    seconds : float
+        Time taken.
+    bounds : tuple of float
+        Lower bound after each pass of the first fold's fit.
+    error : str
+        Why it failed.
+
+    Examples
+    --------
+    >>> from skpref.search import TrialRecord
+    >>> TrialRecord(0, "complete", {}, (0.5, 0.7), 1.0).score
+    0.6
+    """
+
+    number: int
+    state: str
+    settings: Settings
+    scores: tuple[float, ...]
+    seconds: float
+    bounds: tuple[float, ...] = ()
+    error: str = ""
+
+    @property
+    def score(self) -> float:
+        """Mean log-loss over the folds run; NaN without any."""
+        return float(np.mean(self.scores)) if self.scores else float("nan")
+
+
+@dataclass
+class SearchResult:
+    """Outcome of a search.
+
+    Parameters
+    ----------
+    trials : list of TrialRecord
+        All that were begun and ended, in order.
+    interrupted : bool, default=False
+        Whether the user stopped it.
+
+    Examples
+    --------
+    >>> from skpref.search import SearchResult, TrialRecord
+    >>> SearchResult([TrialRecord(n, "complete", {}, (loss,), 1.0) for n, loss in enumerate((0.6, 0.5))]).best.number
+    1
+    """
+
+    trials: list[TrialRecord] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def best(self) -> TrialRecord:
+        """The complete trial with the lowest log-loss.
+
+        Raises
+        ------
+        SkprefError
+            If there is none; the message says why the first one failed.
+        """
+        complete = [trial for trial in self.trials if trial.state == "complete"]
+        if complete:
+            return min(complete, key=lambda trial: trial.score)
+        if self.interrupted:
+            raise SkprefError("stopped before the first trial was finished, so there is nothing to report")
+        errors = [trial.error for trial in self.trials if trial.error]
+        raise SkprefError(f"none of {len(self.trials)} trials succeeded; the first error was: {(errors or ['none'])[0]}")
+
+
+def folds(answers: Answers, n_folds: int = 4, seed: int = 0) -> list[tuple[IntArray, IntArray]]:
+    """Split comparisons into folds that stay the same for all trials.
+
+    Parameters
+    ----------
+    answers : Answers
+        The comparisons. With groups, a group is never split.
+    n_folds : int, default=4
+        Number of folds at most; fewer when there are not as many comparisons or groups.
+    seed : int, default=0
+        Of the shuffle.
+
+    Returns
+    -------
+    list of (ndarray, ndarray)
+        Rows for training and for the test.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.search import Answers, folds
+    >>> answers = Answers(np.zeros((8, 2)), np.ones(8), np.ones(8), np.repeat([0, 1, 2, 3], 2))
+    >>> [test.tolist() for _, test in folds(answers, n_folds=2)]
+    [[2, 3, 4, 5], [0, 1, 6, 7]]
+    """
+    units = answers.size if answers.groups is None else len(set(answers.groups.tolist()))
+    cls = KFold if answers.groups is None else GroupKFold
+    splitter = cls(min(n_folds, units), shuffle=True, random_state=seed)
+    return list(splitter.split(answers.X, answers.y, answers.groups))
+
+
+def search(
+    answers: Answers,
+    build: Callable[[Settings], Any],
+    space: Space,
+    *,
+    n_trials: int = 30,
+    timeout: float | None = None,
+    n_folds: int = 4,
+    seed: int = 0,
+    journal: str | Path | None = None,
+    on_fold: Callable[[int, int, int], None] | None = None,
+    on_trial: Callable[[TrialRecord], None] | None = None,
+) -> SearchResult:
+    """Try settings and keep what came out.
+
+    Each trial fits one model a fold and is scored by the mean log-loss of the test parts; a trial that is worse than
+    the median of the earlier ones after the same number of folds is given up. The first trial has the default settings.
+    A trial that raises is recorded as failed and the search goes on; Ctrl-C ends it and keeps what is finished.
+
+    Parameters
+    ----------
+    answers : Answers
+        Comparisons to learn from; keep the hold-out out.
+    build : callable
+        Settings to an estimator that is not fitted, such as a `Builder`.
+    space : Space
+        What to choose from.
+    n_trials : int, default=30
+        Trials at most.
+    timeout : float, default=None
+        Seconds after which no further trial begins. None: no limit.
+    n_folds : int, default=4
+        Folds of the cross-validation.
+    seed : int, default=0
+        Of folds and sampler.
+    journal : path-like, default=None
+        File in which Optuna keeps the study; None: in memory.
+    on_fold : callable, default=None
+        Called with (trial, folds done in it, folds in it).
+    on_trial : callable, default=None
+        Called with the record of every trial that ended.
+
+    Returns
+    -------
+    SearchResult
+        All trials.
+
+    Raises
+    ------
+    MissingExtraError
+        If optuna is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.search import Answers, Builder, Space, search
+    >>> X = np.array([["a", "b"], ["b", "c"], ["a", "c"], ["b", "a"]] * 5)
+    >>> answers = Answers(X, np.tile([1.0, 1.0, 1.0, 0.0], 5), np.ones(20))
+    >>> result = search(answers, Builder(None), Space(has_features=False), n_trials=2, n_folds=2)
+    >>> [trial.state for trial in result.trials]
+    ['complete', 'complete']
+    """
+    optuna = _optuna()
+    study = _study(optuna, journal, seed)
+    study.enqueue_trial({name: value for name, value in space.default().items() if name != "n_inducing" or value >= 50})
+    parts = folds(answers, n_folds, seed)
+    result, began = SearchResult(), time.monotonic()
+    while len(result.trials) < n_trials and (timeout is None or time.monotonic() - began < timeout):
+        trial = study.ask()
+        try:
+            record = _run(optuna, trial, _Work(answers, parts, build, space, on_fold))
+        except KeyboardInterrupt:
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            result.interrupted = True
+            break
+        _tell(optuna, study, trial, record)
+        result.trials.append(record)
+        if on_trial is not None:
+            on_trial(record)
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """What every trial does."""
+
+    answers: Answers
+    parts: list[tuple[IntArray, IntArray]]
+    build: Callable[[Settings], Any]
+    space: Space
+    on_fold: Callable[[int, int, int], None] | None
+
+    def folds(self, settings: Settings) -> Iterator[tuple[float, tuple[float, ...]]]:
+        """Fit and score fold after fold: log-loss, and the fit's bounds."""
+        template = self.build(settings)
+        for train, test in self.parts:
+            given, asked = self.answers.take(train), self.answers.take(test)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a trial may well stop early or see few items; the final fit tells
+                model = clone(template).fit(given.X, given.y, sample_weight=given.weight)
+                p = model.predict_proba(asked.X)[:, 1]
+            yield cross_entropy(asked.y, p, asked.weight), tuple(model.lower_bounds_)
+
+
+def _run(optuna: Any, trial: Any, work: _Work) -> TrialRecord:
+    """One trial; raises nothing but what must end the search."""
+    began, scores, bounds, error, state = time.monotonic(), [], (), "", "complete"
+    settings: Settings = {}
+    try:
+        settings = work.space.suggest(trial)
+        _tick(work, trial.number, 0)
+        for loss, curve in work.folds(settings):
+            if not np.isfinite(loss):
+                raise SkprefError(f"the log-loss of fold {len(scores)} is {loss}")
+            scores.append(loss)
+            bounds = bounds or curve
+            _tick(work, trial.number, len(scores))
+            trial.report(float(np.mean(scores)), len(scores))
+            if len(scores) < len(work.parts) and trial.should_prune():
+                raise optuna.TrialPruned
+    except optuna.TrialPruned:
+        state = "pruned"
+    except Exception as problem:  # noqa: BLE001 - a trial that fails is an outcome, not the end
+        state, error = "failed", f"{type(problem).__name__}: {problem}"
+    return TrialRecord(trial.number, state, settings, tuple(scores), time.monotonic() - began, bounds, error)
+
+
+def _tick(work: _Work, number: int, done: int) -> None:
+    if work.on_fold is not None:
+        work.on_fold(number, done, len(work.parts))
+
+
+def _tell(optuna: Any, study: Any, trial: Any, record: TrialRecord) -> None:
+    states = optuna.trial.TrialState
+    if record.state == "complete":
+        study.tell(trial, record.score)
+    else:
+        study.tell(trial, state=states.PRUNED if record.state == "pruned" else states.FAIL)
+
+
+def _study(optuna: Any, journal: str | Path | None, seed: int) -> Any:
+    storage = None
+    if journal is not None:
+        storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(journal)))
+    sampler = optuna.samplers.TPESampler(
+        n_startup_trials=_STARTUP_TRIALS, seed=seed, warn_independent_sampling=False
+    )
+    pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=1)
+    name = f"skpref-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**9}"
+    return optuna.create_study(direction="minimize", storage=storage, sampler=sampler, pruner=pruner, study_name=name)
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError as error:
+        raise MissingExtraError("a search needs Optuna: pip install 'skpref[optuna]'") from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # trials are reported by the callbacks
+    return optuna

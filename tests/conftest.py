@@ -1,0 +1,53 @@
+"""Shared by all tests: thread limits, Hypothesis profiles, and where the reference numbers are."""
+
+from __future__ import annotations
+
+import os
+
+# Before numpy and scipy are imported. One BLAS thread: `pytest -n 2` must not ask for four, and results must not
+# depend on the machine. SciPy's array API switch makes one of scikit-learn's estimator checks run instead of skip.
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+# No test draws on a screen.
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import hypothesis
+import pytest
+import threadpoolctl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# No deadline: the first call of a compiled function takes seconds. Examples are drawn anew in every run, so that
+# "any seed must pass" is tested and not only claimed; a failure prints the blob that repeats it.
+hypothesis.settings.register_profile("default", derandomize=False, deadline=None, max_examples=40, print_blob=True)
+hypothesis.settings.register_profile("nightly", parent=hypothesis.settings.get_profile("default"), max_examples=1000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread where it was loaded before this file could say so."""
+    with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of papers' notes, reference posteriors and real data that stands beside the repository."""
+    folder = Path(os.environ.get("SKPREF_SHARED") or ROOT.parent / "shared")
+    if not folder.is_dir():
+        pytest.skip(f"reference numbers and real data are not at {folder}; set SKPREF_SHARED to their folder")
+    return folder

@@ -1,0 +1,80 @@
+"""The compiled expectations against their twin in numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skpref._compiled import pairwise
+from skpref._compiled.pairwise import expected_log_cdf
+from skpref.likelihoods import PairwiseLikelihood, PairwiseLogit, PairwiseProbit
+
+LIKELIHOODS = [PairwiseProbit(), PairwiseLogit()]
+
+
+def both(likelihood, y, mu, v):
+    """Compiled sums and their twin's: E[l], E[l'], E[l'']."""
+    compiled = expected_log_cdf(y, mu, v, probit=isinstance(likelihood, PairwiseProbit))
+    value, first, half_second = PairwiseLikelihood._expectation(likelihood, y, mu, v)
+    return compiled, np.stack([value, first, 2.0 * half_second])
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@given(seed=st.integers(0, 2**32 - 1), log_v=st.floats(-20.0, 8.0), spread=st.floats(0.1, 50.0))
+def test_equal_to_the_twin(likelihood, seed: int, log_v: float, spread: float) -> None:
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(30) < 0.3, rng.random(30), rng.integers(0, 2, 30))
+    mu, v = spread * rng.standard_normal(30), np.exp(log_v) * rng.random(30)
+    compiled, twin = both(likelihood, y, mu, v)
+    assert_allclose(compiled, twin, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_equal_to_the_twin_inside_outside_and_at_the_edges_of_the_cells(likelihood) -> None:
+    z = np.concatenate([np.linspace(-33.0, 9.0, 42 * 32 + 1), [-1e6, -100.0, 100.0, 1e6]])
+    for y in (np.ones(z.shape), np.zeros(z.shape)):
+        compiled, twin = both(likelihood, y, z, np.zeros(z.shape))
+        assert_allclose(compiled, twin, rtol=2e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_concave_everywhere(likelihood) -> None:
+    mu = np.linspace(-200.0, 200.0, 4001)
+    for v in (0.0, 0.5, 30.0):
+        out = expected_log_cdf(np.ones(mu.shape), mu, np.full(mu.shape, v), probit=likelihood == PairwiseProbit())
+        assert np.all(out[0] <= 0.0)
+        assert np.all(out[2] <= 0.0)
+
+
+def test_same_bits_for_any_number_of_threads() -> None:
+    numba = pytest.importorskip("numba")
+    rng = np.random.default_rng(0)
+    y, mu, v = rng.integers(0, 2, 999) * 1.0, rng.standard_normal(999), rng.random(999)
+    before = numba.get_num_threads()
+    try:
+        numba.set_num_threads(1)
+        one = expected_log_cdf(y, mu, v, probit=True)
+    finally:
+        numba.set_num_threads(before)
+    assert_array_equal(one, expected_log_cdf(y, mu, v, probit=True))
+
+
+def test_strided_and_read_only_input() -> None:
+    block = np.random.default_rng(1).random((3, 40))
+    block.flags.writeable = False
+    strided = expected_log_cdf(*block[:, ::2], probit=False)
+    assert_array_equal(strided, expected_log_cdf(*np.ascontiguousarray(block[:, ::2]), probit=False))
+
+
+def test_the_plain_python_of_the_kernel_agrees() -> None:
+    # The kernels run uncompiled too, one node at a time: what numba makes of them is what is written.
+    x, w = np.array([-1.5, 0.0, 1.5]), np.array([0.25, 0.5, 0.25])
+    for probit in (True, False):
+        table = pairwise._taylor(probit)
+        for mean in (-60.0, -0.3, 20.0):
+            compiled = pairwise._sum_nodes(mean, 1.0, x, w, table, probit)
+            plain = pairwise._sum_nodes.py_func(mean, 1.0, x, w, table, probit)
+            assert_allclose(compiled, plain, rtol=1e-13, atol=1e-300)

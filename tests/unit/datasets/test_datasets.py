@@ -1,0 +1,150 @@
+"""Data sets: shapes, known facts about the real one, and the law of the simulated one."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+from skpref.data import from_labels
+from skpref.datasets import _simulated, load_modechoice, make_pairwise
+from skpref.exceptions import DataError, MissingExtraError
+
+# -------------------------------------------------------------------------------------------------------- modechoice
+
+
+@pytest.fixture(scope="module")
+def trips():
+    pytest.importorskip("statsmodels")
+    return load_modechoice()
+
+
+def test_modechoice_shapes(trips):
+    assert (trips.table.n_items, trips.table.n_features) == (840, 16)
+    assert trips.comparisons.shape == (630, 2)
+    assert len(trips.feature_names) == 16
+    assert set(np.unique(trips.y)) == {0, 1}
+    assert np.unique(trips.groups, return_counts=True)[1].tolist() == [3] * 210
+    assert "630" in trips.DESCR
+    assert all(name in trips.DESCR for name in trips.feature_names)
+
+
+def test_modechoice_totals_are_those_of_the_source(trips):
+    # Greene's table: 58 took the plane, 63 the train, 30 the bus and 59 the car.
+    winners = np.where(trips.y == 1, trips.comparisons[:, 0], trips.comparisons[:, 1])
+    modes, counts = np.unique([winner.split(":")[1] for winner in winners], return_counts=True)
+    assert dict(zip(modes.tolist(), counts.tolist(), strict=True)) == {"air": 174, "train": 189, "bus": 90, "car": 177}
+
+
+def test_modechoice_features_by_hand(trips):
+    row = trips.table.features[trips.table.rows(["001:air"])[0]]
+    expected = {
+        "ttme": 69,
+        "invc": 59,
+        "invt": 100,
+        "gc": 70,
+        "hinc": 35,
+        "psize": 1,
+        "air": 1,
+        "hinc_air": 35,
+        "psize_air": 1,
+    }
+    assert dict(zip(trips.feature_names, row.tolist(), strict=True)) == {
+        name: float(expected.get(name, 0)) for name in trips.feature_names
+    }
+
+
+def test_modechoice_compares_within_travellers_only(trips):
+    travellers = np.array([[int(side.split(":")[0]) for side in pair] for pair in trips.comparisons])
+    np.testing.assert_array_equal(travellers, np.column_stack([trips.groups, trips.groups]))
+    rows = trips.table.rows(trips.comparisons[:, 0]), trips.table.rows(trips.comparisons[:, 1])
+    assert from_labels(*rows, trips.y, trips.table.n_items).components()[0] == 210
+
+
+def test_modechoice_side_says_nothing_about_the_winner(trips):
+    # The side depends on the traveller's number and on the two modes.
+    order = {"air": 0, "train": 1, "bus": 2, "car": 3}
+    left, right = (np.array([order[side.split(":")[1]] for side in column]) for column in trips.comparisons.T)
+    np.testing.assert_array_equal(left < right, trips.groups % 2 == 1)
+    assert 0.4 < trips.y.mean() < 0.6
+
+
+def test_modechoice_twice_is_the_same(trips):
+    again = load_modechoice()
+    assert again.table.digest == trips.table.digest
+    np.testing.assert_array_equal(again.comparisons, trips.comparisons)
+
+
+def test_modechoice_without_statsmodels(monkeypatch):
+    monkeypatch.setitem(sys.modules, "statsmodels.datasets", None)
+    with pytest.raises(MissingExtraError, match=r"load_modechoice needs statsmodels.*skpref\[data\]"):
+        load_modechoice()
+
+
+# --------------------------------------------------------------------------------------------------------- simulated
+
+
+@given(st.integers(2, 30), st.integers(1, 60), st.integers(1, 4), st.floats(0, 1), st.integers(0, 2**32 - 1))
+def test_simulated_data_are_valid(n_items, n_comparisons, n_features, ties, seed):
+    data = make_pairwise(n_items, n_comparisons, n_features, ties=ties, random_state=seed)
+    assert (data.table.n_items, data.table.n_features) == (n_items, n_features)
+    assert data.utilities.shape == (n_items,)
+    pairs = from_labels(*data.comparisons.T, data.y, n_items)
+    assert pairs.n_pairs == n_comparisons
+    assert np.count_nonzero(data.y == 0.5) == round(ties * n_comparisons)
+    again = make_pairwise(n_items, n_comparisons, n_features, ties=ties, random_state=seed)
+    assert again.table.digest == data.table.digest
+    np.testing.assert_array_equal(again.y, data.y)
+
+
+def test_labels_follow_the_probit_model():
+    # 40,000 labels: the z-score of the number of left wins, and of wins weighted by their probability.
+    data = make_pairwise(200, 40_000, 3, scale=0.5, random_state=1)
+    p = ndtr(data.utilities[data.comparisons[:, 0]] - data.utilities[data.comparisons[:, 1]])
+    for weight in (np.ones_like(p), p):
+        z = np.sum(weight * (data.y - p)) / np.sqrt(np.sum(weight**2 * p * (1 - p)))
+        assert abs(z) < 4.4  # false alarm 1e-5
+
+
+def test_utilities_have_the_kernels_covariance():
+    # 4000 draws at 4 points; the standard error of a covariance of unit Gaussians is at most sqrt(2/4000) = 0.022.
+    X = np.array([[0.0, 0.0], [0.5, 0.0], [0.5, 1.0], [3.0, -2.0]])
+    rng = np.random.default_rng(2)
+    draws = np.array([_simulated._draw_utilities(X, rng) for _ in range(4000)])
+    r = np.sqrt(3.0) * np.abs(X[:, None] - X[None])
+    K = np.prod((1 + r) * np.exp(-r), axis=2)
+    assert np.abs(draws.T @ draws / 4000 - K).max() < 0.1  # 4.5 standard errors
+
+
+def test_scale_divides_the_variance():
+    one, four = (make_pairwise(50, 1, random_state=0, scale=scale).utilities for scale in (1.0, 4.0))
+    np.testing.assert_allclose(one, 2.0 * four)
+
+
+def test_ties_are_the_closest():
+    y = _simulated._answer(np.array([0.1, -3.0, 2.0, -0.2]), 0.5)
+    assert y.tolist() == [0.5, 0.0, 1.0, 0.5]
+
+
+def test_many_items_in_chunks():
+    assert make_pairwise(5000, 10, 2, random_state=0).utilities.shape == (5000,)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_items": 1}, "n_items must be at least 2, got 1"),
+        ({"n_comparisons": 0}, "n_comparisons must be at least 1, got 0"),
+        ({"n_features": 0}, "n_features must be at least 1, got 0"),
+        ({"ties": 1.5}, r"ties must be a share in \[0, 1\], got 1.5"),
+        ({"scale": 0.0}, "scale and length_scale must be positive, got 0.0"),
+        ({"length_scale": -1.0}, "scale and length_scale must be positive"),
+    ],
+)
+def test_simulation_refuses(arguments, message):
+    with pytest.raises(DataError, match=message):
+        make_pairwise(**arguments)

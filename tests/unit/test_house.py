@@ -1,0 +1,260 @@
+"""The house keeps its own rules: what is imported when, who imports whom, sizes, docstrings, examples, lists."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import functools
+import importlib
+import inspect
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import skpref
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "skpref"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+EXTRAS = ("mlflow", "optuna", "dask", "distributed", "matplotlib", "pandas", "pyarrow", "statsmodels", "torch")
+MODULES = sorted(m.name for m in pkgutil.walk_packages(skpref.__path__, "skpref."))
+PUBLIC_MODULES = ["skpref", *(m for m in MODULES if not re.search(r"\._", m))]
+
+
+# ------------------------------------------------------------------------------------------------------------- imports
+@functools.cache
+def loaded_after(statement: str) -> set[str]:
+    """Top-level names in sys.modules of a fresh interpreter after a statement."""
+    code = f"import sys; {statement}; print(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300, cwd=ROOT
+    )
+    return set(done.stdout.split())
+
+
+# scikit-learn imports pandas, and pandas pyarrow, where they are installed: what the core loads by itself is not ours.
+CORE = "import numpy, scipy, sklearn.gaussian_process, sklearn.cluster, numba, joblib, threadpoolctl"
+
+
+def test_import_skpref_loads_no_extra() -> None:
+    assert (loaded_after("import skpref") - loaded_after(CORE)) & set(EXTRAS) == set()
+
+
+def test_no_module_loads_an_extra_when_imported() -> None:
+    everything = "import " + ", ".join(["skpref", *MODULES])
+    assert (loaded_after(everything) - loaded_after(CORE)) & set(EXTRAS) == set()
+
+
+def test_import_skpref_does_not_touch_the_network_or_the_disk(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "seen = []\n"
+        "def watch(event, args):\n"
+        "    writes = event == 'open' and isinstance(args[1], str) and set(args[1]) & set('wax+')\n"
+        "    if event == 'socket.connect' or (writes and '__pycache__' not in str(args[0])):\n"
+        "        seen.append((event, args))\n"
+        "sys.addaudithook(watch)\n"
+        "import skpref\n"
+        "print(seen)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+        cwd=tmp_path,
+        env=environment,
+    )
+    assert done.stdout.strip() == "[]"
+    assert list(tmp_path.iterdir()) == []
+
+
+# What import-linter's layers cannot say: these two stand beside the levels and may use some of them only.
+SIDE_ROOMS = {
+    "metrics": {"_typing", "_math", "exceptions", "kernels", "likelihoods", "inducing", "data", "metrics"},
+    "datasets": {"_typing", "_math", "exceptions", "data", "datasets"},
+}
+
+
+def rooms_imported(source: Path) -> set[str]:
+    """Rooms of skpref named by the import statements of a file, those inside functions too."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name.split(".")[1] for name in names if name.startswith("skpref.")}
+
+
+@pytest.mark.parametrize("room", SIDE_ROOMS)
+def test_side_rooms_import_only_what_they_may(room: str) -> None:
+    sources = [s for s in SOURCES if s.relative_to(PACKAGE).with_suffix("").parts[0] == room]
+    imported = set().union(*map(rooms_imported, sources))
+    assert imported <= SIDE_ROOMS[room]
+
+
+# --------------------------------------------------------------------------------------------------------------- sizes
+def written_files() -> list[Path]:
+    """Every Python file a person wrote."""
+    folders = ("skpref", "tests", "benchmarks", "docs/examples")
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def test_no_file_is_longer_than_700_lines() -> None:
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in written_files()}
+    assert {path: length for path, length in lengths.items() if length > 700} == {}
+
+
+def test_no_function_is_longer_than_100_lines() -> None:
+    lengths = {
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}": (node.end_lineno or node.lineno) - node.lineno + 1
+        for path in written_files()
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
+    assert {function: length for function, length in lengths.items() if length > 100} == {}
+
+
+def test_nothing_is_left_to_be_done() -> None:
+    left = re.compile(r"\b(TODO|FIXME|XXX)\b")
+    found = [f"{path.relative_to(ROOT)}" for path in SOURCES if left.search(path.read_text("utf-8"))]
+    assert found == []
+
+
+# ---------------------------------------------------------------------------------------------------------- docstrings
+# Left out of numpydoc's checks, each for a reason:
+NUMPYDOC_LEFT_OUT = {
+    "GL01",  # the summary stands on the line of the quotes, as ruff's D212 wants
+    "GL02",  # closing quotes: ruff's business
+    "GL03",  # double blank lines: ruff's business
+    "GL08",  # no docstring at all: replaced by test_everything_public_is_documented, which knows inheritance
+    "SS05",  # an infinitive is asked for by the first letter's guess, wrong for nouns ending in s
+    "ES01",  # an extended summary where the summary says all is padding
+    "SA01",  # See Also is written where there is something to see
+    "SA04",  # and its names speak
+    "EX01",  # examples: test_the_api_has_examples, which knows what can have one
+    "SS02",  # a summary may open with a letter of the notation: log|S|, k(x, x)
+    "PR08",  # the same for parameters
+    "RT04",  # the same for returned values
+    "SA03",  # the same for See Also
+    "RT02",  # a single returned value may have a name
+    "YD01",  # a generator's annotation says it
+}
+
+
+def public_objects() -> dict[str, object]:
+    """Public classes, functions and methods of public modules; what is exported twice, under its shortest name."""
+    found: dict[int, tuple[str, object]] = {}
+    for module in map(importlib.import_module, sorted(PUBLIC_MODULES, key=lambda name: (name.count("."), name))):
+        for name, value in vars(module).items():
+            own = getattr(value, "__module__", "").startswith("skpref")
+            here = name in getattr(module, "__all__", ()) or getattr(value, "__module__", "") == module.__name__
+            if own and here and not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value)):
+                found.setdefault(id(value), (f"{module.__name__}.{name}", value))
+    objects = dict(found.values())
+    methods = {
+        f"{name}.{method}": getattr(value, method)
+        for name, value in objects.items()
+        if inspect.isclass(value)
+        for method in own_methods(value)
+    }
+    return objects | methods
+
+
+def own_methods(cls: type) -> list[str]:
+    """Public methods and properties written in a class, without those that scikit-learn's metadata routing adds."""
+    return [
+        name
+        for name, value in vars(cls).items()
+        if not name.startswith("_")
+        and not re.fullmatch(r"set_\w+_request", name)
+        and (inspect.isfunction(value) or isinstance(value, (property, classmethod, staticmethod)))
+    ]
+
+
+PUBLIC = public_objects()
+
+
+def is_protocol(value: object) -> bool:
+    """Whether a class only says what others must offer; its constructor's signature is typing's, not ours."""
+    return getattr(value, "_is_protocol", False)
+
+
+def wants_example(name: str, value: object) -> bool:
+    """Whether a name is of the API, `skpref.thing` or `skpref.room.thing`, and not an error or a protocol."""
+    room = name.split(".")[1]
+    if name.count(".") > 2 or room in {"inference", "tracking", "cli"}:
+        return False
+    if inspect.isclass(value):
+        return not issubclass(value, BaseException) and not is_protocol(value)
+    return inspect.isfunction(value) and "." not in value.__qualname__
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_everything_public_is_documented(name: str) -> None:
+    assert (inspect.getdoc(PUBLIC[name]) or "").strip()
+
+
+@pytest.mark.parametrize("name", [name for name, value in PUBLIC.items() if wants_example(name, value)])
+def test_the_api_has_examples(name: str) -> None:
+    doc = inspect.getdoc(PUBLIC[name]) or ""
+    assert ">>>" in doc
+
+
+@pytest.mark.filterwarnings("ignore:Unknown section:UserWarning:numpydoc")
+@pytest.mark.parametrize("name", [name for name, value in PUBLIC.items() if not is_protocol(value)])
+def test_numpydoc_finds_nothing(name: str) -> None:
+    validate = pytest.importorskip("numpydoc.validate").validate
+    errors = [f"{code}: {text}" for code, text in validate(name)["errors"] if code not in NUMPYDOC_LEFT_OUT]
+    assert errors == []
+
+
+# ------------------------------------------------------------------------------------------------------------ examples
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.rst")), *sorted((ROOT / "docs/user_guide").glob("*.rst"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_examples_of_the_pages_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    failed, _ = doctest.testfile(str(page), module_relative=False, optionflags=flags, encoding="utf-8")
+    assert failed == 0
+
+
+# --------------------------------------------------------------------------------------------------------------- lists
+def test_dependency_groups_repeat_the_extras() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    extras, groups = project["project"]["optional-dependencies"], project["dependency-groups"]
+    used = re.fullmatch(r"skpref\[(.+)\]", extras["all"][0])
+    assert used is not None
+    assert groups["extras"] == [line for name in used[1].split(",") for line in extras[name]]
+    assert groups["test"] == extras["test"]
+    assert groups["lint"] == extras["lint"]
+
+
+def test_lock_names_public_registries_only() -> None:
+    hosts = set(re.findall(r"https?://([^/\"]+)", (ROOT / "uv.lock").read_text("utf-8")))
+    assert hosts <= {"pypi.org", "files.pythonhosted.org"}
+
+
+def test_readme_gives_two_commands_that_set_themselves_up() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for name in ("main", "test"):
+        block = re.search(
+            rf"<!-- {name}-command:begin -->\s*```bash\n(.+?)```\s*<!-- {name}-command:end -->", readme, re.DOTALL
+        )
+        assert block is not None
+        assert "python3 -m venv" in block[1]
+
+
+def test_the_package_is_typed() -> None:
+    assert (PACKAGE / "py.typed").exists()
