@@ -495,7 +495,9 @@ def gram(Z: Array, c: Array, kind: int, *, additive: bool = False) -> Array:
     return out
 
 
-def cross_vjp(X: Array, Z: Array, c: Array, kind: int, G: Array, *, additive: bool = False, weighted: bool = False) -> Array:
+def cross_vjp(
+    X: Array, Z: Array, c: Array, kind: int, G: Array, *, additive: bool = False, weighted: bool = False
+) -> Array:
     """Gradient of sum_ij G_ij k(x_i, z_j) in every log l_f.
 
     Parameters

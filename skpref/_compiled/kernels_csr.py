@@ -174,9 +174,7 @@ def _cross_slopes(x, z, columns, c, kind, additive, G, xh, ch, sums, column_sums
     for t in prange(blocks):
         block = np.int64(t)
         first, last = block * n // blocks, (block + 1) * n // blocks
-        _slopes_rows(
-            x, z, columns, c, kind, additive, G, xh, ch, first, last, sums[block], column_sums[block]
-        )
+        _slopes_rows(x, z, columns, c, kind, additive, G, xh, ch, first, last, sums[block], column_sums[block])
 
 
 @njit()

@@ -83,7 +83,7 @@ class Comparisons:
         """The sum of the weights."""
         return float(self.weight.sum())
 
-    def merged(self, *, keep_order: bool = False) -> Comparisons:
+    def merged(self, *, keep_order: bool = False, keep_ties: bool = False) -> Comparisons:
         """Put all comparisons of the same two items into one.
 
         Exact: sum_i w_i (y_i log p + (1 - y_i) log(1 - p)) depends on the
@@ -94,11 +94,14 @@ class Comparisons:
         keep_order : bool, default=False
             Keep (a, b) apart from (b, a), as a model with an order effect
             must. The default joins them under left < right.
+        keep_ties : bool, default=False
+            Join equal labels only, as a likelihood must for which a tie
+            (y = 0.5) is an answer of its own.
 
         Returns
         -------
         Comparisons
-            Sorted by (left, right), without comparisons of weight zero. The
+            Sorted by (left, right) (within each label, if ties are kept apart), without comparisons of weight zero. The
             label is the weighted mean of the labels, the weight their sum.
         """
         left, right, y = self.left, self.right, self.y
@@ -109,7 +112,14 @@ class Comparisons:
         used = self.weight > 0.0
         if not used.all():
             left, right, y = left[used], right[used], y[used]
-        return self._grouped(left, right, y, self.weight[used])
+        weight = self.weight[used]
+        if not keep_ties:
+            return self._grouped(left, right, y, weight)
+        # Only equal labels are joined: the mean of a win and a loss would read as a tie.
+        parts = [self._grouped(left[rows], right[rows], y[rows], weight[rows]) for rows in _by_label(y)]
+        columns = ("left", "right", "y", "weight")
+        joined = (np.concatenate([getattr(part, name) for part in parts]) for name in columns)
+        return Comparisons(*joined, self.n_items)
 
     def _grouped(self, left: IntArray, right: IntArray, y: Array, weight: Array) -> Comparisons:
         first, group = _group_pairs(left, right, self.n_items)
@@ -146,6 +156,11 @@ class Comparisons:
 
 # --------------------------------------------------------------------------
 # checks
+
+
+def _by_label(y: Array) -> list[NDArray[np.bool_]]:
+    """Rows of each label that occurs."""
+    return [y == label for label in np.unique(y)]
 
 
 def _rows(values: Any, name: str) -> IntArray:  # noqa: ANN401  # any array-like

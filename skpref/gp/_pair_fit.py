@@ -85,6 +85,8 @@ class PairFit:
         What predictions need.
     state : State
         What a warm start needs.
+    likelihood : Likelihood
+        The likelihood with its own parameters learnt.
     kernel : Kernel or None
         The kernel with its final hyper-parameters.
     bounds : list of float
@@ -97,6 +99,7 @@ class PairFit:
 
     posterior: PairPosterior
     state: svi.State
+    likelihood: Likelihood
     kernel: Kernel | None
     bounds: list[float]
     bound: float
@@ -321,7 +324,7 @@ def _final(model: _Model, kernel: Kernel | None, rng: np.random.Generator, earli
     result = svi.fit(problem, start, schedule, rng)
     bound = result.evaluation.bound if result.evaluation is not None else result.bounds[-1]
     posterior = _posterior(basis, problem, result.state, config)
-    return PairFit(posterior, result.state, kernel, result.bounds, bound, result.converged)
+    return PairFit(posterior, result.state, result.likelihood, kernel, result.bounds, bound, result.converged)
 
 
 def _sizes(state: svi.State) -> list[tuple[type, int]]:
@@ -340,16 +343,20 @@ def _posterior(
 ) -> PairPosterior:
     mean, half = np.zeros(0), np.zeros((0, 0))
     offset_mean, offset_variance = np.zeros(0), None
+    centre = 0.0, np.zeros(0)
     for term, block in zip(problem.terms, state.blocks, strict=True):
         assert isinstance(term, PairTerm)  # noqa: S101
         if isinstance(block, DenseBlock):
             mean, half = block.mean, np.ascontiguousarray(block.inverse_chol)
+            average = term.average_item()
+            centre = centre[0] + float(average @ mean), half @ average
             if term.offsets:
                 offset_mean = term.split(mean)[1].copy()
         else:
             offset_mean, offset_variance = block.mean, block.covariance_diagonal
+            centre = centre[0] + float(offset_mean.mean()), centre[1]
     return PairPosterior(
-        basis, mean, half, offset_mean, offset_variance, config.offsets, config.order, dict(state.scales)
+        basis, mean, half, offset_mean, offset_variance, config.offsets, config.order, dict(state.scales), *centre
     )
 
 

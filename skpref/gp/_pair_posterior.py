@@ -78,8 +78,11 @@ class PairPosterior:
         Which parts exist.
     scales : dict of str to Scale
         q(s) by name: "f", "offset", "order".
-    exact : bool
-        Whether the inducing points are all the seen items, so that seen items have no residual.
+    centre_mean : float
+        Posterior mean of the average utility of the seen items.
+    centre_half : ndarray of shape (K,)
+        Average of their half rows. Comparisons fix utilities up to a constant only; `centred=True` measures them from
+        that average, so that standard deviations do not hold the constant's.
     """
 
     basis: InducingBasis | None
@@ -90,6 +93,8 @@ class PairPosterior:
     has_offsets: bool
     has_order: bool
     scales: dict[str, Scale]
+    centre_mean: float
+    centre_half: Array
 
     @property
     def n_basis(self) -> int:
@@ -103,7 +108,7 @@ class PairPosterior:
             return 0.0, 0.0
         return float(self.mean[-1]), float(self.half[:, -1] @ self.half[:, -1])
 
-    def _rows(self, items: Items) -> tuple[Array, Array, Array]:
+    def _rows(self, items: Items, *, centred: bool = False) -> tuple[Array, Array, Array]:
         """Posterior means, half rows (n, K) and phi rows (n, M) of items."""
         m, seen = self.n_basis, items.seen
         known = np.flatnonzero(seen >= 0)
@@ -114,7 +119,7 @@ class PairPosterior:
             mean[known] += self.offset_mean[seen[known]]
             if self.offset_variance is None:
                 half[known] += self.half[:, m + seen[known]].T
-        return mean, half, phi
+        return (mean - self.centre_mean, half - self.centre_half, phi) if centred else (mean, half, phi)
 
     def _own_variance(self, items: Items, *, item_effects: bool) -> Array:
         """Variance of each item's own offset, outside the dense block."""
@@ -128,7 +133,7 @@ class PairPosterior:
             variance[~known] = 1.0 / self.scales["offset"].mean
         return variance
 
-    def utility(self, items: Items, *, item_effects: bool = True) -> tuple[Array, Array]:
+    def utility(self, items: Items, *, item_effects: bool = True, centred: bool = False) -> tuple[Array, Array]:
         """Return posterior means and variances of utilities.
 
         Parameters
@@ -137,6 +142,8 @@ class PairPosterior:
             n items.
         item_effects : bool, default=True
             Whether the unknown offset of an unseen item counts in its variance.
+        centred : bool, default=False
+            Whether utilities are measured from the average of the seen items.
 
         Returns
         -------
@@ -146,13 +153,13 @@ class PairPosterior:
         mean, variance = np.empty(items.size), np.empty(items.size)
         for part in chunks(items.size):
             some = items.take(part)
-            mean[part], half, phi = self._rows(some)
+            mean[part], half, phi = self._rows(some, centred=centred)
             variance[part] = np.einsum("ij,ij->i", half, half) + self._own_variance(some, item_effects=item_effects)
             if self.basis is not None:
                 variance[part] += self.basis.residual(some.features, phi) / self.scales["f"].mean
         return mean, variance
 
-    def covariance(self, items: Items, *, item_effects: bool = True) -> tuple[Array, Array]:
+    def covariance(self, items: Items, *, item_effects: bool = True, centred: bool = False) -> tuple[Array, Array]:
         """Return the joint posterior of utilities.
 
         Parameters
@@ -161,6 +168,8 @@ class PairPosterior:
             n items.
         item_effects : bool, default=True
             Whether the unknown offset of an unseen item counts.
+        centred : bool, default=False
+            Whether utilities are measured from the average of the seen items.
 
         Returns
         -------
@@ -178,7 +187,7 @@ class PairPosterior:
             need = 8e-9 * items.size**2
             msg = f"A joint covariance of {items.size} items needs {need:.1f} GB; got more than {_MAX_DENSE_ITEMS} items."
             raise DataError(msg + " Ask for fewer items, or for return_std.")
-        mean, half, phi = self._rows(items)
+        mean, half, phi = self._rows(items, centred=centred)
         covariance = half @ half.T
         if self.basis is not None:
             # k(x, x') - phi phi'^T, without white noise off the diagonal.
@@ -209,7 +218,7 @@ class PairPosterior:
         out = rng.standard_normal((n_samples, items.size))
         for part in chunks(items.size, 1000):
             some = items.take(part)
-            mean, half, phi = self._rows(some)
+            mean, half, phi = self._rows(some, centred=True)
             rest = self._own_variance(some, item_effects=True)
             if self.basis is not None:
                 rest = rest + self.basis.residual(some.features, phi) / self.scales["f"].mean

@@ -16,13 +16,13 @@ from skpref._math.random import as_generator
 from skpref.data import Comparisons
 from skpref.gp._pair_fit import PairConfig, PairData, PairFit, fit_pairs, verbose_printer
 from skpref.inference.svi import Schedule
-from skpref.likelihoods import Likelihood, PairwiseLogit, PairwiseProbit
+from skpref.likelihoods import Likelihood, PairwiseLogit, PairwiseProbit, PairwiseProbitTies
 
 if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.gp._pair_posterior import Items, PairPosterior
 
-_LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit}
+_LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit, "probit-ties": PairwiseProbitTies}
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [Kernel, None],
     "likelihood": [StrOptions(set(_LIKELIHOODS)), Likelihood],
@@ -86,6 +86,7 @@ class PairwiseGP(BaseEstimator):  # type: ignore[misc]
     def _keep(self, result: PairFit) -> None:
         self.posterior_: PairPosterior = result.posterior
         self._state = result.state
+        self.likelihood_ = result.likelihood
         self.kernel_ = result.kernel
         basis = result.posterior.basis
         self.inducing_points_ = None if basis is None else basis.points
@@ -134,11 +135,11 @@ def moments(posterior: PairPosterior, items: Items, *, return_std: bool, return_
         msg = "At most one of return_std and return_cov can be asked for; got both."
         raise ValueError(msg)
     if return_cov:
-        return posterior.covariance(items, item_effects=item_effects)
-    mean, variance = posterior.utility(items, item_effects=item_effects)
+        return posterior.covariance(items, item_effects=item_effects, centred=True)
+    mean, variance = posterior.utility(items, item_effects=item_effects, centred=True)
     return (mean, np.sqrt(variance)) if return_std else mean
 
 
 def draw(posterior: PairPosterior, items: Items, n_samples: int, rng: np.random.Generator, *, item_effects: bool = True) -> Array:
-    mean, covariance = posterior.covariance(items, item_effects=item_effects)
+    mean, covariance = posterior.covariance(items, item_effects=item_effects, centred=True)
     return rng.multivariate_normal(mean, covariance, n_samples, method="eigh", check_valid="ignore").T

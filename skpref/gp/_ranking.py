@@ -82,7 +82,7 @@ def rank_items(
     Ranking
         Best first.
     """
-    mean, variance = posterior.utility(items)
+    mean, variance = posterior.utility(items, centred=True)
     draws = _draws(posterior, items, n_samples, rng)
     ranks = np.empty(draws.shape, dtype=np.int64)
     np.put_along_axis(ranks, np.argsort(-draws, axis=1, kind="stable"), np.arange(1, items.size + 1)[None, :], axis=1)
@@ -104,6 +104,6 @@ def rank_items(
 def _draws(posterior: PairPosterior, items: Items, n_samples: int, rng: np.random.Generator) -> Array:
     """Joint draws (n_samples, n); beyond 4,000 items the part outside the dense block is drawn item by item."""
     if items.size <= _MAX_JOINT:
-        mean, covariance = posterior.covariance(items)
+        mean, covariance = posterior.covariance(items, centred=True)
         return rng.multivariate_normal(mean, covariance, n_samples, method="eigh", check_valid="ignore")
     return posterior.sample_independent_rest(items, n_samples, rng)

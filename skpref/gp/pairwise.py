@@ -337,7 +337,7 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):  # type: ignore[misc]
         first, item = unique_rows(features)
         a, b = np.split(item, 2)
         mean, variance = self.posterior_.pairs(Items(features[first], np.full(first.size, -1)), a, b)
-        return as_likelihood(self.likelihood).predict(mean, variance)
+        return self.likelihood_.predict(mean, variance)
 
     def score(self, X, y, qid=None, sample_weight=None):
         """Return the concordance of predicted and given order.
@@ -510,7 +510,7 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
             vocabulary = Vocabulary.from_columns(left, right) if self._table is None else self._table.vocabulary
             rows = (vocabulary.encode(side, "X") for side in (left, right))
             given = from_labels(*rows, y, vocabulary.size, sample_weight=sample_weight)
-            comparisons, seen = seen_only(given.merged(keep_order=self.order_effect))
+            comparisons, seen = seen_only(given.merged(keep_order=self.order_effect, keep_ties=as_likelihood(self.likelihood).ties_are_answers))
             self._remember(vocabulary, comparisons, seen)
             features = None if self._table is None else self._table.features[seen]
             offsets = features is None or self.item_effects
@@ -581,7 +581,7 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
         ndarray of shape (n, 2)
             Probability that the right item, and that the left item is preferred.
         """
-        left = as_likelihood(self.likelihood).predict(*self._projections(X))
+        left = self.likelihood_.predict(*self._projections(X))
         return np.column_stack([1.0 - left, left])
 
     def predict(self, X):

@@ -179,9 +179,12 @@ class Fit:
         Whether the tolerance was met.
     evaluation : Evaluation or None
         The full data seen from `state` (full-data loop only).
+    likelihood : Likelihood
+        The likelihood with its own parameters learnt.
     """
 
     state: State
+    likelihood: Likelihood
     bounds: list[float] = field(default_factory=list)
     converged: bool = False
     evaluation: Evaluation | None = None
@@ -239,11 +242,7 @@ def evaluate(problem: Problem, state: State) -> Evaluation:
 
 
 def _form_sites(problem: Problem, state: State, mu: Array, spread: Array) -> Evaluation:
-    expected = state.expected
-    v = spread.copy()
-    for term in problem.terms:
-        if term.residual is not None and problem.rule.integrates:
-            v += term.residual / expected[term.segments[0].scale]
+    expected, v = state.expected, _variances(problem, state, spread)
     prior = v
     if problem.rule.name == "linearised":
         prior = np.sum([term.prior_variance(expected) for term in problem.terms], axis=0)
@@ -253,6 +252,15 @@ def _form_sites(problem: Problem, state: State, mu: Array, spread: Array) -> Eva
         bound = fit - divergence(problem, state)
         return Evaluation(mu, spread, sites, bound, bound)
     return Evaluation(mu, spread, sites, *_laplace_objective(problem, state, fit))
+
+
+def _variances(problem: Problem, state: State, spread: Array) -> Array:
+    """Variances of the projections, the residual's share added."""
+    v = spread.copy()
+    for term in problem.terms:
+        if term.residual is not None and problem.rule.integrates:
+            v += term.residual / state.expected[term.segments[0].scale]
+    return v
 
 
 def _second_moments(problem: Problem, state: State) -> dict[str, tuple[int, float, float]]:
@@ -529,11 +537,24 @@ def _fit_full(problem: Problem, state: State, schedule: Schedule) -> Fit:
     for step in range(1, schedule.max_iter + 1):
         before = evaluation.bound
         state, evaluation = _accelerated_step(problem, state, evaluation, path)
+        problem, evaluation = _learn_likelihood(problem, state, evaluation)
         bounds.append(evaluation.bound)
         converged = abs(evaluation.bound - before) <= 0.01 * schedule.tol * (1.0 + abs(before))
         if _stops(schedule, step, evaluation.bound, start) or converged:
             break
-    return Fit(state, bounds, converged, evaluation)
+    return Fit(state, problem.likelihood, bounds, converged, evaluation)
+
+
+def _learn_likelihood(problem: Problem, state: State, evaluation: Evaluation) -> tuple[Problem, Evaluation]:
+    """Fit the likelihood's own parameters at fixed q: one more coordinate of the bound."""
+    if not problem.rule.integrates:
+        return problem, evaluation
+    v = _variances(problem, state, evaluation.spread)
+    likelihood = problem.likelihood.learnt(problem.y, evaluation.mu, v, problem.weight)
+    if likelihood == problem.likelihood:
+        return problem, evaluation
+    problem = replace(problem, likelihood=likelihood)
+    return problem, _form_sites(problem, state, evaluation.mu, evaluation.spread)
 
 
 def _accelerated_step(
@@ -568,13 +589,16 @@ def _fit_minibatches(problem: Problem, state: State, schedule: Schedule, rng: np
         estimates = []
         for index in np.array_split(rng.permutation(problem.n_observations), n_batches):
             rho = (state.step + 1 + schedule.delay) ** -schedule.forgetting_rate
-            state, seen = minibatch_step(problem.batch(index), state, rho)
+            batch = problem.batch(index)
+            state, seen = minibatch_step(batch, state, rho)
             estimates.append(seen.bound)
+        # The last batch has the size of all others, and the parameters are few.
+        problem = replace(problem, likelihood=_learn_likelihood(batch, state, evaluate(batch, state))[0].likelihood)
         bounds.append(float(np.mean(estimates)))
         converged = epoch > 1 and abs(bounds[-1] - bounds[-2]) <= schedule.tol * (1.0 + abs(bounds[-1]))
         if _stops(schedule, epoch, bounds[-1], start) or converged:
             break
-    return Fit(state, bounds, converged)
+    return Fit(state, problem.likelihood, bounds, converged)
 
 
 def _stops(schedule: Schedule, step: int, bound: float, start: float) -> bool:

@@ -342,6 +342,19 @@ class PairTerm:
         u = np.zeros(self.n_items) if self.basis is None else self.basis @ f
         return u + offset if self.offsets else u
 
+    def average_item(self) -> Array:
+        """Return the row that gives the average utility of the items.
+
+        Returns
+        -------
+        ndarray of shape (K,)
+            Means of the items' rows; zero for the order effect.
+        """
+        parts = [] if self.basis is None else [self.basis.mean(axis=0)]
+        parts += [np.full(self.n_items, 1.0 / self.n_items)] if self.offsets else []
+        parts += [np.zeros(1)] if self.order else []
+        return np.concatenate(parts)
+
     def matvec(self, v: Array) -> Array:
         """Return A v.
 

@@ -7,6 +7,7 @@ from skpref.likelihoods.pairwise import (
     PairwiseLogit,
     PairwiseProbit,
 )
+from skpref.likelihoods.ties import PairwiseProbitTies
 
 __all__ = [
     "Gaussian",
@@ -14,4 +15,5 @@ __all__ = [
     "PairwiseLikelihood",
     "PairwiseLogit",
     "PairwiseProbit",
+    "PairwiseProbitTies",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -39,6 +39,9 @@ class Likelihood(ABC):
     >>> isinstance(PairwiseProbit(), Likelihood)
     True
     """
+
+    # Whether y = 1/2 is an answer of its own; otherwise it is half of each of the two answers.
+    ties_are_answers: ClassVar[bool] = False
 
     def log_prob(self, y: ArrayLike, z: ArrayLike) -> Array:
         """Return log p(y | z).
@@ -161,6 +164,22 @@ class Likelihood(ABC):
             Unless the likelihood has such a rule; only the probit has one.
         """
         return self._linearised(*_broadcast(y, mu, v, prior_variance))
+
+    def learnt(self, y: Array, mu: Array, v: Array, weight: Array) -> Self:
+        """Return the likelihood with its own parameters fitted to q: sum_i w_i E[log p(y_i | z_i)] does not fall.
+
+        Parameters
+        ----------
+        y, mu, v, weight : ndarray of shape (n,)
+            Observations, means and variances of z, weights.
+
+        Returns
+        -------
+        Likelihood
+            Of the same class; itself where there is nothing to learn.
+        """
+        del y, mu, v, weight
+        return self
 
     @abstractmethod
     def _derivatives(self, y: Array, z: Array) -> Triple:

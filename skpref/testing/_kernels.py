@@ -118,11 +118,13 @@ def _check_invariance(kernel: Kernel, X: Array, Z: Array, rng: np.random.Generat
 def _difference(function: Callable[[Array], float], theta: Array) -> Array:
     """Fourth-order central differences."""
     steps = _STEP * np.eye(theta.shape[0])
-    return np.array([
-        (8.0 * (function(theta + h) - function(theta - h)) - function(theta + 2.0 * h) + function(theta - 2.0 * h))
-        / (12.0 * _STEP)
-        for h in steps
-    ])
+    return np.array(
+        [
+            (8.0 * (function(theta + h) - function(theta - h)) - function(theta + 2.0 * h) + function(theta - 2.0 * h))
+            / (12.0 * _STEP)
+            for h in steps
+        ]
+    )
 
 
 def _check_gradient(kernel: Kernel, name: str, at: tuple[Array, ...], rng: np.random.Generator) -> None:

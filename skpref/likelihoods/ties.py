@@ -1,0 +1,168 @@
+"""Ties as an answer of their own (Glenn and David, 1960): a comparison within a threshold of 0 is called a tie.
+
+    p(left | z) = Phi(z - b),   p(right | z) = Phi(-z - b),   p(tie | z) = Phi(b - z) - Phi(-b - z),   b > 0.
+
+Counting a tie as half a win each (the probit's y = 0.5) pulls all utilities together; here a tie only says that the
+difference is small, and the answers that are no ties keep their sharpness.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+from scipy.special import ndtr
+
+from skpref._math.quadrature import expectation as gaussian_expectation
+from skpref._math.special import log_diff_ndtr
+from skpref.exceptions import DataError
+from skpref.likelihoods.base import Likelihood
+from skpref.likelihoods.pairwise import PairwiseProbit
+
+if TYPE_CHECKING:
+    from skpref._typing import Array
+    from skpref.likelihoods.base import Triple
+
+__all__ = ["PairwiseProbitTies"]
+
+_PROBIT: Final = PairwiseProbit()
+_LOG_SQRT_TWO_PI: Final = 0.5 * float(np.log(2.0 * np.pi))
+_NEWTON_STEPS: Final = 3
+_STEP: Final = 1e-4  # relative step of the numerical second derivative in b
+
+
+@dataclass(frozen=True)
+class PairwiseProbitTies(Likelihood):
+    """Thurstone-Mosteller with ties; y = 1 left, 0 right, exactly 0.5 a tie.
+
+    Other labels in [0, 1] are soft: y log p(left) + (1 - y) log p(right).
+
+    Parameters
+    ----------
+    threshold : float, default=0.3
+        b > 0, in units of z; `learnt` fits it.
+
+    Raises
+    ------
+    DataError
+        Unless threshold is positive and finite.
+
+    Examples
+    --------
+    >>> from skpref.likelihoods import PairwiseProbitTies
+    >>> likelihood = PairwiseProbitTies(0.5)
+    >>> float(np.exp(likelihood.log_prob([1.0, 0.5, 0.0], [0.2, 0.2, 0.2])).sum().round(12))
+    1.0
+    """
+
+    ties_are_answers: ClassVar[bool] = True
+
+    threshold: float = 0.3
+
+    def __post_init__(self) -> None:
+        """Check the threshold."""
+        if not (np.isfinite(self.threshold) and self.threshold > 0.0):
+            raise DataError(f"threshold must be a positive finite number; got {self.threshold!r}")
+
+    def _derivatives(self, y: Array, z: Array) -> Triple:
+        return self._by_answer(y, z, None)
+
+    def _expectation(self, y: Array, mu: Array, v: Array) -> Triple:
+        return self._by_answer(y, mu, v)
+
+    def _by_answer(self, y: Array, z: Array, v: Array | None) -> Triple:
+        """Values at z (v None) or expectations over N(z, v); the curvature comes as l'' or as dE/dv."""
+        out = np.empty((3, *y.shape))
+        tie = y == 0.5  # noqa: PLR2004 - the label of a tie
+        if np.any(tie):
+            out[:, tie] = _tied(z[tie], None if v is None else v[tie], self.threshold)
+        for side, share in ((1.0, y), (0.0, 1.0 - y)):
+            rows = ~tie & (share > 0.0)
+            shifted = z[rows] + (1.0 - 2.0 * side) * self.threshold
+            label = np.full(shifted.shape, side)
+            parts = _PROBIT.derivatives(label, shifted) if v is None else _PROBIT.expectation(label, shifted, v[rows])
+            first = side == 1.0 or np.broadcast_to(y == 0.0, y.shape)[rows]
+            weighted = share[rows] * np.asarray(parts)
+            out[:, rows] = np.where(first, weighted, out[:, rows] + weighted)
+        return out[0], out[1], out[2]
+
+    def _tilted(self, y: Array, mu: Array, v: Array) -> Triple:
+        moments = np.empty((3, y.size))
+        for label in np.unique(y):
+            rows = np.flatnonzero(y == label)
+            moments[:, rows] = gaussian_expectation(lambda z, at=label: self._moments(at, z), mu[rows], v[rows])
+        z0, z1, z2 = moments
+        return np.log(z0), z1 / z0, z2 / z0 - (z1 / z0) ** 2
+
+    def _moments(self, label: float, z: Array) -> Triple:
+        """p, p' and p'' of one label at z."""
+        value, first, second = self._derivatives(np.full(z.shape, label), z)
+        p = np.exp(value)
+        return p, p * first, p * (second + first * first)
+
+    def _predict(self, mu: Array, v: Array) -> Array:
+        width = np.sqrt(1.0 + v)
+        left, right = ndtr((mu - self.threshold) / width), ndtr((-mu - self.threshold) / width)
+        total = left + right
+        # Both tails may underflow together; the answer is then as good as certain.
+        return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), (mu > 0.0).astype(np.float64))
+
+    def learnt(self, y: Array, mu: Array, v: Array, weight: Array) -> PairwiseProbitTies:
+        """Return the likelihood whose threshold maximises sum_i w_i E[log p] over N(mu, v).
+
+        Parameters
+        ----------
+        y, mu, v, weight : ndarray of shape (n,)
+            Labels, means and variances of z, weights.
+
+        Returns
+        -------
+        PairwiseProbitTies
+            After a few Newton steps in log b (the objective is concave in b), each halved until it is no loss.
+        """
+        if not np.any(y == 0.5):  # noqa: PLR2004 - without ties the best threshold is 0
+            return replace(self, threshold=1e-6)
+        here, value = self, self._total(y, mu, v, weight)
+        for _ in range(_NEWTON_STEPS):
+            step = here._newton_step(y, mu, v, weight)  # noqa: SLF001 - its own class
+            for _ in range(20):
+                trial = replace(here, threshold=here.threshold * float(np.exp(step)))
+                total = trial._total(y, mu, v, weight)  # noqa: SLF001
+                if total >= value:
+                    here, value = trial, total
+                    break
+                step *= 0.5
+            if abs(step) < _STEP:
+                break
+        return here
+
+    def _total(self, y: Array, mu: Array, v: Array, weight: Array) -> float:
+        return float(weight @ self._expectation(y, mu, v)[0])
+
+    def _newton_step(self, y: Array, mu: Array, v: Array, weight: Array) -> float:
+        b = self.threshold
+        low, here, high = (
+            replace(self, threshold=b * float(np.exp(d)))._total(y, mu, v, weight) for d in (-0.01, 0.0, 0.01)
+        )
+        slope, curvature = (high - low) / 0.02, (high - 2.0 * here + low) / 1e-4
+        return float(np.clip(slope / abs(curvature) if curvature != 0.0 else np.sign(slope), -1.0, 1.0))
+
+
+def _tied(z: Array, v: Array | None, b: float) -> Array:
+    """log p(tie), its first derivative, and its second one (halved under an expectation), stacked."""
+    if v is None:
+        return np.stack(_tie_derivatives(z, b))
+    value, first, second = gaussian_expectation(lambda at: _tie_derivatives(at, b), z, v)
+    return np.stack([value, first, 0.5 * second])
+
+
+def _tie_derivatives(z: Array, b: float) -> Triple:
+    upper, lower = b - z, -b - z
+    value = log_diff_ndtr(upper, lower)
+    at_upper = np.exp(-0.5 * upper**2 - _LOG_SQRT_TWO_PI - value)
+    at_lower = np.exp(-0.5 * lower**2 - _LOG_SQRT_TWO_PI - value)
+    first = at_lower - at_upper
+    second = lower * at_lower - upper * at_upper - first**2
+    # log p is concave; rounding is all that could make the curvature positive.
+    return value, first, np.minimum(second, 0.0)

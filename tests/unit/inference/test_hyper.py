@@ -1,0 +1,71 @@
+"""The one L-BFGS-B loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skpref.inference.hyper import maximise
+
+
+def bowl(centre):
+    return lambda t: (-float((t - centre) @ (t - centre)), -2.0 * (t - centre))
+
+
+@given(st.lists(st.floats(-3, 3), min_size=1, max_size=4))
+def test_finds_the_top_of_a_bowl_or_the_nearest_bound(centre):
+    centre = np.array(centre)
+    best = maximise(bowl(centre), np.zeros(centre.size), np.array([[-2.0, 2.0]] * centre.size), tol=1e-10)
+    assert_allclose(best.theta, np.clip(centre, -2, 2), atol=1e-4)
+    assert best.converged
+    assert best.value == bowl(centre)(best.theta)[0]
+
+
+def test_every_point_asked_for_lies_within_the_bounds():
+    seen = []
+
+    def steep(t):
+        seen.append(t.copy())
+        return float(100.0 * t.sum()), np.full(t.size, 100.0)
+
+    bounds = np.array([[-1.0, 0.5], [0.0, 2.0]])
+    best = maximise(steep, np.array([-9.0, 9.0]), bounds, n_restarts=3, rng=np.random.default_rng(0))
+    points = np.array(seen)
+    assert (points >= bounds[:, 0]).all()
+    assert (points <= bounds[:, 1]).all()
+    assert_allclose(best.theta, [0.5, 2.0])
+    assert best.n_evaluations == len(seen)
+
+
+def two_tops(t):
+    """A low top at -2 and a high one at 2."""
+    low, high = np.exp(-((t + 2.0) ** 2)), 2.0 * np.exp(-((t - 2.0) ** 2))
+    return float((low + high)[0]), -2.0 * ((t + 2.0) * low + (t - 2.0) * high)
+
+
+def test_restarts_find_the_higher_top_and_repeat_exactly():
+    bounds = np.array([[-4.0, 4.0]])
+    alone = maximise(two_tops, np.array([-2.2]), bounds)
+    assert_allclose(alone.theta, [-2.0], atol=1e-2)
+    ends = [
+        maximise(two_tops, np.array([-2.2]), bounds, n_restarts=8, rng=np.random.default_rng(4)) for _ in range(2)
+    ]
+    assert_allclose(ends[0].theta, [2.0], atol=1e-2)
+    assert_array_equal(ends[0].theta, ends[1].theta)
+    assert ends[0].n_evaluations == ends[1].n_evaluations
+
+
+def test_the_best_point_seen_wins_even_when_the_search_is_cut_short():
+    best = maximise(bowl(np.array([1.0])), np.array([-1.9]), np.array([[-2.0, 2.0]]), max_iter=1)
+    assert best.value >= bowl(np.array([1.0]))(np.array([-1.9]))[0]
+    assert best.value == bowl(np.array([1.0]))(best.theta)[0]
+
+
+@pytest.mark.parametrize("rng", [None, np.random.default_rng(0)])
+def test_restarts_need_finite_bounds_and_a_generator(rng):
+    bounds = np.array([[-1.0, 1.0 if rng is None else np.inf]])
+    with pytest.raises(ValueError, match="n_restarts=2"):
+        maximise(bowl(np.zeros(1)), np.zeros(1), bounds, n_restarts=2, rng=rng)

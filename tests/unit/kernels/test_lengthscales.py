@@ -1,0 +1,45 @@
+"""The median heuristic and its fallbacks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from skpref.kernels import median_length_scales
+
+
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(2, 12), d=st.integers(1, 5))
+def test_all_pairs_of_few_rows(seed, n, d):
+    rng = np.random.default_rng(seed)
+    X = np.where(rng.random((n, d)) < 0.5, 0.0, rng.normal(size=(n, d)))
+    i, j = np.triu_indices(n, 1)
+    distance = np.abs(X[i] - X[j])
+    want = np.median(distance, axis=0)
+    want = np.where(want > 0.0, want, distance.mean(axis=0))
+    want = np.where(want > 0.0, want, 1.0)
+    np.testing.assert_allclose(median_length_scales(X, rng), want, rtol=1e-12)
+    np.testing.assert_allclose(median_length_scales(sparse.csr_matrix(X), rng), want, rtol=1e-12)
+
+
+def test_sampled_pairs_find_the_median():
+    X = np.random.default_rng(0).normal(size=(5000, 3)) * [1.0, 10.0, 0.1]
+    # median |x - y| of two standard normals: sqrt(2) times the normal's third quartile
+    want = np.sqrt(2.0) * 0.67449 * np.array([1.0, 10.0, 0.1])
+    np.testing.assert_allclose(median_length_scales(X, np.random.default_rng(1)), want, rtol=0.1)
+
+
+def test_dense_and_csr_draw_the_same_pairs():
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((400, 6)) < 0.6, 0.0, rng.normal(size=(400, 6)))
+    dense = median_length_scales(X, np.random.default_rng(5), n_pairs=999)
+    np.testing.assert_allclose(median_length_scales(sparse.csr_array(X), np.random.default_rng(5), n_pairs=999), dense)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("n", [1, 2, 300])
+def test_constant_features_have_length_scale_one(form, n):
+    X = form(np.tile([0.0, 3.0], (n, 1)))
+    np.testing.assert_array_equal(median_length_scales(X, np.random.default_rng(0)), [1.0, 1.0])
