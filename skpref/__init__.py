@@ -1,7 +1,38 @@
-"""Bayesian preference learning for scikit-learn users."""
+"""Bayesian preference learning for scikit-learn users.
 
-from skpref.data.tables import Table
-from skpref.gp.pairwise import GPPLClassifier, GPPLRegressor
+The public names are loaded when they are first used, so that `import skpref` costs next to nothing.
+"""
 
-__all__ = ["GPPLClassifier", "GPPLRegressor", "Table"]
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skpref.data.tables import Table
+    from skpref.gp.pairwise import GPPLClassifier, GPPLRegressor
+    from skpref.persistence import load, save
+
+__all__ = ["GPPLClassifier", "GPPLRegressor", "Table", "load", "save"]
 __version__ = "0.1.0"
+
+_HOMES = {
+    "GPPLClassifier": "skpref.gp.pairwise",
+    "GPPLRegressor": "skpref.gp.pairwise",
+    "Table": "skpref.data.tables",
+    "load": "skpref.persistence",
+    "save": "skpref.persistence",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if name not in _HOMES:
+        msg = f"module 'skpref' has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

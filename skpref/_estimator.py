@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -9,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skpref.exceptions import DataWarning
+from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from skpref._typing import Features
 
+_MAX_DENSE_BYTES = 4 * 2**30  # of one dense square matrix, whatever the machine has
+
 
 @contextmanager
-def unchanged_on_failure(estimator: Any) -> Iterator[None]:  # noqa: ANN401 - any estimator
+def unchanged_on_failure(estimator: Any) -> Iterator[None]:
     """Put the attributes back as they were if the body raises, so that an earlier fit stays usable.
 
     Parameters
@@ -40,7 +43,7 @@ def unchanged_on_failure(estimator: Any) -> Iterator[None]:  # noqa: ANN401 - an
         raise
 
 
-def warn_not_converged(estimator: Any, n_iter: int) -> None:  # noqa: ANN401 - any estimator
+def warn_not_converged(estimator: Any, n_iter: int) -> None:
     """Warn that a fit stopped at its last iteration.
 
     Parameters
@@ -70,6 +73,38 @@ def warn_constant(X: Features) -> None:
         low, high = low.toarray().ravel(), high.toarray().ravel()
     constant = np.flatnonzero(low == high)
     if constant.size:
-        few = ", ".join(map(str, constant[:5])) + (", ..." if constant.size > 5 else "")  # noqa: PLR2004 - enough to see
+        few = ", ".join(map(str, constant[:5])) + (", ..." if constant.size > 5 else "")
         msg = f"{constant.size} of {X.shape[1]} features are constant over the compared items (columns {few})."
         warnings.warn(msg + " They cannot tell items apart; drop them to silence this.", DataWarning, stacklevel=3)
+
+
+def check_memory(n_items: int, n_inducing: int) -> None:
+    """Refuse kernel matrices that would not fit, before anything of their size is allocated.
+
+    Parameters
+    ----------
+    n_items : int
+        Items N, each with a row of M numbers.
+    n_inducing : int
+        Inducing points M.
+
+    Raises
+    ------
+    DataError
+        If a matrix of shape (M, M) would take more than 4 GiB, or one of shape (N, M) more than half of the memory.
+    """
+    for rows, limit in ((n_inducing, _MAX_DENSE_BYTES), (n_items, _half_of_memory())):
+        need = 8 * rows * n_inducing
+        if need > limit:
+            msg = (
+                f"A dense kernel matrix of {rows} items by {n_inducing} inducing points needs {need / 1e9:.1f} GB, "
+                f"more than the {limit / 1e9:.1f} GB allowed; set n_inducing to a smaller number."
+            )
+            raise DataError(msg)
+
+
+def _half_of_memory() -> float:
+    try:
+        return 0.5 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # not a POSIX system: as much as a small machine has
+        return 4.0 * _MAX_DENSE_BYTES

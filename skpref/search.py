@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -411,22 +412,19 @@ def search(
     ['complete', 'complete']
     """
     optuna = _optuna()
-    study = _study(optuna, journal, seed)
-    study.enqueue_trial({name: value for name, value in space.default().items() if name != "n_inducing" or value >= 50})
-    parts = folds(answers, n_folds, seed)
+    work = _Work(answers, folds(answers, n_folds, seed), build, space, on_fold)
     result, began = SearchResult(), time.monotonic()
-    while len(result.trials) < n_trials and (timeout is None or time.monotonic() - began < timeout):
-        trial = study.ask()
+    with _quietly(optuna):
+        study = _study(optuna, journal, seed)
+        study.enqueue_trial(space.default())
         try:
-            record = _run(optuna, trial, _Work(answers, parts, build, space, on_fold))
+            while len(result.trials) < n_trials and (timeout is None or time.monotonic() - began < timeout):
+                record = _ask_run_tell(optuna, study, work)
+                result.trials.append(record)
+                if on_trial is not None:
+                    on_trial(record)
         except KeyboardInterrupt:
-            study.tell(trial, state=optuna.trial.TrialState.FAIL)
             result.interrupted = True
-            break
-        _tell(optuna, study, trial, record)
-        result.trials.append(record)
-        if on_trial is not None:
-            on_trial(record)
     return result
 
 
@@ -480,21 +478,26 @@ def _tick(work: _Work, number: int, done: int) -> None:
         work.on_fold(number, done, len(work.parts))
 
 
-def _tell(optuna: Any, study: Any, trial: Any, record: TrialRecord) -> None:
+def _ask_run_tell(optuna: Any, study: Any, work: _Work) -> TrialRecord:
     states = optuna.trial.TrialState
+    trial = study.ask()
+    try:
+        record = _run(optuna, trial, work)
+    except KeyboardInterrupt:
+        study.tell(trial, state=states.FAIL)
+        raise
     if record.state == "complete":
         study.tell(trial, record.score)
     else:
         study.tell(trial, state=states.PRUNED if record.state == "pruned" else states.FAIL)
+    return record
 
 
 def _study(optuna: Any, journal: str | Path | None, seed: int) -> Any:
     storage = None
     if journal is not None:
         storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(journal)))
-    sampler = optuna.samplers.TPESampler(
-        n_startup_trials=_STARTUP_TRIALS, seed=seed, warn_independent_sampling=False
-    )
+    sampler = optuna.samplers.TPESampler(n_startup_trials=_STARTUP_TRIALS, seed=seed)
     pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=1)
     name = f"skpref-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**9}"
     return optuna.create_study(direction="minimize", storage=storage, sampler=sampler, pruner=pruner, study_name=name)
@@ -505,5 +508,15 @@ def _optuna() -> Any:
         import optuna
     except ImportError as error:
         raise MissingExtraError("a search needs Optuna: pip install 'skpref[optuna]'") from error
-    optuna.logging.set_verbosity(optuna.logging.WARNING)  # trials are reported by the callbacks
     return optuna
+
+
+@contextmanager
+def _quietly(optuna: Any) -> Iterator[None]:
+    """Let the callbacks report, not Optuna's log."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+import os
+import threading
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numba
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["njit"]
+__all__ = ["may_use_threads", "njit"]
+
+_PROCESS: Final = os.getpid()
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
@@ -51,3 +55,24 @@ def njit(**options: Any) -> Callable[[_Function], _Function]:  # noqa: ANN401 - 
         return cast("_Function", compiled)
 
     return decorate
+
+
+def may_use_threads() -> bool:
+    """Tell whether functions compiled with ``parallel=True`` may run here: in the main thread, not after a fork.
+
+    Numba kills the process otherwise, depending on its threading layer: GNU OpenMP's threads do not survive a fork
+    (``multiprocessing`` on Linux), and the "workqueue" layer (macOS, where OpenMP is missing) cannot be entered by two
+    threads. A worker of joblib or Dask shares the cores with its siblings anyway.
+
+    Returns
+    -------
+    bool
+        Whether to call the parallel version of a loop; the serial one must give the same bits.
+
+    Examples
+    --------
+    >>> from skpref._compiled._jit import may_use_threads
+    >>> may_use_threads()
+    True
+    """
+    return threading.current_thread() is threading.main_thread() and os.getpid() == _PROCESS

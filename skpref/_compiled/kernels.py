@@ -27,12 +27,27 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numba import prange
 
-from skpref._compiled._jit import njit
+from skpref._compiled._jit import may_use_threads, njit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from skpref._typing import Array
 
-__all__ = ["HALF", "KIND_OF_NU", "cross", "cross_vjp", "gram", "gram_vjp", "paired", "paired_vjp", "scale_of"]
+__all__ = [
+    "FIVE_HALVES",
+    "HALF",
+    "KIND_OF_NU",
+    "SQUARED",
+    "THREE_HALVES",
+    "cross",
+    "cross_vjp",
+    "gram",
+    "gram_vjp",
+    "paired",
+    "paired_vjp",
+    "scale_of",
+]
 
 HALF: Final = 0
 THREE_HALVES: Final = 1
@@ -64,7 +79,7 @@ _REDUCE: Final = {"contract", "reassoc", "nsz"}  # and sums in SIMD lanes
 @njit(fastmath=_CONTRACT, forceinline=True)
 def _exp(x: float) -> float:
     """Return exp(x) for x <= 700, to 1 ulp, in a form that SIMD lanes can share; 0 below exp(-708)."""
-    y = _SMALLEST if x < _SMALLEST else x
+    y = _SMALLEST if x < _SMALLEST else x  # noqa: FURB136 - a select, which keeps NaN
     shifted = y * _LOG2E + _ROUND
     n = shifted - _ROUND
     t = y - n * _LOG2_HIGH - n * _LOG2_LOW
@@ -89,7 +104,7 @@ def _exp(x: float) -> float:
 @njit(fastmath=_CONTRACT, forceinline=True)
 def _distance(x: float, z: float, c: float) -> float:
     r = abs(x - z) * c
-    return _FAR if r > _FAR else r  # NaN stays NaN
+    return _FAR if r > _FAR else r  # noqa: FURB136 - a select, which keeps NaN
 
 
 @njit(fastmath=_CONTRACT, forceinline=True)
@@ -150,7 +165,7 @@ def _add_product(x, z, c, first, start, width, kind, total, product):  # type: i
         r2 = _distance(x2, z2[j], c2)
         r3 = _distance(x3, z3[j], c3)
         total[j] += (_exponent(r0, kind) + _exponent(r1, kind)) + (_exponent(r2, kind) + _exponent(r3, kind))
-        if kind == THREE_HALVES or kind == FIVE_HALVES:  # noqa: PLR1714 - numba compiles no set
+        if kind == THREE_HALVES or kind == FIVE_HALVES:  # noqa: PLR1714, SIM109 - folds
             p01 = _polynomial(r0, kind) * _polynomial(r1, kind)
             product[j] *= p01 * (_polynomial(r2, kind) * _polynomial(r3, kind))
 
@@ -168,7 +183,7 @@ def _shrink(width, total, product):  # type: ignore[no-untyped-def]  # noqa: ANN
 def _product_of_kind(x, z, c, start, width, kind, total, product):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for f in range(0, x.shape[0], _UNROLL):
         _add_product(x, z, c, f, start, width, kind, total, product)
-        if (kind == THREE_HALVES or kind == FIVE_HALVES) and (f + _UNROLL) % _BURST == 0:  # noqa: PLR1714
+        if (kind == THREE_HALVES or kind == FIVE_HALVES) and (f + _UNROLL) % _BURST == 0:  # noqa: PLR1714, SIM109
             _shrink(width, total, product)
 
 
@@ -249,7 +264,7 @@ def _add_slopes(x, z, c, first, start, width, kind, weight, sums):  # type: igno
         n1, d1 = _slope_parts(_distance(x1, z1[j], c1), kind)
         n2, d2 = _slope_parts(_distance(x2, z2[j], c2), kind)
         n3, d3 = _slope_parts(_distance(x3, z3[j], c3), kind)
-        if kind == HALF or kind == SQUARED:  # noqa: PLR1714
+        if kind == HALF or kind == SQUARED:  # noqa: PLR1714, SIM109
             s0 += weight[j] * n0
             s1 += weight[j] * n1
             s2 += weight[j] * n2
@@ -418,7 +433,7 @@ def scale_of(length_scale: Array | float, kind: int, n_features: int) -> Array:
 
 
 def _columns(Z: Array, c: Array) -> tuple[Array, Array, int]:
-    """Return Z transposed and c, padded to a multiple of `_UNROLL` features (r = 0 there), and the columns of a tile."""
+    """Return Z transposed and c, padded with r = 0 to a multiple of `_UNROLL` features, and the width of a tile."""
     m, d = Z.shape
     padded = -(-d // _UNROLL) * _UNROLL
     z = np.zeros((padded, m))
@@ -429,10 +444,8 @@ def _columns(Z: Array, c: Array) -> tuple[Array, Array, int]:
     return z, scale, min(tile, max(m, 1))
 
 
-def _fill(  # noqa: PLR0917
-    X: Array, z: Array, c: Array, kind: int, additive: bool, triangular: bool, tile: int, out: Array
-) -> None:
-    if X.size * z.shape[1] < _SMALL:
+def _fill(X: Array, z: Array, c: Array, kind: int, additive: bool, triangular: bool, tile: int, out: Array) -> None:
+    if X.size * z.shape[1] < _SMALL or not may_use_threads():
         _cross_rows(X, z, c, kind, additive, triangular, tile, 0, X.shape[0], out)
     else:
         _cross(X, z, c, kind, additive, triangular, tile, out)
@@ -552,7 +565,7 @@ def gram_vjp(Z: Array, c: Array, kind: int, G: Array, *, additive: bool = False,
     return _slopes(Z, Z, c, kind, np.ascontiguousarray(G + G.T), additive, weighted, True)
 
 
-def _slopes(  # noqa: PLR0917
+def _slopes(
     X: Array, Z: Array, c: Array, kind: int, G: Array, additive: bool, weighted: bool, triangular: bool
 ) -> Array:
     d = X.shape[1]
@@ -562,7 +575,11 @@ def _slopes(  # noqa: PLR0917
         _slopes_rows(X, z, scale, kind, additive, weighted, triangular, tile, G, 0, X.shape[0], total)
     else:
         sums = np.zeros((_blocks(X.shape[0], d), z.shape[0]))
-        _cross_slopes(X, z, scale, kind, additive, weighted, triangular, tile, G, sums)
+        if may_use_threads():
+            _cross_slopes(X, z, scale, kind, additive, weighted, triangular, tile, G, sums)
+        else:
+            for part, first, last in _parts(X.shape[0], sums):
+                _slopes_rows(X, z, scale, kind, additive, weighted, triangular, tile, G, first, last, part)
         total = _ordered_sum(sums)
     total = total[:d]
     return total / d if additive else total
@@ -571,6 +588,12 @@ def _slopes(  # noqa: PLR0917
 def _blocks(n: int, d: int) -> int:
     """Return the number of blocks of a gradient: of the problem's size only, and with at most 32 MiB of sums."""
     return max(1, min(_BLOCKS, n, (1 << 22) // max(d, 1)))
+
+
+def _parts(n: int, sums: Array) -> Iterator[tuple[Array, int, int]]:
+    """Return every block's sums and rows, as the parallel loops cut them."""
+    blocks = sums.shape[0]
+    return ((sums[b], b * n // blocks, (b + 1) * n // blocks) for b in range(blocks))
 
 
 def _ordered_sum(sums: Array) -> Array:
@@ -598,7 +621,7 @@ def paired(X: Array, Y: Array, c: Array, kind: int, *, additive: bool = False) -
         Kernel values.
     """
     out = np.empty(X.shape[0])
-    if X.size < _SMALL:
+    if X.size < _SMALL or not may_use_threads():
         _paired_rows(X, Y, c, kind, additive, 0, X.shape[0], out)
     else:
         _paired(X, Y, c, kind, additive, out)
@@ -633,6 +656,10 @@ def paired_vjp(X: Array, Y: Array, c: Array, kind: int, g: Array, *, additive: b
         _paired_slopes_rows(X, Y, c, kind, additive, g, 0, n, total)
     else:
         sums = np.zeros((_blocks(n, d), d))
-        _paired_slopes(X, Y, c, kind, additive, g, sums)
+        if may_use_threads():
+            _paired_slopes(X, Y, c, kind, additive, g, sums)
+        else:
+            for part, first, last in _parts(n, sums):
+                _paired_slopes_rows(X, Y, c, kind, additive, g, first, last, part)
         total = _ordered_sum(sums)
     return total / d if additive else total

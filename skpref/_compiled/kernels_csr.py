@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numba import prange
-from scipy import sparse
 
-from skpref._compiled._jit import njit
-from skpref._compiled.kernels import FIVE_HALVES, HALF, SQUARED, THREE_HALVES
+from skpref._compiled._jit import may_use_threads, njit
+from skpref._compiled.kernels import FIVE_HALVES, HALF, THREE_HALVES
 
 if TYPE_CHECKING:
+    from scipy import sparse
+
     from skpref._typing import Array, IntArray
 
 __all__ = ["cross", "cross_vjp", "gram", "gram_vjp", "paired", "paired_vjp"]
@@ -36,13 +37,14 @@ _FAR: Final = 1e3  # as for dense features
 _CANCELS: Final = 64.0  # sums beyond this lose more than 1e-14, and exp(-64) is nothing beside 1
 _ROWS: Final = 16
 _BLOCKS: Final = 64
+_SMALL: Final = 1 << 15  # pairs of rows below which waking the other threads costs more than they bring
 _SUMS: Final = 1 << 22  # numbers in the blocks' sums (32 MiB)
 
 
 @njit(forceinline=True)
 def _distance(x: float, z: float, c: float) -> float:
     r = abs(x - z) * c
-    return _FAR if r > _FAR else r
+    return _FAR if r > _FAR else r  # noqa: FURB136 - a select, which keeps NaN
 
 
 @njit()
@@ -128,7 +130,13 @@ def _row(i, x, z, columns, c, kind, additive, out):  # type: ignore[no-untyped-d
         if out[j] > -_CANCELS and xs[i] + zs[j] < -_CANCELS:
             a, b, s, t = xp[i], xp[i + 1], zp[j], zp[j + 1]
             out[j] = _merge(xi[a:b], xd[a:b], zi[s:t], zd[s:t], c, kind, False)
-        out[j] = math.exp(out[j])
+        out[j] = math.exp(min(out[j], 0.0))
+
+
+@njit()
+def _cross_rows(x, z, columns, c, kind, additive, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for i in range(first, last):
+        _row(i, x, z, columns, c, kind, additive, out[i])
 
 
 @njit(parallel=True)
@@ -136,8 +144,7 @@ def _cross(x, z, columns, c, kind, additive, out):  # type: ignore[no-untyped-de
     n = out.shape[0]
     for t in prange((n + _ROWS - 1) // _ROWS):
         block = np.int64(t)
-        for i in range(block * _ROWS, min(n, (block + 1) * _ROWS)):
-            _row(i, x, z, columns, c, kind, additive, out[i])
+        _cross_rows(x, z, columns, c, kind, additive, block * _ROWS, min(n, (block + 1) * _ROWS), out)
 
 
 @njit()
@@ -224,7 +231,7 @@ def _parts(X: sparse.csr_array | sparse.csc_array) -> tuple[IntArray, IntArray, 
 def _row_sums(indptr: IntArray, values: Array) -> Array:
     """Sum the stored values of every row, each in its own order."""
     rows = np.repeat(np.arange(indptr.shape[0] - 1), np.diff(indptr))
-    return np.bincount(rows, weights=values, minlength=indptr.shape[0] - 1)
+    return np.bincount(rows, weights=values, minlength=indptr.shape[0] - 1).astype(np.float64, copy=False)
 
 
 def _operands(X: Any, Z: Any, c: Array, kind: int, additive: bool) -> tuple[_Parts, _Parts, _Parts]:  # noqa: ANN401
@@ -264,7 +271,11 @@ def cross(X: Any, Z: Any, c: Array, kind: int, *, additive: bool = False) -> Arr
         Kernel matrix.
     """
     out = np.empty((X.shape[0], Z.shape[0]))
-    _cross(*_operands(X, Z, c, kind, additive), c, kind, additive, out)
+    operands = _operands(X, Z, c, kind, additive)
+    if out.size >= _SMALL and may_use_threads():
+        _cross(*operands, c, kind, additive, out)
+    else:
+        _cross_rows(*operands, c, kind, additive, 0, out.shape[0], out)
     return 1.0 + out / X.shape[1] if additive else out
 
 
@@ -288,7 +299,9 @@ def gram(Z: Any, c: Array, kind: int, *, additive: bool = False) -> Array:  # no
         Kernel matrix.
     """
     # Both triangles add the same terms in the same order (features ascend), so they agree to the last bit.
-    return cross(Z, Z, c, kind, additive=additive)
+    out = cross(Z, Z, c, kind, additive=additive)
+    np.fill_diagonal(out, 1.0)
+    return out
 
 
 def cross_vjp(X: Any, Z: Any, c: Array, kind: int, G: Array, *, additive: bool = False) -> Array:  # noqa: ANN401 - CSR
@@ -321,7 +334,13 @@ def cross_vjp(X: Any, Z: Any, c: Array, kind: int, G: Array, *, additive: bool =
     ch = _stored(column_of, columns[2], c, kind, additive, True)
     blocks = max(1, min(_BLOCKS, n, _SUMS // max(d, m, 1)))
     sums, column_sums = np.zeros((blocks, d)), np.zeros((blocks, m))
-    _cross_slopes(x, z, columns, c, kind, additive, np.ascontiguousarray(G), xh, ch, sums, column_sums)
+    G = np.ascontiguousarray(G)
+    if G.size >= _SMALL and may_use_threads():
+        _cross_slopes(x, z, columns, c, kind, additive, G, xh, ch, sums, column_sums)
+    else:
+        for b in range(blocks):
+            rows = b * n // blocks, (b + 1) * n // blocks
+            _slopes_rows(x, z, columns, c, kind, additive, G, xh, ch, *rows, sums[b], column_sums[b])
     weights = np.add.reduce(column_sums, axis=0)
     total = np.add.reduce(sums, axis=0) + np.bincount(column_of, weights=ch * weights[columns[1]], minlength=d)
     return np.asarray(total / d if additive else total)

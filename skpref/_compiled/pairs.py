@@ -41,7 +41,7 @@ def incidence(left: IntArray, right: IntArray, n_items: int) -> tuple[IntArray, 
 
 
 @njit(parallel=True)
-def _laplacian_product(indptr, pair, neighbour, weight, rows, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0913
+def _laplacian_product(indptr, pair, neighbour, weight, rows, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for i in prange(indptr.shape[0] - 1):
         degree = 0.0
         for e in range(indptr[i], indptr[i + 1]):

@@ -122,7 +122,7 @@ def cholesky_precision(K: Array) -> Array:
     array([1.e-07, 1.e+00])
     """
     L = _potrf(K, 0.0)
-    return cholesky(K) if L is None or not np.isfinite(_smallest_pivot(L)) else L
+    return cholesky(K) if L is None or not np.isfinite(L.trace()) else L
 
 
 def _potrf(K: Array, jitter: float) -> Array | None:
@@ -132,10 +132,11 @@ def _potrf(K: Array, jitter: float) -> Array | None:
     A = np.array(K if fortran else K.T, order="F", dtype=np.float64)
     if jitter > 0.0:
         A.flat[:: A.shape[0] + 1] += jitter
-    L, info = dpotrf(A, lower=fortran, clean=1, overwrite_a=1)
+    factor: Array
+    factor, info = dpotrf(A, lower=fortran, clean=1, overwrite_a=1)
     if info != 0:
         return None
-    return L if fortran else L.T
+    return factor if fortran else factor.T
 
 
 def _smallest_pivot(L: Array) -> float:
@@ -165,12 +166,16 @@ def _trsm(L: Array, B: Array, *, transposed: bool, overwrite_b: bool) -> Array:
     """Solve op(L) X = B for B of shape (M,) or (M, n), in the memory order of B."""
     a, lower = _triangle(L)
     trans = int(transposed == bool(lower))
+    X: Array
     if B.ndim == 1:
-        return dtrsm(1.0, a, B[:, None], lower=lower, trans_a=trans, overwrite_b=overwrite_b)[:, 0]
+        X = dtrsm(1.0, a, B[:, None], lower=lower, trans_a=trans, overwrite_b=overwrite_b)
+        return X[:, 0]
     if B.flags.f_contiguous:
-        return dtrsm(1.0, a, B, lower=lower, trans_a=trans, overwrite_b=overwrite_b)
+        X = dtrsm(1.0, a, B, lower=lower, trans_a=trans, overwrite_b=overwrite_b)
+        return X
     # X^T op(L)^T = B^T, and B^T is in Fortran order without a copy.
-    return dtrsm(1.0, a, B.T, side=1, lower=lower, trans_a=1 - trans, overwrite_b=overwrite_b).T
+    X = dtrsm(1.0, a, B.T, side=1, lower=lower, trans_a=1 - trans, overwrite_b=overwrite_b)
+    return X.T
 
 
 def solve_lower(L: Array, B: Array, *, overwrite_b: bool = False) -> Array:
@@ -251,6 +256,7 @@ def inverse_lower(L: Array) -> Array:
     if L.shape[0] == 0:
         return np.zeros_like(L)
     a, lower = _triangle(L)
+    inverse: Array
     inverse, _ = dtrtri(a, lower=lower)
     return inverse if lower else inverse.T
 

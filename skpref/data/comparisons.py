@@ -117,9 +117,13 @@ class Comparisons:
             return self._grouped(left, right, y, weight)
         # Only equal labels are joined: the mean of a win and a loss would read as a tie.
         parts = [self._grouped(left[rows], right[rows], y[rows], weight[rows]) for rows in _by_label(y)]
-        columns = ("left", "right", "y", "weight")
-        joined = (np.concatenate([getattr(part, name) for part in parts]) for name in columns)
-        return Comparisons(*joined, self.n_items)
+        return Comparisons(
+            np.concatenate([part.left for part in parts]),
+            np.concatenate([part.right for part in parts]),
+            np.concatenate([part.y for part in parts]),
+            np.concatenate([part.weight for part in parts]),
+            self.n_items,
+        )
 
     def _grouped(self, left: IntArray, right: IntArray, y: Array, weight: Array) -> Comparisons:
         first, group = _group_pairs(left, right, self.n_items)

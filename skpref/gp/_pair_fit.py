@@ -159,12 +159,12 @@ class _Model:
         """The terms, and which of them are diagonal: offsets are dense while that is cheap."""
         c, config = self.data.comparisons, self.config
         if self.joint(basis):
-            terms, diagonal = (self.term(basis, offsets=config.offsets),), (False,)
-        else:
-            alone = PairTerm(None, c.left, c.right, c.n_items, offsets=True)
-            dense = self.term(basis, offsets=False)
-            terms, diagonal = ((dense, alone), (False, True)) if dense.segments else ((alone,), (True,))
-        return svi.Problem(terms, config.likelihood, c.y, c.weight), diagonal
+            together = self.term(basis, offsets=config.offsets)
+            return svi.Problem((together,), config.likelihood, c.y, c.weight), (False,)
+        alone = PairTerm(None, c.left, c.right, c.n_items, offsets=True)
+        dense = self.term(basis, offsets=False)
+        terms: tuple[PairTerm, ...] = (dense, alone) if dense.segments else (alone,)
+        return svi.Problem(terms, config.likelihood, c.y, c.weight), (False, True)[-len(terms) :]
 
 
 def fit_pairs(
@@ -205,7 +205,7 @@ def fit_pairs(
     return _final(model, kernel, rng, start)
 
 
-def _start_kernel(X: Features, kernel: Kernel | None, config: PairConfig, rng: np.random.Generator) -> Kernel:  # noqa: N803
+def _start_kernel(X: Features, kernel: Kernel | None, config: PairConfig, rng: np.random.Generator) -> Kernel:
     if kernel is not None:
         return clone(kernel)
     scales = kernels.median_length_scales(X, rng)
@@ -227,7 +227,7 @@ def _model(
     return _Model(data, config, points, everything)
 
 
-def _scale_of(kernel: Kernel) -> Any:  # noqa: ANN401 - float or array
+def _scale_of(kernel: Kernel) -> Any:
     scale = getattr(kernel, "length_scale", None)
     return scale if scale is None or np.all(np.isfinite(scale)) else None
 

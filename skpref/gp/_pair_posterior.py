@@ -185,7 +185,9 @@ class PairPosterior:
         """
         if items.size > _MAX_DENSE_ITEMS:
             need = 8e-9 * items.size**2
-            msg = f"A joint covariance of {items.size} items needs {need:.1f} GB; got more than {_MAX_DENSE_ITEMS} items."
+            msg = (
+                f"A joint covariance of {items.size} items needs {need:.1f} GB; got more than {_MAX_DENSE_ITEMS} items."
+            )
             raise DataError(msg + " Ask for fewer items, or for return_std.")
         mean, half, phi = self._rows(items, centred=centred)
         covariance = half @ half.T

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,16 +12,18 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skpref._estimator import warn_constant, warn_not_converged
+from skpref._estimator import check_memory, warn_constant, warn_not_converged
 from skpref._math.random import as_generator
-from skpref.data import Comparisons
+from skpref.data import Comparisons, Table, from_scores
+from skpref.exceptions import DataError, DataWarning
 from skpref.gp._pair_fit import PairConfig, PairData, PairFit, fit_pairs, verbose_printer
+from skpref.gp._pair_posterior import Items
 from skpref.inference.svi import Schedule
 from skpref.likelihoods import Likelihood, PairwiseLogit, PairwiseProbit, PairwiseProbitTies
 
 if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
-    from skpref.gp._pair_posterior import Items, PairPosterior
+    from skpref.gp._pair_posterior import PairPosterior
 
 _LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit, "probit-ties": PairwiseProbitTies}
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
@@ -74,6 +77,7 @@ class PairwiseGP(BaseEstimator):  # type: ignore[misc]
 
     def _infer(self, data: PairData, config: PairConfig) -> PairFit:
         if data.X is not None:
+            check_memory(data.X.shape[0], self._most_points(data.X))
             warn_constant(data.X)
         rng = as_generator(self.random_state)
         if self.warm_start and hasattr(self, "_state"):
@@ -82,6 +86,11 @@ class PairwiseGP(BaseEstimator):  # type: ignore[misc]
             if same:
                 return fit_pairs(data, getattr(self, "kernel_", None), config, rng, self._state, points)
         return fit_pairs(data, self.kernel, config, rng)
+
+    def _most_points(self, X: Features) -> int:
+        if isinstance(self.inducing, str):
+            return min(self.n_inducing, X.shape[0])
+        return self.inducing.shape[0] if hasattr(self.inducing, "shape") else len(self.inducing)
 
     def _keep(self, result: PairFit) -> None:
         self.posterior_: PairPosterior = result.posterior
@@ -123,11 +132,76 @@ def canonical(X: Features) -> Features:
 
 
 def stack(a: Features, b: Features) -> Features:
-    return np.vstack([a, b]) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else sparse.vstack([a, b], "csr")
+    return (
+        np.vstack([a, b]) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else sparse.vstack([a, b], "csr")
+    )
 
 
 def as_likelihood(likelihood: str | Likelihood) -> Likelihood:
     return _LIKELIHOODS[likelihood]() if isinstance(likelihood, str) else likelihood
+
+
+def require_labels(estimator: Any, y: Any) -> None:
+    if y is None:
+        msg = f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
+        raise ValueError(msg)
+
+
+def joined(comparisons: Comparisons) -> IntArray:
+    """Connected component of every item; a warning if there are several, an error if nothing is compared."""
+    if not comparisons.n_pairs:
+        msg = (
+            "at least 2 items with a comparison of positive weight are needed; got none: every sample_weight is zero, "
+            "or every comparison is of an item with itself."
+        )
+        raise DataError(msg)
+    n_components, component = comparisons.components()
+    if n_components > 1:
+        msg = (
+            f"The comparisons form {n_components} connected components (see components_): utilities of items in "
+            "different components are related by the prior and the features alone."
+        )
+        warnings.warn(msg, DataWarning, stacklevel=5)
+    return component
+
+
+def as_table(items: Any) -> Table:
+    return items if isinstance(items, Table) else Table(items)
+
+
+def compare_scores(estimator: Any, y: Any, qid: Any, sample_weight: Any, item: IntArray, n_items: int) -> Comparisons:
+    found = from_scores(
+        y,
+        qid,
+        pairs_per_item=estimator.pairs_per_item,
+        rng=as_generator(estimator.random_state),
+        sample_weight=sample_weight,
+        items=item,
+        n_items=n_items,
+    )
+    if found.left.size == 0 and n_items > 1:
+        msg = (
+            "at least 1 comparison is required; got none: y has equal values (or zero weights) within every group. "
+            "Give scores that differ, or comparisons."
+        )
+        raise DataError(msg)
+    return found
+
+
+def new_items(estimator: Any, table: Table) -> Items:
+    """Items known by their features alone, of the width and the names that the estimator was fitted with."""
+    name, fitted = type(estimator).__name__, estimator._table  # noqa: SLF001 - the classifier's other half
+    wanted = 0 if fitted is None else fitted.n_features
+    if table.n_features != wanted:
+        msg = f"items has {table.n_features} features, but {name} is expecting {wanted} features as input."
+        raise ValueError(msg)
+    if fitted.feature_names and table.feature_names and fitted.feature_names != table.feature_names:
+        msg = (
+            f"The feature names should match those of the table that {name} was fitted with, in the same order; "
+            f"got {table.feature_names[:5]}, wanted {fitted.feature_names[:5]}."
+        )
+        raise ValueError(msg)
+    return Items(table.features, np.full(table.n_items, -1))
 
 
 def moments(posterior: PairPosterior, items: Items, *, return_std: bool, return_cov: bool, item_effects: bool = True):  # type: ignore[no-untyped-def]  # noqa: ANN202
@@ -140,6 +214,8 @@ def moments(posterior: PairPosterior, items: Items, *, return_std: bool, return_
     return (mean, np.sqrt(variance)) if return_std else mean
 
 
-def draw(posterior: PairPosterior, items: Items, n_samples: int, rng: np.random.Generator, *, item_effects: bool = True) -> Array:
+def draw(
+    posterior: PairPosterior, items: Items, n_samples: int, rng: np.random.Generator, *, item_effects: bool = True
+) -> Array:
     mean, covariance = posterior.covariance(items, item_effects=item_effects, centred=True)
     return rng.multivariate_normal(mean, covariance, n_samples, method="eigh", check_valid="ignore").T

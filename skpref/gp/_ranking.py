@@ -58,7 +58,7 @@ class Ranking:
 
 
 def rank_items(
-    posterior: PairPosterior, ids: Any, items: Items, credibility: float, n_samples: int, rng: np.random.Generator  # noqa: ANN401
+    posterior: PairPosterior, ids: Any, items: Items, credibility: float, n_samples: int, rng: np.random.Generator
 ) -> Ranking:
     """Rank by posterior mean; intervals from joint draws.
 

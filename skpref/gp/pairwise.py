@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref.data import Comparisons, Table, Vocabulary, from_labels, from_scores, from_winners, read_pairs, unique_rows
-from skpref.exceptions import DataError, DataWarning
+from skpref.data import Comparisons, Table, Vocabulary, from_labels, from_winners, read_pairs, unique_rows
+from skpref.exceptions import DataError
 from skpref.gp._pair_fit import PairData
 from skpref.gp._pair_posterior import Items
 from skpref.gp._pairwise_base import (
     SHARED_CONSTRAINTS,
     PairwiseGP,
     as_likelihood,
+    as_table,
     canonical,
+    compare_scores,
     draw,
+    joined,
     moments,
+    new_items,
+    require_labels,
     seen_only,
     stack,
 )
 from skpref.gp._ranking import Ranking, rank_items
-from skpref.metrics import pair_accuracy
-from skpref.metrics import concordance
+from skpref.metrics import concordance, pair_accuracy
 
 if TYPE_CHECKING:
-    from skpref._typing import Features, IntArray
+    from sklearn.gaussian_process.kernels import Kernel
+    from sklearn.utils import Tags
+
+    from skpref._typing import Array, Features, IntArray
+    from skpref.likelihoods import Likelihood
 
 
 class GPPLRegressor(RegressorMixin, PairwiseGP):  # type: ignore[misc]
@@ -138,27 +145,27 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):  # type: ignore[misc]
 
     def __init__(
         self,
-        kernel=None,
+        kernel: Kernel | None = None,
         *,
-        likelihood="probit",
-        inference="auto",
-        n_inducing=300,
-        inducing="kmeans++",
-        batch_size=1000,
-        max_iter=200,
-        tol=1e-4,
-        delay=1.0,
-        forgetting_rate=0.9,
-        shape_s0=2.0,
-        rate_s0=2.0,
-        length_scale_factor="auto",
-        optimizer=None,
-        n_restarts_optimizer=0,
-        pairs_per_item=10,
-        warm_start=False,
-        verbose=0,
-        random_state=None,
-    ):
+        likelihood: str | Likelihood = "probit",
+        inference: str = "auto",
+        n_inducing: int = 300,
+        inducing: Any = "kmeans++",
+        batch_size: int = 1000,
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        delay: float = 1.0,
+        forgetting_rate: float = 0.9,
+        shape_s0: float = 2.0,
+        rate_s0: float = 2.0,
+        length_scale_factor: float | str = "auto",
+        optimizer: str | None = None,
+        n_restarts_optimizer: int = 0,
+        pairs_per_item: int = 10,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
         self.kernel = kernel
         self.likelihood = likelihood
         self.inference = inference
@@ -179,13 +186,15 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):  # type: ignore[misc]
         self.verbose = verbose
         self.random_state = random_state
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None, *, comparisons=None, qid=None, sample_weight=None):
+    def fit(
+        self, X: Any, y: Any = None, *, comparisons: Any = None, qid: Any = None, sample_weight: Any = None
+    ) -> Self:
         """Learn the utilities.
 
         Parameters
@@ -217,7 +226,7 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):  # type: ignore[misc]
             X, y = self._check(X, y, comparisons)
             first, item = unique_rows(X)
             if comparisons is None:
-                found = self._from_scores(y, qid, sample_weight, item, first.size)
+                found = compare_scores(self, y, qid, sample_weight, item, first.size)
             else:
                 rows = from_winners(comparisons, X.shape[0], sample_weight=sample_weight)
                 found = from_labels(
@@ -228,7 +237,7 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):  # type: ignore[misc]
             self._keep(self._infer(data, self._config(offsets=False, order=False)))
         return self
 
-    def _check(self, X: Any, y: Any, comparisons: Any) -> tuple[Features, Any]:  # noqa: ANN401 - user input
+    def _check(self, X: Any, y: Any, comparisons: Any) -> tuple[Features, Any]:
         options = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
         if comparisons is not None and y is not None:
             msg = "Give either y or comparisons, not both: each of them says which rows are preferred."
@@ -237,35 +246,17 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):  # type: ignore[misc]
             X, y = validate_data(self, X, y, y_numeric=True, **options)
         else:
             X = validate_data(self, X, **options)
-        if X.shape[0] < 2:  # noqa: PLR2004 - a comparison needs two
+        if X.shape[0] < 2:
             msg = f"at least 2 items are needed to compare them; got n_samples = {X.shape[0]}."
             raise DataError(msg)
         return canonical(X), y
 
-    def _from_scores(self, y: Any, qid: Any, sample_weight: Any, item: IntArray, n_items: int) -> Comparisons:  # noqa: ANN401
-        found = from_scores(
-            y,
-            qid,
-            pairs_per_item=self.pairs_per_item,
-            rng=as_generator(self.random_state),
-            sample_weight=sample_weight,
-            items=item,
-            n_items=n_items,
-        )
-        if found.left.size == 0 and n_items > 1:
-            msg = (
-                "at least 1 comparison is required; got none: y has equal values (or zero weights) within every group. "
-                "Give scores that differ, or comparisons."
-            )
-            raise DataError(msg)
-        return found
-
-    def _rows(self, X: Any) -> Items:  # noqa: ANN401 - user input
+    def _rows(self, X: Any) -> Items:
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
         return Items(canonical(X), np.full(X.shape[0], -1))
 
-    def predict(self, X, return_std=False, return_cov=False):
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Array | tuple[Array, Array]:
         """Return posterior utilities.
 
         Parameters
@@ -292,7 +283,7 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):  # type: ignore[misc]
         items = self._rows(X)
         return moments(self.posterior_, items, return_std=return_std, return_cov=return_cov)
 
-    def sample_y(self, X, n_samples=1, random_state=None):
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw joint samples of the utilities from the posterior.
 
         Parameters
@@ -311,7 +302,7 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):  # type: ignore[misc]
         """
         return draw(self.posterior_, self._rows(X), n_samples, as_generator(random_state))
 
-    def predict_preference(self, X_left, X_right):
+    def predict_preference(self, X_left: Any, X_right: Any) -> Array:
         """Return the probability that an answer prefers the left item, row by row.
 
         Parameters
@@ -339,7 +330,7 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):  # type: ignore[misc]
         mean, variance = self.posterior_.pairs(Items(features[first], np.full(first.size, -1)), a, b)
         return self.likelihood_.predict(mean, variance)
 
-    def score(self, X, y, qid=None, sample_weight=None):
+    def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
         """Return the concordance of predicted and given order.
 
         Parameters
@@ -380,6 +371,8 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
         unknown, which its probabilities and standard deviations account for.
     order_effect : bool, default=False
         Whether to learn an advantage of the left side (the home team, the answer shown first).
+    on_self : {"raise", "drop"}, default="raise"
+        What `fit` does with a comparison of an item with itself, which usually shows an error in the data.
     likelihood, inference, n_inducing, inducing, batch_size, max_iter, tol, delay, forgetting_rate, shape_s0, rate_s0, \
             length_scale_factor, optimizer, n_restarts_optimizer, warm_start, verbose, random_state
         As in `GPPLRegressor`.
@@ -420,37 +413,40 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
         "items": [Table, "array-like", "sparse matrix", None],
         "item_effects": ["boolean"],
         "order_effect": ["boolean"],
+        "on_self": [StrOptions({"raise", "drop"})],
     }
 
     def __init__(
         self,
-        items=None,
-        kernel=None,
+        items: Any = None,
+        kernel: Kernel | None = None,
         *,
-        item_effects=True,
-        order_effect=False,
-        likelihood="probit",
-        inference="auto",
-        n_inducing=300,
-        inducing="kmeans++",
-        batch_size=1000,
-        max_iter=200,
-        tol=1e-4,
-        delay=1.0,
-        forgetting_rate=0.9,
-        shape_s0=2.0,
-        rate_s0=2.0,
-        length_scale_factor="auto",
-        optimizer=None,
-        n_restarts_optimizer=0,
-        warm_start=False,
-        verbose=0,
-        random_state=None,
-    ):
+        item_effects: bool = True,
+        order_effect: bool = False,
+        on_self: str = "raise",
+        likelihood: str | Likelihood = "probit",
+        inference: str = "auto",
+        n_inducing: int = 300,
+        inducing: Any = "kmeans++",
+        batch_size: int = 1000,
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        delay: float = 1.0,
+        forgetting_rate: float = 0.9,
+        shape_s0: float = 2.0,
+        rate_s0: float = 2.0,
+        length_scale_factor: float | str = "auto",
+        optimizer: str | None = None,
+        n_restarts_optimizer: int = 0,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
         self.items = items
         self.kernel = kernel
         self.item_effects = item_effects
         self.order_effect = order_effect
+        self.on_self = on_self
         self.likelihood = likelihood
         self.inference = inference
         self.n_inducing = n_inducing
@@ -469,7 +465,7 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
         self.verbose = verbose
         self.random_state = random_state
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.categorical = True
         tags.input_tags.string = True
@@ -477,7 +473,7 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the utilities of the items.
 
         Parameters
@@ -501,16 +497,16 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
             If an id is unknown or missing, an item is compared with itself, or a label is outside [0, 1].
         """
         with unchanged_on_failure(self):
-            left, right = read_pairs(X)
-            validate_data(self, X, skip_check_array=True)
-            if y is None:
-                msg = f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
-                raise ValueError(msg)
+            left, right = self._read(X, reset=True)
+            require_labels(self, y)
             self._table = None if self.items is None else as_table(self.items)
             vocabulary = Vocabulary.from_columns(left, right) if self._table is None else self._table.vocabulary
             rows = (vocabulary.encode(side, "X") for side in (left, right))
-            given = from_labels(*rows, y, vocabulary.size, sample_weight=sample_weight)
-            comparisons, seen = seen_only(given.merged(keep_order=self.order_effect, keep_ties=as_likelihood(self.likelihood).ties_are_answers))
+            given = from_labels(
+                *rows, y, vocabulary.size, sample_weight=sample_weight, on_self=self.on_self, names=vocabulary.ids
+            )
+            keep_ties = as_likelihood(self.likelihood).ties_are_answers
+            comparisons, seen = seen_only(given.merged(keep_order=self.order_effect, keep_ties=keep_ties))
             self._remember(vocabulary, comparisons, seen)
             features = None if self._table is None else self._table.features[seen]
             offsets = features is None or self.item_effects
@@ -520,17 +516,14 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
             self.order_effect_ = mean, float(np.sqrt(variance))
         return self
 
+    def _read(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
+        """Ids of the left and the right items; columns and their names are noted or compared."""
+        left, right = read_pairs(X)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return left, right
+
     def _remember(self, vocabulary: Vocabulary, comparisons: Comparisons, seen: IntArray) -> None:
-        if seen.size < 2:  # noqa: PLR2004 - a comparison needs two
-            msg = "at least 2 items with comparisons of positive weight are needed; got none."
-            raise DataError(msg)
-        n_components, self.components_ = comparisons.components()
-        if n_components > 1:
-            msg = (
-                f"The comparisons form {n_components} connected components (see components_): utilities of items in "
-                "different components are related by the features alone."
-            )
-            warnings.warn(msg, DataWarning, stacklevel=4)
+        self.components_ = joined(comparisons)
         self.classes_ = np.array([0, 1])
         self.item_ids_ = vocabulary.ids[seen]
         self._vocabulary = vocabulary
@@ -542,10 +535,9 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
         features = None if self._table is None else self._table.features[rows]
         return Items(features, self._position[rows])
 
-    def _projections(self, X: Any, *, item_effects: bool = True) -> tuple[Any, Any]:  # noqa: ANN401 - user input
+    def _projections(self, X: Any, *, item_effects: bool = True) -> tuple[Any, Any]:
         check_is_fitted(self)
-        left, right = read_pairs(X)
-        validate_data(self, X, skip_check_array=True, reset=False)
+        left, right = self._read(X, reset=False)
         unknown = "mark" if self._table is None else "raise"
         a, b = (self._vocabulary.encode(side, "X", unknown=unknown) for side in (left, right))
         # Two ids that are both unknown are two different items.
@@ -553,7 +545,7 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
         items = self._items(np.maximum(item, -1))
         return self.posterior_.pairs(items, *np.split(inverse, 2), item_effects=item_effects)
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> Array:
         """Return the posterior mean of u(left) - u(right) (+ the order effect).
 
         Parameters
@@ -568,7 +560,7 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
         """
         return self._projections(X)[0]
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> Array:
         """Return the probabilities of the two answers.
 
         Parameters
@@ -581,10 +573,11 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
         ndarray of shape (n, 2)
             Probability that the right item, and that the left item is preferred.
         """
-        left = self.likelihood_.predict(*self._projections(X))
+        mean, variance = self._projections(X)
+        left = self.likelihood_.predict(mean, variance)
         return np.column_stack([1.0 - left, left])
 
-    def predict(self, X):
+    def predict(self, X: Any) -> IntArray:
         """Return the preferred side.
 
         Parameters
@@ -597,9 +590,10 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
         ndarray of shape (n,)
             1 where the left item is preferred, else 0.
         """
-        return self.classes_[(self.decision_function(X) > 0).astype(np.intp)]
+        left = self.decision_function(X) > 0.0
+        return self.classes_[left.astype(np.intp)]
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy, ties left out.
 
         Parameters
@@ -618,28 +612,23 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
         """
         return pair_accuracy(y, self.predict_proba(X)[:, 1], sample_weight=sample_weight)
 
-    def _select(self, items: Any) -> tuple[Any, Items]:  # noqa: ANN401 - user input
+    def _select(self, items: Any) -> tuple[Any, Items]:
         """Ids (or row numbers) and record of what a user asked the utility of."""
         check_is_fitted(self)
         if items is None:
             rows = np.arange(self._vocabulary.size)
             return self._vocabulary.ids, self._items(rows)
         if isinstance(items, Table):
-            return items.ids, self._new(items.features)
-        if getattr(items, "ndim", None) == 2 or hasattr(items, "iloc") and hasattr(items, "columns"):  # noqa: PLR2004
-            features = as_table(items).features
-            return np.arange(features.shape[0]), self._new(features)
+            return items.ids, new_items(self, items)
+        if getattr(items, "ndim", None) == 2:
+            table = as_table(items)
+            return table.ids, new_items(self, table)
         rows = self._vocabulary.encode(items, "items", noun="row")
         return self._vocabulary.ids[rows], self._items(rows)
 
-    def _new(self, features: Features) -> Items:
-        wanted = None if self._table is None else self._table.n_features
-        if features.shape[1] != wanted:
-            msg = f"items has {features.shape[1]} features, but {type(self).__name__} was fitted with {wanted}."
-            raise ValueError(msg)
-        return Items(features, np.full(features.shape[0], -1))
-
-    def utility(self, items=None, *, return_std=False, return_cov=False, item_effects=True):
+    def utility(
+        self, items: Any = None, *, return_std: bool = False, return_cov: bool = False, item_effects: bool = True
+    ) -> Array | tuple[Array, Array]:
         """Return posterior utilities of items.
 
         Parameters
@@ -659,11 +648,9 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
             Only when asked for.
         """
         _, chosen = self._select(items)
-        return moments(
-            self.posterior_, chosen, return_std=return_std, return_cov=return_cov, item_effects=item_effects
-        )
+        return moments(self.posterior_, chosen, return_std=return_std, return_cov=return_cov, item_effects=item_effects)
 
-    def sample_utility(self, items=None, n_samples=1, random_state=None):
+    def sample_utility(self, items: Any = None, n_samples: int = 1, random_state: Any = None) -> Array:
         """Draw joint samples of utilities from the posterior.
 
         Parameters
@@ -683,7 +670,9 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
         _, chosen = self._select(items)
         return draw(self.posterior_, chosen, n_samples, as_generator(random_state))
 
-    def rank(self, items=None, *, credibility=0.9, n_samples=2000, random_state=0) -> Ranking:
+    def rank(
+        self, items: Any = None, *, credibility: float = 0.9, n_samples: int = 2000, random_state: Any = 0
+    ) -> Ranking:
         """Rank items, the best first, with what is not known about the order.
 
         Parameters
@@ -704,19 +693,3 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
         """
         ids, chosen = self._select(items)
         return rank_items(self.posterior_, ids, chosen, credibility, n_samples, as_generator(random_state))
-
-
-def as_table(items: Any) -> Table:  # noqa: ANN401 - user input
-    """Wrap features in a `Table` unless they are one.
-
-    Parameters
-    ----------
-    items : Table, array-like or CSR of shape (n, d)
-        Features.
-
-    Returns
-    -------
-    Table
-        The table.
-    """
-    return items if isinstance(items, Table) else Table(items)

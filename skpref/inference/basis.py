@@ -55,7 +55,7 @@ class InducingBasis:
         """
         return cls(kernel, points, cholesky(kernels.gram(kernel, points)))
 
-    def rows(self, X: Features) -> Array:  # noqa: N803 - X as in scikit-learn
+    def rows(self, X: Features) -> Array:
         """Return the rows phi(x).
 
         Parameters
@@ -73,7 +73,7 @@ class InducingBasis:
             out[part] = solve_lower(self.chol, kernels.cross(self.kernel, X[part], self.points).T).T
         return out
 
-    def residual(self, X: Features, rows: Array) -> Array:  # noqa: N803
+    def residual(self, X: Features, rows: Array) -> Array:
         """Return k(x, x) - |phi(x)|^2, what the inducing points leave open.
 
         Parameters
@@ -88,9 +88,9 @@ class InducingBasis:
         ndarray of shape (n,)
             Not negative (rounding is cut).
         """
-        return np.maximum(kernels.diagonal(self.kernel, X) - np.einsum("ij,ij->i", rows, rows), 0.0)
+        return np.asarray(np.maximum(kernels.diagonal(self.kernel, X) - np.einsum("ij,ij->i", rows, rows), 0.0))
 
-    def pair_residual(self, X: Features, rows: Array, left: IntArray, right: IntArray) -> Array:  # noqa: N803
+    def pair_residual(self, X: Features, rows: Array, left: IntArray, right: IntArray) -> Array:
         """Return r_i = k_aa + k_bb - 2 k_ab - |phi_a - phi_b|^2 of pairs of rows of X.
 
         Parameters
@@ -113,7 +113,7 @@ class InducingBasis:
             kappa[part] -= 2.0 * kernels.paired(self.kernel, X[left[part]], X[right[part]])
         return np.maximum(kappa - squared_differences(rows, left, right), 0.0)
 
-    def rows_gradient(self, X: Features, rows: Array, adjoint: Array) -> Array:  # noqa: N803
+    def rows_gradient(self, X: Features, rows: Array, adjoint: Array) -> Array:
         """Pull dL/dphi back to the kernel's hyper-parameters.
 
         Parameters
@@ -137,7 +137,7 @@ class InducingBasis:
             total = total + kernels.cross_vjp(self.kernel, X[part], self.points, np.ascontiguousarray(cross_adjoint))
         return np.asarray(total)
 
-    def kappa_gradient(self, X: Features, left: IntArray, right: IntArray, adjoint: Array) -> Array:  # noqa: N803
+    def kappa_gradient(self, X: Features, left: IntArray, right: IntArray, adjoint: Array) -> Array:
         """Pull dL/dkappa of pairs back to the kernel's hyper-parameters.
 
         Parameters
@@ -155,7 +155,8 @@ class InducingBasis:
             dL/dtheta through the prior variances.
         """
         n = X.shape[0]
-        total = kernels.diagonal_vjp(self.kernel, X, np.bincount(left, adjoint, n) + np.bincount(right, adjoint, n))
+        own = np.asarray(np.bincount(left, adjoint, n) + np.bincount(right, adjoint, n), dtype=np.float64)
+        total = kernels.diagonal_vjp(self.kernel, X, own)
         for part in chunks(left.shape[0]):
             pairs = X[left[part]], X[right[part]]
             total = total + kernels.paired_vjp(self.kernel, *pairs, -2.0 * adjoint[part])

@@ -70,11 +70,11 @@ class DenseBlock:
     @cached_property
     def covariance_diagonal(self) -> Array:
         """Diagonal of S, shape (K,)."""
-        return np.einsum("ij,ij->j", self.inverse_chol, self.inverse_chol)
+        return np.asarray(np.einsum("ij,ij->j", self.inverse_chol, self.inverse_chol))
 
     @property
     def log_det_covariance(self) -> float:
-        """log |S|."""
+        """Log of the determinant of S."""
         return -log_det(self.chol)
 
     def solve(self, b: Array) -> Array:
@@ -108,13 +108,13 @@ class DenseBlock:
         lower = np.tril(self.chol)
         return np.asarray(lower @ (lower.T @ b))
 
-    def mixed(self, target: DenseBlock, rho: float) -> DenseBlock:
+    def mixed(self, target: Block, rho: float) -> DenseBlock:
         """Move a fraction rho towards `target` in natural parameters: a natural-gradient step.
 
         Parameters
         ----------
         target : DenseBlock
-            Where to.
+            Where to; of the same kind.
         rho : float
             Step in [0, 1].
 
@@ -123,6 +123,8 @@ class DenseBlock:
         DenseBlock
             The new block.
         """
+        if not isinstance(target, DenseBlock):
+            raise TypeError(f"target must be a DenseBlock, as the block itself; got {type(target).__name__}")
         if rho == 1.0:
             return target
         precision = (1.0 - rho) * self.precision + rho * target.precision
@@ -179,7 +181,7 @@ class DiagonalBlock:
 
     @property
     def log_det_covariance(self) -> float:
-        """log |S|."""
+        """Log of the determinant of S."""
         return -float(np.sum(np.log(self.precision)))
 
     def solve(self, b: Array) -> Array:
@@ -212,13 +214,13 @@ class DiagonalBlock:
         """
         return self.precision * b
 
-    def mixed(self, target: DiagonalBlock, rho: float) -> DiagonalBlock:
+    def mixed(self, target: Block, rho: float) -> DiagonalBlock:
         """Move a fraction rho towards `target` in natural parameters.
 
         Parameters
         ----------
         target : DiagonalBlock
-            Where to.
+            Where to; of the same kind.
         rho : float
             Step in [0, 1].
 
@@ -227,6 +229,8 @@ class DiagonalBlock:
         DiagonalBlock
             The new block.
         """
+        if not isinstance(target, DiagonalBlock):
+            raise TypeError(f"target must be a DiagonalBlock, as the block itself; got {type(target).__name__}")
         precision = (1.0 - rho) * self.precision + rho * target.precision
         return DiagonalBlock(precision, (1.0 - rho) * self.linear + rho * target.linear)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Objective(Protocol):
     """A function of theta that gives its value and gradient."""
 
-    def __call__(self, theta: Array) -> tuple[float, Array]:
+    def __call__(self, theta: Array, /) -> tuple[float, Array]:
         """Value and gradient, shapes () and (n_theta,)."""
 
 

@@ -62,12 +62,12 @@ class FixedScale:
         del shift
         return self
 
-    def mixed(self, target: FixedScale, rho: float) -> FixedScale:
+    def mixed(self, target: Scale, rho: float) -> FixedScale:
         """Return itself.
 
         Parameters
         ----------
-        target : FixedScale
+        target : FixedScale or GammaScale
             Not used.
         rho : float
             Not used.
@@ -159,7 +159,8 @@ class GammaScale:
         alpha = self.shape0 + 0.5 * size
         beta = self.rate0 + 0.5 * second_moment
         g = pull / alpha
-        return replace(self, shape=alpha, rate=2.0 * alpha * beta / (alpha + np.sqrt(alpha**2 + 4.0 * g * alpha * beta)))
+        root = float(np.sqrt(alpha**2 + 4.0 * g * alpha * beta))
+        return replace(self, shape=alpha, rate=2.0 * alpha * beta / (alpha + root))
 
     def moved(self, shift: float) -> GammaScale:
         """Shift log E[s], the relative uncertainty kept.
@@ -176,7 +177,7 @@ class GammaScale:
         """
         return replace(self, rate=self.rate * float(np.exp(-shift)))
 
-    def mixed(self, target: GammaScale, rho: float) -> GammaScale:
+    def mixed(self, target: Scale, rho: float) -> GammaScale:
         """Move a fraction rho towards `target` in natural parameters.
 
         Parameters
@@ -191,6 +192,8 @@ class GammaScale:
         GammaScale
             The mixture of natural parameters.
         """
+        if not isinstance(target, GammaScale):
+            raise TypeError(f"target must be a GammaScale, as the scale itself; got {type(target).__name__}")
         shape = (1.0 - rho) * self.shape + rho * target.shape
         return replace(self, shape=shape, rate=(1.0 - rho) * self.rate + rho * target.rate)
 

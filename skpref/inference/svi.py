@@ -109,8 +109,8 @@ class State:
 
     @property
     def log_scales(self) -> Array:
-        """log E[s] of every scale, shape (n_scales,)."""
-        return np.log([scale.mean for scale in self.scales.values()])
+        """Log of E[s] of every scale, shape (n_scales,)."""
+        return np.asarray(np.log([scale.mean for scale in self.scales.values()]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -471,11 +471,10 @@ def conjugate_scales(problem: Problem, state: State, evaluation: Evaluation) -> 
     for term in problem.terms:
         if term.residual is not None and problem.rule.integrates:
             pull[term.segments[0].scale] += 0.5 * float(evaluation.sites.weight @ term.residual)
-    moments = _second_moments(problem, state)
-    return {
-        name: scale.updated(moments[name][0], moments[name][1] + moments[name][2], pull[name]) if name in moments else scale
-        for name, scale in state.scales.items()
-    }
+    scales = dict(state.scales)
+    for name, (size, square, trace) in _second_moments(problem, state).items():
+        scales[name] = scales[name].updated(size, square + trace, pull[name])
+    return scales
 
 
 def minibatch_step(problem: Problem, state: State, rho: float) -> tuple[State, Evaluation]:
@@ -501,8 +500,8 @@ def minibatch_step(problem: Problem, state: State, rho: float) -> tuple[State, E
     targets = conjugate_blocks(problem, state, evaluation)
     blocks = tuple(block.mixed(target, rho) for block, target in zip(state.blocks, targets, strict=True))
     moved = replace(state, blocks=blocks, step=state.step + 1)
-    targets = conjugate_scales(problem, moved, evaluation)
-    scales = {name: scale.mixed(targets[name], rho) for name, scale in moved.scales.items()}
+    scale_targets = conjugate_scales(problem, moved, evaluation)
+    scales = {name: scale.mixed(scale_targets[name], rho) for name, scale in moved.scales.items()}
     return replace(moved, scales=scales), evaluation
 
 
@@ -565,7 +564,7 @@ def _accelerated_step(
     q(v) and q(s) wait for each other, so E[s] approaches its limit geometrically, and slowly where the data say
     little about it. Two plain steps show the rate, and the third jumps to the limit that it implies.
     """
-    if problem.rule.integrates and problem.rule.monotone and len(path) > 2:  # noqa: PLR2004 - two differences
+    if problem.rule.integrates and problem.rule.monotone and len(path) > 2:
         first, second = path[-2] - path[-3], path[-1] - path[-2]
         ratio = np.clip(np.divide(second, first, out=np.zeros_like(first), where=first != 0.0), 0.0, _MAX_RATIO)
         shift = second * ratio / (1.0 - ratio)

@@ -217,7 +217,7 @@ class RowTerm:
         if not isinstance(block, DenseBlock):
             return np.asarray(self.rows**2 @ block.covariance_diagonal)
         half = solve_lower(block.chol, self.rows.T)
-        return np.einsum("ij,ij->j", half, half)
+        return np.asarray(np.einsum("ij,ij->j", half, half))
 
     def take(self, index: IntArray) -> RowTerm:
         """Return the rows of a mini-batch.
@@ -241,9 +241,9 @@ class PairTerm:
     """Comparisons of items: z_i = u(left_i) - u(right_i) (+ the order effect).
 
     The utility of an item is ``basis[item] @ v_f + o_item``; either part may be missing. Variables are ordered
-    [v_f (M), o (N, when `offsets`), order effect (1, when `order`)]. All sums over comparisons are sums over the weighted
-    graph of items: with its Laplacian Q = D^T W D, the Gram matrix is basis^T Q basis, which costs N M^2 + P M and
-    not P M^2.
+    [v_f (M), o (N, when `offsets`), order effect (1, when `order`)]. All sums over comparisons are sums over the
+    weighted graph of items: with its Laplacian Q = D^T W D, the Gram matrix is basis^T Q basis, which costs
+    N M^2 + P M and not P M^2.
 
     Parameters
     ----------
@@ -405,7 +405,7 @@ class PairTerm:
             Sum over comparisons where the item stands left minus those where it stands right.
         """
         n = self.n_items
-        return np.bincount(self.left, g, n) - np.bincount(self.right, g, n)
+        return np.asarray(np.bincount(self.left, g, n) - np.bincount(self.right, g, n), dtype=np.float64)
 
     def laplacian_times(self, weight: Array, rows: Array) -> Array:
         """Return D^T diag(weight) D rows.
@@ -456,10 +456,13 @@ class PairTerm:
         q = np.zeros((self.n_items, self.n_items))
         np.add.at(q, (self.left, self.right), -weight)
         q += q.T
-        q[np.diag_indices_from(q)] = np.bincount(self.left, weight, self.n_items) + np.bincount(
-            self.right, weight, self.n_items
-        )
+        q[np.diag_indices_from(q)] = self._degrees(weight)
         return q
+
+    def _degrees(self, weight: Array) -> Array:
+        """Total weight of each item's comparisons."""
+        n = self.n_items
+        return np.asarray(np.bincount(self.left, weight, n) + np.bincount(self.right, weight, n), dtype=np.float64)
 
     def gram_diagonal(self, weight: Array) -> Array:
         """Return the diagonal of `gram`; for a term of offsets alone, the weighted degrees of the items.
@@ -476,8 +479,7 @@ class PairTerm:
         """
         if self.basis is not None or self.order:
             return np.diagonal(self.gram(weight)).copy()
-        n = self.n_items
-        return np.bincount(self.left, weight, n) + np.bincount(self.right, weight, n)
+        return self._degrees(weight)
 
     def variance(self, block: Block) -> Array:
         """Return diag(A S A^T): one triangular product an item, then differences of rows.

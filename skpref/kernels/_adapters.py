@@ -61,7 +61,7 @@ def value(kernel: sk.Kernel, at: Layout) -> Array:
     """
     if isinstance(kernel, LayoutKernel):
         return kernel.value_at(at)
-    rule, _ = _RULES.get(type(kernel), (_generic, _generic_vjp))
+    rule: Callable[..., Array] = _RULES.get(type(kernel), (_generic, _generic_vjp))[0]
     return rule(kernel, at)
 
 
@@ -86,7 +86,7 @@ def vjp(kernel: sk.Kernel, at: Layout, G: Array) -> Array:
         return kernel.vjp_at(at, G)
     if kernel.n_dims == 0:
         return np.zeros(0)
-    _, rule = _RULES.get(type(kernel), (_generic, _generic_vjp))
+    rule: Callable[..., Array] = _RULES.get(type(kernel), (_generic, _generic_vjp))[1]
     return rule(kernel, at, G)
 
 

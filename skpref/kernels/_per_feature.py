@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from scipy import sparse
 
 from skpref._compiled import kernels as dense
 from skpref._compiled import kernels_csr as csr
-from skpref.kernels._layouts import Cross, Diagonal, Gram, Paired
+from skpref.kernels._layouts import Cross, Diagonal, Gram
 
 if TYPE_CHECKING:
     from skpref._typing import Array, Features
     from skpref.kernels._layouts import Layout
 
 __all__ = ["PerFeature"]
+
+
+class _Loops(Protocol):
+    """What the modules for dense and for CSR features have in common."""
+
+    def cross(self, X: Features, Z: Features, c: Array, kind: int, *, additive: bool = ...) -> Array: ...
+    def gram(self, Z: Features, c: Array, kind: int, *, additive: bool = ...) -> Array: ...
+    def paired(self, X: Features, Y: Features, c: Array, kind: int, *, additive: bool = ...) -> Array: ...
+    def cross_vjp(self, X: Features, Z: Features, c: Array, kind: int, G: Array, *, additive: bool = ...) -> Array: ...
+    def gram_vjp(self, Z: Features, c: Array, kind: int, G: Array, *, additive: bool = ...) -> Array: ...
+    def paired_vjp(self, X: Features, Y: Features, c: Array, kind: int, g: Array, *, additive: bool = ...) -> Array: ...
+
+
+def _loops(X: Features) -> _Loops:
+    return csr if sparse.issparse(X) else dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +83,7 @@ class PerFeature:
         if isinstance(at, Diagonal):
             return np.ones(at.shape)
         first = at.Z if isinstance(at, Gram) else at.X
-        module = csr if sparse.issparse(first) else dense
+        module = _loops(first)
         c = self.scale(first)
         if isinstance(at, Gram):
             return module.gram(at.Z, c, self.kind, additive=self.additive)
@@ -94,7 +109,7 @@ class PerFeature:
         if isinstance(at, Diagonal):
             return np.zeros(at.X.shape[1])
         first = at.Z if isinstance(at, Gram) else at.X
-        module = csr if sparse.issparse(first) else dense
+        module = _loops(first)
         c = self.scale(first)
         if isinstance(at, Gram):
             return module.gram_vjp(at.Z, c, self.kind, G, additive=self.additive)

@@ -170,7 +170,7 @@ def cross_vjp(kernel: Kernel, X: Features, Z: Features, G: Array) -> Array:
     >>> import numpy as np
     >>> from skpref.kernels import ProductMatern, cross_vjp
     >>> cross_vjp(ProductMatern(), [[0.0]], [[1.0]], np.ones((1, 1))).round(4)
-    array([0.5307])
+    array([0.5308])
     """
     return _vjp(kernel, Cross(*as_pair(X, Z)), G)
 
@@ -202,7 +202,7 @@ def gram_vjp(kernel: Kernel, Z: Features, G: Array) -> Array:
     >>> import numpy as np
     >>> from skpref.kernels import ProductMatern, gram_vjp
     >>> gram_vjp(ProductMatern(), [[0.0], [1.0]], np.ones((2, 2))).round(4)
-    array([1.0614])
+    array([1.0615])
     """
     return _vjp(kernel, Gram(as_features(Z)), G)
 
@@ -266,7 +266,7 @@ def paired_vjp(kernel: Kernel, X: Features, Y: Features, g: Array) -> Array:
     >>> import numpy as np
     >>> from skpref.kernels import ProductMatern, paired_vjp
     >>> paired_vjp(ProductMatern(), [[0.0]], [[1.0]], np.ones(1)).round(4)
-    array([0.5307])
+    array([0.5308])
     """
     return _vjp(kernel, _paired(X, Y), g)
 

@@ -107,7 +107,7 @@ class Identity(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
         code = _codes(left, right)
         first, second = code[: left.shape[0]], code[left.shape[0] :]
         same = first[:, None] == second if isinstance(at, Cross) else first == second
-        return same.astype(np.float64)
+        return np.asarray(same, dtype=np.float64)
 
     def vjp_at(self, at: Layout, G: Array) -> Array:  # noqa: ARG002 - every kernel takes both
         """Gradient of sum(G * value_at(at)) in theta.

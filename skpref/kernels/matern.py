@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, NormalizedKernelMixin, StationaryKernelMixin
 
-from skpref._compiled.kernels import KIND_OF_NU
-from skpref.kernels._layouts import Cross, Gram, Paired, as_features, as_pair, densify
+from skpref._compiled.kernels import FIVE_HALVES, HALF, KIND_OF_NU, THREE_HALVES
+from skpref.kernels._layouts import Cross, Gram, as_features, as_pair, densify
 from skpref.kernels._per_feature import PerFeature
 
 if TYPE_CHECKING:
@@ -163,15 +163,21 @@ class _FeaturewiseMatern(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
 
 def _share(r: Array, K: Array, d: int, rule: PerFeature) -> Array:
     """Return the derivative of K in log l_f, given r_f and, for a product, K."""
-    nu = {kind: nu for nu, kind in KIND_OF_NU.items()}[rule.kind]
     with np.errstate(over="ignore", invalid="ignore"):
-        slope, value = {
-            0.5: lambda: (r, np.exp(-r)),
-            1.5: lambda: (r * r / (1.0 + r), (1.0 + r) * np.exp(-r)),
-            2.5: lambda: (r * r * (1.0 + r) / (3.0 + r * (3.0 + r)), (1.0 + r * (1.0 + r / 3.0)) * np.exp(-r)),
-            np.inf: lambda: (r * r, np.exp(-0.5 * r * r)),
-        }[nu]()
+        slope, value = _slope_and_value(r, rule.kind)
+    # Where the kernel of this feature has underflowed the slope may be inf; 0 inf must give 0.
     return np.where(value > 0.0, slope, 0.0) * (value / d if rule.additive else K)
+
+
+def _slope_and_value(r: Array, kind: int) -> tuple[Array, Array]:
+    """Return h(r) and g(r) of `skpref._compiled.kernels`."""
+    if kind == HALF:
+        return r, np.exp(-r)
+    if kind == THREE_HALVES:
+        return r * r / (1.0 + r), (1.0 + r) * np.exp(-r)
+    if kind == FIVE_HALVES:
+        return r * r * (1.0 + r) / (3.0 + r * (3.0 + r)), (1.0 + r * (1.0 + r / 3.0)) * np.exp(-r)
+    return r * r, np.exp(-0.5 * r * r)
 
 
 class ProductMatern(_FeaturewiseMatern):
@@ -194,7 +200,7 @@ class ProductMatern(_FeaturewiseMatern):
 
     Notes
     -----
-    maths.md sections 2 and 5; [SG20] section 4. Any number of features and any length-scale is safe: the product is
+    maths.md sections 2 and 5; the kernel of [SG20]. Any number of features and any length-scale is safe: the product is
     formed in logs. Values below 1e-307 are 0.
 
     Examples

@@ -9,6 +9,7 @@ difference is small, and the answers that are no ties keep their sharpness.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
@@ -28,8 +29,8 @@ __all__ = ["PairwiseProbitTies"]
 
 _PROBIT: Final = PairwiseProbit()
 _LOG_SQRT_TWO_PI: Final = 0.5 * float(np.log(2.0 * np.pi))
-_NEWTON_STEPS: Final = 3
-_STEP: Final = 1e-4  # relative step of the numerical second derivative in b
+_HALVINGS: Final = 20
+_STEP: Final = 0.01  # relative step of the numerical derivatives in log b
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class PairwiseProbitTies(Likelihood):
     def _by_answer(self, y: Array, z: Array, v: Array | None) -> Triple:
         """Values at z (v None) or expectations over N(z, v); the curvature comes as l'' or as dE/dv."""
         out = np.empty((3, *y.shape))
-        tie = y == 0.5  # noqa: PLR2004 - the label of a tie
+        tie = y == 0.5
         if np.any(tie):
             out[:, tie] = _tied(z[tie], None if v is None else v[tie], self.threshold)
         for side, share in ((1.0, y), (0.0, 1.0 - y)):
@@ -91,7 +92,7 @@ class PairwiseProbitTies(Likelihood):
         moments = np.empty((3, y.size))
         for label in np.unique(y):
             rows = np.flatnonzero(y == label)
-            moments[:, rows] = gaussian_expectation(lambda z, at=label: self._moments(at, z), mu[rows], v[rows])
+            moments[:, rows] = gaussian_expectation(partial(self._moments, label), mu[rows], v[rows])
         z0, z1, z2 = moments
         return np.log(z0), z1 / z0, z2 / z0 - (z1 / z0) ** 2
 
@@ -109,7 +110,7 @@ class PairwiseProbitTies(Likelihood):
         return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), (mu > 0.0).astype(np.float64))
 
     def learnt(self, y: Array, mu: Array, v: Array, weight: Array) -> PairwiseProbitTies:
-        """Return the likelihood whose threshold maximises sum_i w_i E[log p] over N(mu, v).
+        """Return the likelihood after a Newton step in log b on sum_i w_i E[log p] over N(mu, v).
 
         Parameters
         ----------
@@ -119,38 +120,32 @@ class PairwiseProbitTies(Likelihood):
         Returns
         -------
         PairwiseProbitTies
-            After a few Newton steps in log b (the objective is concave in b), each halved until it is no loss.
+            With a threshold that is no worse: the step is halved until that holds. The objective is concave in b, so
+            one step a pass of the loop reaches the best b together with q.
         """
-        if not np.any(y == 0.5):  # noqa: PLR2004 - without ties the best threshold is 0
+        if not np.any(y == 0.5):
             return replace(self, threshold=1e-6)
-        here, value = self, self._total(y, mu, v, weight)
-        for _ in range(_NEWTON_STEPS):
-            step = here._newton_step(y, mu, v, weight)  # noqa: SLF001 - its own class
-            for _ in range(20):
-                trial = replace(here, threshold=here.threshold * float(np.exp(step)))
-                total = trial._total(y, mu, v, weight)  # noqa: SLF001
-                if total >= value:
-                    here, value = trial, total
-                    break
-                step *= 0.5
-            if abs(step) < _STEP:
-                break
-        return here
+        value, step = self._total(y, mu, v, weight), self._newton_step(y, mu, v, weight)
+        for _ in range(_HALVINGS):
+            trial = replace(self, threshold=self.threshold * float(np.exp(step)))
+            if trial._total(y, mu, v, weight) >= value:
+                return trial
+            step *= 0.5
+        return self
 
     def _total(self, y: Array, mu: Array, v: Array, weight: Array) -> float:
         return float(weight @ self._expectation(y, mu, v)[0])
 
     def _newton_step(self, y: Array, mu: Array, v: Array, weight: Array) -> float:
-        b = self.threshold
-        low, here, high = (
-            replace(self, threshold=b * float(np.exp(d)))._total(y, mu, v, weight) for d in (-0.01, 0.0, 0.01)
-        )
-        slope, curvature = (high - low) / 0.02, (high - 2.0 * here + low) / 1e-4
+        shifts = _STEP * np.array([-1.0, 0.0, 1.0])
+        nearby = [replace(self, threshold=self.threshold * float(np.exp(d))) for d in shifts]
+        low, here, high = (float(weight @ likelihood.expectation(y, mu, v)[0]) for likelihood in nearby)
+        slope, curvature = (high - low) / (2.0 * _STEP), (high - 2.0 * here + low) / _STEP**2
         return float(np.clip(slope / abs(curvature) if curvature != 0.0 else np.sign(slope), -1.0, 1.0))
 
 
 def _tied(z: Array, v: Array | None, b: float) -> Array:
-    """log p(tie), its first derivative, and its second one (halved under an expectation), stacked."""
+    """Return log p(tie), its first derivative, and its second one (halved under an expectation), stacked."""
     if v is None:
         return np.stack(_tie_derivatives(z, b))
     value, first, second = gaussian_expectation(lambda at: _tie_derivatives(at, b), z, v)

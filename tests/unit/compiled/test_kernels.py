@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import numba
 import numpy as np
@@ -94,8 +98,11 @@ def test_parallel_paths_have_the_same_bits_for_any_number_of_threads(kind, modul
             numba.set_num_threads(before)
 
     one, all_of_them = run(1), run(numba.config.NUMBA_NUM_THREADS)
-    for a, b in zip(one, all_of_them, strict=True):
-        np.testing.assert_array_equal(a, b)
+    with ThreadPoolExecutor(2) as pool:  # workers take the serial path
+        workers = [pool.submit(run, 1) for _ in range(2)]
+    for other in (all_of_them, *(worker.result() for worker in workers)):
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_array_equal(a, b)
     K, dK = twin(X, Z, c, kind, additive=False)
     np.testing.assert_allclose(one[0], K, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(one[1], np.einsum("ij,ijf->f", G, dK), rtol=1e-9)
@@ -127,3 +134,24 @@ def test_wrapper_falls_back_when_nothing_can_be_cached():
     namespace = {"njit": njit}
     exec("@njit()\ndef twice(x):\n    return 2 * x\n", namespace)  # noqa: S102
     assert namespace["twice"](21) == 42
+
+
+FORK = """
+import os
+import numpy as np
+from skpref._compiled import kernels
+X = np.random.default_rng(0).normal(size=(2000, 20))
+c = kernels.scale_of(5.0, kernels.THREE_HALVES, 20)
+K = kernels.cross(X, X[:100], c, kernels.THREE_HALVES)
+child = os.fork()
+if child == 0:
+    same = np.array_equal(kernels.cross(X, X[:100], c, kernels.THREE_HALVES), K)
+    os._exit(0 if same else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_computes_the_same():
+    # GNU OpenMP would kill the child; Python 3.12 warns of forks beside threads.
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], check=True, timeout=300)

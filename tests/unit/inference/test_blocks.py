@@ -67,5 +67,8 @@ def test_mixed_moves_natural_parameters_along_a_line(kind, seed, rho):
     (a, A), (b, B) = make(kind, seed), make(kind, seed + 1)
     mixed = a.mixed(b, rho)
     assert_allclose(mixed.linear, (1 - rho) * a.linear + rho * b.linear, rtol=1e-12, atol=1e-14)
-    assert_allclose(mixed.solve((1 - rho) * A + rho * B if kind is DenseBlock else np.diag((1 - rho) * A + rho * B)),
-                    np.eye(5) if kind is DenseBlock else np.ones(5), atol=1e-9)
+    assert_allclose(
+        mixed.solve((1 - rho) * A + rho * B if kind is DenseBlock else np.diag((1 - rho) * A + rho * B)),
+        np.eye(5) if kind is DenseBlock else np.ones(5),
+        atol=1e-9,
+    )

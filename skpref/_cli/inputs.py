@@ -1,0 +1,269 @@
+"""From files to a job: comparisons, the table of items, and a hash of both."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skpref._cli.files import Sheet, nearest, read_sheet
+from skpref.data import Table, Vocabulary
+from skpref.exceptions import DataError
+from skpref.search import Answers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+_COLUMNS = "A file of comparisons has the columns left, right and label, or winner and loser, and may have weight"
+_LABEL = "1 = left preferred, 0 = right preferred, 0.5 = a tie"
+_FEWEST = 10  # comparisons below which a hold-out of 20 % says nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is to be learnt.
+
+    Parameters
+    ----------
+    answers : Answers
+        Comparisons by ids.
+    items : Table or None
+        Features of the items.
+    source : str
+        Where the data are from.
+    group : str or None
+        Name of the group's column.
+    profiles : Table or None
+        Further items that are worth a ranking of their own.
+    """
+
+    answers: Answers
+    items: Table | None
+    source: str
+    group: str | None = None
+    profiles: Table | None = None
+
+    @property
+    def n_items(self) -> int:
+        """Number of items that are known."""
+        return len(set(self.answers.X.ravel().tolist())) if self.items is None else self.items.n_items
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of comparisons and items, 64 hexadecimal digits."""
+        digest = hashlib.sha256(json.dumps(self.answers.X.tolist()).encode())
+        for column in (self.answers.y, self.answers.weight):
+            digest.update(np.ascontiguousarray(column, dtype="<f8").data)
+        if self.answers.groups is not None:
+            digest.update(json.dumps([str(group) for group in self.answers.groups]).encode())
+        if self.items is not None:
+            digest.update(self.items.digest.encode())
+        return digest.hexdigest()
+
+    def describe(self) -> dict[str, Any]:
+        """Return shape and hash of the data, for the tracker (never the data themselves).
+
+        Returns
+        -------
+        dict
+            By name.
+        """
+        groups = self.answers.groups
+        return {
+            "data.source": self.source,
+            "data.sha256": self.digest,
+            "data.n_comparisons": self.answers.size,
+            "data.n_items": self.n_items,
+            "data.n_features": 0 if self.items is None else self.items.n_features,
+            "data.n_groups": 0 if groups is None else len(set(groups.tolist())),
+        }
+
+
+def read_problem(comparisons: Path, items: Path | None, group: str | None, id_column: str, seed: int) -> Problem:
+    """Read and check a job's files.
+
+    Parameters
+    ----------
+    comparisons : Path
+        File of comparisons.
+    items : Path or None
+        File of items.
+    group : str or None
+        Column of the comparisons whose values stay together in splits.
+    id_column : str
+        Column of ids in the file of items.
+    seed : int
+        Of the sides, where the file has winners and losers.
+
+    Returns
+    -------
+    Problem
+        Ready.
+    """
+    sheet = read_sheet(comparisons)
+    table = None if items is None else read_items(items, id_column)
+    left_name, right_name = _side_columns(sheet)
+    left, right = sheet.ids(left_name), sheet.ids(right_name)
+    _check_sides(sheet, left, right, left_name, right_name)
+    if table is not None:
+        for name, column in ((left_name, left), (right_name, right)):
+            _check_known(sheet, name, column, table.vocabulary, str(items))
+    answers = _answers(sheet, left, right, group, seed)
+    if answers.size < _FEWEST:
+        raise sheet.fault(f"{answers.size} comparisons; at least {_FEWEST} are needed for an honest hold-out")
+    source = str(comparisons) if items is None else f"{comparisons} + {items}"
+    return Problem(answers, table, source, group)
+
+
+def _side_columns(sheet: Sheet) -> tuple[str, str]:
+    """Names of the two columns of ids, after checking that all columns are there."""
+    wins = [name for name in ("winner", "loser") if name in sheet.columns]
+    sides = [name for name in ("left", "right", "label") if name in sheet.columns]
+    if wins and not sides:
+        sheet.require(("winner", "loser"), _COLUMNS)
+        return "winner", "loser"
+    sheet.require(("left", "right", "label"), _COLUMNS)
+    return "left", "right"
+
+
+def _check_sides(sheet: Sheet, left: NDArray[Any], right: NDArray[Any], *names: str) -> None:
+    same = np.flatnonzero(left == right)
+    if same.size:
+        row = int(same[0])
+        raise sheet.fault(f"item {left[row]!r} is compared with itself (columns {names[0]!r} and {names[1]!r})", row)
+
+
+def _check_known(sheet: Sheet, name: str, ids: NDArray[Any], vocabulary: Vocabulary, where: str) -> None:
+    unknown = np.flatnonzero(vocabulary.encode(ids, unknown="mark") < 0)
+    if unknown.size:
+        row = int(unknown[0])
+        more = f" ({unknown.size} such cells)" if unknown.size > 1 else ""
+        known = [str(item) for item in vocabulary.ids[:5000]]
+        raise sheet.fault(f"unknown item {ids[row][:80]!r}, not in {where}{nearest(ids[row], known)}{more}", row, name)
+
+
+def _answers(sheet: Sheet, left: NDArray[Any], right: NDArray[Any], group: str | None, seed: int) -> Answers:
+    n = left.size
+    weight = sheet.numbers("weight", low=0.0, meaning="weight") if "weight" in sheet.columns else np.ones(n)
+    if not (weight > 0.0).any():
+        raise sheet.fault("all weights are zero", column="weight")
+    groups = None
+    if group is not None:
+        sheet.require((group,), "It was asked for by --group")
+        groups = np.array([str(cell).strip() for cell in sheet.columns[group]], dtype=object)
+    if "label" in sheet.columns:
+        y = sheet.numbers("label", 0.0, 1.0, _LABEL)
+    else:  # with the winner always on the left, calibration would see ones only
+        swap = np.random.default_rng(seed).random(n) < 0.5
+        left, right, y = np.where(swap, right, left), np.where(swap, left, right), np.where(swap, 0.0, 1.0)
+    return Answers(np.column_stack([left, right]), y, weight, groups)
+
+
+def read_items(path: Path, id_column: str, names: tuple[str, ...] | None = None) -> Table:
+    """Read a file of items.
+
+    Parameters
+    ----------
+    path : Path
+        A column of ids and columns of numbers.
+    id_column : str
+        Name of the first.
+    names : tuple of str, default=None
+        Features wanted, in this order; None: all other columns.
+
+    Returns
+    -------
+    Table
+        With the names of the features.
+    """
+    sheet = read_sheet(path)
+    purpose = f"A file of items has the column {id_column} (or another one, named by --id) and numeric features"
+    sheet.require((id_column, *(names or ())), purpose)
+    wanted = names or tuple(name for name in sheet.names if name != id_column)
+    if not wanted:
+        raise sheet.fault(f"there are no features beside {id_column!r}; without features, leave --items out")
+    ids = sheet.ids(id_column)
+    _check_distinct(sheet, ids, id_column)
+    features = np.column_stack([sheet.numbers(name, meaning="features are numeric") for name in wanted])
+    return named_table(features, ids, wanted)
+
+
+def read_ids(path: Path, id_column: str) -> NDArray[Any]:
+    """Read the ids of a file of items whose features do not matter.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    id_column : str
+        Name of the column.
+
+    Returns
+    -------
+    ndarray of shape (n,), dtype object
+        Distinct ids.
+    """
+    sheet = read_sheet(path)
+    sheet.require((id_column,), f"A file of items has the column {id_column}")
+    ids = sheet.ids(id_column)
+    _check_distinct(sheet, ids, id_column)
+    return ids
+
+
+def _check_distinct(sheet: Sheet, ids: NDArray[Any], column: str) -> None:
+    first: dict[str, int] = {}
+    for row, name in enumerate(ids.tolist()):
+        if first.setdefault(name, row) != row:
+            line = f"{sheet.unit} {sheet.lines[first[name]]}"
+            raise sheet.fault(f"item {name[:80]!r} occurs twice (first on {line})", row, column)
+
+
+def named_table(features: NDArray[Any], ids: NDArray[Any], names: tuple[str, ...]) -> Table:
+    """Return a table that knows the names of its features, as one made of a data frame does.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n, d)
+        Values.
+    ids : ndarray of shape (n,)
+        Ids.
+    names : tuple of str
+        d names.
+
+    Returns
+    -------
+    Table
+        The table.
+    """
+    table = Table(features, ids)
+    table.__setstate__({**table.__getstate__(), "feature_names": names})
+    return table
+
+
+def demo_problem() -> Problem:
+    """Return the choices of 210 travellers among air, train, bus and car.
+
+    Returns
+    -------
+    Problem
+        With the average trip by each mode as profiles.
+    """
+    from skpref.datasets import load_modechoice
+
+    data = load_modechoice()
+    names = tuple(data.feature_names)
+    n = data.y.size
+    answers = Answers(data.comparisons.astype(object), data.y.astype(np.float64), np.ones(n), data.groups)
+    items = named_table(np.asarray(data.table.features), data.table.ids, names)
+    modes = np.array([str(name).partition(":")[2] for name in items.ids])
+    kinds = np.unique(modes)
+    means = np.vstack([items.features[modes == kind].mean(axis=0) for kind in kinds])
+    profiles = named_table(means, np.array([f"average {kind}" for kind in kinds], dtype=object), names)
+    return Problem(answers, items, "modechoice (statsmodels)", "traveller", profiles)
+
+

@@ -1,0 +1,115 @@
+"""One line of progress on a terminal, or a line a trial elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from skpref.search import TrialRecord
+
+_WIDTH = 24
+
+
+class Bar:
+    """Progress of a search.
+
+    Parameters
+    ----------
+    stream : file
+        Usually stderr.
+    n_trials : int
+        Trials at most.
+    timeout : float or None
+        Seconds at most.
+    """
+
+    def __init__(self, stream: TextIO, n_trials: int, timeout: float | None) -> None:
+        self._stream = stream
+        self._n_trials = n_trials
+        self._timeout = timeout
+        self._began = time.monotonic()
+        self._done = 0
+        self._best = float("inf")
+        self._live = stream.isatty()
+
+    def fold(self, trial: int, done: int, n_folds: int) -> None:
+        """Show that a fold was finished.
+
+        Parameters
+        ----------
+        trial : int
+            Number of the trial.
+        done : int
+            Folds finished in it.
+        n_folds : int
+            Folds in it.
+        """
+        del trial
+        if self._live:
+            self._draw(self._done + done / n_folds, f"fold {done}/{n_folds}")
+
+    def trial(self, record: TrialRecord) -> None:
+        """Show that a trial ended.
+
+        Parameters
+        ----------
+        record : TrialRecord
+            Its outcome.
+        """
+        self._done += 1
+        if record.state == "complete":
+            self._best = min(self._best, record.score)
+        if self._live:
+            self._draw(self._done, record.state)
+            return
+        what = f"log-loss {record.score:.4f}" if record.state == "complete" else record.state
+        text = f"trial {self._done}/{self._n_trials}  {what}  best {self._best:.4f}  {self._times(self._done)}"
+        print(text, file=self._stream, flush=True)  # noqa: T201 - the command's progress
+
+    def close(self) -> None:
+        """Clear the line."""
+        if self._live:
+            self._stream.write("\r" + " " * self._columns() + "\r")
+            self._stream.flush()
+
+    def _draw(self, done: float, state: str) -> None:
+        full = round(_WIDTH * min(done / self._n_trials, 1.0))
+        bar = "#" * full + "." * (_WIDTH - full)
+        best = f"best {self._best:.4f}  " if self._best < float("inf") else ""
+        text = f"[{bar}] trial {min(self._done + 1, self._n_trials)}/{self._n_trials}  {state}  {best}{self._times(done)}"
+        width = self._columns()
+        self._stream.write("\r" + text[:width].ljust(width))
+        self._stream.flush()
+
+    def _times(self, done: float) -> str:
+        """Rate, time gone and time left: at the rate so far, but not beyond the timeout."""
+        gone = time.monotonic() - self._began
+        if not done:
+            return f"{clock(gone)} gone"
+        left = gone / done * (self._n_trials - done)
+        if self._timeout is not None:
+            left = min(left, max(self._timeout - gone, 0.0))
+        return f"{60.0 * done / max(gone, 1e-9):.1f} trials/min  {clock(gone)} gone  ETA {clock(left)}"
+
+    def _columns(self) -> int:
+        return shutil.get_terminal_size((100, 24)).columns - 1
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as m:ss or h:mm:ss.
+
+    Parameters
+    ----------
+    seconds : float
+        The duration.
+
+    Returns
+    -------
+    str
+        As on a clock.
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -1,0 +1,235 @@
+"""What a job leaves behind: text on the screen, CSV files, plots and the model."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skpref.persistence import save
+from skpref.plots import BoundDisplay, PairCalibrationDisplay, RankingDisplay
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from skpref._cli.job import Figures, Outcome
+    from skpref.search import SearchResult, TrialRecord
+
+_TOP = 10
+_LONGEST_ID = 40
+
+
+# ---------------------------------------------------------------------------------------------------------------- text
+def report(outcome: Outcome) -> str:
+    """Return what the command prints.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        Of the job.
+
+    Returns
+    -------
+    str
+        Several tables.
+    """
+    parts = [
+        _search_text(outcome.result),
+        _figures_text(outcome),
+        _calibration_text(outcome.figures["tuned"]),
+        ranking_text(outcome.ranking, _TOP),
+    ]
+    if outcome.problem.profiles is not None:
+        profiles = outcome.model.rank(outcome.problem.profiles)
+        parts.append(ranking_text(profiles, len(profiles)).replace("Ranking", "Ranking of profiles", 1))
+    return "\n\n".join(parts)
+
+
+def _search_text(result: SearchResult) -> str:
+    states = [trial.state for trial in result.trials]
+    counts = ", ".join(f"{states.count(state)} {state}" for state in ("complete", "pruned", "failed") if state in states)
+    best, seconds = result.best, sum(trial.seconds for trial in result.trials)
+    stopped = " (stopped by the user)" if result.interrupted else ""
+    lines = [
+        f"Search{stopped}: {len(states)} trials in {seconds:.0f} s ({counts})",
+        f"  best: trial {best.number}, cross-validated log-loss {best.score:.4f}",
+        f"  {settings_text(best.settings)}",
+    ]
+    first_error = next((trial.error for trial in result.trials if trial.error), "")
+    return "\n".join([*lines, f"  first failure: {first_error}"] if first_error else lines)
+
+
+def settings_text(settings: dict[str, Any]) -> str:
+    """Return settings on one line.
+
+    Parameters
+    ----------
+    settings : dict
+        By name.
+
+    Returns
+    -------
+    str
+        Numbers with three digits.
+    """
+    return ", ".join(
+        f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}" for name, value in settings.items()
+    )
+
+
+def _figures_text(outcome: Outcome) -> str:
+    unit = "" if outcome.problem.group is None else f", split by {outcome.problem.group}"
+    lines = [f"Hold-out ({outcome.n_test} comparisons, {outcome.n_train} to learn from{unit})"]
+    rows = [
+        (name, f"{f.accuracy:.3f}", f"{f.log_loss:.4f}", f"{f.calibration.expected_calibration_error:.3f}")
+        for name, f in outcome.figures.items()
+    ]
+    return "\n".join(lines + _table(("", "accuracy", "log-loss", "calibration error"), rows))
+
+
+def _calibration_text(figures: Figures) -> str:
+    c = figures.calibration
+    rows = [
+        (f"{predicted:.3f}", f"{observed:.3f}", str(count))
+        for predicted, observed, count in zip(c.mean_predicted, c.mean_observed, c.count, strict=True)
+    ]
+    header = ("predicted", "observed", "comparisons")
+    return "\n".join(["Calibration on the hold-out (probability that the left item is preferred)", *_table(header, rows)])
+
+
+def ranking_text(ranking: Any, top: int) -> str:
+    """Return the top of a ranking as a table.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        Best first.
+    top : int
+        How many items.
+
+    Returns
+    -------
+    str
+        With uncertainties.
+    """
+    n = min(top, len(ranking))
+    rows = [
+        (
+            str(ranking.rank[i]),
+            _cut(str(ranking.id[i])),
+            f"{ranking.utility[i]:+.3f} ± {ranking.std[i]:.3f}",
+            f"{ranking.probability_best[i]:.3f}",
+            f"{ranking.rank_low[i]} - {ranking.rank_high[i]}",
+        )
+        for i in range(n)
+    ]
+    title = f"Ranking, top {n} of {len(ranking)}" if n < len(ranking) else f"Ranking of {n} items"
+    return "\n".join([title, *_table(("rank", "item", "utility ± std", "P(best)", "90 % of ranks"), rows)])
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    cells = [tuple(header), *map(tuple, rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    text = 1 if header[0] == "rank" else 0  # the column that is aligned to the left
+    return [
+        "  " + "  ".join(cell.ljust(w) if i == text else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
+        for row in cells
+    ]
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_ID else name[: _LONGEST_ID - 3] + "..."
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+def write_files(outcome: Outcome, out: Path) -> list[Path]:
+    """Write model, ranking, trials and plots.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        Of the job.
+    out : Path
+        Folder.
+
+    Returns
+    -------
+    list of Path
+        What was written.
+    """
+    model, ranking, trials = out / "model.skpref", out / "ranking.csv", out / "trials.csv"
+    save(outcome.model, model)
+    write_ranking(outcome.ranking, ranking)
+    write_trials(outcome.result.trials, trials)
+    return [model, ranking, trials, *_plots(outcome, out)]
+
+
+def write_ranking(ranking: Any, path: Path) -> None:
+    """Write a ranking as CSV.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        Best first.
+    path : Path
+        File.
+    """
+    columns = ranking.columns()
+    _write_csv(path, list(columns), zip(*(column.tolist() for column in columns.values()), strict=True))
+
+
+def write_trials(trials: Sequence[TrialRecord], path: Path) -> None:
+    """Write trials as CSV, a column a setting.
+
+    Parameters
+    ----------
+    trials : sequence of TrialRecord
+        In order.
+    path : Path
+        File.
+    """
+    names = list(dict.fromkeys(name for trial in trials for name in trial.settings))
+    header = ["trial", "state", "log_loss", "folds", "seconds", *names, "error"]
+    rows = (
+        [t.number, t.state, t.score, len(t.scores), round(t.seconds, 3), *(t.settings.get(n, "") for n in names), t.error]
+        for t in trials
+    )
+    _write_csv(path, header, rows)
+
+
+def _write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def _plots(outcome: Outcome, out: Path) -> list[Path]:
+    tuned = outcome.figures["tuned"]
+    displays = {
+        "bound.png": BoundDisplay(outcome.model.lower_bounds_, "Fit of the final model"),
+        "ranking.png": _ranking_display(outcome.ranking),
+        "calibration.png": PairCalibrationDisplay(tuned.calibration, "hold-out"),
+    }
+    for name, display in displays.items():
+        _draw(display, out / name)
+    return [out / name for name in displays]
+
+
+def _ranking_display(ranking: Any, n_items: int = 20) -> RankingDisplay:
+    names = ("id", "utility", "std", "rank_low", "rank_high")
+    return RankingDisplay(*(getattr(ranking, name)[:n_items] for name in names), n_total=len(ranking))
+
+
+def _draw(display: Any, path: Path) -> None:
+    """Draw without pyplot: no screen is needed, and no setting of the caller's matters."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    height = 1.2 + 0.28 * np.size(display.ids) if isinstance(display, RankingDisplay) else 4.5
+    figure = Figure(figsize=(7.0, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    display.plot(ax=figure.subplots())
+    figure.savefig(path, dpi=120)

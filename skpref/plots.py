@@ -1,0 +1,360 @@
+"""Plots in the manner of scikit-learn: `XDisplay.from_estimator(...)`, then `ax_` and `figure_`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skpref.exceptions import MissingExtraError
+from skpref.metrics import calibration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from skpref.metrics import Calibration
+
+__all__ = ["BoundDisplay", "PairCalibrationDisplay", "RankingDisplay"]
+
+_COLOUR = "#1f5fa8"
+_LONGEST_NAME = 30
+
+
+def _axes(ax: Any) -> Any:
+    """The axes to draw on: those given, or new ones."""
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise MissingExtraError("plots need matplotlib: pip install 'skpref[plots]'") from error
+    return plt.subplots(layout="constrained")[1]
+
+
+class _Display:
+    """What the displays share: the axes they were drawn on."""
+
+    ax_: Any
+    figure_: Any
+
+    def _drawn_on(self, ax: Any) -> None:
+        ax.grid(alpha=0.3)
+        self.ax_, self.figure_ = ax, ax.figure
+
+
+class BoundDisplay(_Display):
+    """The lower bound on the log evidence after each pass of a fit.
+
+    Parameters
+    ----------
+    lower_bounds : sequence of float
+        Bounds in nats.
+    estimator_name : str, default=None
+        For the title.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        Its figure.
+
+    Examples
+    --------
+    >>> from skpref.plots import BoundDisplay
+    >>> BoundDisplay([-20.0, -12.0, -11.5]).plot().ax_.get_ylabel()  # doctest: +SKIP
+    'lower bound (nats)'
+    """
+
+    def __init__(self, lower_bounds: Sequence[float], estimator_name: str | None = None) -> None:
+        self.lower_bounds = lower_bounds
+        self.estimator_name = estimator_name
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> BoundDisplay:
+        """Plot the bounds of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator
+            With `lower_bounds_`.
+        ax : matplotlib Axes, default=None
+            Where to draw; None: a new figure.
+
+        Returns
+        -------
+        BoundDisplay
+            Drawn.
+        """
+        return cls(estimator.lower_bounds_, type(estimator).__name__).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> BoundDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to; None: a new figure.
+
+        Returns
+        -------
+        BoundDisplay
+            Itself.
+        """
+        ax = _axes(ax)
+        passes = np.arange(1, len(self.lower_bounds) + 1)
+        ax.plot(passes, self.lower_bounds, marker="o", markersize=3, color=_COLOUR)
+        ax.set(xlabel="pass", ylabel="lower bound (nats)", title=self.estimator_name or "")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        self._drawn_on(ax)
+        return self
+
+
+class RankingDisplay(_Display):
+    """Utilities of the best items with their credible intervals, the best on top.
+
+    Parameters
+    ----------
+    ids : sequence
+        Names of the items, the best first.
+    utility, std : array-like of shape (n,)
+        Posterior means and standard deviations.
+    rank_low, rank_high : array-like of shape (n,), default=None
+        Credible interval of each rank; shown beside the item.
+    n_total : int, default=None
+        Number of items ranked, for the title.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        Its figure.
+
+    Examples
+    --------
+    >>> from skpref.plots import RankingDisplay
+    >>> display = RankingDisplay(["tea", "water"], [0.4, -0.4], [0.2, 0.3])
+    >>> display.plot().ax_.get_xlabel()  # doctest: +SKIP
+    'utility (mean and 90 % interval)'
+    """
+
+    def __init__(
+        self,
+        ids: Sequence[Any],
+        utility: Sequence[float],
+        std: Sequence[float],
+        rank_low: Sequence[int] | None = None,
+        rank_high: Sequence[int] | None = None,
+        n_total: int | None = None,
+    ) -> None:
+        self.ids = ids
+        self.utility = utility
+        self.std = std
+        self.rank_low = rank_low
+        self.rank_high = rank_high
+        self.n_total = n_total
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, items: Any = None, *, n_items: int = 20, ax: Any = None) -> RankingDisplay:
+        """Plot the ranking of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator
+            With `rank`.
+        items : array-like, default=None
+            As for `rank`; None = all known items.
+        n_items : int, default=20
+            How many are shown.
+        ax : matplotlib Axes, default=None
+            Where to draw; None: a new figure.
+
+        Returns
+        -------
+        RankingDisplay
+            Drawn.
+        """
+        return cls.from_ranking(estimator.rank(items), n_items=n_items, ax=ax)
+
+    @classmethod
+    def from_ranking(cls, ranking: Any, *, n_items: int = 20, ax: Any = None) -> RankingDisplay:
+        """Plot a ranking that is there already.
+
+        Parameters
+        ----------
+        ranking : Ranking
+            What `rank` returned.
+        n_items : int, default=20
+            How many are shown.
+        ax : matplotlib Axes, default=None
+            Where to draw; None: a new figure.
+
+        Returns
+        -------
+        RankingDisplay
+            Drawn.
+        """
+        names = ("id", "utility", "std", "rank_low", "rank_high")
+        parts = (getattr(ranking, name)[:n_items] for name in names)
+        return cls(*parts, n_total=len(ranking)).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> RankingDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to; None: a new figure.
+
+        Returns
+        -------
+        RankingDisplay
+            Itself.
+        """
+        ax = _axes(ax)
+        rows = np.arange(len(self.ids))
+        spread = 1.645 * np.asarray(self.std)  # 90 % of a normal distribution
+        ax.errorbar(self.utility, rows, xerr=spread, fmt="o", color=_COLOUR, ecolor="#9fbfe0", elinewidth=3, capsize=0)
+        ax.set_yticks(rows, [self._label(row) for row in rows])
+        ax.set_ylim(len(rows) - 0.5, -0.5)
+        shown = f"best {len(rows)} of {self.n_total} items" if self.n_total else ""
+        ax.set(xlabel="utility (mean and 90 % interval)", title=shown)
+        self._drawn_on(ax)
+        return self
+
+    def _label(self, row: int) -> str:
+        name = str(self.ids[row])
+        name = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+        if self.rank_low is None or self.rank_high is None:
+            return name
+        return f"{name}  [{self.rank_low[row]}-{self.rank_high[row]}]"
+
+
+class PairCalibrationDisplay(_Display):
+    """Predicted against observed frequencies of comparisons.
+
+    Parameters
+    ----------
+    calibration : Calibration
+        What `skpref.metrics.calibration` returned.
+    estimator_name : str, default=None
+        For the legend.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        Its figure.
+
+    Examples
+    --------
+    >>> from skpref.plots import PairCalibrationDisplay
+    >>> display = PairCalibrationDisplay.from_predictions([1, 0, 1], [0.9, 0.2, 0.6])  # doctest: +SKIP
+    """
+
+    def __init__(self, calibration: Calibration, estimator_name: str | None = None) -> None:
+        self.calibration = calibration
+        self.estimator_name = estimator_name
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, sample_weight: Any = None, n_bins: int = 10, ax: Any = None
+    ) -> PairCalibrationDisplay:
+        """Plot the calibration of a fitted classifier of comparisons.
+
+        Parameters
+        ----------
+        estimator : estimator
+            With `predict_proba`.
+        X : array-like of shape (P, 2)
+            Comparisons that it was not fitted with.
+        y : array-like of shape (P,)
+            Labels in [0, 1].
+        sample_weight : array-like of shape (P,), default=None
+            Weights.
+        n_bins : int, default=10
+            Number of bins.
+        ax : matplotlib Axes, default=None
+            Where to draw; None: a new figure.
+
+        Returns
+        -------
+        PairCalibrationDisplay
+            Drawn.
+        """
+        p = estimator.predict_proba(X)[:, 1]
+        name = type(estimator).__name__
+        return cls.from_predictions(y, p, sample_weight=sample_weight, n_bins=n_bins, estimator_name=name, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: Any,
+        p: Any,
+        *,
+        sample_weight: Any = None,
+        n_bins: int = 10,
+        estimator_name: str | None = None,
+        ax: Any = None,
+    ) -> PairCalibrationDisplay:
+        """Plot the calibration of predicted probabilities.
+
+        Parameters
+        ----------
+        y : array-like of shape (P,)
+            Labels in [0, 1].
+        p : array-like of shape (P,)
+            Predicted probabilities of y = 1.
+        sample_weight : array-like of shape (P,), default=None
+            Weights.
+        n_bins : int, default=10
+            Number of bins.
+        estimator_name : str, default=None
+            For the legend.
+        ax : matplotlib Axes, default=None
+            Where to draw; None: a new figure.
+
+        Returns
+        -------
+        PairCalibrationDisplay
+            Drawn.
+        """
+        return cls(calibration(y, p, n_bins, sample_weight), estimator_name).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> PairCalibrationDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to; None: a new figure.
+
+        Returns
+        -------
+        PairCalibrationDisplay
+            Itself.
+        """
+        ax = _axes(ax)
+        c = self.calibration
+        # The bar is what a perfectly calibrated model would stay within about two times in three.
+        expected = np.sqrt(np.maximum(c.mean_predicted * (1.0 - c.mean_predicted), 0.0) / np.maximum(c.count, 1))
+        ax.plot([0, 1], [0, 1], linestyle=":", color="grey", label="perfect")
+        ax.fill_between(
+            c.mean_predicted,
+            np.clip(c.mean_predicted - expected, 0, 1),
+            np.clip(c.mean_predicted + expected, 0, 1),
+            color="grey",
+            alpha=0.15,
+            linewidth=0,
+            label="perfect ± 1 standard error",
+        )
+        size = 20.0 + 180.0 * c.count / max(int(c.count.max()), 1)
+        ax.plot(c.mean_predicted, c.mean_observed, color=_COLOUR, linewidth=1)
+        label = f"{self.estimator_name or 'predictions'} (error {c.expected_calibration_error:.3f})"
+        ax.scatter(c.mean_predicted, c.mean_observed, s=size, color=_COLOUR, alpha=0.7, label=label)
+        ax.set(xlabel="predicted probability of the left item", ylabel="observed frequency", xlim=(0, 1), ylim=(0, 1))
+        ax.legend(loc="upper left", markerscale=0.6)
+        self._drawn_on(ax)
+        return self

@@ -1,0 +1,427 @@
+"""Conformance kit of estimators whose rows are comparisons named by ids."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+
+from skpref.data import Table
+from skpref.exceptions import UnknownIdError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from skpref._typing import Array, IntArray
+
+__all__ = ["IdColumns", "check_comparison_estimator"]
+
+# Fits that differ in nothing but the order of sums; their iterations may stop one step apart.
+_SAME = 1e-4
+_N_ITEMS, _N_OTHERS, _N_PAIRS = 6, 3, 48
+
+
+@dataclass(frozen=True)
+class IdColumns:
+    """Which columns of X hold what, for estimators that read more than the two items.
+
+    Parameters
+    ----------
+    n_columns : int, default=2
+        Columns of X. Those that are neither `left` nor `right` hold ids of something else, for example of the users
+        who answered.
+    left, right : int, default=0, 1
+        Columns of the ids of the left and of the right item.
+
+    Examples
+    --------
+    >>> from skpref.testing import IdColumns
+    >>> IdColumns(n_columns=3, left=1, right=2).others
+    (0,)
+    """
+
+    n_columns: int = 2
+    left: int = 0
+    right: int = 1
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """Columns that hold no items."""
+        return tuple(column for column in range(self.n_columns) if column not in {self.left, self.right})
+
+    def rows(self, left: list[Any], right: list[Any], others: IntArray) -> list[list[Any]]:
+        """Put ids in their columns.
+
+        Parameters
+        ----------
+        left, right : list of length P
+            Ids of items.
+        others : ndarray of shape (P,)
+            Numbers for the other columns.
+
+        Returns
+        -------
+        list of list
+            P rows.
+        """
+        rows = [[int(other)] * self.n_columns for other in others]
+        for row, a, b in zip(rows, left, right, strict=True):
+            row[self.left], row[self.right] = a, b
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """An estimator and comparisons of a few items, by their numbers and by their ids."""
+
+    estimator: Any
+    columns: IdColumns
+    ids: list[Any]
+    left: IntArray
+    right: IntArray
+    others: IntArray
+    y: IntArray
+    weight: IntArray
+
+    @property
+    def X(self) -> list[list[Any]]:
+        return self.rows(self.left, self.right, self.others)
+
+    def rows(self, left: IntArray, right: IntArray, others: IntArray) -> list[list[Any]]:
+        names = self.ids
+        return self.columns.rows([names[i] for i in left], [names[i] for i in right], others)
+
+    def fitted(self, X: Any = None, y: Any = None, **options: Any) -> Any:
+        return clone(self.estimator).fit(self.X if X is None else X, self.y if y is None else y, **options)
+
+    def proba(self, X: Any = None, y: Any = None, **options: Any) -> Array:
+        return np.asarray(self.fitted(X, y, **options).predict_proba(self.X if X is None else X))
+
+
+def check_comparison_estimator(estimator: Any, *, columns: IdColumns | None = None, seed: int = 0) -> None:
+    """Check that an estimator of comparisons keeps scikit-learn's promises and those of a preference.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Classifier whose X holds ids of items, such as `skpref.GPPLClassifier`. A parameter `items` that is set must
+        hold at least 6 items, of which the first 6 are used; a parameter `random_state` is set to `seed`.
+    columns : IdColumns, default=None
+        What the columns of X hold; None stands for the left and the right item.
+    seed : int, default=0
+        Seed of the comparisons drawn.
+
+    Raises
+    ------
+    AssertionError
+        If a promise is broken; the message says which.
+
+    Notes
+    -----
+    Checked are: clone, parameters left alone, fit returning itself, bits repeated for the same `random_state`, input
+    left alone, a weight of 2 = a repeated comparison and of 0 = none, left and right swapped, items renamed, ids of
+    several kinds and containers, a batch = row by row, unknown ids, use before fit, a failed fit that leaves the earlier
+    one usable, pickles, `n_features_in_`, `classes_`, probabilities, label formats, and the texts of errors.
+
+    scikit-learn's own `check_estimator` feeds any number of columns of numbers, so it cannot reach most of this.
+
+    Examples
+    --------
+    >>> from skpref import GPPLClassifier
+    >>> from skpref.testing import check_comparison_estimator
+    >>> check_comparison_estimator(GPPLClassifier())
+    """
+    assert is_classifier(estimator), f"{estimator!r} is not a classifier"
+    case = _draw(estimator, columns or IdColumns(), seed)
+    for check in _CHECKS:
+        try:
+            check(case)
+        except Exception as error:
+            raise AssertionError(f"{check.__name__.removeprefix('_')}: {error}") from error
+
+
+def _draw(estimator: Any, columns: IdColumns, seed: int) -> _Case:
+    rng = np.random.default_rng(seed)
+    estimator = clone(estimator)
+    if "random_state" in estimator.get_params():
+        estimator.set_params(random_state=seed)
+    table = _table(estimator)
+    ids = [f"item {i}" for i in range(_N_ITEMS)] if table is None else table.ids.tolist()[:_N_ITEMS]
+    assert len(ids) == _N_ITEMS, f"the kit needs {_N_ITEMS} items; the estimator's table has {len(ids)}"
+    # A ring first, so that all items are compared and connected.
+    left = np.concatenate([np.arange(_N_ITEMS), rng.integers(0, _N_ITEMS, _N_PAIRS - _N_ITEMS)])
+    step = np.concatenate([np.ones(_N_ITEMS, np.int64), rng.integers(1, _N_ITEMS, _N_PAIRS - _N_ITEMS)])
+    right = (left + step) % _N_ITEMS
+    utility = rng.standard_normal(_N_ITEMS)
+    y = (utility[left] - utility[right] + rng.standard_normal(_N_PAIRS) > 0).astype(np.int64)
+    others = rng.integers(0, _N_OTHERS, _N_PAIRS)
+    return _Case(estimator, columns, ids, left, right, others, y, rng.integers(0, 3, _N_PAIRS) + (left == 0))
+
+
+def _table(estimator: Any) -> Table | None:
+    items = getattr(estimator, "items", None)
+    return items if items is None or isinstance(items, Table) else Table(items)
+
+
+# --------------------------------------------------------------------------
+# scikit-learn's promises
+
+
+def _fit_returns_self_and_leaves_parameters(case: _Case) -> None:
+    model = clone(case.estimator)
+    before = {name: _bytes(value) for name, value in model.get_params(deep=False).items()}
+    assert model.fit(case.X, case.y) is model, "fit does not return the estimator"
+    after = {name: _bytes(value) for name, value in model.get_params(deep=False).items()}
+    assert before == after, "fit changes parameters"
+    assert type(clone(model)) is type(model)
+    assert not [name for name in vars(clone(model)) if name.endswith("_")], "clone copies what was fitted"
+
+
+def _bytes(value: Any) -> bytes:
+    return pickle.dumps(value)
+
+
+def _fitted_attributes(case: _Case) -> None:
+    model = case.fitted()
+    assert model.n_features_in_ == case.columns.n_columns, f"n_features_in_ = {model.n_features_in_}"
+    assert_array_equal(model.classes_, [0, 1], err_msg="classes_")
+
+
+def _same_random_state_same_bits(case: _Case) -> None:
+    assert_array_equal(case.proba(), case.proba(), err_msg="two fits differ")
+    model = case.fitted()
+    first = model.predict_proba(case.X)
+    assert_array_equal(model.fit(case.X, case.y).predict_proba(case.X), first, err_msg="a second fit differs")
+
+
+def _input_is_left_alone(case: _Case) -> None:
+    X = np.array(case.X, dtype=object)
+    y, weight = case.y.astype(np.float64), case.weight.astype(np.float64)
+    copies = X.copy(), y.copy(), weight.copy()
+    for array in (X, y, weight):
+        array.flags.writeable = False
+    case.fitted(X, y, sample_weight=weight).predict_proba(X)
+    for array, copy in zip((X, y, weight), copies, strict=True):
+        assert_array_equal(array, copy, err_msg="fit or predict changes its input")
+
+
+def _pickle_predicts_the_same(case: _Case) -> None:
+    model = case.fitted()
+    again = pickle.loads(pickle.dumps(model))  # noqa: S301 - written one call ago
+    assert_array_equal(again.predict_proba(case.X), model.predict_proba(case.X))
+
+
+def _use_before_fit(case: _Case) -> None:
+    for method in ("predict", "predict_proba", "decision_function"):
+        if hasattr(case.estimator, method):
+            _raises(NotFittedError, "not fitted", lambda name=method: getattr(clone(case.estimator), name)(case.X))
+    _raises(NotFittedError, "not fitted", lambda: clone(case.estimator).score(case.X, case.y))
+
+
+def _predicting_changes_nothing(case: _Case) -> None:
+    model = case.fitted()
+    before = set(vars(model)), _bytes({k: v for k, v in vars(model).items() if k.endswith("_")})
+    model.predict_proba(case.X), model.predict(case.X), model.score(case.X, case.y)
+    assert before == (set(vars(model)), _bytes({k: v for k, v in vars(model).items() if k.endswith("_")}))
+
+
+def _batch_is_row_by_row(case: _Case) -> None:
+    model = case.fitted()
+    whole = model.predict_proba(case.X)
+    rows = np.vstack([model.predict_proba([row]) for row in case.X])
+    assert_allclose(whole, rows, atol=1e-7, err_msg="a batch differs from row by row")
+    assert_allclose(model.predict_proba(case.X[::-1]), whole[::-1], atol=1e-7, err_msg="the order of rows matters")
+
+
+def _failed_fit_keeps_the_earlier(case: _Case) -> None:
+    model = case.fitted()
+    first, state = model.predict_proba(case.X), set(vars(model))
+    for X, y in ((case.X, case.y + 1), (case.X[:-1], case.y), (_with_id(case, None), case.y)):
+        _raises(ValueError, "", lambda X=X, y=y: model.fit(X, y))
+        assert set(vars(model)) == state, "a failed fit leaves attributes behind"
+        assert_array_equal(model.predict_proba(case.X), first, err_msg="a failed fit changes the earlier one")
+
+
+# --------------------------------------------------------------------------
+# promises of a preference
+
+
+def _probabilities(case: _Case) -> None:
+    model = case.fitted()
+    proba = model.predict_proba(case.X)
+    assert proba.shape == (_N_PAIRS, 2)
+    assert np.all((proba >= 0.0) & (proba <= 1.0)), "probabilities outside [0, 1]"
+    assert_allclose(proba.sum(axis=1), 1.0, atol=1e-12, err_msg="probabilities do not sum to 1")
+    predicted = model.predict(case.X)
+    assert set(predicted.tolist()) <= {0, 1}, "predict returns something that is not in classes_"
+    clear = np.abs(proba[:, 1] - 0.5) > 1e-9
+    assert_array_equal(predicted[clear], (proba[:, 1] > 0.5)[clear], err_msg="predict contradicts predict_proba")
+    if hasattr(model, "decision_function"):
+        decided = model.decision_function(case.X)
+        assert_array_equal((decided > 0.0)[clear], (proba[:, 1] > 0.5)[clear], err_msg="decision_function")
+
+
+def _weight_is_repetition(case: _Case) -> None:
+    index = np.repeat(np.arange(_N_PAIRS), case.weight)
+    X = case.X
+    repeated = case.fitted([X[i] for i in index], case.y[index]).predict_proba(X)
+    used = np.flatnonzero(case.weight)
+    weighted = case.fitted([X[i] for i in used], case.y[used], sample_weight=case.weight[used]).predict_proba(X)
+    assert_allclose(weighted, repeated, atol=_SAME, err_msg="a weight of 2 is not a comparison given twice")
+    zeros = case.fitted(X, case.y, sample_weight=case.weight).predict_proba(X)
+    assert_allclose(zeros, weighted, atol=_SAME, err_msg="a weight of 0 is not a comparison left out")
+
+
+def _swapping_left_and_right(case: _Case) -> None:
+    swapped = case.rows(case.right, case.left, case.others)
+    if getattr(case.estimator, "order_effect", False):
+        return  # the two sides are then not alike
+    straight = case.fitted().predict_proba(case.X)
+    assert_allclose(
+        case.fitted().predict_proba(swapped), straight[:, ::-1], atol=1e-9, err_msg="p(b, a) != 1 - p(a, b)"
+    )
+    learnt = case.proba(swapped, 1 - case.y)
+    assert_allclose(learnt, straight[:, ::-1], atol=_SAME, err_msg="swapped comparisons teach something else")
+
+
+def _renamed(case: _Case, ids: list[Hashable]) -> _Case:
+    """The same comparisons of items with other names, in another order."""
+    table = _table(case.estimator)
+    if table is None:
+        return replace(case, ids=ids)
+    new = [*ids, *(("other", i) for i in range(table.n_items - _N_ITEMS))]
+    order = np.arange(table.n_items)[::-1]
+    items = Table(table.features[order], ids=[new[i] for i in order])
+    return replace(case, ids=ids, estimator=clone(case.estimator).set_params(items=items))
+
+
+def _names_do_not_matter(case: _Case) -> None:
+    kinds: dict[str, list[Hashable]] = {
+        "strings": list("fbdaec"),
+        "integers": [5, 3, 10, 0, 7, 2],
+        "huge integers": [2**63 + i for i in range(_N_ITEMS)],
+        "bytes": [bytes([100 - i]) for i in range(_N_ITEMS)],
+        "tuples": [("a", i) for i in range(_N_ITEMS)],
+        "mixed": ["a", 1, b"c", (0, 1), 2**70, "1"],
+    }
+    expected = case.proba()
+    for kind, ids in kinds.items():
+        assert_allclose(_renamed(case, ids).proba(), expected, atol=_SAME, err_msg=f"ids that are {kind}")
+
+
+def _containers_do_not_matter(case: _Case) -> None:
+    expected, case = case.proba(), _renamed(case, [4, 1, 0, 5, 2, 3])
+    X = np.array(case.X)
+    for kind, same in {
+        "an int64 array": X,
+        "Fortran order": np.asfortranarray(X),
+        "a strided array": np.repeat(X, 2, axis=0)[::2],
+        "int8": X.astype(np.int8),
+        "integral floats": X.astype(np.float64),
+        "objects": X.astype(object),
+        "tuples": [tuple(row) for row in case.X],
+        "a data frame": _frame(X),
+    }.items():
+        if same is not None:
+            assert_allclose(case.proba(same), expected, atol=_SAME, err_msg=f"X is {kind}")
+
+
+def _frame(X: IntArray) -> Any:
+    try:
+        import pandas as pd  # noqa: PLC0415 - optional
+    except ImportError:
+        return None
+    return pd.DataFrame({f"column {i}": X[:, i] for i in range(X.shape[1])})
+
+
+def _label_formats(case: _Case) -> None:
+    expected = case.proba()
+    for y in (case.y.tolist(), case.y.astype(bool), case.y.astype(np.float32), case.y.astype(np.int8)):
+        assert_allclose(case.proba(y=y), expected, atol=1e-9, err_msg=f"y as {np.asarray(y).dtype}")
+    soft = np.abs(case.y - 0.2)
+    assert np.all(np.isfinite(case.proba(y=soft))), "soft labels"
+    ties = np.full(_N_PAIRS, 0.5)
+    assert_allclose(case.proba(y=ties), 0.5, atol=1e-3, err_msg="all ties")
+
+
+def _unknown_items(case: _Case) -> None:
+    model = case.fitted()
+    new = _with_id(case, "never seen")
+    if _table(case.estimator) is not None:
+        _raises(UnknownIdError, "never seen", lambda: model.predict_proba(new))
+        _raises(UnknownIdError, "never seen", lambda: model.fit(new, case.y))
+        return
+    proba = model.predict_proba(new)
+    assert np.all(np.isfinite(proba)), "an unknown id"
+    if not getattr(case.estimator, "order_effect", False):
+        both = case.columns.rows(["new"], ["newer"], case.others[:1])
+        assert_allclose(model.predict_proba(both), 0.5, atol=1e-9, err_msg="two unknown items are alike")
+
+
+def _with_id(case: _Case, name: Any) -> list[list[Any]]:
+    X = case.X
+    X[3][case.columns.left] = name
+    return X
+
+
+def _error_texts(case: _Case) -> None:
+    fit = clone(case.estimator).fit
+    X, y = case.X, case.y
+    itself = [list(row) for row in X]
+    itself[5][case.columns.left] = itself[5][case.columns.right]
+    strings, outside, missing = y.astype(str), np.where(np.arange(_N_PAIRS) == 7, 2, y), y.astype(np.float64)
+    missing[2] = np.nan
+    for text, call in {
+        r"expected shape": lambda: fit([[*row, 0] for row in X], y),
+        r"Expected 2D array, got 1D array": lambda: fit(np.arange(_N_PAIRS), y),
+        r"0 sample\(s\)": lambda: fit(np.empty((0, case.columns.n_columns)), []),
+        r"missing item id in comparison 3": lambda: fit(_with_id(case, None), y),
+        r"compares item .* with itself": lambda: fit(itself, y),
+        r"labels must be 0 or 1 .*; got 2 in comparison 7": lambda: fit(X, outside),
+        r"Unknown label type": lambda: fit(X, strings),
+        r"y contains NaN": lambda: fit(X, missing),
+        r"y": lambda: fit(X, None),
+        r"inconsistent numbers of samples": lambda: fit(X, y[:-1]),
+        r"Negative values in data passed to `sample_weight`": lambda: fit(X, y, sample_weight=y - 1.0),
+        r"sample_weight": lambda: fit(X, y, sample_weight=np.ones(3)),
+        r"weight.*zero": lambda: fit(X, y, sample_weight=np.zeros(_N_PAIRS)),
+    }.items():
+        _raises(ValueError, text, call)
+
+
+def _raises(kind: type[Exception], text: str, call: Callable[[], Any]) -> None:
+    try:
+        call()
+    except kind as error:
+        assert re.search(text, str(error)), f"wanted an error that says {text!r}, got {error!s}"
+    except Exception as error:
+        raise AssertionError(f"wanted {kind.__name__} ({text!r}), got {type(error).__name__}: {error}") from error
+    else:
+        raise AssertionError(f"wanted {kind.__name__} ({text!r}), got no error")
+
+
+_CHECKS: tuple[Callable[[_Case], None], ...] = (
+    _fit_returns_self_and_leaves_parameters,
+    _fitted_attributes,
+    _same_random_state_same_bits,
+    _input_is_left_alone,
+    _pickle_predicts_the_same,
+    _use_before_fit,
+    _predicting_changes_nothing,
+    _batch_is_row_by_row,
+    _failed_fit_keeps_the_earlier,
+    _probabilities,
+    _weight_is_repetition,
+    _swapping_left_and_right,
+    _names_do_not_matter,
+    _containers_do_not_matter,
+    _label_formats,
+    _unknown_items,
+    _error_texts,
+)

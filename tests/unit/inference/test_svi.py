@@ -1,0 +1,183 @@
+"""The one natural-gradient loop: monotone bound, stationary ends, schedule, and events."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skpref.inference import svi
+from skpref.inference.blocks import DenseBlock
+from skpref.inference.scale import GammaScale
+from skpref.inference.sites import LAPLACE, LINEARISED
+
+LAYOUTS = ["features", "joint", "mean-field", "offsets"]
+seeds = st.integers(0, 2**32 - 1)
+flags = st.fixed_dictionaries({name: st.booleans() for name in ("sparse", "order", "logit", "fixed")})
+TIGHT = svi.Schedule(max_iter=1000, tol=1e-12)
+
+
+def start_anywhere(case):
+    """A state that no fit would end in."""
+    blocks = tuple(
+        type(block).isotropic(np.exp(case.rng.normal(size=block.size)), case.rng.normal(size=block.size))
+        for block in case.state.blocks
+    )
+    return replace(case.state, blocks=blocks)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@given(seed=seeds, options=flags, from_prior=st.booleans())
+def test_no_full_step_lowers_the_bound(draw, layout, seed, options, from_prior):
+    case = draw(seed, layout, **options)
+    state = case.state if from_prior else start_anywhere(case)
+    seen = svi.evaluate(case.problem, state)
+    for _ in range(15):
+        before = seen.bound
+        state, seen = svi.full_step(case.problem, state, seen)
+        assert seen.bound >= before - 1e-10 * (1.0 + abs(before))
+    assert_allclose(svi.evaluate(case.problem, state).bound, seen.bound, rtol=1e-12)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@given(seed=seeds, options=flags)
+def test_the_loop_ends_where_the_bound_is_stationary(draw, layout, seed, options):
+    case = draw(seed, layout, **options)
+    fit = svi.fit(case.problem, case.state, TIGHT, case.rng)
+    assert fit.converged
+    best = fit.evaluation.bound
+    for size in (1e-2, 1e-3):
+        blocks = tuple(
+            type(b).isotropic(np.ones(b.size), size * case.rng.normal(size=b.size)) for b in fit.state.blocks
+        )
+        moved = tuple(
+            type(b)(b.precision, b.times_precision(b.mean + shift.mean))
+            for b, shift in zip(fit.state.blocks, blocks, strict=True)
+        )
+        assert svi.evaluate(case.problem, replace(fit.state, blocks=moved)).bound <= best + 1e-9
+        for factor in (1.0 - size, 1.0 + size):
+            wide = tuple(type(b)(b.precision * factor, b.linear * factor) for b in fit.state.blocks)
+            assert svi.evaluate(case.problem, replace(fit.state, blocks=wide)).bound <= best + 1e-9
+            for name, scale in fit.state.scales.items():
+                if isinstance(scale, GammaScale):
+                    aside = fit.state.scales | {name: replace(scale, rate=scale.rate * factor)}
+                    assert svi.evaluate(case.problem, replace(fit.state, scales=aside)).bound <= best + 1e-9
+
+
+@given(seed=seeds)
+def test_the_residual_pulls_the_scale(draw, seed):
+    # maths.md section 4: without the pull the rate is not stationary where inducing points are fewer than items.
+    case = draw(seed, "features", sparse=True)
+    fit = svi.fit(case.problem, case.state, TIGHT, case.rng)
+    scale, term, block = fit.state.scales["f"], case.problem.terms[0], fit.state.blocks[0]
+    plain = scale.updated(block.size, block.mean @ block.mean + block.covariance_diagonal.sum())
+    pull = 0.5 * fit.evaluation.sites.weight @ term.residual
+    if pull > 1e-3:
+        assert scale.rate < plain.rate
+        other = svi.evaluate(case.problem, replace(fit.state, scales={**fit.state.scales, "f": plain}))
+        assert other.bound < fit.evaluation.bound
+
+
+@given(seed=seeds, options=flags)
+def test_laplace_ends_at_the_mode(draw, seed, options):
+    case = draw(seed, "joint", **{**options, "fixed": True})
+    problem = replace(case.problem, rule=LAPLACE)
+    fit = svi.fit(problem, case.state, replace(TIGHT, tol=0.0, max_iter=60), case.rng)
+    term, mean = problem.terms[0], fit.state.blocks[0].mean
+    prior = svi.precision_of(term.segments, fit.state.expected)
+    gradient = term.rmatvec(fit.evaluation.sites.gradient) - prior * mean
+    assert_allclose(gradient, 0.0, atol=1e-11 * (1.0 + np.abs(prior * mean).max()))
+
+
+@given(seed=seeds)
+def test_the_linearised_rule_runs_without_halving(draw, seed):
+    case = draw(seed, "features")
+    problem = replace(case.problem, rule=LINEARISED)
+    seen = svi.evaluate(problem, case.state)
+    state, after = svi.full_step(problem, case.state, seen)
+    target = svi.conjugate_blocks(problem, case.state, seen)[0]
+    assert_array_equal(state.blocks[0].linear, target.linear)
+    assert np.isfinite(after.bound)
+
+
+@given(seed=seeds, options=flags)
+def test_bound_gradient_in_natural_coordinates(draw, seed, options):
+    # dL/dS = (Lambda - Lambda*)/2 and dL/dm = eta* - Lambda* m, against differences of the bound.
+    case = draw(seed, "joint", **options)
+    state = start_anywhere(case)
+    seen = svi.evaluate(case.problem, state)
+    target, block = svi.conjugate_blocks(case.problem, state, seen)[0], state.blocks[0]
+    d_mean = target.linear - target.times_precision(block.mean)
+    direction, step = case.rng.normal(size=block.size), 1e-4
+    ends = [
+        svi.evaluate(
+            case.problem,
+            replace(
+                state, blocks=(DenseBlock(block.precision, block.linear + k * step * block.precision @ direction),)
+            ),
+        ).bound
+        for k in (-2, -1, 1, 2)
+    ]
+    slope = (ends[0] - 8 * ends[1] + 8 * ends[2] - ends[3]) / (12 * step)
+    assert_allclose(d_mean @ direction, slope, rtol=1e-5, atol=1e-5 * (1.0 + np.abs(d_mean).max()))
+
+
+@given(seed=seeds, layout=st.sampled_from(["mean-field", "offsets"]))
+def test_joint_means_solve_the_normal_equations_of_all_terms(draw, seed, layout):
+    case = draw(seed, layout)
+    state = start_anywhere(case)
+    seen = svi.evaluate(case.problem, state)
+    targets = svi.joint_means(case.problem, state, seen, svi.conjugate_blocks(case.problem, state, seen))
+    sizes = [block.size for block in state.blocks]
+    A = np.hstack(
+        [np.array([t.matvec(e) for e in np.eye(k)]).T for t, k in zip(case.problem.terms, sizes, strict=True)]
+    )
+    prior = np.concatenate([svi.precision_of(t.segments, state.expected) for t in case.problem.terms])
+    w = seen.sites.weight
+    wanted = np.linalg.solve(np.diag(prior) + (A.T * w) @ A, A.T @ seen.sites.pseudo_linear(seen.mu))
+    got = np.concatenate([block.mean for block in targets])
+    assert_allclose(got, wanted, rtol=1e-6, atol=1e-6 * (1.0 + np.abs(wanted).max()))
+
+
+def test_full_data_when_the_batch_is_as_large(draw):
+    case = draw(1)
+    whole = svi.fit(case.problem, case.state, replace(TIGHT, batch_size=10_000), case.rng)
+    assert whole.evaluation is not None
+    assert whole.bounds == svi.fit(case.problem, case.state, TIGHT, case.rng).bounds
+
+
+def test_every_pass_is_reported_and_a_true_answer_stops(draw):
+    case, seen = draw(2), []
+
+    def stop_at_three(event):
+        seen.append(event)
+        return event.step == 3
+
+    for batch_size in (None, 1):
+        seen.clear()
+        schedule = svi.Schedule(max_iter=9, tol=0.0, batch_size=batch_size, on_iteration=stop_at_three)
+        fit = svi.fit(case.problem, case.state, schedule, case.rng)
+        assert [event.step for event in seen] == [1, 2, 3]
+        assert [event.bound for event in seen] == fit.bounds
+        assert seen[0].n_max == 9
+
+
+def test_mini_batches_repeat_with_the_same_generator_and_go_on_counting(draw):
+    case = draw(1)
+    assert case.problem.n_observations > 2
+    schedule = svi.Schedule(max_iter=3, tol=0.0, batch_size=2)
+    ends = [svi.fit(case.problem, case.state, schedule, np.random.default_rng(7)) for _ in range(2)]
+    assert ends[0].bounds == ends[1].bounds
+    n_batches = -(-case.problem.n_observations // 2)
+    assert ends[0].state.step == 3 * n_batches
+    on = svi.fit(case.problem, ends[0].state, schedule, np.random.default_rng(7))
+    assert on.state.step == 6 * n_batches
+
+
+def test_an_unfinished_loop_says_so(draw):
+    case = draw(4)
+    assert not svi.fit(case.problem, case.state, replace(TIGHT, max_iter=1), case.rng).converged
