@@ -351,9 +351,9 @@ class PairCalibrationDisplay(_Display):
             label="perfect ± 1 standard error",
         )
         size = 20.0 + 180.0 * c.count / max(int(c.count.max()), 1)
-        ax.plot(c.mean_predicted, c.mean_observed, color=_COLOUR, linewidth=1)
         label = f"{self.estimator_name or 'predictions'} (error {c.expected_calibration_error:.3f})"
-        ax.scatter(c.mean_predicted, c.mean_observed, s=size, color=_COLOUR, alpha=0.7, label=label)
+        points = (c.mean_predicted, c.mean_observed)
+        ax.scatter(*points, s=size, color=_COLOUR, alpha=0.8, label=label, clip_on=False, zorder=3)
         ax.set(xlabel="predicted probability of the left item", ylabel="observed frequency", xlim=(0, 1), ylim=(0, 1))
         ax.legend(loc="upper left", markerscale=0.6)
         self._drawn_on(ax)

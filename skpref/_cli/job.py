@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
 
+from skpref._cli.report import write_trials
 from skpref.exceptions import DataError
 from skpref.metrics import calibration, cross_entropy, pair_accuracy
 from skpref.search import Builder, SearchResult, Space, search
@@ -228,6 +229,7 @@ class Job:
         options, everything = self.options, self.problem.answers
         train, test = split(everything, options.holdout, options.seed)
         result = self._search(train)
+        write_trials(result.trials, options.out / "trials.csv")  # now: what follows may be interrupted
         best, default = result.best, result.trials[0]
         self._say("refitting without the hold-out")
         figures = {"tuned": self._evaluate(best.settings, train, test)}

@@ -43,7 +43,7 @@ def report(outcome: Outcome) -> str:
     ]
     if outcome.problem.profiles is not None:
         profiles = outcome.model.rank(outcome.problem.profiles)
-        parts.append(ranking_text(profiles, len(profiles)).replace("Ranking", "Ranking of profiles", 1))
+        parts.append(ranking_text(profiles, len(profiles), "Ranking of typical items"))
     return "\n\n".join(parts)
 
 
@@ -99,7 +99,7 @@ def _calibration_text(figures: Figures) -> str:
     return "\n".join(["Calibration on the hold-out (probability that the left item is preferred)", *_table(header, rows)])
 
 
-def ranking_text(ranking: Any, top: int) -> str:
+def ranking_text(ranking: Any, top: int, title: str = "Ranking") -> str:
     """Return the top of a ranking as a table.
 
     Parameters
@@ -108,6 +108,8 @@ def ranking_text(ranking: Any, top: int) -> str:
         Best first.
     top : int
         How many items.
+    title : str, default="Ranking"
+        What stands above it.
 
     Returns
     -------
@@ -125,18 +127,19 @@ def ranking_text(ranking: Any, top: int) -> str:
         )
         for i in range(n)
     ]
-    title = f"Ranking, top {n} of {len(ranking)}" if n < len(ranking) else f"Ranking of {n} items"
+    title += f", top {n} of {len(ranking)}" if n < len(ranking) else f" ({n})"
     return "\n".join([title, *_table(("rank", "item", "utility ± std", "P(best)", "90 % of ranks"), rows)])
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     cells = [tuple(header), *map(tuple, rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    text = 1 if header[0] == "rank" else 0  # the column that is aligned to the left
-    return [
-        "  " + "  ".join(cell.ljust(w) if i == text else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
+    texts = {"", "item"}  # columns that are aligned to the left
+    aligned = [
+        [cell.ljust(width) if name in texts else cell.rjust(width) for name, cell, width in zip(header, row, widths, strict=True)]
         for row in cells
     ]
+    return ["  " + "  ".join(row) for row in aligned]
 
 
 def _cut(name: str) -> str:
@@ -145,7 +148,7 @@ def _cut(name: str) -> str:
 
 # --------------------------------------------------------------------------------------------------------------- files
 def write_files(outcome: Outcome, out: Path) -> list[Path]:
-    """Write model, ranking, trials and plots.
+    """Write model, ranking and plots; the trials were written after the search.
 
     Parameters
     ----------
@@ -162,7 +165,6 @@ def write_files(outcome: Outcome, out: Path) -> list[Path]:
     model, ranking, trials = out / "model.skpref", out / "ranking.csv", out / "trials.csv"
     save(outcome.model, model)
     write_ranking(outcome.ranking, ranking)
-    write_trials(outcome.result.trials, trials)
     return [model, ranking, trials, *_plots(outcome, out)]
 
 

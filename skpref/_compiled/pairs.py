@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import prange
 
-from skpref._compiled._jit import njit
+from skpref._compiled._jit import may_use_threads, njit
 
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
+
+_ROWS = 256  # rows a thread takes at once
+_SMALL = 1 << 16  # element operations below which threads cost more than they save
 
 
 def incidence(left: IntArray, right: IntArray, n_items: int) -> tuple[IntArray, IntArray, IntArray]:
@@ -40,9 +43,9 @@ def incidence(left: IntArray, right: IntArray, n_items: int) -> tuple[IntArray, 
     return indptr, order % max(n_pairs, 1), np.concatenate([right, left])[order]
 
 
-@njit(parallel=True)
-def _laplacian_product(indptr, pair, neighbour, weight, rows, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for i in prange(indptr.shape[0] - 1):
+@njit()
+def _laplacian_rows(indptr, pair, neighbour, weight, rows, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for i in range(first, last):
         degree = 0.0
         for e in range(indptr[i], indptr[i + 1]):
             w = weight[pair[e]]
@@ -54,9 +57,16 @@ def _laplacian_product(indptr, pair, neighbour, weight, rows, out):  # type: ign
             out[i, c] += degree * rows[i, c]
 
 
-@njit(parallel=True, fastmath={"reassoc", "contract", "nsz"})
-def _squared_differences(rows, left, right, shift, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for p in prange(left.shape[0]):
+@njit(parallel=True)
+def _laplacian_parallel(indptr, pair, neighbour, weight, rows, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    n = out.shape[0]
+    for t in prange((n + _ROWS - 1) // _ROWS):
+        _laplacian_rows(indptr, pair, neighbour, weight, rows, t * _ROWS, min((t + 1) * _ROWS, n), out)
+
+
+@njit(fastmath={"reassoc", "contract", "nsz"})
+def _squared_rows(rows, left, right, shift, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for p in range(first, last):
         a = left[p]
         b = right[p]
         total = 0.0
@@ -64,6 +74,13 @@ def _squared_differences(rows, left, right, shift, out):  # type: ignore[no-unty
             d = rows[a, c] - rows[b, c] + shift[c]
             total += d * d
         out[p] = total
+
+
+@njit(parallel=True)
+def _squared_parallel(rows, left, right, shift, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    n = out.shape[0]
+    for t in prange((n + _ROWS - 1) // _ROWS):
+        _squared_rows(rows, left, right, shift, t * _ROWS, min((t + 1) * _ROWS, n), out)
 
 
 def laplacian_product(indptr: IntArray, pair: IntArray, neighbour: IntArray, weight: Array, rows: Array) -> Array:
@@ -84,7 +101,11 @@ def laplacian_product(indptr: IntArray, pair: IntArray, neighbour: IntArray, wei
         The product; the same bits for any number of threads.
     """
     out = np.zeros(rows.shape)
-    _laplacian_product(indptr, pair, neighbour, np.ascontiguousarray(weight), np.ascontiguousarray(rows), out)
+    arguments = indptr, pair, neighbour, np.ascontiguousarray(weight), np.ascontiguousarray(rows)
+    if pair.shape[0] * rows.shape[1] < _SMALL or not may_use_threads():
+        _laplacian_rows(*arguments, 0, out.shape[0], out)
+    else:
+        _laplacian_parallel(*arguments, out)
     return out
 
 
@@ -107,5 +128,9 @@ def squared_differences(rows: Array, left: IntArray, right: IntArray, shift: Arr
     """
     out = np.empty(left.shape[0])
     zero = np.zeros(rows.shape[1]) if shift is None else np.ascontiguousarray(shift)
-    _squared_differences(np.ascontiguousarray(rows), left, right, zero, out)
+    arguments = np.ascontiguousarray(rows), left, right, zero
+    if left.shape[0] * rows.shape[1] < _SMALL or not may_use_threads():
+        _squared_rows(*arguments, 0, out.shape[0], out)
+    else:
+        _squared_parallel(*arguments, out)
     return out

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numba import prange
 
-from skpref._compiled._jit import njit
+from skpref._compiled._jit import may_use_threads, njit
 from skpref._math.quadrature import rule_index, rules
 from skpref._math.special import log_expit_derivatives, log_ndtr_derivatives
 
@@ -34,6 +34,7 @@ _SQRT_HALF: Final = math.sqrt(0.5)
 _INVERSE_SQRT_TWO_PI: Final = 1.0 / math.sqrt(2.0 * math.pi)
 _HALF_LOG_TWO_PI: Final = 0.5 * math.log(2.0 * math.pi)
 _FRACTION_LEVELS: Final = 6
+_ROWS: Final = 256  # observations a thread takes at once
 
 
 @lru_cache(maxsize=2)
@@ -125,9 +126,9 @@ def _sum_nodes(mean, sd, nodes, weights, table, probit):  # type: ignore[no-unty
     return value, first, second
 
 
-@njit(parallel=True, error_model="numpy", fastmath={"contract"})
-def _expected(y, mu, sd, rule, start, nodes, weights, table, probit, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    for i in prange(y.shape[0]):
+@njit(error_model="numpy", fastmath={"contract"})
+def _expected_rows(y, mu, sd, rule, start, nodes, weights, table, probit, first_row, last_row, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for i in range(first_row, last_row):
         x = nodes[start[rule[i]] : start[rule[i] + 1]]
         w = weights[start[rule[i]] : start[rule[i] + 1]]
         label = y[i]
@@ -149,6 +150,14 @@ def _expected(y, mu, sd, rule, start, nodes, weights, table, probit, out):  # ty
         out[2, i] = second
 
 
+@njit(parallel=True)
+def _expected(y, mu, sd, rule, start, nodes, weights, table, probit, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    n = y.shape[0]
+    for t in prange((n + _ROWS - 1) // _ROWS):
+        last = min((t + 1) * _ROWS, n)
+        _expected_rows(y, mu, sd, rule, start, nodes, weights, table, probit, t * _ROWS, last, out)
+
+
 def expected_log_cdf(y: Array, mu: Array, v: Array, *, probit: bool) -> Array:
     """Expect y log F(z) + (1 - y) log F(-z) and its derivatives over z ~ N(mu, v).
 
@@ -168,5 +177,9 @@ def expected_log_cdf(y: Array, mu: Array, v: Array, *, probit: bool) -> Array:
     """
     out = np.empty((3, y.shape[0]))
     y, mu, sd = (np.ascontiguousarray(a) for a in (y, mu, np.sqrt(v)))
-    _expected(y, mu, sd, rule_index(v), *_packed_rules(), _taylor(probit), probit, out)
+    arguments = y, mu, sd, rule_index(v), *_packed_rules(), _taylor(probit), probit
+    if y.shape[0] <= _ROWS or not may_use_threads():
+        _expected_rows(*arguments, 0, y.shape[0], out)
+    else:
+        _expected(*arguments, out)
     return out

@@ -203,7 +203,9 @@ def test_scale_is_recovered_within_the_mean_field_gap(reference):
     result = svi.fit(problem, start, TIGHT, RNG)
     exact = reference["random_s"]
     assert result.evaluation.bound < exact["log_evidence"]
-    print("GAP", exact["log_evidence"] - result.evaluation.bound, result.state.scales["f"].mean, exact["E_s"])
+    # What the factorised q(f)q(s) leaves: recorded as 0.345 nats and 1.7 % of E[s] (rbf), 0.126 and 1.2 % (matern).
+    assert result.evaluation.bound > exact["log_evidence"] - 0.4
+    assert_allclose(result.state.scales["f"].mean, exact["E_s"], rtol=0.03)
 
 
 def test_linearised_fixed_point(reference, whitened):

@@ -1,0 +1,185 @@
+"""Both estimators in scikit-learn's tools: pipelines, searches, scorers, calibration, routing, pickles, skops."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, cross_val_predict, cross_val_score
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skpref import GPPLClassifier, GPPLRegressor, Table
+from skpref.kernels import Linear, ProductMatern
+
+QUICK = {"length_scale_factor": 1.0, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def items() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((36, 3))
+    return X, X[:, 0] - 0.5 * X[:, 1], np.repeat(np.arange(6), 6)
+
+
+@pytest.fixture(scope="module")
+def duels() -> tuple[Table, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(4)
+    features = rng.standard_normal((12, 2))
+    left = rng.integers(0, 12, 150)
+    right = (left + rng.integers(1, 12, 150)) % 12
+    y = (2.0 * (features[left, 0] - features[right, 0]) + rng.standard_normal(150) > 0).astype(int)
+    names = np.array([f"n{i}" for i in range(12)], dtype=object)
+    return Table(features, ids=names), np.column_stack([names[left], names[right]]), y
+
+
+# ------------------------------------------------------------------------------------------------------------ regressor
+def test_regressor_in_pipelines(items: Any) -> None:
+    X, y, _ = items
+    model = make_pipeline(StandardScaler(), PCA(2), GPPLRegressor(**QUICK)).fit(X, y)
+    assert model.score(X, y) > 0.6
+    assert model.set_output(transform="pandas").predict(X).shape == (36,)
+    mean, std = model.predict(X, return_std=True)
+    assert np.all(std > 0.0) and mean.shape == std.shape
+
+
+def test_regressor_ranks_texts() -> None:
+    words = ["very good", "good", "fair", "poor", "very poor"]
+    texts = [f"{word} text about {thing}" for word in words for thing in ("tea", "milk", "rain")]
+    grade = np.repeat(np.arange(5)[::-1], 3)
+    dense = make_pipeline(TfidfVectorizer(), TruncatedSVD(4, random_state=0), GPPLRegressor(**QUICK)).fit(texts, grade)
+    assert dense.score(texts, grade) > 0.8
+    sparse = make_pipeline(TfidfVectorizer(), GPPLRegressor(Linear())).fit(texts, grade)
+    assert sparse.score(texts, grade) > 0.9
+
+
+def test_regressor_grid_search(items: Any) -> None:
+    X, y, _ = items
+    grid = {"gppl__kernel": [ProductMatern(2.0), RBF(2.0), Linear()], "gppl__n_inducing": [8, 300]}
+    pipe = Pipeline([("scale", StandardScaler()), ("gppl", GPPLRegressor(random_state=0))])
+    search = GridSearchCV(pipe, grid, cv=3, error_score="raise").fit(X, y)
+    assert search.best_score_ > 0.8
+    assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_groups_of_rows_travel(items: Any, routing: bool) -> None:
+    X, y, qid = items
+    y = y + 100.0 * np.random.default_rng(0).standard_normal(6)[qid]  # comparable within a group only
+    with sklearn.config_context(enable_metadata_routing=routing):
+        search = GridSearchCV(GPPLRegressor(**QUICK), {"n_inducing": [10, 300]}, cv=GroupKFold(3), error_score="raise")
+        given = {"qid": qid, "groups": qid}
+        search.fit(X, y, **given)
+        assert search.best_score_ > (0.8 if routing else 0.4)  # without routing `score` does not see the groups
+        direct = GPPLRegressor(**QUICK).fit(X, y, qid=qid)
+        assert direct.score(X, y, qid=qid) > 0.9
+        if routing:
+            pipe = make_pipeline(StandardScaler(), GPPLRegressor(**QUICK)).fit(X, y, qid=qid)
+            assert pipe.score(X, y, qid=qid) > 0.9
+
+
+def test_routing_of_weights_is_asked_for(items: Any) -> None:
+    X, y, _ = items
+    with sklearn.config_context(enable_metadata_routing=True):
+        asked = GPPLRegressor(**QUICK).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        scores = cross_val_score(asked, X, y, cv=3, params={"sample_weight": np.ones(36)}, error_score="raise")
+    assert np.all(scores > 0.6)
+
+
+# ----------------------------------------------------------------------------------------------------------- classifier
+@pytest.mark.parametrize("scoring", ["accuracy", "roc_auc", "neg_log_loss", "neg_brier_score", None])
+@pytest.mark.parametrize("with_table", [False, True])
+def test_classifier_under_scorers(duels: Any, scoring: str | None, with_table: bool) -> None:
+    table, X, y = duels
+    model = GPPLClassifier(table if with_table else None, **QUICK)
+    cv = StratifiedKFold(3, shuffle=True, random_state=0)
+    scores = cross_val_score(model, X, y, cv=cv, scoring=scoring, error_score="raise")
+    floor = {"neg_log_loss": -0.65, "neg_brier_score": -0.24}.get(scoring or "", 0.65)
+    assert scores.mean() > floor
+
+
+def test_soft_labels_under_cross_validation(duels: Any) -> None:
+    table, X, y = duels
+    soft = np.where(np.arange(y.size) % 3 == 0, 0.5, np.abs(y - 0.1))
+    assert cross_val_score(GPPLClassifier(table, **QUICK), X, soft, cv=3, error_score="raise").mean() > 0.65
+
+
+def test_classifier_grid_search(duels: Any) -> None:
+    table, X, y = duels
+    grid = {"kernel": [ProductMatern(1.0), Linear()], "n_inducing": [5, 300], "item_effects": [True, False]}
+    search = GridSearchCV(GPPLClassifier(table), grid, cv=3, scoring="neg_log_loss", error_score="raise").fit(X, y)
+    assert search.best_estimator_.items is table
+    assert search.best_score_ > -0.65
+
+
+def test_grid_search_in_two_processes_agrees(duels: Any) -> None:
+    table, X, y = duels
+    grid = {"item_effects": [True, False]}
+    results = [
+        GridSearchCV(GPPLClassifier(table, **QUICK), grid, cv=2, n_jobs=n_jobs).fit(X, y).cv_results_["mean_test_score"]
+        for n_jobs in (1, 2)
+    ]
+    np.testing.assert_allclose(*results)
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+def test_classifier_calibrated(duels: Any, method: str) -> None:
+    table, X, y = duels
+    model = CalibratedClassifierCV(GPPLClassifier(table, **QUICK), method=method, cv=3).fit(X, y)
+    assert model.score(X, y) > 0.7
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_cross_val_predict(duels: Any) -> None:
+    table, X, y = duels
+    proba = cross_val_predict(GPPLClassifier(table, **QUICK), X, y, cv=3, method="predict_proba")
+    assert proba.shape == (150, 2)
+
+
+def test_clone_keeps_the_table_and_costs_nothing() -> None:
+    table = Table(np.random.default_rng(0).standard_normal((200_000, 20)))
+    model = GPPLClassifier(table)
+    start = time.perf_counter()
+    copies = [clone(model) for _ in range(20)]
+    assert time.perf_counter() - start < 1.0  # 20 copies of 32 MB would take longer
+    assert all(copy.items is table for copy in copies)
+    assert len(repr(model)) < 200
+
+
+# -------------------------------------------------------------------------------------------------------------- storing
+def fitted(items: Any, duels: Any) -> dict[str, tuple[Any, Any]]:
+    table, X, y = duels
+    return {
+        "regressor": (GPPLRegressor(**QUICK).fit(*items[:2]), items[0]),
+        "regressor with sklearn's kernel": (GPPLRegressor(RBF(1.0), n_inducing=9).fit(*items[:2]), items[0]),
+        "classifier": (GPPLClassifier(table, **QUICK, order_effect=True).fit(X, y), X),
+        "classifier of ids": (GPPLClassifier(likelihood="logit").fit(X, y), X),
+    }
+
+
+def answers(model: Any, X: Any) -> list[np.ndarray]:
+    if isinstance(model, GPPLRegressor):
+        return [*model.predict(X, return_std=True), model.sample_y(X, 2, random_state=0)]
+    return [model.predict_proba(X), *model.utility(return_std=True), model.rank(n_samples=50).utility]
+
+
+@pytest.mark.parametrize("name", ["regressor", "regressor with sklearn's kernel", "classifier", "classifier of ids"])
+def test_stored_models_answer_the_same(items: Any, duels: Any, name: str) -> None:
+    skops = pytest.importorskip("skops.io")
+    model, X = fitted(items, duels)[name]
+    data = skops.dumps(model)
+    trusted = skops.get_untrusted_types(data=data)
+    assert all(kind.startswith(("skpref.", "sklearn.")) for kind in trusted), trusted
+    for again in (pickle.loads(pickle.dumps(model)), skops.loads(data, trusted=trusted)):
+        for got, wanted in zip(answers(again, X), answers(model, X), strict=True):
+            np.testing.assert_array_equal(got, wanted)
+    assert "_read" not in vars(model)
