@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from contextlib import contextmanager
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,6 +77,24 @@ def warn_constant(X: Features) -> None:
         few = ", ".join(map(str, constant[:5])) + (", ..." if constant.size > 5 else "")
         msg = f"{constant.size} of {X.shape[1]} features are constant over the compared items (columns {few})."
         warnings.warn(msg + " They cannot tell items apart; drop them to silence this.", DataWarning, stacklevel=3)
+
+
+def check_n_samples(n_samples: int) -> None:
+    """Refuse to draw less than one sample.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of draws.
+
+    Raises
+    ------
+    DataError
+        If it is not an integer of at least 1.
+    """
+    if not isinstance(n_samples, Integral) or n_samples < 1:
+        msg = f"n_samples must be an integer of at least 1; got {n_samples!r}."
+        raise DataError(msg)
 
 
 def check_memory(n_items: int, n_inducing: int) -> None:

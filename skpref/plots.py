@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
     from skpref.metrics import Calibration
 
-__all__ = ["BoundDisplay", "PairCalibrationDisplay", "RankingDisplay"]
+__all__ = ["BoundDisplay", "PairCalibrationDisplay", "RankingDisplay", "offscreen_axes"]
 
 _COLOUR = "#1f5fa8"
 _LONGEST_NAME = 30
+_MISSING = "plots need matplotlib: pip install 'skpref[plots]'"
 
 
 def _axes(ax: Any) -> Any:
@@ -27,8 +28,45 @@ def _axes(ax: Any) -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise MissingExtraError("plots need matplotlib: pip install 'skpref[plots]'") from error
+        raise MissingExtraError(_MISSING) from error
     return plt.subplots(layout="constrained")[1]
+
+
+def offscreen_axes(width: float = 7.0, height: float = 4.5) -> Any:
+    """Return axes of a new figure that is only ever saved.
+
+    Pyplot is not involved: no screen is needed, and none of its settings and open figures is touched.
+
+    Parameters
+    ----------
+    width, height : float, default=7.0, 4.5
+        Size of the figure in inches.
+
+    Returns
+    -------
+    matplotlib Axes
+        For `plot(ax=...)`; save by ``ax.figure.savefig(path)``.
+
+    Raises
+    ------
+    MissingExtraError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> from skpref.plots import BoundDisplay, offscreen_axes
+    >>> display = BoundDisplay([-20.0, -12.0, -11.5]).plot(ax=offscreen_axes())
+    >>> display.ax_.get_xlabel()
+    'pass'
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError(_MISSING) from error
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure.subplots()
 
 
 class _Display:
@@ -61,8 +99,8 @@ class BoundDisplay(_Display):
 
     Examples
     --------
-    >>> from skpref.plots import BoundDisplay
-    >>> BoundDisplay([-20.0, -12.0, -11.5]).plot().ax_.get_ylabel()  # doctest: +SKIP
+    >>> from skpref.plots import BoundDisplay, offscreen_axes
+    >>> BoundDisplay([-20.0, -12.0, -11.5]).plot(ax=offscreen_axes()).ax_.get_ylabel()
     'lower bound (nats)'
     """
 
@@ -133,9 +171,9 @@ class RankingDisplay(_Display):
 
     Examples
     --------
-    >>> from skpref.plots import RankingDisplay
+    >>> from skpref.plots import RankingDisplay, offscreen_axes
     >>> display = RankingDisplay(["tea", "water"], [0.4, -0.4], [0.2, 0.3])
-    >>> display.plot().ax_.get_xlabel()  # doctest: +SKIP
+    >>> display.plot(ax=offscreen_axes()).ax_.get_xlabel()
     'utility (mean and 90 % interval)'
     """
 
@@ -195,9 +233,16 @@ class RankingDisplay(_Display):
         RankingDisplay
             Drawn.
         """
-        names = ("id", "utility", "std", "rank_low", "rank_high")
-        parts = (getattr(ranking, name)[:n_items] for name in names)
-        return cls(*parts, n_total=len(ranking)).plot(ax=ax)
+        top = slice(n_items)
+        display = cls(
+            ranking.id[top],
+            ranking.utility[top],
+            ranking.std[top],
+            ranking.rank_low[top],
+            ranking.rank_high[top],
+            len(ranking),
+        )
+        return display.plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> RankingDisplay:
         """Draw.
@@ -216,7 +261,7 @@ class RankingDisplay(_Display):
         rows = np.arange(len(self.ids))
         spread = 1.645 * np.asarray(self.std)  # 90 % of a normal distribution
         ax.errorbar(self.utility, rows, xerr=spread, fmt="o", color=_COLOUR, ecolor="#9fbfe0", elinewidth=3, capsize=0)
-        ax.set_yticks(rows, [self._label(row) for row in rows])
+        ax.set_yticks(rows, [self._label(row) for row in range(len(rows))])
         ax.set_ylim(len(rows) - 0.5, -0.5)
         shown = f"best {len(rows)} of {self.n_total} items" if self.n_total else ""
         ax.set(xlabel="utility (mean and 90 % interval)", title=shown)
@@ -250,8 +295,10 @@ class PairCalibrationDisplay(_Display):
 
     Examples
     --------
-    >>> from skpref.plots import PairCalibrationDisplay
-    >>> display = PairCalibrationDisplay.from_predictions([1, 0, 1], [0.9, 0.2, 0.6])  # doctest: +SKIP
+    >>> from skpref.plots import PairCalibrationDisplay, offscreen_axes
+    >>> display = PairCalibrationDisplay.from_predictions([1, 0, 1], [0.9, 0.2, 0.6], ax=offscreen_axes())
+    >>> display.ax_.get_ylabel()
+    'observed frequency'
     """
 
     def __init__(self, calibration: Calibration, estimator_name: str | None = None) -> None:

@@ -18,7 +18,6 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 
 from skpref import kernels
-from skpref.data import Table
 from skpref.exceptions import MissingExtraError, SkprefError
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.metrics import cross_entropy
@@ -31,12 +30,13 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, IntArray
+    from skpref.data import Table
 
 __all__ = ["Answers", "Builder", "SearchResult", "Space", "TrialRecord", "folds", "search"]
 
 Settings = dict[str, Any]
 
-KERNELS = {
+_KERNELS = {
     "product-matern-1/2": (kernels.ProductMatern, 0.5),
     "product-matern-3/2": (kernels.ProductMatern, 1.5),
     "product-matern-5/2": (kernels.ProductMatern, 2.5),
@@ -164,10 +164,11 @@ class Space:
         return settings
 
     def _suggest_kernel(self, trial: Any) -> Settings:
-        settings: Settings = {"kernel": trial.suggest_categorical("kernel", list(KERNELS))}
+        settings: Settings = {"kernel": trial.suggest_categorical("kernel", list(_KERNELS))}
         # The estimator chooses the factor by its bound for its default kernel only.
         automatic = settings["kernel"] == _DEFAULT_KERNEL
-        settings["length_scale"] = trial.suggest_categorical("length_scale", ["auto", "factor"]) if automatic else "factor"
+        choice = ["auto", "factor"]
+        settings["length_scale"] = trial.suggest_categorical("length_scale", choice) if automatic else "factor"
         if settings["length_scale"] == "factor":
             settings["length_scale_factor"] = trial.suggest_float("length_scale_factor", 0.2, 30.0, log=True)
         settings["ard"] = trial.suggest_categorical("ard", [False, True])
@@ -230,7 +231,7 @@ class Builder:
         features each stands for itself.
         """
         assert self.items is not None  # noqa: S101 - asked for with features only
-        cls, nu = KERNELS[name]
+        cls, nu = _KERNELS[name]
         scales = kernels.median_length_scales(self.items.features, np.random.default_rng(self.seed))
         width = np.sqrt(scales.size) if cls is kernels.ProductMatern else 1.0
         start = factor * width * scales
@@ -315,7 +316,7 @@ class SearchResult:
         if self.interrupted:
             raise SkprefError("stopped before the first trial was finished, so there is nothing to report")
         errors = [trial.error for trial in self.trials if trial.error]
-        raise SkprefError(f"none of {len(self.trials)} trials succeeded; the first error was: {(errors or ['none'])[0]}")
+        raise SkprefError(f"none of {len(self.trials)} trials succeeded; the first error was: {errors[0]}")
 
 
 def folds(answers: Answers, n_folds: int = 4, seed: int = 0) -> list[tuple[IntArray, IntArray]]:
@@ -447,27 +448,29 @@ class _Work:
                 warnings.simplefilter("ignore")  # a trial may well stop early or see few items; the final fit tells
                 model = clone(template).fit(given.X, given.y, sample_weight=given.weight)
                 p = model.predict_proba(asked.X)[:, 1]
-            yield cross_entropy(asked.y, p, asked.weight), tuple(model.lower_bounds_)
+            loss = cross_entropy(asked.y, p, asked.weight)
+            if not np.isfinite(loss):
+                raise SkprefError(f"the log-loss of a fold is {loss}")
+            yield loss, tuple(model.lower_bounds_)
 
 
-def _run(optuna: Any, trial: Any, work: _Work) -> TrialRecord:
+def _run(trial: Any, work: _Work) -> TrialRecord:
     """One trial; raises nothing but what must end the search."""
-    began, scores, bounds, error, state = time.monotonic(), [], (), "", "complete"
+    began, error, state = time.monotonic(), "", "complete"
     settings: Settings = {}
+    scores: list[float] = []
+    bounds: tuple[float, ...] = ()
     try:
         settings = work.space.suggest(trial)
         _tick(work, trial.number, 0)
         for loss, curve in work.folds(settings):
-            if not np.isfinite(loss):
-                raise SkprefError(f"the log-loss of fold {len(scores)} is {loss}")
             scores.append(loss)
             bounds = bounds or curve
             _tick(work, trial.number, len(scores))
             trial.report(float(np.mean(scores)), len(scores))
             if len(scores) < len(work.parts) and trial.should_prune():
-                raise optuna.TrialPruned
-    except optuna.TrialPruned:
-        state = "pruned"
+                state = "pruned"
+                break
     except Exception as problem:  # noqa: BLE001 - a trial that fails is an outcome, not the end
         state, error = "failed", f"{type(problem).__name__}: {problem}"
     return TrialRecord(trial.number, state, settings, tuple(scores), time.monotonic() - began, bounds, error)
@@ -482,7 +485,7 @@ def _ask_run_tell(optuna: Any, study: Any, work: _Work) -> TrialRecord:
     states = optuna.trial.TrialState
     trial = study.ask()
     try:
-        record = _run(optuna, trial, work)
+        record = _run(trial, work)
     except KeyboardInterrupt:
         study.tell(trial, state=states.FAIL)
         raise

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
 
 _ROWS = 256  # rows a thread takes at once
-_SMALL = 1 << 16  # element operations below which threads cost more than they save
+_SMALL = 1 << 21  # element operations (about 1 ms) below which waking threads costs more than it saves
 
 
 def incidence(left: IntArray, right: IntArray, n_items: int) -> tuple[IntArray, IntArray, IntArray]:

@@ -35,6 +35,7 @@ _INVERSE_SQRT_TWO_PI: Final = 1.0 / math.sqrt(2.0 * math.pi)
 _HALF_LOG_TWO_PI: Final = 0.5 * math.log(2.0 * math.pi)
 _FRACTION_LEVELS: Final = 6
 _ROWS: Final = 256  # observations a thread takes at once
+_SMALL: Final = 8192  # observations (about 2 ms) below which waking threads costs more than it saves
 
 
 @lru_cache(maxsize=2)
@@ -178,7 +179,7 @@ def expected_log_cdf(y: Array, mu: Array, v: Array, *, probit: bool) -> Array:
     out = np.empty((3, y.shape[0]))
     y, mu, sd = (np.ascontiguousarray(a) for a in (y, mu, np.sqrt(v)))
     arguments = y, mu, sd, rule_index(v), *_packed_rules(), _taylor(probit), probit
-    if y.shape[0] <= _ROWS or not may_use_threads():
+    if y.shape[0] < _SMALL or not may_use_threads():
         _expected_rows(*arguments, 0, y.shape[0], out)
     else:
         _expected(*arguments, out)

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skpref._estimator import check_memory, warn_constant, warn_not_converged
+from skpref._estimator import check_memory, check_n_samples, warn_constant, warn_not_converged
 from skpref._math.random import as_generator
 from skpref.data import Comparisons, Table, from_scores
 from skpref.exceptions import DataError, DataWarning
@@ -217,5 +217,6 @@ def moments(posterior: PairPosterior, items: Items, *, return_std: bool, return_
 def draw(
     posterior: PairPosterior, items: Items, n_samples: int, rng: np.random.Generator, *, item_effects: bool = True
 ) -> Array:
+    check_n_samples(n_samples)
     mean, covariance = posterior.covariance(items, item_effects=item_effects, centred=True)
     return rng.multivariate_normal(mean, covariance, n_samples, method="eigh", check_valid="ignore").T

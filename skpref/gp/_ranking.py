@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skpref._estimator import check_n_samples
+from skpref.exceptions import DataError
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -81,7 +84,16 @@ def rank_items(
     -------
     Ranking
         Best first.
+
+    Raises
+    ------
+    DataError
+        If `credibility` is not between 0 and 1, or no draws are asked for.
     """
+    if not 0.0 < credibility < 1.0:
+        msg = f"credibility must be a probability between 0 and 1, such as 0.9; got {credibility!r}."
+        raise DataError(msg)
+    check_n_samples(n_samples)
     mean, variance = posterior.utility(items, centred=True)
     draws = _draws(posterior, items, n_samples, rng)
     ranks = np.empty(draws.shape, dtype=np.int64)

@@ -300,7 +300,8 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):  # type: ignore[misc]
         ndarray of shape (n, n_samples)
             A draw a column.
         """
-        return draw(self.posterior_, self._rows(X), n_samples, as_generator(random_state))
+        items = self._rows(X)
+        return draw(self.posterior_, items, n_samples, as_generator(random_state))
 
     def predict_preference(self, X_left: Any, X_right: Any) -> Array:
         """Return the probability that an answer prefers the left item, row by row.

@@ -51,6 +51,7 @@ class PairwiseProbitTies(Likelihood):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from skpref.likelihoods import PairwiseProbitTies
     >>> likelihood = PairwiseProbitTies(0.5)
     >>> float(np.exp(likelihood.log_prob([1.0, 0.5, 0.0], [0.2, 0.2, 0.2])).sum().round(12))
@@ -74,7 +75,7 @@ class PairwiseProbitTies(Likelihood):
 
     def _by_answer(self, y: Array, z: Array, v: Array | None) -> Triple:
         """Values at z (v None) or expectations over N(z, v); the curvature comes as l'' or as dE/dv."""
-        out = np.empty((3, *y.shape))
+        out = np.zeros((3, *y.shape))
         tie = y == 0.5
         if np.any(tie):
             out[:, tie] = _tied(z[tie], None if v is None else v[tie], self.threshold)
@@ -83,9 +84,7 @@ class PairwiseProbitTies(Likelihood):
             shifted = z[rows] + (1.0 - 2.0 * side) * self.threshold
             label = np.full(shifted.shape, side)
             parts = _PROBIT.derivatives(label, shifted) if v is None else _PROBIT.expectation(label, shifted, v[rows])
-            first = side == 1.0 or np.broadcast_to(y == 0.0, y.shape)[rows]
-            weighted = share[rows] * np.asarray(parts)
-            out[:, rows] = np.where(first, weighted, out[:, rows] + weighted)
+            out[:, rows] += share[rows] * np.asarray(parts)
         return out[0], out[1], out[2]
 
     def _tilted(self, y: Array, mu: Array, v: Array) -> Triple:

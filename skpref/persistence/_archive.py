@@ -93,14 +93,19 @@ def _npy_parts(name: str, array: NDArray[Any]) -> tuple[bytes, memoryview]:
         raise DataError(f"cannot save {name.removesuffix('.npy')}: it has NaN or infinite values")
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(array))
-    flat = array.ravel(order="K")
-    return header.getvalue(), memoryview(flat.view(np.uint8) if flat.size else np.zeros(0, np.uint8))
+    return header.getvalue(), _bytes_of(array)
 
 
 def _describe(array: NDArray[Any], header: bytes, body: memoryview) -> dict[str, Any]:
     digest = hashlib.sha256(header)
     digest.update(body)
     return {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": digest.hexdigest()}
+
+
+def _bytes_of(array: NDArray[Any]) -> memoryview:
+    """The memory of a contiguous array, in the order in which it lies there."""
+    flat = array.ravel(order="K")  # a view
+    return (flat.view(np.uint8) if flat.size else np.zeros(0, np.uint8)).data
 
 
 def storable(array: NDArray[Any]) -> NDArray[Any] | None:
@@ -207,9 +212,7 @@ def _check_directory(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     return infos
 
 
-def _read_manifest(
-    archive: zipfile.ZipFile, infos: dict[str, zipfile.ZipInfo], max_version: int
-) -> dict[str, Any]:
+def _read_manifest(archive: zipfile.ZipFile, infos: dict[str, zipfile.ZipInfo], max_version: int) -> dict[str, Any]:
     if infos[MANIFEST].file_size > MAX_MANIFEST:
         raise ModelFormatError(f"{MANIFEST}: {infos[MANIFEST].file_size} bytes; at most {MAX_MANIFEST} are read")
     with _blamed_on(MANIFEST):
@@ -285,7 +288,7 @@ def _declared(name: str, declared: object) -> tuple[np.dtype[Any], tuple[int, ..
     return np.dtype(dtype), tuple(sizes), sha256
 
 
-def _read_header(member: Any, name: str) -> bytes:  # noqa: ANN401 - zipfile's reader
+def _read_header(member: Any, name: str) -> bytes:
     start = member.read(10)
     if len(start) != 10 or start[:8] != b"\x93NUMPY\x01\x00":
         raise ModelFormatError(f"{name}: not a .npy array of version 1.0")
@@ -296,9 +299,8 @@ def _read_header(member: Any, name: str) -> bytes:  # noqa: ANN401 - zipfile's r
     return bytes(start + rest)
 
 
-def _fill(member: Any, array: NDArray[Any], digest: Any) -> None:  # noqa: ANN401 - zipfile's reader, hashlib's hash
-    flat = array.ravel(order="K")  # a view: the array is contiguous
-    buffer = memoryview(flat.view(np.uint8) if flat.size else np.zeros(0, np.uint8))
+def _fill(member: Any, array: NDArray[Any], digest: Any) -> None:
+    buffer = _bytes_of(array)
     done = 0
     while done < buffer.nbytes:
         count = member.readinto(buffer[done : done + (1 << 20)])

@@ -33,31 +33,31 @@ def _require(condition: object, where: str, text: str) -> None:
         raise ModelFormatError(f"{where}: {text}")
 
 
-def _array(value: Any, where: str, shape: Shape, dtype: type = np.float64) -> NDArray[Any]:  # noqa: ANN401
+def _array(value: Any, where: str, shape: Shape, dtype: type = np.float64) -> NDArray[Any]:
     """Check dtype and shape (None = any length); that floats are finite was checked when they were read."""
     _require(isinstance(value, np.ndarray) and value.dtype == dtype, where, f"must be an array of {dtype.__name__}")
     fits = len(value.shape) == len(shape) and all(
         wanted in {None, got} for wanted, got in zip(shape, value.shape, strict=True)
     )
     _require(fits, where, f"has shape {value.shape}, expected {shape}")
-    return value  # type: ignore[no-any-return]  # isinstance above
+    return value
 
 
-def _positive_array(value: Any, where: str, shape: Shape) -> None:  # noqa: ANN401
+def _positive_array(value: Any, where: str, shape: Shape) -> None:
     _require((_array(value, where, shape) > 0.0).all(), where, "must be positive")
 
 
-def _triangular(value: Any, where: str, shape: Shape) -> None:  # noqa: ANN401
+def _triangular(value: Any, where: str, shape: Shape) -> None:
     """A lower Cholesky factor, or the inverse of one."""
     _positive_array(np.diagonal(_array(value, where, shape)), where, shape[:1])
 
 
-def _positive(value: Any, where: str) -> None:  # noqa: ANN401
+def _positive(value: Any, where: str) -> None:
     number = isinstance(value, float | int) and not isinstance(value, bool)
     _require(number and 0.0 < value < np.inf, where, "must be a positive number")
 
 
-def _features(value: Any, where: str, n_rows: int | None = None) -> int:  # noqa: ANN401
+def _features(value: Any, where: str, n_rows: int | None = None) -> int:
     """Return the number of columns of a feature table, dense or CSR (whose parts were checked before)."""
     if not sparse.issparse(value):
         _array(value, where, (n_rows, None))
@@ -66,14 +66,14 @@ def _features(value: Any, where: str, n_rows: int | None = None) -> int:  # noqa
     return int(value.shape[1])
 
 
-def _indices(value: Any, where: str, low: int, high: int, shape: Shape) -> None:  # noqa: ANN401
+def _indices(value: Any, where: str, low: int, high: int, shape: Shape) -> None:
     rows = _array(value, where, shape, np.int64)
     inside = not rows.size or (int(rows.min()) >= low and int(rows.max()) < high)
     _require(inside, where, f"holds an index outside {low} to {high - 1}")
 
 
 def check_csr(
-    shape: Any,  # noqa: ANN401
+    shape: Any,
     data: NDArray[Any],
     indices: NDArray[Any],
     indptr: NDArray[Any],
@@ -152,7 +152,7 @@ def _check_fixed(scale: FixedScale, where: str) -> None:
     _positive(scale.mean, f"{where}.mean")
 
 
-def _check_scales(scales: Any, where: str, needed: set[str]) -> None:  # noqa: ANN401
+def _check_scales(scales: Any, where: str, needed: set[str]) -> None:
     sound = isinstance(scales, dict) and all(isinstance(scale, GammaScale | FixedScale) for scale in scales.values())
     _require(sound and needed <= set(scales), where, f"must hold the scales {', '.join(sorted(needed))}")
 
@@ -208,7 +208,7 @@ def _check_kernel(kernel: Kernel, where: str) -> None:
             _positive(value, f"{where}.{name}")
 
 
-def _check_bounds(value: Any, where: str) -> None:  # noqa: ANN401
+def _check_bounds(value: Any, where: str) -> None:
     if isinstance(value, str):
         _require(value == "fixed", where, "must be pairs of numbers or 'fixed'")
         return
@@ -217,7 +217,7 @@ def _check_bounds(value: Any, where: str) -> None:  # noqa: ANN401
     _require(numbers and (bounds[..., 0] <= bounds[..., 1]).all(), where, "must be pairs (low, high)")
 
 
-def _check_kernel_width(kernel: Any, where: str, width: int) -> None:  # noqa: ANN401
+def _check_kernel_width(kernel: Any, where: str, width: int) -> None:
     """Every length-scale vector must be as wide as the features."""
     _require(isinstance(kernel, Kernel), where, "must be a kernel")
     if isinstance(kernel, KernelOperator | Exponentiation):
@@ -240,9 +240,12 @@ def _check_pairwise(estimator: PairwiseGP, where: str) -> None:
     if isinstance(estimator, GPPLClassifier):
         _check_classifier(estimator, prefix)
         return
-    _require(posterior.basis is not None, f"{prefix}posterior_.basis", "is missing")
     width = getattr(estimator, "n_features_in_", None)
-    _require(width == posterior.basis.points.shape[1], f"{prefix}n_features_in_", "does not fit the inducing points")
+    _require(width == _width(posterior), f"{prefix}n_features_in_", "does not fit the inducing points")
+
+
+def _width(posterior: PairPosterior) -> int | None:
+    return None if posterior.basis is None else int(posterior.basis.points.shape[1])
 
 
 def _check_classifier(estimator: GPPLClassifier, prefix: str) -> None:
@@ -258,7 +261,7 @@ def _check_classifier(estimator: GPPLClassifier, prefix: str) -> None:
     if table is not None:
         _require(isinstance(table, Table), f"{prefix}_table", "must be a table")
         _require(table.vocabulary.size == vocabulary.size, f"{prefix}_vocabulary", "differs from that of the table")
-        width = posterior.basis.points.shape[1]
+        width = _width(posterior)
         _require(table.n_features == width, f"{prefix}_table.features", f"must have {width} columns")
 
 

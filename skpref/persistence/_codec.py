@@ -65,7 +65,7 @@ class Encoder:
         self._path: dict[int, str] = {}
         self._alive: list[Any] = []  # so that no id() is used twice
 
-    def estimator(self, value: Any, path: str = "") -> Json:  # noqa: ANN401
+    def estimator(self, value: Any, path: str = "") -> Json:
         """Encode an estimator.
 
         Parameters
@@ -90,7 +90,7 @@ class Encoder:
         parts = [{key: self._encode(item, _join(path, key)) for key, item in part.items()} for part in (params, fitted)]
         return {"$estimator": [name, *parts]}
 
-    def _encode(self, value: Any, path: str) -> Json:  # noqa: ANN401
+    def _encode(self, value: Any, path: str) -> Json:
         if isinstance(value, _PLAIN):
             return _plain(value)
         if type(value) is list:
@@ -106,7 +106,7 @@ class Encoder:
             return {"$floats": self._store(np.array(value, dtype=np.float64), path)}
         return [self._encode(item, f"{path}.{i}") for i, item in enumerate(value)]
 
-    def _object(self, value: Any, path: str) -> Json:  # noqa: ANN401
+    def _object(self, value: Any, path: str) -> Json:
         """Encode what may occur in several places."""
         if id(value) in self._path:
             return {"$same": self._path[id(value)]}
@@ -116,7 +116,7 @@ class Encoder:
             self._alive.append(value)
         return tree
 
-    def _new_object(self, value: Any, path: str) -> dict[str, Json]:  # noqa: ANN401
+    def _new_object(self, value: Any, path: str) -> dict[str, Json]:
         name = type(value).__name__
         if isinstance(value, np.ndarray):
             return self._array(value, path)
@@ -135,7 +135,7 @@ class Encoder:
             return dict(self.estimator(value, path))
         raise DataError(
             f"cannot save {path}: a {type(value).__module__}.{type(value).__qualname__} is not among the data that "
-            "a model file holds. Set it to something plain (a string, a number, a kernel of this package) and save again"
+            "a model file holds. Set it to something plain (a string, a number, a kernel of skpref) and save again"
         )
 
     def _array(self, value: NDArray[Any], path: str) -> dict[str, Json]:
@@ -171,7 +171,7 @@ class Encoder:
         return self._member[id(array)]
 
 
-def _plain(value: Any) -> Json:  # noqa: ANN401
+def _plain(value: Any) -> Json:
     if isinstance(value, np.bool_ | np.integer | np.floating):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
@@ -202,7 +202,7 @@ class Decoder:
             "$tuple": lambda body, path: tuple(self._items(body, path)),
             "$dict": self._parts,
             "$array": self._array,
-            "$floats": lambda body, path: [float(x) for x in _vector(self._array(body, path), path)],
+            "$floats": lambda body, path: _vector(self._array(body, path), path).tolist(),
             "$ids": self._ids,
             "$csr": self._csr,
             "$vocabulary": self._vocabulary,
@@ -213,7 +213,7 @@ class Decoder:
             "$same": self._same,
         }
 
-    def estimator(self, tree: Json) -> Any:  # noqa: ANN401
+    def estimator(self, tree: Json) -> Any:
         """Decode the estimator at the top of a tree.
 
         Parameters
@@ -235,7 +235,7 @@ class Decoder:
         for name in sorted(set(self._arrays) - self._used):
             raise ModelFormatError(f"{name}: belongs to no part of the model")
 
-    def _decode(self, tree: Json, path: str) -> Any:  # noqa: ANN401
+    def _decode(self, tree: Json, path: str) -> Any:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise _fault(path, f"nested more than {_MAX_DEPTH} deep")
@@ -248,7 +248,7 @@ class Decoder:
         finally:
             self._depth -= 1
 
-    def _tagged(self, tree: dict[str, Json], path: str) -> Any:  # noqa: ANN401
+    def _tagged(self, tree: dict[str, Json], path: str) -> Any:
         tag, body = next(iter(tree.items())) if len(tree) == 1 else ("", None)
         if tag not in self._readers:
             raise _fault(path, f"unknown kind of object {list(tree)!r:.80}")
@@ -290,12 +290,12 @@ class Decoder:
         # Packed were objects: integers among them are objects again, not a column of int64.
         return ids.astype(object)
 
-    def _csr(self, body: Json, path: str) -> Any:  # noqa: ANN401
+    def _csr(self, body: Json, path: str) -> Any:
         if not isinstance(body, list) or len(body) != 5 or body[0] not in _CSR:
             raise _fault(path, "must be class, shape, data, indices and indptr of a CSR matrix")
-        parts = [self._array(member, path) for member in body[2:]]
-        shape = check_csr(body[1], *parts, path)
-        return _CSR[body[0]](tuple(parts), shape=shape)
+        data, indices, indptr = (self._array(member, path) for member in body[2:])
+        shape = check_csr(body[1], data, indices, indptr, path)
+        return _CSR[body[0]]((data, indices, indptr), shape=shape)
 
     def _vocabulary(self, body: Json, path: str) -> Vocabulary:
         parts = self._parts(_exactly(body, {"ids", "positional"}, path), path)
@@ -313,16 +313,16 @@ class Decoder:
         table.__setstate__(parts)
         return table
 
-    def _record(self, body: Json, path: str) -> Any:  # noqa: ANN401
+    def _record(self, body: Json, path: str) -> Any:
         cls, parts = self._class_and_parts(body, RECORDS, path)
         _exactly(parts, {field.name for field in dataclasses.fields(cls)}, path)
         return self._checked(self._built(lambda: cls(**parts), path), path)
 
-    def _kernel(self, body: Json, path: str) -> Any:  # noqa: ANN401
+    def _kernel(self, body: Json, path: str) -> Any:
         cls, parts = self._class_and_parts(body, KERNELS, path)
         return self._checked(self._built(lambda: cls(**parts), path), path)
 
-    def _estimator(self, body: Json, path: str) -> Any:  # noqa: ANN401
+    def _estimator(self, body: Json, path: str) -> Any:
         if not isinstance(body, list) or len(body) != 3:
             raise _fault(path, "an estimator is its class, parameters and attributes")
         cls, params = self._class_and_parts(body[:2], ESTIMATORS, path)
@@ -344,18 +344,18 @@ class Decoder:
             raise _fault(path, f"class {body[0]!r:.80} is not one that this version can load")
         return known[body[0]], self._parts(body[1], path)
 
-    def _same(self, body: Json, path: str) -> Any:  # noqa: ANN401
+    def _same(self, body: Json, path: str) -> Any:
         if not isinstance(body, str) or body not in self._seen:
             raise _fault(path, f"refers to {body!r:.80}, which did not come before")
         return self._seen[body]
 
-    def _built(self, build: Callable[[], Any], path: str) -> Any:  # noqa: ANN401
+    def _built(self, build: Callable[[], Any], path: str) -> Any:
         try:
             return build()
         except (SkprefError, ValueError, TypeError, AttributeError) as error:
             raise _fault(path, str(error)) from error
 
-    def _checked(self, value: Any, path: str) -> Any:  # noqa: ANN401
+    def _checked(self, value: Any, path: str) -> Any:
         for cls, check in CHECKS.items():
             if isinstance(value, cls):
                 try:
@@ -369,7 +369,7 @@ def _fault(path: str, text: str) -> ModelFormatError:
     return ModelFormatError(f"{MANIFEST}: {path or 'estimator'}: {text}")
 
 
-def _finite(value: Any, path: str) -> Any:  # noqa: ANN401
+def _finite(value: Any, path: str) -> Any:
     if isinstance(value, float) and not math.isfinite(value):  # 1e999 is JSON
         raise _fault(path, "is too large a number")
     return value
@@ -381,7 +381,7 @@ def _exactly(body: Json, keys: set[str], path: str) -> dict[str, Json]:
     return body
 
 
-def _vector(value: Any, path: str) -> NDArray[Any]:  # noqa: ANN401
+def _vector(value: Any, path: str) -> NDArray[Any]:
     if not isinstance(value, np.ndarray) or value.ndim != 1:
         raise _fault(path, "must be a one-dimensional array")
     return value

@@ -241,8 +241,10 @@ class Tracker:
                 buffer.append(point)
             elif not self._warned_of_values:
                 self._warned_of_values = True
-                message = f"metric {point[0]!r} is {point[1]} at step {point[3]}: values that are not finite are skipped"
-                warnings.warn(message, TrackingWarning, stacklevel=4)
+                message = (
+                    f"metric {point[0]!r} is {point[1]} at step {point[3]}; values that are not finite are skipped"
+                )
+                warnings.warn(message, TrackingWarning, stacklevel=3)
         if len(buffer) >= _BATCH:
             self._flush(run)
 
@@ -299,9 +301,7 @@ class Tracker:
         tags = {"mlflow.source.name": "skpref", "mlflow.source.type": "LOCAL"}
         if event["parent"] is not None:
             tags["mlflow.parentRunId"] = self._runs[event["parent"]]
-        run = self._client.create_run(
-            self._experiment_id, start_time=event["time"], tags=tags, run_name=event["name"]
-        )
+        run = self._client.create_run(self._experiment_id, start_time=event["time"], tags=tags, run_name=event["name"])
         self._runs[event["run"]] = run.info.run_id
 
     def _send_params(self, event: Mapping[str, Any]) -> None:
@@ -332,7 +332,8 @@ class Tracker:
     def _write(self, event: Mapping[str, Any]) -> None:
         if self.spool_file is None:
             self._spool.mkdir(parents=True, exist_ok=True)
-            self.spool_file = self._spool / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.time_ns() % 10**6}.jsonl"
+            name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.time_ns() % 10**6}.jsonl"
+            self.spool_file = self._spool / name
             head = {"op": "store", "experiment": self.experiment, "runs": self._runs}
             self.spool_file.write_text(json.dumps(head) + "\n", "utf-8")
         with self.spool_file.open("a", encoding="utf-8") as file:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.utils.validation import validate_data
 
-from skpref import GPPLClassifier, Table
+from skpref import GPPLClassifier, GPPLRegressor, Table
+from skpref.data import read_pairs
 from skpref.kernels import Linear
 from skpref.testing import IdColumns, check_comparison_estimator
 
@@ -91,34 +93,23 @@ class WithUsers(GPPLClassifier):
     """Three columns: user, left, right; the user is read and not used."""
 
     def _read(self, X, *, reset):
-        if isinstance(X, list) and X and len(X[0]) != 3:
-            msg = f"expected shape (n_pairs, 3), got {len(X[0])} columns"
-            raise ValueError(msg)
-        if isinstance(X, list):
-            pairs = [row[1:] for row in X]
-        elif hasattr(X, "iloc"):
+        if hasattr(X, "iloc"):
             pairs = X.iloc[:, 1:]
+        elif isinstance(X, list):
+            pairs = [row[1:] for row in X]
         else:
-            pairs = X[:, 1:] if np.ndim(X) == 2 else X
-        left, right = super()._read(pairs, reset=reset)
-        if reset:
-            self.n_features_in_ = 3
-            self.__dict__.pop("feature_names_in_", None)
+            pairs = X[:, 1:] if X.ndim == 2 else X
+        left, right = read_pairs(pairs)
+        validate_data(self, X, reset=reset, skip_check_array=True)
         return left, right
 
 
-class _Reader(WithUsers):
-    def _check_n_features(self, X, reset):  # pragma: no cover - not looked at by scikit-learn 1.9
-        return None
-
-
 def test_the_kit_reads_estimators_of_three_columns() -> None:
-    with pytest.raises(AssertionError, match=r"n_features_in_ = 3"):
-        check_comparison_estimator(_ReadsOneColumnMore(), columns=IdColumns())
+    check_comparison_estimator(WithUsers(), columns=IdColumns(n_columns=3, left=1, right=2))
 
 
-class _ReadsOneColumnMore(GPPLClassifier):
-    def fit(self, X, y, sample_weight=None):
-        super().fit(X, y, sample_weight)
-        self.n_features_in_ = 3
-        return self
+def test_the_kit_wants_a_classifier_and_enough_items() -> None:
+    with pytest.raises(AssertionError, match="not a classifier"):
+        check_comparison_estimator(GPPLRegressor())
+    with pytest.raises(AssertionError, match="needs 6 items"):
+        check_comparison_estimator(GPPLClassifier(Table(np.eye(3))))

@@ -1,8 +1,8 @@
 """scikit-learn's own checks of estimators.
 
-`GPPLRegressor` passes all of them. The rows of `GPPLClassifier` are pairs of ids, so checks that feed other matrices are
-listed by name, with the reason; and the same checks run once more on a subclass that reads rows of any width as ids,
-so that what stands behind the reading is checked by all of them.
+`GPPLRegressor` passes all of them. The rows of `GPPLClassifier` are pairs of ids, so checks that feed other matrices
+are listed by name, with the reason; and the same checks run once more on a subclass that reads rows of any width as
+ids, so that what stands behind the reading is checked by all of them.
 """
 
 from __future__ import annotations

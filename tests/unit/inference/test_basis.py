@@ -83,7 +83,7 @@ def test_gradients_of_rows_and_prior_variances(kernel, form, seed):
         assert_allclose(gradient[j], slope, rtol=1e-5, atol=1e-5 * (1.0 + np.abs(gradient).max()))
 
 
-def test_chunks_cover_all_rows_once(monkeypatch):
+def test_chunks_cover_all_rows_once():
     assert [s.indices(10) for s in chunks(10, 4)] == [(0, 4, 1), (4, 8, 1), (8, 10, 1)]
     assert chunks(0) == []
 

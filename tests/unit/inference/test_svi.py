@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref.inference import svi
-from skpref.inference.blocks import DenseBlock
-from skpref.inference.scale import GammaScale
+from skpref.inference.blocks import DenseBlock, DiagonalBlock
+from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.sites import LAPLACE, LINEARISED
+from skpref.inference.terms import PairTerm
+from skpref.likelihoods import PairwiseProbit
 
 LAYOUTS = ["features", "joint", "mean-field", "offsets"]
 seeds = st.integers(0, 2**32 - 1)
@@ -66,6 +68,20 @@ def test_the_loop_ends_where_the_bound_is_stationary(draw, layout, seed, options
                 if isinstance(scale, GammaScale):
                     aside = fit.state.scales | {name: replace(scale, rate=scale.rate * factor)}
                     assert svi.evaluate(case.problem, replace(fit.state, scales=aside)).bound <= best + 1e-9
+
+
+def test_no_start_is_a_dead_end_for_a_diagonal_block():
+    # Joint means ascend as means; a block's own precision would bend them (here so far that every step falls).
+    rng = np.random.default_rng(1050)
+    n, p = int(rng.integers(3, 9)), int(rng.integers(2, 20))
+    left = rng.integers(0, n, p)
+    right = (left + rng.integers(1, n, p)) % n
+    y, weight = rng.integers(0, 2, p).astype(float), np.exp(2.0 * rng.normal(size=p))
+    problem = svi.Problem((PairTerm(None, left, right, n, offsets=True),), PairwiseProbit(), y, weight)
+    prior = svi.initial_state(problem, {"offset": FixedScale(1.0)}, diagonal=(True,))
+    wild = DiagonalBlock.isotropic(np.exp(3.0 * rng.normal(size=n)), 3.0 * rng.normal(size=n))
+    ends = [svi.fit(problem, start, TIGHT, rng) for start in (prior, replace(prior, blocks=(wild,)))]
+    assert_allclose(ends[1].evaluation.bound, ends[0].evaluation.bound, rtol=1e-8)
 
 
 @given(seed=seeds)

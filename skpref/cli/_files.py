@@ -84,7 +84,9 @@ class Sheet:
         """
         for name in names:
             if name not in self.columns:
-                raise self.fault(f"there is no column {name!r}{nearest(name, self.names)}. {purpose}. Found: {_list(self.names)}")
+                raise self.fault(
+                    f"there is no column {name!r}{nearest(name, self.names)}. {purpose}. Found: {_list(self.names)}"
+                )
 
     def ids(self, name: str) -> NDArray[Any]:
         """Return a column of ids as text.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedShuffleSplit
 
-from skpref._cli.report import write_trials
+from skpref.cli._report import write_trials
 from skpref.exceptions import DataError
 from skpref.metrics import calibration, cross_entropy, pair_accuracy
 from skpref.search import Builder, SearchResult, Space, search
@@ -18,9 +18,9 @@ from skpref.search import Builder, SearchResult, Space, search
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from skpref._cli.inputs import Problem
-    from skpref._cli.progress import Bar
     from skpref._typing import Array
+    from skpref.cli._inputs import Problem
+    from skpref.cli._progress import Bar
     from skpref.gp.pairwise import GPPLClassifier
     from skpref.metrics import Calibration
     from skpref.search import Answers, TrialRecord
@@ -267,7 +267,7 @@ class Job:
 
     @staticmethod
     def _say(text: str) -> None:
-        print(f"{text} ...", file=sys.stderr, flush=True)  # noqa: T201 - the command's progress
+        print(f"{text} ...", file=sys.stderr, flush=True)
 
     # ------------------------------------------------------------------------------------------------------ tracking
     def _start_tracking(self) -> None:

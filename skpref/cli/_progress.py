@@ -66,7 +66,7 @@ class Bar:
             return
         what = f"log-loss {record.score:.4f}" if record.state == "complete" else record.state
         text = f"trial {self._done}/{self._n_trials}  {what}  best {self._best:.4f}  {self._times(self._done)}"
-        print(text, file=self._stream, flush=True)  # noqa: T201 - the command's progress
+        print(text, file=self._stream, flush=True)
 
     def close(self) -> None:
         """Clear the line."""
@@ -78,7 +78,9 @@ class Bar:
         full = round(_WIDTH * min(done / self._n_trials, 1.0))
         bar = "#" * full + "." * (_WIDTH - full)
         best = f"best {self._best:.4f}  " if self._best < float("inf") else ""
-        text = f"[{bar}] trial {min(self._done + 1, self._n_trials)}/{self._n_trials}  {state}  {best}{self._times(done)}"
+        text = (
+            f"[{bar}] trial {min(self._done + 1, self._n_trials)}/{self._n_trials}  {state}  {best}{self._times(done)}"
+        )
         width = self._columns()
         self._stream.write("\r" + text[:width].ljust(width))
         self._stream.flush()

@@ -5,19 +5,18 @@ from __future__ import annotations
 import csv
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from skpref.persistence import save
-from skpref.plots import BoundDisplay, PairCalibrationDisplay, RankingDisplay
+from skpref.plots import BoundDisplay, PairCalibrationDisplay, RankingDisplay, offscreen_axes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from skpref._cli.job import Figures, Outcome
+    from skpref.cli._job import Figures, Outcome
     from skpref.search import SearchResult, TrialRecord
 
 _TOP = 10
+_SHOWN = 20  # items in the plot
 _LONGEST_ID = 40
 
 
@@ -49,7 +48,9 @@ def report(outcome: Outcome) -> str:
 
 def _search_text(result: SearchResult) -> str:
     states = [trial.state for trial in result.trials]
-    counts = ", ".join(f"{states.count(state)} {state}" for state in ("complete", "pruned", "failed") if state in states)
+    counts = ", ".join(
+        f"{states.count(state)} {state}" for state in ("complete", "pruned", "failed") if state in states
+    )
     best, seconds = result.best, sum(trial.seconds for trial in result.trials)
     stopped = " (stopped by the user)" if result.interrupted else ""
     lines = [
@@ -96,7 +97,9 @@ def _calibration_text(figures: Figures) -> str:
         for predicted, observed, count in zip(c.mean_predicted, c.mean_observed, c.count, strict=True)
     ]
     header = ("predicted", "observed", "comparisons")
-    return "\n".join(["Calibration on the hold-out (probability that the left item is preferred)", *_table(header, rows)])
+    return "\n".join(
+        ["Calibration on the hold-out (probability that the left item is preferred)", *_table(header, rows)]
+    )
 
 
 def ranking_text(ranking: Any, top: int, title: str = "Ranking") -> str:
@@ -136,7 +139,10 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     texts = {"", "item"}  # columns that are aligned to the left
     aligned = [
-        [cell.ljust(width) if name in texts else cell.rjust(width) for name, cell, width in zip(header, row, widths, strict=True)]
+        [
+            cell.ljust(width) if name in texts else cell.rjust(width)
+            for name, cell, width in zip(header, row, widths, strict=True)
+        ]
         for row in cells
     ]
     return ["  " + "  ".join(row) for row in aligned]
@@ -195,7 +201,15 @@ def write_trials(trials: Sequence[TrialRecord], path: Path) -> None:
     names = list(dict.fromkeys(name for trial in trials for name in trial.settings))
     header = ["trial", "state", "log_loss", "folds", "seconds", *names, "error"]
     rows = (
-        [t.number, t.state, t.score, len(t.scores), round(t.seconds, 3), *(t.settings.get(n, "") for n in names), t.error]
+        [
+            t.number,
+            t.state,
+            t.score,
+            len(t.scores),
+            round(t.seconds, 3),
+            *(t.settings.get(n, "") for n in names),
+            t.error,
+        ]
         for t in trials
     )
     _write_csv(path, header, rows)
@@ -209,29 +223,16 @@ def _write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[Any]])
 
 
 def _plots(outcome: Outcome, out: Path) -> list[Path]:
-    tuned = outcome.figures["tuned"]
-    displays = {
-        "bound.png": BoundDisplay(outcome.model.lower_bounds_, "Fit of the final model"),
-        "ranking.png": _ranking_display(outcome.ranking),
-        "calibration.png": PairCalibrationDisplay(tuned.calibration, "hold-out"),
+    bounds, tuned = outcome.model.lower_bounds_, outcome.figures["tuned"]
+    shown = min(_SHOWN, len(outcome.ranking))
+    drawings: dict[str, tuple[float, Callable[[Any], Any]]] = {
+        "bound.png": (4.5, lambda ax: BoundDisplay(bounds, "fit of the final model").plot(ax=ax)),
+        "ranking.png": (
+            1.2 + 0.28 * shown,
+            lambda ax: RankingDisplay.from_ranking(outcome.ranking, n_items=shown, ax=ax),
+        ),
+        "calibration.png": (4.5, lambda ax: PairCalibrationDisplay(tuned.calibration, "hold-out").plot(ax=ax)),
     }
-    for name, display in displays.items():
-        _draw(display, out / name)
-    return [out / name for name in displays]
-
-
-def _ranking_display(ranking: Any, n_items: int = 20) -> RankingDisplay:
-    names = ("id", "utility", "std", "rank_low", "rank_high")
-    return RankingDisplay(*(getattr(ranking, name)[:n_items] for name in names), n_total=len(ranking))
-
-
-def _draw(display: Any, path: Path) -> None:
-    """Draw without pyplot: no screen is needed, and no setting of the caller's matters."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    height = 1.2 + 0.28 * np.size(display.ids) if isinstance(display, RankingDisplay) else 4.5
-    figure = Figure(figsize=(7.0, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    display.plot(ax=figure.subplots())
-    figure.savefig(path, dpi=120)
+    for name, (height, draw) in drawings.items():
+        draw(offscreen_axes(height=height)).figure_.savefig(out / name, dpi=120)
+    return [out / name for name in drawings]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref._cli.files import Sheet, nearest, read_sheet
+from skpref.cli._files import Sheet, nearest, read_sheet
 from skpref.data import Table, Vocabulary
 from skpref.search import Answers
 

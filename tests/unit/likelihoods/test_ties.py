@@ -1,0 +1,90 @@
+"""Ties as an answer of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+from skpref._math.quadrature import gauss_hermite
+from skpref.exceptions import DataError
+from skpref.likelihoods import PairwiseProbit, PairwiseProbitTies
+
+LABELS = np.array([0.0, 0.5, 1.0, 0.2, 0.9])
+thresholds = st.floats(0.01, 3.0)
+projections = st.floats(-8.0, 8.0)
+
+
+@given(thresholds, st.floats(-1e6, 1e6))
+def test_three_answers_add_up_to_one_and_stay_finite(b: float, z: float) -> None:
+    log_prob = PairwiseProbitTies(b).log_prob([0.0, 0.5, 1.0], [z, z, z])
+    assert np.isfinite(log_prob).all()
+    np.testing.assert_allclose(np.exp(log_prob).sum(), 1.0, rtol=1e-10)
+
+
+@given(thresholds, projections)
+def test_derivatives_are_those_of_log_prob(b: float, z: float) -> None:
+    likelihood, h = PairwiseProbitTies(b), 1e-4
+    z_all = np.full(LABELS.shape, z)
+    _, first, second = likelihood.derivatives(LABELS, z_all)
+    up, down = likelihood.derivatives(LABELS, z_all + h), likelihood.derivatives(LABELS, z_all - h)
+    np.testing.assert_allclose(first, (up[0] - down[0]) / (2 * h), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(second, (up[1] - down[1]) / (2 * h), rtol=1e-4, atol=1e-4)
+    assert np.all(second <= 0.0)
+
+
+@settings(max_examples=25)
+@given(thresholds, st.floats(-4.0, 4.0), st.floats(0.0, 4.0))
+def test_expectation_matches_fine_quadrature(b: float, mu: float, v: float) -> None:
+    likelihood, (x, w) = PairwiseProbitTies(b), gauss_hermite(200)
+    value, first, second = likelihood.expectation(LABELS, np.full(5, mu), np.full(5, v))
+    for i, label in enumerate(LABELS):
+        parts = likelihood.derivatives(np.full(x.shape, label), mu + np.sqrt(v) * x)
+        np.testing.assert_allclose(value[i], parts[0] @ w, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(first[i], parts[1] @ w, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(second[i], 0.5 * (parts[2] @ w), rtol=1e-5, atol=1e-6)
+
+
+@given(thresholds, st.floats(-3.0, 3.0), st.floats(0.01, 4.0))
+def test_tilted_normaliser_is_the_probability_of_the_answer(b: float, mu: float, v: float) -> None:
+    log_z, _, _ = PairwiseProbitTies(b).tilted([1.0, 0.0, 0.5], [mu] * 3, [v] * 3)
+    width = np.sqrt(1.0 + v)
+    left, right = ndtr((mu - b) / width), ndtr((-mu - b) / width)
+    np.testing.assert_allclose(np.exp(log_z), [left, right, 1.0 - left - right], rtol=1e-6, atol=1e-9)
+
+
+@given(thresholds, st.floats(-1e6, 1e6), st.floats(0.0, 10.0))
+def test_prediction_is_symmetric_and_a_probability(b: float, mu: float, v: float) -> None:
+    p, q = PairwiseProbitTies(b).predict([mu, -mu], [v, v])
+    assert 0.0 <= p <= 1.0
+    np.testing.assert_allclose(p + q, 1.0, rtol=1e-12)
+
+
+def test_a_vanishing_threshold_is_the_probit() -> None:
+    z = np.linspace(-3, 3, 7)
+    got = PairwiseProbitTies(1e-9).log_prob(np.ones(7), z)
+    np.testing.assert_allclose(got, PairwiseProbit().log_prob(np.ones(7), z), rtol=1e-7)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 2**32 - 1), st.floats(0.1, 1.0))
+def test_learning_never_lowers_the_objective_and_finds_the_threshold(seed: int, b: float) -> None:
+    rng = np.random.default_rng(seed)
+    mu = rng.normal(size=4000)
+    z = mu + rng.normal(size=4000)
+    y = np.where(z > b, 1.0, np.where(z < -b, 0.0, 0.5))
+    likelihood, v, weight = PairwiseProbitTies(0.3), np.zeros(4000), np.ones(4000)
+    for _ in range(15):
+        before = weight @ likelihood.expectation(y, mu, v)[0]
+        likelihood = likelihood.learnt(y, mu, v, weight)
+        assert weight @ likelihood.expectation(y, mu, v)[0] >= before
+    # Five standard errors of the estimate: about 1 / sqrt(4000) each at these thresholds.
+    assert abs(likelihood.threshold - b) < 5 * 1.2 / np.sqrt(4000)
+
+
+@pytest.mark.parametrize("threshold", [0.0, -1.0, np.nan, np.inf])
+def test_threshold_must_be_positive(threshold: float) -> None:
+    with pytest.raises(DataError, match="threshold must be a positive finite number"):
+        PairwiseProbitTies(threshold)

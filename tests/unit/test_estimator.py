@@ -1,0 +1,73 @@
+"""What every estimator does around its inference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from skpref import _estimator
+from skpref.exceptions import DataError, DataWarning
+
+
+class Model:
+    max_iter = 3
+
+
+def change_and_fail(model: Model, error: type[BaseException]) -> None:
+    with _estimator.unchanged_on_failure(model):
+        model.changed_ = 2
+        model.new_ = 3
+        del model.kept_
+        raise error
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_failure_puts_everything_back(error: type[BaseException]) -> None:
+    model = Model()
+    model.kept_, model.changed_ = object(), 1
+    before = vars(model).copy()
+    with pytest.raises(error):
+        change_and_fail(model, error)
+    assert vars(model) == before
+
+
+def test_success_changes() -> None:
+    model = Model()
+    with _estimator.unchanged_on_failure(model):
+        model.new_ = 3
+    assert model.new_ == 3
+
+
+def test_not_converged_names_the_parameter() -> None:
+    with pytest.warns(ConvergenceWarning, match=r"Model did not converge in 3 iterations \(max_iter=3\)"):
+        _estimator.warn_not_converged(Model(), 3)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_constant_features_are_named(make: type) -> None:
+    X = np.array([[1.0, 0.0, 2.0], [1.0, 0.0, 3.0]])
+    with pytest.warns(DataWarning, match=r"2 of 3 features are constant .*\(columns 0, 1\)"):
+        _estimator.warn_constant(make(X))
+    _estimator.warn_constant(make(X[:, 2:]))
+
+
+def test_only_a_few_constant_features_are_named() -> None:
+    with pytest.warns(DataWarning, match=r"9 of 9 .*\(columns 0, 1, 2, 3, 4, \.\.\.\)"):
+        _estimator.warn_constant(np.ones((2, 9)))
+
+
+def test_memory_is_counted_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_estimator, "_half_of_memory", lambda: 8e9)
+    _estimator.check_memory(1_000_000, 1000)  # 8.0 GB
+    with pytest.raises(DataError, match=r"1000001 items by 1000 inducing points needs 8\.0 GB.* set n_inducing"):
+        _estimator.check_memory(1_000_001, 1000)
+    with pytest.raises(DataError, match=r"needs 80\.0 GB, more than the 4\.3 GB allowed; set n_inducing"):
+        _estimator.check_memory(100_000, 100_000)
+
+
+def test_memory_of_systems_that_do_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _estimator._half_of_memory() > 1e8
+    monkeypatch.delattr(_estimator.os, "sysconf")
+    assert _estimator._half_of_memory() == 2**34
