@@ -58,7 +58,7 @@ def warn_not_converged(estimator: Any, n_iter: int) -> None:
         f"{type(estimator).__name__} did not converge in {n_iter} iterations (max_iter={estimator.max_iter}). "
         "Increase max_iter, or tol."
     )
-    warnings.warn(msg, ConvergenceWarning, stacklevel=3)
+    warnings.warn(msg, ConvergenceWarning, stacklevel=5)  # the caller of fit
 
 
 def warn_constant(X: Features) -> None:
@@ -76,7 +76,7 @@ def warn_constant(X: Features) -> None:
     if constant.size:
         few = ", ".join(map(str, constant[:5])) + (", ..." if constant.size > 5 else "")
         msg = f"{constant.size} of {X.shape[1]} features are constant over the compared items (columns {few})."
-        warnings.warn(msg + " They cannot tell items apart; drop them to silence this.", DataWarning, stacklevel=3)
+        warnings.warn(msg + " They cannot tell items apart; drop them to silence this.", DataWarning, stacklevel=5)
 
 
 def check_n_samples(n_samples: int) -> None:

@@ -122,7 +122,7 @@ class PairData:
     comparisons: Comparisons
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Model:
     """A fit's fixed parts: data, configuration and inducing points."""
 
@@ -197,8 +197,8 @@ def fit_pairs(
     PairFit
         Posterior and trace.
     """
-    if data.X is not None:
-        kernel = _start_kernel(data.X, kernel, config, rng)
+    # Without features the items' offsets are their utilities, and a kernel has nothing to look at.
+    kernel = None if data.X is None else _start_kernel(data.X, kernel, config, rng)
     model = _model(data, kernel, config, rng, points)
     if kernel is not None:
         kernel = _search(model, kernel, rng)
@@ -220,11 +220,13 @@ def _model(
     data: PairData, kernel: Kernel | None, config: PairConfig, rng: np.random.Generator, points: Features
 ) -> _Model:
     if data.X is None or kernel is None:
-        return _Model(data, config)
+        return _Model(data=data, config=config)
     if points is None:
         points = inducing.choose(data.X, config.n_inducing, config.inducing, rng, _scale_of(kernel), kernel=kernel)
     everything = isinstance(config.inducing, str) and points.shape[0] == unique_rows(data.X)[0].size
-    return _Model(data, config, points, everything)
+    # White noise is in the inducing points' covariance but not in the rows, which then leave a residual everywhere.
+    everything = everything and np.array_equal(kernels.diagonal(kernel, points), kernels.paired(kernel, points, points))
+    return _Model(data=data, config=config, points=points, everything=everything)
 
 
 def _scale_of(kernel: Kernel) -> Any:

@@ -257,5 +257,6 @@ class PairPosterior:
         shift = self.half[:, -1] if self.has_order else None
         variance = squared_differences(half, a, b, shift) + np.where(a == b, 0.0, own[a] + own[b])
         if self.basis is not None:
-            variance += self.basis.pair_residual(items.features, phi, a, b) / self.scales["f"].mean
+            residual = self.basis.pair_residual(items.features, phi, a, b)
+            variance += np.where(a == b, 0.0, residual) / self.scales["f"].mean
         return u[a] - u[b] + self.order_effect[0], variance

@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import validate_data
 
 from skpref._estimator import check_memory, check_n_samples, warn_constant, warn_not_converged
 from skpref._math.random import as_generator
@@ -48,7 +49,7 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-class PairwiseGP(BaseEstimator):  # type: ignore[misc]
+class PairwiseGP(BaseEstimator):
     """What both estimators share: from merged comparisons of seen items to fitted attributes."""
 
     def _config(self, *, offsets: bool, order: bool) -> PairConfig:
@@ -167,6 +168,22 @@ def joined(comparisons: Comparisons) -> IntArray:
 
 def as_table(items: Any) -> Table:
     return items if isinstance(items, Table) else Table(items)
+
+
+def checked_rows(estimator: Any, X: Any, y: Any, comparisons: Any) -> tuple[Features, Any]:
+    """X in canonical form, and y unless comparisons stand in its place."""
+    options = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
+    if comparisons is not None and y is not None:
+        msg = "Give either y or comparisons, not both: each of them says which rows are preferred."
+        raise ValueError(msg)
+    if comparisons is None:
+        X, y = validate_data(estimator, X, y, y_numeric=True, **options)
+    else:
+        X = validate_data(estimator, X, **options)
+    if X.shape[0] < 2:
+        msg = f"at least 2 items are needed to compare them; got n_samples = {X.shape[0]}."
+        raise DataError(msg)
+    return canonical(X), y
 
 
 def compare_scores(estimator: Any, y: Any, qid: Any, sample_weight: Any, item: IntArray, n_items: int) -> Comparisons:

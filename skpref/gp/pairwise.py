@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import Comparisons, Table, Vocabulary, from_labels, from_winners, read_pairs, unique_rows
-from skpref.exceptions import DataError
 from skpref.gp._pair_fit import PairData
 from skpref.gp._pair_posterior import Items
 from skpref.gp._pairwise_base import (
@@ -22,6 +21,7 @@ from skpref.gp._pairwise_base import (
     as_likelihood,
     as_table,
     canonical,
+    checked_rows,
     compare_scores,
     draw,
     joined,
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
     from sklearn.utils import Tags
 
-    from skpref._typing import Array, Features, IntArray
+    from skpref._typing import Array, IntArray
     from skpref.likelihoods import Likelihood
 
 
-class GPPLRegressor(RegressorMixin, PairwiseGP):  # type: ignore[misc]
+class GPPLRegressor(RegressorMixin, PairwiseGP):
     """Gaussian-process utilities of items, learnt from scores, grades, ranks or comparisons.
 
     Rows of X are items. What is learnt is a utility f(x) such that x is preferred to x' with probability
@@ -223,7 +223,7 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):  # type: ignore[misc]
             of `y` and `comparisons`.
         """
         with unchanged_on_failure(self):
-            X, y = self._check(X, y, comparisons)
+            X, y = checked_rows(self, X, y, comparisons)
             first, item = unique_rows(X)
             if comparisons is None:
                 found = compare_scores(self, y, qid, sample_weight, item, first.size)
@@ -236,20 +236,6 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):  # type: ignore[misc]
             data = PairData(X[first[seen]] if seen.size else X[first[:1]], comparisons)
             self._keep(self._infer(data, self._config(offsets=False, order=False)))
         return self
-
-    def _check(self, X: Any, y: Any, comparisons: Any) -> tuple[Features, Any]:
-        options = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
-        if comparisons is not None and y is not None:
-            msg = "Give either y or comparisons, not both: each of them says which rows are preferred."
-            raise ValueError(msg)
-        if comparisons is None:
-            X, y = validate_data(self, X, y, y_numeric=True, **options)
-        else:
-            X = validate_data(self, X, **options)
-        if X.shape[0] < 2:
-            msg = f"at least 2 items are needed to compare them; got n_samples = {X.shape[0]}."
-            raise DataError(msg)
-        return canonical(X), y
 
     def _rows(self, X: Any) -> Items:
         check_is_fitted(self)
@@ -353,7 +339,7 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):  # type: ignore[misc]
         return concordance(y, self.predict(X), qid=qid, sample_weight=sample_weight)
 
 
-class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
+class GPPLClassifier(ClassifierMixin, PairwiseGP):
     """Gaussian-process preference learning from comparisons of items that are named by ids.
 
     Rows of X are comparisons: (left id, right id). The utility of an item is u = f(x) + o, a Gaussian process over
@@ -374,9 +360,20 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
         Whether to learn an advantage of the left side (the home team, the answer shown first).
     on_self : {"raise", "drop"}, default="raise"
         What `fit` does with a comparison of an item with itself, which usually shows an error in the data.
-    likelihood, inference, n_inducing, inducing, batch_size, max_iter, tol, delay, forgetting_rate, shape_s0, rate_s0, \
-            length_scale_factor, optimizer, n_restarts_optimizer, warm_start, verbose, random_state
-        As in `GPPLRegressor`.
+    likelihood, inference : str
+        As in `GPPLRegressor`, and so are all that follow.
+    n_inducing, inducing : int, str or array-like
+        How many inducing points, and where they come from.
+    batch_size, max_iter : int
+        Comparisons a step of "svi"; passes over the comparisons at most.
+    tol, delay, forgetting_rate : float
+        When to stop; step size of "svi".
+    shape_s0, rate_s0 : float
+        Gamma prior of the inverse scales, of f and of the offsets.
+    length_scale_factor, optimizer, n_restarts_optimizer : float or str, str or None, int
+        How length-scales are learnt.
+    warm_start, verbose, random_state : bool, int, random state
+        As everywhere.
 
     Attributes
     ----------
@@ -502,10 +499,9 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
             require_labels(self, y)
             self._table = None if self.items is None else as_table(self.items)
             vocabulary = Vocabulary.from_columns(left, right) if self._table is None else self._table.vocabulary
-            rows = (vocabulary.encode(side, "X") for side in (left, right))
-            given = from_labels(
-                *rows, y, vocabulary.size, sample_weight=sample_weight, on_self=self.on_self, names=vocabulary.ids
-            )
+            left, right = vocabulary.encode(left, "X"), vocabulary.encode(right, "X")
+            options = {"sample_weight": sample_weight, "on_self": self.on_self, "names": vocabulary.ids}
+            given = from_labels(left, right, y, vocabulary.size, **options)
             keep_ties = as_likelihood(self.likelihood).ties_are_answers
             comparisons, seen = seen_only(given.merged(keep_order=self.order_effect, keep_ties=keep_ties))
             self._remember(vocabulary, comparisons, seen)
@@ -539,7 +535,7 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):  # type: ignore[misc]
     def _projections(self, X: Any, *, item_effects: bool = True) -> tuple[Any, Any]:
         check_is_fitted(self)
         left, right = self._read(X, reset=False)
-        unknown = "mark" if self._table is None else "raise"
+        unknown: Any = "mark" if self._table is None else "raise"
         a, b = (self._vocabulary.encode(side, "X", unknown=unknown) for side in (left, right))
         # Two ids that are both unknown are two different items.
         item, inverse = np.unique(np.concatenate([a, np.where(b < 0, -2, b)]), return_inverse=True)

@@ -160,7 +160,7 @@ class GammaScale:
         beta = self.rate0 + 0.5 * second_moment
         g = pull / alpha
         root = float(np.sqrt(alpha**2 + 4.0 * g * alpha * beta))
-        return replace(self, shape=alpha, rate=2.0 * alpha * beta / (alpha + root))
+        return replace(self, shape=alpha, rate=float(2.0 * alpha * beta / (alpha + root)))
 
     def moved(self, shift: float) -> GammaScale:
         """Shift log E[s], the relative uncertainty kept.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _MAX_HALVINGS = 30
 _CG_RTOL = 1e-7
+_ROUNDING = 1e-13  # relative changes of a bound below this are noise, whatever tolerance is asked for
 _MAX_RATIO = 0.95  # of two successive changes of log E[s]: a jump of at most 19 changes
 _WORTH_A_JUMP = 1e-3
 _SLACK = 1e-12  # relative rounding error of a bound, below which a fall is no fall
@@ -422,7 +423,7 @@ def full_step(problem: Problem, state: State, evaluation: Evaluation) -> tuple[S
     targets = joint_means(problem, state, evaluation, conjugate_blocks(problem, state, evaluation))
     for halving in range(_MAX_HALVINGS):
         rho = 0.5**halving
-        blocks = tuple(block.mixed(target, rho) for block, target in zip(state.blocks, targets, strict=True))
+        blocks = tuple(_towards(block, target, rho) for block, target in zip(state.blocks, targets, strict=True))
         candidate = replace(state, blocks=blocks)
         seen = evaluate(problem, candidate)
         if not problem.rule.monotone or _no_fall(evaluation, seen):
@@ -430,6 +431,15 @@ def full_step(problem: Problem, state: State, evaluation: Evaluation) -> tuple[S
     else:
         candidate, seen = state, evaluation
     return _scale_step(problem, candidate, seen)
+
+
+def _towards(block: Block, target: Block, rho: float) -> Block:
+    # Joint means ascend as means; in natural parameters a block's own precision would bend them, and no halving helps.
+    if rho == 1.0:
+        return target
+    moved = block.mixed(target, rho)
+    mean = (1.0 - rho) * block.mean + rho * target.mean
+    return type(moved)(moved.precision, moved.times_precision(mean))
 
 
 def _no_fall(before: Evaluation, after: Evaluation) -> bool:
@@ -538,7 +548,7 @@ def _fit_full(problem: Problem, state: State, schedule: Schedule) -> Fit:
         state, evaluation = _accelerated_step(problem, state, evaluation, path)
         problem, evaluation = _learn_likelihood(problem, state, evaluation)
         bounds.append(evaluation.bound)
-        converged = abs(evaluation.bound - before) <= 0.01 * schedule.tol * (1.0 + abs(before))
+        converged = abs(evaluation.bound - before) <= max(0.01 * schedule.tol, _ROUNDING) * (1.0 + abs(before))
         if _stops(schedule, step, evaluation.bound, start) or converged:
             break
     return Fit(state, problem.likelihood, bounds, converged, evaluation)

@@ -495,8 +495,10 @@ class PairTerm:
             Posterior variances of the projections, residual left out.
         """
         if not isinstance(block, DenseBlock):
+            if self.basis is not None or self.order:
+                raise TypeError("a diagonal block holds offsets alone; got a term with a basis or an order effect")
             d = block.covariance_diagonal
-            return d[self.left] + d[self.right]
+            return np.asarray(d[self.left] + d[self.right])
         half, shift = self._half_rows(block)
         return squared_differences(half, self.left, self.right, shift)
 

@@ -127,7 +127,7 @@ class PairwiseProbitTies(Likelihood):
         value, step = self._total(y, mu, v, weight), self._newton_step(y, mu, v, weight)
         for _ in range(_HALVINGS):
             trial = replace(self, threshold=self.threshold * float(np.exp(step)))
-            if trial._total(y, mu, v, weight) >= value:
+            if trial._total(y, mu, v, weight) >= value:  # noqa: SLF001 - its own class
                 return trial
             step *= 0.5
         return self

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import re
@@ -29,6 +28,7 @@ MANIFEST = "manifest.json"
 FORMAT_NAME = "skpref-model"
 MAX_MEMBERS = 64
 MAX_MANIFEST = 1 << 20  # as Python objects, 1 MiB of hostile JSON takes less than 30 MiB
+_MAX_NODES = 20_000  # lists and objects in it: more of them would keep the garbage collector busy
 MAX_BYTES = (1 << 31) - (1 << 20)  # below what needs zip64, which is refused
 _MAX_HEADER = 1024
 _MEMBER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]{0,120}\.npy")
@@ -36,6 +36,11 @@ _KEYS = {"format", "version", "libraries", "members", "estimator"}
 # Little-endian on every machine. Strings have a width in place of the question mark.
 _DTYPES = {"<f8", "<i8", "<u8", "<i4", "|u1", "|b1"}
 _STRING_DTYPE = re.compile(r"<U[1-9][0-9]{0,5}")
+_MAGIC = b"\x93NUMPY\x01\x00"
+# A .npy header is a Python literal; read as what it is, an expression could be anything. This reads only our own.
+_HEADER = re.compile(
+    rb"\{'descr': '([<|\w]{3,9})', 'fortran_order': (True|False), 'shape': \(((?:[0-9]{1,10}, ){0,2}(?:[0-9]{1,10},?)?)\), \} *\n"
+)
 _END = struct.Struct("<4s4H2LH")  # end of central directory
 
 
@@ -85,15 +90,18 @@ def _check_writable(path: Path, text: bytes, parts: dict[str, tuple[bytes, memor
         raise DataError(f"cannot save {path.name}: {len(parts)} arrays, a file holds {MAX_MEMBERS} at most")
     if len(text) > MAX_MANIFEST:
         raise DataError(f"cannot save {path.name}: its parameters take {len(text)} bytes, at most {MAX_MANIFEST} fit")
+    if _n_nodes(text) > _MAX_NODES:
+        raise DataError(f"cannot save {path.name}: its parameters have {_n_nodes(text)} parts, at most {_MAX_NODES} fit")
 
 
 def _npy_parts(name: str, array: NDArray[Any]) -> tuple[bytes, memoryview]:
     """Header and body of a .npy member; `array` is contiguous in C or Fortran order and little-endian."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise DataError(f"cannot save {name.removesuffix('.npy')}: it has NaN or infinite values")
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(array))
-    return header.getvalue(), _bytes_of(array)
+    fortran = array.flags.f_contiguous and not array.flags.c_contiguous
+    text = f"{{'descr': {array.dtype.str!r}, 'fortran_order': {fortran}, 'shape': {array.shape!r}, }}"
+    text += " " * (-(len(_MAGIC) + 2 + len(text) + 1) % 64) + "\n"  # the format aligns the data to 64 bytes
+    return _MAGIC + len(text).to_bytes(2, "little") + text.encode("ascii"), _bytes_of(array)
 
 
 def _describe(array: NDArray[Any], header: bytes, body: memoryview) -> dict[str, Any]:
@@ -216,7 +224,10 @@ def _read_manifest(archive: zipfile.ZipFile, infos: dict[str, zipfile.ZipInfo], 
     if infos[MANIFEST].file_size > MAX_MANIFEST:
         raise ModelFormatError(f"{MANIFEST}: {infos[MANIFEST].file_size} bytes; at most {MAX_MANIFEST} are read")
     with _blamed_on(MANIFEST):
-        manifest = json.loads(archive.read(MANIFEST), parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
+        text = archive.read(MANIFEST)
+        if _n_nodes(text) > _MAX_NODES:
+            raise ModelFormatError(f"{MANIFEST}: {_n_nodes(text)} lists and objects; at most {_MAX_NODES} are read")
+        manifest = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_duplicates)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT_NAME:
         raise ModelFormatError(f"{MANIFEST}: not that of a skpref model")
     _check_version(manifest.get("version"), max_version)
@@ -224,6 +235,11 @@ def _read_manifest(archive: zipfile.ZipFile, infos: dict[str, zipfile.ZipInfo], 
         raise ModelFormatError(f"{MANIFEST}: must have exactly the keys {', '.join(sorted(_KEYS))}")
     _check_names(set(manifest["members"]), set(infos) - {MANIFEST})
     return manifest
+
+
+def _n_nodes(text: bytes) -> int:
+    """Lists and objects in a JSON text, at most: brackets in strings count too."""
+    return text.count(b"[") + text.count(b"{")
 
 
 def _check_version(version: object, newest: int) -> None:
@@ -257,13 +273,10 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, declared: obje
     name = info.filename
     dtype, shape, sha256 = _declared(name, declared)
     with _blamed_on(name), archive.open(info) as member:
-        header = _read_header(member, name)
+        header, found_dtype, fortran, found_shape = _read_header(member, name)
         digest = hashlib.sha256(header)
-        found_shape, fortran, found_dtype = np.lib.format.read_array_header_1_0(
-            io.BytesIO(header[8:]), max_header_size=_MAX_HEADER
-        )
-        if found_dtype != dtype or found_shape != shape:
-            raise ModelFormatError(f"{name}: has {found_dtype} {found_shape}, the manifest says {dtype} {shape}")
+        if found_dtype != dtype.str or found_shape != shape:
+            raise ModelFormatError(f"{name}: has {found_dtype} {found_shape}, the manifest says {dtype.str} {shape}")
         body = prod(shape) * dtype.itemsize
         if info.file_size != len(header) + body:
             raise ModelFormatError(f"{name}: {info.file_size} bytes in the file, its shape {shape} needs {body}")
@@ -288,15 +301,18 @@ def _declared(name: str, declared: object) -> tuple[np.dtype[Any], tuple[int, ..
     return np.dtype(dtype), tuple(sizes), sha256
 
 
-def _read_header(member: Any, name: str) -> bytes:
+def _read_header(member: Any, name: str) -> tuple[bytes, str, bool, tuple[int, ...]]:
+    """The bytes of a header, and the dtype, order and shape that it tells."""
     start = member.read(10)
-    if len(start) != 10 or start[:8] != b"\x93NUMPY\x01\x00":
+    if len(start) != 10 or start[:8] != _MAGIC:
         raise ModelFormatError(f"{name}: not a .npy array of version 1.0")
     length = int.from_bytes(start[8:10], "little")
     rest = member.read(length) if length <= _MAX_HEADER else b""
-    if len(rest) != length:
-        raise ModelFormatError(f"{name}: its header is damaged")
-    return bytes(start + rest)
+    found = _HEADER.fullmatch(rest)
+    if found is None or len(rest) != length:
+        raise ModelFormatError(f"{name}: its header is damaged, or not of numbers and text alone")
+    shape = tuple(int(n) for n in re.findall(rb"[0-9]+", found[3]))
+    return start + rest, found[1].decode("ascii"), found[2] == b"True", shape
 
 
 def _fill(member: Any, array: NDArray[Any], digest: Any) -> None:

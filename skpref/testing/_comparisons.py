@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -220,7 +221,7 @@ def _pickle_predicts_the_same(case: _Case) -> None:
 def _use_before_fit(case: _Case) -> None:
     for method in ("predict", "predict_proba", "decision_function"):
         if hasattr(case.estimator, method):
-            _raises(NotFittedError, "not fitted", lambda name=method: getattr(clone(case.estimator), name)(case.X))
+            _raises(NotFittedError, "not fitted", partial(getattr(clone(case.estimator), method), case.X))
     _raises(NotFittedError, "not fitted", lambda: clone(case.estimator).score(case.X, case.y))
 
 
@@ -243,7 +244,7 @@ def _failed_fit_keeps_the_earlier(case: _Case) -> None:
     model = case.fitted()
     first, state = model.predict_proba(case.X), set(vars(model))
     for X, y in ((case.X, case.y + 1), (case.X[:-1], case.y), (_with_id(case, None), case.y)):
-        _raises(ValueError, "", lambda X=X, y=y: model.fit(X, y))
+        _raises(ValueError, "", partial(model.fit, X, y))
         assert set(vars(model)) == state, "a failed fit leaves attributes behind"
         assert_array_equal(model.predict_proba(case.X), first, err_msg="a failed fit changes the earlier one")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,6 +12,9 @@ import pytest
 from skpref import GPPLClassifier, Table
 from skpref.exceptions import DataWarning
 from skpref.metrics import cross_entropy, pair_accuracy
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def columns(path: Path, *names: str) -> list[np.ndarray]:

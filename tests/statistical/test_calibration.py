@@ -1,8 +1,8 @@
 """G8 and G9: intervals cover, and scales are found, on data drawn from the model itself.
 
 False alarms: an independent implementation measured 0.884 (1,500 simulations) and 0.860 (1,000 of the harder case); the
-gates lie three to four standard errors away. Ours, once: 0.900 and 0.857; the linearised rule 0.837 and 0.684. Seeds are
-fixed; a failure is one only if another seed fails as well.
+gates lie three to four standard errors away. Ours, once: 0.900 and 0.857; the linearised rule 0.837 and 0.684. Seeds
+are fixed; a failure is one only if another seed fails as well.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def test_the_linearised_rule_covers_less_where_answers_are_sure():
 
 @pytest.mark.statistical
 def test_the_scale_is_recovered():
-    # E[s] of one data set has a spread of 42 %, so five standard errors are 0.2; the prior and the mean field leave a bias
-    # of the same size (measured once: 0.16).
+    # E[s] of one data set has a spread of 42 %, so five standard errors are 0.2; the prior and the mean field leave a
+    # bias of the same size (measured once: 0.16).
     rng, ratios = np.random.default_rng(4), []
     for _ in range(100):
         _, term, _, y = simulate(rng, 30, 400, 0.5)

@@ -72,16 +72,16 @@ def test_a_vanishing_threshold_is_the_probit() -> None:
 @given(st.integers(0, 2**32 - 1), st.floats(0.1, 1.0))
 def test_learning_never_lowers_the_objective_and_finds_the_threshold(seed: int, b: float) -> None:
     rng = np.random.default_rng(seed)
-    mu = rng.normal(size=4000)
-    z = mu + rng.normal(size=4000)
+    mu = rng.normal(size=1000)
+    z = mu + rng.normal(size=1000)
     y = np.where(z > b, 1.0, np.where(z < -b, 0.0, 0.5))
-    likelihood, v, weight = PairwiseProbitTies(0.3), np.zeros(4000), np.ones(4000)
+    likelihood, v, weight = PairwiseProbitTies(0.3), np.zeros(1000), np.ones(1000)
     for _ in range(15):
         before = weight @ likelihood.expectation(y, mu, v)[0]
         likelihood = likelihood.learnt(y, mu, v, weight)
         assert weight @ likelihood.expectation(y, mu, v)[0] >= before
-    # Five standard errors of the estimate: about 1 / sqrt(4000) each at these thresholds.
-    assert abs(likelihood.threshold - b) < 5 * 1.2 / np.sqrt(4000)
+    # Five standard errors of the estimate: about 1 / sqrt(1000) each at these thresholds.
+    assert abs(likelihood.threshold - b) < 5 * 1.2 / np.sqrt(1000)
 
 
 @pytest.mark.parametrize("threshold", [0.0, -1.0, np.nan, np.inf])
