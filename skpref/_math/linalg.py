@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg.blas import dtrmm, dtrsm
+from scipy.linalg.blas import dgemm, dtrmm, dtrsm
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from skpref.exceptions import SkprefError
@@ -26,6 +26,7 @@ __all__ = [
     "cholesky_vjp",
     "inverse_lower",
     "log_det",
+    "product",
     "solve_lower",
     "solve_lower_t",
 ]
@@ -176,6 +177,36 @@ def _trsm(L: Array, B: Array, *, transposed: bool, overwrite_b: bool) -> Array:
     # X^T op(L)^T = B^T, and B^T is in Fortran order without a copy.
     X = dtrsm(1.0, a, B.T, side=1, lower=lower, trans_a=1 - trans, overwrite_b=overwrite_b)
     return X.T
+
+
+def product(A: Array, B: Array) -> Array:
+    """Return A B, by scipy's BLAS as the factorisations are (see `skpref._math.threads`).
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, k)
+        In C or Fortran order.
+    B : ndarray of shape (k, m)
+        In C or Fortran order.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+        In C order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref._math.linalg import product
+    >>> product(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
+    if 0 in A.shape or 0 in B.shape:  # BLAS refuses empty matrices
+        return np.zeros((A.shape[0], B.shape[1]))
+    # (A B)^T = B^T A^T in Fortran order is A B in C order; factors are handed over without a copy in either order.
+    left, transpose_left = (B, 1) if B.flags.f_contiguous else (B.T, 0)
+    right, transpose_right = (A, 1) if A.flags.f_contiguous else (A.T, 0)
+    return np.asarray(dgemm(1.0, left, right, trans_a=transpose_left, trans_b=transpose_right)).T
 
 
 def solve_lower(L: Array, B: Array, *, overwrite_b: bool = False) -> Array:

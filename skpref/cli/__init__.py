@@ -38,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = _parser().parse_args(argv)
     with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
         warnings.showwarning = _show_warning  # type: ignore[assignment]  # the stub wants all six names
         try:
             from skpref.cli import _commands  # only now: --help and --version need not wait for numba

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skpref import inducing, kernels
+from skpref._math.threads import calm_blas
 from skpref.data import unique_rows
 from skpref.gp._pair_posterior import PairPosterior
 from skpref.inference import hyper, svi
@@ -30,6 +31,8 @@ _RULES = {"vb": VARIATIONAL, "svi": VARIATIONAL, "laplace": LAPLACE, "linearised
 _JOINT_SIZE = 2500  # variables up to which offsets and features share one dense block: a few tenths of a second a step
 _VB_BYTES = 2**31  # two M-wide rows an item fit in here: full passes; beyond, "auto" takes mini-batches
 _HYPER_PAIRS = 50_000  # comparisons that the search for length-scales looks at
+_SEARCH_TOL = 1e-3  # of a fit within the search: about 1e-5 of the bound
+_NEAR = 1.5  # log hyper-parameters that differ by less share a start
 _FACTOR_BOUNDS = (0.1, 1000.0)
 
 
@@ -131,7 +134,7 @@ class _Model:
     points: Features = None
     joint_size: int = _JOINT_SIZE
     everything: bool = False  # the inducing points are the items, so the residual is zero
-    warm: list[svi.State] = field(default_factory=list)  # the search's last q, at most one
+    warm: list[tuple[Array, svi.State]] = field(default_factory=list)  # the search's last theta and q, at most one
 
     def scales(self) -> dict[str, Scale]:
         config = self.config
@@ -145,6 +148,10 @@ class _Model:
     def joint(self, basis: InducingBasis | None) -> bool:
         size = 0 if basis is None else basis.chol.shape[0]
         return not self.config.offsets or size + self.data.comparisons.n_items <= self.joint_size
+
+    def dense_size(self, basis: InducingBasis | None) -> int:
+        size = 0 if basis is None else basis.chol.shape[0]
+        return size + self.data.comparisons.n_items * (self.config.offsets and self.joint(basis))
 
     def term(self, basis: InducingBasis | None, *, offsets: bool) -> PairTerm:
         c = self.data.comparisons
@@ -199,10 +206,13 @@ def fit_pairs(
     """
     # Without features the items' offsets are their utilities, and a kernel has nothing to look at.
     kernel = None if data.X is None else _start_kernel(data.X, kernel, config, rng)
-    model = _model(data, kernel, config, rng, points)
-    if kernel is not None:
-        kernel = _search(model, kernel, rng)
-    return _final(model, kernel, rng, start)
+    with calm_blas(config.n_inducing):
+        model = _model(data, kernel, config, rng, points)
+        if kernel is not None:
+            kernel = _search(model, kernel, rng)
+        basis = model.basis(kernel)
+    with calm_blas(model.dense_size(basis)):
+        return _final(model, kernel, basis, rng, start)
 
 
 def _start_kernel(X: Features, kernel: Kernel | None, config: PairConfig, rng: np.random.Generator) -> Kernel:
@@ -248,7 +258,7 @@ def _search(model: _Model, kernel: Kernel, rng: np.random.Generator) -> Kernel:
             value, gradient = bound_and_gradient(small, kernel.clone_with_theta(theta + shift[0]))
             return value, np.array([gradient.sum()])
 
-        best = hyper.maximise(along, np.zeros(1), bounds, max_iter=10, tol=1e-2)
+        best = hyper.maximise(along, np.zeros(1), bounds, max_iter=10, tol=0.01)
         kernel = kernel.clone_with_theta(theta + best.theta[0])
     if config.optimizer is None:
         return kernel
@@ -290,10 +300,13 @@ def bound_and_gradient(model: _Model, kernel: Kernel) -> tuple[float, Array]:
     basis = model.basis(kernel)
     assert basis is not None  # noqa: S101 - only called for models with features
     problem, diagonal = model.problem(basis)
-    start = model.warm[-1] if model.warm else svi.initial_state(problem, model.scales(), diagonal=diagonal)
-    tight = replace(model.config.schedule, batch_size=None, on_iteration=None, tol=1e-3)
-    result = svi.fit(problem, start, tight, np.random.default_rng(0))
-    model.warm[:] = [result.state]
+    start = svi.initial_state(problem, model.scales(), diagonal=diagonal)
+    for theta, state in model.warm:
+        if np.max(np.abs(theta - kernel.theta)) < _NEAR:
+            start = state
+    schedule = replace(model.config.schedule, batch_size=None, on_iteration=None, tol=_SEARCH_TOL)
+    result = svi.fit(problem, start, schedule, np.random.default_rng(0))
+    model.warm[:] = [(kernel.theta, result.state)]
     assert result.evaluation is not None  # noqa: S101 - full data
     return result.evaluation.bound, _kernel_gradient(model, basis, problem, result)
 
@@ -313,9 +326,15 @@ def _kernel_gradient(model: _Model, basis: InducingBasis, problem: svi.Problem, 
     return gradient
 
 
-def _final(model: _Model, kernel: Kernel | None, rng: np.random.Generator, earlier: svi.State | None) -> PairFit:
+def _final(
+    model: _Model,
+    kernel: Kernel | None,
+    basis: InducingBasis | None,
+    rng: np.random.Generator,
+    earlier: svi.State | None,
+) -> PairFit:
     # The search leaves no trace in the result but the kernel: the fit starts at the prior, or at an earlier fit.
-    config, basis = model.config, model.basis(kernel)
+    config = model.config
     problem, diagonal = model.problem(basis)
     mode = _mode(model, basis)
     problem = replace(problem, rule=_RULES[mode])

@@ -9,6 +9,8 @@ import numpy as np
 
 from skpref import kernels
 from skpref._compiled.pairs import squared_differences
+from skpref._math.linalg import product
+from skpref._math.threads import calm_blas
 from skpref.exceptions import DataError
 from skpref.inference.basis import chunks
 
@@ -114,7 +116,7 @@ class PairPosterior:
         known = np.flatnonzero(seen >= 0)
         phi = np.zeros((items.size, 0)) if self.basis is None else self.basis.rows(items.features)
         mean = phi @ self.mean[:m]
-        half = phi @ self.half[:, :m].T
+        half = product(phi, np.ascontiguousarray(self.half[:, :m]).T)
         if self.has_offsets:
             mean[known] += self.offset_mean[seen[known]]
             if self.offset_variance is None:
@@ -151,12 +153,13 @@ class PairPosterior:
             Utilities, in units of the probit's noise.
         """
         mean, variance = np.empty(items.size), np.empty(items.size)
-        for part in chunks(items.size):
-            some = items.take(part)
-            mean[part], half, phi = self._rows(some, centred=centred)
-            variance[part] = np.einsum("ij,ij->i", half, half) + self._own_variance(some, item_effects=item_effects)
-            if self.basis is not None:
-                variance[part] += self.basis.residual(some.features, phi) / self.scales["f"].mean
+        with calm_blas(self.half.shape[0]):
+            for part in chunks(items.size):
+                some = items.take(part)
+                mean[part], half, phi = self._rows(some, centred=centred)
+                variance[part] = np.einsum("ij,ij->i", half, half) + self._own_variance(some, item_effects=item_effects)
+                if self.basis is not None:
+                    variance[part] += self.basis.residual(some.features, phi) / self.scales["f"].mean
         return mean, variance
 
     def covariance(self, items: Items, *, item_effects: bool = True, centred: bool = False) -> tuple[Array, Array]:
@@ -189,8 +192,9 @@ class PairPosterior:
                 f"A joint covariance of {items.size} items needs {need:.1f} GB; got more than {_MAX_DENSE_ITEMS} items."
             )
             raise DataError(msg + " Ask for fewer items, or for return_std.")
-        mean, half, phi = self._rows(items, centred=centred)
-        covariance = half @ half.T
+        with calm_blas(max(self.half.shape[0], items.size)):
+            mean, half, phi = self._rows(items, centred=centred)
+            covariance = product(half, half.T)
         if self.basis is not None:
             # k(x, x') - phi phi'^T, without white noise off the diagonal.
             rest = kernels.cross(self.basis.kernel, items.features, items.features) - phi @ phi.T
@@ -245,10 +249,11 @@ class PairPosterior:
             Of u(left) - u(right) + order effect.
         """
         mean, variance = np.empty(left.shape[0]), np.empty(left.shape[0])
-        for part in chunks(left.shape[0]):
-            used, inverse = np.unique(np.concatenate([left[part], right[part]]), return_inverse=True)
-            a, b = np.split(inverse, 2)
-            mean[part], variance[part] = self._pair_chunk(items.take(used), a, b, item_effects=item_effects)
+        with calm_blas(self.half.shape[0]):
+            for part in chunks(left.shape[0]):
+                used, inverse = np.unique(np.concatenate([left[part], right[part]]), return_inverse=True)
+                a, b = np.split(inverse, 2)
+                mean[part], variance[part] = self._pair_chunk(items.take(used), a, b, item_effects=item_effects)
         return mean, variance
 
     def _pair_chunk(self, items: Items, a: IntArray, b: IntArray, *, item_effects: bool) -> tuple[Array, Array]:

@@ -105,16 +105,24 @@ def maximise(
 
 
 def _ascend(objective: Objective, start: Array, bounds: Array, max_iter: int, tol: float) -> Optimum:
+    # With all variables bounded L-BFGS-B's first step is the gradient itself, in log hyper-parameters a leap to the
+    # bounds. Stretched variables make the first step at most 1.
+    first = objective(start)
+    stretch = float(np.sqrt(max(1.0, np.max(np.abs(first[1]), initial=0.0))))
     # The best point is kept by ourselves: the last point of a line search that was cut short may be a worse one.
-    best = (-np.inf, start)
+    best, calls = (first[0], start), 1
 
-    def negative(theta: Array) -> tuple[float, Array]:
-        nonlocal best
-        value, gradient = objective(theta)
+    def negative(x: Array) -> tuple[float, Array]:
+        nonlocal best, calls
+        theta = x / stretch
+        if np.array_equal(theta, start):
+            value, gradient = first
+        else:
+            (value, gradient), calls = objective(theta), calls + 1
         if value > best[0]:
-            best = (value, theta.copy())
-        return -value, -gradient
+            best = (value, theta)
+        return -value, -gradient / stretch
 
     options = {"maxiter": max_iter, "ftol": tol * 0.01, "gtol": 1e-5}
-    result = minimize(negative, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options)
-    return Optimum(best[1], best[0], int(result.nfev), bool(result.success))
+    result = minimize(negative, start * stretch, method="L-BFGS-B", jac=True, bounds=bounds * stretch, options=options)
+    return Optimum(best[1], best[0], calls, bool(result.success))

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg.blas import dsyrk
 
 from skpref._compiled.pairs import incidence, laplacian_product, squared_differences
-from skpref._math.linalg import solve_lower
+from skpref._math.linalg import product, solve_lower
 from skpref.inference.blocks import DenseBlock
 
 if TYPE_CHECKING:
@@ -441,11 +441,11 @@ class PairTerm:
         m, stop = self.n_basis, self.n_basis + self.n_items * self.offsets
         out = np.empty((size, size))
         if self.basis is not None:
-            product = self.laplacian_times(weight, self.basis)
-            out[:m, :m] = self.basis.T @ product
+            spread = self.laplacian_times(weight, self.basis)
+            out[:m, :m] = product(self.basis.T, spread)
             if self.offsets:
-                out[m:stop, :m] = product
-                out[:m, m:stop] = product.T
+                out[m:stop, :m] = spread
+                out[:m, m:stop] = spread.T
         if self.offsets:
             out[m:stop, m:stop] = self._laplacian(weight)
         if self.order:
@@ -505,7 +505,7 @@ class PairTerm:
     def _half_rows(self, block: DenseBlock) -> tuple[Array, Array]:
         """Rows L^-1 a_item of the items and L^-1 of the order column (zero without one)."""
         f, offset, order = self.split(block.inverse_chol.T)
-        half = np.zeros((self.n_items, block.size)) if self.basis is None else self.basis @ f
+        half = np.zeros((self.n_items, block.size)) if self.basis is None else product(self.basis, np.asfortranarray(f))
         if self.offsets:
             half += offset
         return half, order[0] if self.order else np.zeros(block.size)
@@ -531,9 +531,9 @@ class PairTerm:
         """
         assert self.basis is not None  # noqa: S101 - a term without basis has no kernel to adjust
         m = self.n_basis
-        covariance = block.inverse_chol.T @ block.inverse_chol[:, :m]
+        covariance = product(block.inverse_chol.T, np.asfortranarray(block.inverse_chol[:, :m]))
         f, offset, order = self.split(covariance)
-        rows = self.basis @ f
+        rows = product(self.basis, np.ascontiguousarray(f))
         if self.offsets:
             rows += offset
         if self.residual is not None:

@@ -39,7 +39,8 @@ _STRING_DTYPE = re.compile(r"<U[1-9][0-9]{0,5}")
 _MAGIC = b"\x93NUMPY\x01\x00"
 # A .npy header is a Python literal; read as what it is, an expression could be anything. This reads only our own.
 _HEADER = re.compile(
-    rb"\{'descr': '([<|\w]{3,9})', 'fortran_order': (True|False), 'shape': \(((?:[0-9]{1,10}, ){0,2}(?:[0-9]{1,10},?)?)\), \} *\n"
+    rb"\{'descr': '([<|\w]{3,9})', 'fortran_order': (True|False), "
+    rb"'shape': \(((?:[0-9]{1,10}, ){0,2}(?:[0-9]{1,10},?)?)\), \} *\n"
 )
 _END = struct.Struct("<4s4H2LH")  # end of central directory
 
@@ -91,7 +92,9 @@ def _check_writable(path: Path, text: bytes, parts: dict[str, tuple[bytes, memor
     if len(text) > MAX_MANIFEST:
         raise DataError(f"cannot save {path.name}: its parameters take {len(text)} bytes, at most {MAX_MANIFEST} fit")
     if _n_nodes(text) > _MAX_NODES:
-        raise DataError(f"cannot save {path.name}: its parameters have {_n_nodes(text)} parts, at most {_MAX_NODES} fit")
+        raise DataError(
+            f"cannot save {path.name}: its parameters have {_n_nodes(text)} parts, at most {_MAX_NODES} fit"
+        )
 
 
 def _npy_parts(name: str, array: NDArray[Any]) -> tuple[bytes, memoryview]:

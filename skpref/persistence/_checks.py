@@ -17,6 +17,7 @@ from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.svi import State
+from skpref.likelihoods import Likelihood
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -181,6 +182,8 @@ def _check_posterior(posterior: PairPosterior, where: str) -> None:
     size = posterior.n_basis + (n_seen if joint else 0) + int(posterior.has_order)
     _array(posterior.mean, f"{where}.mean", (size,))
     _triangular(posterior.half, f"{where}.half", (size, size))
+    _array(posterior.centre_half, f"{where}.centre_half", (size,))
+    _require(isinstance(posterior.centre_mean, float), f"{where}.centre_mean", "must be a number")
     if posterior.offset_variance is not None:
         _positive_array(posterior.offset_variance, f"{where}.offset_variance", (n_seen,))
     needed = {"f"} if posterior.basis is not None else set()
@@ -237,6 +240,7 @@ def _check_pairwise(estimator: PairwiseGP, where: str) -> None:
     posterior = estimator.posterior_
     _require(isinstance(posterior, PairPosterior), f"{prefix}posterior_", "is no posterior")
     _require(isinstance(getattr(estimator, "_state", None), State), f"{prefix}_state", "is missing")
+    _require(isinstance(getattr(estimator, "likelihood_", None), Likelihood), f"{prefix}likelihood_", "is missing")
     if isinstance(estimator, GPPLClassifier):
         _check_classifier(estimator, prefix)
         return

@@ -13,7 +13,7 @@ from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.svi import State
-from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
+from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit, PairwiseProbitTies
 
 
 def _by_name(*classes: type) -> dict[str, type[Any]]:
@@ -36,6 +36,7 @@ RECORDS = _by_name(
     PairPosterior,
     PairwiseLogit,
     PairwiseProbit,
+    PairwiseProbitTies,
     State,
 )
 # Saved by get_params. Ours and scikit-learn's have different names, so one list serves both.

@@ -1,0 +1,532 @@
+"""The command: files in, tables and files out, and complaints that say where."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import skpref
+from skpref import GPPLClassifier, GPPLRegressor, load, save
+from skpref.cli import _commands, _job, main
+from skpref.cli._files import nearest, read_sheet
+from skpref.cli._inputs import Problem, demo_problem, read_items, read_problem
+from skpref.cli._job import Figures, split
+from skpref.cli._progress import Bar, clock
+from skpref.cli._report import ranking_text, settings_text
+from skpref.exceptions import DataError, MissingExtraError
+from skpref.search import Answers, TrialRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parents[2]
+pytest.importorskip("optuna")
+pytest.importorskip("matplotlib")
+
+QUICK = ("--trials", "2", "--folds", "2")
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, "utf-8")
+    return path
+
+
+def items_text(n: int = 12) -> str:
+    rng = np.random.default_rng(0)
+    rows = [f"i{i},{i / 10:.1f},{rng.normal():.3f},{rng.normal():.3f}" for i in range(n)]
+    return "id,size,colour,noise\n" + "\n".join(rows) + "\n"
+
+
+def comparisons_text(n: int = 60, header: str = "left,right,label", *, people: bool = False) -> str:
+    rng = np.random.default_rng(1)
+    lines = [header + (",person" if people else "")]
+    for k in range(n):
+        a, b = rng.choice(12, 2, replace=False)
+        wins = a > b if rng.random() < 0.9 else a < b
+        if header.startswith("winner"):
+            a, b = (a, b) if wins else (b, a)
+            cells = [f"i{a}", f"i{b}"]
+        else:
+            cells = [f"i{a}", f"i{b}", str(int(wins))]
+        lines.append(",".join(cells + ([f"p{k // 4}"] if people else [])))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    write(tmp_path / "items.csv", items_text())
+    write(tmp_path / "votes.csv", comparisons_text())
+    return tmp_path
+
+
+# -------------------------------------------------------------------------------------------------------- the whole way
+def test_tune_with_features_then_rank(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["tune", "votes.csv", "--items", "items.csv", *QUICK, "--out", "out", "--no-mlflow", "--seed", "3"]
+    assert main(arguments) == 0
+    out, err = capsys.readouterr()
+    for expected in (
+        r"60 comparisons of 12 items, 3 features; sha256 [0-9a-f]{12}",
+        r"Search: 2 trials in \d+ s \(.*complete",
+        r"Hold-out \(12 comparisons, 48 to learn from\)",
+        r"tuned +[01]\.\d{3} +\d\.\d{4} +0\.\d{3}",
+        r"coin flip +[01]\.\d{3} +0\.6931",
+        r"predicted +observed +comparisons",
+        r"Ranking, top 10 of 12",
+        r"1  i1[01] +\+\d\.\d{3} ± \d\.\d{3}",
+        r"skpref rank out.model.skpref ITEMS.csv",
+    ):
+        assert re.search(expected, out), expected
+    assert "mlflow" not in out
+    assert "ETA" in err
+    names = {path.name for path in (folder / "out").iterdir()}
+    assert names >= {"model.skpref", "ranking.csv", "trials.csv", "bound.png", "ranking.png", "calibration.png"}
+    with (folder / "out" / "ranking.csv").open(encoding="utf-8") as file:
+        ranking = list(csv.DictReader(file))
+    assert len(ranking) == 12
+    assert ranking[0]["rank"] == "1"
+    assert set(ranking[0]) == {"id", "utility", "std", "rank", "probability_best", "rank_low", "rank_high"}
+    with (folder / "out" / "trials.csv").open(encoding="utf-8") as file:
+        assert [row["trial"] for row in csv.DictReader(file)] == ["0", "1"]
+    assert isinstance(load(folder / "out" / "model.skpref"), GPPLClassifier)
+
+    # New items, features in another order, one more column.
+    write(folder / "new.csv", "noise;size;colour;price;name\n0.1;5.0;0.2;9;big\n0.1;-5.0;0.2;cheap;small\n")
+    assert main(["rank", "out/model.skpref", "new.csv", "--id", "name", "--out", "new-ranking.csv"]) == 0
+    out, _ = capsys.readouterr()
+    assert out.index("big") < out.index("small")
+    assert (folder / "new-ranking.csv").read_text("utf-8").splitlines()[1].startswith("big,")
+
+
+def test_equal_seeds_give_equal_files(folder: Path) -> None:
+    for out in ("a", "b"):
+        assert main(["tune", "votes.csv", *QUICK, "--no-mlflow", "--out", out]) == 0
+    assert Path("a/ranking.csv").read_bytes() == Path("b/ranking.csv").read_bytes()
+    assert Path("a/model.skpref").read_bytes() == Path("b/model.skpref").read_bytes()
+
+
+def test_winners_without_features_by_person(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder / "wins.csv", comparisons_text(header="winner,loser", people=True))
+    assert main(["tune", "wins.csv", "--group", "person", *QUICK, "--no-mlflow"]) == 0
+    out, _ = capsys.readouterr()
+    assert "no features, 15 groups" in out
+    assert "split by person" in out
+    assert (folder / "skpref-out" / "model.skpref").exists()
+    write(folder / "two.csv", "id\ni3\ni11\n")
+    assert main(["rank", "skpref-out/model.skpref", "two.csv"]) == 0
+    out, _ = capsys.readouterr()
+    assert out.index("i11") < out.index("i3 ")
+    write(folder / "two.csv", "id\ni3\nother\n")
+    assert main(["rank", "skpref-out/model.skpref", "two.csv"]) == 2
+    assert "unknown item 'other'" in capsys.readouterr().err
+
+
+def test_the_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("statsmodels")
+    options = ["--trials", "1", "--folds", "2", "--max-inducing", "15", "--no-mlflow"]
+    assert main(["demo", *options]) == 0
+    out, _ = capsys.readouterr()
+    assert "630 comparisons of 840 items, 15 features, 210 groups" in out
+    assert "Ranking of typical items (4)" in out
+    assert "average car" in out
+
+
+def test_the_demo_leaves_out_what_gives_the_answer_away() -> None:
+    pytest.importorskip("statsmodels")
+    problem = demo_problem()
+    assert problem.items is not None
+    assert problem.items.feature_names is not None
+    assert "ttme" not in problem.items.feature_names
+
+
+def test_ctrl_c_keeps_the_finished_trials_and_still_reports(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scored: list[float] = []
+    cross_entropy = skpref.search.cross_entropy
+
+    def interrupted(*arguments: Any) -> float:
+        if len(scored) == 5:  # the first fold of the third trial
+            raise KeyboardInterrupt
+        scored.append(cross_entropy(*arguments))
+        return scored[-1]
+
+    monkeypatch.setattr(skpref.search, "cross_entropy", interrupted)
+    arguments = ["tune", "votes.csv", "--trials", "50", "--folds", "2", "--no-mlflow"]
+    assert main(arguments) == 0
+    out, _ = capsys.readouterr()
+    assert "Search (stopped by the user): 2 trials" in out
+    assert "Ranking, top 10 of 12" in out
+
+
+def test_ctrl_c_before_a_result(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> float:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(skpref.search, "cross_entropy", interrupted)
+    assert main(["tune", "votes.csv", *QUICK, "--no-mlflow"]) == 2
+    assert "stopped before the first trial" in capsys.readouterr().err
+
+
+def test_ctrl_c_after_the_search_leaves_the_trials(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_job.Job, "_evaluate", interrupted)
+    assert main(["tune", "votes.csv", *QUICK, "--no-mlflow"]) == 130
+    assert "stopped" in capsys.readouterr().err
+    assert (folder / "skpref-out" / "trials.csv").exists()
+
+
+def test_a_tracking_server_that_is_not_there(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
+    assert main(["tune", "votes.csv", *QUICK]) == 0
+    out, err = capsys.readouterr()
+    assert err.count("cannot be used") == 1
+    assert "Ranking, top 10 of 12" in out
+    assert "could not be sent and are kept in" in out
+    (spool,) = (folder / "skpref-out" / "spool").iterdir()
+    events = [json.loads(line) for line in spool.read_text("utf-8").splitlines()]
+    assert [event["op"] for event in events].count("start") == 3  # a parent and two trials
+    assert [event["op"] for event in events].count("end") == 3
+    assert {Path(event["path"]).name for event in events if event["op"] == "artifact"} >= {"model.skpref", "bound.png"}
+    raw = spool.read_text("utf-8")
+    assert "i11" not in raw  # figures and settings are tracked, never the data
+
+
+def test_an_installed_command_has_no_traceback(folder: Path) -> None:
+    write(folder / "bad.csv", "lefft,right,label\na,b,1\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "skpref.cli", "tune", "bad.csv", "--no-mlflow"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("skpref: error: bad.csv: there is no column 'left'; did you mean 'lefft'?")
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"skpref {skpref.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["tune"],
+        ["tune", "x.csv", "--trials", "0"],
+        ["tune", "x.csv", "--holdout", "0.9"],
+        ["demo", "--timeout", "-1"],
+    ],
+)
+def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    assert "usage: skpref" in capsys.readouterr().err
+
+
+def test_missing_packages_are_all_named_before_the_work(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_commands.importlib.util, "find_spec", lambda name: None)
+    assert main(["tune", "votes.csv"]) == 2
+    assert (
+        "needs optuna and matplotlib and mlflow: pip install 'skpref[optuna,plots,mlflow]'" in capsys.readouterr().err
+    )
+    assert main(["demo", "--no-mlflow"]) == 2
+    assert "'skpref[optuna,plots]', or 'skpref[all]'" in capsys.readouterr().err
+
+
+# ----------------------------------------------------------------------------------------------------------- complaints
+GOOD = comparisons_text()
+# What stands in votes.csv and items.csv, and what is said of it.
+BAD: dict[str, tuple[str, str | None, str]] = {
+    "empty": ("", None, r"votes\.csv: the file is empty"),
+    "header only": ("left,right,label\n", None, r"votes\.csv: there are column names, but no rows"),
+    "typo": (
+        "left,rigth,label\na,b,1\n",
+        None,
+        r"there is no column 'right'; did you mean 'rigth'\?.*Found: left, rigth",
+    ),
+    "capital": ("Winner,loser\na,b\n", None, "no column 'winner'; did you mean 'Winner'"),
+    "nothing alike": ("x,y\na,b\n", None, r"there is no column 'left'\. A file of comparisons has"),
+    "no loser": ("winner,second\na,b\n", None, "there is no column 'loser'"),
+    "column without name": ("left,,label\na,b,1\n", None, "line 1: column 2 has no name"),
+    "column twice": ("left,left,label\na,b,1\n", None, "line 1: there are two columns 'left'"),
+    "short row": (GOOD + "a,b\n", None, r"votes\.csv, line 62: 2 cells, but there are 3 columns"),
+    "label word": (GOOD + "i1,i2,yes\n", None, r"line 62, column 'label': expected a number \(1 = left.*got 'yes'"),
+    "label 2": (GOOD + "i1,i2,2\n", None, "line 62, column 'label': 2 is outside the range 0 to 1"),
+    "label missing": (GOOD + "i1,i2,\n", None, "line 62, column 'label': a number is missing"),
+    "label nan": (GOOD + "i1,i2,nan\n", None, "line 62, column 'label': expected a finite number"),
+    "id missing": (GOOD + " ,i2,1\n", None, "line 62, column 'left': an item id is missing"),
+    "with itself": (GOOD + "i2,i2,1\n", None, "line 62: item 'i2' is compared with itself"),
+    "blank lines count": ("left,right,label\n\n\ni2,i2,1\n", None, "line 4: item 'i2'"),
+    "too few": ("left,right,label\na,b,1\n", None, "1 comparisons; at least 10 are needed"),
+    "quote": ('left,right,label\n"a,b,1\n', None, "cannot be read as CSV"),
+    "negative weight": (GOOD.replace("label", "label,weight").replace(",1\n", ",1,-1\n"), None, "line .*: "),
+    "unknown item": (
+        GOOD + "i1,i77,1\n",
+        items_text(),
+        r"line 62, column 'right': unknown item 'i77', not in items\.csv",
+    ),
+    "misspelt item": (GOOD + "i1,I11,1\n", items_text(), "unknown item 'I11'.*did you mean 'i11'"),
+    "items: no id": (GOOD, "name,size\na,1\n", r"items\.csv: there is no column 'id'"),
+    "items: no features": (GOOD, "id\ni1\n", "there are no features beside 'id'"),
+    "items: text": (GOOD, items_text() + "i99,big,1,1\n", r"items\.csv, line 14, column 'size': expected a number"),
+    "items: missing": (GOOD, items_text() + "i99,,1,1\n", r"line 14, column 'size': a number is missing"),
+    "items: infinite": (GOOD, items_text() + "i99,1e999,1,1\n", "line 14, column 'size': expected a finite number"),
+    "items: twice": (
+        GOOD,
+        items_text() + "i0,1,1,1\n",
+        r"line 14, column 'id': item 'i0' occurs twice \(first on line 2\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_complaints_name_file_line_and_column(folder: Path, case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    votes, items, message = BAD[case]
+    write(folder / "votes.csv", votes)
+    extra = []
+    if items is not None:
+        write(folder / "items.csv", items)
+        extra = ["--items", "items.csv"]
+    assert main(["tune", "votes.csv", *extra, "--no-mlflow", "--trials", "1"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("skpref: error: ")
+    assert err.count("\n") == 1
+    assert re.search(message, err), err
+
+
+def test_a_missing_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "nowhere.csv", "--no-mlflow"]) == 2
+    assert capsys.readouterr().err == "skpref: error: nowhere.csv: No such file or directory\n"
+
+
+def test_a_missing_group(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "votes.csv", "--group", "lable", "--no-mlflow"]) == 2
+    assert "no column 'lable'; did you mean 'label'?" in capsys.readouterr().err
+
+
+def test_too_few_groups(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder / "votes.csv", comparisons_text(12, people=True))
+    assert main(["tune", "votes.csv", "--group", "person", "--no-mlflow"]) == 2
+    assert "3 groups; at least 5 are needed" in capsys.readouterr().err
+
+
+def test_text_that_is_not_utf_8(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "votes.csv").write_bytes(b"left,right,label\nsch\xf6n,b,1\n")
+    assert main(["tune", "votes.csv", "--no-mlflow"]) == 2
+    assert "not text in UTF-8" in capsys.readouterr().err
+
+
+def test_rank_refuses_what_is_no_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder / "m.skpref", "no model")
+    assert main(["rank", "m.skpref", "items.csv"]) == 2
+    assert "m.skpref: not a skpref model" in capsys.readouterr().err
+    for other in (GPPLRegressor(), GPPLClassifier()):
+        save(other, folder / "m.skpref")
+        assert main(["rank", "m.skpref", "items.csv"]) == 2
+        assert "holds no fitted GPPLClassifier" in capsys.readouterr().err
+
+
+def test_rank_needs_the_features_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["tune", "votes.csv", "--items", "items.csv", "--trials", "1", "--folds", "2", "--no-mlflow"]
+    assert main(arguments) == 0
+    write(folder / "new.csv", "id,size,color,noise\na,1,1,1\n")
+    assert main(["rank", "skpref-out/model.skpref", "new.csv"]) == 2
+    assert "new.csv: there is no column 'colour'; did you mean 'color'?" in capsys.readouterr().err
+    nameless = load(folder / "skpref-out" / "model.skpref")
+    nameless.set_params(items=skpref.Table(nameless.items.features, nameless.items.ids))
+    nameless._table = nameless.items
+    nameless._vocabulary = nameless.items.vocabulary
+    save(nameless, folder / "nameless.skpref")
+    assert main(["rank", "nameless.skpref", "new.csv"]) == 2
+    assert "does not know the names of its features" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------------------------------------------- files
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_delimiters_quotes_marks_and_blank_lines(tmp_path: Path, delimiter: str) -> None:
+    text = '\ufeffid|size\n\n"a, b;|\tc"|1\n  d  | 2\n'.replace("|", delimiter)
+    text = text.replace(f'"a, b;{delimiter}\tc"', '"a, b;|\tc"')
+    sheet = read_sheet(write(tmp_path / "a.csv", text))
+    assert sheet.ids("id").tolist() == ["a, b;|\tc", "d"]
+    assert sheet.numbers("size").tolist() == [1.0, 2.0]
+    assert sheet.lines == [3, 4]
+
+
+def test_winners_stand_on_either_side(folder: Path) -> None:
+    path = write(folder / "w.csv", comparisons_text(200, "winner,loser"))
+    problem = read_problem(path, None, None, "id", seed=0)
+    assert 60 < problem.answers.y.sum() < 140
+    winners = [row.split(",")[0] for row in path.read_text("utf-8").splitlines()[1:]]
+    side = np.where(problem.answers.y == 1.0, problem.answers.X[:, 0], problem.answers.X[:, 1])
+    assert side.tolist() == winners
+    again = read_problem(path, None, None, "id", seed=0)
+    assert np.array_equal(problem.answers.X, again.answers.X)
+
+
+def test_the_hash_knows_every_cell(folder: Path) -> None:
+    def digest(votes: str, items: str = items_text()) -> str:
+        write(folder / "votes.csv", votes)
+        write(folder / "items.csv", items)
+        return read_problem(folder / "votes.csv", folder / "items.csv", None, "id", 0).digest
+
+    text = comparisons_text()
+    middle = text.splitlines()
+    middle[30] = middle[30][:-1] + ("0" if middle[30][-1] == "1" else "1")
+    digests = [digest(text), digest("\n".join(middle)), digest(text, items_text().replace("0.3,", "0.4,"))]
+    assert len(set(digests)) == 3
+    assert digest(text) == digests[0]
+
+
+def test_parquet_is_the_same_as_csv(folder: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    for name in ("votes", "items"):
+        pd.read_csv(folder / f"{name}.csv").to_parquet(folder / f"{name}.parquet")
+    one = read_problem(folder / "votes.csv", folder / "items.csv", None, "id", 0)
+    two = read_problem(folder / "votes.parquet", folder / "items.parquet", None, "id", 0)
+    assert one.digest == two.digest
+    frame = pd.read_csv(folder / "items.csv")
+    frame.loc[2, "size"] = np.nan
+    frame.to_parquet(folder / "items.parquet")
+    with pytest.raises(DataError, match=r"items\.parquet, row 3, column 'size': a number is missing"):
+        read_items(folder / "items.parquet", "id")
+    (folder / "broken.parquet").write_bytes(b"PAR1 and nothing more")
+    with pytest.raises(DataError, match=r"broken\.parquet: cannot be read as Parquet"):
+        read_sheet(folder / "broken.parquet")
+
+
+def test_whole_numbers_are_one_id_in_both_kinds_of_file(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"id": [1, 2], "x": [0.5, 1.5]}).to_parquet(tmp_path / "a.parquet")
+    assert read_items(tmp_path / "a.parquet", "id").ids.tolist() == ["1", "2"]
+
+
+def test_csv_needs_no_pandas(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert read_problem(folder / "votes.csv", folder / "items.csv", None, "id", 0).answers.size == 60
+    with pytest.raises(MissingExtraError, match=r"skpref\[frames\]"):
+        read_sheet(write(folder / "a.parquet", "x"))
+
+
+def test_the_nearest_name() -> None:
+    assert nearest("lefft", ["left", "right"]) == "; did you mean 'left'?"
+    assert nearest("LEFT", ["left", "right"]) == "; did you mean 'left'?"
+    assert nearest("xyz", ["left", "right"]) == ""
+
+
+# ---------------------------------------------------------------------------------------------------------------- parts
+def test_a_split_by_groups_keeps_them_whole() -> None:
+    groups = np.repeat(np.arange(20), 3)
+    answers = Answers(np.zeros((60, 2)), np.tile([0.0, 1.0, 1.0], 20), np.ones(60), groups)
+    train, test = split(answers, 0.2, seed=4)
+    assert train.groups is not None
+    assert test.groups is not None
+    assert not set(train.groups) & set(test.groups)
+    assert len(set(test.groups)) == 4
+
+
+@pytest.mark.parametrize(
+    "y",
+    [np.repeat([0.0, 1.0], [40, 10]), np.ones(50), np.linspace(0, 1, 50), np.repeat([0.0, 0.5, 1.0], [30, 10, 10])],
+)
+def test_a_split_is_stratified_where_that_makes_sense(y: np.ndarray) -> None:
+    train, test = split(Answers(np.zeros((50, 2)), y, np.ones(50)), 0.2, seed=0)
+    assert (train.size, test.size) == (40, 10)
+    if np.unique(y).size in {2, 3}:
+        assert test.y.mean() == pytest.approx(y.mean())
+
+
+def test_the_coin_flip() -> None:
+    figures = Figures.of(Answers(np.zeros((4, 2)), np.array([0.0, 1.0, 1.0, 0.0]), np.ones(4)), np.full(4, 0.5))
+    assert figures.metrics("x.") == {"x.accuracy": 0.5, "x.log_loss": pytest.approx(np.log(2)), "x.ece": 0.0}
+
+
+def test_accuracy_of_ties_is_undefined_and_no_error() -> None:
+    figures = Figures.of(Answers(np.zeros((2, 2)), np.full(2, 0.5), np.ones(2)), np.array([0.4, 0.6]))
+    assert np.isnan(figures.accuracy)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def bar_on(make: Callable[[], io.StringIO]) -> str:
+    stream = make()
+    bar = Bar(stream, 2, timeout=60.0)
+    bar.fold(0, 0, 2)
+    bar.fold(0, 1, 2)
+    bar.trial(TrialRecord(0, "complete", {}, (0.5,), 0.1))
+    bar.trial(TrialRecord(1, "pruned", {}, (0.9,), 0.1))
+    bar.close()
+    return stream.getvalue()
+
+
+def test_the_bar_is_one_line_on_a_terminal() -> None:
+    text = bar_on(Terminal)
+    assert "\n" not in text
+    assert "[######..................] trial 1/2  fold 1/2" in text
+    assert "best 0.5000" in text
+    assert "ETA 0:0" in text
+    assert text.endswith("\r")
+
+
+def test_the_bar_is_a_line_a_trial_elsewhere() -> None:
+    lines = bar_on(io.StringIO).splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("trial 1/2  log-loss 0.5000  best 0.5000")
+    assert "pruned" in lines[1]
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (75, "1:15"), (3725, "1:02:05")])
+def test_durations(seconds: float, text: str) -> None:
+    assert clock(seconds) == text
+
+
+def test_tables_stay_narrow() -> None:
+    model = GPPLClassifier().fit(np.array([["x" * 200, "b"], ["b", "c"]], dtype=object), [1, 1])
+    text = ranking_text(model.rank(), 2)
+    assert "Ranking, top 2 of 3" in text
+    assert max(map(len, text.splitlines())) < 120
+    assert settings_text({"a": 0.123456, "b": "x", "c": True}) == "a=0.123, b=x, c=True"
+
+
+def test_a_problem_counts_its_items() -> None:
+    answers = Answers(np.array([["a", "b"], ["b", "c"]], dtype=object), np.ones(2), np.ones(2))
+    facts = Problem(answers, None, "here").describe()
+    assert facts["data.n_items"] == 3
+    assert facts["data.n_features"] == facts["data.n_groups"] == 0
+    assert len(facts["data.sha256"]) == 64

@@ -1,0 +1,97 @@
+"""Displays: what is drawn, and where."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from skpref import GPPLClassifier
+from skpref.exceptions import MissingExtraError
+from skpref.plots import BoundDisplay, PairCalibrationDisplay, RankingDisplay, offscreen_axes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+matplotlib = pytest.importorskip("matplotlib")
+
+X = np.array([(i, j) for i in range(6) for j in range(6) if i != j])
+Y = (X[:, 0] > X[:, 1]).astype(float)
+
+
+@pytest.fixture(scope="module")
+def model() -> GPPLClassifier:
+    return GPPLClassifier(random_state=0).fit(X, Y)
+
+
+def test_the_bound_after_each_pass(model: GPPLClassifier) -> None:
+    ax = offscreen_axes()
+    display = BoundDisplay.from_estimator(model, ax=ax)
+    assert display.ax_ is ax
+    assert display.figure_ is ax.figure
+    (line,) = ax.lines
+    assert line.get_xdata().tolist() == list(range(1, model.n_iter_ + 1))
+    assert line.get_ydata().tolist() == model.lower_bounds_
+    assert ax.get_title() == "GPPLClassifier"
+
+
+def test_the_best_stands_on_top(model: GPPLClassifier) -> None:
+    display = RankingDisplay.from_estimator(model, n_items=4, ax=offscreen_axes())
+    ax = display.ax_
+    labels = [tick.get_text() for tick in ax.get_yticklabels()]
+    assert labels[0].startswith("5  [1-")
+    assert len(labels) == 4
+    low, high = ax.get_ylim()
+    assert low > high
+    assert ax.get_title() == "best 4 of 6 items"
+    assert list(display.utility) == sorted(display.utility, reverse=True)
+
+
+def test_some_items_only(model: GPPLClassifier) -> None:
+    display = RankingDisplay.from_estimator(model, [2, 4], ax=offscreen_axes())
+    assert list(display.ids) == [4, 2]
+
+
+def test_long_names_are_cut() -> None:
+    display = RankingDisplay(["x" * 100], [1.0], [0.1]).plot(ax=offscreen_axes())
+    assert len(display.ax_.get_yticklabels()[0].get_text()) == 30
+
+
+def test_intervals_are_of_90_per_cent() -> None:
+    ax = RankingDisplay(["a"], [2.0], [0.5]).plot(ax=offscreen_axes()).ax_
+    (segment,) = ax.collections[0].get_segments()
+    assert segment[:, 0] == pytest.approx([2.0 - 1.645 * 0.5, 2.0 + 1.645 * 0.5])
+
+
+def test_calibration_from_estimator_and_from_predictions(model: GPPLClassifier) -> None:
+    one = PairCalibrationDisplay.from_estimator(model, X, Y, n_bins=4, ax=offscreen_axes())
+    p = model.predict_proba(X)[:, 1]
+    two = PairCalibrationDisplay.from_predictions(Y, p, n_bins=4, ax=offscreen_axes())
+    assert one.calibration.mean_observed.tolist() == two.calibration.mean_observed.tolist()
+    assert one.calibration.count.sum() == len(Y)
+    offsets = np.asarray(one.ax_.collections[-1].get_offsets())
+    assert offsets[:, 0] == pytest.approx(one.calibration.mean_predicted)
+    assert offsets[:, 1] == pytest.approx(one.calibration.mean_observed)
+
+
+def test_saving_needs_no_pyplot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    BoundDisplay([-2.0, -1.0]).plot(ax=offscreen_axes()).figure_.savefig(tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_axes_a_figure_is_made() -> None:
+    import matplotlib.pyplot as plt
+
+    display = BoundDisplay([-2.0, -1.0]).plot()
+    assert plt.fignum_exists(display.figure_.number)
+    plt.close(display.figure_)
+
+
+@pytest.mark.parametrize("module", ["matplotlib.pyplot", "matplotlib.figure"])
+def test_the_extra_is_named(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=r"skpref\[plots\]"):
+        BoundDisplay([1.0]).plot(ax=None if module.endswith("pyplot") else offscreen_axes())
