@@ -100,10 +100,11 @@ def laplacian_product(indptr: IntArray, pair: IntArray, neighbour: IntArray, wei
     ndarray of shape (N, n)
         The product; the same bits for any number of threads.
     """
-    out = np.zeros(rows.shape)
+    n_items, width = rows.shape
+    out = np.zeros((n_items, width))
     arguments = indptr, pair, neighbour, np.ascontiguousarray(weight), np.ascontiguousarray(rows)
-    if pair.shape[0] * rows.shape[1] < _SMALL or not may_use_threads():
-        _laplacian_rows(*arguments, 0, out.shape[0], out)
+    if pair.size * width < _SMALL or not may_use_threads():
+        _laplacian_rows(*arguments, 0, n_items, out)
     else:
         _laplacian_parallel(*arguments, out)
     return out

@@ -47,8 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         except (SkprefError, OSError) as error:
             print(f"skpref: error: {_first_words(error)}", file=sys.stderr)
             return 2
-        except KeyboardInterrupt:
-            print("skpref: stopped", file=sys.stderr)
+        except KeyboardInterrupt as stop:
+            print(f"skpref: {str(stop) or 'stopped'}", file=sys.stderr)
             return 130
 
 
@@ -99,7 +99,7 @@ def _add_demo(commands: Any) -> None:
         description="Run `tune` on the choices of 210 travellers (Greene and Hensher; statsmodels' modechoice), "
         "holding out whole travellers.",
     )
-    _add_job_options(demo, trials=8, max_inducing=150)
+    _add_job_options(demo, trials=10, max_inducing=150)
     demo.set_defaults(command="demo")
 
 

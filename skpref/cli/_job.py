@@ -230,6 +230,8 @@ class Job:
         train, test = split(everything, options.holdout, options.seed)
         result = self._search(train)
         write_trials(result.trials, options.out / "trials.csv")  # now: what follows may be interrupted
+        if result.interrupted and not any(trial.state == "complete" for trial in result.trials):
+            raise KeyboardInterrupt("stopped before the first trial was finished, so there is nothing to report")
         best, default = result.best, result.trials[0]
         self._say("refitting without the hold-out")
         figures = {"tuned": self._evaluate(best.settings, train, test)}

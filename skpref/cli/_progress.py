@@ -46,7 +46,8 @@ class Bar:
         n_folds : int
             Folds in it.
         """
-        del trial
+        if trial == done == 0:  # what came before, such as the opening of a store, says nothing of the search
+            self._began = time.monotonic()
         if self._live:
             self._draw(self._done + done / n_folds, f"fold {done}/{n_folds}")
 

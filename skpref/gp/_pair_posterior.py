@@ -231,7 +231,9 @@ class PairPosterior:
             out[:, part] = mean + shared @ half.T + out[:, part] * np.sqrt(rest)
         return out
 
-    def pairs(self, items: Items, left: IntArray, right: IntArray, *, item_effects: bool = True) -> tuple[Array, Array]:
+    def pairs(
+        self, items: Items, left: IntArray, right: IntArray, *, item_effects: bool = True, order: bool = True
+    ) -> tuple[Array, Array]:
         """Return posterior means and variances of the projections z of pairs.
 
         Parameters
@@ -242,6 +244,8 @@ class PairPosterior:
             Rows of `items`.
         item_effects : bool, default=True
             Whether the unknown offsets of unseen items count.
+        order : bool, default=True
+            Whether the order effect is added.
 
         Returns
         -------
@@ -253,15 +257,16 @@ class PairPosterior:
             for part in chunks(left.shape[0]):
                 used, inverse = np.unique(np.concatenate([left[part], right[part]]), return_inverse=True)
                 a, b = np.split(inverse, 2)
-                mean[part], variance[part] = self._pair_chunk(items.take(used), a, b, item_effects=item_effects)
+                mean[part], variance[part] = self._pair_chunk(items.take(used), a, b, (item_effects, order))
         return mean, variance
 
-    def _pair_chunk(self, items: Items, a: IntArray, b: IntArray, *, item_effects: bool) -> tuple[Array, Array]:
+    def _pair_chunk(self, items: Items, a: IntArray, b: IntArray, parts: tuple[bool, bool]) -> tuple[Array, Array]:
+        item_effects, order = parts[0], parts[1] and self.has_order
         u, half, phi = self._rows(items)
         own = self._own_variance(items, item_effects=item_effects)
-        shift = self.half[:, -1] if self.has_order else None
+        shift = self.half[:, -1] if order else None
         variance = squared_differences(half, a, b, shift) + np.where(a == b, 0.0, own[a] + own[b])
         if self.basis is not None:
             residual = self.basis.pair_residual(items.features, phi, a, b)
             variance += np.where(a == b, 0.0, residual) / self.scales["f"].mean
-        return u[a] - u[b] + self.order_effect[0], variance
+        return u[a] - u[b] + (self.order_effect[0] if order else 0.0), variance

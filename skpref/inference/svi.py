@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _MAX_HALVINGS = 30
 _CG_RTOL = 1e-7
-_ROUNDING = 1e-13  # relative changes of a bound below this are noise, whatever tolerance is asked for
 _MAX_RATIO = 0.95  # of two successive changes of log E[s]: a jump of at most 19 changes
 _WORTH_A_JUMP = 1e-3
 _SLACK = 1e-12  # relative rounding error of a bound, below which a fall is no fall
@@ -174,14 +173,14 @@ class Fit:
     ----------
     state : State
         The posterior.
+    likelihood : Likelihood
+        The likelihood with its own parameters learnt.
     bounds : list of float
         Objective after each pass.
     converged : bool
         Whether the tolerance was met.
     evaluation : Evaluation or None
         The full data seen from `state` (full-data loop only).
-    likelihood : Likelihood
-        The likelihood with its own parameters learnt.
     """
 
     state: State
@@ -548,7 +547,10 @@ def _fit_full(problem: Problem, state: State, schedule: Schedule) -> Fit:
         state, evaluation = _accelerated_step(problem, state, evaluation, path)
         problem, evaluation = _learn_likelihood(problem, state, evaluation)
         bounds.append(evaluation.bound)
-        converged = abs(evaluation.bound - before) <= max(0.01 * schedule.tol, _ROUNDING) * (1.0 + abs(before))
+        gain = evaluation.bound - before
+        # A rule that halves its steps loses nothing but rounding: no gain means that there is none left.
+        gain = gain if problem.rule.monotone and problem.rule.integrates else abs(gain)
+        converged = gain <= 0.01 * schedule.tol * (1.0 + abs(before))
         if _stops(schedule, step, evaluation.bound, start) or converged:
             break
     return Fit(state, problem.likelihood, bounds, converged, evaluation)

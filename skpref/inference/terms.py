@@ -74,28 +74,105 @@ class LinearTerm(Protocol):
 
     @property
     def residual(self) -> Array | None:
-        """r_i >= 0, variance of z_i that the variables leave, in units of 1/E[s]; None = zero."""
+        """Variance r_i >= 0 of z_i that the variables leave, in units of 1/E[s]; None = zero."""
 
     def prior_variance(self, expected: Mapping[str, float]) -> Array:
-        """Prior variance of z_i, given E[s] of every scale."""
+        """Return the prior variance of every projection.
+
+        Parameters
+        ----------
+        expected : mapping of str to float
+            E[s] of every scale.
+
+        Returns
+        -------
+        ndarray of shape (P,)
+            Residual included.
+        """
 
     def matvec(self, v: Array) -> Array:
-        """A v."""
+        """Return A v.
+
+        Parameters
+        ----------
+        v : ndarray of shape (K,)
+            Variables.
+
+        Returns
+        -------
+        ndarray of shape (P,)
+            Projections.
+        """
 
     def rmatvec(self, g: Array) -> Array:
-        """A^T g."""
+        """Return A^T g.
+
+        Parameters
+        ----------
+        g : ndarray of shape (P,)
+            One number an observation.
+
+        Returns
+        -------
+        ndarray of shape (K,)
+            The sum of g_i a_i.
+        """
 
     def gram(self, weight: Array) -> Array:
-        """A^T diag(weight) A, lower triangle."""
+        """Return A^T diag(weight) A.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (P,)
+            Site precisions.
+
+        Returns
+        -------
+        ndarray of shape (K, K)
+            At least the lower triangle is filled; the caller may write into it.
+        """
 
     def gram_diagonal(self, weight: Array) -> Array:
-        """Diagonal of `gram`."""
+        """Return the diagonal of `gram`.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (P,)
+            Site precisions.
+
+        Returns
+        -------
+        ndarray of shape (K,)
+            sum_i w_i a_ik^2.
+        """
 
     def variance(self, block: Block) -> Array:
-        """diag(A S A^T)."""
+        """Return diag(A S A^T).
+
+        Parameters
+        ----------
+        block : Block
+            q(v).
+
+        Returns
+        -------
+        ndarray of shape (P,)
+            Posterior variances of the projections, residual left out.
+        """
 
     def take(self, index: IntArray) -> LinearTerm:
-        """The term of a mini-batch of observations."""
+        """Return the term of a mini-batch of observations.
+
+        Parameters
+        ----------
+        index : ndarray of shape (B,)
+            Observations.
+
+        Returns
+        -------
+        LinearTerm
+            The same variables.
+        """
 
 
 @dataclass(frozen=True, eq=False)

@@ -177,8 +177,8 @@ def test_ctrl_c_before_a_result(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(skpref.search, "cross_entropy", interrupted)
-    assert main(["tune", "votes.csv", *QUICK, "--no-mlflow"]) == 2
-    assert "stopped before the first trial" in capsys.readouterr().err
+    assert main(["tune", "votes.csv", *QUICK, "--no-mlflow"]) == 130
+    assert "skpref: stopped before the first trial" in capsys.readouterr().err
 
 
 def test_ctrl_c_after_the_search_leaves_the_trials(
