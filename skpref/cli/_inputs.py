@@ -189,7 +189,7 @@ def read_items(path: Path, id_column: str, names: tuple[str, ...] | None = None)
     ids = sheet.ids(id_column)
     _check_distinct(sheet, ids, id_column)
     features = np.column_stack([sheet.numbers(name, meaning="features are numeric") for name in wanted])
-    return named_table(features, ids, wanted)
+    return Table(features, ids, feature_names=wanted)
 
 
 def read_ids(path: Path, id_column: str) -> NDArray[Any]:
@@ -222,28 +222,6 @@ def _check_distinct(sheet: Sheet, ids: NDArray[Any], column: str) -> None:
             raise sheet.fault(f"item {name[:80]!r} occurs twice (first on {line})", row, column)
 
 
-def named_table(features: NDArray[Any], ids: NDArray[Any], names: tuple[str, ...]) -> Table:
-    """Return a table that knows the names of its features, as one made of a data frame does.
-
-    Parameters
-    ----------
-    features : ndarray of shape (n, d)
-        Values.
-    ids : ndarray of shape (n,)
-        Ids.
-    names : tuple of str
-        d names.
-
-    Returns
-    -------
-    Table
-        The table.
-    """
-    table = Table(features, ids)
-    table.__setstate__({**table.__getstate__(), "feature_names": names})
-    return table
-
-
 def demo_problem() -> Problem:
     """Return the choices of 210 travellers among air, train, bus and car.
 
@@ -261,9 +239,9 @@ def demo_problem() -> Problem:
     keep = [column for column, name in enumerate(data.feature_names) if name != "ttme"]
     names = tuple(data.feature_names[column] for column in keep)
     answers = Answers(data.comparisons.astype(object), data.y.astype(np.float64), np.ones(data.y.size), data.groups)
-    items = named_table(np.asarray(data.table.features)[:, keep], data.table.ids, names)
+    items = Table(np.asarray(data.table.features)[:, keep], data.table.ids, feature_names=names)
     modes = np.array([str(name).partition(":")[2] for name in items.ids])
     kinds = np.unique(modes)
     means = np.vstack([items.features[modes == kind].mean(axis=0) for kind in kinds])
-    profiles = named_table(means, np.array([f"average {kind}" for kind in kinds], dtype=object), names)
+    profiles = Table(means, np.array([f"average {kind}" for kind in kinds], dtype=object), feature_names=names)
     return Problem(answers, items, "modechoice (statsmodels)", "traveller", profiles)

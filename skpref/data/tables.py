@@ -37,6 +37,8 @@ class Table:
     ids : array-like of shape (n_items,), default=None
         Distinct hashable ids: integers, strings, bytes or any mixture. The
         default None names every item by its row, 0 to n_items - 1.
+    feature_names : sequence of str of length n_features, default=None
+        Names of the columns; None takes those of a data frame.
 
     Attributes
     ----------
@@ -47,7 +49,7 @@ class Table:
     n_items, n_features : int
         Number of rows and of columns.
     feature_names : tuple of str or None
-        The column names of a data frame, None if there were none.
+        The names of the columns, None if there are none.
     vocabulary : Vocabulary
         The map from ids to rows.
     digest : str
@@ -60,7 +62,7 @@ class Table:
         one column.
     DataError
         An id is missing, occurs twice, is not hashable, or there are not as
-        many ids as rows.
+        many ids as rows or names as columns.
 
     Examples
     --------
@@ -77,12 +79,11 @@ class Table:
     _feature_names: tuple[str, ...] | None
     _digest: str | None
 
-    def __init__(self, features: object, ids: object = None) -> None:
+    def __init__(self, features: object, ids: object = None, feature_names: object = None) -> None:
         values = _read_features(features)
         vocabulary = _read_ids(ids, int(values.shape[0]))
-        self.__dict__.update(
-            _features=values, _vocabulary=vocabulary, _feature_names=_column_names(features), _digest=None
-        )
+        names = _column_names(features) if feature_names is None else _read_names(feature_names, values.shape[1])
+        self.__dict__.update(_features=values, _vocabulary=vocabulary, _feature_names=names, _digest=None)
 
     @property
     def features(self) -> Features:
@@ -111,7 +112,7 @@ class Table:
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """The column names of a data frame, None if there were none."""
+        """The names of the columns, None if there are none."""
         return self._feature_names
 
     @property
@@ -224,6 +225,13 @@ def _read_ids(ids: Any, n_items: int) -> Vocabulary:  # noqa: ANN401  # any arra
             f"ids and features have inconsistent numbers of samples: {vocabulary.size} ids for {n_items} rows"
         )
     return vocabulary
+
+
+def _read_names(names: Any, n_features: int) -> tuple[str, ...]:  # noqa: ANN401  # any sequence
+    read = tuple(map(str, names))
+    if isinstance(names, str) or len(read) != n_features:
+        raise DataError(f"feature_names must be {n_features} names, one per column of features; got {len(read)}")
+    return read
 
 
 def _column_names(features: object) -> tuple[str, ...] | None:

@@ -44,6 +44,11 @@ Features
                                       choice only through the mode
     psize_air, psize_train, psize_bus likewise for the size of the party
 
+Beware of ttme: for the modes *not* taken it is filled in with constants (69
+or 64 minutes for air, 34 or 44 for the train, 35 or 53 for the bus) that no
+traveller who took them reports, so a flexible model reads the answer off it;
+invt looks partly filled in as well. `skpref demo` leaves ttme out.
+
 Comparisons: two ids. For travellers with an odd number the mode listed first
 (air, train, bus, car) is on the left, for the others on the right; who won
 plays no part in it. y is 1 if the left mode was taken, else 0. `groups` is the
@@ -86,7 +91,7 @@ def load_modechoice() -> Bunch:
     ids = np.array([f"{who:03d}:{MODES[what]}" for who, what in zip(traveller, mode, strict=True)])
     left, right, taken, groups = _comparisons(traveller, mode, columns["choice"])
     return Bunch(
-        table=Table(features, ids),
+        table=Table(features, ids, feature_names=names),
         comparisons=np.column_stack([ids[left], ids[right]]),
         y=(left == taken).astype(np.int64),
         groups=groups,

@@ -335,12 +335,18 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):
             rows = np.arange(self._vocabulary.size)
             return self._vocabulary.ids, self._items(rows)
         if isinstance(items, Table):
-            return items.ids, new_items(self, items)
+            return items.ids, new_items(self, items)._replace(seen=self._position[self._known(items)])
         if getattr(items, "ndim", None) == 2:
             table = as_table(items)
             return table.ids, new_items(self, table)
         rows = self._vocabulary.encode(items, "items", noun="row")
         return self._vocabulary.ids[rows], self._items(rows)
+
+    def _known(self, table: Table) -> IntArray:
+        """Rows of a table's ids in the vocabulary, -1 for new ones; numbers of rows are no names."""
+        if table.vocabulary.positional or self._vocabulary.positional:
+            return np.full(table.n_items, -1)
+        return self._vocabulary.encode(table.ids, "items", unknown="mark", noun="row")
 
     def utility(
         self, items: Any = None, *, return_std: bool = False, return_cov: bool = False, item_effects: bool = True
@@ -350,7 +356,8 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):
         Parameters
         ----------
         items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
-            Ids; or new items by their features; None = all known items.
+            Ids; or items by their features, of which a Table's known ids keep their own offsets; None = all known
+            items.
         return_std, return_cov : bool, default=False
             Whether to add standard deviations, or the covariance (at most 10,000 items).
         item_effects : bool, default=True

@@ -302,3 +302,11 @@ def test_binary_features_do_not_collide():
 def test_sparse_and_dense_hashes_agree():
     X = np.random.default_rng(0).integers(0, 2, (50, 7)) * 1.5
     np.testing.assert_array_equal(tables._row_hashes(X), tables._row_hashes(sparse.csr_array(X)))
+
+
+def test_feature_names_may_be_given() -> None:
+    table = Table([[1.0, 2.0]], feature_names=["a", "b"])
+    assert table.feature_names == ("a", "b")
+    for wrong in (["a"], "ab"):
+        with pytest.raises(DataError, match="feature_names must be 2 names"):
+            Table([[1.0, 2.0]], feature_names=wrong)

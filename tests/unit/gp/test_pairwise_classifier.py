@@ -285,3 +285,45 @@ def test_a_failed_fit_leaves_the_earlier_one(warm_start: bool) -> None:
 def test_not_converged_is_said() -> None:
     with pytest.warns(ConvergenceWarning, match=r"GPPLClassifier did not converge in 1 iterations \(max_iter=1\)"):
         quick(max_iter=1).fit(NAMED, Y)
+
+
+def test_known_ids_of_another_table_keep_their_offsets():
+    pairs, y = [["a", "b"], ["b", "c"], ["a", "c"], ["c", "a"]] * 3, [1, 1, 1, 0] * 3
+    features = np.arange(3.0).reshape(-1, 1)
+    model = GPPLClassifier(Table(features, ids=["a", "b", "c"]), length_scale_factor=1.0, random_state=0).fit(pairs, y)
+    mean, std = model.utility(Table(features[[2, 0, 1]], ids=["c", "a", "new"]), return_std=True)
+    known, known_std = model.utility(["c", "a"], return_std=True)
+    np.testing.assert_allclose(mean[:2], known, rtol=1e-10)
+    np.testing.assert_allclose(std[:2], known_std, rtol=1e-10)
+    assert std[2] > model.utility(["b"], return_std=True)[1][0]
+
+
+def test_preference_is_free_of_answer_noise_and_order_effect():
+    rng = np.random.default_rng(0)
+    pairs = rng.integers(0, 6, (400, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    y = (rng.normal(size=len(pairs)) < (pairs[:, 1] - pairs[:, 0]) + 1.0).astype(int)
+    model = GPPLClassifier(order_effect=True).fit(pairs, y)
+    asked = [[0, 5], [5, 0], [2, 3], [3, 2], [4, 4]]
+    preference = model.predict_preference(asked)
+    np.testing.assert_allclose(preference[:4:2] + preference[1:4:2], 1.0, rtol=1e-12)
+    assert preference[4] == 0.5
+    assert model.order_effect_[0] > 0.5
+    # Many answers leave little doubt about the utilities, whatever a single answer says.
+    assert preference[0] > model.predict_proba(asked)[0, 1] - 0.02
+    assert preference[0] > 0.999
+
+
+def test_ties_are_an_answer_of_their_own():
+    rng = np.random.default_rng(1)
+    pairs = rng.integers(0, 8, (1500, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    z = 0.4 * (pairs[:, 0] - pairs[:, 1]) + rng.normal(size=len(pairs))
+    y = np.where(z > 0.5, 1.0, np.where(z < -0.5, 0.0, 0.5))
+    model = GPPLClassifier(likelihood="probit-ties").fit(pairs, y)
+    assert abs(model.likelihood_.threshold - 0.5) < 0.1
+    assert np.diff(model.lower_bounds_).min() > -1e-8
+    slope = np.polyfit(np.arange(8.0), model.utility(list(range(8))), 1)[0]
+    assert abs(slope - 0.4) < 0.08
+    half = GPPLClassifier().fit(pairs, y)
+    assert np.polyfit(np.arange(8.0), half.utility(list(range(8))), 1)[0] < slope
