@@ -200,7 +200,7 @@ class Calibration:
     count : ndarray of shape (n_used_bins,), dtype int64
         Number of comparisons.
     expected_calibration_error : float
-        Mean of |mean_observed - mean_predicted| over the comparisons, in [0, 1].
+        Mean of ``|mean_observed - mean_predicted|`` over the comparisons, in [0, 1].
 
     Examples
     --------

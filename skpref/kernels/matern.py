@@ -183,8 +183,8 @@ def _slope_and_value(r: Array, kind: int) -> tuple[Array, Array]:
 class ProductMatern(_FeaturewiseMatern):
     """Product over features of one-dimensional Matern kernels: the default kernel of this package.
 
-    k(x, z) = prod_f g(|x_f - z_f| / l_f), with g the Matern kernel of smoothness nu; for nu = 1.5,
-    g = (1 + r) exp(-r) with r = sqrt(3) |x_f - z_f| / l_f. For nu = inf it equals scikit-learn's `RBF`; for one
+    k(x, z) = prod_f g(``|x_f - z_f|`` / l_f), with g the Matern kernel of smoothness nu; for nu = 1.5,
+    g = (1 + r) exp(-r) with r = sqrt(3) ``|x_f - z_f|`` / l_f. For nu = inf it equals scikit-learn's `RBF`; for one
     feature, its `Matern`. With several features, scikit-learn's `Matern` is a function of the Euclidean distance
     instead.
 
@@ -217,7 +217,7 @@ class ProductMatern(_FeaturewiseMatern):
 class AdditiveMatern(_FeaturewiseMatern):
     """Mean over features of one-dimensional Matern kernels: additive functions of the features.
 
-    k(x, z) = (1/d) sum_f g(|x_f - z_f| / l_f), so the amplitude is 1. It does not shrink with the number of features,
+    k(x, z) = (1/d) sum_f g(``|x_f - z_f|`` / l_f), so the amplitude is 1. It does not shrink with more features,
     and it cannot learn interactions.
 
     Parameters

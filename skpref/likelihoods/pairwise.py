@@ -48,8 +48,8 @@ class PairwiseLikelihood(Likelihood):
     -----
     Expectations are sums over the nodes of `skpref._math.quadrature.rules`: 9 for v <= 0.1, 27 at v = 1, about
     25 sqrt(v) beyond. Measured errors, relative to the value, are below 5e-9 for E, dE/dmu and dE/dv where
-    |mu| <= 3 sqrt(1 + v) and v <= 1024; absolute errors of E stay below 1e-10 up to v = 64. Beyond v = 1024 the number
-    of nodes stays and the error grows, to 2e-6 (E) and 1e-5 (dE/dv) at v = 1e4.
+    ``|mu|`` <= 3 sqrt(1 + v) and v <= 1024; absolute errors of E stay below 1e-10 up to v = 64. Beyond v = 1024 the
+    number of nodes stays and the error grows, to 2e-6 (E) and 1e-5 (dE/dv) at v = 1e4.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Ties as an answer of their own (Glenn and David, 1960): a comparison within a threshold of 0 is called a tie.
+"""Ties as an answer of their own ([GD60]): a comparison within a threshold of 0 is called a tie.
 
     p(left | z) = Phi(z - b),   p(right | z) = Phi(-z - b),   p(tie | z) = Phi(b - z) - Phi(-b - z),   b > 0.
 
