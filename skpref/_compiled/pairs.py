@@ -83,6 +83,30 @@ def _squared_parallel(rows, left, right, shift, out):  # type: ignore[no-untyped
         _squared_rows(rows, left, right, shift, t * _ROWS, min((t + 1) * _ROWS, n), out)
 
 
+@njit()
+def _row_differences(rows, left, right, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for p in range(left.shape[0]):
+        a = left[p]
+        b = right[p]
+        for c in range(rows.shape[1]):
+            out[p, c] = rows[a, c] - rows[b, c]
+
+
+def row_differences(rows: Array, left: IntArray, right: IntArray, out: Array) -> None:
+    """Write rows[left_p] - rows[right_p] into the first columns of row p of `out`.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, n)
+        One row an item.
+    left, right : ndarray of shape (P,)
+        Items, in range.
+    out : ndarray of shape (P, at least n)
+        Where to.
+    """
+    _row_differences(np.ascontiguousarray(rows), left, right, out)
+
+
 def laplacian_product(indptr: IntArray, pair: IntArray, neighbour: IntArray, weight: Array, rows: Array) -> Array:
     """Return D^T diag(weight) D rows, D the P x N matrix of differences.
 

@@ -29,6 +29,7 @@ __all__ = [
     "product",
     "solve_lower",
     "solve_lower_t",
+    "times_lower_t",
 ]
 
 # Jitter in units of the mean diagonal; the first rung is "none".
@@ -207,6 +208,34 @@ def product(A: Array, B: Array) -> Array:
     left, transpose_left = (B, 1) if B.flags.f_contiguous else (B.T, 0)
     right, transpose_right = (A, 1) if A.flags.f_contiguous else (A.T, 0)
     return np.asarray(dgemm(1.0, left, right, trans_a=transpose_left, trans_b=transpose_right)).T
+
+
+def times_lower_t(A: Array, L: Array) -> Array:
+    """Return A L^T for a lower triangular L: half the flops of a full product, several times as fast as a solve.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, M)
+        In C order for speed.
+    L : ndarray of shape (M, M)
+        Lower triangular (what stands above the diagonal is not read).
+
+    Returns
+    -------
+    ndarray of shape (n, M)
+        In C order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref._math.linalg import times_lower_t
+    >>> times_lower_t(np.eye(2), np.array([[1.0, 0.0], [3.0, 4.0]])).tolist()
+    [[1.0, 3.0], [0.0, 4.0]]
+    """
+    if 0 in A.shape:
+        return np.zeros(A.shape)
+    a, lower = _triangle(L)
+    return np.asarray(dtrmm(1.0, a, A.T, lower=lower, trans_a=1 - lower)).T
 
 
 def solve_lower(L: Array, B: Array, *, overwrite_b: bool = False) -> Array:

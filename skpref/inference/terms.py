@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
-from skpref._compiled.pairs import incidence, laplacian_product, squared_differences
-from skpref._math.linalg import product, solve_lower
+from skpref._compiled.pairs import incidence, laplacian_product, row_differences, squared_differences
+from skpref._math.linalg import product, times_lower_t
 from skpref.inference.blocks import DenseBlock
 
 if TYPE_CHECKING:
@@ -293,8 +293,8 @@ class RowTerm:
         """
         if not isinstance(block, DenseBlock):
             return np.asarray(self.rows**2 @ block.covariance_diagonal)
-        half = solve_lower(block.chol, self.rows.T)
-        return np.asarray(np.einsum("ij,ij->j", half, half))
+        half = times_lower_t(self.rows, block.inverse_chol)
+        return np.asarray(np.einsum("ij,ij->i", half, half))
 
     def take(self, index: IntArray) -> RowTerm:
         """Return the rows of a mini-batch.
@@ -638,9 +638,9 @@ class PairTerm:
         if self.basis is None and not self.order:
             return PairTerm(None, left, right, self.n_items, self.offsets, self.order, residual)
         rows = np.zeros((len(index), sum(segment.size for segment in self.segments)))
-        f, offset, order = self.split(rows.T)
+        _, offset, order = self.split(rows.T)
         if self.basis is not None:
-            np.subtract(self.basis[left].T, self.basis[right].T, out=f)
+            row_differences(self.basis, left, right, rows)
         if self.offsets:
             batch = np.arange(len(index))
             offset[left, batch] += 1.0

@@ -33,7 +33,7 @@ def median_length_scales(X: Features, rng: np.random.Generator, n_pairs: int = 1
     Returns
     -------
     ndarray of shape (d,)
-        median ``|x_if - x_jf|`` over the pairs, in the units of the features; where that is 0 (sparse or binary features)
+        median ``|x_if - x_jf|`` over the pairs, in the features' units; where that is 0 (sparse or binary features)
         their mean, and where that is 0 too (constant features) 1.
 
     Notes
