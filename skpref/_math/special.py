@@ -189,7 +189,7 @@ def log_diff_ndtr(upper: ArrayLike, lower: ArrayLike) -> Array:
 
     Notes
     -----
-    Intervals right of 0 are reflected, so that only left tails are taken
+    Intervals whose middle is right of 0 are reflected, so that left tails are taken
     apart. Narrow ones are integrated by Gauss-Legendre about their midpoint
     c: log phi(c) + log int exp(-c t - t^2/2) dt.
 
@@ -203,7 +203,7 @@ def log_diff_ndtr(upper: ArrayLike, lower: ArrayLike) -> Array:
     if np.any(a > b):
         msg = "upper must not lie below lower; order the ends of each interval"
         raise DataError(msg)
-    reflect = a > 0.0
+    reflect = a > -b
     low, high = np.where(reflect, -b, a), np.where(reflect, -a, b)
     with np.errstate(invalid="ignore", over="ignore"):
         middle = 0.5 * (low + high)
