@@ -39,8 +39,10 @@ def unchanged_on_failure(estimator: Any) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        vars(estimator).clear()
+        # In this order nobody ever sees the estimator without its earlier attributes.
         vars(estimator).update(before)
+        for name in vars(estimator).keys() - before.keys():
+            delattr(estimator, name)
         raise
 
 

@@ -7,8 +7,10 @@ thread.
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from threadpoolctl import ThreadpoolController
@@ -48,8 +50,18 @@ def calm_blas(size: int) -> Iterator[None]:
     ...     1 + 1
     2
     """
+    # The number of threads belongs to the process: a fit in a side thread leaves it to whoever started that thread.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     blas = _pools().select(user_api="blas")
-    if size >= _WORTH_THREADS and len(blas.lib_controllers) > 1:
-        blas = blas.select(filepath=[lib.filepath for lib in blas.lib_controllers if "numpy" in lib.filepath])
+    if size >= _WORTH_THREADS:
+        blas = blas.select(filepath=[lib.filepath for lib in blas.lib_controllers if _is_numpys(lib.filepath)])
     with blas.limit(limits=1):
         yield
+
+
+def _is_numpys(filepath: str) -> bool:
+    """Whether a library is the one inside numpy's wheel; a shared one (conda, MKL) serves scipy as well."""
+    parts = Path(filepath).parts[-3:]
+    return "numpy.libs" in parts or ("numpy" in parts and ".dylibs" in parts)

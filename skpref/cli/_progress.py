@@ -94,7 +94,8 @@ class Bar:
         left = gone / done * (self._n_trials - done)
         if self._timeout is not None:
             left = min(left, max(self._timeout - gone, 0.0))
-        return f"{60.0 * done / max(gone, 1e-9):.1f} trials/min  {clock(gone)} gone  ETA {clock(left)}"
+        # The time left comes first: a narrow terminal cuts the end.
+        return f"ETA {clock(left)}  {60.0 * done / max(gone, 1e-9):.1f} trials/min  {clock(gone)} gone"
 
     def _columns(self) -> int:
         return shutil.get_terminal_size((100, 24)).columns - 1

@@ -115,8 +115,10 @@ class Comparisons:
         weight = self.weight[used]
         if not keep_ties:
             return self._grouped(left, right, y, weight)
-        # Only equal labels are joined: the mean of a win and a loss would read as a tie.
+        # Only equal labels are joined, for the mean of a win and a loss would read as a tie; soft ones stay apart.
         parts = [self._grouped(left[rows], right[rows], y[rows], weight[rows]) for rows in _by_label(y)]
+        soft = (y != 0.0) & (y != 0.5) & (y != 1.0)
+        parts.append(Comparisons(left[soft], right[soft], y[soft], weight[soft], self.n_items))
         return Comparisons(
             np.concatenate([part.left for part in parts]),
             np.concatenate([part.right for part in parts]),
@@ -130,6 +132,20 @@ class Comparisons:
         total = _sums(group, weight, first.size)
         label = _sums(group, weight * y, first.size) / total
         return Comparisons(left[first], right[first], label, total, self.n_items)
+
+    def compact(self) -> tuple[Comparisons, IntArray]:
+        """Renumber the items so that only those compared are left.
+
+        Returns
+        -------
+        comparisons : Comparisons
+            The same comparisons of items 0 to n - 1 (at least one item).
+        items : ndarray of shape (n_compared,), dtype int64
+            The old number of each item.
+        """
+        items, inverse = np.unique(np.concatenate([self.left, self.right]), return_inverse=True)
+        left, right = np.split(inverse.astype(np.int64), 2)
+        return Comparisons(left, right, self.y, self.weight, max(items.size, 1)), items
 
     def components(self) -> tuple[int, IntArray]:
         """Find the connected components of the graph of comparisons.
@@ -163,8 +179,9 @@ class Comparisons:
 
 
 def _by_label(y: Array) -> list[NDArray[np.bool_]]:
-    """Rows of each label that occurs."""
-    return [y == label for label in np.unique(y)]
+    """Rows of losses, ties and wins, as far as there are any."""
+    hard = [y == label for label in (0.0, 0.5, 1.0)]
+    return [rows for rows in hard if rows.any()]
 
 
 def _rows(values: Any, name: str) -> IntArray:  # noqa: ANN401  # any array-like

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 
 from skpref import inducing, kernels
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
     from skpref.tracking.protocol import OnIteration
 
 _RULES = {"vb": VARIATIONAL, "svi": VARIATIONAL, "laplace": LAPLACE, "linearised": LINEARISED}
-_JOINT_SIZE = 2500  # variables up to which offsets and features share one dense block: a few tenths of a second a step
+_JOINT_SIZE = 1500  # variables up to which offsets and features share one dense block: a tenth of a second a pass
 _VB_BYTES = 2**31  # two M-wide rows an item fit in here: full passes; beyond, "auto" takes mini-batches
 _HYPER_PAIRS = 50_000  # comparisons that the search for length-scales looks at
-_SEARCH_TOL = 1e-3  # of a fit within the search: about 1e-5 of the bound
+_SEARCH_TOL = 1e-4  # of a fit within the search: 1e-6 of the bound, what the optimiser can resolve
 _NEAR = 1.5  # log hyper-parameters that differ by less share a start
 _FACTOR_BOUNDS = (0.1, 1000.0)
 
@@ -132,7 +133,7 @@ class _Model:
     data: PairData
     config: PairConfig
     points: Features = None
-    joint_size: int = _JOINT_SIZE
+    joint_size: int = field(default_factory=lambda: _JOINT_SIZE)
     everything: bool = False  # the inducing points are the items, so the residual is zero
     warm: list[tuple[Array, svi.State]] = field(default_factory=list)  # the search's last theta and q, at most one
 
@@ -206,8 +207,8 @@ def fit_pairs(
     """
     # Without features the items' offsets are their utilities, and a kernel has nothing to look at.
     kernel = None if data.X is None else _start_kernel(data.X, kernel, config, rng)
-    with calm_blas(config.n_inducing):
-        model = _model(data, kernel, config, rng, points)
+    model = _model(data, kernel, config, rng, points)
+    with calm_blas(0 if model.points is None else model.points.shape[0]):
         if kernel is not None:
             kernel = _search(model, kernel, rng)
         basis = model.basis(kernel)
@@ -233,10 +234,19 @@ def _model(
         return _Model(data=data, config=config)
     if points is None:
         points = inducing.choose(data.X, config.n_inducing, config.inducing, rng, _scale_of(kernel), kernel=kernel)
-    everything = isinstance(config.inducing, str) and points.shape[0] == unique_rows(data.X)[0].size
+    distinct = data.X[unique_rows(data.X)[0]]
+    everything = points.shape == distinct.shape and _same_rows(points, distinct)
     # White noise is in the inducing points' covariance but not in the rows, which then leave a residual everywhere.
     everything = everything and np.array_equal(kernels.diagonal(kernel, points), kernels.paired(kernel, points, points))
     return _Model(data=data, config=config, points=points, everything=everything)
+
+
+def _same_rows(a: Features, b: Features) -> bool:
+    """Whether two tables of distinct rows hold the same rows, in any order."""
+    both = (
+        np.vstack([a, b]) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else sparse.vstack([a, b], "csr")
+    )
+    return bool(unique_rows(both)[0].size == a.shape[0])
 
 
 def _scale_of(kernel: Kernel) -> Any:
@@ -276,8 +286,10 @@ def _thinned(model: _Model, rng: np.random.Generator) -> _Model:
     if n_pairs <= _HYPER_PAIRS:
         return model
     index = np.sort(rng.choice(n_pairs, _HYPER_PAIRS, replace=False))
-    few = replace(c, left=c.left[index], right=c.right[index], y=c.y[index], weight=c.weight[index])
-    return replace(model, data=replace(model.data, comparisons=few), warm=[])
+    # The few stand for all, beside the same prior; items that lost all their comparisons would only cost.
+    weight = c.weight[index] * (c.weight.sum() / c.weight[index].sum())
+    few, items = replace(c, left=c.left[index], right=c.right[index], y=c.y[index], weight=weight).compact()
+    return replace(model, data=PairData(model.data.X[items], few), everything=False, warm=[])
 
 
 def bound_and_gradient(model: _Model, kernel: Kernel) -> tuple[float, Array]:
@@ -340,8 +352,12 @@ def _final(
     problem = replace(problem, rule=_RULES[mode])
     schedule = config.schedule if mode == "svi" else replace(config.schedule, batch_size=None)
     start = svi.initial_state(problem, model.scales(), diagonal=diagonal)
-    if earlier is not None and _sizes(earlier) == _sizes(start):
-        start = earlier
+    if earlier is not None and _sizes(earlier) == _sizes(start) and earlier.scales.keys() == start.scales.keys():
+        # The prior of the scales is this fit's; the steps of mini-batches begin anew, since the comparisons may differ.
+        scales = {
+            name: scale.moved(earlier.log_mean(name) - start.log_mean(name)) for name, scale in start.scales.items()
+        }
+        start = svi.State(earlier.blocks, scales)
     result = svi.fit(problem, start, schedule, rng)
     bound = result.evaluation.bound if result.evaluation is not None else result.bounds[-1]
     posterior = _posterior(basis, problem, result.state, config)

@@ -200,7 +200,9 @@ class PairPosterior:
             rest = kernels.cross(self.basis.kernel, items.features, items.features) - phi @ phi.T
             rest[np.diag_indices_from(rest)] = self.basis.residual(items.features, phi)
             covariance += rest / self.scales["f"].mean
-        covariance[np.diag_indices_from(covariance)] += self._own_variance(items, item_effects=item_effects)
+        own = self._own_variance(items, item_effects=item_effects)
+        known = np.where(items.seen >= 0, items.seen, -1 - np.arange(items.size))
+        covariance += np.where(known[:, None] == known[None, :], own, 0.0)  # an item asked for twice is one item
         return mean, covariance
 
     def sample_independent_rest(self, items: Items, n_samples: int, rng: np.random.Generator) -> Array:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -76,17 +77,26 @@ class PairwiseGP(BaseEstimator):
             n_restarts=self.n_restarts_optimizer,
         )
 
-    def _infer(self, data: PairData, config: PairConfig) -> PairFit:
+    def _infer(self, data: PairData, config: PairConfig, names: Any = None) -> PairFit:
         if data.X is not None:
             check_memory(data.X.shape[0], self._most_points(data.X))
             warn_constant(data.X)
         rng = as_generator(self.random_state)
-        if self.warm_start and hasattr(self, "_state"):
-            points = getattr(self, "inducing_points_", None)
-            same = points is None or data.X is None or points.shape[1] == data.X.shape[1]
-            if same:
-                return fit_pairs(data, getattr(self, "kernel_", None), config, rng, self._state, points)
+        earlier, self._warm_key = getattr(self, "_warm_key", None), self._identity(data, config, names)
+        if self.warm_start and earlier == self._warm_key:
+            return fit_pairs(data, self.kernel_, config, rng, self._state, self.inducing_points_)
         return fit_pairs(data, self.kernel, config, rng)
+
+    def _identity(self, data: PairData, config: PairConfig, names: Any) -> str:
+        """Digest of all that an earlier posterior must share to be gone on from: items and the shape of the model."""
+        digest = hashlib.sha256(repr((self.kernel, self.n_inducing, config.offsets, config.order)).encode())
+        digest.update(repr(None if names is None else list(names)).encode())
+        for table in (data.X, None if isinstance(self.inducing, str) else self.inducing):
+            parts: Any = table
+            arrays = (parts.data, parts.indices, parts.indptr) if sparse.issparse(table) else (np.asarray(table),)
+            for array in arrays:
+                digest.update(repr(array.tolist()).encode() if array.dtype == object else array.tobytes())
+        return digest.hexdigest()
 
     def _most_points(self, X: Features) -> int:
         if isinstance(self.inducing, str):
@@ -107,19 +117,6 @@ class PairwiseGP(BaseEstimator):
         self.converged_ = result.converged
         if not result.converged:
             warn_not_converged(self, self.n_iter_)
-
-
-class Seen(NamedTuple):
-    """Comparisons of the items that were compared at all, renumbered, and those items' old numbers."""
-
-    comparisons: Comparisons
-    items: IntArray
-
-
-def seen_only(comparisons: Comparisons) -> Seen:
-    items, inverse = np.unique(np.concatenate([comparisons.left, comparisons.right]), return_inverse=True)
-    left, right = np.split(inverse.astype(np.int64), 2)
-    return Seen(Comparisons(left, right, comparisons.y, comparisons.weight, max(items.size, 1)), items)
 
 
 def canonical(X: Features) -> Features:
@@ -191,7 +188,8 @@ def compare_scores(estimator: Any, y: Any, qid: Any, sample_weight: Any, item: I
         y,
         qid,
         pairs_per_item=estimator.pairs_per_item,
-        rng=as_generator(estimator.random_state),
+        # A stream of its own: inducing points and mini-batches draw from the parent.
+        rng=as_generator(estimator.random_state).spawn(1)[0],
         sample_weight=sample_weight,
         items=item,
         n_items=n_items,

@@ -25,7 +25,6 @@ from skpref.gp._pairwise_base import (
     moments,
     new_items,
     require_labels,
-    seen_only,
 )
 from skpref.gp._ranking import Ranking, rank_items
 from skpref.metrics import pair_accuracy
@@ -202,12 +201,12 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):
             options = {"sample_weight": sample_weight, "on_self": self.on_self, "names": vocabulary.ids}
             given = from_labels(left, right, y, vocabulary.size, **options)
             keep_ties = as_likelihood(self.likelihood).ties_are_answers
-            comparisons, seen = seen_only(given.merged(keep_order=self.order_effect, keep_ties=keep_ties))
+            comparisons, seen = given.merged(keep_order=self.order_effect, keep_ties=keep_ties).compact()
             self._remember(vocabulary, comparisons, seen)
             features = None if self._table is None else self._table.features[seen]
             offsets = features is None or self.item_effects
             config = self._config(offsets=offsets, order=self.order_effect)
-            self._keep(self._infer(PairData(features, comparisons), config))
+            self._keep(self._infer(PairData(features, comparisons), config, self.item_ids_))
             mean, variance = self.posterior_.order_effect
             self.order_effect_ = mean, float(np.sqrt(variance))
         return self

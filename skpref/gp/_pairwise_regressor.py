@@ -13,17 +13,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import from_labels, from_winners, unique_rows
+from skpref.exceptions import DataError
 from skpref.gp._pair_fit import PairData
 from skpref.gp._pair_posterior import Items
 from skpref.gp._pairwise_base import (
     SHARED_CONSTRAINTS,
     PairwiseGP,
+    as_likelihood,
     canonical,
     checked_rows,
     compare_scores,
     draw,
     moments,
-    seen_only,
     stack,
 )
 from skpref.metrics import concordance
@@ -48,8 +49,9 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
         Covariance of the utilities with unit amplitude: one of `skpref.kernels` or of scikit-learn. None stands for
         `ProductMatern` (nu = 3/2) with a length-scale per feature from the median heuristic, times
         `length_scale_factor`.
-    likelihood : {"probit", "logit"} or Likelihood, default="probit"
-        Thurstone-Mosteller or Bradley-Terry.
+    likelihood : {"probit", "logit", "probit-ties"} or Likelihood, default="probit"
+        Thurstone-Mosteller, Bradley-Terry, or the former with ties as an answer of their own (which only
+        `GPPLClassifier` is ever given).
     inference : {"auto", "vb", "svi", "laplace", "linearised"}, default="auto"
         "vb": full passes, monotone bound; "svi": mini-batches of `batch_size`; "laplace": Gaussian at the mode;
         "linearised": the approximation of [SG20], for comparison only (it is overconfident); "auto": "vb" while the
@@ -80,7 +82,8 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
     pairs_per_item : int, default=10
         Partners sampled for each item of a large group when comparisons are formed from `y`.
     warm_start : bool, default=False
-        Whether `fit` goes on from the earlier posterior and hyper-parameters.
+        Whether `fit` goes on from the earlier posterior and hyper-parameters, where items, kernel, inducing points and
+        the parts of the model are the same as before; else it starts afresh.
     verbose : int, default=0
         Whether to print a line a pass.
     random_state : int, RandomState, Generator or None, default=None
@@ -226,7 +229,9 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
                 found = from_labels(
                     item[rows.left], item[rows.right], rows.y, first.size, sample_weight=rows.weight, on_self="drop"
                 )
-            comparisons, seen = seen_only(found.merged())
+            if found.n_pairs and not found.total_weight:
+                raise DataError("sample_weight: all comparisons have weight zero; give at least one a positive weight.")
+            comparisons, seen = found.merged(keep_ties=as_likelihood(self.likelihood).ties_are_answers).compact()
             data = PairData(X[first[seen]] if seen.size else X[first[:1]], comparisons)
             self._keep(self._infer(data, self._config(offsets=False, order=False)))
         return self

@@ -94,6 +94,8 @@ def rank_items(
         msg = f"credibility must be a probability between 0 and 1, such as 0.9; got {credibility!r}."
         raise DataError(msg)
     check_n_samples(n_samples)
+    if items.size == 0 or len(set(np.asarray(ids).tolist())) < items.size:
+        raise DataError(f"items must be distinct, and at least one, to be ranked; got {items.size} with repetitions.")
     mean, variance = posterior.utility(items, centred=True)
     draws = _draws(posterior, items, n_samples, rng)
     ranks = np.empty(draws.shape, dtype=np.int64)

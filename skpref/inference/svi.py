@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from skpref.tracking.protocol import OnIteration
 
 _MAX_HALVINGS = 30
+_LEARNING_ROWS = 20_000  # observations from which mini-batches learn the likelihood's own parameters
 _CG_RTOL = 1e-7
 _MAX_RATIO = 0.95  # of two successive changes of log E[s]: a jump of at most 19 changes
 _WORTH_A_JUMP = 1e-3
@@ -95,7 +96,7 @@ class State:
     scales : mapping of str to Scale
         q(s), by the name that segments use.
     step : int, default=0
-        Mini-batch steps made so far (t of the step size).
+        Mini-batch steps made so far; the next one is number t = step + 1.
     """
 
     blocks: tuple[Block, ...]
@@ -106,6 +107,21 @@ class State:
     def expected(self) -> dict[str, float]:
         """E[s] of every scale."""
         return {name: float(scale.mean) for name, scale in self.scales.items()}
+
+    def log_mean(self, name: str) -> float:
+        """Return log E[s] of one scale.
+
+        Parameters
+        ----------
+        name : str
+            Which.
+
+        Returns
+        -------
+        float
+            Its logarithm.
+        """
+        return float(np.log(self.scales[name].mean))
 
     @property
     def log_scales(self) -> Array:
@@ -232,13 +248,16 @@ def evaluate(problem: Problem, state: State) -> Evaluation:
     Evaluation
         What the next step needs.
     """
-    pairs = list(zip(problem.terms, state.blocks, strict=True))
+    pairs = zip(problem.terms, state.blocks, strict=True)
     mu = np.sum([term.matvec(block.mean) for term, block in pairs], axis=0)
-    if problem.rule.integrates:
-        spread = np.sum([term.variance(block) for term, block in pairs], axis=0)
-    else:
-        spread = np.zeros_like(mu)  # Laplace looks at the mode alone
+    # Laplace looks at the mode alone.
+    spread = _spread(problem, state) if problem.rule.integrates else np.zeros_like(mu)
     return _form_sites(problem, state, mu, spread)
+
+
+def _spread(problem: Problem, state: State) -> Array:
+    pairs = zip(problem.terms, state.blocks, strict=True)
+    return np.asarray(np.sum([term.variance(block) for term, block in pairs], axis=0))
 
 
 def _form_sites(problem: Problem, state: State, mu: Array, spread: Array) -> Evaluation:
@@ -258,7 +277,7 @@ def _variances(problem: Problem, state: State, spread: Array) -> Array:
     """Variances of the projections, the residual's share added."""
     v = spread.copy()
     for term in problem.terms:
-        if term.residual is not None and problem.rule.integrates:
+        if term.residual is not None:
             v += term.residual / state.expected[term.segments[0].scale]
     return v
 
@@ -558,9 +577,10 @@ def _fit_full(problem: Problem, state: State, schedule: Schedule) -> Fit:
 
 def _learn_likelihood(problem: Problem, state: State, evaluation: Evaluation) -> tuple[Problem, Evaluation]:
     """Fit the likelihood's own parameters at fixed q: one more coordinate of the bound."""
-    if not problem.rule.integrates:
+    if not problem.likelihood.has_parameters:
         return problem, evaluation
-    v = _variances(problem, state, evaluation.spread)
+    spread = evaluation.spread if problem.rule.integrates else _spread(problem, state)
+    v = _variances(problem, state, spread)
     likelihood = problem.likelihood.learnt(problem.y, evaluation.mu, v, problem.weight)
     if likelihood == problem.likelihood:
         return problem, evaluation
@@ -600,11 +620,12 @@ def _fit_minibatches(problem: Problem, state: State, schedule: Schedule, rng: np
         estimates = []
         for index in np.array_split(rng.permutation(problem.n_observations), n_batches):
             rho = (state.step + 1 + schedule.delay) ** -schedule.forgetting_rate
-            batch = problem.batch(index)
-            state, seen = minibatch_step(batch, state, rho)
+            state, seen = minibatch_step(problem.batch(index), state, rho)
             estimates.append(seen.bound)
-        # The last batch has the size of all others, and the parameters are few.
-        problem = replace(problem, likelihood=_learn_likelihood(batch, state, evaluate(batch, state))[0].likelihood)
+        if problem.likelihood.has_parameters:
+            # Parameters are few, but a rare answer must occur: thousands of observations, once a pass.
+            some = problem.batch(rng.permutation(problem.n_observations)[:_LEARNING_ROWS])
+            problem = replace(problem, likelihood=_learn_likelihood(some, state, evaluate(some, state))[0].likelihood)
         bounds.append(float(np.mean(estimates)))
         converged = epoch > 1 and abs(bounds[-1] - bounds[-2]) <= schedule.tol * (1.0 + abs(bounds[-1]))
         if _stops(schedule, epoch, bounds[-1], start) or converged:

@@ -42,6 +42,8 @@ class Likelihood(ABC):
 
     # Whether y = 1/2 is an answer of its own; otherwise it is half of each of the two answers.
     ties_are_answers: ClassVar[bool] = False
+    # Whether `learnt` has something to learn.
+    has_parameters: ClassVar[bool] = False
 
     def log_prob(self, y: ArrayLike, z: ArrayLike) -> Array:
         """Return log p(y | z).

@@ -59,6 +59,7 @@ class PairwiseProbitTies(Likelihood):
     """
 
     ties_are_answers: ClassVar[bool] = True
+    has_parameters: ClassVar[bool] = True
 
     threshold: float = 0.3
 
@@ -122,8 +123,6 @@ class PairwiseProbitTies(Likelihood):
             With a threshold that is no worse: the step is halved until that holds. The objective is concave in b, so
             one step a pass of the loop reaches the best b together with q.
         """
-        if not np.any(y == 0.5):
-            return replace(self, threshold=1e-6)
         value, step = self._total(y, mu, v, weight), self._newton_step(y, mu, v, weight)
         for _ in range(_HALVINGS):
             trial = replace(self, threshold=self.threshold * float(np.exp(step)))

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skpref import GPPLClassifier, GPPLRegressor, Table
-from skpref.exceptions import UnknownIdError
+from skpref.exceptions import DataError, UnknownIdError
 from skpref.kernels import Linear, ProductMatern
 
 _rng = np.random.default_rng(8)
@@ -327,3 +327,46 @@ def test_ties_are_an_answer_of_their_own():
     assert abs(slope - 0.4) < 0.08
     half = GPPLClassifier().fit(pairs, y)
     assert np.polyfit(np.arange(8.0), half.utility(list(range(8))), 1)[0] < slope
+
+
+def test_rare_ties_survive_mini_batches():
+    rng = np.random.default_rng(3)
+    pairs = rng.integers(0, 10, (3000, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    y = (rng.normal(size=len(pairs)) < 0.3 * (pairs[:, 0] - pairs[:, 1])).astype(float)
+    y[rng.choice(len(y), 12, replace=False)] = 0.5
+    full = GPPLClassifier(likelihood="probit-ties").fit(pairs, y)
+    some = GPPLClassifier(likelihood="probit-ties", inference="svi", batch_size=200, random_state=0).fit(pairs, y)
+    assert abs(np.log(some.likelihood_.threshold / full.likelihood_.threshold)) < 0.3
+
+
+@pytest.mark.parametrize("change", [{"shape_s0": 50.0, "rate_s0": 5.0}, {"item_effects": False}, {"n_inducing": 3}])
+def test_a_warm_start_ends_where_a_cold_one_does(change):
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(9, 2))
+    pairs = rng.integers(0, 9, (60, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    y = (features[pairs[:, 0], 0] > features[pairs[:, 1], 0]).astype(int)
+    options = {"length_scale_factor": 1.0, "random_state": 0, "tol": 1e-8}
+    warm = GPPLClassifier(Table(features), warm_start=True, **options).fit(pairs, y)
+    warm.set_params(**change).fit(pairs, y)
+    cold = GPPLClassifier(Table(features), **options, **change).fit(pairs, y)
+    np.testing.assert_allclose(warm.lower_bound_, cold.lower_bound_, rtol=1e-6)
+    np.testing.assert_allclose(warm.utility(), cold.utility(), atol=1e-3)
+
+
+def test_an_item_asked_for_twice_is_one_item_in_either_layout(monkeypatch):
+    rng = np.random.default_rng(0)
+    pairs = np.array([[a, b] for a in range(6) for b in range(6) if a != b])
+    y = rng.integers(0, 2, len(pairs))
+    for size in (1500, 0):
+        monkeypatch.setattr("skpref.gp._pair_fit._JOINT_SIZE", size)
+        _, cov = GPPLClassifier().fit(pairs, y).utility([5, 5], return_cov=True)
+        np.testing.assert_allclose(cov, cov[0, 0], rtol=1e-12)
+
+
+def test_what_cannot_be_ranked_is_refused():
+    model = GPPLClassifier().fit([["a", "b"], ["b", "c"]], [1, 1])
+    for items in ([], ["a", "a"]):
+        with pytest.raises(DataError, match="items must be distinct, and at least one"):
+            model.rank(items)

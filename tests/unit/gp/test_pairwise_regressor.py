@@ -282,3 +282,15 @@ def _interrupt(*_: Any) -> None:
 def test_a_second_fit_forgets_the_first() -> None:
     model = quick().fit(X, -F)
     assert model.fit(X, F).predict(X).tobytes() == clone(model).fit(X, F).predict(X).tobytes()
+
+
+def test_contradicting_comparisons_are_no_ties():
+    comparisons = [(0, 1), (1, 0), (2, 0), (2, 1)] * 5
+    X = [[0.0], [1.0], [2.0]]
+    ties = GPPLRegressor(likelihood="probit-ties", length_scale_factor=1.0, random_state=0)
+    assert ties.fit(X, comparisons=comparisons).likelihood_.threshold < 0.1
+
+
+def test_comparisons_of_weight_zero_are_refused():
+    with pytest.raises(ValueError, match="all comparisons have weight zero"):
+        GPPLRegressor().fit([[0.0], [1.0]], comparisons=[(0, 1)], sample_weight=[0.0])
