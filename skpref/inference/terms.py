@@ -637,7 +637,8 @@ class PairTerm:
         residual = None if self.residual is None else self.residual[index]
         if self.basis is None and not self.order:
             return PairTerm(None, left, right, self.n_items, self.offsets, self.order, residual)
-        rows = np.zeros((len(index), sum(segment.size for segment in self.segments)))
+        shape = len(index), sum(segment.size for segment in self.segments)
+        rows = np.zeros(shape) if self.offsets else np.empty(shape)
         _, offset, order = self.split(rows.T)
         if self.basis is not None:
             row_differences(self.basis, left, right, rows)
