@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -44,6 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             from skpref.cli import _commands  # only now: --help and --version need not wait for numba
 
             return int(getattr(_commands, arguments.command)(arguments))
+        except BrokenPipeError:  # `skpref ... | head`: the reader has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
         except (SkprefError, OSError) as error:
             print(f"skpref: error: {_first_words(error)}", file=sys.stderr)
             return 2

@@ -47,8 +47,9 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):
     Parameters
     ----------
     items : Table, array-like or CSR of shape (n_items, n_features), default=None
-        Features of the items; the ids of an array's rows are 0, 1, ... None: items have no features, and their ids
-        are learnt from X.
+        Features of the items; the ids of an array's rows are 0, 1, ..., and so are those of a data frame, whose index
+        is not used (give ``Table(frame, ids=frame.index)``). None: items have no features, and their ids are learnt
+        from X.
     kernel : Kernel, default=None
         Covariance of f, as in `GPPLRegressor`.
     item_effects : bool, default=True
