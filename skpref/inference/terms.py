@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.inference.blocks import Block
 
-_CHUNK = 4096  # rows that are worked on at once where a product would otherwise double the memory
-
 
 @dataclass(frozen=True)
 class Segment:
