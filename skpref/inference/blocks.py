@@ -1,4 +1,4 @@
-"""Blocks: Gaussian factors q(v) in natural parameters, dense or diagonal (maths.md sections 2 and 3)."""
+"""Blocks: Gaussian factors q(v) in natural parameters: dense, diagonal, or dense factor by factor (maths.md 2, 3)."""
 
 from __future__ import annotations
 
@@ -108,6 +108,24 @@ class DenseBlock:
         lower = np.tril(self.chol)
         return np.asarray(lower @ (lower.T @ b))
 
+    def with_mean(self, mean: Array) -> DenseBlock:
+        """Return the block of the same precision about another mean.
+
+        Parameters
+        ----------
+        mean : ndarray of shape (K,)
+            The mean.
+
+        Returns
+        -------
+        DenseBlock
+            It shares what has been derived from the precision.
+        """
+        other = DenseBlock(self.precision, self.times_precision(mean))
+        known = {name: self.__dict__[name] for name in ("chol", "inverse_chol") if name in self.__dict__}
+        other.__dict__.update(known, mean=mean)
+        return other
+
     def mixed(self, target: Block, rho: float) -> DenseBlock:
         """Move a fraction rho towards `target` in natural parameters: a natural-gradient step.
 
@@ -214,15 +232,30 @@ class DiagonalBlock:
         """
         return self.precision * b
 
-    def mixed(self, target: Block, rho: float) -> DiagonalBlock:
+    def with_mean(self, mean: Array) -> DiagonalBlock:
+        """Return the block of the same precision about another mean.
+
+        Parameters
+        ----------
+        mean : ndarray of shape (K,)
+            The mean.
+
+        Returns
+        -------
+        DiagonalBlock
+            The block.
+        """
+        return DiagonalBlock(self.precision, self.precision * mean)
+
+    def mixed(self, target: Block, rho: float | Array) -> DiagonalBlock:
         """Move a fraction rho towards `target` in natural parameters.
 
         Parameters
         ----------
         target : DiagonalBlock
             Where to; of the same kind.
-        rho : float
-            Step in [0, 1].
+        rho : float or ndarray of shape (K,)
+            Step in [0, 1]; an array holds one for each variable.
 
         Returns
         -------
@@ -235,4 +268,110 @@ class DiagonalBlock:
         return DiagonalBlock(precision, (1.0 - rho) * self.linear + rho * target.linear)
 
 
-Block = DenseBlock | DiagonalBlock
+@dataclass(frozen=True, eq=False)
+class StackedBlock:
+    """q(v) = prod_d N(m_d, S_d): one dense block a factor; variables are ordered factor by factor.
+
+    Parameters
+    ----------
+    parts : tuple of DenseBlock
+        Blocks of equal size, one a factor.
+    """
+
+    parts: tuple[DenseBlock, ...]
+
+    @classmethod
+    def isotropic(cls, precision: Array, mean: Array, n_parts: int) -> StackedBlock:
+        """Build N(mean, diag(1 / precision)).
+
+        Parameters
+        ----------
+        precision : ndarray of shape (n_parts K,)
+            Diagonal of Lambda.
+        mean : ndarray of shape (n_parts K,)
+            m.
+        n_parts : int
+            Number of factors.
+
+        Returns
+        -------
+        StackedBlock
+            The block.
+        """
+        pairs = zip(np.split(precision, n_parts), np.split(mean, n_parts), strict=True)
+        return cls(tuple(DenseBlock.isotropic(part, m) for part, m in pairs))
+
+    @property
+    def size(self) -> int:
+        """Number of variables, those of all factors."""
+        return sum(part.size for part in self.parts)
+
+    @cached_property
+    def mean(self) -> Array:
+        """The mean m of all factors, shape (n_parts K,)."""
+        return np.concatenate([part.mean for part in self.parts])
+
+    @cached_property
+    def covariance_diagonal(self) -> Array:
+        """Variances, shape (n_parts K,)."""
+        return np.concatenate([part.covariance_diagonal for part in self.parts])
+
+    @property
+    def log_det_covariance(self) -> float:
+        """Log of the determinant of S."""
+        return sum(part.log_det_covariance for part in self.parts)
+
+    def _split(self, b: Array) -> list[Array]:
+        return np.split(b, len(self.parts))
+
+    def solve(self, b: Array) -> Array:
+        """Return S b.
+
+        Parameters
+        ----------
+        b : ndarray of shape (n_parts K,)
+            Right-hand side.
+
+        Returns
+        -------
+        ndarray of shape (n_parts K,)
+            Lambda^-1 b.
+        """
+        return np.concatenate([part.solve(x) for part, x in zip(self.parts, self._split(b), strict=True)])
+
+    def with_mean(self, mean: Array) -> StackedBlock:
+        """Return the block of the same precision about another mean.
+
+        Parameters
+        ----------
+        mean : ndarray of shape (n_parts K,)
+            The mean.
+
+        Returns
+        -------
+        StackedBlock
+            It shares what has been derived from the precision.
+        """
+        return StackedBlock(tuple(part.with_mean(m) for part, m in zip(self.parts, self._split(mean), strict=True)))
+
+    def mixed(self, target: Block, rho: float) -> StackedBlock:
+        """Move a fraction rho towards `target` in natural parameters.
+
+        Parameters
+        ----------
+        target : StackedBlock
+            Where to; of the same kind.
+        rho : float
+            Step in [0, 1].
+
+        Returns
+        -------
+        StackedBlock
+            The new block.
+        """
+        if not isinstance(target, StackedBlock):
+            raise TypeError(f"target must be a StackedBlock, as the block itself; got {type(target).__name__}")
+        return StackedBlock(tuple(a.mixed(b, rho) for a, b in zip(self.parts, target.parts, strict=True)))
+
+
+Block = DenseBlock | DiagonalBlock | StackedBlock

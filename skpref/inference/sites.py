@@ -51,6 +51,21 @@ class Sites:
         """
         return self.weight * mu + self.gradient
 
+    def scaled(self, factor: float) -> Sites:
+        """Return the sites of observations that count `factor` times.
+
+        Parameters
+        ----------
+        factor : float
+            Multiplies all weights.
+
+        Returns
+        -------
+        Sites
+            Scaled sites.
+        """
+        return Sites(factor * self.value, factor * self.gradient, factor * self.weight)
+
 
 SiteFunction = Callable[["Likelihood", "Array", "Array", "Array", "Array"], Sites]
 

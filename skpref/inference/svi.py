@@ -1,8 +1,9 @@
-"""The one natural-gradient loop (maths.md sections 3 to 5): full data or mini-batches, any terms, any site rule.
+"""The one natural-gradient loop (maths.md sections 3 to 6): full data or mini-batches, any terms, any site rule.
 
 An iteration forms the sites at the current q, finds the Gaussian that is conjugate to them, and moves towards it in
-natural parameters. With the full data the step is 1 and is halved while it lowers the objective; with mini-batches it
-is the Robbins-Monro step (t + delay)^-forgetting_rate. The scales follow in closed form.
+natural parameters, one group of blocks after the other. With the full data the step is 1 and is halved while it lowers
+the objective; with mini-batches it is the Robbins-Monro step (t + delay)^-forgetting_rate. The scales follow in closed
+form.
 """
 
 from __future__ import annotations
@@ -14,21 +15,48 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
-from skpref.inference.blocks import DenseBlock, DiagonalBlock
+from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
+from skpref.inference.problem import (
+    Evaluation,
+    Problem,
+    State,
+    divergence,
+    evaluate,
+    initial_state,
+    reevaluate,
+    second_moments,
+    view,
+)
 from skpref.inference.sites import VARIATIONAL
 from skpref.inference.terms import precision_of
 from skpref.tracking.protocol import Iteration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from skpref._typing import Array, IntArray
     from skpref.inference.blocks import Block
     from skpref.inference.scale import Scale
-    from skpref.inference.sites import Rule, Sites
-    from skpref.inference.terms import LinearTerm
+    from skpref.inference.sites import Sites
     from skpref.likelihoods import Likelihood
     from skpref.tracking.protocol import OnIteration
+
+__all__ = [
+    "Evaluation",
+    "Fit",
+    "Problem",
+    "Schedule",
+    "State",
+    "conjugate_blocks",
+    "conjugate_scales",
+    "divergence",
+    "evaluate",
+    "fit",
+    "full_step",
+    "initial_state",
+    "joint_means",
+    "minibatch_step",
+]
 
 _MAX_HALVINGS = 30
 _LEARNING_ROWS = 20_000  # observations from which mini-batches learn the likelihood's own parameters
@@ -36,122 +64,6 @@ _CG_RTOL = 1e-7
 _MAX_RATIO = 0.95  # of two successive changes of log E[s]: a jump of at most 19 changes
 _WORTH_A_JUMP = 1e-3
 _SLACK = 1e-12  # relative rounding error of a bound, below which a fall is no fall
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """What is to be inferred: terms, likelihood, observations, and the rule for the sites.
-
-    Parameters
-    ----------
-    terms : tuple of LinearTerm
-        One block of variables each; their projections add up to z.
-    likelihood : Likelihood
-        p(y | z).
-    y : ndarray of shape (P,)
-        Observations.
-    weight : ndarray of shape (P,)
-        Observation weights.
-    rule : Rule, default=VARIATIONAL
-        Site rule.
-    """
-
-    terms: tuple[LinearTerm, ...]
-    likelihood: Likelihood
-    y: Array
-    weight: Array
-    rule: Rule = VARIATIONAL
-
-    @property
-    def n_observations(self) -> int:
-        """P."""
-        return int(self.y.shape[0])
-
-    def batch(self, index: IntArray) -> Problem:
-        """Return the mini-batch of some observations, weighted so that its expectation is the full problem.
-
-        Parameters
-        ----------
-        index : ndarray of shape (B,)
-            Observations.
-
-        Returns
-        -------
-        Problem
-            The same variables; weights times c = P / B.
-        """
-        c = self.n_observations / len(index)
-        terms = tuple(term.take(index) for term in self.terms)
-        return replace(self, terms=terms, y=self.y[index], weight=c * self.weight[index])
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """The posterior q: a Gaussian a term, a Gamma a scale.
-
-    Parameters
-    ----------
-    blocks : tuple of Block
-        q of each term's variables.
-    scales : mapping of str to Scale
-        q(s), by the name that segments use.
-    step : int, default=0
-        Mini-batch steps made so far; the next one is number t = step + 1.
-    """
-
-    blocks: tuple[Block, ...]
-    scales: Mapping[str, Scale]
-    step: int = 0
-
-    @property
-    def expected(self) -> dict[str, float]:
-        """E[s] of every scale."""
-        return {name: float(scale.mean) for name, scale in self.scales.items()}
-
-    def log_mean(self, name: str) -> float:
-        """Return log E[s] of one scale.
-
-        Parameters
-        ----------
-        name : str
-            Which.
-
-        Returns
-        -------
-        float
-            Its logarithm.
-        """
-        return float(np.log(self.scales[name].mean))
-
-    @property
-    def log_scales(self) -> Array:
-        """Log of E[s] of every scale, shape (n_scales,)."""
-        return np.asarray(np.log([scale.mean for scale in self.scales.values()]))
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """A problem seen from a state.
-
-    Parameters
-    ----------
-    mu : ndarray of shape (P,)
-        Posterior means of the projections.
-    spread : ndarray of shape (P,)
-        Their variances without the residual's share.
-    sites : Sites
-        Sites at (mu, v).
-    objective : float
-        What the step must not lower: the bound, or the log joint (Laplace).
-    bound : float
-        Lower bound on the log evidence, or Laplace's approximation of the latter.
-    """
-
-    mu: Array
-    spread: Array
-    sites: Sites
-    objective: float
-    bound: float
 
 
 @dataclass(frozen=True)
@@ -206,135 +118,12 @@ class Fit:
     evaluation: Evaluation | None = None
 
 
-def initial_state(problem: Problem, scales: Mapping[str, Scale], *, diagonal: tuple[bool, ...] | None = None) -> State:
-    """Start at the prior.
-
-    Parameters
-    ----------
-    problem : Problem
-        Terms whose variables are to be inferred.
-    scales : mapping of str to Scale
-        q(s) to start from, one for each name that the segments use.
-    diagonal : tuple of bool, default=None
-        Which terms have a diagonal block; None = none of them.
-
-    Returns
-    -------
-    State
-        Zero means, prior variances.
-    """
-    expected = {name: scale.mean for name, scale in scales.items()}
-    kinds = diagonal or (False,) * len(problem.terms)
-    blocks: list[Block] = []
-    for term, is_diagonal in zip(problem.terms, kinds, strict=True):
-        precision = precision_of(term.segments, expected)
-        kind = DiagonalBlock if is_diagonal else DenseBlock
-        blocks.append(kind.isotropic(precision, np.zeros_like(precision)))
-    return State(tuple(blocks), dict(scales))
-
-
-def evaluate(problem: Problem, state: State) -> Evaluation:
-    """Form projections, sites and bound at a state.
-
-    Parameters
-    ----------
-    problem : Problem
-        The observations.
-    state : State
-        The posterior.
-
-    Returns
-    -------
-    Evaluation
-        What the next step needs.
-    """
-    pairs = zip(problem.terms, state.blocks, strict=True)
-    mu = np.sum([term.matvec(block.mean) for term, block in pairs], axis=0)
-    # Laplace looks at the mode alone.
-    spread = _spread(problem, state) if problem.rule.integrates else np.zeros_like(mu)
-    return _form_sites(problem, state, mu, spread)
-
-
-def _spread(problem: Problem, state: State) -> Array:
-    pairs = zip(problem.terms, state.blocks, strict=True)
-    return np.asarray(np.sum([term.variance(block) for term, block in pairs], axis=0))
-
-
-def _form_sites(problem: Problem, state: State, mu: Array, spread: Array) -> Evaluation:
-    expected, v = state.expected, _variances(problem, state, spread)
-    prior = v
-    if problem.rule.name == "linearised":
-        prior = np.sum([term.prior_variance(expected) for term in problem.terms], axis=0)
-    sites = problem.rule(problem.likelihood, problem.y, (mu, v, prior), problem.weight)
-    fit = float(np.sum(sites.value))
-    if problem.rule.integrates:
-        bound = fit - divergence(problem, state)
-        return Evaluation(mu, spread, sites, bound, bound)
-    return Evaluation(mu, spread, sites, *_laplace_objective(problem, state, fit))
-
-
-def _variances(problem: Problem, state: State, spread: Array) -> Array:
-    """Variances of the projections, the residual's share added."""
-    v = spread.copy()
-    for term in problem.terms:
-        if term.residual is not None:
-            v += term.residual / state.expected[term.segments[0].scale]
-    return v
-
-
-def _second_moments(problem: Problem, state: State) -> dict[str, tuple[int, float, float]]:
-    """Size, |m|^2 and tr S of the variables under each scale."""
-    totals: dict[str, tuple[int, float, float]] = {}
-    for term, block in zip(problem.terms, state.blocks, strict=True):
-        start, mean, variance = 0, block.mean, block.covariance_diagonal
-        for segment in term.segments:
-            part = slice(start, start + segment.size)
-            size, square, trace = totals.get(segment.scale, (0, 0.0, 0.0))
-            totals[segment.scale] = (
-                size + segment.size,
-                square + float(mean[part] @ mean[part]),
-                trace + float(variance[part].sum()),
-            )
-            start += segment.size
-    return totals
-
-
-def divergence(problem: Problem, state: State) -> float:
-    """Return KL(q(v, s) || p(v, s)), the expectation over q(s) included (maths.md section 5).
-
-    Parameters
-    ----------
-    problem : Problem
-        For the segments of its terms.
-    state : State
-        The posterior.
-
-    Returns
-    -------
-    float
-        Nats.
-    """
-    total = -sum(block.log_det_covariance for block in state.blocks)
-    for name, (size, square, trace) in _second_moments(problem, state).items():
-        scale = state.scales[name]
-        total += scale.mean * (square + trace) - size - size * scale.mean_log
-    return 0.5 * total + sum(scale.kl for scale in state.scales.values())
-
-
-def _laplace_objective(problem: Problem, state: State, fit: float) -> tuple[float, float]:
-    """Log joint at the mode, and Laplace's log evidence; q(s) enters through its expectations."""
-    joint, volume = fit, sum(block.log_det_covariance for block in state.blocks)
-    for name, (size, square, _) in _second_moments(problem, state).items():
-        joint -= 0.5 * state.scales[name].mean * square
-        volume += size * state.scales[name].mean_log
-    return joint, joint + 0.5 * volume - sum(scale.kl for scale in state.scales.values())
-
-
-def conjugate_blocks(problem: Problem, state: State, evaluation: Evaluation) -> tuple[Block, ...]:
+def conjugate_blocks(
+    problem: Problem, state: State, evaluation: Evaluation, group: tuple[int, ...] | None = None
+) -> dict[int, Block]:
     """Return the blocks that are conjugate to the current sites: the targets of the natural-gradient step.
 
-    Each block is treated with the others at their current means. With g = sites.gradient the linear parameter of the
-    target is (Lambda* - prior) m + A^T g, the natural gradient for dense and for diagonal blocks alike.
+    Each block is treated with the others at their current moments.
 
     Parameters
     ----------
@@ -344,35 +133,47 @@ def conjugate_blocks(problem: Problem, state: State, evaluation: Evaluation) -> 
         Current posterior.
     evaluation : Evaluation
         Its sites.
+    group : tuple of int, default=None
+        Numbers of the blocks wanted; None = all.
 
     Returns
     -------
-    tuple of Block
-        One target a term.
+    dict of int to Block
+        Targets by number.
     """
-    expected, sites = state.expected, evaluation.sites
-    targets: list[Block] = []
-    for term, block in zip(problem.terms, state.blocks, strict=True):
-        prior = precision_of(term.segments, expected)
-        if isinstance(block, DiagonalBlock):
-            gram = term.gram_diagonal(sites.weight)
-            targets.append(DiagonalBlock(prior + gram, gram * block.mean + term.rmatvec(sites.gradient)))
-            continue
-        precision = term.gram(sites.weight)
-        precision[np.diag_indices_from(precision)] += prior
-        linear = term.rmatvec(sites.weight * term.matvec(block.mean) + sites.gradient)
-        targets.append(DenseBlock(precision, linear))
-    return tuple(targets)
+    return {k: _conjugate(problem, state, evaluation, k) for k in group or range(len(state.blocks))}
+
+
+def _conjugate(problem: Problem, state: State, evaluation: Evaluation, k: int) -> Block:
+    expected, block, sites = state.expected, state.blocks[k], _sites_of(problem, evaluation, k)
+    seen, projected = view(problem, evaluation, expected, k), evaluation.projections[k].mean
+    prior = precision_of(seen.segments, expected)
+    if isinstance(block, DiagonalBlock):
+        # With the other variables of the block held as well: (Lambda* - prior) m + the gradient of the fit.
+        gram = seen.gram_diagonal(sites.weight)
+        gradient = seen.backward(sites.gradient, -sites.weight * projected)
+        return DiagonalBlock(prior + gram, gram * block.mean + gradient)
+    linear = seen.backward(sites.weight * seen.shares(projected) + sites.gradient)
+    grams, parts = seen.grams(sites.weight), []
+    for gram, p, b in zip(grams, np.split(prior, len(grams)), np.split(linear, len(grams)), strict=True):
+        gram[np.diag_indices_from(gram)] += p
+        parts.append(DenseBlock(gram, b))
+    return StackedBlock(tuple(parts)) if isinstance(block, StackedBlock) else parts[0]
+
+
+def _sites_of(problem: Problem, evaluation: Evaluation, k: int) -> Sites:
+    """Sites as block k counts them: a local variable has all its observations here, and once each."""
+    return evaluation.sites.scaled(1.0 / problem.inflation) if k in problem.local else evaluation.sites
 
 
 def joint_means(
-    problem: Problem, state: State, evaluation: Evaluation, targets: tuple[Block, ...]
-) -> tuple[Block, ...]:
-    """Replace the targets' means by the joint solution of all terms' normal equations.
+    problem: Problem, state: State, evaluation: Evaluation, targets: Mapping[int, Block]
+) -> dict[int, Block]:
+    """Replace the targets' means by the joint solution of their normal equations.
 
-    Terms that explain the same comparisons (features and offsets) would crawl if each waited for the other, and so
-    would the entries of a diagonal block. Conjugate gradients solve for all means at once, with the targets' own
-    precisions as preconditioner: one dense term is solved as it stands.
+    Blocks that explain the same comparisons (features and offsets, several factors) would crawl if each waited for the
+    others, and so would the entries of a diagonal block. Conjugate gradients solve for all means at once, with the
+    targets' own precisions as preconditioner: one dense block is solved as it stands.
 
     Parameters
     ----------
@@ -382,45 +183,49 @@ def joint_means(
         Current posterior.
     evaluation : Evaluation
         Its sites.
-    targets : tuple of Block
-        From `conjugate_blocks`.
+    targets : mapping of int to Block
+        From `conjugate_blocks`, of one group.
 
     Returns
     -------
-    tuple of Block
+    dict of int to Block
         The same precisions, the joint means.
     """
-    if len(targets) == 1 and isinstance(targets[0], DenseBlock):
-        return targets
-    expected, weight = state.expected, evaluation.sites.weight
-    prior = np.concatenate([precision_of(term.segments, expected) for term in problem.terms])
-    cuts = np.cumsum([block.size for block in targets])[:-1]
+    numbers = list(targets)
+    if len(numbers) == 1 and isinstance(targets[numbers[0]], DenseBlock):
+        return dict(targets)
+    expected, sites = state.expected, _sites_of(problem, evaluation, numbers[-1])
+    weight, views = sites.weight, [view(problem, evaluation, expected, k) for k in numbers]
+    prior = np.concatenate([precision_of(seen.segments, expected) for seen in views])
+    cuts = np.cumsum([targets[k].size for k in numbers])[:-1]
 
-    def stacked(g: Array) -> Array:
-        return np.concatenate([term.rmatvec(g) for term in problem.terms])
+    def total(projected: list[Array]) -> Array:
+        return np.sum([seen.shares(p).sum(axis=0) for seen, p in zip(views, projected, strict=True)], axis=0)
 
     def normal_matrix(x: Array) -> Array:
-        parts = np.split(x, cuts)
-        z = np.sum([term.matvec(part) for term, part in zip(problem.terms, parts, strict=True)], axis=0)
-        return prior * x + stacked(weight * z)
+        projected = [seen.forward(part) for seen, part in zip(views, np.split(x, cuts), strict=True)]
+        z = weight * total(projected)
+        return prior * x + np.concatenate(
+            [seen.backward(z, weight * p) for seen, p in zip(views, projected, strict=True)]
+        )
 
     def preconditioner(x: Array) -> Array:
-        return np.concatenate([block.solve(part) for block, part in zip(targets, np.split(x, cuts), strict=True)])
+        return np.concatenate([targets[k].solve(part) for k, part in zip(numbers, np.split(x, cuts), strict=True)])
 
+    known = sites.pseudo_linear(total([evaluation.projections[k].mean for k in numbers]))
     shape = (len(prior), len(prior))
     mean, _ = cg(
         LinearOperator(shape, normal_matrix, dtype=np.float64),
-        stacked(evaluation.sites.pseudo_linear(evaluation.mu)),
-        x0=np.concatenate([block.mean for block in state.blocks]),
+        np.concatenate([seen.backward(known) for seen in views]),
+        x0=np.concatenate([state.blocks[k].mean for k in numbers]),
         rtol=_CG_RTOL,
         M=LinearOperator(shape, preconditioner, dtype=np.float64),
     )
-    parts = zip(targets, np.split(mean, cuts), strict=True)
-    return tuple(type(target)(target.precision, target.times_precision(part)) for target, part in parts)
+    return {k: targets[k].with_mean(part) for k, part in zip(numbers, np.split(mean, cuts), strict=True)}
 
 
 def full_step(problem: Problem, state: State, evaluation: Evaluation) -> tuple[State, Evaluation]:
-    """One iteration on the full data: blocks, then scales; a step that lowers the objective is halved.
+    """One iteration on the full data: groups of blocks, then scales; a step that lowers the objective is halved.
 
     Parameters
     ----------
@@ -438,26 +243,29 @@ def full_step(problem: Problem, state: State, evaluation: Evaluation) -> tuple[S
     evaluation : Evaluation
         The problem seen from it.
     """
-    targets = joint_means(problem, state, evaluation, conjugate_blocks(problem, state, evaluation))
+    for group in problem.groups:
+        state, evaluation = _group_step(problem, state, evaluation, group)
+    return _scale_step(problem, state, evaluation)
+
+
+def _group_step(
+    problem: Problem, state: State, evaluation: Evaluation, group: tuple[int, ...]
+) -> tuple[State, Evaluation]:
+    targets = joint_means(problem, state, evaluation, conjugate_blocks(problem, state, evaluation, group))
     for halving in range(_MAX_HALVINGS):
         rho = 0.5**halving
-        blocks = tuple(_towards(block, target, rho) for block, target in zip(state.blocks, targets, strict=True))
-        candidate = replace(state, blocks=blocks)
-        seen = evaluate(problem, candidate)
+        candidate = state.with_blocks({k: _towards(state.blocks[k], target, rho) for k, target in targets.items()})
+        seen = reevaluate(problem, candidate, evaluation, group)
         if not problem.rule.monotone or _no_fall(evaluation, seen):
-            break
-    else:
-        candidate, seen = state, evaluation
-    return _scale_step(problem, candidate, seen)
+            return candidate, seen
+    return state, evaluation
 
 
 def _towards(block: Block, target: Block, rho: float) -> Block:
     # Joint means ascend as means; in natural parameters a block's own precision would bend them, and no halving helps.
     if rho == 1.0:
         return target
-    moved = block.mixed(target, rho)
-    mean = (1.0 - rho) * block.mean + rho * target.mean
-    return type(moved)(moved.precision, moved.times_precision(mean))
+    return block.mixed(target, rho).with_mean((1.0 - rho) * block.mean + rho * target.mean)
 
 
 def _no_fall(before: Evaluation, after: Evaluation) -> bool:
@@ -470,7 +278,7 @@ def _scale_step(problem: Problem, state: State, evaluation: Evaluation) -> tuple
         rho = 0.5**halving
         scales = {name: scale.mixed(targets[name], rho) for name, scale in state.scales.items()}
         candidate = replace(state, scales=scales)
-        seen = _form_sites(problem, candidate, evaluation.mu, evaluation.spread)
+        seen = reevaluate(problem, candidate, evaluation)
         # Under Laplace the log joint at another scale is another function, so it cannot be compared.
         comparable = problem.rule.monotone and problem.rule.integrates
         if not comparable or _no_fall(evaluation, seen):
@@ -496,17 +304,20 @@ def conjugate_scales(problem: Problem, state: State, evaluation: Evaluation) -> 
         One target a scale.
     """
     pull = dict.fromkeys(state.scales, 0.0)
-    for term in problem.terms:
-        if term.residual is not None and problem.rule.integrates:
-            pull[term.segments[0].scale] += 0.5 * float(evaluation.sites.weight @ term.residual)
+    if problem.rule.integrates:
+        for k in range(len(state.blocks)):
+            for name, amount in view(problem, evaluation, state.expected, k).pull(evaluation.sites.weight).items():
+                pull[name] += amount
     scales = dict(state.scales)
-    for name, (size, square, trace) in _second_moments(problem, state).items():
+    for name, (size, square, trace) in second_moments(problem, state).items():
         scales[name] = scales[name].updated(size, square + trace, pull[name])
     return scales
 
 
 def minibatch_step(problem: Problem, state: State, rho: float) -> tuple[State, Evaluation]:
     """One stochastic natural-gradient step of size rho on a mini-batch ([SG20] section 4.3).
+
+    Local variables (those of the batch's clusters) are first solved for: all their observations are here.
 
     Parameters
     ----------
@@ -522,15 +333,21 @@ def minibatch_step(problem: Problem, state: State, rho: float) -> tuple[State, E
     state : State
         The next posterior.
     evaluation : Evaluation
-        The mini-batch seen from the *old* state; its bound is an unbiased estimate.
+        The mini-batch seen from the *old* state, but for local variables; its bound is an unbiased estimate.
     """
-    evaluation = evaluate(problem, state)
-    targets = conjugate_blocks(problem, state, evaluation)
-    blocks = tuple(block.mixed(target, rho) for block, target in zip(state.blocks, targets, strict=True))
-    moved = replace(state, blocks=blocks, step=state.step + 1)
+    moved = problem.restrict(state)
+    evaluation = evaluate(problem, moved)
+    local = tuple(sorted(problem.local))
+    if local:
+        moved, evaluation = _group_step(problem, moved, evaluation, local)
+    seen, groups = evaluation, [tuple(k for k in group if k not in problem.local) for group in problem.groups]
+    for number, group in enumerate(filter(None, groups)):
+        seen = reevaluate(problem, moved, seen, groups[number - 1]) if number else seen
+        targets = conjugate_blocks(problem, moved, seen, group)
+        moved = moved.with_blocks({k: moved.blocks[k].mixed(target, rho) for k, target in targets.items()})
     scale_targets = conjugate_scales(problem, moved, evaluation)
     scales = {name: scale.mixed(scale_targets[name], rho) for name, scale in moved.scales.items()}
-    return replace(moved, scales=scales), evaluation
+    return replace(problem.expand(moved, state), scales=scales, step=state.step + 1), evaluation
 
 
 def fit(problem: Problem, state: State, schedule: Schedule, rng: np.random.Generator) -> Fit:
@@ -579,13 +396,18 @@ def _learn_likelihood(problem: Problem, state: State, evaluation: Evaluation) ->
     """Fit the likelihood's own parameters at fixed q: one more coordinate of the bound."""
     if not problem.likelihood.has_parameters:
         return problem, evaluation
-    spread = evaluation.spread if problem.rule.integrates else _spread(problem, state)
-    v = _variances(problem, state, spread)
+    v = evaluation.v if problem.rule.integrates else _variances(problem, state)
     likelihood = problem.likelihood.learnt(problem.y, evaluation.mu, v, problem.weight)
     if likelihood == problem.likelihood:
         return problem, evaluation
     problem = replace(problem, likelihood=likelihood)
-    return problem, _form_sites(problem, state, evaluation.mu, evaluation.spread)
+    return problem, reevaluate(problem, state, evaluation)
+
+
+def _variances(problem: Problem, state: State) -> Array:
+    """Variances of z under q where the rule itself looks at the mode alone."""
+    integrating = replace(problem, rule=VARIATIONAL)
+    return evaluate(integrating, state).v
 
 
 def _accelerated_step(
@@ -603,7 +425,7 @@ def _accelerated_step(
         if np.any(np.abs(shift) > _WORTH_A_JUMP):
             scales = {name: scale.moved(d) for (name, scale), d in zip(state.scales.items(), shift, strict=True)}
             far = replace(state, scales=scales)
-            next_state, seen = full_step(problem, far, _form_sites(problem, far, evaluation.mu, evaluation.spread))
+            next_state, seen = full_step(problem, far, reevaluate(problem, far, evaluation))
             if seen.objective > evaluation.objective:
                 path[:] = [next_state.log_scales]
                 return next_state, seen
@@ -615,10 +437,9 @@ def _accelerated_step(
 
 def _fit_minibatches(problem: Problem, state: State, schedule: Schedule, rng: np.random.Generator) -> Fit:
     start, bounds, converged = time.perf_counter(), [], False
-    n_batches = -(-problem.n_observations // (schedule.batch_size or 1))
     for epoch in range(1, schedule.max_iter + 1):
         estimates = []
-        for index in np.array_split(rng.permutation(problem.n_observations), n_batches):
+        for index in _batches(problem, schedule.batch_size or 1, rng):
             rho = (state.step + 1 + schedule.delay) ** -schedule.forgetting_rate
             state, seen = minibatch_step(problem.batch(index), state, rho)
             estimates.append(seen.bound)
@@ -631,6 +452,19 @@ def _fit_minibatches(problem: Problem, state: State, schedule: Schedule, rng: np
         if _stops(schedule, epoch, bounds[-1], start) or converged:
             break
     return Fit(state, problem.likelihood, bounds, converged)
+
+
+def _batches(problem: Problem, size: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    """Mini-batches of one epoch: all observations in random order, whole clusters where variables are local to them."""
+    n_batches = -(-problem.n_observations // size)
+    if problem.cluster is None or not problem.local:
+        yield from np.array_split(rng.permutation(problem.n_observations), n_batches)
+        return
+    place = rng.permutation(int(problem.cluster.max()) + 1)[problem.cluster]
+    order = np.argsort(place, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(place[order])) + 1, order.size)
+    cuts = np.unique(ends[np.searchsorted(ends, np.arange(1, n_batches + 1) * order.size / n_batches)])
+    yield from np.split(order, cuts[:-1])
 
 
 def _stops(schedule: Schedule, step: int, bound: float, start: float) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
+from skpref._compiled.factors import entity_sums, pair_differences, pair_sums
 from skpref._compiled.pairs import incidence, laplacian_product, row_differences, squared_differences
 from skpref._math.linalg import product, times_lower_t
 from skpref.inference.blocks import DenseBlock
@@ -72,7 +73,11 @@ class LinearTerm(Protocol):
 
     @property
     def residual(self) -> Array | None:
-        """Variance r_i >= 0 of z_i that the variables leave, in units of 1/E[s]; None = zero."""
+        """Variance r_i >= 0 of z_i that the variables leave, in units of 1/E[residual_scale]; None = zero."""
+
+    @property
+    def residual_scale(self) -> str:
+        """Name of the scale that the residual belongs to."""
 
     def prior_variance(self, expected: Mapping[str, float]) -> Array:
         """Return the prior variance of every projection.
@@ -93,12 +98,12 @@ class LinearTerm(Protocol):
 
         Parameters
         ----------
-        v : ndarray of shape (K,)
-            Variables.
+        v : ndarray of shape (..., K)
+            Variables; of several factors, one a row.
 
         Returns
         -------
-        ndarray of shape (P,)
+        ndarray of shape (..., P)
             Projections.
         """
 
@@ -107,12 +112,12 @@ class LinearTerm(Protocol):
 
         Parameters
         ----------
-        g : ndarray of shape (P,)
+        g : ndarray of shape (..., P)
             One number an observation.
 
         Returns
         -------
-        ndarray of shape (K,)
+        ndarray of shape (..., K)
             The sum of g_i a_i.
         """
 
@@ -135,12 +140,12 @@ class LinearTerm(Protocol):
 
         Parameters
         ----------
-        weight : ndarray of shape (P,)
+        weight : ndarray of shape (..., P)
             Site precisions.
 
         Returns
         -------
-        ndarray of shape (K,)
+        ndarray of shape (..., K)
             sum_i w_i a_ik^2.
         """
 
@@ -158,18 +163,20 @@ class LinearTerm(Protocol):
             Posterior variances of the projections, residual left out.
         """
 
-    def take(self, index: IntArray) -> LinearTerm:
+    def take(self, index: IntArray, members: IntArray | None = None) -> LinearTerm:
         """Return the term of a mini-batch of observations.
 
         Parameters
         ----------
         index : ndarray of shape (B,)
             Observations.
+        members : ndarray, default=None
+            Of a term whose variables are local to clusters: the clusters to which they are reduced. None = all.
 
         Returns
         -------
         LinearTerm
-            The same variables.
+            The same variables, or the members' alone.
         """
 
 
@@ -196,6 +203,11 @@ class RowTerm:
         """P."""
         return int(self.rows.shape[0])
 
+    @property
+    def residual_scale(self) -> str:
+        """Name of the scale that the residual belongs to: the first one."""
+        return self.segments[0].scale
+
     def prior_variance(self, expected: Mapping[str, float]) -> Array:
         """Return the prior variance of every projection.
 
@@ -211,22 +223,22 @@ class RowTerm:
         """
         inverse = 1.0 / precision_of(self.segments, expected)
         kappa = np.asarray(self.rows**2 @ inverse)
-        return kappa if self.residual is None else kappa + self.residual * inverse[0]
+        return kappa if self.residual is None else kappa + self.residual / expected[self.residual_scale]
 
     def matvec(self, v: Array) -> Array:
         """Return A v.
 
         Parameters
         ----------
-        v : ndarray of shape (K,)
+        v : ndarray of shape (..., K)
             Variables.
 
         Returns
         -------
-        ndarray of shape (P,)
+        ndarray of shape (..., P)
             Projections.
         """
-        return np.asarray(self.rows @ v)
+        return np.asarray(v @ self.rows.T)
 
     def rmatvec(self, g: Array) -> Array:
         """Return A^T g.
@@ -266,12 +278,12 @@ class RowTerm:
 
         Parameters
         ----------
-        weight : ndarray of shape (P,)
+        weight : ndarray of shape (..., P)
             Site precisions.
 
         Returns
         -------
-        ndarray of shape (K,)
+        ndarray of shape (..., K)
             sum_i w_i a_ik^2.
         """
         return np.asarray(weight @ self.rows**2)
@@ -294,19 +306,22 @@ class RowTerm:
         half = times_lower_t(self.rows, block.inverse_chol)
         return np.asarray(np.einsum("ij,ij->i", half, half))
 
-    def take(self, index: IntArray) -> RowTerm:
+    def take(self, index: IntArray, members: IntArray | None = None) -> RowTerm:
         """Return the rows of a mini-batch.
 
         Parameters
         ----------
         index : ndarray of shape (B,)
             Observations.
+        members : None
+            Rows have no clusters.
 
         Returns
         -------
         RowTerm
             Their rows.
         """
+        del members
         residual = None if self.residual is None else self.residual[index]
         return RowTerm(self.rows[index], self.segments, residual)
 
@@ -360,6 +375,11 @@ class PairTerm:
         """P."""
         return int(self.left.shape[0])
 
+    @property
+    def residual_scale(self) -> str:
+        """Name of the scale that the residual belongs to: that of the basis."""
+        return "f"
+
     def prior_variance(self, expected: Mapping[str, float]) -> Array:
         """Return the prior variance of every projection.
 
@@ -405,17 +425,19 @@ class PairTerm:
 
         Parameters
         ----------
-        v : ndarray of shape (K,)
+        v : ndarray of shape (..., K)
             Variables.
 
         Returns
         -------
-        ndarray of shape (N,)
+        ndarray of shape (..., N)
             basis v_f + o.
         """
-        f, offset, _ = self.split(v)
-        u = np.zeros(self.n_items) if self.basis is None else self.basis @ f
-        return u + offset if self.offsets else u
+        if self.basis is None:
+            return v[..., : self.n_items] if self.offsets else np.zeros((*v.shape[:-1], self.n_items))
+        m = self.n_basis
+        u = np.asarray(v[..., :m] @ self.basis.T)
+        return u + v[..., m : m + self.n_items] if self.offsets else u
 
     def average_item(self) -> Array:
         """Return the row that gives the average utility of the items.
@@ -435,51 +457,56 @@ class PairTerm:
 
         Parameters
         ----------
-        v : ndarray of shape (K,)
+        v : ndarray of shape (..., K)
             Variables.
 
         Returns
         -------
-        ndarray of shape (P,)
+        ndarray of shape (..., P)
             Projections.
         """
         u = self.utility(v)
-        z = u[self.left] - u[self.right]
-        return z + v[-1] if self.order else z
+        if u.ndim > 1:
+            z = pair_differences(u, self.left, self.right)
+        else:
+            z = u[self.left] - u[self.right]
+        return z + v[..., -1:] if self.order else z
 
     def rmatvec(self, g: Array) -> Array:
         """Return A^T g.
 
         Parameters
         ----------
-        g : ndarray of shape (P,)
+        g : ndarray of shape (..., P)
             One number a comparison.
 
         Returns
         -------
-        ndarray of shape (K,)
+        ndarray of shape (..., K)
             The sum of g_i a_i.
         """
         item = self.item_sums(g)
         parts = [] if self.basis is None else [item @ self.basis]
         parts += [item] if self.offsets else []
-        parts += [np.array([g.sum()])] if self.order else []
-        return np.concatenate(parts)
+        parts += [g.sum(axis=-1, keepdims=True)] if self.order else []
+        return np.concatenate(parts, axis=-1)
 
     def item_sums(self, g: Array) -> Array:
         """Return D^T g: what the comparisons say of each item.
 
         Parameters
         ----------
-        g : ndarray of shape (P,)
+        g : ndarray of shape (..., P)
             One number a comparison.
 
         Returns
         -------
-        ndarray of shape (N,)
+        ndarray of shape (..., N)
             Sum over comparisons where the item stands left minus those where it stands right.
         """
         n = self.n_items
+        if g.ndim > 1:
+            return pair_sums(self.left, self.right, g, n)
         return np.asarray(np.bincount(self.left, g, n) - np.bincount(self.right, g, n), dtype=np.float64)
 
     def laplacian_times(self, weight: Array, rows: Array) -> Array:
@@ -537,6 +564,8 @@ class PairTerm:
     def _degrees(self, weight: Array) -> Array:
         """Total weight of each item's comparisons."""
         n = self.n_items
+        if weight.ndim > 1:
+            return entity_sums(self.left, weight, n) + entity_sums(self.right, weight, n)
         return np.asarray(np.bincount(self.left, weight, n) + np.bincount(self.right, weight, n), dtype=np.float64)
 
     def gram_diagonal(self, weight: Array) -> Array:
@@ -544,12 +573,12 @@ class PairTerm:
 
         Parameters
         ----------
-        weight : ndarray of shape (P,)
+        weight : ndarray of shape (..., P)
             Site precisions.
 
         Returns
         -------
-        ndarray of shape (K,)
+        ndarray of shape (..., K)
             sum_i w_i a_ik^2.
         """
         if self.basis is not None or self.order:
@@ -618,19 +647,22 @@ class PairTerm:
             adjoint += 2.0 * np.outer(self.item_sums(curvature), order[0])
         return adjoint
 
-    def take(self, index: IntArray) -> LinearTerm:
+    def take(self, index: IntArray, members: IntArray | None = None) -> LinearTerm:
         """Return the term of a mini-batch: plain rows for a basis, pairs for offsets alone.
 
         Parameters
         ----------
         index : ndarray of shape (B,)
             Comparisons.
+        members : None
+            Items have no clusters.
 
         Returns
         -------
         RowTerm or PairTerm
             The same variables, fewer observations.
         """
+        del members
         left, right = self.left[index], self.right[index]
         residual = None if self.residual is None else self.residual[index]
         if self.basis is None and not self.order:

@@ -72,7 +72,7 @@ def test_preference_learning_is_classification_under_the_difference_kernel(seed)
     _, result = fit(PairTerm(basis.rows(X), left, right, 5), y, {"f": FixedScale(s)})
     seen = result.evaluation
     assert_allclose(seen.mu, mu, atol=1e-6)
-    assert_allclose(seen.spread, v, rtol=1e-6)
+    assert_allclose(seen.v, v, rtol=1e-6)
     value, gradient, curvature = expectation(y, mu, v)
     W = -2.0 * curvature
     # KL in the space of z: 1/2 (tr(B^-1) + alpha^T C alpha - P + log|B|), with B = I + W C, and mu = C alpha.
@@ -116,7 +116,7 @@ def test_offsets_in_the_joint_block_are_an_identity_kernel_added(seed, likelihoo
     _, other = fit(alone, y, {"f": FixedScale(s)}, likelihood)
     assert_allclose(one.evaluation.bound, other.evaluation.bound, rtol=1e-8)
     assert_allclose(one.evaluation.mu, other.evaluation.mu, atol=1e-6)
-    assert_allclose(one.evaluation.spread, other.evaluation.spread, rtol=1e-6)
+    assert_allclose(one.evaluation.v, other.evaluation.v, rtol=1e-6)
     utilities = [t.utility(r.state.blocks[0].mean) for t, r in ((joint, one), (alone, other))]
     assert_allclose(*utilities, atol=1e-6)
 
@@ -135,7 +135,7 @@ def test_mean_field_offsets_have_the_exact_joint_means_at_fixed_sites(seed):
     blocks = svi.joint_means(split, start, sites, svi.conjugate_blocks(split, start, sites))
     joint_start = svi.initial_state(whole, scales)
     joint = svi.conjugate_blocks(whole, joint_start, replace(svi.evaluate(whole, joint_start), sites=sites.sites))[0]
-    assert_allclose(np.concatenate([b.mean for b in blocks]), joint.mean, atol=1e-6)
+    assert_allclose(np.concatenate([b.mean for b in blocks.values()]), joint.mean, atol=1e-6)
 
 
 def test_mean_field_bound_is_below_the_joint_one():
@@ -189,7 +189,7 @@ def test_two_items_and_one_comparison_in_closed_form(seed, s):
     assert result.evaluation.bound <= np.log(0.5) + 1e-9
 
     # Stationary: 1/v = 1/kappa + w and mu = kappa g; and the bound in one dimension.
-    mu, v = result.evaluation.mu, result.evaluation.spread
+    mu, v = result.evaluation.mu, result.evaluation.v
     value, gradient, curvature = expectation(np.ones(1), mu, v)
     assert_allclose(1.0 / v, 1.0 / kappa - 2.0 * curvature, rtol=1e-5)
     assert_allclose(mu, kappa * gradient, rtol=1e-5)

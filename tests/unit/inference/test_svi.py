@@ -155,7 +155,7 @@ def test_joint_means_solve_the_normal_equations_of_all_terms(draw, seed, layout)
     prior = np.concatenate([svi.precision_of(t.segments, state.expected) for t in case.problem.terms])
     w = seen.sites.weight
     wanted = np.linalg.solve(np.diag(prior) + (A.T * w) @ A, A.T @ seen.sites.pseudo_linear(seen.mu))
-    got = np.concatenate([block.mean for block in targets])
+    got = np.concatenate([block.mean for block in targets.values()])
     assert_allclose(got, wanted, rtol=1e-6, atol=1e-6 * (1.0 + np.abs(wanted).max()))
 
 

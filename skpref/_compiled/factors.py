@@ -1,0 +1,179 @@
+"""Loops over observations of D factors at once: arrays are (D, P), so that a factor's numbers lie together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import prange
+
+from skpref._compiled._jit import may_use_threads, njit
+
+if TYPE_CHECKING:
+    from skpref._typing import Array, IntArray
+
+_SMALL = 1 << 20  # numbers (about 1 ms) below which waking threads costs more than it saves
+_ROWS = 4096  # observations a thread takes at once
+
+
+@njit()
+def _differences_of(u, left, right, d, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for p in range(left.shape[0]):
+        out[d, p] = u[d, left[p]] - u[d, right[p]]
+
+
+@njit()
+def _differences(u, left, right, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for d in range(u.shape[0]):
+        _differences_of(u, left, right, d, out)
+
+
+@njit(parallel=True)
+def _differences_parallel(u, left, right, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for d in prange(u.shape[0]):
+        _differences_of(u, left, right, d, out)
+
+
+def pair_differences(u: Array, left: IntArray, right: IntArray) -> Array:
+    """Return u[d, left_p] - u[d, right_p].
+
+    Parameters
+    ----------
+    u : ndarray of shape (D, N)
+        A row a factor, a column an item.
+    left, right : ndarray of shape (P,)
+        Items, in range (checked by `Comparisons`).
+
+    Returns
+    -------
+    ndarray of shape (D, P)
+        Differences.
+    """
+    out = np.empty((u.shape[0], left.shape[0]))
+    loop = _differences if out.size < _SMALL or not may_use_threads() else _differences_parallel
+    loop(np.ascontiguousarray(u), left, right, out)
+    return out
+
+
+@njit()
+def _sums_of(left, right, g, d, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for p in range(left.shape[0]):
+        out[d, left[p]] += g[d, p]
+        out[d, right[p]] -= g[d, p]
+
+
+@njit()
+def _sums(left, right, g, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for d in range(g.shape[0]):
+        _sums_of(left, right, g, d, out)
+
+
+@njit(parallel=True)
+def _sums_parallel(left, right, g, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for d in prange(g.shape[0]):
+        _sums_of(left, right, g, d, out)
+
+
+def pair_sums(left: IntArray, right: IntArray, g: Array, n_items: int) -> Array:
+    """Return, for every factor, D^T g: sums where an item stands left minus those where it stands right.
+
+    Parameters
+    ----------
+    left, right : ndarray of shape (P,)
+        Items, in range.
+    g : ndarray of shape (D, P)
+        One number a factor and comparison.
+    n_items : int
+        N.
+
+    Returns
+    -------
+    ndarray of shape (D, N)
+        Sums, in the order of the comparisons whatever the number of threads.
+    """
+    out = np.zeros((g.shape[0], n_items))
+    loop = _sums if g.size < _SMALL or not may_use_threads() else _sums_parallel
+    loop(left, right, np.ascontiguousarray(g), out)
+    return out
+
+
+@njit()
+def _entity_sums_of(index, g, d, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for p in range(index.shape[0]):
+        out[d, index[p]] += g[d, p]
+
+
+@njit()
+def _entity_sums(index, g, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for d in range(g.shape[0]):
+        _entity_sums_of(index, g, d, out)
+
+
+@njit(parallel=True)
+def _entity_sums_parallel(index, g, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for d in prange(g.shape[0]):
+        _entity_sums_of(index, g, d, out)
+
+
+def entity_sums(index: IntArray, g: Array, n_entities: int) -> Array:
+    """Return, for every factor, the sum of g over the observations of each entity.
+
+    Parameters
+    ----------
+    index : ndarray of shape (P,)
+        Entity of each observation, in range.
+    g : ndarray of shape (D, P)
+        One number a factor and observation.
+    n_entities : int
+        Number of entities.
+
+    Returns
+    -------
+    ndarray of shape (D, n_entities)
+        Sums.
+    """
+    out = np.zeros((g.shape[0], n_entities))
+    loop = _entity_sums if g.size < _SMALL or not may_use_threads() else _entity_sums_parallel
+    loop(index, np.ascontiguousarray(g), out)
+    return out
+
+
+@njit()
+def _moments(m1, v1, m2, v2, first, last, mean, variance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for d in range(m1.shape[0]):
+        for p in range(first, last):
+            a = m1[d, p]
+            b = m2[d, p]
+            va = v1[d, p]
+            mean[p] += a * b
+            variance[p] += a * a * v2[d, p] + (b * b + v2[d, p]) * va
+
+
+@njit(parallel=True)
+def _moments_parallel(m1, v1, m2, v2, mean, variance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    n = mean.shape[0]
+    for t in prange((n + _ROWS - 1) // _ROWS):
+        _moments(m1, v1, m2, v2, t * _ROWS, min((t + 1) * _ROWS, n), mean, variance)
+
+
+def product_moments(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Return mean and variance of sum_d a_d b_d, all of them independent (maths.md section 6).
+
+    Parameters
+    ----------
+    first, second : tuple of two ndarrays of shape (D, P)
+        Means and variances of the a_d and of the b_d.
+
+    Returns
+    -------
+    mean, variance : ndarray of shape (P,)
+        sum_d E[a]E[b], and sum_d (E[a]^2 Var b + E[b]^2 Var a + Var a Var b).
+    """
+    n = first[0].shape[1]
+    mean, variance = np.zeros(n), np.zeros(n)
+    arrays = tuple(np.ascontiguousarray(x) for x in (*first, *second))
+    if first[0].size < _SMALL or not may_use_threads():
+        _moments(*arrays, 0, n, mean, variance)
+    else:
+        _moments_parallel(*arrays, mean, variance)
+    return mean, variance

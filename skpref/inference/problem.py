@@ -1,0 +1,489 @@
+"""What is inferred and where it stands: the problem, the posterior, the problem seen from it (maths.md section 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
+from skpref.inference.factors import FactorTerm, FactorView, LinearView, ProductTerm, Projection
+from skpref.inference.sites import VARIATIONAL
+from skpref.inference.terms import precision_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skpref._typing import Array, IntArray
+    from skpref.inference.blocks import Block
+    from skpref.inference.factors import View
+    from skpref.inference.scale import Scale
+    from skpref.inference.sites import Rule, Sites
+    from skpref.inference.terms import LinearTerm
+    from skpref.likelihoods import Likelihood
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is to be inferred: terms, likelihood, observations, and the rule for the sites.
+
+    Blocks of variables are numbered: one a linear term, then two a product (its first side, its second side).
+
+    Parameters
+    ----------
+    terms : tuple of LinearTerm
+        One block of variables each; their projections add up to z.
+    likelihood : Likelihood
+        p(y | z).
+    y : ndarray of shape (P,)
+        Observations.
+    weight : ndarray of shape (P,)
+        Observation weights.
+    rule : Rule, default=VARIATIONAL
+        Site rule.
+    products : tuple of ProductTerm, default=()
+        Sums of products that are added to z.
+    local : frozenset of int, default=frozenset()
+        Diagonal blocks whose variables belong to one cluster of observations each (a user's). Mini-batches then hold
+        whole clusters, and a local variable is solved for and not averaged.
+    cluster : ndarray of shape (P,), default=None
+        Cluster of each observation; needed when there are local blocks.
+    inflation : float, default=1.0
+        c = P / B of a mini-batch, a factor that `weight` holds.
+    members : ndarray, default=None
+        Clusters of a mini-batch, ascending; its local blocks hold their variables alone. None = all clusters.
+    n_clusters : int, default=0
+        Number of all clusters.
+    """
+
+    terms: tuple[LinearTerm, ...]
+    likelihood: Likelihood
+    y: Array
+    weight: Array
+    rule: Rule = VARIATIONAL
+    products: tuple[ProductTerm, ...] = ()
+    local: frozenset[int] = frozenset()
+    cluster: IntArray | None = None
+    inflation: float = 1.0
+    members: IntArray | None = None
+    n_clusters: int = 0
+
+    @property
+    def n_observations(self) -> int:
+        """P."""
+        return int(self.y.shape[0])
+
+    @property
+    def sides(self) -> tuple[LinearTerm | FactorTerm, ...]:
+        """What each block's variables project through, in the order of the blocks."""
+        return self.terms + tuple(side for product in self.products for side in (product.first, product.second))
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Blocks that move together: given the rest, z is linear in the variables of a group."""
+        n = len(self.terms)
+        second = {n + 2 * k + 1 for k in range(len(self.products))} | self.local
+        first = tuple(k for k in range(n + 2 * len(self.products)) if k not in second)
+        return tuple(group for group in (first, tuple(sorted(second))) if group)
+
+    def batch(self, index: IntArray) -> Problem:
+        """Return the mini-batch of some observations, weighted so that its expectation is the full problem.
+
+        Parameters
+        ----------
+        index : ndarray of shape (B,)
+            Observations.
+
+        Returns
+        -------
+        Problem
+            The same variables; weights times c = P / B.
+        """
+        c, n = self.n_observations / len(index), len(self.terms)
+        members = np.unique(self.cluster[index]) if self.local and self.cluster is not None else None
+        sides = [side.take(index, members if k in self.local else None) for k, side in enumerate(self.sides)]
+        return replace(
+            self,
+            terms=tuple(sides[:n]),
+            products=tuple(ProductTerm(*pair) for pair in zip(sides[n::2], sides[n + 1 :: 2], strict=True)),
+            y=self.y[index],
+            weight=c * self.weight[index],
+            cluster=None if self.cluster is None else self.cluster[index],
+            inflation=c,
+            members=members,
+        )
+
+    @property
+    def stands_for(self) -> float:
+        """How many local variables each one of the mini-batch stands for."""
+        return 1.0 if self.members is None else self.n_clusters / len(self.members)
+
+    def restrict(self, state: State) -> State:
+        """Return the state of a mini-batch: of local blocks only its members.
+
+        Parameters
+        ----------
+        state : State
+            The posterior of all variables.
+
+        Returns
+        -------
+        State
+            The same object where nothing is local.
+        """
+        if self.members is None:
+            return state
+        blocks = {}
+        for k in self.local:
+            precision, linear = (self._by_cluster(x)[:, self.members].reshape(-1) for x in _natural(state.blocks[k]))
+            blocks[k] = DiagonalBlock(precision, linear)
+        return state.with_blocks(blocks)
+
+    def expand(self, part: State, whole: State) -> State:
+        """Put a mini-batch's local variables back among all.
+
+        Parameters
+        ----------
+        part : State
+            From `restrict`, moved.
+        whole : State
+            The posterior of all variables.
+
+        Returns
+        -------
+        State
+            That of `part`, its local blocks whole again.
+        """
+        if self.members is None:
+            return part
+        blocks = {}
+        for k in self.local:
+            old, new = _natural(whole.blocks[k]), _natural(part.blocks[k])
+            full = [x.copy() for x in old]
+            for target, values in zip(full, new, strict=True):
+                self._by_cluster(target)[:, self.members] = values.reshape(-1, len(self.members))
+            blocks[k] = DiagonalBlock(*full)
+        return part.with_blocks(blocks)
+
+    def _by_cluster(self, x: Array) -> Array:
+        """A view with one row a factor."""
+        return x.reshape(-1, self.n_clusters)
+
+
+def _natural(block: Block) -> tuple[Array, Array]:
+    assert isinstance(block, DiagonalBlock)  # noqa: S101 - local variables are independent of each other
+    return block.precision, block.linear
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """The posterior q: Gaussian blocks, a Gamma a scale.
+
+    Parameters
+    ----------
+    blocks : tuple of Block
+        q of the variables, in the order of `Problem.sides`.
+    scales : mapping of str to Scale
+        q(s), by the name that segments use.
+    step : int, default=0
+        Mini-batch steps made so far; the next one is number t = step + 1.
+    """
+
+    blocks: tuple[Block, ...]
+    scales: Mapping[str, Scale]
+    step: int = 0
+
+    @property
+    def expected(self) -> dict[str, float]:
+        """E[s] of every scale."""
+        return {name: float(scale.mean) for name, scale in self.scales.items()}
+
+    def log_mean(self, name: str) -> float:
+        """Return log E[s] of one scale.
+
+        Parameters
+        ----------
+        name : str
+            Which.
+
+        Returns
+        -------
+        float
+            Its logarithm.
+        """
+        return float(np.log(self.scales[name].mean))
+
+    @property
+    def log_scales(self) -> Array:
+        """Log of E[s] of every scale, shape (n_scales,)."""
+        return np.asarray(np.log([scale.mean for scale in self.scales.values()]))
+
+    def with_blocks(self, moved: Mapping[int, Block]) -> State:
+        """Return the state with some blocks replaced.
+
+        Parameters
+        ----------
+        moved : mapping of int to Block
+            New blocks by number.
+
+        Returns
+        -------
+        State
+            The same scales.
+        """
+        return replace(self, blocks=tuple(moved.get(k, block) for k, block in enumerate(self.blocks)))
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A problem seen from a state.
+
+    Parameters
+    ----------
+    projections : tuple of Projection
+        Moments of what each block gives.
+    mu, v : ndarray of shape (P,)
+        Posterior means and variances of z.
+    sites : Sites
+        Sites at (mu, v).
+    objective : float
+        What the step must not lower: the bound, or the log joint (Laplace).
+    bound : float
+        Lower bound on the log evidence, or Laplace's approximation of the latter.
+    """
+
+    projections: tuple[Projection, ...]
+    mu: Array
+    v: Array
+    sites: Sites
+    objective: float
+    bound: float
+
+
+def initial_state(problem: Problem, scales: Mapping[str, Scale], *, diagonal: tuple[bool, ...] | None = None) -> State:
+    """Start at the prior.
+
+    Parameters
+    ----------
+    problem : Problem
+        Terms whose variables are to be inferred.
+    scales : mapping of str to Scale
+        q(s) to start from, one for each name that the segments use.
+    diagonal : tuple of bool, default=None
+        Which blocks are diagonal; None = none of them.
+
+    Returns
+    -------
+    State
+        Zero means, prior variances. At zero means both sides of a product are at a saddle.
+    """
+    expected = {name: scale.mean for name, scale in scales.items()}
+    kinds = diagonal or (False,) * len(problem.sides)
+    pairs = zip(problem.sides, kinds, strict=True)
+    return State(tuple(_prior_block(side, expected, diagonal=kind) for side, kind in pairs), dict(scales))
+
+
+def _prior_block(side: LinearTerm | FactorTerm, expected: Mapping[str, float], *, diagonal: bool) -> Block:
+    precision = precision_of(side.segments, expected)
+    mean = np.zeros_like(precision)
+    if diagonal:
+        return DiagonalBlock.isotropic(precision, mean)
+    if isinstance(side, FactorTerm):
+        return StackedBlock.isotropic(precision, mean, side.n_factors)
+    return DenseBlock.isotropic(precision, mean)
+
+
+def evaluate(problem: Problem, state: State) -> Evaluation:
+    """Form projections, sites and bound at a state.
+
+    Parameters
+    ----------
+    problem : Problem
+        The observations.
+    state : State
+        The posterior.
+
+    Returns
+    -------
+    Evaluation
+        What the next step needs.
+    """
+    return _see(problem, state, tuple(_project(problem, state, k) for k in range(len(state.blocks))))
+
+
+def reevaluate(problem: Problem, state: State, earlier: Evaluation, moved: tuple[int, ...] = ()) -> Evaluation:
+    """Form sites and bound anew where only some blocks (or only scales) have moved.
+
+    Parameters
+    ----------
+    problem : Problem
+        The observations.
+    state : State
+        The posterior now.
+    earlier : Evaluation
+        The problem seen before the move.
+    moved : tuple of int, default=()
+        Numbers of the blocks that moved.
+
+    Returns
+    -------
+    Evaluation
+        As from `evaluate`.
+    """
+    kept = enumerate(earlier.projections)
+    return _see(problem, state, tuple(_project(problem, state, k) if k in moved else old for k, old in kept))
+
+
+def _project(problem: Problem, state: State, k: int) -> Projection:
+    side, block = problem.sides[k], state.blocks[k]
+    if isinstance(side, FactorTerm):
+        return side.project(block)
+    mean = side.matvec(block.mean)
+    # Laplace looks at the mode alone.
+    return Projection(mean, side.variance(block) if problem.rule.integrates else np.zeros_like(mean))
+
+
+def _see(problem: Problem, state: State, projections: tuple[Projection, ...]) -> Evaluation:
+    expected = state.expected
+    mu, v = moments(problem, projections, expected)
+    prior = v
+    if problem.rule.name == "linearised":
+        prior = np.sum([term.prior_variance(expected) for term in (*problem.terms, *problem.products)], axis=0)
+    sites = problem.rule(problem.likelihood, problem.y, (mu, v, prior), problem.weight)
+    fit = float(np.sum(sites.value))
+    if problem.rule.integrates:
+        bound = fit - divergence(problem, state)
+        return Evaluation(projections, mu, v, sites, bound, bound)
+    return Evaluation(projections, mu, v, sites, *_laplace_objective(problem, state, fit))
+
+
+def moments(
+    problem: Problem, projections: tuple[Projection, ...], expected: Mapping[str, float]
+) -> tuple[Array, Array]:
+    """Return means and variances of z.
+
+    Parameters
+    ----------
+    problem : Problem
+        For its terms.
+    projections : tuple of Projection
+        What the blocks give.
+    expected : mapping of str to float
+        E[s] of every scale, for the residuals.
+
+    Returns
+    -------
+    mean, variance : ndarray of shape (P,)
+        Sums over the terms and products.
+    """
+    mean, variance = np.zeros(problem.n_observations), np.zeros(problem.n_observations)
+    n = len(problem.terms)
+    for term, seen in zip(problem.terms, projections[:n], strict=True):
+        mean += seen.mean
+        variance += seen.spread
+        if term.residual is not None:
+            variance += term.residual / expected[term.residual_scale]
+    for k, product in enumerate(problem.products):
+        share = product.moments(projections[n + 2 * k], projections[n + 2 * k + 1], expected)
+        mean += share[0]
+        variance += share[1]
+    return mean, variance
+
+
+def view(problem: Problem, evaluation: Evaluation, expected: Mapping[str, float], k: int) -> View:
+    """Return how block k enters z while the others are held.
+
+    Parameters
+    ----------
+    problem : Problem
+        For its terms.
+    evaluation : Evaluation
+        Current moments of the other blocks.
+    expected : mapping of str to float
+        E[s] of every scale.
+    k : int
+        Number of the block.
+
+    Returns
+    -------
+    LinearView or FactorView
+        What the step of the block needs.
+    """
+    n = len(problem.terms)
+    if k < n:
+        return LinearView(problem.terms[k])
+    other = n + ((k - n) ^ 1)
+    side, held = problem.sides[k], problem.sides[other]
+    assert isinstance(side, FactorTerm)  # noqa: S101 - blocks beyond the linear terms are sides of products
+    assert isinstance(held, FactorTerm)  # noqa: S101
+    seen = evaluation.projections[other]
+    return FactorView(side, seen.mean, held.variance(seen, expected))
+
+
+def second_moments(problem: Problem, state: State) -> dict[str, tuple[float, float, float]]:
+    """Return size, |m|^2 and tr S of the variables under each scale.
+
+    Parameters
+    ----------
+    problem : Problem
+        For the segments of its terms.
+    state : State
+        The posterior.
+
+    Returns
+    -------
+    dict of str to tuple
+        By name of the scale; estimates where a mini-batch holds some of the local variables.
+    """
+    totals: dict[str, tuple[float, float, float]] = {}
+    for k, (side, block) in enumerate(zip(problem.sides, state.blocks, strict=True)):
+        start, mean, variance = 0, block.mean, block.covariance_diagonal
+        times = problem.stands_for if k in problem.local else 1.0
+        for segment in side.segments:
+            part = slice(start, start + segment.size)
+            size, square, trace = totals.get(segment.scale, (0.0, 0.0, 0.0))
+            totals[segment.scale] = (
+                size + times * segment.size,
+                square + times * float(mean[part] @ mean[part]),
+                trace + times * float(variance[part].sum()),
+            )
+            start += segment.size
+    return totals
+
+
+def divergence(problem: Problem, state: State) -> float:
+    """Return KL(q(v, s) || p(v, s)), the expectation over q(s) included (maths.md section 5).
+
+    Parameters
+    ----------
+    problem : Problem
+        For the segments of its terms.
+    state : State
+        The posterior.
+
+    Returns
+    -------
+    float
+        Nats.
+    """
+    total = -_log_volume(problem, state)
+    for name, (size, square, trace) in second_moments(problem, state).items():
+        scale = state.scales[name]
+        total += scale.mean * (square + trace) - size - size * scale.mean_log
+    return 0.5 * total + sum(scale.kl for scale in state.scales.values())
+
+
+def _log_volume(problem: Problem, state: State) -> float:
+    """Log determinant of the covariance of all variables."""
+    times = [problem.stands_for if k in problem.local else 1.0 for k in range(len(state.blocks))]
+    return sum(n * block.log_det_covariance for n, block in zip(times, state.blocks, strict=True))
+
+
+def _laplace_objective(problem: Problem, state: State, fit: float) -> tuple[float, float]:
+    """Log joint at the mode, and Laplace's log evidence; q(s) enters through its expectations."""
+    joint, volume = fit, _log_volume(problem, state)
+    for name, (size, square, _) in second_moments(problem, state).items():
+        joint -= 0.5 * state.scales[name].mean * square
+        volume += size * state.scales[name].mean_log
+    return joint, joint + 0.5 * volume - sum(scale.kl for scale in state.scales.values())
