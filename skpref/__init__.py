@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skpref.data.tables import Table
+    from skpref.gp.crowd import CrowdGPPL
     from skpref.gp.pairwise import GPPLClassifier, GPPLRegressor
     from skpref.persistence import load, save
 
-__all__ = ["GPPLClassifier", "GPPLRegressor", "Table", "load", "save"]
+__all__ = ["CrowdGPPL", "GPPLClassifier", "GPPLRegressor", "Table", "load", "save"]
 __version__ = "0.1.0"
 
 _HOMES = {
+    "CrowdGPPL": "skpref.gp.crowd",
     "GPPLClassifier": "skpref.gp.pairwise",
     "GPPLRegressor": "skpref.gp.pairwise",
     "Table": "skpref.data.tables",

@@ -171,9 +171,9 @@ def product_moments(first: tuple[Array, Array], second: tuple[Array, Array]) -> 
     """
     n = first[0].shape[1]
     mean, variance = np.zeros(n), np.zeros(n)
-    arrays = tuple(np.ascontiguousarray(x) for x in (*first, *second))
-    if first[0].size < _SMALL or not may_use_threads():
-        _moments(*arrays, 0, n, mean, variance)
+    m1, v1, m2, v2 = (np.ascontiguousarray(x) for x in (*first, *second))
+    if m1.size < _SMALL or not may_use_threads():
+        _moments(m1, v1, m2, v2, 0, n, mean, variance)
     else:
-        _moments_parallel(*arrays, mean, variance)
+        _moments_parallel(m1, v1, m2, v2, mean, variance)
     return mean, variance

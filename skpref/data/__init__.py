@@ -1,6 +1,6 @@
 """From what users hold (tables, ids, scores, rankings) to checked arrays."""
 
-from skpref.data._ids import IdColumn, as_ids, pack_ids, read_pairs, unpack_ids
+from skpref.data._ids import IdColumn, as_ids, pack_ids, read_pairs, read_triples, unpack_ids
 from skpref.data._vocabulary import Vocabulary
 from skpref.data.comparisons import Comparisons, from_labels, from_scores, from_winners
 from skpref.data.tables import Table, unique_rows
@@ -16,6 +16,7 @@ __all__ = [
     "from_winners",
     "pack_ids",
     "read_pairs",
+    "read_triples",
     "unique_rows",
     "unpack_ids",
 ]

@@ -8,7 +8,7 @@ array of strings costs its longest entry in every row and strips trailing NULs.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from skpref.exceptions import DataError
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-__all__ = ["IdColumn", "as_ids", "pack_ids", "read_pairs", "shorten", "unpack_ids"]
+__all__ = ["IdColumn", "as_ids", "pack_ids", "read_pairs", "read_triples", "shorten", "unpack_ids"]
 
 IdColumn = NDArray[Any]
 """A one-dimensional array of ids with dtype int64, uint64 or object."""
@@ -45,7 +45,7 @@ def shorten(value: object) -> str:
 # one column
 
 
-def as_ids(column: object, name: str = "X", noun: str = "comparison") -> IdColumn:
+def as_ids(column: object, name: str = "X", noun: str = "comparison", kind: str = "item") -> IdColumn:
     """Bring a column of ids into one of the three forms.
 
     Parameters
@@ -56,6 +56,8 @@ def as_ids(column: object, name: str = "X", noun: str = "comparison") -> IdColum
         What the caller named the argument, for error messages.
     noun : str, default="comparison"
         What an entry of the column belongs to, for error messages.
+    kind : str, default="item"
+        What the ids name, for error messages.
 
     Returns
     -------
@@ -74,27 +76,42 @@ def as_ids(column: object, name: str = "X", noun: str = "comparison") -> IdColum
     >>> as_ids([3.0, 1.0]).tolist()
     [3, 1]
     """
+    where = _Where(name, noun, kind)
     if isinstance(column, list | tuple):
-        return _from_objects(list(column), name, noun)
-    ids = _from_series(column, name, noun)
+        return _from_objects(list(column), where)
+    ids = _from_series(column, where)
     if ids is not None:
         return ids
     values = _to_array(column)
     if values.ndim != 1:
         raise DataError(f"{name} must hold one-dimensional columns of ids, got {values.ndim} dimensions")
-    return _from_array(values, name, noun)
+    return _from_array(values, where)
 
 
-def _from_series(column: Any, name: str, noun: str) -> IdColumn | None:  # noqa: ANN401  # any array-like
+class _Where(NamedTuple):
+    """What error messages call a column, its entries and what the ids name."""
+
+    name: str
+    noun: str
+    kind: str = "item"
+
+    def missing(self, row: int | str) -> str:
+        return f"missing {self.kind} id in {self.noun} {row} of {self.name}"
+
+    def fraction(self, value: str, row: int | str) -> str:
+        return f"numeric {self.kind} ids must be integers, got {value} in {self.noun} {row} of {self.name}"
+
+
+def _from_series(column: Any, where: _Where) -> IdColumn | None:  # noqa: ANN401  # any array-like
     """Ids of a pandas series of strings or categories, each distinct id made once; None for anything else."""
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype) or getattr(dtype, "kind", "") != "O" or not hasattr(column, "factorize"):
         return None
     codes, distinct = column.factorize()
     if codes.size and int(codes.min()) < 0:
-        raise DataError(f"missing item id in {noun} {int(np.argmin(codes))} of {name}")
+        raise DataError(where.missing(int(np.argmin(codes))))
     try:
-        ids: IdColumn = as_ids(np.asarray(distinct), name, noun)[codes]
+        ids: IdColumn = as_ids(np.asarray(distinct), *where)[codes]
     except DataError:  # let the general way name the row
         return None
     return ids
@@ -105,21 +122,21 @@ def _to_array(column: Any) -> NDArray[Any]:  # noqa: ANN401  # any array-like
     return np.asarray(column if to_numpy is None else to_numpy())
 
 
-def _from_array(values: NDArray[Any], name: str, noun: str) -> IdColumn:
+def _from_array(values: NDArray[Any], where: _Where) -> IdColumn:
     kind = values.dtype.kind
     if kind in "bi":
         return np.ascontiguousarray(values, dtype=np.int64)
     if kind == "u":
         return _narrow(values)
     if kind == "f":
-        return _from_floats(values, name, noun)
+        return _from_floats(values, where)
     if kind == "c":
-        raise DataError(f"Complex data not supported: the ids of {name} have dtype {values.dtype}")
+        raise DataError(f"Complex data not supported: the ids of {where.name} have dtype {values.dtype}")
     # Dates keep their unit only as numpy scalars: tolist() would give integers.
     objects = list(values) if kind in "mM" else values.tolist()
     if kind == "O" and all(issubclass(held, str | bytes) for held in set(map(type, objects))):
         return np.ascontiguousarray(values)
-    return _from_objects(objects, name, noun)
+    return _from_objects(objects, where)
 
 
 def _narrow(values: NDArray[Any]) -> IdColumn:
@@ -128,22 +145,20 @@ def _narrow(values: NDArray[Any]) -> IdColumn:
     return np.ascontiguousarray(values, dtype=np.int64)
 
 
-def _from_floats(values: NDArray[Any], name: str, noun: str) -> IdColumn:
-    _refuse(np.isnan(values), values, f"missing item id in {noun} {{row}} of {name}")
+def _from_floats(values: NDArray[Any], where: _Where) -> IdColumn:
+    missing = np.isnan(values)
+    if missing.any():
+        raise DataError(where.missing(int(np.argmax(missing))))
     with np.errstate(invalid="ignore"):
         integral = values == np.trunc(values)
     fault = ~integral | np.isinf(values)
-    _refuse(fault, values, f"numeric item ids must be integers, got {{value}} in {noun} {{row}} of {name}")
+    if fault.any():
+        row = int(np.argmax(fault))
+        raise DataError(where.fraction(shorten(values[row]), row))
     # 2**63 is a float; the next float below it is the largest that fits int64.
     if values.size and float(np.abs(values).max()) >= 2.0**63:
         return integers([int(value) for value in values.tolist()])
     return values.astype(np.int64)
-
-
-def _refuse(fault: NDArray[np.bool_], values: NDArray[Any], text: str) -> None:
-    if fault.any():
-        row = int(np.argmax(fault))
-        raise DataError(text.format(row=row, value=shorten(values[row])))
 
 
 def integers(values: list[int]) -> IdColumn:
@@ -161,10 +176,10 @@ def objects(values: Sequence[object]) -> IdColumn:
     return np.fromiter(values, dtype=object, count=len(values))
 
 
-def _from_objects(values: list[Any], name: str, noun: str) -> IdColumn:
+def _from_objects(values: list[Any], where: _Where) -> IdColumn:
     kinds = set(map(type, values))
     if not all(_is_plain(kind) for kind in kinds):
-        values = [_plain(value, row, name, noun) for row, value in enumerate(values)]
+        values = [_plain(value, row, where) for row, value in enumerate(values)]
         kinds = set(map(type, values))
     if values and all(issubclass(kind, int) for kind in kinds):
         return integers([int(value) for value in values] if kinds != {int} else values)
@@ -175,20 +190,21 @@ def _is_plain(kind: type) -> bool:
     return issubclass(kind, int | str | bytes)
 
 
-def _plain(value: Any, row: int, name: str, noun: str) -> Hashable:  # noqa: ANN401  # an id may be anything
+def _plain(value: Any, row: int, where: _Where) -> Hashable:  # noqa: ANN401  # an id may be anything
     """One id as a plain hashable: numpy numbers and integral floats become int."""
     if isinstance(value, np.generic) and value.dtype.kind in "biufUS":
         value = value.item()
     if _is_missing(value):
-        raise DataError(f"missing item id in {noun} {row} of {name}")
+        raise DataError(where.missing(row))
     if isinstance(value, float):
         if not value.is_integer():
-            raise DataError(f"numeric item ids must be integers, got {shorten(value)} in {noun} {row} of {name}")
+            raise DataError(where.fraction(shorten(value), row))
         return int(value)
     try:
         hash(value)
     except TypeError as error:
-        raise DataError(f"item ids must be hashable, got {shorten(value)} in {noun} {row} of {name}") from error
+        text = f"{where.kind} ids must be hashable, got {shorten(value)} in {where.noun} {row} of {where.name}"
+        raise DataError(text) from error
     return value  # type: ignore[no-any-return]  # hash() above is the check
 
 
@@ -202,7 +218,7 @@ def _is_missing(value: Any) -> bool:  # noqa: ANN401  # an id may be anything
 
 
 # --------------------------------------------------------------------------
-# two columns
+# two or three columns
 
 
 def read_pairs(X: object, name: str = "X") -> tuple[IdColumn, IdColumn]:
@@ -238,66 +254,125 @@ def read_pairs(X: object, name: str = "X") -> tuple[IdColumn, IdColumn]:
     >>> left.tolist(), right.tolist()
     (['a', 'b'], [1, 2])
     """
-    if sparse.issparse(X):
-        raise TypeError(
-            f"Sparse data was passed for {name}, but dense data is required: two columns of item ids. "
-            "Sparse features belong in a Table"
-        )
-    left, right = _two_columns(X, name)
+    left, right = _columns(X, name, _PAIRS)
     return as_ids(left, name), as_ids(right, name)
 
 
-def _two_columns(X: Any, name: str) -> tuple[Any, Any]:  # noqa: ANN401  # any array-like
+def read_triples(X: object, name: str = "X") -> tuple[IdColumn, IdColumn, IdColumn]:
+    """Split what a user passes as comparisons by several users into three columns of ids.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_comparisons, 3)
+        User, left and right item: an array, a data frame with three columns
+        (of different dtypes if need be), or a sequence of triples.
+    name : str, default="X"
+        What the caller named the argument, for error messages.
+
+    Returns
+    -------
+    user : ndarray of shape (n_comparisons,), dtype int64, uint64 or object
+        The ids of the users.
+    left : ndarray of shape (n_comparisons,), dtype int64, uint64 or object
+        The ids of the left items.
+    right : ndarray of shape (n_comparisons,), dtype int64, uint64 or object
+        The ids of the right items.
+
+    Raises
+    ------
+    TypeError
+        X is sparse.
+    DataError
+        X is empty, not three columns wide, or holds a missing or fractional
+        id.
+
+    Examples
+    --------
+    >>> from skpref.data import read_triples
+    >>> user, left, right = read_triples([("ann", 0, 1), ("bob", 1, 0)])
+    >>> user.tolist(), left.tolist(), right.tolist()
+    (['ann', 'bob'], [0, 1], [1, 0])
+    """
+    user, left, right = _columns(X, name, _TRIPLES)
+    return as_ids(user, name, kind="user"), as_ids(left, name), as_ids(right, name)
+
+
+class _Layout(NamedTuple):
+    """What the columns of an array of comparisons hold, for checks and messages."""
+
+    width: int
+    shape: str
+    noun: str  # what sparse input should have been
+    row: str  # what a row holds
+    text: str  # what the columns hold
+
+
+_PAIRS = _Layout(
+    2,
+    "(n_pairs, 2)",
+    "two columns of item ids",
+    "the ids of its left and right item",
+    ": the ids of the left and of the right item",
+)
+_TRIPLES = _Layout(
+    3, "(n_comparisons, 3)", "three columns of ids", "the ids of its user, left and right item", ": user, left, right"
+)
+
+
+def _columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # noqa: ANN401  # any array-like
+    if sparse.issparse(X):
+        raise TypeError(
+            f"Sparse data was passed for {name}, but dense data is required: {layout.noun}. "
+            "Sparse features belong in a Table"
+        )
     if hasattr(X, "iloc") and hasattr(X, "columns"):
-        _check_shape(X.shape, name)
-        return X.iloc[:, 0], X.iloc[:, 1]
+        _check_shape(X.shape, name, layout)
+        return [X.iloc[:, column] for column in range(layout.width)]
     if hasattr(X, "get_columns"):  # polars
-        _check_shape(X.shape, name)
-        left, right = X.get_columns()
-        return left, right
+        _check_shape(X.shape, name, layout)
+        return list(X.get_columns())
     if isinstance(X, list | tuple):
-        return _columns_of_rows(X, name)
-    pairs = np.asarray(X)
-    if pairs.ndim < 2:
-        _refuse_dimension(pairs, name)
-    _check_shape(pairs.shape, name)
-    return pairs[:, 0], pairs[:, 1]
+        return _columns_of_rows(X, name, layout)
+    rows = np.asarray(X)
+    if rows.ndim < 2:
+        _refuse_dimension(rows, name, layout)
+    _check_shape(rows.shape, name, layout)
+    return [rows[:, column] for column in range(layout.width)]
 
 
-def _columns_of_rows(rows: Sequence[Any], name: str) -> tuple[list[Any], list[Any]]:
+def _columns_of_rows(rows: Sequence[Any], name: str, layout: _Layout) -> list[Any]:
     for kind in set(map(type, rows)):
         if not issubclass(kind, list | tuple | np.ndarray):
-            _refuse_dimension(objects(rows), name)
+            _refuse_dimension(objects(rows), name, layout)
     widths = set(map(len, rows))
-    if widths != {2}:
-        row = next((i for i, pair in enumerate(rows) if len(pair) != 2), 0)
-        width = len(rows[row]) if rows else 2
-        _check_shape((len(rows), width), name, f" in row {row}" if len(widths) > 1 else "")
-    return [pair[0] for pair in rows], [pair[1] for pair in rows]
+    if widths != {layout.width}:
+        at = next((i for i, row in enumerate(rows) if len(row) != layout.width), 0)
+        width = len(rows[at]) if rows else layout.width
+        _check_shape((len(rows), width), name, layout, f" in row {at}" if len(widths) > 1 else "")
+    return [[row[column] for row in rows] for column in range(layout.width)]
 
 
-def _refuse_dimension(values: NDArray[Any], name: str) -> NoReturn:
+def _refuse_dimension(values: NDArray[Any], name: str, layout: _Layout) -> NoReturn:
     got = "1D array" if values.ndim else "scalar array"
     raise DataError(
-        f"Expected 2D array, got {got} instead: {name} must have the shape (n_pairs, 2), one row per "
-        "comparison with the ids of its left and right item"
+        f"Expected 2D array, got {got} instead: {name} must have the shape {layout.shape}, one row per "
+        f"comparison with {layout.row}"
     )
 
 
-def _check_shape(shape: tuple[int, ...], name: str, where: str = "") -> None:
+def _check_shape(shape: tuple[int, ...], name: str, layout: _Layout, where: str = "") -> None:
     if len(shape) > 2:
         raise DataError(
-            f"Found array with dim {len(shape)}, while dim <= 2 is required: expected shape (n_pairs, 2) for {name}"
+            f"Found array with dim {len(shape)}, while dim <= 2 is required: expected shape {layout.shape} for {name}"
         )
     if shape[0] == 0:
         raise DataError(
             f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required for {name}: "
             "at least 1 comparison is required"
         )
-    if shape[1] != 2:
+    if shape[1] != layout.width:
         raise DataError(
-            f"{name} holds comparisons and has shape {shape}{where}, expected shape (n_pairs, 2): "
-            "the ids of the left and of the right item"
+            f"{name} holds comparisons and has shape {shape}{where}, expected shape {layout.shape}{layout.text}"
         )
 
 
@@ -383,7 +458,7 @@ def unpack_ids(packed: Mapping[str, NDArray[Any]]) -> IdColumn:
         values = [_read_id(part, code) for part, code in zip(parts, kind.tolist(), strict=True)]
     except ValueError as error:
         raise DataError(f"damaged ids: {error}") from error
-    return _from_objects(values, "ids", "row")
+    return _from_objects(values, _Where("ids", "row"))
 
 
 def _read_id(part: bytes, code: int) -> int | str | bytes:

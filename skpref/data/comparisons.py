@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -15,6 +15,8 @@ from skpref.data._vocabulary import Vocabulary
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from skpref._typing import Array, IntArray
@@ -40,12 +42,18 @@ class Comparisons:
         What multiplies the log-likelihood of each comparison, >= 0.
     n_items : int
         Number of items, compared or not.
+    user : ndarray of shape (P,), dtype int64, default=None
+        Row of the user who answered, >= 0; None means that users are not told
+        apart.
+    n_users : int, default=0
+        Number of users, whether they answered or not; 0 without `user`.
 
     Raises
     ------
     DataError
-        An item is out of range or compared with itself, a label is outside
-        [0, 1], a weight is negative, or lengths differ.
+        An item or a user is out of range, an item is compared with itself, a
+        label is outside [0, 1], a weight is negative, lengths differ, or
+        `n_users` is given without `user`.
 
     Examples
     --------
@@ -62,16 +70,20 @@ class Comparisons:
     y: Array
     weight: Array
     n_items: int
+    user: IntArray | None = None
+    n_users: int = 0
 
     def __post_init__(self) -> None:
         """Check everything: compiled loops index with these numbers."""
         left, right = _rows(self.left, "left"), _rows(self.right, "right")
-        check_consistent_length(left, right, self.y)
+        user = None if self.user is None else _rows(self.user, "user")
+        check_consistent_length(left, right, self.y, user)
         y, weight = _read_labels(self.y), _read_weights(self.weight, left.size)
         _check_range(left, right, self.n_items)
+        _check_users(user, self.n_users)
         _check_self(left, right)
-        for name, values in (("left", left), ("right", right), ("y", y), ("weight", weight)):
-            object.__setattr__(self, name, _read_only(values))
+        for name, values in (("left", left), ("right", right), ("y", y), ("weight", weight), ("user", user)):
+            object.__setattr__(self, name, None if values is None else _read_only(values))
 
     @property
     def n_pairs(self) -> int:
@@ -84,10 +96,11 @@ class Comparisons:
         return float(self.weight.sum())
 
     def merged(self, *, keep_order: bool = False, keep_ties: bool = False) -> Comparisons:
-        """Put all comparisons of the same two items into one.
+        """Put all comparisons of the same two items by the same user into one.
 
         Exact: sum_i w_i (y_i log p + (1 - y_i) log(1 - p)) depends on the
         weights and labels of a pair through sum_i w_i and sum_i w_i y_i only.
+        Without `user`, all users count as one.
 
         Parameters
         ----------
@@ -101,37 +114,20 @@ class Comparisons:
         Returns
         -------
         Comparisons
-            Sorted by (left, right) (within each label, if ties are kept apart), without comparisons of weight zero. The
-            label is the weighted mean of the labels, the weight their sum.
+            Sorted by (left, right), or (user, left, right) if users are known (within each label, if ties are kept
+            apart), without comparisons of weight zero. The label is the weighted mean of the labels, the weight their
+            sum.
         """
-        left, right, y = self.left, self.right, self.y
-        if not keep_order:
-            swap = left > right
-            left, right = np.minimum(left, right), np.maximum(left, right)
-            y = np.where(swap, 1.0 - y, y)
         used = self.weight > 0.0
-        if not used.all():
-            left, right, y = left[used], right[used], y[used]
-        weight = self.weight[used]
+        pairs = self if used.all() else _take(self, used)
+        if not keep_order:
+            pairs = _left_first(pairs)
         if not keep_ties:
-            return self._grouped(left, right, y, weight)
+            return _grouped(pairs)
         # Only equal labels are joined, for the mean of a win and a loss would read as a tie; soft ones stay apart.
-        parts = [self._grouped(left[rows], right[rows], y[rows], weight[rows]) for rows in _by_label(y)]
-        soft = (y != 0.0) & (y != 0.5) & (y != 1.0)
-        parts.append(Comparisons(left[soft], right[soft], y[soft], weight[soft], self.n_items))
-        return Comparisons(
-            np.concatenate([part.left for part in parts]),
-            np.concatenate([part.right for part in parts]),
-            np.concatenate([part.y for part in parts]),
-            np.concatenate([part.weight for part in parts]),
-            self.n_items,
-        )
-
-    def _grouped(self, left: IntArray, right: IntArray, y: Array, weight: Array) -> Comparisons:
-        first, group = _group_pairs(left, right, self.n_items)
-        total = _sums(group, weight, first.size)
-        label = _sums(group, weight * y, first.size) / total
-        return Comparisons(left[first], right[first], label, total, self.n_items)
+        parts = [_grouped(_take(pairs, rows)) for rows in _by_label(pairs.y)]
+        soft = (pairs.y != 0.0) & (pairs.y != 0.5) & (pairs.y != 1.0)
+        return _concatenated([*parts, _take(pairs, soft)])
 
     def compact(self) -> tuple[Comparisons, IntArray]:
         """Renumber the items so that only those compared are left.
@@ -139,13 +135,14 @@ class Comparisons:
         Returns
         -------
         comparisons : Comparisons
-            The same comparisons of items 0 to n - 1 (at least one item).
+            The same comparisons of items 0 to n - 1 (at least one item), by
+            the same users: users are not renumbered.
         items : ndarray of shape (n_compared,), dtype int64
             The old number of each item.
         """
         items, inverse = np.unique(np.concatenate([self.left, self.right]), return_inverse=True)
         left, right = np.split(inverse.astype(np.int64), 2)
-        return Comparisons(left, right, self.y, self.weight, max(items.size, 1)), items
+        return replace(self, left=left, right=right, n_items=max(items.size, 1)), items
 
     def components(self) -> tuple[int, IntArray]:
         """Find the connected components of the graph of comparisons.
@@ -175,13 +172,72 @@ class Comparisons:
 
 
 # --------------------------------------------------------------------------
-# checks
+# grouping
+
+
+def _take(pairs: Comparisons, rows: NDArray[Any]) -> Comparisons:
+    user = None if pairs.user is None else pairs.user[rows]
+    left, right, y, weight = pairs.left[rows], pairs.right[rows], pairs.y[rows], pairs.weight[rows]
+    return Comparisons(left, right, y, weight, pairs.n_items, user, pairs.n_users)
+
+
+def _left_first(pairs: Comparisons) -> Comparisons:
+    """Say every comparison with left < right."""
+    left, right = np.minimum(pairs.left, pairs.right), np.maximum(pairs.left, pairs.right)
+    return replace(pairs, left=left, right=right, y=np.where(pairs.left > pairs.right, 1.0 - pairs.y, pairs.y))
+
+
+def _grouped(pairs: Comparisons) -> Comparisons:
+    """Join the rows of the same user, left and right."""
+    columns, sizes = [pairs.left, pairs.right], [pairs.n_items, pairs.n_items]
+    if pairs.user is not None:
+        columns, sizes = [pairs.user, *columns], [pairs.n_users, *sizes]
+    first, group = _group_rows(columns, sizes)
+    total = _sums(group, pairs.weight, first.size)
+    label = _sums(group, pairs.weight * pairs.y, first.size) / total
+    user = None if pairs.user is None else pairs.user[first]
+    return Comparisons(pairs.left[first], pairs.right[first], label, total, pairs.n_items, user, pairs.n_users)
+
+
+def _concatenated(parts: list[Comparisons]) -> Comparisons:
+    left, right, y, weight = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("left", "right", "y", "weight")
+    )
+    users = [part.user for part in parts if part.user is not None]
+    return Comparisons(
+        left, right, y, weight, parts[0].n_items, np.concatenate(users) if users else None, parts[0].n_users
+    )
 
 
 def _by_label(y: Array) -> list[NDArray[np.bool_]]:
     """Rows of losses, ties and wins, as far as there are any."""
     hard = [y == label for label in (0.0, 0.5, 1.0)]
     return [rows for rows in hard if rows.any()]
+
+
+def _sums(group: IntArray, values: Array, n_groups: int) -> Array:
+    # bincount returns integers when there is nothing to count.
+    return np.bincount(group, values, n_groups).astype(np.float64, copy=False)
+
+
+def _group_rows(columns: Sequence[IntArray], sizes: Sequence[int]) -> tuple[IntArray, IntArray]:
+    """First row and group number of every distinct row of the columns, sorted by them; entries are below the sizes."""
+    code, size = columns[0], int(sizes[0])
+    for column, n in zip(columns[1:], sizes[1:], strict=True):
+        if size * int(n) >= 2**63:  # number what occurs: at most P codes
+            (code, size), (column, n) = _renumbered(code), _renumbered(column)  # noqa: PLW2901
+        code, size = code * n + column, size * int(n)
+    _, first, group = np.unique(code, return_index=True, return_inverse=True)
+    return first, group
+
+
+def _renumbered(column: IntArray) -> tuple[IntArray, int]:
+    values, rows = np.unique(column, return_inverse=True)
+    return rows, int(values.size)
+
+
+# --------------------------------------------------------------------------
+# checks
 
 
 def _rows(values: Any, name: str) -> IntArray:  # noqa: ANN401  # any array-like
@@ -259,6 +315,22 @@ def _check_range(left: IntArray, right: IntArray, n_items: int) -> None:
         )
 
 
+def _check_users(user: IntArray | None, n_users: int) -> None:
+    if user is None:
+        if n_users != 0:
+            raise DataError(f"n_users is {n_users}, but user is None; give the row of the user of every comparison")
+        return
+    fault = (user < 0) | (user >= n_users)
+    if fault.any():
+        row = int(np.argmax(fault))
+        if user[row] < 0:
+            raise DataError(f"negative user index {user[row]} in comparison {row}; rows are counted from 0")
+        raise DataError(
+            f"comparison {row} refers to user {user[row]}, but there are {n_users} users (n_users); "
+            "rows are counted from 0"
+        )
+
+
 def _check_self(left: IntArray, right: IntArray, names: IdColumn | None = None) -> None:
     same = left == right
     if same.any():
@@ -276,20 +348,6 @@ def _read_only(values: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-def _sums(group: IntArray, values: Array, n_groups: int) -> Array:
-    # bincount returns integers when there is nothing to count.
-    return np.bincount(group, values, n_groups).astype(np.float64, copy=False)
-
-
-def _group_pairs(left: IntArray, right: IntArray, n_items: int) -> tuple[IntArray, IntArray]:
-    """First row and group number of every distinct (left, right), sorted by the two."""
-    if n_items**2 >= 2**63:  # number the items that occur: at most 2 P of them
-        items = np.unique(np.concatenate([left, right]))
-        left, right, n_items = np.searchsorted(items, left), np.searchsorted(items, right), items.size
-    _, first, group = np.unique(left * n_items + right, return_index=True, return_inverse=True)
-    return first, group
-
-
 # --------------------------------------------------------------------------
 # builders
 
@@ -303,6 +361,8 @@ def from_labels(
     sample_weight: object = None,
     on_self: OnSelf = "raise",
     names: IdColumn | None = None,
+    user: object = None,
+    n_users: int = 0,
 ) -> Comparisons:
     """Build the record from rows of items and labels.
 
@@ -321,6 +381,11 @@ def from_labels(
         about utilities, but usually shows an error in the data.
     names : ndarray of shape (n_items,), default=None
         Ids of the items, for error messages; None means their rows.
+    user : array-like of shape (P,), default=None
+        Row of the user who answered each comparison; None means that users
+        are not told apart.
+    n_users : int, default=0
+        Number of users, needed with `user`.
 
     Returns
     -------
@@ -339,15 +404,17 @@ def from_labels(
     [1.0, 1.0]
     """
     first, second = _rows(left, "left"), _rows(right, "right")
-    check_consistent_length(first, second, y)
+    users = None if user is None else _rows(user, "user")
+    check_consistent_length(first, second, y, users)
     labels, weight = _read_labels(y), _read_weights(sample_weight, first.size)
     if on_self == "drop":
         keep = first != second
         first, second, labels, weight = first[keep], second[keep], labels[keep], weight[keep]
+        users = None if users is None else users[keep]
     elif names is not None:
         _check_range(first, second, n_items)
         _check_self(first, second, names)
-    return Comparisons(first, second, labels, weight, n_items)
+    return Comparisons(first, second, labels, weight, n_items, users, n_users)
 
 
 def from_winners(
@@ -548,5 +615,6 @@ def _draw(
     # The candidates are the group without the run of ties: step over that run.
     partner += np.where(partner >= tied[0][position], ties[position], 0)
     better, worse = np.maximum(position, partner), np.minimum(position, partner)
-    first, _ = _group_pairs(better, worse, int(better.max(initial=0)) + 1)
+    n = int(better.max(initial=0)) + 1
+    first, _ = _group_rows([better, worse], [n, n])
     return better[first], worse[first]

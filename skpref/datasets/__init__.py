@@ -1,6 +1,7 @@
 """Data to learn with: real sets as they are, and sets simulated from the models."""
 
+from skpref.datasets._crowd import make_crowd
 from skpref.datasets._modechoice import load_modechoice
 from skpref.datasets._simulated import make_pairwise
 
-__all__ = ["load_modechoice", "make_pairwise"]
+__all__ = ["load_modechoice", "make_crowd", "make_pairwise"]

@@ -127,7 +127,7 @@ class PairData:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _Model:
+class PairModel:
     """A fit's fixed parts: data, configuration and inducing points."""
 
     data: PairData
@@ -206,17 +206,35 @@ def fit_pairs(
         Posterior and trace.
     """
     # Without features the items' offsets are their utilities, and a kernel has nothing to look at.
-    kernel = None if data.X is None else _start_kernel(data.X, kernel, config, rng)
-    model = _model(data, kernel, config, rng, points)
+    kernel = None if data.X is None else start_kernel(data.X, kernel, config, rng)
+    model = pair_model(data, kernel, config, rng, points)
     with calm_blas(0 if model.points is None else model.points.shape[0]):
         if kernel is not None:
-            kernel = _search(model, kernel, rng)
+            kernel = choose_kernel(model, kernel, rng)
         basis = model.basis(kernel)
     with calm_blas(model.dense_size(basis)):
         return _final(model, kernel, basis, rng, start)
 
 
-def _start_kernel(X: Features, kernel: Kernel | None, config: PairConfig, rng: np.random.Generator) -> Kernel:
+def start_kernel(X: Features, kernel: Kernel | None, config: PairConfig, rng: np.random.Generator) -> Kernel:
+    """Return the kernel that a search starts from: the caller's, or the default at the median heuristic.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (N, d)
+        Features.
+    kernel : Kernel or None
+        The caller's kernel.
+    config : PairConfig
+        For `length_scale_factor`.
+    rng : numpy.random.Generator
+        Samples pairs of rows.
+
+    Returns
+    -------
+    Kernel
+        A kernel of its own.
+    """
     if kernel is not None:
         return clone(kernel)
     scales = kernels.median_length_scales(X, rng)
@@ -227,18 +245,38 @@ def _start_kernel(X: Features, kernel: Kernel | None, config: PairConfig, rng: n
     return kernels.ProductMatern(first * scales, bounds)
 
 
-def _model(
+def pair_model(
     data: PairData, kernel: Kernel | None, config: PairConfig, rng: np.random.Generator, points: Features
-) -> _Model:
+) -> PairModel:
+    """Choose the inducing points.
+
+    Parameters
+    ----------
+    data : PairData
+        Items and comparisons.
+    kernel : Kernel or None
+        Its length-scales say what is near.
+    config : PairConfig
+        How many points, and how.
+    rng : numpy.random.Generator
+        Source of randomness.
+    points : {ndarray, CSR} of shape (M, d) or None
+        Points that are chosen already.
+
+    Returns
+    -------
+    PairModel
+        The fixed parts of a fit.
+    """
     if data.X is None or kernel is None:
-        return _Model(data=data, config=config)
+        return PairModel(data=data, config=config)
     if points is None:
         points = inducing.choose(data.X, config.n_inducing, config.inducing, rng, _scale_of(kernel), kernel=kernel)
     distinct = data.X[unique_rows(data.X)[0]]
     everything = points.shape == distinct.shape and _same_rows(points, distinct)
     # White noise is in the inducing points' covariance but not in the rows, which then leave a residual everywhere.
     everything = everything and np.array_equal(kernels.diagonal(kernel, points), kernels.paired(kernel, points, points))
-    return _Model(data=data, config=config, points=points, everything=everything)
+    return PairModel(data=data, config=config, points=points, everything=everything)
 
 
 def _same_rows(a: Features, b: Features) -> bool:
@@ -254,8 +292,23 @@ def _scale_of(kernel: Kernel) -> Any:
     return scale if scale is None or np.all(np.isfinite(scale)) else None
 
 
-def _search(model: _Model, kernel: Kernel, rng: np.random.Generator) -> Kernel:
-    """First one factor on all length-scales, then (if asked) every hyper-parameter by itself."""
+def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) -> Kernel:
+    """Maximise the bound: first one factor on all length-scales, then (if asked) every hyper-parameter by itself.
+
+    Parameters
+    ----------
+    model : PairModel
+        Data and configuration.
+    kernel : Kernel
+        Where to start.
+    rng : numpy.random.Generator
+        Draws restarts, and comparisons where there are too many.
+
+    Returns
+    -------
+    Kernel
+        The best one found.
+    """
     config = model.config
     if kernel.theta.size == 0:
         return kernel
@@ -280,7 +333,7 @@ def _search(model: _Model, kernel: Kernel, rng: np.random.Generator) -> Kernel:
     return kernel.clone_with_theta(best.theta)
 
 
-def _thinned(model: _Model, rng: np.random.Generator) -> _Model:
+def _thinned(model: PairModel, rng: np.random.Generator) -> PairModel:
     c = model.data.comparisons
     n_pairs = c.left.shape[0]
     if n_pairs <= _HYPER_PAIRS:
@@ -292,12 +345,12 @@ def _thinned(model: _Model, rng: np.random.Generator) -> _Model:
     return replace(model, data=PairData(model.data.X[items], few), everything=False, warm=[])
 
 
-def bound_and_gradient(model: _Model, kernel: Kernel) -> tuple[float, Array]:
+def bound_and_gradient(model: PairModel, kernel: Kernel) -> tuple[float, Array]:
     """Return the bound at the optimal q and its gradient in the kernel's theta (maths.md section 5).
 
     Parameters
     ----------
-    model : _Model
+    model : PairModel
         Data, configuration, inducing points.
     kernel : Kernel
         Kernel at the hyper-parameters in question.
@@ -323,7 +376,7 @@ def bound_and_gradient(model: _Model, kernel: Kernel) -> tuple[float, Array]:
     return result.evaluation.bound, _kernel_gradient(model, basis, problem, result)
 
 
-def _kernel_gradient(model: _Model, basis: InducingBasis, problem: svi.Problem, result: svi.Fit) -> Array:
+def _kernel_gradient(model: PairModel, basis: InducingBasis, problem: svi.Problem, result: svi.Fit) -> Array:
     term, block = problem.terms[0], result.state.blocks[0]
     assert isinstance(term, PairTerm)  # noqa: S101
     assert isinstance(block, DenseBlock)  # noqa: S101
@@ -339,7 +392,7 @@ def _kernel_gradient(model: _Model, basis: InducingBasis, problem: svi.Problem, 
 
 
 def _final(
-    model: _Model,
+    model: PairModel,
     kernel: Kernel | None,
     basis: InducingBasis | None,
     rng: np.random.Generator,
@@ -352,7 +405,7 @@ def _final(
     problem = replace(problem, rule=_RULES[mode])
     schedule = config.schedule if mode == "svi" else replace(config.schedule, batch_size=None)
     start = svi.initial_state(problem, model.scales(), diagonal=diagonal)
-    if earlier is not None and _sizes(earlier) == _sizes(start) and earlier.scales.keys() == start.scales.keys():
+    if earlier is not None and sizes(earlier) == sizes(start) and earlier.scales.keys() == start.scales.keys():
         # The prior of the scales is this fit's; the steps of mini-batches begin anew, since the comparisons may differ.
         scales = {
             name: scale.moved(earlier.log_mean(name) - start.log_mean(name)) for name, scale in start.scales.items()
@@ -360,29 +413,47 @@ def _final(
         start = svi.State(earlier.blocks, scales)
     result = svi.fit(problem, start, schedule, rng)
     bound = result.evaluation.bound if result.evaluation is not None else result.bounds[-1]
-    posterior = _posterior(basis, problem, result.state, config)
+    pairs = list(zip(problem.terms, result.state.blocks, strict=True))
+    posterior = pair_posterior(basis, pairs, dict(result.state.scales), config)
     return PairFit(posterior, result.state, result.likelihood, kernel, result.bounds, bound, result.converged)
 
 
-def _sizes(state: svi.State) -> list[tuple[type, int]]:
+def sizes(state: svi.State) -> list[tuple[type, int]]:
     return [(type(block), block.size) for block in state.blocks]
 
 
-def _mode(model: _Model, basis: InducingBasis | None) -> str:
+def _mode(model: PairModel, basis: InducingBasis | None) -> str:
     if model.config.inference != "auto":
         return model.config.inference
     rows = 0 if basis is None else basis.chol.shape[0]
     return "vb" if 16 * rows * model.data.comparisons.n_items <= _VB_BYTES else "svi"
 
 
-def _posterior(
-    basis: InducingBasis | None, problem: svi.Problem, state: svi.State, config: PairConfig
+def pair_posterior(
+    basis: InducingBasis | None, pairs: list[tuple[Any, Any]], scales: dict[str, Scale], config: PairConfig
 ) -> PairPosterior:
+    """Bring the blocks of a fit into the record that predictions are made from.
+
+    Parameters
+    ----------
+    basis : InducingBasis or None
+        Kernel and inducing points.
+    pairs : list of tuple (PairTerm, Block)
+        Terms of items with their posteriors.
+    scales : dict of str to Scale
+        q(s).
+    config : PairConfig
+        Which parts the model has.
+
+    Returns
+    -------
+    PairPosterior
+        The record.
+    """
     mean, half = np.zeros(0), np.zeros((0, 0))
     offset_mean, offset_variance = np.zeros(0), None
     centre = 0.0, np.zeros(0)
-    for term, block in zip(problem.terms, state.blocks, strict=True):
-        assert isinstance(term, PairTerm)  # noqa: S101
+    for term, block in pairs:
         if isinstance(block, DenseBlock):
             mean, half = block.mean, np.ascontiguousarray(block.inverse_chol)
             average = term.average_item()
@@ -392,9 +463,7 @@ def _posterior(
         else:
             offset_mean, offset_variance = block.mean, block.covariance_diagonal
             centre = centre[0] + float(offset_mean.mean()), centre[1]
-    return PairPosterior(
-        basis, mean, half, offset_mean, offset_variance, config.offsets, config.order, dict(state.scales), *centre
-    )
+    return PairPosterior(basis, mean, half, offset_mean, offset_variance, config.offsets, config.order, scales, *centre)
 
 
 def verbose_printer(name: str, then: OnIteration | None = None) -> OnIteration:

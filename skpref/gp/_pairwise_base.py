@@ -51,7 +51,10 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
 
 
 class PairwiseGP(BaseEstimator):
-    """What both estimators share: from merged comparisons of seen items to fitted attributes."""
+    """What the estimators share: from merged comparisons of seen items to fitted attributes."""
+
+    posterior_: Any
+    _warm_key: Any
 
     def _config(self, *, offsets: bool, order: bool) -> PairConfig:
         schedule = Schedule(
@@ -104,13 +107,16 @@ class PairwiseGP(BaseEstimator):
         return self.inducing.shape[0] if hasattr(self.inducing, "shape") else len(self.inducing)
 
     def _keep(self, result: PairFit) -> None:
-        self.posterior_: PairPosterior = result.posterior
+        self.posterior_ = result.posterior
         self._state = result.state
         self.likelihood_ = result.likelihood
         self.kernel_ = result.kernel
         basis = result.posterior.basis
         self.inducing_points_ = None if basis is None else basis.points
         self.scale_ = result.posterior.scales["f" if basis is not None else "offset"]
+        self._keep_trace(result)
+
+    def _keep_trace(self, result: Any) -> None:
         self.lower_bound_ = result.bound
         self.lower_bounds_ = list(result.bounds)
         self.n_iter_ = len(result.bounds)

@@ -11,6 +11,8 @@ from skpref._estimator import check_n_samples
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from skpref._typing import Array, IntArray
@@ -90,16 +92,52 @@ def rank_items(
     DataError
         If `credibility` is not between 0 and 1, or no draws are asked for.
     """
+    moments = posterior.utility(items, centred=True)
+    return rank_draws(ids, moments, credibility, n_samples, lambda: _draws(posterior, items, n_samples, rng))
+
+
+def rank_draws(
+    ids: Any,
+    moments: tuple[Array, Array],
+    credibility: float,
+    n_samples: int,
+    draw: Callable[[], Array],
+) -> Ranking:
+    """Rank by posterior mean; intervals from draws.
+
+    Parameters
+    ----------
+    ids : ndarray of shape (n,)
+        Names of the items.
+    moments : tuple of two ndarrays of shape (n,)
+        Posterior means and variances.
+    credibility : float
+        Mass of the intervals, in (0, 1).
+    n_samples : int
+        Draws.
+    draw : callable
+        Gives draws of shape (n_samples, n), once everything else is known to be right.
+
+    Returns
+    -------
+    Ranking
+        Best first.
+
+    Raises
+    ------
+    DataError
+        If `credibility` is not between 0 and 1, no draws are asked for, or an item occurs twice.
+    """
     if not 0.0 < credibility < 1.0:
         msg = f"credibility must be a probability between 0 and 1, such as 0.9; got {credibility!r}."
         raise DataError(msg)
     check_n_samples(n_samples)
-    if items.size == 0 or len(set(np.asarray(ids).tolist())) < items.size:
-        raise DataError(f"items must be distinct, and at least one, to be ranked; got {items.size} with repetitions.")
-    mean, variance = posterior.utility(items, centred=True)
-    draws = _draws(posterior, items, n_samples, rng)
+    mean, variance = moments
+    if mean.size == 0 or len(set(np.asarray(ids).tolist())) < mean.size:
+        raise DataError(f"items must be distinct, and at least one, to be ranked; got {mean.size} with repetitions.")
+    draws = draw()
     ranks = np.empty(draws.shape, dtype=np.int64)
-    np.put_along_axis(ranks, np.argsort(-draws, axis=1, kind="stable"), np.arange(1, items.size + 1)[None, :], axis=1)
+    np.put_along_axis(ranks, np.argsort(-draws, axis=1, kind="stable"), np.arange(1, mean.size + 1)[None, :], axis=1)
     tail = 50.0 * (1.0 - credibility)
     low, high = np.percentile(ranks, [tail, 100.0 - tail], axis=0, method="closest_observation")
     order = np.argsort(-mean, kind="stable")
@@ -108,7 +146,7 @@ def rank_items(
         np.asarray(ids)[order],
         mean[order],
         np.sqrt(variance[order]),
-        np.arange(1, items.size + 1),
+        np.arange(1, mean.size + 1),
         best[order],
         low[order].astype(np.int64),
         high[order].astype(np.int64),

@@ -122,8 +122,32 @@ class DenseBlock:
             It shares what has been derived from the precision.
         """
         other = DenseBlock(self.precision, self.times_precision(mean))
-        known = {name: self.__dict__[name] for name in ("chol", "inverse_chol") if name in self.__dict__}
-        other.__dict__.update(known, mean=mean)
+        for name in ("chol", "inverse_chol"):
+            if name in self.__dict__:
+                other.__dict__[name] = self.__dict__[name]
+        other.__dict__["mean"] = mean
+        return other
+
+    def stretched(self, by: float) -> DenseBlock:
+        """Return the block of the variables times a number.
+
+        Parameters
+        ----------
+        by : float
+            c > 0.
+
+        Returns
+        -------
+        DenseBlock
+            N(c m, c^2 S).
+        """
+        other = DenseBlock(self.precision / by**2, self.linear / by)
+        if "chol" in self.__dict__:
+            other.__dict__["chol"] = self.chol / by
+        if "inverse_chol" in self.__dict__:
+            other.__dict__["inverse_chol"] = self.inverse_chol * by
+        if "mean" in self.__dict__:
+            other.__dict__["mean"] = self.mean * by
         return other
 
     def mixed(self, target: Block, rho: float) -> DenseBlock:
@@ -247,15 +271,31 @@ class DiagonalBlock:
         """
         return DiagonalBlock(self.precision, self.precision * mean)
 
-    def mixed(self, target: Block, rho: float | Array) -> DiagonalBlock:
+    def stretched(self, by: Array) -> DiagonalBlock:
+        """Return the block of the variables times numbers.
+
+        Parameters
+        ----------
+        by : ndarray of shape (n,)
+            One c > 0 for each of n equal runs of variables (the factors).
+
+        Returns
+        -------
+        DiagonalBlock
+            N(c m, c^2 S).
+        """
+        c = np.repeat(by, self.size // len(by))
+        return DiagonalBlock(self.precision / c**2, self.linear / c)
+
+    def mixed(self, target: Block, rho: float) -> DiagonalBlock:
         """Move a fraction rho towards `target` in natural parameters.
 
         Parameters
         ----------
         target : DiagonalBlock
             Where to; of the same kind.
-        rho : float or ndarray of shape (K,)
-            Step in [0, 1]; an array holds one for each variable.
+        rho : float
+            Step in [0, 1].
 
         Returns
         -------
@@ -353,6 +393,21 @@ class StackedBlock:
             It shares what has been derived from the precision.
         """
         return StackedBlock(tuple(part.with_mean(m) for part, m in zip(self.parts, self._split(mean), strict=True)))
+
+    def stretched(self, by: Array) -> StackedBlock:
+        """Return the block of the variables times numbers.
+
+        Parameters
+        ----------
+        by : ndarray of shape (n_parts,)
+            One c > 0 a factor.
+
+        Returns
+        -------
+        StackedBlock
+            N(c m, c^2 S).
+        """
+        return StackedBlock(tuple(part.stretched(float(c)) for part, c in zip(self.parts, by, strict=True)))
 
     def mixed(self, target: Block, rho: float) -> StackedBlock:
         """Move a fraction rho towards `target` in natural parameters.

@@ -102,11 +102,14 @@ class Problem:
         """
         c, n = self.n_observations / len(index), len(self.terms)
         members = np.unique(self.cluster[index]) if self.local and self.cluster is not None else None
-        sides = [side.take(index, members if k in self.local else None) for k, side in enumerate(self.sides)]
+        whose = [members if k in self.local else None for k in range(len(self.sides))]
         return replace(
             self,
-            terms=tuple(sides[:n]),
-            products=tuple(ProductTerm(*pair) for pair in zip(sides[n::2], sides[n + 1 :: 2], strict=True)),
+            terms=tuple(term.take(index, who) for term, who in zip(self.terms, whose, strict=False)),
+            products=tuple(
+                ProductTerm(product.first.take(index, first), product.second.take(index, second))
+                for product, first, second in zip(self.products, whose[n::2], whose[n + 1 :: 2], strict=True)
+            ),
             y=self.y[index],
             weight=c * self.weight[index],
             cluster=None if self.cluster is None else self.cluster[index],
@@ -349,7 +352,8 @@ def _see(problem: Problem, state: State, projections: tuple[Projection, ...]) ->
     mu, v = moments(problem, projections, expected)
     prior = v
     if problem.rule.name == "linearised":
-        prior = np.sum([term.prior_variance(expected) for term in (*problem.terms, *problem.products)], axis=0)
+        shares = [term.prior_variance(expected) for term in problem.terms]
+        prior = np.sum(shares + [product.prior_variance(expected) for product in problem.products], axis=0)
     sites = problem.rule(problem.likelihood, problem.y, (mu, v, prior), problem.weight)
     fit = float(np.sum(sites.value))
     if problem.rule.integrates:

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
+from skpref.inference.gauge import balance
 from skpref.inference.problem import (
     Evaluation,
     Problem,
@@ -63,6 +64,8 @@ _LEARNING_ROWS = 20_000  # observations from which mini-batches learn the likeli
 _CG_RTOL = 1e-7
 _MAX_RATIO = 0.95  # of two successive changes of log E[s]: a jump of at most 19 changes
 _WORTH_A_JUMP = 1e-3
+_MAX_SETTLING = 200  # updates of a scale with its independent variables, some microseconds each
+_SETTLED = 1e-4  # relative change of the scale at which they end
 _SLACK = 1e-12  # relative rounding error of a bound, below which a fall is no fall
 
 
@@ -200,14 +203,14 @@ def joint_means(
     cuts = np.cumsum([targets[k].size for k in numbers])[:-1]
 
     def total(projected: list[Array]) -> Array:
-        return np.sum([seen.shares(p).sum(axis=0) for seen, p in zip(views, projected, strict=True)], axis=0)
+        shares = [seen.shares(p).sum(axis=0) for seen, p in zip(views, projected, strict=True)]
+        return np.asarray(np.sum(shares, axis=0))
 
     def normal_matrix(x: Array) -> Array:
         projected = [seen.forward(part) for seen, part in zip(views, np.split(x, cuts), strict=True)]
         z = weight * total(projected)
-        return prior * x + np.concatenate(
-            [seen.backward(z, weight * p) for seen, p in zip(views, projected, strict=True)]
-        )
+        fit = [seen.backward(z, weight * p) for seen, p in zip(views, projected, strict=True)]
+        return np.asarray(prior * x + np.concatenate(fit))
 
     def preconditioner(x: Array) -> Array:
         return np.concatenate([targets[k].solve(part) for k, part in zip(numbers, np.split(x, cuts), strict=True)])
@@ -245,7 +248,7 @@ def full_step(problem: Problem, state: State, evaluation: Evaluation) -> tuple[S
     """
     for group in problem.groups:
         state, evaluation = _group_step(problem, state, evaluation, group)
-    return _scale_step(problem, state, evaluation)
+    return balance(problem, *_scale_step(problem, state, evaluation))
 
 
 def _group_step(
@@ -273,17 +276,68 @@ def _no_fall(before: Evaluation, after: Evaluation) -> bool:
 
 
 def _scale_step(problem: Problem, state: State, evaluation: Evaluation) -> tuple[State, Evaluation]:
+    # Under Laplace the log joint at another scale is another function, so it cannot be compared.
+    comparable = problem.rule.monotone and problem.rule.integrates
     targets = conjugate_scales(problem, state, evaluation)
+    loose = _loose_scales(problem, state) if comparable else {}
+    for name, (k, part) in loose.items():
+        targets[name] = _settled(state, name, state.blocks[k], part)
+    moved = tuple({k for k, _ in loose.values()})
     for halving in range(_MAX_HALVINGS):
         rho = 0.5**halving
         scales = {name: scale.mixed(targets[name], rho) for name, scale in state.scales.items()}
-        candidate = replace(state, scales=scales)
-        seen = reevaluate(problem, candidate, evaluation)
-        # Under Laplace the log joint at another scale is another function, so it cannot be compared.
-        comparable = problem.rule.monotone and problem.rule.integrates
+        candidate = _followed(state, replace(state, scales=scales), loose)
+        seen = reevaluate(problem, candidate, evaluation, moved)
         if not comparable or _no_fall(evaluation, seen):
             return candidate, seen
     return state, evaluation
+
+
+def _loose_scales(problem: Problem, state: State) -> dict[str, tuple[int, slice]]:
+    """Scales of independent variables: their block and place in it.
+
+    Such a variable's posterior is told by its scale and its sites, so it can follow the scale at no cost; waiting for
+    each other, the two would crawl where the data say little about many variables (the users of a crowd).
+    """
+    found: dict[str, list[tuple[int, slice]]] = {}
+    for k, (side, block) in enumerate(zip(problem.sides, state.blocks, strict=True)):
+        start = 0
+        for segment in side.segments:
+            place = slice(start, start + segment.size)
+            found.setdefault(segment.scale, []).append((k, place if isinstance(block, DiagonalBlock) else slice(0)))
+            start += segment.size
+    return {name: places[0] for name, places in found.items() if len(places) == 1 and places[0][1].stop}
+
+
+def _settled(state: State, name: str, block: Block, part: slice) -> Scale:
+    """The q(s) and q(v) that are stationary together, given the sites and all other variables."""
+    assert isinstance(block, DiagonalBlock)  # noqa: S101 - the scales that `_loose_scales` finds
+    scale = state.scales[name]
+    gram, linear = _gram_of(block, part, scale), block.linear[part]
+    for _ in range(_MAX_SETTLING):
+        precision = gram + scale.mean
+        before, moment = scale.mean, float(np.sum((linear / precision) ** 2 + 1.0 / precision))
+        scale = scale.updated(len(gram), moment)
+        if abs(scale.mean - before) <= _SETTLED * before:
+            break
+    return scale
+
+
+def _gram_of(block: DiagonalBlock, part: slice, scale: Scale) -> Array:
+    """What the sites add to the prior precision."""
+    return np.maximum(block.precision[part] - scale.mean, 0.0)
+
+
+def _followed(state: State, candidate: State, loose: Mapping[str, tuple[int, slice]]) -> State:
+    """Let independent variables follow their scales."""
+    moved: dict[int, Block] = {}
+    for name, (k, part) in loose.items():
+        block = moved.get(k, state.blocks[k])
+        assert isinstance(block, DiagonalBlock)  # noqa: S101
+        precision = block.precision.copy()
+        precision[part] = _gram_of(block, part, state.scales[name]) + candidate.scales[name].mean
+        moved[k] = DiagonalBlock(precision, block.linear)
+    return candidate.with_blocks(moved)
 
 
 def conjugate_scales(problem: Problem, state: State, evaluation: Evaluation) -> dict[str, Scale]:

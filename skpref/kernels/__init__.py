@@ -12,9 +12,12 @@ itself        (x_i, x_i)              `diagonal`  `diagonal_vjp`
 in step       (x_i, y_i)              `paired`    `paired_vjp`
 ============  ======================  ==========  =====================
 
+`Columns` lets a kernel look at some columns only, so a sum can hold one kernel for each kind of features.
+
 White noise (`WhiteKernel`) belongs to a row, so it is in `gram` (on the diagonal) and `diagonal` only.
 """
 
+from skpref.kernels.columns import Columns
 from skpref.kernels.evaluate import (
     cross,
     cross_vjp,
@@ -32,6 +35,7 @@ from skpref.kernels.matern import AdditiveMatern, ProductMatern
 
 __all__ = [
     "AdditiveMatern",
+    "Columns",
     "Identity",
     "Linear",
     "ProductMatern",

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import solve_triangular
 
-from skpref.gp._pair_fit import _posterior
+from skpref.gp._pair_fit import pair_posterior
 from skpref.gp._pair_posterior import Items
 from skpref.inference import svi
 from skpref.inference.scale import FixedScale, GammaScale
@@ -157,7 +157,8 @@ def test_chain_of_four_numbers(reference):
 
 
 def record(basis, problem, state):
-    return _posterior(basis, problem, state, SimpleNamespace(offsets=False, order=False))
+    pairs = list(zip(problem.terms, state.blocks, strict=True))
+    return pair_posterior(basis, pairs, dict(state.scales), SimpleNamespace(offsets=False, order=False))
 
 
 def test_predictions_at_a_given_q(reference):

@@ -67,7 +67,7 @@ def make_model(seed, likelihood, *, n_inducing, offsets, order, joint_size=2500,
         n_restarts=0,
     )
     data = PairData(form(rng.normal(size=(n, 2))), comparisons)
-    return replace(_pair_fit._model(data, RBF(1.0), config, rng, None), joint_size=joint_size)
+    return replace(_pair_fit.pair_model(data, RBF(1.0), config, rng, None), joint_size=joint_size)
 
 
 def converged(model, kernel):

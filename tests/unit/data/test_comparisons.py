@@ -40,7 +40,7 @@ def records(draw, max_items=8):
 
 def test_record_is_typed_and_frozen():
     pairs = from_labels([0, 1.0], np.array([1, 2], dtype=np.uint8), [True, False], 3)
-    assert [getattr(pairs, field.name).dtype for field in dataclasses.fields(pairs)[:-1]] == [
+    assert [getattr(pairs, field.name).dtype for field in dataclasses.fields(pairs)[:4]] == [
         np.int64,
         np.int64,
         np.float64,
@@ -271,6 +271,141 @@ def test_a_million_comparisons_merge_in_a_fraction_of_a_second():
     merged = pairs.merged()
     assert time.process_time() - start < 20 * sort  # 0.2 s and 5 sorts measured
     assert merged.n_pairs < 1_000_000
+
+
+# ------------------------------------------------------------------------------------------------------------- users
+
+
+@st.composite
+def crowds(draw, max_users=4):
+    pairs = draw(records(max_items=4))
+    n_users = draw(st.integers(1, max_users))
+    user = draw(hnp.arrays(np.int64, pairs.n_pairs, elements=st.integers(0, n_users - 1)))
+    return dataclasses.replace(pairs, user=user, n_users=n_users)
+
+
+def of_user(pairs, user):
+    """The record of one user alone, users forgotten."""
+    rows = pairs.user == user
+    return Comparisons(pairs.left[rows], pairs.right[rows], pairs.y[rows], pairs.weight[rows], pairs.n_items)
+
+
+def test_users_are_typed_and_frozen():
+    user = [2, 0.0, True]
+    pairs = from_labels([0, 1, 2], [1, 2, 0], [1, 0, 1], 3, user=user, n_users=4)
+    assert (pairs.user.dtype, pairs.user.tolist(), pairs.n_users) == (np.int64, [2, 0, 1], 4)
+    with pytest.raises(ValueError, match="read-only"):
+        pairs.user[0] = 1
+    again = pickle.loads(pickle.dumps(pairs))
+    assert (again.user.tolist(), again.n_users) == ([2, 0, 1], 4)
+    assert user == [2, 0.0, True]
+
+
+def test_without_users_there_are_none():
+    for pairs in (from_labels([0], [1], [1], 2), from_winners([(0, 1)], 2), from_scores([0, 1])):
+        assert (pairs.user, pairs.n_users) == (None, 0)
+        assert (pairs.merged().user, pairs.merged(keep_ties=True).user, pairs.compact()[0].user) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("user", "n_users", "message"),
+    [
+        ([0, 0, 3], 3, r"comparison 2 refers to user 3, but there are 3 users \(n_users\); rows are counted from 0"),
+        ([0, 0, 0], 0, "comparison 0 refers to user 0, but there are 0 users"),
+        ([0, -1, 9], 3, "negative user index -1 in comparison 1; rows are counted from 0"),
+        ([0, 0], 3, r"inconsistent numbers of samples: \[3, 3, 3, 2\]"),
+        (["a", "b", "a"], 3, "user must hold row numbers"),
+        ([2**63, 0, 0], 3, "comparison 0 refers to user 9223372036854775807, but there are 3 users"),
+        (None, 3, "n_users is 3, but user is None"),
+    ],
+)
+@pytest.mark.parametrize("build", [from_labels, Comparisons])
+def test_users_that_are_refused(build, user, n_users, message):
+    given = {"user": user, "n_users": n_users} | ({"weight": np.ones(3)} if build is Comparisons else {})
+    with pytest.raises(ValueError, match=message):
+        build(left=[0, 1, 2], right=[1, 2, 0], y=np.ones(3), n_items=3, **given)
+
+
+def test_self_comparisons_leave_with_their_users():
+    pairs = from_labels([0, 1, 2], [1, 1, 0], [1, 0, 1], 3, on_self="drop", user=[2, 1, 0], n_users=3)
+    assert (pairs.user.tolist(), pairs.left.tolist(), pairs.n_users) == ([2, 0], [0, 2], 3)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        from_labels([0, 1, 2], [1, 1, 0], [1, 0, 1], 3, on_self="drop", user=[2, 0], n_users=3)
+
+
+def test_merged_by_hand_with_users():
+    pairs = from_labels(
+        [0, 1, 0, 0], [1, 0, 1, 2], [1, 1, 1, 0.5], 3, sample_weight=[1, 3, 2, 1], user=[1, 1, 0, 1], n_users=2
+    )
+    merged = pairs.merged()
+    rows = zip(merged.user, merged.left, merged.right, merged.y, merged.weight, strict=True)
+    assert list(rows) == [(0, 0, 1, 1.0, 2), (1, 0, 1, 0.25, 4), (1, 0, 2, 0.5, 1)]
+    ordered = pairs.merged(keep_order=True)
+    rows = list(zip(ordered.user, ordered.left, ordered.right, ordered.y, strict=True))
+    assert rows == [(0, 0, 1, 1.0), (1, 0, 1, 1.0), (1, 0, 2, 0.5), (1, 1, 0, 1.0)]
+    apart = from_labels([0, 0, 0], [1, 1, 1], [1, 0.5, 1], 2, user=[1, 1, 1], n_users=2).merged(keep_ties=True)
+    assert list(zip(apart.user, apart.y, apart.weight, strict=True)) == [(1, 0.5, 1), (1, 1.0, 2)]
+
+
+@given(crowds(), st.booleans(), st.booleans())
+def test_merged_is_merged_user_by_user(pairs, keep_order, keep_ties):
+    merged = pairs.merged(keep_order=keep_order, keep_ties=keep_ties)
+    assert (merged.n_users, merged.n_items) == (pairs.n_users, pairs.n_items)
+    for user in range(pairs.n_users):
+        alone = of_user(pairs, user).merged(keep_order=keep_order, keep_ties=keep_ties)
+        together = of_user(merged, user)
+        for name in ("left", "right", "y", "weight"):
+            np.testing.assert_allclose(getattr(together, name), getattr(alone, name), rtol=1e-14)
+    if not keep_ties:
+        rows = list(zip(merged.user.tolist(), merged.left.tolist(), merged.right.tolist(), strict=True))
+        assert rows == sorted(set(rows))
+
+
+@given(crowds(max_users=1), st.booleans(), st.booleans())
+def test_merged_of_one_user_is_merged_of_nobody(pairs, keep_order, keep_ties):
+    one = pairs.merged(keep_order=keep_order, keep_ties=keep_ties)
+    none = dataclasses.replace(pairs, user=None, n_users=0).merged(keep_order=keep_order, keep_ties=keep_ties)
+    assert one.user.tolist() == [0] * none.n_pairs
+    for name in ("left", "right", "y", "weight"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(none, name))
+
+
+@pytest.mark.parametrize(("n_items", "n_users"), [(2**40, 3), (2**21, 2**40), (2**62, 2**62)])
+def test_merged_with_more_users_and_items_than_a_key_can_hold(n_items, n_users):
+    last, end = n_items - 1, n_users - 1
+    pairs = from_labels(
+        [5, last, 5, 5], [last, 5, 7, last], [1, 1, 1, 1], n_items, user=[end, end, end, 0], n_users=n_users
+    )
+    merged = pairs.merged()
+    rows = list(zip(merged.user, merged.left, merged.right, merged.y, strict=True))
+    assert rows == [(0, 5, last, 1.0), (end, 5, 7, 1.0), (end, 5, last, 0.5)]
+    ordered = pairs.merged(keep_order=True)
+    rows = list(zip(ordered.user, ordered.left, ordered.right, strict=True))
+    assert rows == [(0, 5, last), (end, 5, 7), (end, 5, last), (end, last, 5)]
+
+
+@given(crowds())
+def test_compact_renumbers_items_only(pairs):
+    compact, items = pairs.compact()
+    assert compact.n_users == pairs.n_users
+    for name in ("user", "y", "weight"):
+        np.testing.assert_array_equal(getattr(compact, name), getattr(pairs, name))
+    np.testing.assert_array_equal(items[compact.left], pairs.left)
+    np.testing.assert_array_equal(items[compact.right], pairs.right)
+    assert compact.n_items == max(len({*pairs.left.tolist(), *pairs.right.tolist()}), 1)
+
+
+@given(crowds())
+def test_components_do_not_ask_who(pairs):
+    n_components, labels = dataclasses.replace(pairs, user=None, n_users=0).components()
+    assert pairs.components()[0] == n_components
+    np.testing.assert_array_equal(pairs.components()[1], labels)
+
+
+def test_merged_of_nobody_is_empty():
+    empty = from_labels([], [], [], 3, user=[], n_users=2)
+    for merged in (empty.merged(), empty.merged(keep_ties=True), empty.compact()[0]):
+        assert (merged.n_pairs, merged.user.size, merged.user.dtype, merged.n_users) == (0, 0, np.int64, 2)
 
 
 # -------------------------------------------------------------------------------------------------------- components

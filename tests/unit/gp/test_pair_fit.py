@@ -94,7 +94,7 @@ def test_blocks_of_the_state(offsets, order):
     assert isinstance(block, DenseBlock)
     assert block.size == 20 + 20 * offsets + order
     assert set(fit.state.scales) == {"f"} | ({"offset"} if offsets else set()) | ({"order"} if order else set())
-    split = _pair_fit._model(
+    split = _pair_fit.pair_model(
         data, RBF(1.0), replace(CONFIG, offsets=offsets, order=order), np.random.default_rng(0), None
     )
     problem, diagonal = replace(split, joint_size=0).problem(split.basis(RBF(1.0)))
@@ -108,7 +108,7 @@ def test_without_features_there_are_offsets_alone():
     assert fit.kernel is None
     assert fit.posterior.basis is None
     assert set(fit.state.scales) == {"offset"}
-    model = replace(_pair_fit._model(data, None, CONFIG, np.random.default_rng(0), None), joint_size=0)
+    model = replace(_pair_fit.pair_model(data, None, CONFIG, np.random.default_rng(0), None), joint_size=0)
     problem, diagonal = model.problem(None)
     assert diagonal == (True,)
     assert len(problem.terms) == 1
@@ -118,7 +118,7 @@ def test_joint_and_mean_field_offsets_agree_on_the_means(monkeypatch):
     data = draw(5)
     tight = Schedule(max_iter=2000, tol=1e-9)
     joint = run(data, RBF(1.0), schedule=tight)
-    monkeypatch.setattr(_pair_fit._Model, "joint", lambda self, basis: False)
+    monkeypatch.setattr(_pair_fit.PairModel, "joint", lambda self, basis: False)
     split = run(data, RBF(1.0), schedule=tight)
     assert isinstance(split.state.blocks[1], DiagonalBlock)
     assert split.bound < joint.bound
@@ -130,7 +130,7 @@ def test_joint_and_mean_field_offsets_agree_on_the_means(monkeypatch):
 def test_no_residual_where_the_inducing_points_are_all_items():
     data = draw(6)
     for n_inducing, exact in ((20, True), (19, False)):
-        model = _pair_fit._model(data, RBF(1.0), replace(CONFIG, n_inducing=n_inducing), np.random.default_rng(0), None)
+        model = _pair_fit.pair_model(data, RBF(1.0), replace(CONFIG, n_inducing=n_inducing), np.random.default_rng(0), None)
         problem, _ = model.problem(model.basis(RBF(1.0)))
         assert (problem.terms[0].residual is None) == exact
 
@@ -141,7 +141,7 @@ def test_the_prior_variance_of_a_pair_is_that_of_the_kernel(kernel, n_inducing):
     # White noise belongs to an item: it counts once for each of the two, inducing points at the items or not.
     data = draw(7)
     config = replace(CONFIG, offsets=False, n_inducing=n_inducing)
-    model = _pair_fit._model(data, kernel, config, np.random.default_rng(0), None)
+    model = _pair_fit.pair_model(data, kernel, config, np.random.default_rng(0), None)
     problem, _ = model.problem(model.basis(kernel))
     K, c = kernel(data.X), data.comparisons
     kappa = K[c.left, c.left] + K[c.right, c.right] - 2.0 * K[c.left, c.right]

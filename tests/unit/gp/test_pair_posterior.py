@@ -97,7 +97,7 @@ PARTS = [
 def test_predictions_are_dense_gaussian_algebra(parts, mean_field, seed):
     with pytest.MonkeyPatch.context() as patch:
         if mean_field:
-            patch.setattr("skpref.gp._pair_fit._Model.joint", lambda self, basis: not self.config.offsets)
+            patch.setattr("skpref.gp._pair_fit.PairModel.joint", lambda self, basis: not self.config.offsets)
         rng, fit, items = make(seed, **parts)
     posterior, n = fit.posterior, items.size
     mean, C = dense(fit, items)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,9 @@ import pytest
 from skpref import kernels
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
+from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
+from skpref.inference.entities import EntityTerm
+from skpref.inference.factors import FactorTerm, ProductTerm
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.terms import PairTerm
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
@@ -45,6 +49,96 @@ def draw_problem(seed, layout="features", *, sparse=True, order=False, logit=Fal
     return SimpleNamespace(rng=rng, problem=problem, state=state, X=X, basis=basis)
 
 
+def draw_crowd(
+    seed,
+    items="ids",
+    users="ids",
+    *,
+    consensus=True,
+    order=False,
+    sparse=True,
+    logit=False,
+    fixed=False,
+    n_factors=None,
+    sizes=((3, 7), (2, 5), (1, 21)),
+):
+    """Draw items, users, their comparisons, and a state that no fit would end in.
+
+    `items` is "ids", "features", or how offsets stand beside the features in the consensus: "joint" or "mean-field".
+    """
+    rng = np.random.default_rng(seed)
+    n, n_users, p = (int(rng.integers(*size)) for size in sizes)
+    D = int(rng.integers(1, 4)) if n_factors is None else n_factors
+    left, user = rng.integers(0, n, p), rng.integers(0, n_users, p)
+    right = (left + rng.integers(1, n, p)) % n
+    X, X_users = rng.normal(size=(n, 2)), rng.normal(size=(n_users, 1))
+    rows = residual = phi = open_variance = None
+    if items != "ids":
+        basis = InducingBasis.at(kernels.ProductMatern(np.exp(rng.normal(size=2))), X[: max(1, n - 2 * sparse)])
+        rows = basis.rows(X)
+        residual = basis.pair_residual(X, rows, left, right) if sparse else None
+    if users != "ids":
+        basis = InducingBasis.at(kernels.ProductMatern(np.exp(rng.normal(size=1))), X_users[: max(1, n_users - sparse)])
+        phi = basis.rows(X_users)
+        open_variance = basis.residual(X_users, phi) if sparse else None
+    terms, kinds, local = [], [], set()
+    if consensus:
+        terms.append(PairTerm(rows, left, right, n, items in {"ids", "joint"}, order, residual))
+        kinds.append(False)
+        if items == "mean-field":
+            terms.append(PairTerm(None, left, right, n, offsets=True))
+            kinds.append(True)
+    elif order:
+        terms.append(PairTerm(None, left, right, n, order=True))
+        kinds.append(False)
+    if order:
+        local.add(len(terms))
+        terms.append(EntityTerm(None, user, n_users, "bias"))
+        kinds.append(True)
+    if users == "ids":
+        local.add(len(terms) + 1)
+    sides = (
+        PairTerm(rows, left, right, n, rows is None, residual=residual),
+        EntityTerm(phi, user, n_users, "any", open_variance),
+    )
+    names = tuple(tuple(f"{side}{d}" for d in range(D)) for side in "vw")
+    problem = svi.Problem(
+        tuple(terms),
+        PairwiseLogit() if logit else PairwiseProbit(),
+        np.where(rng.random(p) < 0.5, rng.integers(0, 2, p), rng.random(p)),
+        np.exp(rng.normal(size=p)),
+        products=(ProductTerm(*(FactorTerm(side, which) for side, which in zip(sides, names, strict=True))),),
+        local=frozenset(local),
+        cluster=user,
+        n_clusters=n_users,
+    )
+    prior = np.exp(rng.normal(size=2))
+    learnt = FixedScale(float(prior[0])) if fixed else GammaScale.prior(*prior)
+    used = sorted({segment.scale for side in problem.sides for segment in side.segments})
+    scales = {name: FixedScale(1.0) if name == "order" else learnt.moved(rng.normal()) for name in used}
+    kinds += [rows is None, phi is None]
+    state = svi.initial_state(problem, scales, diagonal=tuple(kinds))
+    state = replace(state, blocks=tuple(draw_block(rng, block) for block in state.blocks))
+    return SimpleNamespace(rng=rng, problem=problem, state=state, n_factors=D)
+
+
+def draw_block(rng, like):
+    """A block of the kind and size of another, anywhere."""
+    if isinstance(like, StackedBlock):
+        return StackedBlock(tuple(draw_block(rng, part) for part in like.parts))
+    mean = rng.normal(size=like.size)
+    if isinstance(like, DiagonalBlock):
+        return DiagonalBlock.isotropic(np.exp(rng.normal(size=like.size)), mean)
+    A = rng.normal(size=(like.size, like.size)) / np.sqrt(like.size)
+    precision = A @ A.T + np.exp(rng.normal()) * np.eye(like.size)
+    return DenseBlock(precision, precision @ mean)
+
+
 @pytest.fixture(scope="session")
 def draw():
     return draw_problem
+
+
+@pytest.fixture(scope="session")
+def crowd():
+    return draw_crowd

@@ -1,0 +1,171 @@
+"""How `CrowdGPPL` learns: from ids to numbers, to a fit, to fitted attributes."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from skpref._estimator import check_memory, warn_constant
+from skpref._math.random import as_generator
+from skpref.data import from_labels, read_triples
+from skpref.data._ids import shorten
+from skpref.exceptions import DataError, DataWarning, UnknownIdError
+from skpref.gp._crowd_fit import CrowdConfig, CrowdData, CrowdFit, Earlier, fit_crowd
+from skpref.gp._pairwise_base import PairwiseGP, as_likelihood, joined
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process.kernels import Kernel
+
+    from skpref._typing import Array, Features, IntArray
+    from skpref.data import Comparisons
+    from skpref.gp._crowd_posterior import CrowdPosterior
+    from skpref.gp._pair_posterior import Items
+    from skpref.gp._roster import Roster
+
+
+class CrowdLearner(PairwiseGP):
+    """The estimator's way from comparisons to a posterior."""
+
+    posterior_: CrowdPosterior
+    user_kernel_: Kernel | None
+    inducing_users_: Features
+
+    def _read(self, X: Any, *, reset: bool) -> tuple[Any, Any, Any]:
+        """Ids of users, left and right items; columns and their names are noted or compared."""
+        columns = read_triples(X)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return columns
+
+    def _encode(self, users: Roster, items: Roster, columns: tuple[Any, Any, Any], y: Any, weight: Any) -> Comparisons:
+        user = users.vocabulary.encode(columns[0], "X", unknown="mark")
+        refuse_strangers(columns[0], user)
+        left, right = (items.vocabulary.encode(column, "X") for column in columns[1:])
+        given = from_labels(
+            left,
+            right,
+            y,
+            items.vocabulary.size,
+            sample_weight=weight,
+            on_self=self.on_self,
+            names=items.vocabulary.ids,
+            user=user,
+            n_users=users.vocabulary.size,
+        )
+        ties = as_likelihood(self.likelihood).ties_are_answers
+        return given.merged(keep_order=self.order_effect, keep_ties=ties)
+
+    def _key(self, users: Roster, items: Roster) -> tuple[Any, ...]:
+        """All that an earlier posterior must share to be gone on from."""
+        ids = tuple(users.seen_ids.tolist()), tuple(items.seen_ids.tolist())
+        model = (self.n_factors, self.consensus, self.item_effects, self.order_effect, self.n_inducing)
+        return (*ids, *model, self.n_inducing_users, repr(self.kernel), repr(self.user_kernel))
+
+    def _learn(self, users: Roster, items: Roster, given: Comparisons, *, going_on: bool) -> None:
+        seen = among_seen(given, users, items)
+        self.components_ = joined(seen)
+        if self.n_factors > max(seen.n_users, 1):
+            msg = (
+                f"n_factors={self.n_factors} is more than the {seen.n_users} users who compared anything; factors "
+                "beyond their number have nothing to learn. Set n_factors lower to silence this."
+            )
+            warnings.warn(msg, DataWarning, stacklevel=4)
+        for features, n_inducing in (
+            (items.seen_features, self.n_inducing),
+            (users.seen_features, self.n_inducing_users),
+        ):
+            if features is not None:
+                check_memory(features.shape[0], min(n_inducing, features.shape[0]))
+                warn_constant(features)
+        data = CrowdData(items.seen_features, users.seen_features, seen)
+        rng = as_generator(self.random_state)
+        if going_on:
+            earlier = Earlier(self._state, self._segments, self.inducing_points_, self.inducing_users_)
+            result = fit_crowd(data, (self.kernel_, self.user_kernel_), self._crowd_config(), rng, earlier)
+        else:
+            result = fit_crowd(data, (self.kernel, self.user_kernel), self._crowd_config(), rng)
+        self._comparisons = given
+        self._users, self._items = users, items
+        self._keep_crowd(result)
+
+    def _crowd_config(self) -> CrowdConfig:
+        offsets = self.items is None or self.item_effects
+        pair = replace(self._config(offsets=offsets, order=self.order_effect), n_inducing=self.n_inducing)
+        return CrowdConfig(
+            pair=pair,
+            n_factors=self.n_factors,
+            consensus=self.consensus,
+            n_inducing_users=self.n_inducing_users,
+            prior_v=(self.shape_sd0, self.rate_sd0),
+            prior_w=(self.shape_sw0, self.rate_sw0),
+        )
+
+    def _keep_crowd(self, result: CrowdFit) -> None:
+        posterior = self.posterior_ = result.posterior
+        self._state, self._segments = result.state, result.segments
+        self.classes_ = np.array([0, 1])
+        self.likelihood_ = result.likelihood
+        self.item_ids_, self.user_ids_ = self._items.seen_ids, self._users.seen_ids
+        bases = result.items.basis, result.users.basis
+        self.kernel_, self.user_kernel_ = (None if basis is None else basis.kernel for basis in bases)
+        self.inducing_points_, self.inducing_users_ = (None if basis is None else basis.points for basis in bases)
+        self.factor_scales_ = 1.0 / (posterior.items.inverse_scale * posterior.users.inverse_scale)
+        self.item_factors_ = (posterior.items.moments(self._seen(self._items))[0] - posterior.centre[:, None]).T
+        self.user_factors_ = posterior.users.moments(self._seen(self._users))[0].T
+        mean, variance = posterior.consensus.order_effect
+        self.order_effect_ = mean, float(np.sqrt(variance))
+        self._keep_trace(result)
+
+    @staticmethod
+    def _seen(roster: Roster) -> Items:
+        return roster.rows(roster.seen)
+
+
+def refuse_strangers(ids: Any, rows: IntArray) -> None:
+    if rows.size and int(rows.min()) < 0:
+        row = int(np.argmin(rows))
+        count = int(np.count_nonzero(rows < 0))
+        msg = f"unknown user {shorten(ids[row])} in row {row} ({count} such rows); it is not in the table of users"
+        raise UnknownIdError(f"{msg} or was not seen by fit")
+
+
+def among_seen(given: Comparisons, users: Roster, items: Roster) -> Comparisons:
+    """The comparisons in numbers of the entities seen."""
+    used = given.weight > 0.0
+    place, person = items.position, users.position
+    return replace(
+        given,
+        left=place[given.left[used]],
+        right=place[given.right[used]],
+        y=given.y[used],
+        weight=given.weight[used],
+        n_items=max(items.seen.size, 1),
+        user=person[np.asarray(given.user)[used]],
+        n_users=users.seen.size,
+    )
+
+
+def behind(old: Comparisons, new: Comparisons) -> Comparisons:
+    """Old and new comparisons, in the new one's numbers of items and users (which keep the old ones)."""
+    left, right, y, weight, user = (
+        np.concatenate([getattr(old, name), getattr(new, name)]) for name in ("left", "right", "y", "weight", "user")
+    )
+    return replace(new, left=left, right=right, y=y, weight=weight, user=user)
+
+
+def nearest(one: Any, n: int, roster: Roster, ids: Any, factors: Array, gram: Array, noun: str) -> tuple[Any, Array]:
+    row = int(roster.vocabulary.encode([one], noun, unknown="mark", noun="row")[0])
+    place = int(roster.position[row])
+    if place < 0:
+        raise UnknownIdError(f"{noun} {shorten(one)} made no comparison that fit has seen, so nothing is known of it")
+    if not isinstance(n, Integral) or n < 1:
+        raise DataError(f"n must be an integer of at least 1; got {n!r}.")
+    apart = factors - factors[place]
+    distance = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", apart, gram, apart), 0.0))
+    order = np.argsort(distance, kind="stable")
+    order = order[order != place][:n]
+    return ids[order], distance[order]

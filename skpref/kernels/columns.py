@@ -1,0 +1,298 @@
+"""A kernel on some of the columns: one covariance for each kind of features."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+
+from skpref.kernels._adapters import value, vjp
+from skpref.kernels._layouts import Cross, Diagonal, Gram, as_features, as_pair, densify
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from skpref._typing import Array, Features, IntArray
+    from skpref.kernels._layouts import Layout
+
+__all__ = ["Columns"]
+
+
+class Columns(Kernel):
+    """Kernel that looks at some columns of its input only: k(x, z) = kernel(x[columns], z[columns]).
+
+    Features of different kinds seldom share a covariance: a handful of measured quantities and a hundred components of
+    text differ in how smooth the utility is in them and in how much of it they explain. A sum with one `Columns` a
+    kind gives each a kernel and, times a `ConstantKernel`, a scale of its own.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Any kernel, of this package, of scikit-learn or your own. Its hyper-parameters are those of `Columns`, under
+        the names ``kernel__...``; a vector of length-scales holds one for each chosen column, in their order.
+    columns : list of int, slice or boolean mask of shape (d,)
+        Which columns, counted from 0, each at most once. Kept as given and looked up when the kernel is evaluated.
+
+    Notes
+    -----
+    The chosen columns are copied at every evaluation, which costs n numbers a column and no more; CSR rows stay CSR.
+
+    Examples
+    --------
+    Two measured columns with a smooth kernel, and a linear one for the rest:
+
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import ConstantKernel
+    >>> from skpref.kernels import AdditiveMatern, Columns, Linear
+    >>> kernel = Columns(AdditiveMatern(4.0), slice(0, 2)) + ConstantKernel(0.1) * Columns(Linear(), slice(2, None))
+    >>> X = np.array([[0.0, 0.0, 1.0, 2.0], [1.0, 2.0, 0.0, 1.0]])
+    >>> kernel(X).round(4)
+    array([[1.5   , 1.0571],
+           [1.0571, 1.1   ]])
+    """
+
+    def __init__(self, kernel: Kernel, columns: npt.ArrayLike | slice) -> None:
+        self.kernel = kernel
+        self.columns = columns
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters (scikit-learn's interface).
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to add those of the inner kernel, as ``kernel__...``.
+
+        Returns
+        -------
+        dict of str to object
+            Parameters by name.
+
+        Examples
+        --------
+        >>> from skpref.kernels import Columns, Linear
+        >>> Columns(Linear(2.0), [0]).get_params()["kernel__variance"]
+        2.0
+        """
+        params = {"kernel": self.kernel, "columns": self.columns}
+        if deep:
+            params |= {f"kernel__{name}": inner for name, inner in self.kernel.get_params().items()}
+        return params
+
+    @property
+    def hyperparameters(self) -> list[Hyperparameter]:
+        """Those of the inner kernel, as ``kernel__...``."""
+        return [Hyperparameter(f"kernel__{h.name}", *h[1:4]) for h in self.kernel.hyperparameters]
+
+    @property
+    def theta(self) -> Array:
+        """Logs of the inner kernel's hyper-parameters that are not fixed, shape (n_theta,)."""
+        theta: Array = self.kernel.theta
+        return theta
+
+    @theta.setter
+    def theta(self, theta: Array) -> None:
+        self.kernel.theta = theta
+
+    @property
+    def bounds(self) -> Array:
+        """Bounds of theta, shape (n_theta, 2)."""
+        bounds: Array = self.kernel.bounds
+        return bounds
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the inner kernels are equal and the columns given in the same way."""
+        if type(self) is not type(other) or not isinstance(other, Columns):
+            return False
+        return self._key() == other._key() and bool(self.kernel == other.kernel)
+
+    __hash__ = None  # type: ignore[assignment]  # it can be changed, as every kernel of scikit-learn
+
+    def _key(self) -> tuple[str, Any]:
+        """What was given as `columns`, in a form that compares."""
+        if isinstance(self.columns, slice):
+            return "slice", (self.columns.start, self.columns.stop, self.columns.step)
+        columns = np.asarray(self.columns)
+        return columns.dtype.kind, columns.tolist()
+
+    def __call__(
+        self, X: Features, Y: Features | None = None, eval_gradient: bool = False
+    ) -> Array | tuple[Array, Array]:
+        """Evaluate the kernel, with its gradient if asked (scikit-learn's interface).
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Left rows, all columns.
+        Y : array-like or CSR of shape (m, d), default=None
+            Right rows; None means X.
+        eval_gradient : bool, default=False
+            Whether to return the gradient in theta too; only without Y.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m)
+            Kernel matrix.
+        K_gradient : ndarray of shape (n, n, n_theta)
+            Gradient, if `eval_gradient`.
+
+        Raises
+        ------
+        ValueError
+            When a gradient is asked with Y, or X has no such columns.
+
+        Examples
+        --------
+        >>> from skpref.kernels import Columns, Linear
+        >>> Columns(Linear(), [1])([[7.0, 1.0]], [[9.0, 3.0]])
+        array([[3.]])
+        """
+        if Y is not None:
+            if eval_gradient:
+                msg = "eval_gradient: got True together with Y, wanted Y=None; the gradient is of K(X, X) only"
+                raise ValueError(msg)
+            return self.value_at(Cross(*as_pair(X, Y)))
+        X = as_features(X)
+        if not eval_gradient:
+            return self.value_at(Gram(X))
+        both: tuple[Array, Array] = self.kernel(densify(_chosen(X, self.columns)), eval_gradient=True)
+        return both
+
+    def diag(self, X: Features) -> Array:
+        """Return k(x, x) for every row (scikit-learn's interface).
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows, all columns.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Prior variances.
+
+        Examples
+        --------
+        >>> from skpref.kernels import Columns, Linear
+        >>> Columns(Linear(), [1]).diag([[7.0, 2.0]])
+        array([4.])
+        """
+        return self.value_at(Diagonal(as_features(X)))
+
+    def is_stationary(self) -> bool:
+        """Return whether the inner kernel is stationary.
+
+        Returns
+        -------
+        bool
+            As the inner kernel says.
+
+        Examples
+        --------
+        >>> from skpref.kernels import Columns, ProductMatern
+        >>> Columns(ProductMatern(), [0]).is_stationary()
+        True
+        """
+        return bool(self.kernel.is_stationary())
+
+    def __repr__(self) -> str:
+        """Show the inner kernel and the columns."""
+        return f"Columns({self.kernel!r}, [{_shown(self.columns)}])"
+
+    def value_at(self, at: Layout) -> Array:
+        """Kernel values at a layout.
+
+        Parameters
+        ----------
+        at : Layout
+            Pairs of rows, all columns.
+
+        Returns
+        -------
+        ndarray of shape at.shape
+            Values.
+        """
+        return value(self.kernel, _narrowed(at, self.columns))
+
+    def vjp_at(self, at: Layout, G: Array) -> Array:
+        """Gradient of sum(G * value_at(at)) in theta.
+
+        Parameters
+        ----------
+        at : Layout
+            Pairs of rows, all columns.
+        G : ndarray of shape at.shape
+            Adjoint of the values.
+
+        Returns
+        -------
+        ndarray of shape (n_theta,)
+            Gradient; empty when all hyper-parameters are fixed.
+        """
+        return vjp(self.kernel, _narrowed(at, self.columns), G)
+
+
+def _narrowed(at: Layout, columns: npt.ArrayLike | slice) -> Layout:
+    """Return the same pairs of rows with the chosen columns only."""
+    return type(at)(*(_chosen(getattr(at, field.name), columns) for field in fields(at)))
+
+
+def _chosen(X: Features, columns: npt.ArrayLike | slice) -> Features:
+    # Once more through as_features: picking columns may leave Fortran order, or CSR indices out of order.
+    return as_features(X[:, _numbers(columns, X.shape[1])])
+
+
+def _numbers(columns: npt.ArrayLike | slice, d: int) -> IntArray:
+    """Return the numbers of the chosen columns, shape (n_chosen,); refuse what does not fit d columns."""
+    if isinstance(columns, slice):
+        return _of_slice(columns, d)
+    array = np.asarray(columns)
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "biu":
+        msg = f"columns: got {columns!r}, wanted a list of column numbers, a slice or a boolean mask"
+        raise ValueError(f"{msg}; for the third column alone, [2]")
+    return _of_mask(array, d) if array.dtype.kind == "b" else _of_list(array, d)
+
+
+def _of_slice(columns: slice, d: int) -> IntArray:
+    beyond = [end for end in (columns.start, columns.stop) if end is not None and abs(end) > d]
+    chosen = np.arange(d, dtype=np.int64)[columns]
+    if beyond or chosen.size == 0:
+        msg = f"columns: got {columns!r} for {d} features, wanted a part of 0:{d} that is not empty"
+        raise ValueError(f"{msg}; leave an end open to reach the last column, as in slice(2, None)")
+    return chosen
+
+
+def _of_mask(mask: npt.NDArray[Any], d: int) -> IntArray:
+    if mask.shape[0] != d or not mask.any():
+        msg = f"columns: got a mask of {mask.shape[0]} with {int(mask.sum())} True for {d} features, wanted one of {d}"
+        raise ValueError(f"{msg} with at least one True; pass the table with all its columns")
+    return np.flatnonzero(mask).astype(np.int64)
+
+
+def _of_list(numbers: npt.NDArray[Any], d: int) -> IntArray:
+    # Python's integers: an unsigned 64-bit number beyond the signed ones must not wrap around.
+    outside = [number for number in numbers.tolist() if not 0 <= number < d]
+    if outside:
+        msg = f"columns: got column {outside[0]} for {d} features, wanted numbers in 0..{d - 1}"
+        raise ValueError(f"{msg}; pass the table with all its columns, and count from its first")
+    chosen = numbers.astype(np.int64)
+    seen, count = np.unique(chosen, return_counts=True)
+    if seen.shape != chosen.shape:
+        msg = f"columns: got column {seen[count > 1][0]} {count.max()} times, wanted each at most once"
+        raise ValueError(f"{msg}; to give it more weight, give it a kernel of its own")
+    return chosen
+
+
+def _shown(columns: npt.ArrayLike | slice) -> str:
+    """Return the columns in a few characters: runs of three or more numbers as first:stop."""
+    if isinstance(columns, slice):
+        ends = ("" if end is None else str(end) for end in (columns.start, columns.stop))
+        return ":".join(ends) + ("" if columns.step is None else f":{columns.step}")
+    array = np.atleast_1d(np.asarray(columns))
+    numbers = np.flatnonzero(array).tolist() if array.dtype.kind == "b" else array.tolist()
+    runs = ([n for _, n in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]))
+    parts = ([f"{run[0]}:{run[-1] + 1}"] if len(run) > 2 else map(str, run) for run in runs)
+    return ", ".join(part for run in parts for part in run)
