@@ -127,7 +127,7 @@ def test_files_of_equal_models_are_equal(fitted: dict[str, Any], name: str, tmp_
 
 
 def test_offsets_in_a_diagonal_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(_pair_fit._Model.__init__.__kwdefaults__, "joint_size", 0)
+    monkeypatch.setitem(_pair_fit.PairModel.__init__.__kwdefaults__, "joint_size", 0)
     before = classifier(X)
     assert before.posterior_.offset_variance is not None
     save(before, tmp_path / "m")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process import kernels as sk
 
-from skpref.kernels import AdditiveMatern, Identity, Linear, ProductMatern
+from skpref.kernels import AdditiveMatern, Columns, Identity, Linear, ProductMatern
 from skpref.testing._kernels import check_kernel
 
 ARD = [0.7, 1.5, 2.0]
@@ -39,6 +39,12 @@ COMPOSITE = [
     (Identity() + Linear()) * AdditiveMatern(),
     2.0 * ProductMatern(length_scale_bounds="fixed") + sk.Matern(ARD, nu=2.5) * 0.5,
     sk.Exponentiation(sk.ConstantKernel(2.0) + Linear(), 3),
+    Columns(ProductMatern(), [2, 0]),
+    Columns(Identity(), [1]),
+    Columns(sk.RBF(1.2) + sk.WhiteKernel(0.3), slice(1, None)),
+    Columns(sk.RationalQuadratic(1.1, 0.7), [True, False, True]),
+    sk.ConstantKernel(2.0) * Columns(AdditiveMatern(), slice(0, 2)) + Columns(Linear(0.4), [2]),
+    Columns(Columns(sk.Matern(), [1]), [2, 0]) ** 2,
 ]
 
 
@@ -46,6 +52,19 @@ COMPOSITE = [
 @pytest.mark.parametrize("kernel", OURS + SKLEARN + COMPOSITE, ids=repr)
 def test_kernel(kernel, seed):
     check_kernel(kernel, seed=seed)
+
+
+@pytest.mark.parametrize("columns", [[4, 0, 3], slice(0, 5, 2), [True, False, False, True, True]], ids=str)
+@pytest.mark.parametrize(
+    "kernel",
+    [ProductMatern(ARD), Linear([1.0, 2.0, 0.5]), sk.RBF(ARD), sk.DotProduct(0.3) * AdditiveMatern(ARD)],
+    ids=repr,
+)
+def test_columns_with_a_hyper_parameter_for_each(kernel, columns):
+    rng = np.random.default_rng(3)
+    X = np.where(rng.random((9, 5)) < 0.3, 0.0, rng.normal(size=(9, 5)))
+    Z = np.vstack([np.where(rng.random((5, 5)) < 0.3, 0.0, rng.normal(size=(5, 5))), X[:2]])
+    check_kernel(Columns(kernel, columns), X=X, Z=Z)
 
 
 def test_unknown_kernels_go_through_their_own_gradient_tensor():
