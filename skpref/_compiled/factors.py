@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
 
 _SMALL = 1 << 20  # numbers (about 1 ms) below which waking threads costs more than it saves
+_SETTLED = 1e-4  # relative change of a scale at which its iteration ends
+_MAX_SETTLING = 200
 _ROWS = 4096  # observations a thread takes at once
 
 
@@ -177,3 +179,38 @@ def product_moments(first: tuple[Array, Array], second: tuple[Array, Array]) -> 
     else:
         _moments_parallel(m1, v1, m2, v2, mean, variance)
     return mean, variance
+
+
+@njit()
+def _settle(gram, linear, shape, rate0, mean, tol, max_iter):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for _ in range(max_iter):
+        total = 0.0
+        for k in range(gram.shape[0]):
+            variance = 1.0 / (gram[k] + mean)
+            m = linear[k] * variance
+            total += m * m + variance
+        before = mean
+        mean = shape / (rate0 + 0.5 * total)
+        if abs(mean - before) <= tol * before:
+            break
+    return mean
+
+
+def settled_scale(gram: Array, linear: Array, prior: tuple[float, float], mean: float) -> float:
+    """Return the E[s] that is stationary together with independent variables that follow it.
+
+    Parameters
+    ----------
+    gram, linear : ndarray of shape (K,)
+        What the sites add to the variables' precisions, and their linear parameters.
+    prior : tuple of two floats
+        Posterior shape alpha0 + K/2, and prior rate of s.
+    mean : float
+        E[s] to start from.
+
+    Returns
+    -------
+    float
+        alpha / (rate0 + sum_k E[v_k^2] / 2), the v_k being N(linear / (gram + E[s]), 1 / (gram + E[s])).
+    """
+    return float(_settle(gram, linear, prior[0], prior[1], mean, _SETTLED, _MAX_SETTLING))

@@ -15,7 +15,8 @@ from skpref._math.random import as_generator
 from skpref.data import from_labels, read_triples
 from skpref.data._ids import shorten
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
-from skpref.gp._crowd_fit import CrowdConfig, CrowdData, CrowdFit, Earlier, fit_crowd
+from skpref.gp._crowd_fit import CrowdFit, fit_crowd
+from skpref.gp._crowd_model import CrowdConfig, CrowdData, Earlier, Kernels
 from skpref.gp._pairwise_base import PairwiseGP, as_likelihood, joined
 
 if TYPE_CHECKING:
@@ -32,8 +33,12 @@ class CrowdLearner(PairwiseGP):
     """The estimator's way from comparisons to a posterior."""
 
     posterior_: CrowdPosterior
+    kernel_: Kernel | None
+    factor_kernel_: Kernel | None
     user_kernel_: Kernel | None
+    inducing_points_: Features
     inducing_users_: Features
+    factor_scales_: Array
 
     def _read(self, X: Any, *, reset: bool) -> tuple[Any, Any, Any]:
         """Ids of users, left and right items; columns and their names are noted or compared."""
@@ -63,7 +68,14 @@ class CrowdLearner(PairwiseGP):
         """All that an earlier posterior must share to be gone on from."""
         ids = tuple(users.seen_ids.tolist()), tuple(items.seen_ids.tolist())
         model = (self.n_factors, self.consensus, self.item_effects, self.order_effect, self.n_inducing)
-        return (*ids, *model, self.n_inducing_users, repr(self.kernel), repr(self.user_kernel))
+        return (
+            *ids,
+            *model,
+            self.n_inducing_users,
+            repr(self.kernel),
+            repr(self.factor_kernel),
+            repr(self.user_kernel),
+        )
 
     def _learn(self, users: Roster, items: Roster, given: Comparisons, *, going_on: bool) -> None:
         seen = among_seen(given, users, items)
@@ -84,10 +96,13 @@ class CrowdLearner(PairwiseGP):
         data = CrowdData(items.seen_features, users.seen_features, seen)
         rng = as_generator(self.random_state)
         if going_on:
-            earlier = Earlier(self._state, self._segments, self.inducing_points_, self.inducing_users_)
-            result = fit_crowd(data, (self.kernel_, self.user_kernel_), self._crowd_config(), rng, earlier)
+            points = self.inducing_points_, self.inducing_users_
+            earlier = Earlier(self._state, self._segments, self._alive, *points)
+            kernels = Kernels(self.kernel_, self.factor_kernel_, self.user_kernel_)
+            result = fit_crowd(data, kernels, self._crowd_config(), rng, earlier)
         else:
-            result = fit_crowd(data, (self.kernel, self.user_kernel), self._crowd_config(), rng)
+            kernels = Kernels(self.kernel, self.factor_kernel, self.user_kernel)
+            result = fit_crowd(data, kernels, self._crowd_config(), rng)
         self._comparisons = given
         self._users, self._items = users, items
         self._keep_crowd(result)
@@ -106,19 +121,33 @@ class CrowdLearner(PairwiseGP):
 
     def _keep_crowd(self, result: CrowdFit) -> None:
         posterior = self.posterior_ = result.posterior
-        self._state, self._segments = result.state, result.segments
+        self._state, self._segments, self._alive = result.state, result.segments, result.alive
         self.classes_ = np.array([0, 1])
         self.likelihood_ = result.likelihood
         self.item_ids_, self.user_ids_ = self._items.seen_ids, self._users.seen_ids
-        bases = result.items.basis, result.users.basis
-        self.kernel_, self.user_kernel_ = (None if basis is None else basis.kernel for basis in bases)
-        self.inducing_points_, self.inducing_users_ = (None if basis is None else basis.points for basis in bases)
-        self.factor_scales_ = 1.0 / (posterior.items.inverse_scale * posterior.users.inverse_scale)
-        self.item_factors_ = (posterior.items.moments(self._seen(self._items))[0] - posterior.centre[:, None]).T
-        self.user_factors_ = posterior.users.moments(self._seen(self._users))[0].T
+        bases = result.bases
+        self.kernel_, self.factor_kernel_, self.user_kernel_ = (None if b is None else b.kernel for b in bases)
+        self.inducing_points_ = None if bases.items is None else bases.items.points
+        self.inducing_users_ = None if bases.users is None else bases.users.points
+        self._keep_factors(result)
         mean, variance = posterior.consensus.order_effect
         self.order_effect_ = mean, float(np.sqrt(variance))
         self._keep_trace(result)
+
+    def _keep_factors(self, result: CrowdFit) -> None:
+        """Factors in the order in which they were numbered; those that were dropped are zero."""
+        posterior, alive = result.posterior, list(result.alive)
+        before: Array = getattr(self, "factor_scales_", np.zeros(0))
+        # Where a fit goes on from an earlier one, factors that were dropped then keep what they had.
+        self.factor_scales_ = before.copy() if len(before) == self.n_factors else np.zeros(self.n_factors)
+        self.factor_scales_[alive] = 1.0 / (posterior.items.inverse_scale * posterior.users.inverse_scale)
+        for d, value in result.faded_scales.items():
+            self.factor_scales_[d] = value
+        items, users = self._seen(self._items), self._seen(self._users)
+        self.item_factors_ = np.zeros((items.size, self.n_factors))
+        self.item_factors_[:, alive] = (posterior.items.moments(items)[0] - posterior.centre[:, None]).T
+        self.user_factors_ = np.zeros((users.size, self.n_factors))
+        self.user_factors_[:, alive] = posterior.users.moments(users)[0].T
 
     @staticmethod
     def _seen(roster: Roster) -> Items:

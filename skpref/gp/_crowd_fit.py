@@ -1,102 +1,42 @@
-"""From comparisons by many users to a `CrowdPosterior`: terms, products of factors, their start, the loop."""
+"""From comparisons by many users to a `CrowdPosterior`: kernels, the loop, factors dropped when they fade."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.linalg import LinearOperator, svds
+from sklearn.base import clone
 
 from skpref import inducing, kernels
 from skpref._math.threads import calm_blas
+from skpref.gp._crowd_model import Bases, CrowdModel, Kernels, faded, grown_state, start_state, without
 from skpref.gp._crowd_posterior import CrowdPosterior, FactorPosterior
-from skpref.gp._pair_fit import PairData, choose_kernel, pair_model, pair_posterior, start_kernel
+from skpref.gp._pair_fit import PairData, choose_kernel, pair_model, pair_posterior, start_kernel, thinned
 from skpref.inference import hyper, svi
-from skpref.inference.basis import InducingBasis
-from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
+from skpref.inference.blocks import DiagonalBlock, StackedBlock
 from skpref.inference.entities import EntityTerm
-from skpref.inference.factors import FactorTerm, FactorView, ProductTerm
+from skpref.inference.factors import FactorTerm, FactorView
 from skpref.inference.problem import view
-from skpref.inference.scale import GammaScale, Scale
-from skpref.inference.sites import LINEARISED, VARIATIONAL
 from skpref.inference.terms import PairTerm
+from skpref.tracking.protocol import Iteration
 
 if TYPE_CHECKING:
-    from sklearn.gaussian_process.kernels import Kernel
-
     from skpref._typing import Array, Features
-    from skpref.data import Comparisons
-    from skpref.gp._pair_fit import PairConfig, PairModel
+    from skpref.gp._crowd_model import CrowdConfig, CrowdData, Earlier
+    from skpref.inference.basis import InducingBasis
     from skpref.inference.blocks import Block
-    from skpref.inference.terms import LinearTerm, Segment
+    from skpref.inference.terms import Segment
     from skpref.likelihoods import Likelihood
+    from skpref.tracking.protocol import OnIteration
 
 _FULL_NUMBERS = 2**26  # numbers P D of one projection of the factors up to which "auto" takes full passes: 0.5 GB
 _FULL_WORK = 2e9  # numbers P M D that a full pass reads: seconds
-_START = 0.5  # means of the strongest factor at the start, in prior standard deviations
-_START_PASSES = 5  # of the consensus alone, before the factors join
-_SMALL_SVD = 4_000_000  # numbers of a matrix up to which all its singular vectors are computed
-
-
-@dataclass(frozen=True)
-class CrowdConfig:
-    """What the estimator's parameters ask of a fit.
-
-    Parameters
-    ----------
-    pair : PairConfig
-        The consensus, the loop, the likelihood, and how the items' kernel is learnt.
-    n_factors : int
-        D.
-    consensus : bool
-        Whether there is a t.
-    n_inducing_users : int
-        Inducing points of the users at most.
-    prior_v, prior_w : tuple of two floats
-        Gamma (shape, rate) of s_d and s_d^w.
-    """
-
-    pair: PairConfig
-    n_factors: int
-    consensus: bool
-    n_inducing_users: int
-    prior_v: tuple[float, float]
-    prior_w: tuple[float, float]
-
-
-@dataclass(frozen=True, eq=False)
-class CrowdData:
-    """Who compared what.
-
-    Parameters
-    ----------
-    items, users : {ndarray, CSR} of shape (N, d) and (U, d') or None
-        Features of the seen items and users.
-    comparisons : Comparisons
-        With `user`.
-    """
-
-    items: Features
-    users: Features
-    comparisons: Comparisons
-
-
-@dataclass(frozen=True, eq=False)
-class Side:
-    """One side's features, inducing points and kernel.
-
-    Parameters
-    ----------
-    features : {ndarray, CSR} or None
-        Feature rows of the seen entities.
-    basis : InducingBasis or None
-        Kernel and inducing points; None without features.
-    """
-
-    features: Features
-    basis: InducingBasis | None
+_DROP_EVERY = 8  # passes between looks for faded factors
+_TRIED_FACTORS = 3  # factors with which the length-scales of the factors are tried
+_TRIED_PASSES = 10
+_ROUGHER = 4.0  # the length-scales tried for the factors are this many times shorter, again and again
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,10 +51,14 @@ class CrowdFit:
         What going on needs.
     segments : tuple of tuple of Segment
         Runs of variables of each block of the state, by which it can grow.
+    alive : tuple of int
+        Numbers of the factors that were not dropped.
+    faded_scales : dict of int to float
+        Prior variance 1 / (E[s_d] E[s_d^w]) of the others when they were dropped, by number.
     likelihood : Likelihood
         The likelihood with its own parameters learnt.
-    items, users : Side
-        Kernels with their final hyper-parameters.
+    bases : Bases
+        Kernels with their final hyper-parameters, and inducing points.
     bounds : list of float
         Objective after each pass.
     bound : float
@@ -126,161 +70,17 @@ class CrowdFit:
     posterior: CrowdPosterior
     state: svi.State
     segments: tuple[tuple[Segment, ...], ...]
+    alive: tuple[int, ...]
+    faded_scales: dict[int, float]
     likelihood: Likelihood
-    items: Side
-    users: Side
+    bases: Bases
     bounds: list[float]
     bound: float
     converged: bool
 
 
-@dataclass(frozen=True, eq=False)
-class Earlier:
-    """Where an earlier fit ended.
-
-    Parameters
-    ----------
-    state : State
-        Its posterior.
-    segments : tuple of tuple of Segment
-        Runs of variables of each of its blocks.
-    item_points, user_points : {ndarray, CSR} or None
-        Its inducing points.
-    """
-
-    state: svi.State
-    segments: tuple[tuple[Segment, ...], ...]
-    item_points: Features
-    user_points: Features
-
-
-@dataclass(frozen=True, eq=False)
-class CrowdModel:
-    """A fit's fixed parts.
-
-    Parameters
-    ----------
-    data : CrowdData
-        The comparisons.
-    config : CrowdConfig
-        The parameters.
-    pair : PairModel
-        The consensus, with the items' inducing points.
-    user_points : {ndarray, CSR} or None
-        The users' inducing points.
-    """
-
-    data: CrowdData
-    config: CrowdConfig
-    pair: PairModel
-    user_points: Features
-
-    @property
-    def factor_scales(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Names of the item factors' and of the user factors' scales."""
-        numbers = range(self.config.n_factors)
-        return tuple(f"v{d}" for d in numbers), tuple(f"w{d}" for d in numbers)
-
-    def scales(self) -> dict[str, Scale]:
-        """Return the priors of all scales.
-
-        Returns
-        -------
-        dict of str to Scale
-            By name.
-        """
-        scales = {name: scale for name, scale in self.pair.scales().items() if self.config.consensus or name == "order"}
-        if self.config.pair.order:
-            scales["bias"] = GammaScale.prior(self.config.pair.shape_s0, self.config.pair.rate_s0)
-        for names, prior in zip(self.factor_scales, (self.config.prior_v, self.config.prior_w), strict=True):
-            scales |= {name: GammaScale.prior(*prior) for name in names}
-        return scales
-
-    def user_basis(self, kernel: Kernel | None) -> InducingBasis | None:
-        """Return the users' basis.
-
-        Parameters
-        ----------
-        kernel : Kernel or None
-            The users' kernel.
-
-        Returns
-        -------
-        InducingBasis or None
-            None without features.
-        """
-        return None if kernel is None else InducingBasis.at(kernel, self.user_points)
-
-    def _consensus(self, basis: InducingBasis | None) -> tuple[tuple[LinearTerm, ...], tuple[bool, ...]]:
-        c = self.data.comparisons
-        if self.config.consensus:
-            problem, diagonal = self.pair.problem(basis)
-            return problem.terms, diagonal
-        if self.config.pair.order:
-            return (PairTerm(None, c.left, c.right, c.n_items, order=True),), (False,)
-        return (), ()
-
-    def problem(
-        self, basis: InducingBasis | None, user_basis: InducingBasis | None
-    ) -> tuple[svi.Problem, tuple[bool, ...]]:
-        """Put the terms together.
-
-        Parameters
-        ----------
-        basis, user_basis : InducingBasis or None
-            Of items and users.
-
-        Returns
-        -------
-        problem : Problem
-            Consensus, biases, product of factors.
-        diagonal : tuple of bool
-            Which blocks are diagonal.
-        """
-        c, config = self.data.comparisons, self.config
-        assert c.user is not None  # noqa: S101 - a crowd's comparisons name their users
-        terms, diagonal = self._consensus(basis)
-        local = set()
-        if config.pair.order:
-            local.add(len(terms))
-            terms, diagonal = (*terms, EntityTerm(None, c.user, c.n_users, "bias")), (*diagonal, True)
-        products: tuple[ProductTerm, ...] = ()
-        if config.n_factors:
-            products = (self._product(basis, user_basis),)
-            diagonal = (*diagonal, basis is None, user_basis is None)
-            local |= set() if user_basis is not None else {len(terms) + 1}
-        problem = svi.Problem(
-            terms,
-            config.pair.likelihood,
-            c.y,
-            c.weight,
-            LINEARISED if config.pair.inference == "linearised" else VARIATIONAL,
-            products,
-            frozenset(local),
-            c.user,
-            n_clusters=c.n_users,
-        )
-        return problem, diagonal
-
-    def _product(self, basis: InducingBasis | None, user_basis: InducingBasis | None) -> ProductTerm:
-        c = self.data.comparisons
-        assert c.user is not None  # noqa: S101
-        rows = replace(self.pair.term(basis, offsets=basis is None), order=False)
-        phi = open_variance = None
-        if user_basis is not None:
-            phi = user_basis.rows(self.data.users)
-            open_variance = user_basis.residual(self.data.users, phi)
-        people = EntityTerm(phi, c.user, c.n_users, "w", open_variance)
-        names_v, names_w = self.factor_scales
-        return ProductTerm(FactorTerm(rows, names_v), FactorTerm(people, names_w))
-
-
 def fit_crowd(
-    data: CrowdData,
-    kernels_given: tuple[Kernel | None, Kernel | None],
-    config: CrowdConfig,
-    rng: np.random.Generator,
-    earlier: Earlier | None = None,
+    data: CrowdData, given: Kernels, config: CrowdConfig, rng: np.random.Generator, earlier: Earlier | None = None
 ) -> CrowdFit:
     """Fit the model.
 
@@ -288,9 +88,9 @@ def fit_crowd(
     ----------
     data : CrowdData
         Seen items and users, and merged comparisons.
-    kernels_given : tuple of two Kernel or None
-        Of the items and of the users; None for the default (product Matern 3/2 at the median heuristic), or without
-        features.
+    given : Kernels
+        The caller's; None for the default (product Matern 3/2 at the median heuristic), or without features. Factors
+        without a kernel of their own take that of the items, if it is given.
     config : CrowdConfig
         Parameters.
     rng : numpy.random.Generator
@@ -303,222 +103,169 @@ def fit_crowd(
     CrowdFit
         Posterior and trace.
     """
-    points = (None, None) if earlier is None else (earlier.item_points, earlier.user_points)
-    model, kernel, user_kernel = _prepare(data, kernels_given, config, rng, points)
-    if earlier is None:
-        with calm_blas(_width(model)):
-            kernel, user_kernel = _learn_kernels(model, kernel, user_kernel, rng)
-    items = Side(data.items, model.pair.basis(kernel))
-    users = Side(data.users, model.user_basis(user_kernel))
-    problem, diagonal = model.problem(items.basis, users.basis)
+    model, start_kernels = _prepare(data, given, config, rng, earlier)
+    with calm_blas(model.width):
+        learnt = start_kernels if earlier is not None else _learn_kernels(model, start_kernels, given, rng)
+        bases = model.bases(learnt)
+    problem, diagonal = model.problem(bases)
     schedule = _schedule(model, problem)
-    with calm_blas(max(_width(model), model.pair.dense_size(items.basis) if config.consensus else 0)):
+    with calm_blas(max(model.width, model.pair.dense_size(bases.items) if config.consensus else 0)):
         if earlier is None:
-            start = _start(model, problem, diagonal, schedule, rng)
+            start = start_state(model, problem, diagonal, schedule, rng)
         else:
-            prior = svi.initial_state(problem, model.scales(), diagonal=diagonal)
-            start = _grown(earlier, problem, prior)
-        result = svi.fit(problem, start, schedule, rng)
-    bound = result.evaluation.bound if result.evaluation is not None else result.bounds[-1]
-    posterior = _posterior(model, problem, result.state, items, users)
+            start = grown_state(earlier, problem, svi.initial_state(problem, model.scales(), diagonal=diagonal))
+        return _run(model, bases, problem, start, schedule, rng)
+
+
+def _run(
+    model: CrowdModel,
+    bases: Bases,
+    problem: svi.Problem,
+    state: svi.State,
+    schedule: svi.Schedule,
+    rng: np.random.Generator,
+) -> CrowdFit:
+    """The loop in stages: after each of them, factors that have faded are dropped."""
+    bounds: list[float] = []
+    gone: dict[int, float] = {}
+    while True:
+        left = schedule.max_iter - len(bounds)
+        stage = min(left, _DROP_EVERY) if model.alive else left
+        watch = None if schedule.on_iteration is None else _counting_on(schedule.on_iteration, len(bounds), schedule)
+        result = svi.fit(problem, state, replace(schedule, max_iter=stage, on_iteration=watch), rng)
+        bounds += result.bounds
+        ended = len(result.bounds) < stage or result.converged
+        dead = faded(problem, result.state)
+        if not dead or len(bounds) == schedule.max_iter or (ended and not result.converged):
+            if ended or len(bounds) == schedule.max_iter:
+                break
+            problem, state = replace(problem, likelihood=result.likelihood), result.state
+            continue
+        state = without(problem, result.state, dead)
+        for d in dead:
+            pair = (result.state.scales[names[d]].mean for names in model.factor_scales)
+            gone[model.alive[d]] = float(1.0 / np.prod(list(pair)))
+        model = replace(model, alive=tuple(a for d, a in enumerate(model.alive) if d not in dead))
+        problem = replace(model.problem(bases)[0], likelihood=result.likelihood)
+    bound = result.evaluation.bound if result.evaluation is not None else bounds[-1]
+    posterior = _posterior(model, problem, result.state, bases)
     segments = tuple(side.segments for side in problem.sides)
-    trace = result.bounds, bound, result.converged
-    return CrowdFit(posterior, result.state, segments, result.likelihood, items, users, *trace)
+    trace = bounds, bound, result.converged
+    return CrowdFit(posterior, result.state, segments, model.alive, gone, result.likelihood, bases, *trace)
+
+
+def _counting_on(watch: OnIteration, done: int, schedule: svi.Schedule) -> OnIteration:
+    """A callback that sees the passes of all stages as one row."""
+    start = time.perf_counter()
+
+    def seen(event: Iteration) -> bool | None:
+        return watch(Iteration(done + event.step, schedule.max_iter, event.bound, time.perf_counter() - start))
+
+    return seen
 
 
 def _prepare(
-    data: CrowdData,
-    given: tuple[Kernel | None, Kernel | None],
-    config: CrowdConfig,
-    rng: np.random.Generator,
-    points: tuple[Features, Features],
-) -> tuple[CrowdModel, Kernel | None, Kernel | None]:
+    data: CrowdData, given: Kernels, config: CrowdConfig, rng: np.random.Generator, earlier: Earlier | None
+) -> tuple[CrowdModel, Kernels]:
     """Inducing points of both sides, and the kernels from which the search starts."""
-    pair_data = PairData(data.items, data.comparisons)
-    kernel = None if data.items is None else start_kernel(data.items, given[0], config.pair, rng)
-    pair = pair_model(pair_data, kernel, config.pair, rng, points[0])
-    user_kernel, user_points = None, points[1]
+    item_points, user_points = (None, None) if earlier is None else (earlier.item_points, earlier.user_points)
+    items = None if data.items is None else start_kernel(data.items, given.items, config.pair, rng)
+    pair = pair_model(PairData(data.items, data.comparisons), items, config.pair, rng, item_points)
+    factors = items
+    if data.items is not None and given.factors is not None:
+        factors = clone(given.factors)
+    users = None
     if data.users is not None:
-        user_kernel = start_kernel(data.users, given[1], replace(config.pair, length_scale_factor="auto"), rng)
+        users = start_kernel(data.users, given.users, replace(config.pair, length_scale_factor="auto"), rng)
         if user_points is None:
-            scale = getattr(user_kernel, "length_scale", None)
-            user_points = inducing.choose(
-                data.users, config.n_inducing_users, "kmeans++", rng, scale, kernel=user_kernel
-            )
-    return CrowdModel(data, config, pair, user_points), kernel, user_kernel
-
-
-def _width(model: CrowdModel) -> int:
-    return max(0 if points is None else points.shape[0] for points in (model.pair.points, model.user_points))
+            scale = getattr(users, "length_scale", None)
+            number = config.n_inducing_users
+            user_points = inducing.choose(data.users, number, "kmeans++", rng, scale, kernel=users)
+    alive = tuple(range(config.n_factors)) if earlier is None else earlier.alive
+    return CrowdModel(data, config, pair, user_points, alive), Kernels(items, factors, users)
 
 
 def _schedule(model: CrowdModel, problem: svi.Problem) -> svi.Schedule:
     config = model.config
     numbers = problem.n_observations * max(config.n_factors, 1)
-    full = numbers <= _FULL_NUMBERS and numbers * _width(model) <= _FULL_WORK
+    full = numbers <= _FULL_NUMBERS and numbers * model.width <= _FULL_WORK
     if config.pair.inference == "svi" or (config.pair.inference == "auto" and not full):
         return config.pair.schedule
     return replace(config.pair.schedule, batch_size=None)
 
 
-def _start(
-    model: CrowdModel,
-    problem: svi.Problem,
-    diagonal: tuple[bool, ...],
-    schedule: svi.Schedule,
-    rng: np.random.Generator,
-) -> svi.State:
-    """The prior, but for a consensus that has seen the data and small factors that the data ask for.
-
-    At zero means the factors are at a saddle of the bound, whose steepest way out is told by the leading singular
-    vectors of the matrix of the likelihood's gradients, user by item.
-    """
-    state = svi.initial_state(problem, model.scales(), diagonal=diagonal)
-    n = len(problem.terms)
-    linear = replace(problem, products=(), local=frozenset())
-    alone = svi.State(state.blocks[:n], {s.scale: state.scales[s.scale] for t in problem.terms for s in t.segments})
-    if n:
-        few = replace(schedule, max_iter=_START_PASSES if schedule.batch_size is None else 1, on_iteration=None)
-        alone = svi.fit(linear, alone, few, rng).state
-    if not problem.products:
-        return replace(state, blocks=alone.blocks, scales={**state.scales, **alone.scales})
-    v, w = _leading(problem.products[0], _gradients(linear, alone), rng)
-    blocks = [block.with_mean(_START * m.reshape(-1)) for block, m in zip(state.blocks[n:], (v, w), strict=True)]
-    # The factors begin with unit scales, not at the priors' means: those would put them out before the data speak.
-    unit = {name: state.scales[name].moved(-state.log_mean(name)) for names in model.factor_scales for name in names}
-    return svi.State((*alone.blocks, *blocks), {**state.scales, **alone.scales, **unit})
+def _learn_kernels(model: CrowdModel, start: Kernels, given: Kernels, rng: np.random.Generator) -> Kernels:
+    """The consensus finds the factor on its length-scales, then the factors theirs; then all by gradient, if asked."""
+    config = model.config.pair
+    items = start.items
+    if items is not None:
+        items = choose_kernel(replace(model.pair, config=replace(config, optimizer=None)), items, rng)
+    free = given.items is None and given.factors is None
+    found = Kernels(items, items if free else start.factors, start.users)
+    if free and items is not None and config.length_scale_factor == "auto" and model.alive:
+        found = _rougher_factors(model, found, rng)
+    return found if config.optimizer is None else _ascend(model, found, rng)
 
 
-def _grown(earlier: Earlier, problem: svi.Problem, prior: svi.State) -> svi.State:
-    """An earlier posterior, with the prior for entities that are new: they stand at the end of their segments."""
-    blocks = [
-        _grown_block(old, segments, side.segments, block)
-        for old, segments, side, block in zip(
-            earlier.state.blocks, earlier.segments, problem.sides, prior.blocks, strict=True
-        )
-    ]
-    scales = {
-        name: scale.moved(earlier.state.log_mean(name) - prior.log_mean(name)) for name, scale in prior.scales.items()
-    }
-    return svi.State(tuple(blocks), scales)
+def _rougher_factors(model: CrowdModel, found: Kernels, rng: np.random.Generator) -> Kernels:
+    """Try shorter length-scales for the factors, as long as the bound of a small fit rises."""
+    alive = model.alive[:_TRIED_FACTORS]
+    pair = thinned(model.pair, rng)
+    small = replace(
+        model, pair=pair, alive=alive, data=replace(model.data, items=pair.data.X, comparisons=pair.data.comparisons)
+    )
+    schedule = replace(model.config.pair.schedule, batch_size=None, on_iteration=None, max_iter=_TRIED_PASSES)
+
+    def bound_of(tried: Kernels) -> float:
+        problem, diagonal = small.problem(small.bases(tried))
+        # The same seed for all: what is compared is the kernel.
+        start = start_state(small, problem, diagonal, schedule, np.random.default_rng(0))
+        return svi.fit(problem, start, schedule, np.random.default_rng(0)).bounds[-1]
+
+    best = bound_of(found)
+    while found.factors is not None:
+        shorter = found.factors.clone_with_theta(found.factors.theta - np.log(_ROUGHER))
+        value = bound_of(found._replace(factors=shorter))
+        if value <= best or np.any(shorter.theta < shorter.bounds[:, 0]):
+            return found
+        best, found = value, found._replace(factors=shorter)
+    return found
 
 
-def _grown_block(old: Block, before: tuple[Segment, ...], now: tuple[Segment, ...], prior: Block) -> Block:
-    if type(old) is not type(prior) or [s.scale for s in before] != [s.scale for s in now]:
-        # Features and offsets parted company, being too many for one dense block: that block begins anew.
-        return prior
-    if before == now:
-        return old
-    starts = np.cumsum([0] + [segment.size for segment in now[:-1]])
-    place = np.concatenate([start + np.arange(s.size) for start, s in zip(starts, before, strict=True)])
-    mean = prior.mean.copy()
-    mean[place] = old.mean
-    if isinstance(old, DiagonalBlock) and isinstance(prior, DiagonalBlock):
-        precision = prior.precision.copy()
-        precision[place] = old.precision
-        return DiagonalBlock.isotropic(precision, mean)
-    assert isinstance(old, DenseBlock)  # noqa: S101 - stacked blocks have inducing points, which stay
-    assert isinstance(prior, DenseBlock)  # noqa: S101
-    precision = prior.precision.copy()
-    precision[np.ix_(place, place)] = old.precision
-    return DenseBlock(precision, np.zeros_like(mean)).with_mean(mean)
-
-
-def _gradients(linear: svi.Problem, state: svi.State) -> Array:
-    """Derivative of the fit in the mean of every observation's z."""
-    if linear.terms:
-        return svi.evaluate(linear, state).sites.gradient
-    zero = np.zeros(linear.n_observations)
-    return linear.rule(linear.likelihood, linear.y, (zero, zero, zero), linear.weight).gradient
-
-
-def _leading(product: ProductTerm, gradient: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Leading singular vectors of the gradient in (v, w), rows scaled to unit mean square times their strength."""
-    items, users, n_factors = product.first, product.second, product.first.n_factors
-    rows, people = items.rows, users.rows
-    assert isinstance(rows, PairTerm)  # noqa: S101 - the sides that `CrowdModel` builds
-    assert isinstance(people, EntityTerm)  # noqa: S101
-    index = np.concatenate([people.index, people.index]), np.concatenate([rows.left, rows.right])
-    shape = people.n_entities, rows.n_items
-    pull = sparse.coo_array((np.concatenate([gradient, -gradient]), index), shape=shape).tocsr()
-    left, values, right = _singular(pull, people.basis, rows.basis, n_factors)
-    strength = np.sqrt(values / values[0]) if values.size and values[0] > 0.0 else np.zeros(values.size)
-    start = []
-    for vectors, size in ((right, items.size), (left.T, users.size)):
-        means = 0.01 * rng.standard_normal((n_factors, size))
-        means[: len(strength)] += strength[:, None] * vectors * np.sqrt(size)
-        start.append(means)
-    return start[0], start[1]
-
-
-def _singular(
-    pull: Any, user_basis: Array | None, item_basis: Array | None, n_factors: int
-) -> tuple[Array, Array, Array]:
-    """Singular values and vectors of user_basis^T pull item_basis, the largest first, at most `n_factors`."""
-    right = pull if item_basis is None else pull @ item_basis
-    shape = (right.shape[0] if user_basis is None else user_basis.shape[1], right.shape[1])
-    if shape[0] * shape[1] <= _SMALL_SVD:
-        matrix = right if user_basis is None else user_basis.T @ right
-        u, values, vt = np.linalg.svd(matrix.toarray() if sparse.issparse(matrix) else matrix, full_matrices=False)
-        return u[:, :n_factors], values[:n_factors], vt[:n_factors]
-
-    def forward(x: Array) -> Array:
-        y = right @ x
-        return np.asarray(y if user_basis is None else user_basis.T @ y)
-
-    def backward(y: Array) -> Array:
-        return np.asarray(right.T @ (y if user_basis is None else user_basis @ y))
-
-    operator = LinearOperator(shape, forward, rmatvec=backward, dtype=np.float64)
-    u, values, vt = svds(operator, k=min(n_factors, min(shape) - 1), v0=np.ones(min(shape)))
-    order = np.argsort(-values)
-    return u[:, order], values[order], vt[order]
-
-
-def _learn_kernels(
-    model: CrowdModel, kernel: Kernel | None, user_kernel: Kernel | None, rng: np.random.Generator
-) -> tuple[Kernel | None, Kernel | None]:
-    """The factor on the items' length-scales as the consensus has it; then, if asked, both kernels by the bound."""
-    if kernel is not None:
-        kernel = choose_kernel(replace(model.pair, config=replace(model.config.pair, optimizer=None)), kernel, rng)
-    if model.config.pair.optimizer is None:
-        return kernel, user_kernel
-    given = [k for k in (kernel, user_kernel) if k is not None and k.theta.size]
+def _ascend(model: CrowdModel, found: Kernels, rng: np.random.Generator) -> Kernels:
+    """All kernels' hyper-parameters at once, by the bound's gradient."""
+    if found.factors is found.items and found.items is not None:
+        found = found._replace(factors=clone(found.items))
+    given = [k for k in found if k is not None and k.theta.size]
     if not given:
-        return kernel, user_kernel
-    n_items = 0 if kernel is None else kernel.theta.size
+        return found
+    cuts = np.cumsum([k.theta.size for k in given])[:-1]
     warm: list[svi.State] = []
 
-    def parts(theta: Array) -> tuple[Kernel | None, Kernel | None]:
-        first = None if kernel is None else kernel.clone_with_theta(theta[:n_items])
-        return first, None if user_kernel is None else user_kernel.clone_with_theta(theta[n_items:])
+    def parts(theta: Array) -> Kernels:
+        moved = iter(k.clone_with_theta(x) for k, x in zip(given, np.split(theta, cuts), strict=True))
+        return Kernels(*(next(moved) if k is not None and k.theta.size else k for k in found))
 
     def objective(theta: Array) -> tuple[float, Array]:
-        value, gradient, state = bound_and_gradient(model, *parts(theta), rng, warm[0] if warm else None)
+        value, gradient, state = bound_and_gradient(model, parts(theta), rng, warm[0] if warm else None)
         warm[:] = [state]
         return value, gradient
 
     start, bounds = np.concatenate([k.theta for k in given]), np.vstack([k.bounds for k in given])
-    best = hyper.maximise(
-        objective, start, bounds, n_restarts=model.config.pair.n_restarts, rng=rng, max_iter=20, tol=1e-3
-    )
-    return parts(best.theta)
+    restarts = model.config.pair.n_restarts
+    return parts(hyper.maximise(objective, start, bounds, n_restarts=restarts, rng=rng, max_iter=20, tol=1e-3).theta)
 
 
 def bound_and_gradient(
-    model: CrowdModel,
-    kernel: Kernel | None,
-    user_kernel: Kernel | None,
-    rng: np.random.Generator,
-    start: svi.State | None = None,
+    model: CrowdModel, tried: Kernels, rng: np.random.Generator, start: svi.State | None = None
 ) -> tuple[float, Array, svi.State]:
-    """Return the bound at the optimal q and its gradient in both kernels' theta (maths.md sections 5 and 6).
+    """Return the bound at the optimal q and its gradient in the kernels' theta (maths.md sections 5 and 6).
 
     Parameters
     ----------
     model : CrowdModel
         Data, configuration, inducing points.
-    kernel, user_kernel : Kernel or None
+    tried : Kernels
         Kernels at the hyper-parameters in question.
     rng : numpy.random.Generator
         Start of the factors.
@@ -530,30 +277,34 @@ def bound_and_gradient(
     value : float
         Lower bound on the log evidence.
     gradient : ndarray of shape (n_theta,)
-        Its derivatives, partial at fixed q: those of the items' kernel, then of the users'.
+        Its derivatives, partial at fixed q: those of the kernel of the items, of the factors, of the users.
     state : State
         The optimal q.
     """
-    items = Side(model.data.items, model.pair.basis(kernel))
-    users = Side(model.data.users, model.user_basis(user_kernel))
-    problem, diagonal = model.problem(items.basis, users.basis)
+    bases = model.bases(tried)
+    problem, diagonal = model.problem(bases)
     schedule = replace(model.config.pair.schedule, batch_size=None, on_iteration=None)
-    start = start or _start(model, problem, diagonal, schedule, rng)
-    result = svi.fit(problem, start, schedule, rng)
-    evaluation = result.evaluation
-    assert evaluation is not None  # noqa: S101 - full data
+    result = svi.fit(problem, start or start_state(model, problem, diagonal, schedule, rng), schedule, rng)
+    assert result.evaluation is not None  # noqa: S101 - full data
+    seen = problem, result.state, result.evaluation
+    features = {"items": model.data.items, "factors": model.data.items, "users": model.data.users}
     gradients = [
-        kernel_gradient(problem, result.state, evaluation, side, which)
-        for which, side in (("items", items), ("users", users))
-        if side.basis is not None and side.basis.kernel.theta.size
+        kernel_gradient(*seen, basis, features[which], which)
+        for which, basis in bases._asdict().items()
+        if basis is not None and basis.kernel.theta.size
     ]
-    return evaluation.bound, np.concatenate(gradients), result.state
+    return result.evaluation.bound, np.concatenate(gradients), result.state
 
 
 def kernel_gradient(
-    problem: svi.Problem, state: svi.State, evaluation: svi.Evaluation, side: Side, which: str
+    problem: svi.Problem,
+    state: svi.State,
+    evaluation: svi.Evaluation,
+    basis: InducingBasis,
+    features: Features,
+    which: str,
 ) -> Array:
-    """Return the bound's gradient in one side's kernel, at fixed q.
+    """Return the bound's gradient in one kernel, at fixed q.
 
     Parameters
     ----------
@@ -563,36 +314,35 @@ def kernel_gradient(
         q.
     evaluation : Evaluation
         The problem seen from q.
-    side : Side
-        The side whose kernel moves.
-    which : {"items", "users"}
-        Its name.
+    basis : InducingBasis
+        The kernel and its inducing points.
+    features : {ndarray, CSR}
+        Features of the entities.
+    which : {"items", "factors", "users"}
+        What has the kernel.
 
     Returns
     -------
     ndarray of shape (n_theta,)
-        Sum over the consensus and all factors, which share the rows phi.
+        Sum over the factors, which share the rows phi.
     """
-    assert side.basis is not None  # noqa: S101
-    adjoint, rows, kappa = np.zeros(1), None, np.zeros(1)
-    wanted = PairTerm if which == "items" else EntityTerm
+    total = np.zeros(basis.kernel.theta.size)
+    wanted, in_product = (EntityTerm if which == "users" else PairTerm), which != "items"
     for k, block in enumerate(state.blocks):
         seen = view(problem, evaluation, state.expected, k)
         term = seen.side.rows if isinstance(seen, FactorView) else seen.term
-        if not isinstance(term, wanted) or term.basis is None:
+        if isinstance(seen, FactorView) is not in_product or not isinstance(term, wanted) or term.basis is None:
             continue
-        for part, gradient, curvature, s in _derivatives(seen, block, state, evaluation, k):
-            adjoint = adjoint + term.basis_adjoint(part, gradient, curvature, s)
-            kappa = kappa + curvature / s
-        rows = term
-    assert rows is not None  # noqa: S101 - some term has features
-    assert rows.basis is not None  # noqa: S101
-    total = side.basis.rows_gradient(side.features, rows.basis, adjoint)
-    if rows.residual is None:
-        return total
-    if isinstance(rows, EntityTerm):
-        return total + kernels.diagonal_vjp(side.basis.kernel, side.features, rows.sums(kappa))
-    return total + side.basis.kappa_gradient(side.features, rows.left, rows.right, kappa)
+        parts = _derivatives(seen, block, state, evaluation, k)
+        adjoint = np.sum([term.basis_adjoint(*part) for part in parts], axis=0)
+        total = total + basis.rows_gradient(features, term.basis, adjoint)
+        if term.residual is not None:
+            kappa = np.sum([curvature / s for _, _, curvature, s in parts], axis=0)
+            if isinstance(term, EntityTerm):
+                total = total + kernels.diagonal_vjp(basis.kernel, features, term.sums(kappa))
+            else:
+                total = total + basis.kappa_gradient(features, term.left, term.right, kappa)
+    return total
 
 
 def _derivatives(seen: Any, block: Block, state: svi.State, evaluation: svi.Evaluation, k: int) -> list[Any]:
@@ -607,17 +357,17 @@ def _derivatives(seen: Any, block: Block, state: svi.State, evaluation: svi.Eval
     return list(zip(block.parts, gradient, curvature, expected, strict=True))
 
 
-def _posterior(model: CrowdModel, problem: svi.Problem, state: svi.State, items: Side, users: Side) -> CrowdPosterior:
+def _posterior(model: CrowdModel, problem: svi.Problem, state: svi.State, bases: Bases) -> CrowdPosterior:
     config = model.config
     pairs = [(t, b) for t, b in zip(problem.terms, state.blocks, strict=False) if isinstance(t, PairTerm)]
     pair_config = config.pair if config.consensus else replace(config.pair, offsets=False)
-    consensus = pair_posterior(items.basis if config.consensus else None, pairs, dict(state.scales), pair_config)
+    consensus = pair_posterior(bases.items if config.consensus else None, pairs, dict(state.scales), pair_config)
     bias = next((b for t, b in zip(problem.terms, state.blocks, strict=False) if isinstance(t, EntityTerm)), None)
     none = np.zeros(0)
     if problem.products:
         product, n = problem.products[0], len(problem.terms)
-        v = _factors(product.first, state.blocks[n], state, items.basis)
-        w = _factors(product.second, state.blocks[n + 1], state, users.basis)
+        v = _factors(product.first, state.blocks[n], state, bases.factors)
+        w = _factors(product.second, state.blocks[n + 1], state, bases.users)
         rows = product.first.rows
         assert isinstance(rows, PairTerm)  # noqa: S101
         centre = v.mean @ rows.average_item()

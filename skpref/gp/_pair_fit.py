@@ -163,15 +163,17 @@ class PairModel:
                 residual = basis.pair_residual(self.data.X, rows, c.left, c.right)
         return PairTerm(rows, c.left, c.right, c.n_items, offsets, self.config.order, residual)
 
-    def problem(self, basis: InducingBasis | None) -> tuple[svi.Problem, tuple[bool, ...]]:
+    def problem(
+        self, basis: InducingBasis | None, plain: PairTerm | None = None
+    ) -> tuple[svi.Problem, tuple[bool, ...]]:
         """The terms, and which of them are diagonal: offsets are dense while that is cheap."""
         c, config = self.data.comparisons, self.config
+        plain = plain or self.term(basis, offsets=False)
         if self.joint(basis):
-            together = self.term(basis, offsets=config.offsets)
+            together = replace(plain, offsets=config.offsets)
             return svi.Problem((together,), config.likelihood, c.y, c.weight), (False,)
         alone = PairTerm(None, c.left, c.right, c.n_items, offsets=True)
-        dense = self.term(basis, offsets=False)
-        terms: tuple[PairTerm, ...] = (dense, alone) if dense.segments else (alone,)
+        terms: tuple[PairTerm, ...] = (plain, alone) if plain.segments else (alone,)
         return svi.Problem(terms, config.likelihood, c.y, c.weight), (False, True)[-len(terms) :]
 
 
@@ -313,7 +315,7 @@ def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) ->
     if kernel.theta.size == 0:
         return kernel
     # Offsets by themselves cost little and lead to the same length-scales; the final fit joins them to the features.
-    small = replace(_thinned(model, rng), joint_size=0)
+    small = replace(thinned(model, rng), joint_size=0)
     if config.length_scale_factor == "auto":
         theta, bounds = kernel.theta, np.log(np.array([_FACTOR_BOUNDS])) - 0.5 * np.log(model.data.X.shape[1])
 
@@ -333,7 +335,21 @@ def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) ->
     return kernel.clone_with_theta(best.theta)
 
 
-def _thinned(model: PairModel, rng: np.random.Generator) -> PairModel:
+def thinned(model: PairModel, rng: np.random.Generator) -> PairModel:
+    """Return the model of some 50,000 comparisons at most, weighted so as to stand for all.
+
+    Parameters
+    ----------
+    model : PairModel
+        All comparisons.
+    rng : numpy.random.Generator
+        Draws them.
+
+    Returns
+    -------
+    PairModel
+        The same object where there are few; users keep their numbers.
+    """
     c = model.data.comparisons
     n_pairs = c.left.shape[0]
     if n_pairs <= _HYPER_PAIRS:
@@ -341,7 +357,8 @@ def _thinned(model: PairModel, rng: np.random.Generator) -> PairModel:
     index = np.sort(rng.choice(n_pairs, _HYPER_PAIRS, replace=False))
     # The few stand for all, beside the same prior; items that lost all their comparisons would only cost.
     weight = c.weight[index] * (c.weight.sum() / c.weight[index].sum())
-    few, items = replace(c, left=c.left[index], right=c.right[index], y=c.y[index], weight=weight).compact()
+    user = None if c.user is None else c.user[index]
+    few, items = replace(c, left=c.left[index], right=c.right[index], y=c.y[index], weight=weight, user=user).compact()
     return replace(model, data=PairData(model.data.X[items], few), everything=False, warm=[])
 
 

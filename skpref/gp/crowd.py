@@ -49,9 +49,12 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
     users : Table, array-like or CSR of shape (n_users, n_user_features), default=None
         Features of the users. None: users are independent of each other, with one number a user and factor.
     n_factors : int, default=20
-        Number of factors D at most. Too many cost time alone; 0 leaves the consensus.
+        Number of factors D at most. Those that move no answer are dropped on the way; 0 leaves the consensus.
     kernel : Kernel, default=None
-        Covariance of t and of the v_d over the items' features, as in `GPPLRegressor`.
+        Covariance of t over the items' features, as in `GPPLRegressor`, and of the v_d unless `factor_kernel` is given.
+    factor_kernel : Kernel, default=None
+        Covariance of the v_d. None: `kernel`, if that is given; else the default kernel with a factor of its own on
+        the length-scales, since views may differ in finer things than the consensus knows.
     user_kernel : Kernel, default=None
         Covariance of the w_d over the users' features; None stands for the product Matern 3/2 with median
         length-scales times the square root of the number of features.
@@ -79,8 +82,9 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         Comparisons a step of "svi". Each step factors a matrix for every factor, so larger than for `GPPLClassifier`.
     max_iter : int, default=200
         Passes over the comparisons at most.
-    tol : float, default=1e-4
-        As in `GPPLRegressor`.
+    tol : float, default=1e-3
+        As in `GPPLRegressor`. Factors turn slowly into their best position long after predictions have settled, hence
+        larger than there.
     delay, forgetting_rate : float
         Step size (t + delay)^-forgetting_rate of "svi".
     shape_s0, rate_s0 : float, default=2.0
@@ -118,10 +122,11 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
     item_factors_ : ndarray of shape (n_seen_items, n_factors)
         Posterior means of v, from their averages.
     factor_scales_ : ndarray of shape (n_factors,)
-        Prior variance 1 / (E[s_d] E[s_d^w]) that each factor gives to utilities: near zero = switched off.
+        Prior variance 1 / (E[s_d] E[s_d^w]) that each factor gives to utilities; small, and factors of zeros, where a
+        factor was dropped.
     order_effect_ : tuple of float
         Posterior mean and standard deviation of the left side's advantage that users share; zeros without one.
-    kernel_, user_kernel_ : Kernel or None
+    kernel_, factor_kernel_, user_kernel_ : Kernel or None
         Kernels with their final hyper-parameters.
     inducing_points_, inducing_users_ : ndarray or CSR, or None
         Inducing points.
@@ -151,6 +156,7 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         "items": [Table, "array-like", "sparse matrix", None],
         "users": [Table, "array-like", "sparse matrix", None],
         "n_factors": [Interval(Integral, 0, None, closed="left")],
+        "factor_kernel": [Kernel, None],
         "user_kernel": [Kernel, None],
         "consensus": ["boolean"],
         "item_effects": ["boolean"],
@@ -172,6 +178,7 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         *,
         n_factors: int = 20,
         kernel: Kernel | None = None,
+        factor_kernel: Kernel | None = None,
         user_kernel: Kernel | None = None,
         consensus: bool = True,
         item_effects: bool = True,
@@ -185,7 +192,7 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         inducing: Any = "kmeans++",
         batch_size: int = 10_000,
         max_iter: int = 200,
-        tol: float = 1e-4,
+        tol: float = 1e-3,
         delay: float = 1.0,
         forgetting_rate: float = 0.9,
         shape_s0: float = 2.0,
@@ -205,6 +212,7 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         self.users = users
         self.n_factors = n_factors
         self.kernel = kernel
+        self.factor_kernel = factor_kernel
         self.user_kernel = user_kernel
         self.consensus = consensus
         self.item_effects = item_effects

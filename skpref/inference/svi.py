@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
+from skpref._compiled.factors import settled_scale
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.gauge import balance
 from skpref.inference.problem import (
@@ -28,6 +29,7 @@ from skpref.inference.problem import (
     second_moments,
     view,
 )
+from skpref.inference.scale import GammaScale
 from skpref.inference.sites import VARIATIONAL
 from skpref.inference.terms import precision_of
 from skpref.tracking.protocol import Iteration
@@ -61,11 +63,10 @@ __all__ = [
 
 _MAX_HALVINGS = 30
 _LEARNING_ROWS = 20_000  # observations from which mini-batches learn the likelihood's own parameters
-_CG_RTOL = 1e-7
+_CG_RTOL = 1e-7  # of joint means
+_CG_RTOL_FACTORS = 1e-4  # with factors, whose other side moves next anyway
 _MAX_RATIO = 0.95  # of two successive changes of log E[s]: a jump of at most 19 changes
 _WORTH_A_JUMP = 1e-3
-_MAX_SETTLING = 200  # updates of a scale with its independent variables, some microseconds each
-_SETTLED = 1e-4  # relative change of the scale at which they end
 _SLACK = 1e-12  # relative rounding error of a bound, below which a fall is no fall
 
 
@@ -221,7 +222,7 @@ def joint_means(
         LinearOperator(shape, normal_matrix, dtype=np.float64),
         np.concatenate([seen.backward(known) for seen in views]),
         x0=np.concatenate([state.blocks[k].mean for k in numbers]),
-        rtol=_CG_RTOL,
+        rtol=_CG_RTOL_FACTORS if problem.products else _CG_RTOL,
         M=LinearOperator(shape, preconditioner, dtype=np.float64),
     )
     return {k: targets[k].with_mean(part) for k, part in zip(numbers, np.split(mean, cuts), strict=True)}
@@ -313,14 +314,11 @@ def _settled(state: State, name: str, block: Block, part: slice) -> Scale:
     """The q(s) and q(v) that are stationary together, given the sites and all other variables."""
     assert isinstance(block, DiagonalBlock)  # noqa: S101 - the scales that `_loose_scales` finds
     scale = state.scales[name]
+    if not isinstance(scale, GammaScale):
+        return scale
+    shape = scale.shape0 + 0.5 * (part.stop - part.start)
     gram, linear = _gram_of(block, part, scale), block.linear[part]
-    for _ in range(_MAX_SETTLING):
-        precision = gram + scale.mean
-        before, moment = scale.mean, float(np.sum((linear / precision) ** 2 + 1.0 / precision))
-        scale = scale.updated(len(gram), moment)
-        if abs(scale.mean - before) <= _SETTLED * before:
-            break
-    return scale
+    return replace(scale, shape=shape, rate=shape / settled_scale(gram, linear, (shape, scale.rate0), scale.mean))
 
 
 def _gram_of(block: DiagonalBlock, part: slice, scale: Scale) -> Array:
