@@ -17,7 +17,7 @@ from skpref.data._ids import shorten
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp._crowd_fit import CrowdFit, fit_crowd
 from skpref.gp._crowd_model import CrowdConfig, CrowdData, Earlier, Kernels
-from skpref.gp._pairwise_base import PairwiseGP, as_likelihood, joined
+from skpref.gp._pairwise_base import PairwiseGP, as_likelihood, digest, joined
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
@@ -64,18 +64,13 @@ class CrowdLearner(PairwiseGP):
         ties = as_likelihood(self.likelihood).ties_are_answers
         return given.merged(keep_order=self.order_effect, keep_ties=ties)
 
-    def _key(self, users: Roster, items: Roster) -> tuple[Any, ...]:
-        """All that an earlier posterior must share to be gone on from."""
-        ids = tuple(users.seen_ids.tolist()), tuple(items.seen_ids.tolist())
-        model = (self.n_factors, self.consensus, self.item_effects, self.order_effect, self.n_inducing)
-        return (
-            *ids,
-            *model,
-            self.n_inducing_users,
-            repr(self.kernel),
-            repr(self.factor_kernel),
-            repr(self.user_kernel),
-        )
+    def _key(self, users: Roster, items: Roster) -> str:
+        """Digest of all that an earlier posterior must share to be gone on from."""
+        ids = users.seen_ids.tolist(), items.seen_ids.tolist()
+        model = self.n_factors, self.consensus, self.item_effects, self.order_effect
+        points = self.n_inducing, self.n_inducing_users
+        kernels = self.kernel, self.factor_kernel, self.user_kernel
+        return digest((ids, model, points, kernels), users.seen_features, items.seen_features)
 
     def _learn(self, users: Roster, items: Roster, given: Comparisons, *, going_on: bool) -> None:
         seen = among_seen(given, users, items)

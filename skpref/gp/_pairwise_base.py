@@ -92,14 +92,9 @@ class PairwiseGP(BaseEstimator):
 
     def _identity(self, data: PairData, config: PairConfig, names: Any) -> str:
         """Digest of all that an earlier posterior must share to be gone on from: items and the shape of the model."""
-        digest = hashlib.sha256(repr((self.kernel, self.n_inducing, config.offsets, config.order)).encode())
-        digest.update(repr(None if names is None else list(names)).encode())
-        for table in (data.X, None if isinstance(self.inducing, str) else self.inducing):
-            parts: Any = table
-            arrays = (parts.data, parts.indices, parts.indptr) if sparse.issparse(table) else (np.asarray(table),)
-            for array in arrays:
-                digest.update(repr(array.tolist()).encode() if array.dtype == object else array.tobytes())
-        return digest.hexdigest()
+        given = None if isinstance(self.inducing, str) else self.inducing
+        ids = None if names is None else list(names)
+        return digest((self.kernel, self.n_inducing, config.offsets, config.order, ids), data.X, given)
 
     def _most_points(self, X: Features) -> int:
         if isinstance(self.inducing, str):
@@ -123,6 +118,16 @@ class PairwiseGP(BaseEstimator):
         self.converged_ = result.converged
         if not result.converged:
             warn_not_converged(self, self.n_iter_)
+
+
+def digest(settings: object, *tables: Any) -> str:
+    """Return a digest of settings, by their repr, and of tables of features."""
+    total = hashlib.sha256(repr(settings).encode())
+    for table in tables:
+        parts = (table.data, table.indices, table.indptr) if sparse.issparse(table) else (np.asarray(table),)
+        for array in parts:
+            total.update(repr(array.tolist()).encode() if array.dtype == object else array.tobytes())
+    return total.hexdigest()
 
 
 def canonical(X: Features) -> Features:

@@ -92,6 +92,36 @@ class DenseBlock:
         """
         return solve_lower_t(self.chol, solve_lower(self.chol, b))
 
+    def whiten(self, b: Array) -> Array:
+        """Return L^-1 b, where S = L^-T L^-1: a gradient in units of posterior standard deviations.
+
+        Parameters
+        ----------
+        b : ndarray of shape (K,)
+            A gradient.
+
+        Returns
+        -------
+        ndarray of shape (K,)
+            Its squared length is b^T S b.
+        """
+        return solve_lower(self.chol, b)
+
+    def colour(self, b: Array) -> Array:
+        """Return L^-T b, the adjoint of `whiten`.
+
+        Parameters
+        ----------
+        b : ndarray of shape (K,)
+            A vector in units of posterior standard deviations.
+
+        Returns
+        -------
+        ndarray of shape (K,)
+            A vector of variables.
+        """
+        return solve_lower_t(self.chol, b)
+
     def times_precision(self, b: Array) -> Array:
         """Return Lambda b.
 
@@ -241,6 +271,36 @@ class DiagonalBlock:
         """
         return b / self.precision
 
+    def whiten(self, b: Array) -> Array:
+        """Return L^-1 b, where S = L^-T L^-1: a gradient in units of posterior standard deviations.
+
+        Parameters
+        ----------
+        b : ndarray of shape (K,)
+            A gradient.
+
+        Returns
+        -------
+        ndarray of shape (K,)
+            Its squared length is b^T S b.
+        """
+        return b / np.sqrt(self.precision)
+
+    def colour(self, b: Array) -> Array:
+        """Return L^-T b, the adjoint of `whiten`.
+
+        Parameters
+        ----------
+        b : ndarray of shape (K,)
+            A vector in units of posterior standard deviations.
+
+        Returns
+        -------
+        ndarray of shape (K,)
+            A vector of variables.
+        """
+        return b / np.sqrt(self.precision)
+
     def times_precision(self, b: Array) -> Array:
         """Return Lambda b.
 
@@ -378,6 +438,36 @@ class StackedBlock:
             Lambda^-1 b.
         """
         return np.concatenate([part.solve(x) for part, x in zip(self.parts, self._split(b), strict=True)])
+
+    def whiten(self, b: Array) -> Array:
+        """Return L^-1 b, where S = L^-T L^-1: a gradient in units of posterior standard deviations.
+
+        Parameters
+        ----------
+        b : ndarray of shape (n_parts K,)
+            A gradient.
+
+        Returns
+        -------
+        ndarray of shape (n_parts K,)
+            Its squared length is b^T S b.
+        """
+        return np.concatenate([part.whiten(x) for part, x in zip(self.parts, self._split(b), strict=True)])
+
+    def colour(self, b: Array) -> Array:
+        """Return L^-T b, the adjoint of `whiten`.
+
+        Parameters
+        ----------
+        b : ndarray of shape (n_parts K,)
+            A vector in units of posterior standard deviations.
+
+        Returns
+        -------
+        ndarray of shape (n_parts K,)
+            A vector of variables.
+        """
+        return np.concatenate([part.colour(x) for part, x in zip(self.parts, self._split(b), strict=True)])
 
     def with_mean(self, mean: Array) -> StackedBlock:
         """Return the block of the same precision about another mean.

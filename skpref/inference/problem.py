@@ -122,6 +122,11 @@ class Problem:
         """How many local variables each one of the mini-batch stands for."""
         return 1.0 if self.members is None else self.n_clusters / len(self.members)
 
+    @property
+    def alone(self) -> Problem:
+        """The mini-batch as data of their own, which stand for nothing else: so its local variables see it."""
+        return replace(self, weight=self.weight / self.inflation, inflation=1.0, members=None)
+
     def restrict(self, state: State) -> State:
         """Return the state of a mini-batch: of local blocks only its members.
 

@@ -35,12 +35,11 @@ from skpref.inference.terms import precision_of
 from skpref.tracking.protocol import Iteration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from skpref._typing import Array, IntArray
     from skpref.inference.blocks import Block
     from skpref.inference.scale import Scale
-    from skpref.inference.sites import Sites
     from skpref.likelihoods import Likelihood
     from skpref.tracking.protocol import OnIteration
 
@@ -64,7 +63,7 @@ __all__ = [
 _MAX_HALVINGS = 30
 _LEARNING_ROWS = 20_000  # observations from which mini-batches learn the likelihood's own parameters
 _CG_RTOL = 1e-7  # of joint means
-_CG_RTOL_FACTORS = 1e-4  # with factors, whose other side moves next anyway
+_CG_RTOL_FACTORS = 1e-3
 _MAX_RATIO = 0.95  # of two successive changes of log E[s]: a jump of at most 19 changes
 _WORTH_A_JUMP = 1e-3
 _SLACK = 1e-12  # relative rounding error of a bound, below which a fall is no fall
@@ -149,7 +148,7 @@ def conjugate_blocks(
 
 
 def _conjugate(problem: Problem, state: State, evaluation: Evaluation, k: int) -> Block:
-    expected, block, sites = state.expected, state.blocks[k], _sites_of(problem, evaluation, k)
+    expected, block, sites = state.expected, state.blocks[k], evaluation.sites
     seen, projected = view(problem, evaluation, expected, k), evaluation.projections[k].mean
     prior = precision_of(seen.segments, expected)
     if isinstance(block, DiagonalBlock):
@@ -165,19 +164,14 @@ def _conjugate(problem: Problem, state: State, evaluation: Evaluation, k: int) -
     return StackedBlock(tuple(parts)) if isinstance(block, StackedBlock) else parts[0]
 
 
-def _sites_of(problem: Problem, evaluation: Evaluation, k: int) -> Sites:
-    """Sites as block k counts them: a local variable has all its observations here, and once each."""
-    return evaluation.sites.scaled(1.0 / problem.inflation) if k in problem.local else evaluation.sites
-
-
 def joint_means(
     problem: Problem, state: State, evaluation: Evaluation, targets: Mapping[int, Block]
 ) -> dict[int, Block]:
     """Replace the targets' means by the joint solution of their normal equations.
 
     Blocks that explain the same comparisons (features and offsets, several factors) would crawl if each waited for the
-    others, and so would the entries of a diagonal block. Conjugate gradients solve for all means at once, with the
-    targets' own precisions as preconditioner: one dense block is solved as it stands.
+    others, and so would the entries of a diagonal block. Conjugate gradients solve for all means at once, in units of
+    the targets' own standard deviations: one dense block is solved as it stands.
 
     Parameters
     ----------
@@ -198,7 +192,7 @@ def joint_means(
     numbers = list(targets)
     if len(numbers) == 1 and isinstance(targets[numbers[0]], DenseBlock):
         return dict(targets)
-    expected, sites = state.expected, _sites_of(problem, evaluation, numbers[-1])
+    expected, sites = state.expected, evaluation.sites
     weight, views = sites.weight, [view(problem, evaluation, expected, k) for k in numbers]
     prior = np.concatenate([precision_of(seen.segments, expected) for seen in views])
     cuts = np.cumsum([targets[k].size for k in numbers])[:-1]
@@ -213,18 +207,25 @@ def joint_means(
         fit = [seen.backward(z, weight * p) for seen, p in zip(views, projected, strict=True)]
         return np.asarray(prior * x + np.concatenate(fit))
 
-    def preconditioner(x: Array) -> Array:
-        return np.concatenate([targets[k].solve(part) for k, part in zip(numbers, np.split(x, cuts), strict=True)])
+    def each(how: Callable[[Block, Array], Array], x: Array) -> Array:
+        return np.concatenate([how(targets[k], part) for k, part in zip(numbers, np.split(x, cuts), strict=True)])
+
+    def whiten(x: Array) -> Array:
+        return each(lambda block, part: block.whiten(part), x)
+
+    def colour(x: Array) -> Array:
+        return each(lambda block, part: block.colour(part), x)
 
     known = sites.pseudo_linear(total([evaluation.projections[k].mean for k in numbers]))
+    start = np.concatenate([state.blocks[k].mean for k in numbers])
+    wanted = np.concatenate([seen.backward(known) for seen in views])
     shape = (len(prior), len(prior))
-    mean, _ = cg(
-        LinearOperator(shape, normal_matrix, dtype=np.float64),
-        np.concatenate([seen.backward(known) for seen in views]),
-        x0=np.concatenate([state.blocks[k].mean for k in numbers]),
-        rtol=_CG_RTOL_FACTORS if problem.products else _CG_RTOL,
-        M=LinearOperator(shape, preconditioner, dtype=np.float64),
-    )
+    operator = LinearOperator(shape, lambda x: whiten(normal_matrix(colour(x))), dtype=np.float64)
+    left = whiten(wanted - normal_matrix(start))
+    # Beside a product the other side moves next anyway: so much of what is left to go, not of the whole way.
+    slack = _CG_RTOL_FACTORS * left if problem.products else _CG_RTOL * whiten(wanted)
+    step, _ = cg(operator, left, rtol=0.0, atol=float(np.linalg.norm(slack)))
+    mean = start + colour(step)
     return {k: targets[k].with_mean(part) for k, part in zip(numbers, np.split(mean, cuts), strict=True)}
 
 
@@ -391,7 +392,8 @@ def minibatch_step(problem: Problem, state: State, rho: float) -> tuple[State, E
     evaluation = evaluate(problem, moved)
     local = tuple(sorted(problem.local))
     if local:
-        moved, evaluation = _group_step(problem, moved, evaluation, local)
+        moved, _ = _group_step(problem.alone, moved, reevaluate(problem.alone, moved, evaluation), local)
+        evaluation = reevaluate(problem, moved, evaluation, local)
     seen, groups = evaluation, [tuple(k for k in group if k not in problem.local) for group in problem.groups]
     for number, group in enumerate(filter(None, groups)):
         seen = reevaluate(problem, moved, seen, groups[number - 1]) if number else seen

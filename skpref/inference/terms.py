@@ -581,9 +581,10 @@ class PairTerm:
         ndarray of shape (..., K)
             sum_i w_i a_ik^2.
         """
-        if self.basis is not None or self.order:
-            return np.diagonal(self.gram(weight)).copy()
-        return self._degrees(weight)
+        if self.basis is None and not self.order:
+            return self._degrees(weight)
+        diagonals = [np.diagonal(self.gram(w)) for w in np.atleast_2d(weight)]
+        return np.reshape(diagonals, (*weight.shape[:-1], -1))
 
     def variance(self, block: Block) -> Array:
         """Return diag(A S A^T): one triangular product an item, then differences of rows.

@@ -191,8 +191,8 @@ def test_two_items_and_one_comparison_in_closed_form(seed, s):
     # Stationary: 1/v = 1/kappa + w and mu = kappa g; and the bound in one dimension.
     mu, v = result.evaluation.mu, result.evaluation.v
     value, gradient, curvature = expectation(np.ones(1), mu, v)
-    # The bound holds rounding of 1e-10 where the quadrature changes its rule (large v), so its maximiser is known to the
-    # square root of that: 5e-5 at v = 30.
+    # The bound holds rounding of 1e-10 where the quadrature changes its rule (large v), so its maximiser is known to
+    # the square root of that: 5e-5 at v = 30.
     assert_allclose(1.0 / v, 1.0 / kappa - 2.0 * curvature, rtol=1e-4)
     assert_allclose(mu, kappa * gradient, rtol=1e-4)
     kl = 0.5 * (v / kappa + mu**2 / kappa - 1.0 - np.log(v / kappa))

@@ -130,7 +130,9 @@ def test_joint_and_mean_field_offsets_agree_on_the_means(monkeypatch):
 def test_no_residual_where_the_inducing_points_are_all_items():
     data = draw(6)
     for n_inducing, exact in ((20, True), (19, False)):
-        model = _pair_fit.pair_model(data, RBF(1.0), replace(CONFIG, n_inducing=n_inducing), np.random.default_rng(0), None)
+        model = _pair_fit.pair_model(
+            data, RBF(1.0), replace(CONFIG, n_inducing=n_inducing), np.random.default_rng(0), None
+        )
         problem, _ = model.problem(model.basis(RBF(1.0)))
         assert (problem.terms[0].residual is None) == exact
 

@@ -1,0 +1,153 @@
+"""Loops over factors and observations against their plain numpy twins."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skpref._compiled import factors
+from skpref._compiled.factors import entity_sums, pair_differences, pair_sums, product_moments
+
+# Name of each kernel's parallel loop.
+LOOPS = {
+    "pair_differences": "_differences_parallel",
+    "pair_sums": "_sums_parallel",
+    "entity_sums": "_entity_sums_parallel",
+    "product_moments": "_moments_parallel",
+}
+
+
+def draw(seed, n_factors, n, p):
+    """Factors (rows) of n items, and p pairs of different items."""
+    rng = np.random.default_rng(seed)
+    left = rng.integers(0, n, p)
+    right = (left + rng.integers(1, n, p)) % n
+    return SimpleNamespace(rng=rng, n=n, left=left, right=right, D=n_factors, p=p)
+
+
+cases = st.builds(draw, st.integers(0, 2**32 - 1), st.integers(0, 4), st.integers(2, 9), st.integers(0, 25))
+
+
+def incidence(index, n):
+    """One row an observation, a one in the column of its entity."""
+    rows = np.zeros((index.size, n))
+    rows[np.arange(index.size), index] = 1.0
+    return rows
+
+
+@given(cases)
+def test_pair_differences(case):
+    u = case.rng.normal(size=(case.D, case.n))
+    got = pair_differences(u, case.left, case.right)
+    assert got.shape == (case.D, case.p)
+    assert_array_equal(got, u[:, case.left] - u[:, case.right])
+
+
+@given(cases)
+def test_pair_sums_are_the_adjoint_of_the_differences(case):
+    g, u = case.rng.normal(size=(case.D, case.p)), case.rng.normal(size=(case.D, case.n))
+    D = incidence(case.left, case.n) - incidence(case.right, case.n)
+    got = pair_sums(case.left, case.right, g, case.n)
+    assert_allclose(got, g @ D, atol=1e-13)
+    forth = np.sum(pair_differences(u, case.left, case.right) * g)
+    assert_allclose(np.sum(got * u), forth, rtol=1e-11, atol=1e-11)
+
+
+@given(cases)
+def test_entity_sums(case):
+    g = case.rng.normal(size=(case.D, case.p))
+    got = entity_sums(case.left, g, case.n)
+    assert_allclose(got, g @ incidence(case.left, case.n), atol=1e-13)
+
+
+@given(cases)
+def test_product_moments(case):
+    a, b = case.rng.normal(size=(2, case.D, case.p))
+    va, vb = case.rng.exponential(size=(2, case.D, case.p))
+    mean, variance = product_moments((a, va), (b, vb))
+    assert_allclose(mean, (a * b).sum(axis=0), atol=1e-13)
+    assert_allclose(variance, (a**2 * vb + b**2 * va + va * vb).sum(axis=0), rtol=1e-12, atol=1e-300)
+    # The two sides are alike.
+    assert_allclose(product_moments((b, vb), (a, va)), (mean, variance), rtol=1e-12, atol=1e-13)
+
+
+def test_product_moments_are_those_of_draws():
+    # 400,000 draws: five standard errors.
+    rng, n = np.random.default_rng(0), 400_000
+    a, b, va, vb = rng.normal(size=3), rng.normal(size=3), rng.exponential(size=3), rng.exponential(size=3)
+    x = a + np.sqrt(va) * rng.standard_normal((n, 3))
+    y = b + np.sqrt(vb) * rng.standard_normal((n, 3))
+    z = (x * y).sum(axis=1)
+    mean, variance = product_moments((a[:, None], va[:, None]), (b[:, None], vb[:, None]))
+    assert abs(z.mean() - mean[0]) < 5.0 * z.std() / np.sqrt(n)
+    assert abs(z.var() - variance[0]) < 5.0 * ((z - z.mean()) ** 2).std() / np.sqrt(n)
+
+
+def calls(case, form):
+    """Every kernel at data of one memory layout."""
+    u, g, h = (form(case.rng.normal(size=(case.D, k))) for k in (case.n, case.p, case.p))
+    return {
+        "pair_differences": lambda: pair_differences(u, case.left, case.right),
+        "pair_sums": lambda: pair_sums(case.left, case.right, g, case.n),
+        "entity_sums": lambda: entity_sums(case.left, g, case.n),
+        "product_moments": lambda: np.array(product_moments((g, g**2), (h, h**2))),
+    }
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_any_memory_order_and_read_only_input(name):
+    def strided(x):
+        return np.repeat(x, 2, axis=1)[:, ::2]
+
+    results = []
+    for form in (np.ascontiguousarray, np.asfortranarray, strided):
+        case = draw(3, 4, 7, 20)
+
+        def frozen(x, form=form):
+            x = form(x)
+            x.setflags(write=False)
+            return x
+
+        case.left.setflags(write=False)
+        case.right.setflags(write=False)
+        results.append(calls(case, frozen)[name]())
+    assert_array_equal(results[0], results[1])
+    assert_array_equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_the_parallel_loop_gives_the_bits_of_the_serial_one(name, monkeypatch):
+    # More observations than a thread takes at once, and not a multiple of that.
+    case = draw(5, 3, 60, 2 * factors._ROWS + 77)
+    call = calls(case, np.ascontiguousarray)[name]
+    assert case.D * case.p < factors._SMALL
+    serial, used = call(), []
+    loop = getattr(factors, LOOPS[name])
+    monkeypatch.setattr(factors, LOOPS[name], lambda *arguments: (used.append(1), loop(*arguments))[1])
+    monkeypatch.setattr(factors, "_SMALL", 1)
+    before, results = numba.get_num_threads(), []
+    try:
+        for threads in range(1, min(2, numba.config.NUMBA_NUM_THREADS) + 1):
+            numba.set_num_threads(threads)
+            results.append(call())
+    finally:
+        numba.set_num_threads(before)
+    assert len(used) == len(results)
+    for result in results:
+        assert_array_equal(result, serial)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_where_threads_are_not_safe_the_serial_loop_runs(name, monkeypatch):
+    call = calls(draw(6, 2, 9, 30), np.ascontiguousarray)[name]
+    wanted = call()
+    monkeypatch.setattr(factors, "_SMALL", 1)
+    monkeypatch.setattr(factors, "may_use_threads", lambda: False)
+    monkeypatch.setattr(factors, LOOPS[name], None)
+    assert_array_equal(call(), wanted)
