@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
     from skpref.metrics import Calibration
 
-__all__ = ["BoundDisplay", "PairCalibrationDisplay", "RankingDisplay", "offscreen_axes"]
+__all__ = ["AnnotatorDisplay", "BoundDisplay", "PairCalibrationDisplay", "RankingDisplay", "offscreen_axes"]
 
 _COLOUR = "#1f5fa8"
+_PALE = "#9fbfe0"
 _LONGEST_NAME = 30
+_WIDE = 20.0  # ratio of the most to the fewest labels from which their axis is logarithmic
 _MISSING = "plots need matplotlib: pip install 'skpref[plots]'"
 
 
@@ -67,6 +69,11 @@ def offscreen_axes(width: float = 7.0, height: float = 4.5) -> Any:
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure.subplots()
+
+
+def _shortened(name: Any) -> str:
+    text = str(name)
+    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
 
 
 class _Display:
@@ -260,7 +267,7 @@ class RankingDisplay(_Display):
         ax = _axes(ax)
         rows = np.arange(len(self.ids))
         spread = 1.645 * np.asarray(self.std)  # 90 % of a normal distribution
-        ax.errorbar(self.utility, rows, xerr=spread, fmt="o", color=_COLOUR, ecolor="#9fbfe0", elinewidth=3, capsize=0)
+        ax.errorbar(self.utility, rows, xerr=spread, fmt="o", color=_COLOUR, ecolor=_PALE, elinewidth=3, capsize=0)
         ax.set_yticks(rows, [self._label(row) for row in range(len(rows))])
         ax.set_ylim(len(rows) - 0.5, -0.5)
         shown = f"best {len(rows)} of {self.n_total} items" if self.n_total else ""
@@ -269,8 +276,7 @@ class RankingDisplay(_Display):
         return self
 
     def _label(self, row: int) -> str:
-        name = str(self.ids[row])
-        name = name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
+        name = _shortened(self.ids[row])
         if self.rank_low is None or self.rank_high is None:
             return name
         return f"{name}  [{self.rank_low[row]}-{self.rank_high[row]}]"
@@ -403,5 +409,132 @@ class PairCalibrationDisplay(_Display):
         ax.scatter(*points, s=size, color=_COLOUR, alpha=0.8, label=label, clip_on=False, zorder=3)
         ax.set(xlabel="predicted probability of the left item", ylabel="observed frequency", xlim=(0, 1), ylim=(0, 1))
         ax.legend(loc="upper left", markerscale=0.6)
+        self._drawn_on(ax)
+        return self
+
+
+class AnnotatorDisplay(_Display):
+    """Expected accuracy of annotators with its credible intervals, against the number of their labels.
+
+    Parameters
+    ----------
+    user : sequence of length n
+        Names of the annotators.
+    n_labels : array-like of shape (n,)
+        Their numbers of labels (or total weights).
+    accuracy : array-like of shape (n,)
+        Probability that an answer of theirs agrees with the consensus.
+    accuracy_low, accuracy_high : array-like of shape (n,)
+        Ends of its credible interval.
+    n_names : int, default=3
+        How many of the least accurate are named in the plot.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn.
+    figure_ : matplotlib Figure
+        Its figure.
+
+    Examples
+    --------
+    >>> from skpref.plots import AnnotatorDisplay, offscreen_axes
+    >>> display = AnnotatorDisplay(["ann", "bob"], [40, 12], [0.9, 0.55], [0.8, 0.4], [0.95, 0.7], n_names=1)
+    >>> ax = display.plot(ax=offscreen_axes()).ax_
+    >>> ax.get_xlabel(), [text.get_text() for text in ax.texts]
+    ('number of labels', ['bob'])
+    """
+
+    def __init__(
+        self,
+        user: Sequence[Any],
+        n_labels: Sequence[float],
+        accuracy: Sequence[float],
+        accuracy_low: Sequence[float],
+        accuracy_high: Sequence[float],
+        n_names: int = 3,
+    ) -> None:
+        self.user = user
+        self.n_labels = n_labels
+        self.accuracy = accuracy
+        self.accuracy_low = accuracy_low
+        self.accuracy_high = accuracy_high
+        self.n_names = n_names
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, credibility: float = 0.9, n_names: int = 3, ax: Any = None
+    ) -> AnnotatorDisplay:
+        """Plot the annotators of a fitted model of a crowd.
+
+        Parameters
+        ----------
+        estimator : estimator
+            With `annotators`.
+        credibility : float, default=0.9
+            Mass of the intervals.
+        n_names : int, default=3
+            How many of the least accurate are named.
+        ax : matplotlib Axes, default=None
+            Where to draw; None: a new figure.
+
+        Returns
+        -------
+        AnnotatorDisplay
+            Drawn.
+        """
+        return cls.from_annotators(estimator.annotators(credibility=credibility), n_names=n_names, ax=ax)
+
+    @classmethod
+    def from_annotators(cls, annotators: Any, *, n_names: int = 3, ax: Any = None) -> AnnotatorDisplay:
+        """Plot a report that is there already.
+
+        Parameters
+        ----------
+        annotators : pandas.DataFrame or record
+            What `CrowdGPPL.annotators` returned.
+        n_names : int, default=3
+            How many of the least accurate are named.
+        ax : matplotlib Axes, default=None
+            Where to draw; None: a new figure.
+
+        Returns
+        -------
+        AnnotatorDisplay
+            Drawn.
+        """
+        a = annotators
+        columns = (a.user, a.n_labels, a.accuracy, a.accuracy_low, a.accuracy_high)
+        user, n_labels, accuracy, low, high = (np.asarray(column).tolist() for column in columns)
+        return cls(user, n_labels, accuracy, low, high, n_names).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> AnnotatorDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to; None: a new figure.
+
+        Returns
+        -------
+        AnnotatorDisplay
+            Itself.
+        """
+        ax = _axes(ax)
+        n, mean = np.asarray(self.n_labels, dtype=np.float64), np.asarray(self.accuracy, dtype=np.float64)
+        # A mean outside its interval can happen, an error bar of negative length cannot.
+        reach = np.maximum([mean - np.asarray(self.accuracy_low), np.asarray(self.accuracy_high) - mean], 0.0)
+        ax.axhline(0.5, linestyle=":", color="grey")
+        ax.errorbar(n, mean, yerr=reach, fmt="o", markersize=4, color=_COLOUR, ecolor=_PALE, elinewidth=2, alpha=0.8)
+        for row in np.argsort(mean, kind="stable")[: self.n_names]:
+            offset = {"xytext": (5, -3), "textcoords": "offset points", "fontsize": "small"}
+            ax.annotate(_shortened(self.user[row]), (n[row], mean[row]), **offset)
+        if n.size and n.max() > _WIDE * n.min():
+            ax.set_xscale("log")
+        else:
+            ax.xaxis.get_major_locator().set_params(integer=True)
+        title = f"{n.size} annotators (0.5 = answers by a coin)"
+        ax.set(xlabel="number of labels", ylabel="probability to agree with the consensus", ylim=(0, 1), title=title)
         self._drawn_on(ax)
         return self

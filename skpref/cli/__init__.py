@@ -86,12 +86,20 @@ def _add_tune(commands: Any) -> None:
         help="learn a ranking from a file of comparisons",
         description="Learn from comparisons: hold-out, search for settings, ranking, plots, model. Files are CSV or "
         "Parquet. COMPARISONS has the columns left, right, label (1 = left preferred, 0 = right, 0.5 = tie) or winner, "
-        "loser, and perhaps weight. ITEMS has a column id; all its other columns are numeric features.",
+        "loser, and perhaps weight. ITEMS has a column id; all its other columns are numeric features. With --model "
+        "crowd, COMPARISONS has a column user too: a consensus and a view of each user are learnt, the hold-out is of "
+        "users who are learnt from, and annotators.csv tells how far each of them agrees with the consensus.",
     )
     tune.add_argument("comparisons", type=Path, metavar="COMPARISONS")
+    text = "gppl = one view for all, crowd = a consensus and a view of each user (default: gppl)"
+    tune.add_argument("--model", choices=["gppl", "crowd"], default="gppl", help=text)
     tune.add_argument("--items", type=Path, help="file of the items' features")
     tune.add_argument("--id", default="id", metavar="COLUMN", help="column of ids in ITEMS (default: id)")
-    tune.add_argument("--group", metavar="COLUMN", help="column whose values stay together in splits, such as a person")
+    tune.add_argument("--user", metavar="COLUMN", help="column of who answered, for --model crowd (default: user)")
+    text = "file of the users' features, for --model crowd; its ids are in a column named as in COMPARISONS, or id"
+    tune.add_argument("--users", type=Path, help=text)
+    text = "column whose values stay together in splits, such as a person: the hold-out is then of people never seen"
+    tune.add_argument("--group", metavar="COLUMN", help=text)
     _add_job_options(tune, trials=30, max_inducing=500)
     tune.set_defaults(command="tune")
 
@@ -103,13 +111,13 @@ def _add_demo(commands: Any) -> None:
         description="Run `tune` on the choices of 210 travellers (Greene and Hensher; statsmodels' modechoice), "
         "holding out whole travellers.",
     )
+    demo.add_argument("--model", choices=["gppl"], default="gppl", help="what to learn (default: gppl)")
     _add_job_options(demo, trials=10, max_inducing=150)
     demo.set_defaults(command="demo")
 
 
 def _add_job_options(parser: argparse.ArgumentParser, trials: int, max_inducing: int) -> None:
     add = parser.add_argument
-    add("--model", choices=["gppl"], default="gppl", help="what to learn (default: gppl)")
     add("--trials", type=_at_least(1), default=trials, metavar="N", help=f"trials of the search (default: {trials})")
     add("--timeout", type=_positive, metavar="S", help="seconds after which no further trial begins")
     add("--out", type=Path, default=Path("skpref-out"), metavar="DIR", help="folder of results (default: skpref-out)")
@@ -127,11 +135,13 @@ def _add_rank(commands: Any) -> None:
         "rank",
         help="rank new items with a saved model",
         description="Rank items by their features. ITEMS has a column id and the features that the model was tuned "
-        "with, in any order; other columns are left alone. A model without features ranks the ids it knows.",
+        "with, in any order; other columns are left alone. A model without features ranks the ids it knows. A model of "
+        "a crowd ranks by the consensus, or by the view of one user.",
     )
     rank.add_argument("model", type=Path, metavar="MODEL")
     rank.add_argument("items", type=Path, metavar="ITEMS")
     rank.add_argument("--id", default="id", metavar="COLUMN", help="column of ids in ITEMS (default: id)")
+    rank.add_argument("--user", metavar="ID", help="whose view to rank by, with a model of a crowd")
     rank.add_argument("--top", type=_at_least(1), default=20, metavar="N", help="items to print (default: 20)")
     rank.add_argument("--out", type=Path, metavar="FILE", help="write the whole ranking to this CSV file")
     rank.set_defaults(command="rank")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from skpref.cli._inputs import demo_problem, read_ids, read_items, read_problem
+from skpref.cli._files import nearest
+from skpref.cli._inputs import Sources, demo_problem, read_ids, read_items, read_problem
 from skpref.cli._job import Job, Options
 from skpref.cli._progress import Bar
 from skpref.cli._report import ranking_text, report, write_files, write_ranking
 from skpref.exceptions import DataError, MissingExtraError
+from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.persistence import load
 from skpref.tracking.mlflow import Tracker
@@ -38,8 +40,15 @@ def tune(arguments: argparse.Namespace) -> int:
         0.
     """
     _check_extras(arguments)
-    problem = read_problem(arguments.comparisons, arguments.items, arguments.group, arguments.id, arguments.seed)
-    return _run_job(problem, arguments)
+    user = (arguments.user or "user") if arguments.model == "crowd" else None
+    for option in ("user", "users"):
+        if user is None and getattr(arguments, option) is not None:
+            raise DataError(
+                f"--{option} is for --model crowd; with --model {arguments.model}, users are not told apart"
+            )
+    names = ("comparisons", "items", "group", "users")
+    sources = Sources(**{name: getattr(arguments, name) for name in names}, id_column=arguments.id, user=user)
+    return _run_job(read_problem(sources, arguments.seed), arguments)
 
 
 def demo(arguments: argparse.Namespace) -> int:
@@ -72,7 +81,7 @@ def _check_extras(arguments: argparse.Namespace) -> None:
 
 def _run_job(problem: Problem, arguments: argparse.Namespace) -> int:
     arguments.out.mkdir(parents=True, exist_ok=True)
-    names = ("trials", "timeout", "out", "seed", "folds", "max_inducing", "holdout")
+    names = ("model", "trials", "timeout", "out", "seed", "folds", "max_inducing", "holdout")
     options = Options(**{name: getattr(arguments, name) for name in names})
     tracker = None if arguments.no_mlflow else Tracker(arguments.experiment, spool=arguments.out / "spool")
     print(_headline(problem))
@@ -82,7 +91,7 @@ def _run_job(problem: Problem, arguments: argparse.Namespace) -> int:
     print("\n" + report(outcome))
     files = write_files(outcome, options.out)
     job.finish(files)
-    print(_last_lines(files, options.out, tracker))
+    print(_last_lines(files, problem, options.out, tracker))
     return 0
 
 
@@ -90,15 +99,19 @@ def _headline(problem: Problem) -> str:
     facts = problem.describe()
     features = f"{facts['data.n_features']} features" if problem.items is not None else "no features"
     groups = f", {facts['data.n_groups']} groups" if facts["data.n_groups"] else ""
+    people = f" by {facts['data.n_users']} users" if problem.user is not None else ""
+    if problem.users is not None:
+        people += f" ({facts['data.n_user_features']} features)"
     return (
-        f"Data: {facts['data.source']}: {facts['data.n_comparisons']} comparisons of {facts['data.n_items']} items, "
-        f"{features}{groups}; sha256 {facts['data.sha256'][:12]}"
+        f"Data: {facts['data.source']}: {facts['data.n_comparisons']} comparisons{people} of {facts['data.n_items']} "
+        f"items, {features}{groups}; sha256 {facts['data.sha256'][:12]}"
     )
 
 
-def _last_lines(files: list[Path], out: Path, tracker: Tracker | None) -> str:
+def _last_lines(files: list[Path], problem: Problem, out: Path, tracker: Tracker | None) -> str:
     lines = [f"\nWritten to {out}/: {', '.join(path.name for path in files)}"]
-    lines.append(f"Rank new items:   skpref rank {out / 'model.skpref'} ITEMS.csv")
+    one = "" if problem.user is None else " [--user ID]"
+    lines.append(f"Rank new items:   skpref rank {out / 'model.skpref'} ITEMS.csv{one}")
     if tracker is not None and tracker.online:
         lines.append(f"Look at the runs: {tracker.how_to_look()}")
     elif tracker is not None:
@@ -120,21 +133,38 @@ def rank(arguments: argparse.Namespace) -> int:
         0.
     """
     model = load(arguments.model)
-    if not isinstance(model, GPPLClassifier) or not hasattr(model, "posterior_"):
-        raise DataError(f"{arguments.model}: holds no fitted GPPLClassifier, which is what `skpref tune` writes")
+    if not isinstance(model, GPPLClassifier | CrowdGPPL) or not hasattr(model, "posterior_"):
+        raise DataError(f"{arguments.model}: holds no fitted GPPLClassifier or CrowdGPPL, as `skpref tune` writes them")
+    _check_user(model, arguments)
     if model.items is None:
-        ranking = model.rank(read_ids(arguments.items, arguments.id))
+        items: Any = read_ids(arguments.items, arguments.id)
     else:
-        ranking = model.rank(read_items(arguments.items, arguments.id, _feature_names(model, arguments.model)))
-    print(ranking_text(ranking, arguments.top))
+        items = read_items(arguments.items, arguments.id, _feature_names(model, arguments.model))
+    ranking = model.rank(items, arguments.user) if isinstance(model, CrowdGPPL) else model.rank(items)
+    title = "Ranking" if arguments.user is None else f"Ranking by user {arguments.user[:80]!r}"
+    print(ranking_text(ranking, arguments.top, title))
     if arguments.out is not None:
         write_ranking(ranking, arguments.out)
         print(f"\nWritten to {arguments.out}")
     return 0
 
 
-def _feature_names(model: GPPLClassifier, path: Path) -> tuple[str, ...]:
+def _check_user(model: GPPLClassifier | CrowdGPPL, arguments: argparse.Namespace) -> None:
+    """Whoever names a user wants that user's view, not the consensus that strangers get."""
+    user = arguments.user
+    if user is None:
+        return
+    if not isinstance(model, CrowdGPPL):
+        raise DataError(f"{arguments.model}: the model does not tell users apart; leave --user out")
+    known = [str(one) for one in (model.user_ids_ if model.users is None else model.users.ids)]
+    if user not in known:
+        more = nearest(user, known[:5000])
+        raise DataError(f"{arguments.model}: unknown user {user[:80]!r}{more} Without --user, the consensus ranks")
+
+
+def _feature_names(model: GPPLClassifier | CrowdGPPL, path: Path) -> tuple[str, ...]:
     names = model.items.feature_names
     if names is None:
-        raise DataError(f"{path}: does not know the names of its features; rank with GPPLClassifier.rank in Python")
+        name = type(model).__name__
+        raise DataError(f"{path}: does not know the names of its features; rank with {name}.rank in Python")
     return tuple(names)

@@ -84,17 +84,18 @@ class Sheet:
         """
         for name in names:
             if name not in self.columns:
-                raise self.fault(
-                    f"there is no column {name!r}{nearest(name, self.names)}. {purpose}. Found: {_list(self.names)}"
-                )
+                hint = nearest(name, self.names) or "."
+                raise self.fault(f"there is no column {name!r}{hint} {purpose}. Found: {_list(self.names)}")
 
-    def ids(self, name: str) -> NDArray[Any]:
+    def ids(self, name: str, noun: str = "item") -> NDArray[Any]:
         """Return a column of ids as text.
 
         Parameters
         ----------
         name : str
             The column.
+        noun : str, default="item"
+            What the ids are of, for the message.
 
         Returns
         -------
@@ -104,7 +105,8 @@ class Sheet:
         cells = [_as_id(cell) for cell in self.columns[name]]
         for index, cell in enumerate(cells):
             if not cell:
-                raise self.fault("an item id is missing", index, name)
+                article = "an" if noun[0] in "aeio" else "a"
+                raise self.fault(f"{article} {noun} id is missing", index, name)
         return np.array(cells, dtype=object)
 
     def numbers(self, name: str, low: float = -math.inf, high: float = math.inf, meaning: str = "") -> Array:

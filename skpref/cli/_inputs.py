@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _COLUMNS = "A file of comparisons has the columns left, right and label, or winner and loser, and may have weight"
+_USERS = "A file of users has the column {name} or id, and numeric features"
 _LABEL = "1 = left preferred, 0 = right preferred, 0.5 = a tie"
 _FEWEST = 10  # comparisons below which a hold-out of 20 % says nothing
 
@@ -39,6 +40,12 @@ class Problem:
         Name of the group's column.
     profiles : Table or None
         Further items that are worth a ranking of their own.
+    user : str or None
+        Name of the users' column; None: the answers do not tell users apart.
+    users : Table or None
+        Features of the users.
+    has_sides : bool
+        Whether left and right are where the items were shown, and not drawn for winners and losers.
     """
 
     answers: Answers
@@ -46,22 +53,31 @@ class Problem:
     source: str
     group: str | None = None
     profiles: Table | None = None
+    user: str | None = None
+    users: Table | None = None
+    has_sides: bool = True
 
     @property
     def n_items(self) -> int:
         """Number of items that are known."""
-        return len(set(self.answers.X.ravel().tolist())) if self.items is None else self.items.n_items
+        return len(set(self.answers.X[:, -2:].ravel().tolist())) if self.items is None else self.items.n_items
+
+    @property
+    def n_users(self) -> int:
+        """Number of users who compared; 0 where they are not told apart."""
+        return 0 if self.user is None else len(set(self.answers.X[:, 0].tolist()))
 
     @property
     def digest(self) -> str:
-        """SHA-256 of comparisons and items, 64 hexadecimal digits."""
+        """SHA-256 of comparisons, items and users, 64 hexadecimal digits."""
         digest = hashlib.sha256(json.dumps(self.answers.X.tolist()).encode())
         for column in (self.answers.y, self.answers.weight):
             digest.update(np.ascontiguousarray(column, dtype="<f8").data)
         if self.answers.groups is not None:
             digest.update(json.dumps([str(group) for group in self.answers.groups]).encode())
-        if self.items is not None:
-            digest.update(self.items.digest.encode())
+        for name, table in (("", self.items), ("users", self.users)):
+            if table is not None:
+                digest.update(f"{name}{table.digest}".encode())
         return digest.hexdigest()
 
     def describe(self) -> dict[str, Any]:
@@ -73,6 +89,10 @@ class Problem:
             By name.
         """
         groups = self.answers.groups
+        crowd = {
+            "data.n_users": self.n_users,
+            "data.n_user_features": 0 if self.users is None else self.users.n_features,
+        }
         return {
             "data.source": self.source,
             "data.sha256": self.digest,
@@ -80,22 +100,45 @@ class Problem:
             "data.n_items": self.n_items,
             "data.n_features": 0 if self.items is None else self.items.n_features,
             "data.n_groups": 0 if groups is None else len(set(groups.tolist())),
+            **(crowd if self.user is not None else {}),
         }
 
 
-def read_problem(comparisons: Path, items: Path | None, group: str | None, id_column: str, seed: int) -> Problem:
-    """Read and check a job's files.
+@dataclass(frozen=True)
+class Sources:
+    """Where a job's data are.
 
     Parameters
     ----------
     comparisons : Path
         File of comparisons.
-    items : Path or None
+    items : Path, default=None
         File of items.
-    group : str or None
-        Column of the comparisons whose values stay together in splits.
-    id_column : str
+    id_column : str, default="id"
         Column of ids in the file of items.
+    group : str, default=None
+        Column of the comparisons whose values stay together in splits.
+    user : str, default=None
+        Column of the comparisons that tells who answered; None: users are not told apart.
+    users : Path, default=None
+        File of users; its ids stand in a column of the same name as `user`, or in `id`.
+    """
+
+    comparisons: Path
+    items: Path | None = None
+    id_column: str = "id"
+    group: str | None = None
+    user: str | None = None
+    users: Path | None = None
+
+
+def read_problem(sources: Sources, seed: int) -> Problem:
+    """Read and check a job's files.
+
+    Parameters
+    ----------
+    sources : Sources
+        The files.
     seed : int
         Of the sides, where the file has winners and losers.
 
@@ -104,19 +147,48 @@ def read_problem(comparisons: Path, items: Path | None, group: str | None, id_co
     Problem
         Ready.
     """
-    sheet = read_sheet(comparisons)
-    table = None if items is None else read_items(items, id_column)
+    sheet = read_sheet(sources.comparisons)
+    items = None if sources.items is None else read_items(sources.items, sources.id_column)
     left_name, right_name = _side_columns(sheet)
     left, right = sheet.ids(left_name), sheet.ids(right_name)
     _check_sides(sheet, left, right, left_name, right_name)
-    if table is not None:
+    if items is not None:
         for name, column in ((left_name, left), (right_name, right)):
-            _check_known(sheet, name, column, table.vocabulary, str(items))
-    answers = _answers(sheet, left, right, group, seed)
+            _check_known(sheet, name, column, items.vocabulary, str(sources.items))
+    user, users = _read_users(sheet, sources, (left_name, right_name))
+    answers = _answers(sheet, (user, left, right), sources.group, seed)
     if answers.size < _FEWEST:
         raise sheet.fault(f"{answers.size} comparisons; at least {_FEWEST} are needed for an honest hold-out")
-    source = str(comparisons) if items is None else f"{comparisons} + {items}"
-    return Problem(answers, table, source, group)
+    files = [str(path) for path in (sources.comparisons, sources.items, sources.users) if path is not None]
+    return Problem(
+        answers,
+        items,
+        " + ".join(files),
+        sources.group,
+        user=sources.user,
+        users=users,
+        has_sides="label" in sheet.columns,
+    )
+
+
+def _read_users(sheet: Sheet, sources: Sources, sides: tuple[str, str]) -> tuple[NDArray[Any] | None, Table | None]:
+    """The column of who answered, and the table of users."""
+    name = sources.user
+    if name is None:
+        return None, None
+    purpose = f"--model crowd needs a column that tells who answered: {name}, or another one named by --user"
+    sheet.require((name,), purpose)
+    if name in {*sides, "label", "weight"}:
+        raise sheet.fault(
+            "this column has another meaning; --user must name the one that tells who answered", None, name
+        )
+    user = sheet.ids(name, "user")
+    if sources.users is None:
+        return user, None
+    people = read_sheet(sources.users)
+    users = _read_table(people, name if name in people.columns else "id", _USERS.format(name=name), "user")
+    _check_known(sheet, name, user, users.vocabulary, str(sources.users), "user")
+    return user, users
 
 
 def _side_columns(sheet: Sheet) -> tuple[str, str]:
@@ -137,16 +209,23 @@ def _check_sides(sheet: Sheet, left: NDArray[Any], right: NDArray[Any], *names: 
         raise sheet.fault(f"item {left[row]!r} is compared with itself (columns {names[0]!r} and {names[1]!r})", row)
 
 
-def _check_known(sheet: Sheet, name: str, ids: NDArray[Any], vocabulary: Vocabulary, where: str) -> None:
+def _check_known(
+    sheet: Sheet, name: str, ids: NDArray[Any], vocabulary: Vocabulary, where: str, noun: str = "item"
+) -> None:
     unknown = np.flatnonzero(vocabulary.encode(ids, unknown="mark") < 0)
     if unknown.size:
         row = int(unknown[0])
         more = f" ({unknown.size} such cells)" if unknown.size > 1 else ""
         known = [str(item) for item in vocabulary.ids[:5000]]
-        raise sheet.fault(f"unknown item {ids[row][:80]!r}, not in {where}{nearest(ids[row], known)}{more}", row, name)
+        raise sheet.fault(
+            f"unknown {noun} {ids[row][:80]!r}, not in {where}{nearest(ids[row], known)}{more}", row, name
+        )
 
 
-def _answers(sheet: Sheet, left: NDArray[Any], right: NDArray[Any], group: str | None, seed: int) -> Answers:
+def _answers(
+    sheet: Sheet, columns: tuple[NDArray[Any] | None, NDArray[Any], NDArray[Any]], group: str | None, seed: int
+) -> Answers:
+    user, left, right = columns
     n = left.size
     weight = sheet.numbers("weight", low=0.0, meaning="weight") if "weight" in sheet.columns else np.ones(n)
     if not (weight > 0.0).any():
@@ -160,7 +239,8 @@ def _answers(sheet: Sheet, left: NDArray[Any], right: NDArray[Any], group: str |
     else:  # with the winner always on the left, calibration would see ones only
         swap = np.random.default_rng(seed).random(n) < 0.5
         left, right, y = np.where(swap, right, left), np.where(swap, left, right), np.where(swap, 0.0, 1.0)
-    return Answers(np.column_stack([left, right]), y, weight, groups)
+    ids = [left, right] if user is None else [user, left, right]
+    return Answers(np.column_stack(ids), y, weight, groups)
 
 
 def read_items(path: Path, id_column: str, names: tuple[str, ...] | None = None) -> Table:
@@ -180,14 +260,17 @@ def read_items(path: Path, id_column: str, names: tuple[str, ...] | None = None)
     Table
         With the names of the features.
     """
-    sheet = read_sheet(path)
     purpose = f"A file of items has the column {id_column} (or another one, named by --id) and numeric features"
+    return _read_table(read_sheet(path), id_column, purpose, "item", names)
+
+
+def _read_table(sheet: Sheet, id_column: str, purpose: str, noun: str, names: tuple[str, ...] | None = None) -> Table:
     sheet.require((id_column, *(names or ())), purpose)
     wanted = names or tuple(name for name in sheet.names if name != id_column)
     if not wanted:
-        raise sheet.fault(f"there are no features beside {id_column!r}; without features, leave --items out")
-    ids = sheet.ids(id_column)
-    _check_distinct(sheet, ids, id_column)
+        raise sheet.fault(f"there are no features beside {id_column!r}; without features, leave --{noun}s out")
+    ids = sheet.ids(id_column, noun)
+    _check_distinct(sheet, ids, id_column, noun)
     features = np.column_stack([sheet.numbers(name, meaning="features are numeric") for name in wanted])
     return Table(features, ids, feature_names=wanted)
 
@@ -214,12 +297,12 @@ def read_ids(path: Path, id_column: str) -> NDArray[Any]:
     return ids
 
 
-def _check_distinct(sheet: Sheet, ids: NDArray[Any], column: str) -> None:
+def _check_distinct(sheet: Sheet, ids: NDArray[Any], column: str, noun: str = "item") -> None:
     first: dict[str, int] = {}
     for row, name in enumerate(ids.tolist()):
         if first.setdefault(name, row) != row:
             line = f"{sheet.unit} {sheet.lines[first[name]]}"
-            raise sheet.fault(f"item {name[:80]!r} occurs twice (first on {line})", row, column)
+            raise sheet.fault(f"{noun} {name[:80]!r} occurs twice (first on {line})", row, column)
 
 
 def demo_problem() -> Problem:

@@ -13,7 +13,7 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit, StratifiedS
 from skpref.cli._report import write_trials
 from skpref.exceptions import DataError
 from skpref.metrics import calibration, cross_entropy, pair_accuracy
-from skpref.search import Builder, SearchResult, Space, search
+from skpref.search import Builder, CrowdBuilder, CrowdSpace, SearchResult, Space, hold_out_of_users, search
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array
     from skpref.cli._inputs import Problem
     from skpref.cli._progress import Bar
+    from skpref.gp.crowd import CrowdGPPL
     from skpref.gp.pairwise import GPPLClassifier
     from skpref.metrics import Calibration
     from skpref.search import Answers, TrialRecord
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _FEWEST_GROUPS = 5  # so that a fifth of them can be held out
 _BINS = 10
+_ANNOTATOR_DRAWS = 1_000_000  # of all users together, so that reports on a hundred thousand of them take a minute
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Options:
 
     Parameters
     ----------
+    model : {"gppl", "crowd"}
+        What to learn.
     trials : int
         Trials at most.
     timeout : float or None
@@ -52,6 +56,7 @@ class Options:
         Share of the comparisons (or groups) that is held out.
     """
 
+    model: str
     trials: int
     timeout: float | None
     out: Path
@@ -130,10 +135,12 @@ class Outcome:
         Trials.
     figures : dict of str to Figures
         On the hold-out: tuned, default, coin flip.
-    model : GPPLClassifier
+    model : GPPLClassifier or CrowdGPPL
         Fitted with everything.
     ranking : Ranking
-        Of all items.
+        Of all items; by a crowd's consensus.
+    annotators : dict of str to ndarray, default=None
+        Columns of a crowd's report on its users.
     """
 
     problem: Problem
@@ -141,12 +148,15 @@ class Outcome:
     n_test: int
     result: SearchResult
     figures: dict[str, Figures]
-    model: GPPLClassifier
+    model: GPPLClassifier | CrowdGPPL
     ranking: Any
+    annotators: dict[str, Any] | None = None
 
 
 def split(answers: Answers, holdout: float, seed: int) -> tuple[Answers, Answers]:
     """Split comparisons once: by groups where there are some, else with the labels in proportion.
+
+    Where users are known and there are no groups, everyone in the hold-out has other comparisons to learn from.
 
     Parameters
     ----------
@@ -169,6 +179,9 @@ def split(answers: Answers, holdout: float, seed: int) -> tuple[Answers, Answers
         if n_groups < _FEWEST_GROUPS:
             raise DataError(f"{n_groups} groups; at least {_FEWEST_GROUPS} are needed to hold some of them out")
         splitter = GroupShuffleSplit(1, test_size=holdout, random_state=seed)
+    elif answers.has_users:
+        rows = hold_out_of_users(answers, holdout, seed)
+        return answers.take(rows[0]), answers.take(rows[1])
     elif _can_stratify(target, holdout):
         splitter = StratifiedShuffleSplit(1, test_size=holdout, random_state=seed)
     else:
@@ -180,6 +193,33 @@ def split(answers: Answers, holdout: float, seed: int) -> tuple[Answers, Answers
 def _can_stratify(y: Array, holdout: float) -> bool:
     values, counts = np.unique(y, return_counts=True)
     return 2 <= values.size <= 3 and counts.min() >= 2 and min(holdout, 1.0 - holdout) * y.size >= values.size
+
+
+def _searched(problem: Problem, options: Options) -> tuple[Any, Any]:
+    """What turns settings into estimators, and the settings."""
+    if problem.user is None:
+        n_items = problem.n_items if problem.items is not None else 1
+        return Builder(problem.items, options.seed), Space(problem.items is not None, n_items, options.max_inducing)
+    space = CrowdSpace(
+        n_items=problem.n_items,
+        n_users=problem.n_users,
+        has_features=problem.items is not None,
+        has_user_features=problem.users is not None,
+        has_ties=bool((problem.answers.y == 0.5).any()),
+        has_sides=problem.has_sides,
+        max_inducing=options.max_inducing,
+    )
+    return CrowdBuilder(problem.items, problem.users, options.seed), space
+
+
+def _annotators(model: CrowdGPPL, seed: int) -> dict[str, Any]:
+    """Columns of the report on users, the one nearest to the consensus first."""
+    draws = int(np.clip(_ANNOTATOR_DRAWS // model.user_ids_.size, 100, 500))
+    report = model.annotators(n_samples=draws, random_state=seed)
+    # A data frame where pandas is installed, else a record.
+    columns = report.columns() if callable(report.columns) else {name: report[name] for name in report.columns}
+    order = np.argsort(-np.asarray(columns["accuracy"]), kind="stable")
+    return {name: np.asarray(column)[order] for name, column in columns.items()}
 
 
 class Job:
@@ -202,9 +242,7 @@ class Job:
         self.options = options
         self._tracker = tracker
         self._bar = bar
-        self._build = Builder(problem.items, options.seed)
-        n_items = problem.n_items if problem.items is not None else 1
-        self._space = Space(problem.items is not None, n_items, options.max_inducing)
+        self._build, self._space = _searched(problem, options)
         self._parent = ""
         self._open_trial = ""
 
@@ -240,7 +278,8 @@ class Job:
         figures["coin flip"] = Figures.of(test, np.full(test.size, 0.5))
         self._say("fitting the final model with all comparisons")
         model = self._build(best.settings).fit(everything.X, everything.y, sample_weight=everything.weight)
-        return Outcome(self.problem, train.size, test.size, result, figures, model, model.rank())
+        annotators = None if self.problem.user is None else _annotators(model, options.seed)
+        return Outcome(self.problem, train.size, test.size, result, figures, model, model.rank(), annotators)
 
     def _search(self, train: Answers) -> SearchResult:
         options = self.options

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import csv
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from skpref.persistence import save
-from skpref.plots import BoundDisplay, PairCalibrationDisplay, RankingDisplay, offscreen_axes
+from skpref.plots import AnnotatorDisplay, BoundDisplay, PairCalibrationDisplay, RankingDisplay, offscreen_axes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
+    from skpref._typing import Array, IntArray
     from skpref.cli._job import Figures, Outcome
+    from skpref.gp.crowd import CrowdGPPL
     from skpref.search import SearchResult, TrialRecord
 
 _TOP = 10
 _SHOWN = 20  # items in the plot
+_ENDS = 5  # annotators at either end
+_MATTERS = 0.01  # standard deviation, in units of the noise, below which a factor changes no answer
 _LONGEST_ID = 40
 
 
@@ -38,8 +45,10 @@ def report(outcome: Outcome) -> str:
         _search_text(outcome.result),
         _figures_text(outcome),
         _calibration_text(outcome.figures["tuned"]),
-        ranking_text(outcome.ranking, _TOP),
+        ranking_text(outcome.ranking, _TOP, "Ranking" if outcome.annotators is None else "Ranking by the consensus"),
     ]
+    if outcome.annotators is not None:
+        parts += [_factors_text(outcome.model), _annotators_text(outcome.annotators)]
     if outcome.problem.profiles is not None:
         profiles = outcome.model.rank(outcome.problem.profiles)
         parts.append(ranking_text(profiles, len(profiles), "Ranking of typical items"))
@@ -81,7 +90,9 @@ def settings_text(settings: dict[str, Any]) -> str:
 
 
 def _figures_text(outcome: Outcome) -> str:
-    unit = "" if outcome.problem.group is None else f", split by {outcome.problem.group}"
+    problem = outcome.problem
+    seen = "" if problem.user is None else ", of users with other comparisons among the latter"
+    unit = seen if problem.group is None else f", split by {problem.group}"
     lines = [f"Hold-out ({outcome.n_test} comparisons, {outcome.n_train} to learn from{unit})"]
     rows = [
         (name, f"{f.accuracy:.3f}", f"{f.log_loss:.4f}", f"{f.calibration.expected_calibration_error:.3f}")
@@ -134,10 +145,87 @@ def ranking_text(ranking: Any, top: int, title: str = "Ranking") -> str:
     return "\n".join([title, *_table(("rank", "item", "utility ± std", "P(best)", "90 % of ranks"), rows)])
 
 
+def factor_strengths(model: CrowdGPPL) -> Array:
+    """Return what each factor gives to personal utilities.
+
+    Parameters
+    ----------
+    model : CrowdGPPL
+        Fitted.
+
+    Returns
+    -------
+    ndarray of shape (n_factors,)
+        Root mean square over users and items, in units of the answer noise.
+    """
+    users, items = (np.mean(factors**2, axis=0) for factors in (model.user_factors_, model.item_factors_))
+    return np.asarray(np.sqrt(users * items))
+
+
+def living_factors(model: CrowdGPPL) -> IntArray:
+    """Return the factors that matter.
+
+    Parameters
+    ----------
+    model : CrowdGPPL
+        Fitted.
+
+    Returns
+    -------
+    ndarray of int
+        Their numbers, the strongest first.
+    """
+    strength = factor_strengths(model)
+    order = np.argsort(-strength, kind="stable")
+    return order[strength[order] > _MATTERS]
+
+
+def _factors_text(model: CrowdGPPL) -> str:
+    living, strength = living_factors(model), factor_strengths(model)
+    consensus = np.std(model.utility(model.item_ids_))
+    lines = [f"Views: the consensus has standard deviation {consensus:.3f} over items (answer noise = 1)"]
+    if living.size:
+        what = ", ".join(f"{strength[d]:.3f}" for d in living)
+        lines.append(f"  factors by which personal views differ from it: {living.size} of {strength.size}, by {what}")
+    else:
+        lines.append(f"  none of {strength.size} factors matters: no personal views beside the consensus were found")
+    if model.order_effect:
+        mean, std = model.order_effect_
+        lines.append(f"  advantage of the left side, shared by all: {mean:+.3f} ± {std:.3f}")
+    return "\n".join(lines)
+
+
+def _annotators_text(annotators: dict[str, Any]) -> str:
+    n = len(annotators["user"])
+    if n <= 2 * _ENDS:
+        return "\n".join([f"Annotators ({n})", *_annotator_rows(annotators, range(n))])
+    most = [f"Annotators who agree most with the consensus ({_ENDS} of {n})"]
+    least = [f"Annotators who agree least with the consensus ({_ENDS} of {n})"]
+    most += _annotator_rows(annotators, range(_ENDS))
+    least += _annotator_rows(annotators, range(n - 1, n - 1 - _ENDS, -1))
+    return "\n".join([*most, "", *least])
+
+
+def _annotator_rows(annotators: dict[str, Any], rows: Iterable[int]) -> list[str]:
+    header = ("user", "labels", "agreement", "P(agrees)", "90 % interval", "distance")
+    cells = [
+        (
+            _cut(str(annotators["user"][i])),
+            f"{annotators['n_labels'][i]:g}",
+            f"{annotators['agreement'][i]:.3f}",
+            f"{annotators['accuracy'][i]:.3f}",
+            f"{annotators['accuracy_low'][i]:.3f} - {annotators['accuracy_high'][i]:.3f}",
+            f"{annotators['distance'][i]:.3f}",
+        )
+        for i in rows
+    ]
+    return _table(header, cells)
+
+
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     cells = [tuple(header), *map(tuple, rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    texts = {"", "item"}  # columns that are aligned to the left
+    texts = {"", "item", "user"}  # columns that are aligned to the left
     aligned = [
         [
             cell.ljust(width) if name in texts else cell.rjust(width)
@@ -154,7 +242,7 @@ def _cut(name: str) -> str:
 
 # --------------------------------------------------------------------------------------------------------------- files
 def write_files(outcome: Outcome, out: Path) -> list[Path]:
-    """Write model, ranking and plots; the trials were written after the search.
+    """Write model, ranking, annotators and plots; the trials were written after the search.
 
     Parameters
     ----------
@@ -171,7 +259,20 @@ def write_files(outcome: Outcome, out: Path) -> list[Path]:
     model, ranking, trials = out / "model.skpref", out / "ranking.csv", out / "trials.csv"
     save(outcome.model, model)
     write_ranking(outcome.ranking, ranking)
-    return [model, ranking, trials, *_plots(outcome, out)]
+    return [model, ranking, trials, *_write_crowd(outcome, out), *_plots(outcome, out)]
+
+
+def _write_crowd(outcome: Outcome, out: Path) -> list[Path]:
+    """Annotators, and where each user stands on the factors that matter, the strongest first."""
+    if outcome.annotators is None:
+        return []
+    annotators, factors, model = out / "annotators.csv", out / "factors.csv", outcome.model
+    columns = {name: column.tolist() for name, column in outcome.annotators.items()}
+    _write_csv(annotators, list(columns), zip(*columns.values(), strict=True))
+    living = living_factors(model)
+    rows = zip(model.user_ids_.tolist(), model.user_factors_[:, living].tolist(), strict=True)
+    _write_csv(factors, ["user", *(f"factor_{d}" for d in living)], ([user, *values] for user, values in rows))
+    return [annotators, factors]
 
 
 def write_ranking(ranking: Any, path: Path) -> None:
@@ -233,6 +334,9 @@ def _plots(outcome: Outcome, out: Path) -> list[Path]:
         ),
         "calibration.png": (4.5, lambda ax: PairCalibrationDisplay(tuned.calibration, "hold-out").plot(ax=ax)),
     }
+    if outcome.annotators is not None:
+        report = SimpleNamespace(**outcome.annotators)
+        drawings["annotators.png"] = 4.5, lambda ax: AnnotatorDisplay.from_annotators(report, ax=ax)
     for name, (height, draw) in drawings.items():
         draw(offscreen_axes(height=height)).figure_.savefig(out / name, dpi=120)
     return [out / name for name in drawings]

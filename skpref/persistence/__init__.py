@@ -37,8 +37,9 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    estimator : GPPLClassifier or GPPLRegressor
-        What to save.
+    estimator : CrowdGPPL, GPPLClassifier or GPPLRegressor
+        What to save. A `CrowdGPPL` remembers its comparisons, by ids, so that `partial_fit` can go on: they are part
+        of the file.
     path : str or path-like
         Where to; the folder must exist. Any name will do; `skpref tune` uses ``model.skpref``.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 FORMAT_NAME = "skpref-model"
-MAX_MEMBERS = 64
+MAX_MEMBERS = 128  # the largest model, of a crowd with sparse features on both sides, has some 80
 MAX_MANIFEST = 1 << 20  # as Python objects, 1 MiB of hostile JSON takes less than 30 MiB
 _MAX_NODES = 20_000  # lists and objects in it: more of them would keep the garbage collector busy
 MAX_BYTES = (1 << 31) - (1 << 20)  # below what needs zip64, which is refused

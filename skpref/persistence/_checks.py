@@ -8,15 +8,19 @@ import numpy as np
 from scipy import sparse
 from sklearn.gaussian_process.kernels import Exponentiation, Kernel, KernelOperator
 
-from skpref.data import Table, Vocabulary
+from skpref.data import Comparisons, Table, Vocabulary
 from skpref.exceptions import ModelFormatError
+from skpref.gp._crowd_posterior import CrowdPosterior, FactorPosterior
 from skpref.gp._pair_posterior import PairPosterior
 from skpref.gp._pairwise_base import PairwiseGP
+from skpref.gp._roster import Roster
+from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.inference.basis import InducingBasis
-from skpref.inference.blocks import DenseBlock, DiagonalBlock
+from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.svi import State
+from skpref.inference.terms import Segment
 from skpref.likelihoods import Likelihood
 
 if TYPE_CHECKING:
@@ -49,8 +53,9 @@ def _positive_array(value: Any, where: str, shape: Shape) -> None:
 
 
 def _triangular(value: Any, where: str, shape: Shape) -> None:
-    """A lower Cholesky factor, or the inverse of one."""
-    _positive_array(np.diagonal(_array(value, where, shape)), where, shape[:1])
+    """A lower Cholesky factor, or the inverse of one, or several of them."""
+    diagonals = np.diagonal(_array(value, where, shape), axis1=-2, axis2=-1)
+    _positive_array(diagonals, where, shape[:-1])
 
 
 def _positive(value: Any, where: str) -> None:
@@ -144,6 +149,43 @@ def _check_diagonal(block: DiagonalBlock, where: str) -> None:
     _array(block.linear, f"{where}.linear", block.precision.shape)
 
 
+def _stacked(parts: dict[str, Any], where: str) -> StackedBlock:
+    """Build the block from one array a quantity: precisions (D, K, K) and linear parts (D, K)."""
+    _require(set(parts) == {"precision", "linear"}, where, "must have exactly the parts linear, precision")
+    n_factors, size = _array(parts["linear"], f"{where}.linear", (None, None)).shape
+    _require(n_factors >= 1 and size >= 1, f"{where}.linear", "is empty")
+    precision = _array(parts["precision"], f"{where}.precision", (n_factors, size, size))
+    _triangular(precision, f"{where}.precision", precision.shape)
+    return StackedBlock(tuple(DenseBlock(*part) for part in zip(precision, parts["linear"], strict=True)))
+
+
+def _comparisons(parts: dict[str, Any], where: str) -> Comparisons:
+    """Build the record; it checks ranges, labels and weights itself."""
+    names = {"left": np.int64, "right": np.int64, "user": np.int64, "y": np.float64, "weight": np.float64}
+    _require(set(parts) == {*names, "n_items", "n_users"}, where, "must have exactly the parts of comparisons")
+    size = np.shape(parts["left"])[:1]
+    for name, dtype in names.items():
+        _array(parts[name], f"{where}.{name}", size or (None,), dtype)
+    for name in ("n_items", "n_users"):
+        _require(type(parts[name]) is int and parts[name] >= 0, f"{where}.{name}", "must be a whole number >= 0")
+    return Comparisons(**parts)
+
+
+def _check_segment(segment: Segment, where: str) -> None:
+    sound = isinstance(segment.scale, str) and type(segment.size) is int and segment.size >= 1
+    _require(sound, where, "must be the name of a scale and a number of variables")
+
+
+def _check_roster(roster: Roster, where: str) -> None:
+    _require(isinstance(roster.vocabulary, Vocabulary), f"{where}.vocabulary", "is missing")
+    if roster.features is not None:
+        names = None if roster.names is None else list(roster.names)
+        parts = {"vocabulary": roster.vocabulary, "features": roster.features, "feature_names": names}
+        check_ids_match(parts, where)
+    _indices(roster.seen, f"{where}.seen", 0, roster.vocabulary.size, (None,))
+    _require(np.unique(roster.seen).size == roster.seen.size, f"{where}.seen", "names an entity twice")
+
+
 def _check_gamma(scale: GammaScale, where: str) -> None:
     for name in ("shape0", "rate0", "shape", "rate"):
         _positive(getattr(scale, name), f"{where}.{name}")
@@ -159,7 +201,8 @@ def _check_scales(scales: Any, where: str, needed: set[str]) -> None:
 
 
 def _check_state(state: State, where: str) -> None:
-    blocks = isinstance(state.blocks, tuple) and all(isinstance(b, DenseBlock | DiagonalBlock) for b in state.blocks)
+    kinds = DenseBlock | DiagonalBlock | StackedBlock
+    blocks = isinstance(state.blocks, tuple) and all(isinstance(block, kinds) for block in state.blocks)
     _require(blocks, f"{where}.blocks", "must be a tuple of blocks")
     _check_scales(state.scales, f"{where}.scales", set())
     step = state.step
@@ -189,6 +232,32 @@ def _check_posterior(posterior: PairPosterior, where: str) -> None:
     needed = {"f"} if posterior.basis is not None else set()
     needed |= {"offset"} if posterior.has_offsets else set()
     _check_scales(posterior.scales, f"{where}.scales", needed)
+
+
+def _check_factors(factors: FactorPosterior, where: str) -> None:
+    n_factors, size = _array(factors.mean, f"{where}.mean", (None, None)).shape
+    _positive_array(factors.inverse_scale, f"{where}.inverse_scale", (n_factors,))
+    if factors.basis is None:
+        _array(factors.half, f"{where}.half", (0, 0, 0))
+        _positive_array(factors.variance, f"{where}.variance", (n_factors, size))
+        return
+    _require(isinstance(factors.basis, InducingBasis), f"{where}.basis", "is no basis")
+    _require(size == factors.basis.chol.shape[0], f"{where}.mean", "does not fit the inducing points")
+    _triangular(factors.half, f"{where}.half", (n_factors, size, size))
+    _array(factors.variance, f"{where}.variance", (0, size))
+
+
+def _check_crowd_posterior(posterior: CrowdPosterior, where: str) -> None:
+    _require(isinstance(posterior.consensus, PairPosterior), f"{where}.consensus", "is no posterior")
+    for name in ("items", "users"):
+        _require(isinstance(getattr(posterior, name), FactorPosterior), f"{where}.{name}", "are no factors")
+    n_factors = posterior.items.n_factors
+    same = posterior.users.n_factors == n_factors
+    _require(same, f"{where}.users", f"has {posterior.users.n_factors} factors, expected {n_factors}")
+    _array(posterior.centre, f"{where}.centre", (n_factors,))
+    n_biases = _array(posterior.bias_mean, f"{where}.bias_mean", (None,)).size
+    _positive_array(posterior.bias_variance, f"{where}.bias_variance", (n_biases,))
+    _check_scales(posterior.scales, f"{where}.scales", set())
 
 
 # ------------------------------------------------------------------------------------------------------------- kernels
@@ -238,9 +307,12 @@ def _check_pairwise(estimator: PairwiseGP, where: str) -> None:
         return  # saved before it was fitted
     prefix = f"{where}." if where else ""
     posterior = estimator.posterior_
-    _require(isinstance(posterior, PairPosterior), f"{prefix}posterior_", "is no posterior")
     _require(isinstance(getattr(estimator, "_state", None), State), f"{prefix}_state", "is missing")
     _require(isinstance(getattr(estimator, "likelihood_", None), Likelihood), f"{prefix}likelihood_", "is missing")
+    if isinstance(estimator, CrowdGPPL):
+        _check_crowd(estimator, prefix)
+        return
+    _require(isinstance(posterior, PairPosterior), f"{prefix}posterior_", "is no posterior")
     if isinstance(estimator, GPPLClassifier):
         _check_classifier(estimator, prefix)
         return
@@ -269,14 +341,117 @@ def _check_classifier(estimator: GPPLClassifier, prefix: str) -> None:
         _require(table.n_features == width, f"{prefix}_table.features", f"must have {width} columns")
 
 
+def _check_crowd(estimator: CrowdGPPL, prefix: str) -> None:
+    posterior, items, users = estimator.posterior_, estimator._items, estimator._users  # noqa: SLF001
+    _require(isinstance(posterior, CrowdPosterior), f"{prefix}posterior_", "is no posterior")
+    _require(isinstance(items, Roster) and isinstance(users, Roster), f"{prefix}_items", "and _users must be rosters")
+    _require(np.array_equal(estimator.classes_, [0, 1]), f"{prefix}classes_", "must be 0 and 1")
+    _check_answers(estimator, prefix)
+    item_kernels, where = (estimator.kernel_, estimator.factor_kernel_), f"{prefix}posterior_"
+    _check_side(items, posterior.items, item_kernels, estimator.inducing_points_, f"{where}.items")
+    _check_side(users, posterior.users, (estimator.user_kernel_,), estimator.inducing_users_, f"{where}.users")
+    _check_consensus(posterior, items, f"{where}.consensus")
+    n_biases = users.seen.size if "bias" in posterior.scales else 0
+    _array(posterior.bias_mean, f"{where}.bias_mean", (n_biases,))
+    _check_blocks(estimator, n_biases, prefix)
+    _check_numbers(estimator, prefix)
+    _indices(estimator.components_, f"{prefix}components_", 0, items.seen.size, (items.seen.size,))
+
+
+def _check_numbers(estimator: CrowdGPPL, prefix: str) -> None:
+    """What is told of all factors, against those that are alive."""
+    posterior, alive = estimator.posterior_, estimator._alive  # noqa: SLF001
+    scales = _array(estimator.factor_scales_, f"{prefix}factor_scales_", (None,))
+    _require((scales >= 0.0).all(), f"{prefix}factor_scales_", "must be >= 0")
+    numbers = isinstance(alive, tuple) and all(type(d) is int and 0 <= d < scales.size for d in alive)
+    distinct = numbers and len(set(alive)) == len(alive) == posterior.items.n_factors
+    _require(distinct, f"{prefix}_alive", f"must name {posterior.items.n_factors} of {scales.size} factors")
+    _check_scales(posterior.scales, f"{prefix}posterior_.scales", {f"{side}{d}" for side in "vw" for d in alive})
+    for name, roster in (("item", estimator._items), ("user", estimator._users)):  # noqa: SLF001
+        _array(getattr(estimator, f"{name}_factors_"), f"{prefix}{name}_factors_", (roster.seen.size, scales.size))
+        sound = np.array_equal(getattr(estimator, f"{name}_ids_"), roster.seen_ids)
+        _require(sound, f"{prefix}{name}_ids_", "differ from those that were seen")
+
+
+def _check_answers(estimator: CrowdGPPL, prefix: str) -> None:
+    """Comparisons must be of known users and items, and whoever is in them must have been seen."""
+    answers, where = estimator._comparisons, f"{prefix}_comparisons"  # noqa: SLF001
+    _require(isinstance(answers, Comparisons), where, "are missing")
+    used = answers.weight > 0.0
+    for name, roster, columns in (
+        ("items", estimator._items, (answers.left, answers.right)),  # noqa: SLF001
+        ("users", estimator._users, (np.asarray(answers.user),)),  # noqa: SLF001
+    ):
+        size = getattr(answers, f"n_{name}")
+        _require(size == roster.vocabulary.size, f"{where}.n_{name}", f"must be {roster.vocabulary.size}")
+        seen = all((roster.position[column[used]] >= 0).all() for column in columns)
+        _require(seen, f"{prefix}_{name}.seen", "leaves out some who were compared or who compared")
+
+
+def _check_side(roster: Roster, factors: FactorPosterior, kernels: tuple[Any, ...], points: Any, where: str) -> None:
+    """Factors, kernels and inducing points of one side against its features."""
+    featureless = roster.features is None
+    together = all((part is None) == featureless for part in (*kernels, points))
+    _require(together, where, "has features, kernels and inducing points that do not fit together")
+    if featureless:
+        _require(factors.basis is None, f"{where}.basis", "needs features")
+    else:
+        width = _features(points, f"{where}: inducing points")
+        _require(width == roster.n_features, where, f"has {roster.n_features} features, inducing points {width}")
+        for kernel in kernels:
+            _check_kernel_width(kernel, f"{where}: kernel", width)
+        _require(factors.n_factors == 0 or factors.basis is not None, f"{where}.basis", "is missing")
+    if factors.basis is None:
+        _require(factors.mean.shape[1] == roster.seen.size, f"{where}.mean", f"must have {roster.seen.size} columns")
+    else:
+        _require(factors.basis.points.shape == points.shape, f"{where}.basis", "differs from the inducing points")
+
+
+def _check_consensus(posterior: CrowdPosterior, items: Roster, where: str) -> None:
+    consensus = posterior.consensus
+    if consensus.basis is not None:
+        _require(consensus.basis.points.shape[1] == items.n_features, f"{where}.basis", "does not fit the features")
+    if consensus.has_offsets:
+        _array(consensus.offset_mean, f"{where}.offset_mean", (items.seen.size,))
+
+
+def _check_blocks(estimator: CrowdGPPL, n_biases: int, prefix: str) -> None:
+    """The state from which a fit goes on: its blocks against the posterior that was made of them."""
+    posterior, state, segments = estimator.posterior_, estimator._state, estimator._segments  # noqa: SLF001
+    where, consensus = f"{prefix}_state.blocks", estimator.posterior_.consensus
+    sizes = [consensus.mean.size, 0 if consensus.offset_variance is None else consensus.offset_mean.size, n_biases]
+    sizes += [posterior.items.mean.size, posterior.users.mean.size]
+    wanted = [size for size in sizes if size]
+    _require([block.size for block in state.blocks] == wanted, where, f"must have {wanted} variables")
+    if posterior.items.n_factors:
+        for block, factors in zip(state.blocks[-2:], (posterior.items, posterior.users), strict=True):
+            _require(isinstance(block, StackedBlock) == (factors.basis is not None), where, "are of the wrong kind")
+    runs = isinstance(segments, tuple) and all(
+        isinstance(run, tuple) and all(isinstance(segment, Segment) for segment in run) for run in segments
+    )
+    _require(runs, f"{prefix}_segments", "must be runs of variables")
+    found = [sum(segment.size for segment in run) for run in segments]
+    _require(found == wanted, f"{prefix}_segments", f"must add up to {wanted}")
+    _check_scales(state.scales, f"{prefix}_state.scales", {segment.scale for run in segments for segment in run})
+
+
+# Records that are not made of their parts as they stand.
+BUILDERS: dict[type[Any], Callable[[dict[str, Any], str], Any]] = {
+    Comparisons: _comparisons,
+    StackedBlock: _stacked,
+}
 CHECKS: dict[type[Any], Callable[[Any, str], None]] = {
     DenseBlock: _check_dense,
     DiagonalBlock: _check_diagonal,
+    Segment: _check_segment,
+    Roster: _check_roster,
     GammaScale: _check_gamma,
     FixedScale: _check_fixed,
     State: _check_state,
     InducingBasis: _check_basis,
     PairPosterior: _check_posterior,
+    FactorPosterior: _check_factors,
+    CrowdPosterior: _check_crowd_posterior,
     Kernel: _check_kernel,
     PairwiseGP: _check_pairwise,
 }

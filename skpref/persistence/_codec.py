@@ -30,8 +30,10 @@ from scipy import sparse
 
 from skpref.data import Table, Vocabulary, pack_ids, unpack_ids
 from skpref.exceptions import DataError, ModelFormatError, SkprefError
+from skpref.gp._roster import Roster
+from skpref.inference.blocks import StackedBlock
 from skpref.persistence._archive import MANIFEST, storable
-from skpref.persistence._checks import CHECKS, check_csr, check_ids_match
+from skpref.persistence._checks import BUILDERS, CHECKS, check_csr, check_ids_match
 from skpref.persistence._registry import ESTIMATORS, KERNELS, RECORDS
 
 if TYPE_CHECKING:
@@ -85,8 +87,8 @@ class Encoder:
             raise DataError(f"cannot save a {type(value).__qualname__}; only {', '.join(ESTIMATORS)} can be saved")
         params = value.get_params(deep=False)
         fitted = {key: item for key, item in vars(value).items() if key not in params and _ATTRIBUTE.fullmatch(key)}
-        if fitted.get("_table") is not None and not isinstance(params["items"], Table):
-            params["items"] = fitted["_table"]  # the data frame or array that the user gave, as it was read
+        # A data frame or array that the user gave is written as it was read.
+        params |= {key: table for key, table in _tables_read(fitted).items() if not isinstance(params[key], Table)}
         parts = [{key: self._encode(item, _join(path, key)) for key, item in part.items()} for part in (params, fitted)]
         return {"$estimator": [name, *parts]}
 
@@ -126,8 +128,7 @@ class Encoder:
         if isinstance(value, Table | Vocabulary):
             return self._table(value, path)
         if RECORDS.get(name) is type(value):
-            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-            return {"$record": [name, {key: self._encode(item, f"{path}.{key}") for key, item in fields.items()}]}
+            return {"$record": [name, {key: self._encode(part, f"{path}.{key}") for key, part in _fields(value)}]}
         if KERNELS.get(name) is type(value):
             params = value.get_params(deep=False)
             return {"$kernel": [name, {key: self._encode(item, f"{path}.{key}") for key, item in params.items()}]}
@@ -169,6 +170,25 @@ class Encoder:
             self._member[id(array)] = name
             self._alive.append(array)
         return self._member[id(array)]
+
+
+def _tables_read(fitted: dict[str, Any]) -> dict[str, Table]:
+    """Parameters that are tables, as `fit` read them."""
+    found = {"items": fitted.get("_table")}
+    for name in ("items", "users"):
+        known = fitted.get(f"_{name}")
+        if isinstance(known, Roster) and known.features is not None:
+            table = found[name] = Table.__new__(Table)
+            parts = {"vocabulary": known.vocabulary, "features": known.features, "feature_names": known.names}
+            table.__setstate__(parts)
+    return {name: table for name, table in found.items() if table is not None}
+
+
+def _fields(record: Any) -> list[tuple[str, Any]]:
+    """Names and values of a record's parts."""
+    if isinstance(record, StackedBlock):  # two arrays a factor would be more members than a file holds
+        return [(name, np.stack([getattr(part, name) for part in record.parts])) for name in ("precision", "linear")]
+    return [(field.name, getattr(record, field.name)) for field in dataclasses.fields(record)]
 
 
 def _plain(value: Any) -> Json:
@@ -315,6 +335,8 @@ class Decoder:
 
     def _record(self, body: Json, path: str) -> Any:
         cls, parts = self._class_and_parts(body, RECORDS, path)
+        if cls in BUILDERS:
+            return self._checked(self._built(lambda: BUILDERS[cls](parts, path), path), path)
         _exactly(parts, {field.name for field in dataclasses.fields(cls)}, path)
         return self._checked(self._built(lambda: cls(**parts), path), path)
 
@@ -352,6 +374,8 @@ class Decoder:
     def _built(self, build: Callable[[], Any], path: str) -> Any:
         try:
             return build()
+        except ModelFormatError:
+            raise
         except (SkprefError, ValueError, TypeError, AttributeError) as error:
             raise _fault(path, str(error)) from error
 

@@ -7,12 +7,17 @@ from typing import Any
 from sklearn.gaussian_process import kernels as sklearn_kernels
 
 from skpref import kernels
+from skpref.data import Comparisons
+from skpref.gp._crowd_posterior import CrowdPosterior, FactorPosterior
 from skpref.gp._pair_posterior import PairPosterior
+from skpref.gp._roster import Roster
+from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier, GPPLRegressor
 from skpref.inference.basis import InducingBasis
-from skpref.inference.blocks import DenseBlock, DiagonalBlock
+from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.svi import State
+from skpref.inference.terms import Segment
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit, PairwiseProbitTies
 
 
@@ -22,13 +27,17 @@ def _by_name(*classes: type) -> dict[str, type[Any]]:
 
 # A new estimator is one line here (and a check of its own in _checks.py if its parts depend on each other).
 ESTIMATORS = _by_name(
+    CrowdGPPL,
     GPPLClassifier,
     GPPLRegressor,
 )
 # Frozen dataclasses, saved field by field.
 RECORDS = _by_name(
+    Comparisons,
+    CrowdPosterior,
     DenseBlock,
     DiagonalBlock,
+    FactorPosterior,
     FixedScale,
     GammaScale,
     Gaussian,
@@ -37,6 +46,9 @@ RECORDS = _by_name(
     PairwiseLogit,
     PairwiseProbit,
     PairwiseProbitTies,
+    Roster,
+    Segment,
+    StackedBlock,
     State,
 )
 # Saved by get_params. Ours and scikit-learn's have different names, so one list serves both.

@@ -19,7 +19,7 @@ import skpref
 from skpref import GPPLClassifier, GPPLRegressor, load, save
 from skpref.cli import _commands, _job, main
 from skpref.cli._files import nearest, read_sheet
-from skpref.cli._inputs import Problem, demo_problem, read_items, read_problem
+from skpref.cli._inputs import Problem, Sources, demo_problem, read_items, read_problem
 from skpref.cli._job import Figures, split
 from skpref.cli._progress import Bar, clock
 from skpref.cli._report import ranking_text, settings_text
@@ -386,12 +386,12 @@ def test_delimiters_quotes_marks_and_blank_lines(tmp_path: Path, delimiter: str)
 
 def test_winners_stand_on_either_side(folder: Path) -> None:
     path = write(folder / "w.csv", comparisons_text(200, "winner,loser"))
-    problem = read_problem(path, None, None, "id", seed=0)
+    problem = read_problem(Sources(path), seed=0)
     assert 60 < problem.answers.y.sum() < 140
     winners = [row.split(",")[0] for row in path.read_text("utf-8").splitlines()[1:]]
     side = np.where(problem.answers.y == 1.0, problem.answers.X[:, 0], problem.answers.X[:, 1])
     assert side.tolist() == winners
-    again = read_problem(path, None, None, "id", seed=0)
+    again = read_problem(Sources(path), seed=0)
     assert np.array_equal(problem.answers.X, again.answers.X)
 
 
@@ -399,7 +399,7 @@ def test_the_hash_knows_every_cell(folder: Path) -> None:
     def digest(votes: str, items: str = items_text()) -> str:
         write(folder / "votes.csv", votes)
         write(folder / "items.csv", items)
-        return read_problem(folder / "votes.csv", folder / "items.csv", None, "id", 0).digest
+        return read_problem(Sources(folder / "votes.csv", folder / "items.csv"), 0).digest
 
     text = comparisons_text()
     middle = text.splitlines()
@@ -414,8 +414,8 @@ def test_parquet_is_the_same_as_csv(folder: Path) -> None:
     pytest.importorskip("pyarrow")
     for name in ("votes", "items"):
         pd.read_csv(folder / f"{name}.csv").to_parquet(folder / f"{name}.parquet")
-    one = read_problem(folder / "votes.csv", folder / "items.csv", None, "id", 0)
-    two = read_problem(folder / "votes.parquet", folder / "items.parquet", None, "id", 0)
+    one = read_problem(Sources(folder / "votes.csv", folder / "items.csv"), 0)
+    two = read_problem(Sources(folder / "votes.parquet", folder / "items.parquet"), 0)
     assert one.digest == two.digest
     frame = pd.read_csv(folder / "items.csv")
     frame.loc[2, "size"] = np.nan
@@ -436,7 +436,7 @@ def test_whole_numbers_are_one_id_in_both_kinds_of_file(tmp_path: Path) -> None:
 
 def test_csv_needs_no_pandas(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    assert read_problem(folder / "votes.csv", folder / "items.csv", None, "id", 0).answers.size == 60
+    assert read_problem(Sources(folder / "votes.csv", folder / "items.csv"), 0).answers.size == 60
     with pytest.raises(MissingExtraError, match=r"skpref\[frames\]"):
         read_sheet(write(folder / "a.parquet", "x"))
 

@@ -271,7 +271,7 @@ def test_only_our_own_estimators_are_saved(tmp_path: Path) -> None:
         pass
 
     for stranger in (Derived(), RBF(), {"a": 1}):
-        with pytest.raises(DataError, match="only GPPLClassifier, GPPLRegressor can be saved"):
+        with pytest.raises(DataError, match="only CrowdGPPL, GPPLClassifier, GPPLRegressor can be saved"):
             save(stranger, tmp_path / "m")
     assert set(saved_classes()) >= {"GPPLClassifier", "GPPLRegressor"}
 
@@ -380,7 +380,7 @@ HOSTILE: dict[str, tuple[Callable[[Parts, bytes], bytes], str]] = {
     "missing member": (lambda p, b: rebuilt({k: v for k, v in p.items() if k != HALF}), f"{HALF}: in the manifest"),
     "too many members": (
         lambda p, b: rebuilt(p | {f"m{i}.npy": b"" for i in range(MAX_MEMBERS)}),
-        "64 at most",
+        f"{MAX_MEMBERS} at most",
     ),
     "parent folder": (lambda p, b: rebuilt(p | {"../x": b"x"}), r"'\.\./x': not a name"),
     "absolute path": (lambda p, b: rebuilt(p | {"/etc/x.npy": b"x"}), "not a name"),

@@ -9,11 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
 
-from skpref import GPPLClassifier, Table, kernels
-from skpref.exceptions import MissingExtraError, SkprefError
-from skpref.search import Answers, Builder, SearchResult, Space, TrialRecord, folds, search
+from skpref import CrowdGPPL, GPPLClassifier, Table, kernels
+from skpref.exceptions import DataError, MissingExtraError, SkprefError
+from skpref.search import (
+    Answers,
+    Builder,
+    CrowdBuilder,
+    CrowdSpace,
+    SearchResult,
+    Space,
+    TrialRecord,
+    folds,
+    hold_out_of_users,
+    search,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +76,7 @@ class Script:
 
 
 # ---------------------------------------------------------------------------------------------------------------- space
-def drawn(space: Space, n: int = 60) -> list[dict[str, Any]]:
+def drawn(space: Space | CrowdSpace, n: int = 60) -> list[dict[str, Any]]:
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     return [space.suggest(study.ask()) for _ in range(n)]
 
@@ -117,6 +130,55 @@ def test_length_scales_are_multiples_of_the_median_heuristic() -> None:
     assert additive.length_scale == pytest.approx(1.5 * median)
 
 
+CROWDS = {
+    "plain": CrowdSpace(n_items=12, n_users=5, has_features=False, has_sides=False),
+    "ties": CrowdSpace(n_items=12, n_users=300, has_features=False, has_ties=True),
+    "features": CrowdSpace(n_items=400, n_users=300, has_user_features=True, max_inducing=200),
+    "few points": CrowdSpace(n_items=400, n_users=40, has_user_features=True, max_inducing=30),
+}
+
+
+@pytest.mark.parametrize("name", CROWDS)
+def test_the_default_of_a_crowd_is_a_point_of_its_space(name: str) -> None:
+    space = CROWDS[name]
+    study = optuna.create_study()
+    study.enqueue_trial(space.default())
+    assert space.suggest(study.ask()) == space.default()
+    users = None if not space.has_user_features else Table(np.ones((space.n_users, 1)))
+    default = CrowdBuilder(FEATURES if space.has_features else None, users, seed=3)(space.default())
+    plain = CrowdGPPL(default.items, users, random_state=3).get_params(deep=False)
+    changed = {key for key, value in default.get_params(deep=False).items() if value is not plain[key]}
+    assert changed <= {"n_factors", "n_inducing", "n_inducing_users"}
+
+
+def test_a_crowd_asks_only_what_its_data_can_answer() -> None:
+    plain, ties, features, few = (drawn(space) for space in CROWDS.values())
+    assert {s["n_factors"] for s in plain} == set(range(6))
+    assert {s["likelihood"] for s in plain} == {"probit", "logit"}
+    assert {s["likelihood"] for s in ties} == {"probit", "logit", "probit-ties"}
+    assert max(s["n_factors"] for s in ties) == 20
+    assert min(s["n_factors"] for s in ties) == 0
+    assert {s["order_effect"] for s in ties} == {s["item_effects"] for s in features} == {False, True}
+    assert not any({"order_effect", "item_effects", "length_scale", "n_inducing"} & set(s) for s in plain)
+    assert {s["length_scale"] for s in features} == {"auto", "factor"}
+    assert all(("length_scale_factor" in s) == (s["length_scale"] == "factor") for s in features)
+    assert all(50 <= s[name] <= 200 for s in features for name in ("n_inducing", "n_inducing_users"))
+    assert all(s["n_inducing"] == 30 and "n_inducing_users" not in s for s in few)
+    assert all(s["rate_sd0"] == s["rate_sw0"] for s in features)
+
+
+def test_settings_become_estimators_of_a_crowd() -> None:
+    for settings in drawn(CROWDS["features"], 20):
+        model = CrowdBuilder(FEATURES, None, seed=3)(settings)
+        assert model.items is FEATURES
+        assert model.random_state == 3
+        params = model.get_params(deep=False)
+        assert {name: params[name] for name in settings if name != "length_scale"} == {
+            name: value for name, value in settings.items() if name != "length_scale"
+        }
+        assert (model.length_scale_factor == "auto") == (settings["length_scale"] == "auto")
+
+
 # ---------------------------------------------------------------------------------------------------------------- folds
 def test_folds_cover_everything_once_and_stay_the_same() -> None:
     first, second = folds(ANSWERS, 5, seed=1), folds(ANSWERS, 5, seed=1)
@@ -132,6 +194,78 @@ def test_groups_are_never_split() -> None:
 
 def test_there_are_no_more_folds_than_groups() -> None:
     assert len(folds(Answers(X, Y, np.ones(24), np.repeat([0, 1], 12)), 4)) == 2
+
+
+TRIPLES = st.lists(
+    st.tuples(st.sampled_from("uvwxyz"), st.integers(0, 4), st.integers(0, 4)).filter(lambda row: row[1] != row[2]),
+    min_size=2,
+    max_size=60,
+)
+
+
+def crowd(rows: list[tuple[str, int, int]]) -> Answers:
+    return Answers(np.array(rows, dtype=object), np.ones(len(rows)), np.ones(len(rows)))
+
+
+def units(answers: Answers, rows: np.ndarray) -> set[tuple[str, frozenset[int]]]:
+    return {(user, frozenset(pair)) for user, *pair in answers.X[rows].tolist()}
+
+
+def pairs_of_users(rows: list[tuple[str, int, int]]) -> dict[str, set[frozenset[int]]]:
+    return {user: {frozenset(row[1:]) for row in rows if row[0] == user} for user in {row[0] for row in rows}}
+
+
+def assert_honest(answers: Answers, train: np.ndarray, test: np.ndarray) -> None:
+    assert sorted([*train, *test]) == list(range(answers.size))
+    assert test.size
+    assert set(answers.X[test, 0]) <= set(answers.X[train, 0])  # whoever is tested was learnt from
+    assert not units(answers, train) & units(answers, test)  # but never about the same pair
+
+
+@given(TRIPLES, st.floats(0.05, 0.5), st.integers(0, 9))
+def test_a_hold_out_of_users_is_honest(rows: list[tuple[str, int, int]], share: float, seed: int) -> None:
+    pairs = pairs_of_users(rows)
+    answers = crowd(rows)
+    if all(len(found) == 1 for found in pairs.values()):
+        with pytest.raises(DataError, match="no user has compared two pairs of items"):
+            hold_out_of_users(answers, share, seed)
+        return
+    train, test = hold_out_of_users(answers, share, seed)
+    assert_honest(answers, train, test)
+    n_units = sum(map(len, pairs.values()))
+    free = n_units - len(pairs)
+    assert len(units(answers, test)) == min(max(1, round(share * n_units)), free)
+    again = hold_out_of_users(answers, share, seed)
+    assert np.array_equal(again[1], test)
+
+
+@given(TRIPLES, st.integers(2, 5), st.integers(0, 9))
+def test_folds_of_users_are_honest(rows: list[tuple[str, int, int]], n_folds: int, seed: int) -> None:
+    pairs = pairs_of_users(rows)
+    assume(any(len(found) > 1 for found in pairs.values()))
+    answers = crowd(rows)
+    parts = folds(answers, n_folds, seed)
+    assert 1 <= len(parts) <= n_folds
+    for train, test in parts:
+        assert_honest(answers, train, test)
+    tested = np.concatenate([test for _, test in parts])
+    assert len(set(tested.tolist())) == tested.size
+    assert set(tested.tolist()) == {k for k, row in enumerate(rows) if len(pairs[row[0]]) > 1}
+
+
+def test_folds_of_users_are_of_equal_size() -> None:
+    rng = np.random.default_rng(0)
+    rows = [(f"u{k % 30}", *sorted(rng.choice(400, 2, replace=False).tolist())) for k in range(1200)]
+    sizes = [len(test) for _, test in folds(crowd(rows), 4)]
+    assert min(sizes) > 250
+
+
+def test_groups_come_before_users() -> None:
+    rows = [(f"u{k % 3}", k % 4, 4) for k in range(24)]
+    answers = crowd(rows)
+    answers = Answers(answers.X, answers.y, answers.weight, answers.X[:, 0])
+    for train, test in folds(answers, 3):
+        assert not set(answers.X[train, 0]) & set(answers.X[test, 0])
 
 
 # --------------------------------------------------------------------------------------------------------------- search
@@ -246,6 +380,17 @@ def test_the_real_model_with_features() -> None:
     space = Space(n_items=120, max_inducing=20)
     result = search(Answers(pairs, y, np.ones(40)), Builder(FEATURES), space, n_trials=2, n_folds=2)
     assert [t.state for t in result.trials] == ["complete", "complete"], [t.error for t in result.trials]
+    assert result.trials[0].bounds
+
+
+def test_the_real_model_of_a_crowd() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.array([(u, *rng.choice(6, 2, replace=False)) for u in range(6) for _ in range(24)])
+    y = np.where(rows[:, 0] % 2, rows[:, 1] > rows[:, 2], rows[:, 1] < rows[:, 2]).astype(float)
+    space = CrowdSpace(n_items=6, n_users=6, has_features=False)
+    result = search(Answers(rows, y, np.ones(len(y))), CrowdBuilder(None, None), space, n_trials=2, n_folds=2)
+    assert [t.state for t in result.trials] == ["complete", "complete"], [t.error for t in result.trials]
+    assert result.trials[0].score < 0.6  # no consensus exists: only personal views are better than a coin
     assert result.trials[0].bounds
 
 

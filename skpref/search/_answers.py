@@ -1,0 +1,191 @@
+"""Comparisons as estimators take them, and how they are split for an honest test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.model_selection import GroupKFold, KFold
+
+from skpref.data import Vocabulary
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Comparisons as an estimator takes them.
+
+    Parameters
+    ----------
+    X : ndarray of shape (P, 2) or (P, 3)
+        Ids of the left and the right item; with three columns, the id of the user stands before them.
+    y : ndarray of shape (P,)
+        1 = left preferred; any value in [0, 1].
+    weight : ndarray of shape (P,)
+        Weight of each.
+    groups : ndarray of shape (P,) or None
+        Who answered: answers of one group are never split between training and test.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.search import Answers
+    >>> answers = Answers(np.array([["a", "b"], ["b", "c"]]), np.ones(2), np.ones(2), None)
+    >>> answers.take(np.array([1])).X.tolist()
+    [['b', 'c']]
+    """
+
+    X: NDArray[Any]
+    y: Array
+    weight: Array
+    groups: NDArray[Any] | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of comparisons, P."""
+        return int(self.y.shape[0])
+
+    @property
+    def has_users(self) -> bool:
+        """Whether X tells who answered."""
+        return self.X.ndim == 2 and self.X.shape[1] == 3
+
+    def take(self, rows: IntArray) -> Answers:
+        """Select comparisons.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Which.
+
+        Returns
+        -------
+        Answers
+            Those.
+        """
+        groups = None if self.groups is None else self.groups[rows]
+        return Answers(self.X[rows], self.y[rows], self.weight[rows], groups)
+
+
+def folds(answers: Answers, n_folds: int = 4, seed: int = 0) -> list[tuple[IntArray, IntArray]]:
+    """Split comparisons into folds that stay the same for all trials.
+
+    Where users are known and there are no groups, every user of a test part has comparisons in its training part, and
+    a user's answers about one pair of items stay together; a user who answered about one pair alone is never tested.
+
+    Parameters
+    ----------
+    answers : Answers
+        The comparisons. With groups, a group is never split.
+    n_folds : int, default=4
+        Number of folds at most; fewer when there are not as many comparisons or groups.
+    seed : int, default=0
+        Of the shuffle.
+
+    Returns
+    -------
+    list of (ndarray, ndarray)
+        Rows for training and for the test.
+
+    Raises
+    ------
+    DataError
+        If users are known and none of them has compared two pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.search import Answers, folds
+    >>> answers = Answers(np.zeros((8, 2)), np.ones(8), np.ones(8), np.repeat([0, 1, 2, 3], 2))
+    >>> [len(test) for _, test in folds(answers, n_folds=2)]
+    [4, 4]
+    """
+    if answers.groups is None and answers.has_users:
+        return _folds_of_users(answers, n_folds, np.random.default_rng(seed))
+    units = answers.size if answers.groups is None else len(set(answers.groups.tolist()))
+    cls = KFold if answers.groups is None else GroupKFold
+    splitter = cls(min(n_folds, units), shuffle=True, random_state=seed)
+    return list(splitter.split(answers.X, answers.y, answers.groups))
+
+
+def hold_out_of_users(answers: Answers, share: float, seed: int = 0) -> tuple[IntArray, IntArray]:
+    """Hold out comparisons of users who have others that are learnt from.
+
+    Parameters
+    ----------
+    answers : Answers
+        With users.
+    share : float
+        Share of the comparisons to hold out; less is held out where users compared few pairs.
+    seed : int, default=0
+        Of the draw.
+
+    Returns
+    -------
+    train, test : ndarray of int
+        Rows, ascending. A user's answers about one pair of items are on one side.
+
+    Raises
+    ------
+    DataError
+        If no user has compared two pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.search import Answers, hold_out_of_users
+    >>> X = np.array([["ann", "a", "b"], ["ann", "b", "c"], ["bob", "a", "b"]], dtype=object)
+    >>> train, test = hold_out_of_users(Answers(X, np.ones(3), np.ones(3)), 0.4)
+    >>> X[test, 0].tolist()
+    ['ann']
+    """
+    user, unit = _units(answers)
+    order = np.random.default_rng(seed).permutation(user.size)
+    stays = np.zeros(user.size, dtype=bool)
+    stays[order[np.unique(user[order], return_index=True)[1]]] = True  # one pair of each user
+    candidates = order[~stays[order]]
+    _require_candidates(candidates.size)
+    held = np.zeros(user.size, dtype=bool)
+    held[candidates[: max(1, round(share * user.size))]] = True
+    return np.flatnonzero(~held[unit]), np.flatnonzero(held[unit])
+
+
+def _folds_of_users(answers: Answers, n_folds: int, rng: np.random.Generator) -> list[tuple[IntArray, IntArray]]:
+    """The pairs of each user are dealt to the folds in turn, beginning at a fold drawn for the user."""
+    user, unit = _units(answers)
+    order = rng.permutation(user.size)
+    order = order[np.argsort(user[order], kind="stable")]
+    count = np.bincount(user)
+    place = np.empty(user.size, dtype=np.int64)
+    place[order] = np.arange(user.size) - np.repeat(np.cumsum(count) - count, count)
+    fold = (place + rng.integers(n_folds, size=count.size)[user]) % n_folds
+    fold[count[user] == 1] = -1
+    tests = [np.flatnonzero(fold[unit] == k) for k in range(n_folds)]
+    found = [(np.flatnonzero(fold[unit] != k), test) for k, test in enumerate(tests) if test.size]
+    _require_candidates(len(found))
+    return found
+
+
+def _units(answers: Answers) -> tuple[IntArray, IntArray]:
+    """What is never split, a user's answers about one pair of items: the user of each, and the unit of each row."""
+    user, left, right = answers.X.T
+    user = Vocabulary.from_columns(user).encode(user)
+    items = Vocabulary.from_columns(left, right)
+    left, right = items.encode(left), items.encode(right)
+    rows = np.column_stack([user, np.minimum(left, right), np.maximum(left, right)])
+    units, unit = np.unique(rows, axis=0, return_inverse=True)
+    return units[:, 0], unit.reshape(-1)
+
+
+def _require_candidates(n: int) -> None:
+    if not n:
+        raise DataError(
+            "no user has compared two pairs of items, so that nothing of a user who is learnt from can be held out; "
+            "hold out whole users instead: give them as groups (skpref tune: --group with the column of users)"
+        )

@@ -1,0 +1,317 @@
+"""The command with a crowd: users in, consensus, views and annotators out."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skpref import CrowdGPPL, GPPLClassifier, load, save
+from skpref.cli import main
+from skpref.cli._inputs import Problem, Sources, read_problem
+from skpref.cli._job import split
+from skpref.cli._report import factor_strengths, living_factors
+from skpref.exceptions import DataError
+from skpref.search import Answers
+
+pytest.importorskip("optuna")
+pytest.importorskip("matplotlib")
+
+QUICK = ("--model", "crowd", "--trials", "1", "--folds", "2", "--no-mlflow")
+N_ITEMS, N_USERS = 8, 12
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, "utf-8")
+    return path
+
+
+def votes_text(header: str = "user,left,right,label", *, ties: bool = False) -> str:
+    """Users 0 to 8 like high numbers, 9 to 11 like low ones; now and then somebody errs."""
+    rng = np.random.default_rng(2)
+    lines = [header]
+    for k in range(15 * N_USERS):
+        u, (a, b) = k % N_USERS, rng.choice(N_ITEMS, 2, replace=False)
+        label = int((a > b) == (u < 9)) if rng.random() < 0.9 else int(rng.random() < 0.5)
+        lines.append(f"j{u},i{a},i{b},{0.5 if ties and k % 10 == 0 else label}")
+    return "\n".join(lines) + "\n"
+
+
+def items_text() -> str:
+    rng = np.random.default_rng(0)
+    return "id,size,noise\n" + "\n".join(f"i{i},{i / 5:.1f},{rng.normal():.3f}" for i in range(N_ITEMS)) + "\n"
+
+
+def users_text(column: str = "user") -> str:
+    return f"{column},age\n" + "\n".join(f"j{u},{float(u >= 9) + u / 100:.2f}" for u in range(N_USERS)) + "\n"
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    write(tmp_path / "votes.csv", votes_text())
+    write(tmp_path / "items.csv", items_text())
+    write(tmp_path / "users.csv", users_text())
+    return tmp_path
+
+
+# -------------------------------------------------------------------------------------------------------- the whole way
+def test_tune_a_crowd_then_rank(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "votes.csv", *QUICK, "--out", "out"]) == 0
+    out, err = capsys.readouterr()
+    for expected in (
+        r"180 comparisons by 12 users of 8 items, no features; sha256 [0-9a-f]{12}",
+        r"Hold-out \(\d+ comparisons, \d+ to learn from, of users with other comparisons among the latter\)",
+        r"tuned +[01]\.\d{3} +\d\.\d{4} +0\.\d{3}",
+        r"coin flip +[01]\.\d{3} +0\.6931",
+        r"predicted +observed +comparisons",
+        r"Ranking by the consensus \(8\)",
+        r"1  i[67] +\+\d\.\d{3} ± \d\.\d{3}",
+        r"factors by which personal views differ from it: [1-9]\d? of 12, by \d\.\d{3}",
+        r"Annotators who agree most with the consensus \(5 of 12\)\n +user +labels +agreement",
+        r"Annotators who agree least with the consensus \(5 of 12\)\n.*\n  j(9|10|11) +15 +0\.[0-4]",
+        r"skpref rank out.model.skpref ITEMS.csv \[--user ID\]",
+    ):
+        assert re.search(expected, out), expected
+    assert "note:" not in err
+    names = {path.name for path in (folder / "out").iterdir()}
+    plots = {"bound.png", "ranking.png", "calibration.png", "annotators.png"}
+    assert names >= {"model.skpref", "ranking.csv", "trials.csv", "annotators.csv", "factors.csv"} | plots
+    annotators = rows_of(folder / "out" / "annotators.csv")
+    assert {row["user"] for row in annotators[-3:]} == {"j9", "j10", "j11"}
+    accuracies = [float(row["accuracy"]) for row in annotators]
+    assert accuracies == sorted(accuracies, reverse=True)
+    assert list(annotators[0])[:3] == ["user", "n_labels", "agreement"]
+
+    model = load(folder / "out" / "model.skpref")
+    assert isinstance(model, CrowdGPPL)
+    factors = rows_of(folder / "out" / "factors.csv")
+    strongest = int(np.argmax(factor_strengths(model)))
+    assert list(factors[0])[:2] == ["user", f"factor_{strongest}"]
+    by_user = {row["user"]: float(row[f"factor_{strongest}"]) for row in factors}
+    assert by_user["j3"] == pytest.approx(model.user_factors_[model.user_ids_.tolist().index("j3"), strongest])
+    assert len({np.sign(by_user[name]) for name in ("j9", "j10", "j11")}) == 1
+
+    write(folder / "ask.csv", "id\ni0\ni7\n")
+    assert main(["rank", "out/model.skpref", "ask.csv", "--out", "r.csv"]) == 0
+    out, _ = capsys.readouterr()
+    assert "Ranking (2)" in out
+    assert [row["id"] for row in rows_of(folder / "r.csv")] == ["i7", "i0"]
+    assert main(["rank", "out/model.skpref", "ask.csv", "--user", "j10", "--out", "r.csv"]) == 0
+    out, _ = capsys.readouterr()
+    assert "Ranking by user 'j10' (2)" in out
+    assert [row["id"] for row in rows_of(folder / "r.csv")] == ["i0", "i7"]
+    assert main(["rank", "out/model.skpref", "ask.csv", "--user", "J1"]) == 2
+    assert "unknown user 'J1'; did you mean 'j1'?" in capsys.readouterr().err
+
+
+def test_features_on_both_sides(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder / "users.csv", users_text() + "silent,1.2\n")
+    arguments = ["tune", "votes.csv", "--items", "items.csv", "--users", "users.csv", *QUICK]
+    assert main(arguments) == 0
+    out, _ = capsys.readouterr()
+    assert "votes.csv + items.csv + users.csv: 180 comparisons by 12 users (1 features) of 8 items, 2 features" in out
+    assert len(rows_of(folder / "skpref-out" / "annotators.csv")) == 12  # of those who answered
+    write(folder / "new.csv", "noise;name;size\n0.0;big;1.4\n0.0;small;0.0\n")
+    asked = ["rank", "skpref-out/model.skpref", "new.csv", "--id", "name"]
+    assert main(asked) == 0
+    out, _ = capsys.readouterr()
+    assert out.index("big") < out.index("small")
+    assert main([*asked, "--user", "silent"]) == 0  # known by features alone
+    assert "Ranking by user 'silent' (2)" in capsys.readouterr().out
+
+
+def test_equal_seeds_give_equal_files(folder: Path) -> None:
+    for out in ("a", "b"):
+        assert main(["tune", "votes.csv", *QUICK, "--out", out]) == 0
+    for name in ("ranking.csv", "annotators.csv", "factors.csv", "model.skpref"):
+        assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
+
+
+def test_ties_and_sides_widen_the_search(folder: Path) -> None:
+    write(folder / "votes.csv", votes_text(ties=True))
+    assert (
+        main(["tune", "votes.csv", *QUICK[:2], "--trials", "9", "--timeout", "60", "--folds", "2", "--no-mlflow"]) == 0
+    )
+    trials = rows_of(folder / "skpref-out" / "trials.csv")
+    assert {row["order_effect"] for row in trials} == {"True", "False"}
+    assert {row["likelihood"] for row in trials} > {"probit-ties"}
+    wins = "person,winner,loser\n" + "\n".join(line.rsplit(",", 1)[0] for line in votes_text().splitlines()[1:])
+    write(folder / "wins.csv", wins)
+    assert main(["tune", "wins.csv", *QUICK, "--user", "person"]) == 0
+    (trial,) = rows_of(folder / "skpref-out" / "trials.csv")
+    assert "order_effect" not in trial  # sides drawn for winners and losers mean nothing
+
+
+def test_an_order_effect_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from skpref.cli import _report
+
+    rng = np.random.default_rng(0)
+    X = [(f"j{k % 6}", *rng.choice(5, 2, replace=False)) for k in range(120)]
+    model = CrowdGPPL(n_factors=0, order_effect=True, random_state=0).fit(np.array(X, dtype=object), np.ones(120))
+    assert re.search(
+        r"advantage of the left side, shared by all: \+\d\.\d{3} ± \d\.\d{3}", _report._factors_text(model)
+    )
+    assert "none of 0 factors matters" in _report._factors_text(model)
+    assert living_factors(model).size == 0
+
+
+def test_whole_users_can_be_held_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "votes.csv", *QUICK, "--group", "user"]) == 0
+    out, _ = capsys.readouterr()
+    assert "12 groups" in out
+    assert re.search(r"Hold-out \(\d+ comparisons, \d+ to learn from, split by user\)", out)
+
+
+def test_a_crowd_is_tracked_without_its_data(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
+    assert main(["tune", "votes.csv", *QUICK[:-1]]) == 0
+    (spool,) = (folder / "skpref-out" / "spool").iterdir()
+    raw = spool.read_text("utf-8")
+    events = [json.loads(line) for line in raw.splitlines()]
+    files = {Path(event["path"]).name for event in events if event["op"] == "artifact"}
+    assert files >= {"model.skpref", "annotators.csv", "factors.csv", "annotators.png"}
+    for known in ('"data.n_users"', '"job.model"', '"best.n_factors"', "holdout.tuned.log_loss"):
+        assert known in raw
+    assert "j10" not in raw
+
+
+# ----------------------------------------------------------------------------------------------------------- complaints
+GOOD = votes_text()
+BAD: dict[str, tuple[str, str | None, tuple[str, ...], str]] = {
+    "no user column": (
+        votes_text("usr,left,right,label"),
+        None,
+        (),
+        r"votes\.csv: there is no column 'user'; did you mean 'usr'\? --model crowd needs a column.*--user",
+    ),
+    "misnamed": (GOOD, None, ("--user", "judge"), "there is no column 'judge'. --model crowd needs.*: judge, or"),
+    "an item's column": (GOOD, None, ("--user", "left"), "column 'left': this column has another meaning"),
+    "the label's column": (GOOD, None, ("--user", "label"), "column 'label': this column has another meaning"),
+    "user missing": (GOOD + " ,i1,i2,1\n", None, (), "line 182, column 'user': a user id is missing"),
+    "unknown user": (
+        GOOD + "J3,i1,i2,1\n",
+        users_text(),
+        (),
+        r"line 182, column 'user': unknown user 'J3', not in users\.csv; did you mean 'j3'\?",
+    ),
+    "users: no ids": (GOOD, users_text("person"), (), r"users\.csv: there is no column 'id'\. A file of users has the"),
+    "users: no features": (GOOD, "user\nj1\n", (), "no features beside 'user'; without features, leave --users out"),
+    "users: text": (GOOD, users_text() + "j50,old\n", (), r"users\.csv, line 14, column 'age': expected a number"),
+    "users: twice": (
+        GOOD,
+        users_text() + "j0,1\n",
+        (),
+        r"line 14, column 'user': user 'j0' occurs twice \(first on line 2\)",
+    ),
+    "users: missing number": (GOOD, users_text() + "j50,\n", (), "line 14, column 'age': a number is missing"),
+    "nobody answered twice": (
+        "user,left,right,label\n" + "".join(f"p{k},i1,i2,1\np{k},i2,i1,0\n" for k in range(9)),
+        None,
+        (),
+        "no user has compared two pairs of items.*--group",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_complaints_name_file_line_and_column(folder: Path, case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    votes, users, more, message = BAD[case]
+    write(folder / "votes.csv", votes)
+    if users is not None:
+        write(folder / "users.csv", users)
+        more = (*more, "--users", "users.csv")
+    assert main(["tune", "votes.csv", *QUICK, *more]) == 2
+    _, err = capsys.readouterr()
+    assert err.startswith("skpref: error: ")
+    assert err.count("\n") == 1
+    assert re.search(message, err), err
+
+
+@pytest.mark.parametrize("option", ["--user", "--users"])
+def test_users_are_for_crowds(folder: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "votes.csv", option, "users.csv", "--no-mlflow"]) == 2
+    assert f"{option} is for --model crowd" in capsys.readouterr().err
+
+
+def test_the_demo_has_no_crowd(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["demo", "--model", "crowd"])
+    assert stop.value.code == 2
+    assert "invalid choice: 'crowd'" in capsys.readouterr().err
+
+
+def test_a_model_without_users_has_no_views(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(GPPLClassifier().fit(np.array([["i1", "i2"], ["i2", "i3"]], dtype=object), [1, 1]), folder / "m")
+    write(folder / "ask.csv", "id\ni1\ni2\n")
+    assert main(["rank", "m", "ask.csv", "--user", "j1"]) == 2
+    assert "m: the model does not tell users apart; leave --user out" in capsys.readouterr().err
+    save(CrowdGPPL(), folder / "m")
+    assert main(["rank", "m", "ask.csv"]) == 2
+    assert "holds no fitted GPPLClassifier or CrowdGPPL" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------------------------------------------- parts
+def problem_of(folder: Path, **more: Any) -> Problem:
+    return read_problem(Sources(folder / "votes.csv", user="user", **more), seed=0)
+
+
+def test_users_are_the_first_column(folder: Path) -> None:
+    problem = problem_of(folder, users=folder / "users.csv")
+    assert problem.answers.X[0].tolist() == GOOD.splitlines()[1].split(",")[:3]
+    assert (problem.n_users, problem.n_items) == (12, 8)
+    assert problem.users is not None
+    assert problem.users.feature_names == ("age",)
+    facts = problem.describe()
+    assert (facts["data.n_users"], facts["data.n_user_features"]) == (12, 1)
+    write(folder / "users.csv", users_text("id"))
+    again = problem_of(folder, users=folder / "users.csv")
+    assert again.digest == problem.digest  # the column may be named id
+
+
+def test_the_hash_knows_the_users(folder: Path) -> None:
+    first = problem_of(folder).digest
+    with_features = problem_of(folder, users=folder / "users.csv").digest
+    write(folder / "users.csv", users_text().replace("0.03", "0.04"))
+    other_features = problem_of(folder, users=folder / "users.csv").digest
+    write(folder / "votes.csv", GOOD.replace("j3,", "j4,", 1))
+    assert len({first, with_features, other_features, problem_of(folder).digest}) == 4
+
+
+def test_without_a_crowd_users_are_not_told_apart(folder: Path) -> None:
+    problem = read_problem(Sources(folder / "votes.csv"), seed=0)
+    assert problem.answers.X.shape[1] == 2
+    assert problem.n_users == 0
+    assert "data.n_users" not in problem.describe()
+
+
+def test_users_in_parquet(folder: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    for name in ("votes", "users"):
+        pd.read_csv(folder / f"{name}.csv").to_parquet(folder / f"{name}.parquet")
+    sources = Sources(folder / "votes.parquet", user="user", users=folder / "users.parquet")
+    assert read_problem(sources, 0).digest == problem_of(folder, users=folder / "users.csv").digest
+
+
+def test_a_split_of_users_leaves_each_of_them_something_to_learn_from() -> None:
+    rng = np.random.default_rng(0)
+    X = np.array([(f"u{k % 20}", *rng.choice(30, 2, replace=False)) for k in range(200)], dtype=object)
+    train, test = split(Answers(X, np.ones(200), np.ones(200)), 0.2, seed=4)
+    assert test.size == pytest.approx(40, abs=3)
+    assert set(test.X[:, 0]) <= set(train.X[:, 0])
+    alone = Answers(X[:20], np.ones(20), np.ones(20))
+    with pytest.raises(DataError, match="no user has compared two pairs"):
+        split(alone, 0.2, seed=0)
