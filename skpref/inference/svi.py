@@ -64,6 +64,7 @@ _MAX_HALVINGS = 30
 _LEARNING_ROWS = 20_000  # observations from which mini-batches learn the likelihood's own parameters
 _CG_RTOL = 1e-7  # of joint means
 _CG_RTOL_FACTORS = 1e-3
+_NOTHING = 1e-200
 _MAX_RATIO = 0.95  # of two successive changes of log E[s]: a jump of at most 19 changes
 _WORTH_A_JUMP = 1e-3
 _SLACK = 1e-12  # relative rounding error of a bound, below which a fall is no fall
@@ -224,7 +225,7 @@ def joint_means(
     left = whiten(wanted - normal_matrix(start))
     # Beside a product the other side moves next anyway: so much of what is left to go, not of the whole way.
     slack = _CG_RTOL_FACTORS * left if problem.products else _CG_RTOL * whiten(wanted)
-    step, _ = cg(operator, left, rtol=0.0, atol=float(np.linalg.norm(slack)))
+    step, _ = cg(operator, left, rtol=0.0, atol=max(float(np.linalg.norm(slack)), _NOTHING))
     mean = start + colour(step)
     return {k: targets[k].with_mean(part) for k, part in zip(numbers, np.split(mean, cuts), strict=True)}
 

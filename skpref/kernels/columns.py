@@ -33,8 +33,9 @@ class Columns(Kernel):
     kernel : sklearn.gaussian_process.kernels.Kernel
         Any kernel, of this package, of scikit-learn or your own. Its hyper-parameters are those of `Columns`, under
         the names ``kernel__...``; a vector of length-scales holds one for each chosen column, in their order.
-    columns : list of int, slice or boolean mask of shape (d,)
-        Which columns, counted from 0, each at most once. Kept as given and looked up when the kernel is evaluated.
+    columns : list of int, slice or mask of shape (d,)
+        Which columns: their numbers, counted from 0, each at most once; a slice; or True for each one wanted. Kept as
+        given and looked up when the kernel is evaluated.
 
     Notes
     -----
