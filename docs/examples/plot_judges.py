@@ -1,0 +1,96 @@
+"""
+Judges of language models
+=========================
+
+Forty judges, people or models, are shown two answers side by side and say which is better. Some prefer whatever stands
+first, some have a taste of their own, a few toss a coin. :class:`skpref.CrowdGPPL` separates the three from what all
+agree on. The data are simulated, so that what it finds can be held against the truth.
+"""
+
+# %%
+# Fifteen models, 2400 judgements. Judges lean to the left answer by 0.4 on average and by 0.5 more or less (in units
+# of the noise of an answer); one taste divides them; four of them answer at random.
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from skpref import CrowdGPPL
+from skpref.datasets import make_crowd
+
+data = make_crowd(
+    n_users=40,
+    n_items=15,
+    n_comparisons=2400,
+    n_factors=1,
+    n_features=0,
+    n_user_features=0,
+    factor_scale=2.0,
+    order_effect=(0.4, 0.5),
+    share_random=0.1,
+    random_state=3,
+)
+print(data.comparisons[:3], data.y[:3])  # judge, left, right; 1 = left is better
+
+# %%
+# Five factors are more than needed. What each adds to the variance of utilities says which are in use: the taste, and
+# one that is nearly parallel to the consensus, for those who do not follow it.
+model = CrowdGPPL(n_factors=5, order_effect=True, random_state=0).fit(data.comparisons, data.y)
+print("variance by factor", model.factor_scales_.round(3))
+print("advantage of the left side, shared: {:.2f} +- {:.2f}".format(*model.order_effect_))
+
+# %%
+# Position bias of every judge, with its 90 % credible interval (a little too narrow, as a factorised posterior is).
+judges = model.annotators(random_state=0)
+order = np.argsort(judges["bias"].to_numpy())
+bias, low, high = (judges[name].to_numpy()[order] for name in ("bias", "bias_low", "bias_high"))
+truth = data.position_bias[judges["user"].to_numpy()[order]]
+tossers = data.random_users[judges["user"].to_numpy()[order]]
+place = np.arange(len(order))
+fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+ax.errorbar(place, bias, yerr=[bias - low, high - bias], fmt="o", markersize=4, label="posterior mean, 90 % interval")
+ax.plot(place[~tossers], truth[~tossers], "k_", markersize=9, label="truth")
+ax.axhline(0.0, color="grey", linewidth=0.8)
+ax.set(xlabel="judges, sorted", ylabel="advantage of the left answer", title="Position bias")
+ax.legend()
+plt.show()
+print(f"{np.mean(((low < truth) & (truth < high))[~tossers]):.0%} of the intervals hold the truth")
+
+# %%
+# Reliability: the probability that an answer of the judge agrees with the consensus, order aside. Those who toss a coin
+# come out lowest here, after some sixty answers each; with fewer, or with models that are closer to each other, they
+# would mix with those of another taste. `distance` does not tell the two apart either: look at what such judges prefer
+# before leaving them out.
+order = np.argsort(judges["accuracy"].to_numpy())
+accuracy, low, high = (judges[name].to_numpy()[order] for name in ("accuracy", "accuracy_low", "accuracy_high"))
+tossers = data.random_users[judges["user"].to_numpy()[order]]
+fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+for group, colour, label in ((~tossers, "C0", "judges"), (tossers, "C3", "judges who toss a coin")):
+    reach = [(accuracy - low)[group], (high - accuracy)[group]]
+    ax.errorbar(place[group], accuracy[group], yerr=reach, fmt="o", markersize=4, color=colour, label=label)
+ax.axhline(0.5, color="grey", linewidth=0.8)
+ax.set(xlabel="judges, sorted", ylabel="agreement with the consensus", title="Reliability")
+ax.legend(loc="lower right")
+plt.show()
+
+# %%
+# The ranking of the models is that of the consensus, free of bias and tastes.
+mean, std = model.utility(return_std=True)
+truth = data.consensus[model.item_ids_]
+fig, ax = plt.subplots(figsize=(5, 4), layout="constrained")
+ax.errorbar(truth - truth.mean(), mean, yerr=2 * std, fmt="o", markersize=4)
+ax.axline((0.0, 0.0), slope=1.0, color="grey", linewidth=0.8)
+ax.set(xlabel="true consensus", ylabel="posterior, two standard deviations", title="Models")
+plt.show()
+pd.DataFrame(model.rank().columns()).head(5).round(2)
+
+# %%
+# What the judge with the strongest bias will say of two models that are close, in either order, and which of the two
+# *is* better for that judge and for all.
+judge = judges["user"].to_numpy()[np.argmax(judges["bias"].to_numpy())]
+order = np.argsort(-mean)
+closest = np.argmin(-np.diff(mean[order]))
+first, second = model.item_ids_[order[closest : closest + 2]]
+shown = [(judge, first, second), (judge, second, first)]
+print("left is preferred:", model.predict_proba(shown)[:, 1].round(2))
+print("the first is better, for the judge:", model.predict_preference(shown[:1]).round(2))
+print("the first is better, for all:", model.predict_preference([(first, second)]).round(2))
