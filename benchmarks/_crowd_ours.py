@@ -17,6 +17,8 @@ from __future__ import annotations
 import resource
 import time
 import warnings
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -198,7 +200,10 @@ def report_losses(model: CrowdGPPL, data: Any, test: IntArray) -> None:  # noqa:
 def large_case(n_comparisons: int, n_users: int, params: dict[str, Any], wanted: str = "") -> None:
     """Users without features, 10,000 items with 50 features, 20 factors where the truth has 3."""
     n_test = 20_000
-    data = make_crowd(n_users, 10_000, n_comparisons + n_test, 3, 50, 0, scale=0.5, random_state=0)
+    # In a process of its own: to draw utilities of 10,000 items takes more memory than to learn them.
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        drawn = pool.submit(make_crowd, n_users, 10_000, n_comparisons + n_test, 3, 50, 0, scale=0.5, random_state=0)
+        data = drawn.result()
     train, test = np.arange(n_comparisons), n_comparisons + np.arange(n_test)
     model = CrowdGPPL(data.table, **{"n_factors": 20, "random_state": 0} | params)
     cost = timed_fit(model, data.comparisons[train], data.y[train])

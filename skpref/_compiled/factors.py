@@ -182,6 +182,82 @@ def product_moments(first: tuple[Array, Array], second: tuple[Array, Array]) -> 
 
 
 @njit()
+def _shares(gain, projected, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for d in range(gain.shape[0]):
+        for p in range(first, last):
+            out[p] += gain[d, p] * projected[d, p]
+
+
+@njit(parallel=True)
+def _shares_parallel(gain, projected, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    n = out.shape[0]
+    for t in prange((n + _ROWS - 1) // _ROWS):
+        _shares(gain, projected, t * _ROWS, min((t + 1) * _ROWS, n), out)
+
+
+def share_sums(gain: Array, projected: Array) -> Array:
+    """Return sum_d gain_dp projected_dp, without an array of the products.
+
+    Parameters
+    ----------
+    gain, projected : ndarray of shape (D, P)
+        Numbers by factor and observation.
+
+    Returns
+    -------
+    ndarray of shape (P,)
+        Sums, in the order of the factors whatever the number of threads.
+    """
+    out = np.zeros(gain.shape[1])
+    arguments = np.ascontiguousarray(gain), np.ascontiguousarray(projected)
+    if gain.size < _SMALL or not may_use_threads():
+        _shares(*arguments, 0, out.shape[0], out)
+    else:
+        _shares_parallel(*arguments, out)
+    return out
+
+
+@njit()
+def _pulls_of(gain, g, spread, weight, projected, d, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for p in range(g.shape[0]):
+        out[d, p] = gain[d, p] * g[p] + spread[d, p] * (weight[p] * projected[d, p])
+
+
+@njit()
+def _pulls(gain, g, spread, weight, projected, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for d in range(gain.shape[0]):
+        _pulls_of(gain, g, spread, weight, projected, d, out)
+
+
+@njit(parallel=True)
+def _pulls_parallel(gain, g, spread, weight, projected, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for d in prange(gain.shape[0]):
+        _pulls_of(gain, g, spread, weight, projected, d, out)
+
+
+def gain_pulls(gain: Array, g: Array, spread: Array, weight: Array, projected: Array) -> Array:
+    """Return gain_dp g_p + spread_dp weight_p projected_dp: what a gain passes on, its uncertainty included.
+
+    Parameters
+    ----------
+    gain, spread, projected : ndarray of shape (D, P)
+        Means and variances of the gains, and projections.
+    g, weight : ndarray of shape (P,)
+        Numbers by observation.
+
+    Returns
+    -------
+    ndarray of shape (D, P)
+        The sum.
+    """
+    out = np.empty(gain.shape)
+    loop = _pulls if out.size < _SMALL or not may_use_threads() else _pulls_parallel
+    m, e, v, w, x = (np.ascontiguousarray(part) for part in (gain, g, spread, weight, projected))
+    loop(m, e, v, w, x, out)
+    return out
+
+
+@njit()
 def _settle(gram, linear, shape, rate0, mean, tol, max_iter):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for _ in range(max_iter):
         total = 0.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dtrmm, dtrsm
+from scipy.linalg.blas import dgemm, dsymv, dtrmm, dtrsm
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from skpref.exceptions import SkprefError
@@ -208,6 +208,34 @@ def product(A: Array, B: Array) -> Array:
     left, transpose_left = (B, 1) if B.flags.f_contiguous else (B.T, 0)
     right, transpose_right = (A, 1) if A.flags.f_contiguous else (A.T, 0)
     return np.asarray(dgemm(1.0, left, right, trans_a=transpose_left, trans_b=transpose_right)).T
+
+
+def symmetric_product(A: Array, x: Array) -> Array:
+    """Return A x for a symmetric A.
+
+    Parameters
+    ----------
+    A : ndarray of shape (M, M)
+        Symmetric (only the lower triangle is read), in C or Fortran order.
+    x : ndarray of shape (M,)
+        A vector.
+
+    Returns
+    -------
+    ndarray of shape (M,)
+        The product.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref._math.linalg import symmetric_product
+    >>> symmetric_product(np.array([[1.0, 9.0], [2.0, 3.0]]), np.array([1.0, 1.0]))
+    array([3., 5.])
+    """
+    if not x.size:
+        return np.zeros(0)
+    a, lower = _triangle(A)
+    return np.asarray(dsymv(1.0, a, x, lower=lower))
 
 
 def times_lower_t(A: Array, L: Array) -> Array:

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from skpref import inducing, kernels
 from skpref._math.threads import calm_blas
-from skpref.gp._crowd_model import Bases, CrowdModel, Kernels, faded, grown_state, start_state, without
+from skpref.gp._crowd_model import Bases, CrowdModel, Kernels, faded, grown_state, start_state, with_factors, without
 from skpref.gp._crowd_posterior import CrowdPosterior, FactorPosterior
 from skpref.gp._pair_fit import PairData, choose_kernel, pair_model, pair_posterior, start_kernel, thinned
 from skpref.inference import hyper, svi
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from skpref.likelihoods import Likelihood
     from skpref.tracking.protocol import OnIteration
 
-_FULL_NUMBERS = 2**26  # numbers P D of one projection of the factors up to which "auto" takes full passes: 0.5 GB
-_FULL_WORK = 2e9  # numbers P M D that a full pass reads: seconds
-_DROP_EVERY = 8  # passes between looks for faded factors
+_FULL_NUMBERS = 2**23  # numbers P D up to which "auto" takes full passes, whose dozen arrays are 64 MB each then
+_FEWEST = 4  # factors with which full passes are worth to begin
+_LOOKS = (1, 2, 4)  # passes after which to look for faded factors at first; they cost as much as the others
+_DROP_EVERY = 8  # passes between looks later on
 _TRIED_FACTORS = 3  # factors with which the length-scales of the factors are tried
 _TRIED_PASSES = 10
 _ROUGHER = 4.0  # the length-scales tried for the factors are this many times shorter, again and again
@@ -53,8 +54,6 @@ class CrowdFit:
         Runs of variables of each block of the state, by which it can grow.
     alive : tuple of int
         Numbers of the factors that were not dropped.
-    faded_scales : dict of int to float
-        Prior variance 1 / (E[s_d] E[s_d^w]) of the others when they were dropped, by number.
     likelihood : Likelihood
         The likelihood with its own parameters learnt.
     bases : Bases
@@ -71,7 +70,6 @@ class CrowdFit:
     state: svi.State
     segments: tuple[tuple[Segment, ...], ...]
     alive: tuple[int, ...]
-    faded_scales: dict[int, float]
     likelihood: Likelihood
     bases: Bases
     bounds: list[float]
@@ -107,14 +105,23 @@ def fit_crowd(
     with calm_blas(model.width):
         learnt = start_kernels if earlier is not None else _learn_kernels(model, start_kernels, given, rng)
         bases = model.bases(learnt)
-    problem, diagonal = model.problem(bases)
-    schedule = _schedule(model, problem)
     with calm_blas(max(model.width, model.pair.dense_size(bases.items) if config.consensus else 0)):
-        if earlier is None:
-            start = start_state(model, problem, diagonal, schedule, rng)
-        else:
-            start = grown_state(earlier, problem, svi.initial_state(problem, model.scales(), diagonal=diagonal))
-        return _run(model, bases, problem, start, schedule, rng)
+        if earlier is not None:
+            problem, diagonal = model.problem(bases)
+            prior = svi.initial_state(problem, model.scales(), diagonal=diagonal)
+            return _run(model, bases, problem, grown_state(earlier, problem, prior), (), rng)
+        wave = _first_wave(config, data.comparisons.y.size)
+        model = replace(model, alive=model.alive[:wave])
+        problem, diagonal = model.problem(bases)
+        start = start_state(model, problem, diagonal, _schedule(model, problem), rng)
+        return _run(model, bases, problem, start, tuple(range(wave, config.n_factors)), rng)
+
+
+def _first_wave(config: CrowdConfig, n_comparisons: int) -> int:
+    """Number of factors to begin with: all, or where they are too many for full passes, the strongest."""
+    room = _FULL_NUMBERS // n_comparisons
+    many = config.pair.inference == "auto" and _FEWEST <= room < config.n_factors
+    return room if many else config.n_factors
 
 
 def _run(
@@ -122,36 +129,45 @@ def _run(
     bases: Bases,
     problem: svi.Problem,
     state: svi.State,
-    schedule: svi.Schedule,
+    waiting: tuple[int, ...],
     rng: np.random.Generator,
 ) -> CrowdFit:
-    """The loop in stages: after each of them, factors that have faded are dropped."""
+    """The loop in stages: after each of them, factors that have faded are dropped, and if none has, others join."""
     bounds: list[float] = []
-    gone: dict[int, float] = {}
     while True:
+        schedule = _schedule(model, problem)
         left = schedule.max_iter - len(bounds)
-        stage = min(left, _DROP_EVERY) if model.alive else left
+        stage = min(left, _next_look(len(bounds))) if model.alive else left
         watch = None if schedule.on_iteration is None else _counting_on(schedule.on_iteration, len(bounds), schedule)
         result = svi.fit(problem, state, replace(schedule, max_iter=stage, on_iteration=watch), rng)
         bounds += result.bounds
-        ended = len(result.bounds) < stage or result.converged
-        dead = faded(problem, result.state)
-        if not dead or len(bounds) == schedule.max_iter or (ended and not result.converged):
-            if ended or len(bounds) == schedule.max_iter:
-                break
-            problem, state = replace(problem, likelihood=result.likelihood), result.state
-            continue
-        state = without(problem, result.state, dead)
-        for d in dead:
-            pair = (result.state.scales[names[d]].mean for names in model.factor_scales)
-            gone[model.alive[d]] = float(1.0 / np.prod(list(pair)))
-        model = replace(model, alive=tuple(a for d, a in enumerate(model.alive) if d not in dead))
-        problem = replace(model.problem(bases)[0], likelihood=result.likelihood)
+        state, stopped = result.state, len(result.bounds) < stage and not result.converged
+        dead = faded(problem, state)
+        grows = bool(waiting) and not dead and (result.converged or len(bounds) >= _LOOKS[-1])
+        if stopped or len(bounds) == schedule.max_iter or (result.converged and not dead and not grows):
+            break
+        if dead:
+            # The strongest came first: where one of them fades, the others would.
+            state, waiting = without(problem, state, dead), ()
+            model = replace(model, alive=tuple(a for d, a in enumerate(model.alive) if d not in dead))
+        elif grows:
+            model, waiting = replace(model, alive=model.alive + waiting), ()
+        if dead or grows:
+            problem, diagonal = model.problem(bases)
+        problem = replace(problem, likelihood=result.likelihood)
+        if grows and result.evaluation is not None:
+            prior = svi.initial_state(problem, model.scales(), diagonal=diagonal)
+            state = with_factors(problem, state, prior, result.evaluation.sites.gradient, rng)
     bound = result.evaluation.bound if result.evaluation is not None else bounds[-1]
-    posterior = _posterior(model, problem, result.state, bases)
+    posterior = _posterior(model, problem, state, bases)
     segments = tuple(side.segments for side in problem.sides)
     trace = bounds, bound, result.converged
-    return CrowdFit(posterior, result.state, segments, model.alive, gone, result.likelihood, bases, *trace)
+    return CrowdFit(posterior, state, segments, model.alive, result.likelihood, bases, *trace)
+
+
+def _next_look(done: int) -> int:
+    """Passes until faded factors are looked for."""
+    return next((look - done for look in _LOOKS if look > done), _DROP_EVERY - done % _DROP_EVERY)
 
 
 def _counting_on(watch: OnIteration, done: int, schedule: svi.Schedule) -> OnIteration:
@@ -186,12 +202,12 @@ def _prepare(
 
 
 def _schedule(model: CrowdModel, problem: svi.Problem) -> svi.Schedule:
-    config = model.config
-    numbers = problem.n_observations * max(config.n_factors, 1)
-    full = numbers <= _FULL_NUMBERS and numbers * model.width <= _FULL_WORK
-    if config.pair.inference == "svi" or (config.pair.inference == "auto" and not full):
-        return config.pair.schedule
-    return replace(config.pair.schedule, batch_size=None)
+    """Full passes, or mini-batches as large as memory allows while there are many factors."""
+    config, n_factors = model.config.pair, max(len(model.alive), 1)
+    if config.inference == "svi":
+        return config.schedule
+    full = config.inference != "auto" or problem.n_observations * n_factors <= _FULL_NUMBERS
+    return replace(config.schedule, batch_size=None if full else _FULL_NUMBERS // (2 * n_factors))
 
 
 def _learn_kernels(model: CrowdModel, start: Kernels, given: Kernels, rng: np.random.Generator) -> Kernels:

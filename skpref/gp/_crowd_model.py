@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from skpref.inference.terms import LinearTerm, Segment
 
 _START = 0.5  # means of the strongest factor at the start, in prior standard deviations
+_START_WIDTH = (
+    0.3  # posterior by prior standard deviation at the start: a side as wide as its prior is noise to the other
+)
 _START_PASSES = 5  # of the consensus alone, before the factors join
 _SMALL_SVD = 4_000_000  # numbers of a matrix up to which all its singular vectors are computed
 _FADED = 0.01  # root mean square share in z, whose noise is 1, below which a factor is dropped
@@ -317,7 +320,7 @@ def without(problem: svi.Problem, state: svi.State, dead: list[int]) -> svi.Stat
     return replace(state, blocks=blocks, scales=scales)
 
 
-def _some_factors(side: FactorTerm, block: Block, kept: Array) -> Block:
+def _some_factors(side: FactorTerm, block: Block, kept: Array) -> StackedBlock | DiagonalBlock:
     if isinstance(block, StackedBlock):
         return StackedBlock(tuple(block.parts[d] for d in kept))
     assert isinstance(block, DiagonalBlock)  # noqa: S101 - sides of products are stacked or diagonal
@@ -332,9 +335,6 @@ def start_state(
     rng: np.random.Generator,
 ) -> svi.State:
     """Return the prior, but for a consensus that has seen the data and small factors that the data ask for.
-
-    At zero means the factors are at a saddle of the bound, whose steepest way out is told by the leading singular
-    vectors of the matrix of the likelihood's gradients, user by item.
 
     Parameters
     ----------
@@ -352,20 +352,61 @@ def start_state(
     State
         Where inference starts.
     """
-    state = svi.initial_state(problem, model.scales(), diagonal=diagonal)
-    n = len(problem.terms)
+    prior = svi.initial_state(problem, model.scales(), diagonal=diagonal)
     linear = replace(problem, products=(), local=frozenset())
-    alone = svi.State(state.blocks[:n], {s.scale: state.scales[s.scale] for t in problem.terms for s in t.segments})
-    if n:
+    names = {s.scale for term in problem.terms for s in term.segments}
+    alone = svi.State(prior.blocks[: len(problem.terms)], {k: v for k, v in prior.scales.items() if k in names})
+    if problem.terms:
         few = replace(schedule, max_iter=_START_PASSES if schedule.batch_size is None else 1, on_iteration=None)
         alone = svi.fit(linear, alone, few, rng).state
-    if not problem.products:
-        return replace(state, blocks=alone.blocks, scales={**state.scales, **alone.scales})
-    v, w = _leading(problem.products[0], _gradients(linear, alone), rng)
-    blocks = [block.with_mean(_START * m.reshape(-1)) for block, m in zip(state.blocks[n:], (v, w), strict=True)]
-    # The factors begin with unit scales, not at the priors' means: those would put them out before the data speak.
-    unit = {name: state.scales[name].moved(-state.log_mean(name)) for names in model.factor_scales for name in names}
-    return svi.State((*alone.blocks, *blocks), {**state.scales, **alone.scales, **unit})
+    return with_factors(problem, alone, prior, _gradients(linear, alone), rng) if problem.products else alone
+
+
+def with_factors(
+    problem: svi.Problem, state: svi.State, prior: svi.State, gradient: Array, rng: np.random.Generator
+) -> svi.State:
+    """Return a posterior with more factors, those that the data ask for next.
+
+    At zero means factors are at a saddle of the bound, whose steepest way out is told by the leading singular vectors
+    of the matrix of the likelihood's gradients, user by item.
+
+    Parameters
+    ----------
+    problem : Problem
+        With all factors.
+    state : State
+        Posterior with the first of them, or with none.
+    prior : State
+        Prior of all of them.
+    gradient : ndarray of shape (P,)
+        Derivative of the fit in the mean of every observation's z, at `state`.
+    rng : numpy.random.Generator
+        For a little noise.
+
+    Returns
+    -------
+    State
+        With all of them.
+    """
+    n, product = len(problem.terms), problem.products[0]
+    names = [(v, w) for v, w in zip(product.first.scales, product.second.scales, strict=True)]
+    new = np.array([d for d, pair in enumerate(names) if pair[0] not in state.scales])
+    means = _leading(product, gradient, new.size, rng)
+    narrow, blocks = np.full(new.size, _START_WIDTH), list(state.blocks[:n])
+    for k, (side, mean) in enumerate(zip((product.first, product.second), means, strict=True)):
+        fresh = _some_factors(side, prior.blocks[n + k], new).stretched(narrow).with_mean(_START * mean.reshape(-1))
+        blocks.append(_joined(state.blocks[n + k], fresh) if len(state.blocks) > n else fresh)
+    # They begin with unit scales, not at the priors' means: those would put them out before the data speak.
+    unit = {name: prior.scales[name].moved(-prior.log_mean(name)) for d in new for name in names[d]}
+    return replace(state, blocks=tuple(blocks), scales={**state.scales, **unit})
+
+
+def _joined(old: Block, new: Block) -> Block:
+    if isinstance(old, StackedBlock) and isinstance(new, StackedBlock):
+        return StackedBlock(old.parts + new.parts)
+    assert isinstance(old, DiagonalBlock)  # noqa: S101 - sides of products are stacked or diagonal, old and new alike
+    assert isinstance(new, DiagonalBlock)  # noqa: S101
+    return DiagonalBlock(*(np.concatenate([getattr(x, k) for x in (old, new)]) for k in ("precision", "linear")))
 
 
 def grown_state(earlier: Earlier, problem: svi.Problem, prior: svi.State) -> svi.State:
@@ -426,9 +467,9 @@ def _gradients(linear: svi.Problem, state: svi.State) -> Array:
     return linear.rule(linear.likelihood, linear.y, (zero, zero, zero), linear.weight).gradient
 
 
-def _leading(product: ProductTerm, gradient: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+def _leading(product: ProductTerm, gradient: Array, n_factors: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Leading singular vectors of the gradient in (v, w), rows scaled to unit mean square times their strength."""
-    items, users, n_factors = product.first, product.second, product.first.n_factors
+    items, users = product.first, product.second
     rows, people = items.rows, users.rows
     assert isinstance(rows, PairTerm)  # noqa: S101 - the sides that `CrowdModel` builds
     assert isinstance(people, EntityTerm)  # noqa: S101

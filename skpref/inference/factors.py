@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skpref._compiled.factors import product_moments
+from skpref._compiled.factors import gain_pulls, product_moments, share_sums
 from skpref.inference.blocks import DiagonalBlock, StackedBlock
 from skpref.inference.terms import Segment
 
@@ -246,7 +246,7 @@ class LinearView:
         """
         return self.term.matvec(v)
 
-    def shares(self, projected: Array) -> Array:
+    def total(self, projected: Array) -> Array:
         """Return what projections add to z.
 
         Parameters
@@ -256,19 +256,19 @@ class LinearView:
 
         Returns
         -------
-        ndarray of shape (1, P)
+        ndarray of shape (P,)
             Themselves.
         """
-        return projected[None]
+        return projected
 
-    def backward(self, g: Array, push: Array | None = None) -> Array:
+    def backward(self, g: Array, weight: Array, projected: Array) -> Array:
         """Return A^T g.
 
         Parameters
         ----------
-        g : ndarray of shape (P,) or (1, P)
+        g : ndarray of shape (P,)
             One number an observation.
-        push : ndarray, default=None
+        weight, projected : ndarray
             Not used: the gain of a linear term is certain.
 
         Returns
@@ -276,8 +276,8 @@ class LinearView:
         ndarray of shape (K,)
             The sum of g_i a_i.
         """
-        del push
-        return self.term.rmatvec(g.reshape(-1))
+        del weight, projected
+        return self.term.rmatvec(g)
 
     def grams(self, weight: Array) -> tuple[Array, ...]:
         """Return the curvature of each dense part.
@@ -365,8 +365,8 @@ class FactorView:
         """
         return self.side.rows.matvec(self.side.stacked(v))
 
-    def shares(self, projected: Array) -> Array:
-        """Return what projections add to z, factor by factor.
+    def total(self, projected: Array) -> Array:
+        """Return what projections add to z.
 
         Parameters
         ----------
@@ -375,30 +375,30 @@ class FactorView:
 
         Returns
         -------
-        ndarray of shape (D, P)
-            Gain times projection.
+        ndarray of shape (P,)
+            Sum over the factors of gain times projection.
         """
-        return self.gain * projected
+        return share_sums(self.gain, projected)
 
-    def backward(self, g: Array, push: Array | None = None) -> Array:
-        """Return the adjoint of `forward` and `shares`, and what uncertain gains add to it.
+    def backward(self, g: Array, weight: Array, projected: Array) -> Array:
+        """Return the adjoint of `forward` and `total`, and what uncertain gains add to it.
 
         Parameters
         ----------
-        g : ndarray of shape (P,) or (D, P)
-            Numbers by observation, or by factor and observation.
-        push : ndarray of shape (D, P), default=None
-            Numbers that the variance of the gain multiplies: site precision times projection.
+        g : ndarray of shape (P,)
+            One number an observation.
+        weight : ndarray of shape (P,)
+            Curvature, or its negative, by which uncertain gains multiply projections.
+        projected : ndarray of shape (D, P)
+            From `forward`.
 
         Returns
         -------
         ndarray of shape (D K,)
-            For each factor the sum of (gain_id g_i + gain_variance_id push_id) a_i.
+            For each factor the sum of (gain_id g_i + gain_variance_id weight_i projected_id) a_i.
         """
-        total = self.gain * g
-        if push is not None:
-            total += self.gain_variance * push
-        return self.side.rows.rmatvec(total).reshape(-1)
+        pulls = gain_pulls(self.gain, g, self.gain_variance, weight, projected)
+        return self.side.rows.rmatvec(pulls).reshape(-1)
 
     def second_moment(self, weight: Array) -> Array:
         """Return the curvature in each factor's projection.
@@ -428,7 +428,9 @@ class FactorView:
         tuple of D ndarrays of shape (K, K)
             A^T diag(weight E[gain_d^2]) A.
         """
-        return tuple(self.side.rows.gram(row) for row in self.second_moment(weight))
+        # One factor at a time: D numbers an observation are many.
+        rows = (weight * (g**2 + v) for g, v in zip(self.gain, self.gain_variance, strict=True))
+        return tuple(self.side.rows.gram(row) for row in rows)
 
     def gram_diagonal(self, weight: Array) -> Array:
         """Return the curvature of each variable.

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from skpref._compiled.factors import settled_scale
+from skpref._math.linalg import symmetric_product
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.gauge import balance
 from skpref.inference.problem import (
@@ -62,8 +63,8 @@ __all__ = [
 
 _MAX_HALVINGS = 30
 _LEARNING_ROWS = 20_000  # observations from which mini-batches learn the likelihood's own parameters
-_CG_RTOL = 1e-7  # of joint means
-_CG_RTOL_FACTORS = 1e-3
+_CG_RTOL = 1e-7  # of joint means, and what is left in posterior standard deviations
+_CG_RTOL_FACTORS = 1e-3  # of the step of joint means beside a product
 _NOTHING = 1e-200
 _MAX_RATIO = 0.95  # of two successive changes of log E[s]: a jump of at most 19 changes
 _WORTH_A_JUMP = 1e-3
@@ -152,16 +153,17 @@ def _conjugate(problem: Problem, state: State, evaluation: Evaluation, k: int) -
     expected, block, sites = state.expected, state.blocks[k], evaluation.sites
     seen, projected = view(problem, evaluation, expected, k), evaluation.projections[k].mean
     prior = precision_of(seen.segments, expected)
+    # Beside the prior, with what is not part of the same precision held: (Lambda* - prior) m + the gradient of the fit.
+    gradient = seen.backward(sites.gradient, -sites.weight, projected)
     if isinstance(block, DiagonalBlock):
-        # With the other variables of the block held as well: (Lambda* - prior) m + the gradient of the fit.
         gram = seen.gram_diagonal(sites.weight)
-        gradient = seen.backward(sites.gradient, -sites.weight * projected)
         return DiagonalBlock(prior + gram, gram * block.mean + gradient)
-    linear = seen.backward(sites.weight * seen.shares(projected) + sites.gradient)
     grams, parts = seen.grams(sites.weight), []
-    for gram, p, b in zip(grams, np.split(prior, len(grams)), np.split(linear, len(grams)), strict=True):
+    runs = (np.split(x, len(grams)) for x in (prior, block.mean, gradient))
+    for gram, p, m, g in zip(grams, *runs, strict=True):
+        linear = symmetric_product(gram, m) + g
         gram[np.diag_indices_from(gram)] += p
-        parts.append(DenseBlock(gram, b))
+        parts.append(DenseBlock(gram, linear))
     return StackedBlock(tuple(parts)) if isinstance(block, StackedBlock) else parts[0]
 
 
@@ -198,14 +200,10 @@ def joint_means(
     prior = np.concatenate([precision_of(seen.segments, expected) for seen in views])
     cuts = np.cumsum([targets[k].size for k in numbers])[:-1]
 
-    def total(projected: list[Array]) -> Array:
-        shares = [seen.shares(p).sum(axis=0) for seen, p in zip(views, projected, strict=True)]
-        return np.asarray(np.sum(shares, axis=0))
-
     def normal_matrix(x: Array) -> Array:
         projected = [seen.forward(part) for seen, part in zip(views, np.split(x, cuts), strict=True)]
-        z = weight * total(projected)
-        fit = [seen.backward(z, weight * p) for seen, p in zip(views, projected, strict=True)]
+        z = weight * sum(seen.total(p) for seen, p in zip(views, projected, strict=True))
+        fit = [seen.backward(z, weight, p) for seen, p in zip(views, projected, strict=True)]
         return np.asarray(prior * x + np.concatenate(fit))
 
     def each(how: Callable[[Block, Array], Array], x: Array) -> Array:
@@ -217,15 +215,18 @@ def joint_means(
     def colour(x: Array) -> Array:
         return each(lambda block, part: block.colour(part), x)
 
-    known = sites.pseudo_linear(total([evaluation.projections[k].mean for k in numbers]))
     start = np.concatenate([state.blocks[k].mean for k in numbers])
-    wanted = np.concatenate([seen.backward(known) for seen in views])
+    fit = [
+        seen.backward(sites.gradient, -weight, evaluation.projections[k].mean)
+        for seen, k in zip(views, numbers, strict=True)
+    ]
+    left = whiten(np.concatenate(fit) - prior * start)
     shape = (len(prior), len(prior))
     operator = LinearOperator(shape, lambda x: whiten(normal_matrix(colour(x))), dtype=np.float64)
-    left = whiten(wanted - normal_matrix(start))
-    # Beside a product the other side moves next anyway: so much of what is left to go, not of the whole way.
-    slack = _CG_RTOL_FACTORS * left if problem.products else _CG_RTOL * whiten(wanted)
-    step, _ = cg(operator, left, rtol=0.0, atol=max(float(np.linalg.norm(slack)), _NOTHING))
+    far = float(np.linalg.norm(left))
+    # Beside a product the other side moves next anyway, so a share of the way will do.
+    slack = max(_CG_RTOL_FACTORS * far, _NOTHING) if problem.products else _CG_RTOL * max(far, 1.0)
+    step, _ = cg(operator, left, rtol=0.0, atol=slack)
     mean = start + colour(step)
     return {k: targets[k].with_mean(part) for k, part in zip(numbers, np.split(mean, cuts), strict=True)}
 

@@ -7,7 +7,7 @@ its Gram matrix only, so a term is free to exploit its structure: comparisons vi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -649,7 +649,7 @@ class PairTerm:
         return adjoint
 
     def take(self, index: IntArray, members: IntArray | None = None) -> LinearTerm:
-        """Return the term of a mini-batch: plain rows for a basis, pairs for offsets alone.
+        """Return the term of a mini-batch: pairs where they are many or offsets alone, plain rows else.
 
         Parameters
         ----------
@@ -664,10 +664,27 @@ class PairTerm:
             The same variables, fewer observations.
         """
         del members
+        # Pairs cost N M^2 for each Gram matrix, rows B M^2.
+        if (self.basis is None and not self.order) or len(index) > self.n_items:
+            residual = None if self.residual is None else self.residual[index]
+            return replace(self, left=self.left[index], right=self.right[index], residual=residual)
+        return self.explicit(index)
+
+    def explicit(self, index: IntArray) -> RowTerm:
+        """Return some comparisons as plain rows.
+
+        Parameters
+        ----------
+        index : ndarray of shape (B,)
+            Comparisons.
+
+        Returns
+        -------
+        RowTerm
+            The same variables.
+        """
         left, right = self.left[index], self.right[index]
         residual = None if self.residual is None else self.residual[index]
-        if self.basis is None and not self.order:
-            return PairTerm(None, left, right, self.n_items, self.offsets, self.order, residual)
         shape = len(index), sum(segment.size for segment in self.segments)
         rows = np.zeros(shape) if self.offsets else np.empty(shape)
         _, offset, order = self.split(rows.T)

@@ -87,7 +87,7 @@ def test_pairs_through_the_laplacian_are_explicit_rows(seed, parts):
     basis = InducingBasis.at(ProductMatern([1.0, 2.0]), X[:3])
     rows = basis.rows(X)
     pairs = PairTerm(rows, left, right, 5, *parts, basis.pair_residual(X, rows, left, right))
-    explicit = pairs.take(np.arange(9))
+    explicit = pairs.explicit(np.arange(9))
     assert isinstance(explicit, RowTerm)
     scales = {"f": GammaScale.prior(2.0, 2.0), "offset": GammaScale.prior(2.0, 2.0), "order": FixedScale(1.0)}
     scales = {s.scale: scales[s.scale] for s in pairs.segments}

@@ -191,7 +191,7 @@ def test_tables_are_shared_and_stored_once(fitted: dict[str, CrowdGPPL], tmp_pat
 
 
 def test_many_factors_are_few_members(tmp_path: Path) -> None:
-    model = fit(ITEMS, USERS, n_factors=40, order_effect=True, max_iter=2)
+    model = fit(ITEMS, USERS, n_factors=40, order_effect=True, max_iter=1)  # idle ones are dropped after the first pass
     save(model, tmp_path / "m")
     assert len(read_archive(tmp_path / "m", 1)[1]) < MAX_MEMBERS - 32
     after = load(tmp_path / "m")

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref._compiled import factors
-from skpref._compiled.factors import entity_sums, pair_differences, pair_sums, product_moments
+from skpref._compiled.factors import (
+    entity_sums,
+    gain_pulls,
+    pair_differences,
+    pair_sums,
+    product_moments,
+    share_sums,
+)
 
 # Name of each kernel's parallel loop.
 LOOPS = {
@@ -20,6 +27,8 @@ LOOPS = {
     "pair_sums": "_sums_parallel",
     "entity_sums": "_entity_sums_parallel",
     "product_moments": "_moments_parallel",
+    "share_sums": "_shares_parallel",
+    "gain_pulls": "_pulls_parallel",
 }
 
 
@@ -77,6 +86,15 @@ def test_product_moments(case):
     assert_allclose(product_moments((b, vb), (a, va)), (mean, variance), rtol=1e-12, atol=1e-13)
 
 
+@given(cases)
+def test_shares_and_pulls_of_gains(case):
+    gain, spread, projected = case.rng.normal(size=(3, case.D, case.p))
+    g, weight = case.rng.normal(size=(2, case.p))
+    assert_allclose(share_sums(gain, projected), (gain * projected).sum(axis=0), atol=1e-13)
+    wanted = gain * g + spread * weight * projected
+    assert_allclose(gain_pulls(gain, g, spread, weight, projected), wanted, rtol=1e-12, atol=1e-13)
+
+
 def test_product_moments_are_those_of_draws():
     # 400,000 draws: five standard errors.
     rng, n = np.random.default_rng(0), 400_000
@@ -97,6 +115,8 @@ def calls(case, form):
         "pair_sums": lambda: pair_sums(case.left, case.right, g, case.n),
         "entity_sums": lambda: entity_sums(case.left, g, case.n),
         "product_moments": lambda: np.array(product_moments((g, g**2), (h, h**2))),
+        "share_sums": lambda: share_sums(g, h),
+        "gain_pulls": lambda: gain_pulls(g, g.sum(axis=0), g**2, h.sum(axis=0), h),
     }
 
 

@@ -116,18 +116,18 @@ def test_views_go_forth_and_back(crowd, items, users, seed, options):
         sight = view(case.problem, seen, case.state.expected, k)
         assert isinstance(sight, LinearView) == (k < n)
         x, g = case.rng.normal(size=block.size), case.rng.normal(size=case.problem.n_observations)
-        # What the shares add to z has `backward` as its adjoint.
-        projected = sight.forward(x)
-        assert_allclose(sight.shares(projected).sum(axis=0) @ g, sight.backward(g) @ x, rtol=1e-9, atol=1e-9)
+        # What projections add to z has `backward` as its adjoint.
+        projected, none = sight.forward(x), np.zeros(case.problem.n_observations)
+        assert_allclose(sight.total(projected) @ g, sight.backward(g, none, projected) @ x, rtol=1e-9, atol=1e-9)
         # The current shares add up to this block's part of the mean of z.
         assert_allclose(
             sight.forward(block.mean), seen.projections[k].mean, rtol=1e-12, atol=1e-12, err_msg=f"block {k}"
         )
         if k >= n:
-            push = case.rng.normal(size=sight.gain.shape)
+            curvature = case.rng.normal(size=case.problem.n_observations)
             A = written_out(sight.side)
-            wanted = (sight.gain * g + sight.gain_variance * push) @ A
-            assert_allclose(sight.backward(g, push), wanted.reshape(-1), rtol=1e-9, atol=1e-10)
+            wanted = (sight.gain * g + sight.gain_variance * curvature * projected) @ A
+            assert_allclose(sight.backward(g, curvature, projected), wanted.reshape(-1), rtol=1e-9, atol=1e-10)
 
 
 @each_side
