@@ -226,7 +226,7 @@ def _learn_kernels(model: CrowdModel, start: Kernels, given: Kernels, rng: np.ra
 def _rougher_factors(model: CrowdModel, found: Kernels, rng: np.random.Generator) -> Kernels:
     """Try shorter length-scales for the factors, as long as the bound of a small fit rises."""
     alive = model.alive[:_TRIED_FACTORS]
-    pair = thinned(model.pair, rng)
+    pair = replace(thinned(model.pair, rng), joint_size=0)
     small = replace(
         model, pair=pair, alive=alive, data=replace(model.data, items=pair.data.X, comparisons=pair.data.comparisons)
     )

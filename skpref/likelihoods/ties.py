@@ -30,7 +30,7 @@ __all__ = ["PairwiseProbitTies"]
 _PROBIT: Final = PairwiseProbit()
 _LOG_SQRT_TWO_PI: Final = 0.5 * float(np.log(2.0 * np.pi))
 _HALVINGS: Final = 20
-_STEP: Final = 0.01  # relative step of the numerical derivatives in log b
+_SETTLED: Final = 1e-5  # relative step of the threshold that is not worth looking at the data again
 
 
 @dataclass(frozen=True)
@@ -123,23 +123,30 @@ class PairwiseProbitTies(Likelihood):
             With a threshold that is no worse: the step is halved until that holds. The objective is concave in b, so
             one step a pass of the loop reaches the best b together with q.
         """
-        value, step = self._total(y, mu, v, weight), self._newton_step(y, mu, v, weight)
+        value, slope, curvature = self._in_log_threshold(y, mu, v, weight)
+        step = float(np.clip(slope / abs(curvature) if curvature != 0.0 else np.sign(slope), -1.0, 1.0))
+        if abs(step) < _SETTLED:
+            return self
         for _ in range(_HALVINGS):
             trial = replace(self, threshold=self.threshold * float(np.exp(step)))
-            if trial._total(y, mu, v, weight) >= value:  # noqa: SLF001 - its own class
+            if weight @ trial._expectation(y, mu, v)[0] >= value:  # noqa: SLF001 - its own class
                 return trial
             step *= 0.5
         return self
 
-    def _total(self, y: Array, mu: Array, v: Array, weight: Array) -> float:
-        return float(weight @ self._expectation(y, mu, v)[0])
-
-    def _newton_step(self, y: Array, mu: Array, v: Array, weight: Array) -> float:
-        shifts = _STEP * np.array([-1.0, 0.0, 1.0])
-        nearby = [replace(self, threshold=self.threshold * float(np.exp(d))) for d in shifts]
-        low, here, high = (float(weight @ likelihood.expectation(y, mu, v)[0]) for likelihood in nearby)
-        slope, curvature = (high - low) / (2.0 * _STEP), (high - 2.0 * here + low) / _STEP**2
-        return float(np.clip(slope / abs(curvature) if curvature != 0.0 else np.sign(slope), -1.0, 1.0))
+    def _in_log_threshold(self, y: Array, mu: Array, v: Array, weight: Array) -> tuple[float, float, float]:
+        """The objective of `learnt` and its first two derivatives in log b."""
+        b, out = self.threshold, np.zeros((3, *y.shape))
+        tie = y == 0.5
+        if np.any(tie):
+            out[:, tie] = gaussian_expectation(lambda at: _threshold_derivatives(at, b), mu[tie], v[tie])
+        for side, share in ((1.0, y), (0.0, 1.0 - y)):
+            rows, sign = ~tie & (share > 0.0), 1.0 - 2.0 * side
+            label = np.full(int(rows.sum()), side)
+            value, first, half_second = _PROBIT.expectation(label, mu[rows] + sign * b, v[rows])
+            out[:, rows] += share[rows] * np.stack([value, sign * first, 2.0 * half_second])
+        total, slope, curvature = (float(x) for x in out @ weight)
+        return total, b * slope, b * b * curvature + b * slope
 
 
 def _tied(z: Array, v: Array | None, b: float) -> Array:
@@ -151,11 +158,25 @@ def _tied(z: Array, v: Array | None, b: float) -> Array:
 
 
 def _tie_derivatives(z: Array, b: float) -> Triple:
+    """Return log p(tie) and its first two derivatives in z."""
     upper, lower = b - z, -b - z
-    value = log_diff_ndtr(upper, lower)
-    at_upper = np.exp(-0.5 * upper**2 - _LOG_SQRT_TWO_PI - value)
-    at_lower = np.exp(-0.5 * lower**2 - _LOG_SQRT_TWO_PI - value)
+    value, at_upper, at_lower = _tie(upper, lower)
     first = at_lower - at_upper
     second = lower * at_lower - upper * at_upper - first**2
     # log p is concave; rounding is all that could make the curvature positive.
     return value, first, np.minimum(second, 0.0)
+
+
+def _threshold_derivatives(z: Array, b: float) -> Triple:
+    """Return log p(tie) and its first two derivatives in b."""
+    upper, lower = b - z, -b - z
+    value, at_upper, at_lower = _tie(upper, lower)
+    first = at_upper + at_lower
+    return value, first, lower * at_lower - upper * at_upper - first**2
+
+
+def _tie(upper: Array, lower: Array) -> Triple:
+    """Return log p(tie), and the normal density at either end divided by p(tie)."""
+    value = log_diff_ndtr(upper, lower)
+    at_upper, at_lower = (np.exp(-0.5 * end**2 - _LOG_SQRT_TWO_PI - value) for end in (upper, lower))
+    return value, at_upper, at_lower

@@ -68,6 +68,19 @@ def test_a_vanishing_threshold_is_the_probit() -> None:
     np.testing.assert_allclose(got, PairwiseProbit().log_prob(np.ones(7), z), rtol=1e-7)
 
 
+@given(st.integers(0, 2**32 - 1), st.floats(0.05, 2.0))
+def test_derivatives_in_the_threshold(seed: int, b: float) -> None:
+    rng, h = np.random.default_rng(seed), 1e-4
+    mu, v, weight = rng.normal(size=5), rng.exponential(size=5), rng.exponential(size=5)
+
+    def at(shift: float) -> np.ndarray:
+        return np.array(PairwiseProbitTies(b * np.exp(shift))._in_log_threshold(LABELS, mu, v, weight))
+
+    here, up, down = at(0.0), at(h), at(-h)
+    assert here[0] == pytest.approx(weight @ PairwiseProbitTies(b).expectation(LABELS, mu, v)[0], rel=1e-12)
+    np.testing.assert_allclose(here[1:], (up - down)[:2] / (2.0 * h), rtol=1e-5, atol=1e-5)
+
+
 @settings(max_examples=10)
 @given(st.integers(0, 2**32 - 1), st.floats(0.1, 1.0))
 def test_learning_never_lowers_the_objective_and_finds_the_threshold(seed: int, b: float) -> None:
