@@ -392,6 +392,24 @@ def test_factors_that_nobody_needs_are_switched_off():
     assert sum(hits) >= 19
 
 
+# ---------------------------------------------------------------------------------------- C7: the updates of the scales
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_scales_end_at_the_maximum_of_the_bound(layout, monkeypatch):
+    monkeypatch.setattr(svi, "_CG_RTOL_FACTORS", 1e-9)
+    made = crowd_model(4, layout)
+    problem, diagonal = made.model.problem(made.model.bases(made.kernels))
+    schedule = made.model.config.pair.schedule
+    start = _crowd_model.start_state(made.model, problem, diagonal, schedule, made.rng)
+    end = svi.fit(problem, start, schedule, made.rng)
+    best, state = end.evaluation.bound, end.state
+    assert {"v0", "w0", "v1", "w1"} < set(state.scales)
+    for name, scale in state.scales.items():
+        for factor in (0.99, 1.01):
+            for aside in (replace(scale, rate=scale.rate * factor), replace(scale, shape=scale.shape * factor)):
+                moved = replace(state, scales={**state.scales, name: aside})
+                assert svi.evaluate(problem, moved).bound < best, name
+
+
 # ------------------------------------------------------------------------------------------------- C6: kernel gradients
 def slope(function, step):
     """Fourth-order central difference at 0."""
