@@ -63,13 +63,15 @@ def warn_not_converged(estimator: Any, n_iter: int) -> None:
     warnings.warn(msg, ConvergenceWarning, stacklevel=5)  # the caller of fit
 
 
-def warn_constant(X: Features) -> None:
+def warn_constant(X: Features, whose: str = "the compared items") -> None:
     """Warn of features that have one value in all items, and so tell nothing apart.
 
     Parameters
     ----------
     X : {ndarray, CSR} of shape (n, d)
         Features of the items.
+    whose : str, default="the compared items"
+        What has these features, for the message.
     """
     low, high = X.min(axis=0), X.max(axis=0)
     if not isinstance(X, np.ndarray):
@@ -77,8 +79,8 @@ def warn_constant(X: Features) -> None:
     constant = np.flatnonzero(low == high)
     if constant.size:
         few = ", ".join(map(str, constant[:5])) + (", ..." if constant.size > 5 else "")
-        msg = f"{constant.size} of {X.shape[1]} features are constant over the compared items (columns {few})."
-        warnings.warn(msg + " They cannot tell items apart; drop them to silence this.", DataWarning, stacklevel=5)
+        msg = f"{constant.size} of {X.shape[1]} features are constant over {whose} (columns {few})."
+        warnings.warn(msg + " They cannot tell these apart; drop them to silence this.", DataWarning, stacklevel=5)
 
 
 def check_n_samples(n_samples: int) -> None:
@@ -99,7 +101,7 @@ def check_n_samples(n_samples: int) -> None:
         raise DataError(msg)
 
 
-def check_memory(n_items: int, n_inducing: int) -> None:
+def check_memory(n_items: int, n_inducing: int, parameter: str = "n_inducing", whose: str = "items") -> None:
     """Refuse kernel matrices that would not fit, before anything of their size is allocated.
 
     Parameters
@@ -108,6 +110,8 @@ def check_memory(n_items: int, n_inducing: int) -> None:
         Items N, each with a row of M numbers.
     n_inducing : int
         Inducing points M.
+    parameter, whose : str, default="n_inducing", "items"
+        What sets M, and what has the kernel, for the message.
 
     Raises
     ------
@@ -118,8 +122,8 @@ def check_memory(n_items: int, n_inducing: int) -> None:
         need = 8 * rows * n_inducing
         if need > limit:
             msg = (
-                f"A dense kernel matrix of {rows} items by {n_inducing} inducing points needs {need / 1e9:.1f} GB, "
-                f"more than the {limit / 1e9:.1f} GB allowed; set n_inducing to a smaller number."
+                f"A dense kernel matrix of {rows} {whose} by {n_inducing} inducing points needs {need / 1e9:.1f} GB, "
+                f"more than the {limit / 1e9:.1f} GB allowed; set {parameter} to a smaller number."
             )
             raise DataError(msg)
 

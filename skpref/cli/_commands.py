@@ -120,7 +120,7 @@ def _last_lines(files: list[Path], problem: Problem, out: Path, tracker: Tracker
 
 
 def rank(arguments: argparse.Namespace) -> int:
-    """Rank new items.
+    """Rank items, known or new.
 
     Parameters
     ----------
@@ -136,8 +136,11 @@ def rank(arguments: argparse.Namespace) -> int:
     if not isinstance(model, GPPLClassifier | CrowdGPPL) or not hasattr(model, "posterior_"):
         raise DataError(f"{arguments.model}: holds no fitted GPPLClassifier or CrowdGPPL, as `skpref tune` writes them")
     _check_user(model, arguments)
-    if model.items is None:
-        items: Any = read_ids(arguments.items, arguments.id)
+    items: Any = None
+    if arguments.items is None:
+        pass
+    elif model.items is None:
+        items = read_ids(arguments.items, arguments.id)
     else:
         items = read_items(arguments.items, arguments.id, _feature_names(model, arguments.model))
     ranking = model.rank(items, arguments.user) if isinstance(model, CrowdGPPL) else model.rank(items)

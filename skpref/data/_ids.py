@@ -84,7 +84,8 @@ def as_ids(column: object, name: str = "X", noun: str = "comparison", kind: str 
         return ids
     values = _to_array(column)
     if values.ndim != 1:
-        raise DataError(f"{name} must hold one-dimensional columns of ids, got {values.ndim} dimensions")
+        hint = "" if values.ndim else f"; for one {kind}, give a list with its id"
+        raise DataError(f"{name} must hold one-dimensional columns of ids, got {values.ndim} dimensions{hint}")
     return _from_array(values, where)
 
 

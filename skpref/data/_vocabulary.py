@@ -120,6 +120,7 @@ class Vocabulary:
         *,
         unknown: Literal["raise", "mark"] = "raise",
         noun: str = "comparison",
+        kind: str = "item",
     ) -> IntArray:
         """Return the row of every id of a column.
 
@@ -134,6 +135,8 @@ class Vocabulary:
             the row -1.
         noun : str, default="comparison"
             What an entry of the column belongs to, for error messages.
+        kind : str, default="item"
+            What the ids name, for error messages.
 
         Returns
         -------
@@ -147,10 +150,10 @@ class Vocabulary:
         DataError
             An id is missing or a float is not integral.
         """
-        ids = as_ids(column, name, noun)
+        ids = as_ids(column, name, noun, kind)
         rows = self._lookup(ids)
         if unknown == "raise" and rows.size and int(rows.min()) < 0:
-            self._refuse(ids, rows, name, noun)
+            self._refuse(ids, rows, name, noun, kind)
         return rows
 
     def _lookup(self, ids: IdColumn) -> IntArray:
@@ -161,18 +164,22 @@ class Vocabulary:
             return _HashIndex(self._ids).rows(ids)
         return index.rows(ids)
 
-    def _refuse(self, ids: IdColumn, rows: IntArray, name: str, noun: str) -> NoReturn:
+    def _refuse(self, ids: IdColumn, rows: IntArray, name: str, noun: str, kind: str) -> NoReturn:
         row = int(np.argmin(rows))
         item, count = ids[row], int(np.count_nonzero(rows < 0))
         if not self._positional or not isinstance(item, int | np.integer):
-            what = f"unknown item {shorten(item)} in {noun} {row}"
-            advice = f"known ids are {_sample(self._ids)}; an id must be given exactly as in the table"
+            what = f"unknown {kind} {shorten(item)} in {noun} {row}"
+            advice = f"known ids are {_sample(self._ids)}; " + (
+                f"give `ids` to the Table if {kind}s have names"
+                if self._positional
+                else "an id must be given exactly as in the table"
+            )
         elif item < 0:
-            what = f"negative item index {item} in {noun} {row}"
+            what = f"negative {kind} index {item} in {noun} {row}"
             advice = "rows are counted from 0"
         else:
-            what = f"{noun} {row} refers to item {item}, but there are {self.size} items"
-            advice = "rows are counted from 0; give `ids` to the Table if items have names"
+            what = f"{noun} {row} refers to {kind} {item}, but there are {self.size} {kind}s"
+            advice = f"rows are counted from 0; give `ids` to the Table if {kind}s have names"
         more = f" (and {count - 1} more)" if count > 1 else ""
         raise UnknownIdError(f"{what}{more}; in {name}, {advice}")
 

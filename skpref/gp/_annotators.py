@@ -134,29 +134,33 @@ def describe_annotators(
     )
 
 
-def _some_pairs(comparisons: Comparisons, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Pairs of items that were compared, as often as they were, at most 300."""
-    n = comparisons.n_pairs
-    rows = np.arange(n) if n <= _PAIRS else rng.choice(n, _PAIRS, replace=False)
-    return comparisons.left[rows], comparisons.right[rows]
+def _some_pairs(comparisons: Comparisons, rng: np.random.Generator) -> tuple[IntArray, IntArray, Array]:
+    """Pairs of items that were compared, as often as they were: each once with its weight, or 300 drawn by weight."""
+    n, weight = comparisons.n_pairs, comparisons.weight / comparisons.weight.sum()
+    if n <= _PAIRS:
+        return comparisons.left, comparisons.right, weight
+    rows = rng.choice(n, _PAIRS, p=weight)
+    return comparisons.left[rows], comparisons.right[rows], np.full(_PAIRS, 1.0 / _PAIRS)
 
 
 def _agreement(posterior: CrowdPosterior, items: Items, comparisons: Comparisons, n_users: int) -> Array:
-    """Share of the weight of each user's answers that favours the side of the consensus; NaN with ties alone."""
+    """Share of each user's answers that favours the side of the consensus; NaN with ties alone.
+
+    A soft label is that share of an answer for the left item, and the rest of it for the right one.
+    """
     u = posterior.consensus.utility(items)[0]
     side = np.sign(u[comparisons.left] - u[comparisons.right])
-    answer = 2.0 * comparisons.y - 1.0
-    decided = comparisons.weight * np.abs(answer)
+    decided = np.where(comparisons.y == 0.5, 0.0, comparisons.weight)
     user = np.asarray(comparisons.user)
     total = np.bincount(user, decided, n_users)
-    with_it = np.bincount(user, decided * (0.5 + 0.5 * side * np.sign(answer)), n_users)
+    with_it = np.bincount(user, decided * (0.5 + side * (comparisons.y - 0.5)), n_users)
     return np.divide(with_it, total, out=np.full(n_users, np.nan), where=total > 0.0)
 
 
 def _accuracies(
     posterior: CrowdPosterior,
     people: tuple[Items, Items],
-    pairs: tuple[IntArray, IntArray],
+    pairs: tuple[IntArray, IntArray, Array],
     likelihood: Likelihood,
     n_samples: int,
     tails: Array,
@@ -164,7 +168,8 @@ def _accuracies(
 ) -> tuple[Array, Array, Array]:
     """Mean and interval of the probability that an answer of a user agrees with the consensus, order effects aside."""
     users, items = people
-    used, inverse = np.unique(np.concatenate(pairs), return_inverse=True)
+    *sides, weight = pairs
+    used, inverse = np.unique(np.concatenate(sides), return_inverse=True)
     a, b = np.split(inverse, 2)
     some = items.take(used)
     t = posterior.consensus.sample_independent_rest(some, n_samples, rng)
@@ -178,7 +183,7 @@ def _accuracies(
         group = users.take(slice(start, start + step))
         w = posterior.users.sample(group, n_samples, rng)
         z = t[:, None, :] + np.einsum("sdu,sdp->sup", w, v)
-        agree = likelihood.predict(side[:, None, :] * z, np.zeros_like(z)).mean(axis=2)
+        agree = likelihood.predict(side[:, None, :] * z, np.zeros_like(z)) @ weight
         out[0, start : start + step] = agree.mean(axis=0)
         out[1:, start : start + step] = np.percentile(agree, tails, axis=0)
     return out[0], out[1], out[2]

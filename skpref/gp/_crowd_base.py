@@ -8,11 +8,12 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import validate_data
 
 from skpref._estimator import check_memory, warn_constant
 from skpref._math.random import as_generator
-from skpref.data import from_labels, read_triples
+from skpref.data import as_ids, from_labels, read_triples
 from skpref.data._ids import shorten
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp._crowd_fit import CrowdFit, fit_crowd
@@ -20,8 +21,6 @@ from skpref.gp._crowd_model import CrowdConfig, CrowdData, Earlier, Kernels
 from skpref.gp._pairwise_base import PairwiseGP, as_likelihood, digest, joined
 
 if TYPE_CHECKING:
-    from sklearn.gaussian_process.kernels import Kernel
-
     from skpref._typing import Array, Features, IntArray
     from skpref.data import Comparisons
     from skpref.gp._crowd_posterior import CrowdPosterior
@@ -47,8 +46,7 @@ class CrowdLearner(PairwiseGP):
         return columns
 
     def _encode(self, users: Roster, items: Roster, columns: tuple[Any, Any, Any], y: Any, weight: Any) -> Comparisons:
-        user = users.vocabulary.encode(columns[0], "X", unknown="mark")
-        refuse_strangers(columns[0], user)
+        user = users.vocabulary.encode(columns[0], "X", kind="user")
         left, right = (items.vocabulary.encode(column, "X") for column in columns[1:])
         given = from_labels(
             left,
@@ -61,38 +59,64 @@ class CrowdLearner(PairwiseGP):
             user=user,
             n_users=users.vocabulary.size,
         )
-        ties = as_likelihood(self.likelihood).ties_are_answers
-        return given.merged(keep_order=self.order_effect, keep_ties=ties)
+        return self._remembered(given)
+
+    def _remembered(self, given: Comparisons) -> Comparisons:
+        """Equal answers as one. Different ones to the same pair stay apart, for `annotators` counts answers."""
+        return given.merged(keep_order=self.order_effect, keep_ties=True)
 
     def _key(self, users: Roster, items: Roster) -> str:
         """Digest of all that an earlier posterior must share to be gone on from."""
         ids = users.seen_ids.tolist(), items.seen_ids.tolist()
         model = self.n_factors, self.consensus, self.item_effects, self.order_effect
         points = self.n_inducing, self.n_inducing_users
-        kernels = self.kernel, self.factor_kernel, self.user_kernel
-        return digest((ids, model, points, kernels), users.seen_features, items.seen_features)
+        kernels = [exact(kernel) for kernel in (self.kernel, self.factor_kernel, self.user_kernel)]
+        search = self.length_scale_factor, self.optimizer
+        given = None if isinstance(self.inducing, str) else self.inducing
+        return digest((ids, model, points, kernels, search), users.seen_features, items.seen_features, given)
+
+    def _refuse_another_model(self) -> None:
+        """More comparisons go into the model that was fitted; parameters that make another one must not change."""
+        scales = self.posterior_.scales
+        fitted: dict[str, Any] = {
+            "n_factors": self.factor_scales_.size,
+            "consensus": not {"f", "offset"}.isdisjoint(scales),
+            "order_effect": "bias" in scales,
+        }
+        if fitted["consensus"] and self._items.features is not None:
+            fitted["item_effects"] = "offset" in scales
+        for name, value in fitted.items():
+            if getattr(self, name) != value:
+                msg = f"{name} is {getattr(self, name)!r}, but the model that partial_fit would go on from has "
+                raise DataError(f"{msg}{name}={value!r}; set that again, or start anew by fit with all comparisons.")
+        for name, roster in (("items", self._items), ("users", self._users)):
+            if (getattr(self, name) is None) != (roster.features is None):
+                given, had = ("None", "some") if getattr(self, name) is None else ("given", "none")
+                msg = f"features of {name} are {given}, but the model that partial_fit would go on from has {had}; "
+                raise DataError(f"{msg}set {name} again as it was, or start anew by fit with all comparisons.")
 
     def _learn(self, users: Roster, items: Roster, given: Comparisons, *, going_on: bool) -> None:
         seen = among_seen(given, users, items)
         self.components_ = joined(seen)
+        ties = as_likelihood(self.likelihood).ties_are_answers
+        seen = seen.merged(keep_order=self.order_effect, keep_ties=ties)
         if self.n_factors > max(seen.n_users, 1):
             msg = (
                 f"n_factors={self.n_factors} is more than the {seen.n_users} users who compared anything; factors "
                 "beyond their number have nothing to learn. Set n_factors lower to silence this."
             )
             warnings.warn(msg, DataWarning, stacklevel=4)
-        for features, n_inducing in (
-            (items.seen_features, self.n_inducing),
-            (users.seen_features, self.n_inducing_users),
-        ):
-            if features is not None:
-                check_memory(features.shape[0], min(n_inducing, features.shape[0]))
-                warn_constant(features)
+        if (features := items.seen_features) is not None:
+            check_memory(features.shape[0], self._most_points(features))
+            warn_constant(features)
+        if (features := users.seen_features) is not None:
+            points = min(self.n_inducing_users, features.shape[0])
+            check_memory(features.shape[0], points, "n_inducing_users", "users")
+            warn_constant(features, "the users who compared")
         data = CrowdData(items.seen_features, users.seen_features, seen)
         rng = as_generator(self.random_state)
         if going_on:
-            points = self.inducing_points_, self.inducing_users_
-            earlier = Earlier(self._state, self._segments, self._alive, *points)
+            earlier = Earlier(self._state, self._segments, self._alive, self.inducing_points_, self.inducing_users_)
             kernels = Kernels(self.kernel_, self.factor_kernel_, self.user_kernel_)
             result = fit_crowd(data, kernels, self._crowd_config(), rng, earlier)
         else:
@@ -104,9 +128,8 @@ class CrowdLearner(PairwiseGP):
 
     def _crowd_config(self) -> CrowdConfig:
         offsets = self.items is None or self.item_effects
-        pair = replace(self._config(offsets=offsets, order=self.order_effect), n_inducing=self.n_inducing)
         return CrowdConfig(
-            pair=pair,
+            pair=self._config(offsets=offsets, order=self.order_effect),
             n_factors=self.n_factors,
             consensus=self.consensus,
             n_inducing_users=self.n_inducing_users,
@@ -132,12 +155,8 @@ class CrowdLearner(PairwiseGP):
     def _keep_factors(self, result: CrowdFit) -> None:
         """Factors in the order in which they were numbered; those that were dropped are zero."""
         posterior, alive = result.posterior, list(result.alive)
-        before: Array = getattr(self, "factor_scales_", np.zeros(0))
-        # Where a fit goes on from an earlier one, factors that were dropped then keep what they had.
-        self.factor_scales_ = before.copy() if len(before) == self.n_factors else np.zeros(self.n_factors)
+        self.factor_scales_ = np.zeros(self.n_factors)
         self.factor_scales_[alive] = 1.0 / (posterior.items.inverse_scale * posterior.users.inverse_scale)
-        for d, value in result.faded_scales.items():
-            self.factor_scales_[d] = value
         items, users = self._seen(self._items), self._seen(self._users)
         self.item_factors_ = np.zeros((items.size, self.n_factors))
         self.item_factors_[:, alive] = (posterior.items.moments(items)[0] - posterior.centre[:, None]).T
@@ -149,12 +168,35 @@ class CrowdLearner(PairwiseGP):
         return roster.rows(roster.seen)
 
 
-def refuse_strangers(ids: Any, rows: IntArray) -> None:
-    if rows.size and int(rows.min()) < 0:
-        row = int(np.argmin(rows))
-        count = int(np.count_nonzero(rows < 0))
-        msg = f"unknown user {shorten(ids[row])} in row {row} ({count} such rows); it is not in the table of users"
-        raise UnknownIdError(f"{msg} or was not seen by fit")
+def exact(kernel: Kernel | None) -> Any:
+    """All that makes a kernel, in full: its own repr shows three digits."""
+    if kernel is None:
+        return None
+    params = kernel.get_params(deep=True).items()
+    return [
+        type(kernel).__name__,
+        *((k, exact(v) if isinstance(v, Kernel) else np.asarray(v).tolist()) for k, v in params),
+    ]
+
+
+def refuse_strangers(users: Roster, ids: Any, rows: IntArray, noun: str) -> None:
+    """Raise if an id was marked as unknown."""
+    if not rows.size or int(rows.min()) >= 0:
+        return
+    row, more = int(np.argmin(rows)), int(np.count_nonzero(rows < 0)) - 1
+    what = f"unknown user {shorten(as_ids(ids, kind='user')[row])} in {noun} {row}" + (
+        f" (and {more} more)" if more else ""
+    )
+    why = "was not seen by fit" if users.features is None else "is not in the table of users"
+    raise UnknownIdError(f"{what}: it {why}; unknown_user='consensus' predicts the consensus for strangers")
+
+
+def is_pairs(X: Any) -> bool:
+    """Whether rows hold two ids each, and no user."""
+    if hasattr(X, "shape"):
+        return len(X.shape) == 2 and X.shape[1] == 2
+    rows = isinstance(X, list | tuple) and all(isinstance(row, list | tuple | np.ndarray) for row in X)
+    return rows and {len(row) for row in X} == {2}
 
 
 def among_seen(given: Comparisons, users: Roster, items: Roster) -> Comparisons:
@@ -181,11 +223,13 @@ def behind(old: Comparisons, new: Comparisons) -> Comparisons:
     return replace(new, left=left, right=right, y=y, weight=weight, user=user)
 
 
-def nearest(one: Any, n: int, roster: Roster, ids: Any, factors: Array, gram: Array, noun: str) -> tuple[Any, Array]:
-    row = int(roster.vocabulary.encode([one], noun, unknown="mark", noun="row")[0])
+def nearest(one: Any, n: int, roster: Roster, ids: Any, factors: Array, gram: Array, kind: str) -> tuple[Any, Array]:
+    row = int(roster.vocabulary.encode([one], kind, unknown="mark", noun="row", kind=kind)[0])
     place = int(roster.position[row])
     if place < 0:
-        raise UnknownIdError(f"{noun} {shorten(one)} made no comparison that fit has seen, so nothing is known of it")
+        who = f"{'unknown ' if row < 0 else ''}{kind} {shorten(one)}"
+        why = "made no comparison" if kind == "user" else "is in no comparison"
+        raise UnknownIdError(f"{who} {why} that fit has seen, so it has no neighbours; those who have: {kind}_ids_")
     if not isinstance(n, Integral) or n < 1:
         raise DataError(f"n must be an integer of at least 1; got {n!r}.")
     apart = factors - factors[place]

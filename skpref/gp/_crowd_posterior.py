@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,13 +11,16 @@ from skpref._compiled.factors import product_moments
 from skpref._compiled.pairs import squared_differences
 from skpref._math.linalg import product
 from skpref._math.threads import calm_blas
+from skpref.gp._pair_posterior import Items
 from skpref.inference.basis import chunks
 
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
-    from skpref.gp._pair_posterior import Items, PairPosterior
+    from skpref.gp._pair_posterior import PairPosterior
     from skpref.inference.basis import InducingBasis
     from skpref.inference.scale import Scale
+
+STRANGER = Items(None, np.array([-1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,6 +234,20 @@ class CrowdPosterior:
                 mean[part] += share[0] + (bias[0][who] if order else 0.0)
                 variance[part] += share[1] + (bias[1][who] if order else 0.0)
         return mean, variance
+
+    def of_strangers(self) -> CrowdPosterior:
+        """Return the same posterior for users of whom not even features are known.
+
+        Returns
+        -------
+        CrowdPosterior
+            Its users are numbered -1, as in `STRANGER`.
+        """
+        d = self.users.n_factors
+        nobody = replace(
+            self.users, basis=None, mean=np.zeros((d, 0)), half=np.zeros((0, 0, 0)), variance=np.zeros((d, 0))
+        )
+        return replace(self, users=nobody)
 
     def utility(self, users: Items, items: Items) -> tuple[Array, Array]:
         """Return personal utilities.

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.data import Table, Vocabulary
-from skpref.exceptions import DataError
+from skpref.data import Table, Vocabulary, as_ids
+from skpref.data._ids import shorten
+from skpref.exceptions import DataError, UnknownIdError
 from skpref.gp._pair_posterior import Items
-from skpref.gp._pairwise_base import stack
+from skpref.gp._pairwise_base import as_table, stack
 
 if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
@@ -38,13 +39,15 @@ class Roster:
     seen: IntArray
 
     @classmethod
-    def of(cls, table: Table | None, *columns: Any) -> Roster:
+    def of(cls, given: Any, name: str, *columns: Any) -> Roster:
         """Start from a table, or from the ids that occur.
 
         Parameters
         ----------
-        table : Table or None
-            Features and ids.
+        given : Table, array-like or None
+            Features, and ids if it is a Table.
+        name : str
+            "items" or "users", for messages.
         *columns : array-like of shape (P,)
             Columns of ids; they make the vocabulary where there is no table.
 
@@ -54,8 +57,9 @@ class Roster:
             With nobody seen yet.
         """
         nobody = np.zeros(0, dtype=np.int64)
-        if table is None:
+        if given is None:
             return cls(Vocabulary.from_columns(*columns), None, None, nobody)
+        table = read_table(given, name)
         return cls(table.vocabulary, table.features, table.feature_names, nobody)
 
     @property
@@ -96,12 +100,12 @@ class Roster:
         new = np.setdiff1d(rows, self.seen)
         return Roster(self.vocabulary, self.features, self.names, np.concatenate([self.seen, new]))
 
-    def extended(self, table: Table | None, name: str, *columns: Any) -> Roster:
+    def extended(self, given: Any, name: str, *columns: Any) -> Roster:
         """Add entities, the known ones first.
 
         Parameters
         ----------
-        table : Table or None
+        given : Table, array-like or None
             Features of the new ones, where entities have features.
         name : str
             "items" or "users", for messages.
@@ -116,20 +120,34 @@ class Roster:
         Raises
         ------
         DataError
-            If features are given where there are none, or of another width, or for an id that has some already.
+            If features are given where there are none, or of another width, or for an id that has some already, or
+            are missing for an id that occurs.
         """
-        if table is None:
-            if self.features is not None:
-                return self
-            rows = [self.vocabulary.encode(column, "X", unknown="mark") for column in columns]
-            new = [np.asarray(column)[row < 0] for column, row in zip(columns, rows, strict=True)]
-            if not any(ids.size for ids in new):
-                return self
-            added = Vocabulary.from_columns(*new).ids
-            return Roster(Vocabulary(_joined(self.vocabulary.ids, added), name), None, None, self.seen)
+        grown = self if given is None else self._with_features(read_table(given, name), name)
+        columns = tuple(as_ids(column, kind=name[:-1]) for column in columns)
+        rows = [grown.vocabulary.encode(column, unknown="mark") for column in columns]
+        new = [column[row < 0] for column, row in zip(columns, rows, strict=True)]
+        if not any(ids.size for ids in new):
+            return grown
+        if self.features is not None:
+            first = min(int(np.argmax(row < 0)) for row in rows if (row < 0).any())
+            who = next(column[first] for column, row in zip(columns, rows, strict=True) if row[first] < 0)
+            msg = (
+                f"unknown {name[:-1]} {shorten(who)} in comparison {first}: {name} have features here, so new ones need"
+            )
+            raise UnknownIdError(f"{msg} theirs; give them to partial_fit as {name}=Table(features, ids=...)")
+        added = Vocabulary.from_columns(*new).ids
+        return Roster(Vocabulary(_joined(self.vocabulary.ids, added), name), None, None, self.seen)
+
+    def _with_features(self, table: Table, name: str) -> Roster:
         self.check(table, name)
         if self.vocabulary.positional or table.vocabulary.positional:
             msg = f"{name} can be added to a Table with ids only: give Table(features, ids=...), at fit as well."
+            raise DataError(msg)
+        known = np.flatnonzero(self.vocabulary.encode(table.ids, name, unknown="mark") >= 0)
+        if known.size:
+            who = f"{name[:-1]} {shorten(table.ids[known[0]])} in row {known[0]} of {name}"
+            msg = f"{who} has features already ({known.size} such rows); give {name} that are new"
             raise DataError(msg)
         ids = _joined(self.vocabulary.ids, table.ids)
         return Roster(Vocabulary(ids, name), stack(self.features, table.features), self.names, self.seen)
@@ -150,8 +168,9 @@ class Roster:
             If they do not fit those of the fit.
         """
         if table.n_features != self.n_features:
-            msg = f"{name} has {table.n_features} features, but CrowdGPPL is expecting {self.n_features} features."
-            raise DataError(msg)
+            msg = f"{name} has {table.n_features} features, but CrowdGPPL is expecting {self.n_features} features"
+            alone = f": it was fitted without a table of {name}, so that ids are all it knows of them"
+            raise DataError(msg + ("." if self.n_features else alone))
         if self.names and table.feature_names and self.names != table.feature_names:
             msg = (
                 f"The feature names of {name} should match those of the fit, in the same order; "
@@ -194,16 +213,59 @@ class Roster:
         if chosen is None:
             rows = np.arange(self.vocabulary.size)
             return self.vocabulary.ids, self.rows(rows)
-        if not isinstance(chosen, Table) and getattr(chosen, "ndim", None) == 2:
-            chosen = Table(chosen)
-        if isinstance(chosen, Table):
-            self.check(chosen, name)
-            known = np.full(chosen.n_items, -1)
-            if not (chosen.vocabulary.positional or self.vocabulary.positional):
-                known = self.vocabulary.encode(chosen.ids, name, unknown="mark", noun="row")
-            return chosen.ids, Items(chosen.features, self.position[known])
-        rows = self.vocabulary.encode(chosen, name, noun="row")
+        if holds_features(chosen):
+            table = read_table(chosen, name)
+            self.check(table, name)
+            known = np.full(table.n_items, -1)
+            if not (table.vocabulary.positional or self.vocabulary.positional):
+                known = self.vocabulary.encode(table.ids, name, unknown="mark", noun="row")
+            return table.ids, Items(table.features, self.position[known])
+        rows = self.vocabulary.encode(chosen, name, noun="row", kind=name[:-1])
         return self.vocabulary.ids[rows], self.rows(rows)
+
+
+def read_table(given: Any, name: str) -> Table:
+    """Read what a caller gave as features, and name the parameter where it cannot be read.
+
+    Parameters
+    ----------
+    given : Table or array-like of shape (n, d)
+        Features.
+    name : str
+        "items" or "users".
+
+    Returns
+    -------
+    Table
+        As given, or with row numbers for ids.
+
+    Raises
+    ------
+    DataError
+        If it is no finite matrix.
+    """
+    try:
+        return as_table(given)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name}: {error}") from error
+
+
+def holds_features(chosen: Any) -> bool:
+    """Whether a caller named entities by rows of features, and not by ids.
+
+    Parameters
+    ----------
+    chosen : Table, array-like of shape (n, d) or (n,)
+        What was given.
+
+    Returns
+    -------
+    bool
+        Lists in a list are rows, for no id is a list; tuples may be ids.
+    """
+    if isinstance(chosen, list):
+        return bool(chosen) and all(isinstance(row, list | np.ndarray) for row in chosen)
+    return isinstance(chosen, Table) or getattr(chosen, "ndim", None) == 2
 
 
 def _joined(a: Array, b: Array) -> Any:

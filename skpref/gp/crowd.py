@@ -14,16 +14,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref.data import Table
+from skpref.data import Table, read_pairs
 from skpref.exceptions import DataError
 from skpref.gp._annotators import Annotators, describe_annotators
-from skpref.gp._crowd_base import CrowdLearner, among_seen, behind, nearest, refuse_strangers
-from skpref.gp._pairwise_base import SHARED_CONSTRAINTS, as_table, require_labels
+from skpref.gp._crowd_base import CrowdLearner, among_seen, behind, is_pairs, nearest, refuse_strangers
+from skpref.gp._crowd_posterior import STRANGER
+from skpref.gp._pairwise_base import SHARED_CONSTRAINTS, require_labels
 from skpref.gp._ranking import Ranking, rank_draws, rank_items
-from skpref.gp._roster import Roster
+from skpref.gp._roster import Roster, holds_features
 from skpref.metrics import pair_accuracy
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from sklearn.utils import Tags
 
     from skpref._typing import Array, IntArray
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 _POSITIVE = Interval(Real, 0.0, None, closed="neither")
 _MAX_PERSONAL = 2**27  # numbers of a table of personal utilities: 1 GB
+_MAX_DRAWN = 2**24  # numbers of factors drawn at once: 128 MB
 
 
 class CrowdGPPL(ClassifierMixin, CrowdLearner):
@@ -73,7 +76,8 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         As in `GPPLClassifier`.
     inference : {"auto", "vb", "svi", "linearised"}, default="auto"
         "vb": full passes, the bound rises at every one. "svi": mini-batches, which hold all comparisons of a user when
-        users have no features. "linearised": the approximation of [SG20]. "auto": vb while a pass is cheap, else svi.
+        users have no features. "linearised": the approximation of [SG20]. "auto": vb, but
+        mini-batches as large as memory allows while comparisons times factors not yet dropped are above 8 million.
     n_inducing, n_inducing_users : int, default=300
         Inducing points of the items and of the users at most.
     inducing : str or array-like, default="kmeans++"
@@ -122,8 +126,8 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
     item_factors_ : ndarray of shape (n_seen_items, n_factors)
         Posterior means of v, from their averages.
     factor_scales_ : ndarray of shape (n_factors,)
-        Prior variance 1 / (E[s_d] E[s_d^w]) that each factor gives to utilities; small, and factors of zeros, where a
-        factor was dropped.
+        Prior variance 1 / (E[s_d] E[s_d^w]) that each factor gives to utilities; zero, as its factors, where one was
+        dropped because it moved no answer.
     order_effect_ : tuple of float
         Posterior mean and standard deviation of the left side's advantage that users share; zeros without one.
     kernel_, factor_kernel_, user_kernel_ : Kernel or None
@@ -277,8 +281,7 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         with unchanged_on_failure(self):
             user, left, right = self._read(X, reset=True)
             require_labels(self, y)
-            items = Roster.of(None if self.items is None else as_table(self.items), left, right)
-            users = Roster.of(None if self.users is None else as_table(self.users), user)
+            items, users = Roster.of(self.items, "items", left, right), Roster.of(self.users, "users", user)
             given = self._encode(users, items, (user, left, right), y, sample_weight)
             used = given.weight > 0.0
             items = items.with_seen(np.concatenate([given.left[used], given.right[used]]))
@@ -311,7 +314,8 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         Raises
         ------
         ValueError
-            As in `fit`; or if features of new items or users do not fit those of the first call.
+            As in `fit`; or if features of new items or users are missing or do not fit those of the first call; or if
+            a parameter that makes another model was changed since (`n_factors`, `order_effect`, ...).
         """
         if not hasattr(self, "posterior_"):
             if items is not None or users is not None:
@@ -319,15 +323,16 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
                 raise DataError(msg)
             return self.fit(X, y, sample_weight)
         with unchanged_on_failure(self):
+            self._refuse_another_model()
             user, left, right = self._read(X, reset=False)
             require_labels(self, y)
-            people = self._users.extended(None if users is None else as_table(users), "users", user)
-            things = self._items.extended(None if items is None else as_table(items), "items", left, right)
+            people = self._users.extended(users, "users", user)
+            things = self._items.extended(items, "items", left, right)
             new = self._encode(people, things, (user, left, right), y, sample_weight)
             used = new.weight > 0.0
             things = things.with_seen(np.concatenate([new.left[used], new.right[used]]))
             people = people.with_seen(np.asarray(new.user)[used])
-            self._learn(people, things, behind(self._comparisons, new), going_on=True)
+            self._learn(people, things, self._remembered(behind(self._comparisons, new)), going_on=True)
             self._warm_key = self._key(people, things)
         return self
 
@@ -336,18 +341,22 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
     def _projections(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
         check_is_fitted(self)
         user, left, right = self._read(X, reset=False)
+        return self.posterior_.pairs(self._people(user), *self._pairs(left, right), order=order)
+
+    def _pairs(self, left: Any, right: Any) -> tuple[Items, IntArray, IntArray]:
+        """Distinct items, and the numbers among them of each row's."""
         unknown: Any = "mark" if self._items.features is None else "raise"
         a, b = (self._items.vocabulary.encode(side, "X", unknown=unknown) for side in (left, right))
         # Two ids that are both unknown are two different items.
         item, inverse = np.unique(np.concatenate([a, np.where(b < 0, -2, b)]), return_inverse=True)
-        items = self._items.rows(np.maximum(item, -1))
-        return self.posterior_.pairs(self._people(user), items, *np.split(inverse, 2), order=order)
+        first, second = np.split(inverse, 2)
+        return self._items.rows(np.maximum(item, -1)), first, second
 
     def _people(self, user: Any) -> tuple[Items, IntArray]:
         """Distinct known users, and the number among them of each row's user; -1 for a stranger."""
         rows = self._users.vocabulary.encode(user, "X", unknown="mark")
         if self.unknown_user == "raise":
-            refuse_strangers(user, rows)
+            refuse_strangers(self._users, user, rows, "comparison")
         known, index = np.unique(rows[rows >= 0], return_inverse=True)
         number = np.full(rows.size, -1)
         number[rows >= 0] = index
@@ -381,7 +390,8 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         ndarray of shape (n, 2)
             Probability that the right item, and that the left item is preferred.
         """
-        left = self.likelihood_.predict(*self._projections(X))
+        mean, variance = self._projections(X)  # first of all it looks whether there is a fit
+        left = self.likelihood_.predict(mean, variance)
         return np.column_stack([1.0 - left, left])
 
     def predict_preference(self, X: Any) -> Array:
@@ -398,14 +408,11 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
             Noise of the answers and order effects left out.
         """
         check_is_fitted(self)
-        mean, variance = self._consensus(X) if np.shape(X)[1:] == (2,) else self._projections(X, order=False)
+        if is_pairs(X):
+            mean, variance = self.posterior_.consensus.pairs(*self._pairs(*read_pairs(X)), order=False)
+        else:
+            mean, variance = self._projections(X, order=False)
         return np.where(variance > 0.0, ndtr(mean / np.sqrt(np.where(variance > 0.0, variance, 1.0))), 0.5)
-
-    def _consensus(self, X: Any) -> tuple[Array, Array]:
-        rows = np.asarray(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
-        a, b = (self._items.vocabulary.encode(rows[:, k], "X") for k in (0, 1))
-        item, inverse = np.unique(np.concatenate([a, b]), return_inverse=True)
-        return self.posterior_.consensus.pairs(self._items.rows(item), *np.split(inverse, 2), order=False)
 
     def predict(self, X: Any) -> IntArray:
         """Return the preferred side.
@@ -451,8 +458,8 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         ----------
         items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
             Ids; or items by their features; None = all known items.
-        users : array-like of shape (n_users,) or Table, default=None
-            None = the consensus; else personal utilities of these users.
+        users : array-like of shape (n_users,), Table, or array-like of shape (n_users, n_user_features), default=None
+            Ids; or users by their features; None = the consensus. For a user never seen, see `unknown_user`.
         return_std : bool, default=False
             Whether to add standard deviations.
 
@@ -466,30 +473,38 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         Raises
         ------
         ValueError
-            If an id is not known, or the table of personal utilities would take more than 1 GB.
+            If an item, or with `unknown_user="raise"` a user, is not known, or the table of personal utilities would
+            take more than 1 GB.
         """
         check_is_fitted(self)
         _, chosen = self._items.select(items, "items")
         if users is None:
             mean, variance = self.posterior_.consensus.utility(chosen, centred=True)
             return (mean, np.sqrt(variance)) if return_std else mean
-        people = self._known_users(users)
-        if people.size * chosen.size > _MAX_PERSONAL:
+        people, known = self._named_users(users)
+        if known.size * chosen.size > _MAX_PERSONAL:
             msg = (
-                f"{people.size} users by {chosen.size} items are {people.size * chosen.size / 1.25e8:.1f} GB of "
+                f"{known.size} users by {chosen.size} items are {known.size * chosen.size / 1.25e8:.1f} GB of "
                 "personal utilities; ask for fewer users or items at a time."
             )
             raise DataError(msg)
         mean, variance = self.posterior_.utility(people, chosen)
+        if not known.all():
+            # One row for all strangers, behind those of the others.
+            row = np.where(known, np.cumsum(known) - 1, people.size)
+            stranger = self.posterior_.of_strangers().utility(STRANGER, chosen)
+            mean, variance = (np.vstack([a, b])[row] for a, b in zip((mean, variance), stranger, strict=True))
         return (mean, np.sqrt(variance)) if return_std else mean
 
-    def _known_users(self, users: Any) -> Items:
-        if self._users.features is None and not isinstance(users, Table):
-            rows = self._users.vocabulary.encode(users, "users", unknown="mark", noun="row")
-            if self.unknown_user == "raise":
-                refuse_strangers(users, rows)
-            return self._users.rows(rows)
-        return self._users.select(users, "users")[1]
+    def _named_users(self, users: Any) -> tuple[Items, NDArray[np.bool_]]:
+        """Users whom a caller named, as far as they are known, and who is."""
+        if holds_features(users):
+            people = self._users.select(users, "users")[1]
+            return people, np.ones(people.size, dtype=bool)
+        rows = self._users.vocabulary.encode(users, "users", unknown="mark", noun="row", kind="user")
+        if self.unknown_user == "raise":
+            refuse_strangers(self._users, users, rows, "row")
+        return self._users.rows(rows[rows >= 0]), rows >= 0
 
     def rank(
         self,
@@ -525,15 +540,19 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         rng = as_generator(random_state)
         if user is None:
             return rank_items(self.posterior_.consensus, ids, chosen, credibility, n_samples, rng)
-        person = self._known_users([user])
-        mean, variance = self.posterior_.utility(person, chosen)
-        return rank_draws(
-            ids,
-            (mean[0], variance[0]),
-            credibility,
-            n_samples,
-            lambda: self.posterior_.sample(person, chosen, n_samples, rng)[:, 0],
-        )
+        person, known = self._named_users([user])
+        posterior = self.posterior_
+        if not known.all():
+            posterior, person = posterior.of_strangers(), STRANGER
+        mean, variance = posterior.utility(person, chosen)
+
+        def draws() -> Array:
+            # Each draw has a number for every factor and item: a few at a time.
+            step = max(1, _MAX_DRAWN // max(1, chosen.size * posterior.items.n_factors))
+            sizes = [min(step, n_samples - start) for start in range(0, n_samples, step)]
+            return np.vstack([posterior.sample(person, chosen, size, rng)[:, 0] for size in sizes])
+
+        return rank_draws(ids, (mean[0], variance[0]), credibility, n_samples, draws)
 
     def annotators(self, *, credibility: float = 0.9, n_samples: int = 500, random_state: Any = 0) -> Any:
         """Report on every user who compared anything.
@@ -551,11 +570,11 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         -------
         pandas.DataFrame or Annotators
             One row a user: `user`; `n_labels`, their total weight; `agreement`, the share of the user's answers that
-            the consensus agrees with, ties left out; `accuracy`, the probability that an answer of theirs agrees with
-            the consensus on the pairs of items compared in the data, with `accuracy_low` and `accuracy_high`;
-            `distance`, root mean square difference of personal and consensus utilities over the items seen; and with
-            an order effect `bias`, `bias_low`, `bias_high`, the advantage that they give to the left side. A data
-            frame where pandas is installed.
+            the consensus agrees with, ties left out (a soft label is a part of an answer for either side); `accuracy`,
+            the probability that an answer of theirs agrees with the consensus on the pairs of items compared in the
+            data, with `accuracy_low` and `accuracy_high`; `distance`, root mean square difference of personal and
+            consensus utilities over the items seen; and with an order effect `bias`, `bias_low`, `bias_high`, the
+            advantage that they give to the left side. A data frame where pandas is installed.
         """
         check_is_fitted(self)
         seen = among_seen(self._comparisons, self._users, self._items)

@@ -17,7 +17,7 @@ from skpref.data import Table
 from skpref.exceptions import UnknownIdError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
 
     from skpref._typing import Array, IntArray
 
@@ -25,7 +25,7 @@ __all__ = ["IdColumns", "check_comparison_estimator"]
 
 # Fits that differ in nothing but the order of sums; their iterations may stop one step apart.
 _SAME = 1e-4
-_N_ITEMS, _N_OTHERS, _N_PAIRS = 6, 3, 48
+_N_ITEMS, _N_USERS, _N_PAIRS = 6, 3, 48
 
 
 @dataclass(frozen=True)
@@ -39,39 +39,43 @@ class IdColumns:
         who answered.
     left, right : int, default=0, 1
         Columns of the ids of the left and of the right item.
+    user : int, default=None
+        Column of the ids of the users who answered; promises about users are then checked too.
 
     Examples
     --------
     >>> from skpref.testing import IdColumns
-    >>> IdColumns(n_columns=3, left=1, right=2).others
+    >>> IdColumns(n_columns=3, left=1, right=2, user=0).others
     (0,)
     """
 
     n_columns: int = 2
     left: int = 0
     right: int = 1
+    user: int | None = None
 
     @property
     def others(self) -> tuple[int, ...]:
         """Columns that hold no items."""
         return tuple(column for column in range(self.n_columns) if column not in {self.left, self.right})
 
-    def rows(self, left: list[Any], right: list[Any], others: IntArray) -> list[list[Any]]:
+    def rows(self, left: list[Any], right: list[Any], others: Sequence[Any] | IntArray) -> list[list[Any]]:
         """Put ids in their columns.
 
         Parameters
         ----------
         left, right : list of length P
             Ids of items.
-        others : ndarray of shape (P,)
-            Numbers for the other columns.
+        others : sequence or ndarray of shape (P,)
+            Ids for the other columns.
 
         Returns
         -------
         list of list
             P rows.
         """
-        rows = [[int(other)] * self.n_columns for other in others]
+        ids = others.tolist() if isinstance(others, np.ndarray) else others
+        rows = [[other] * self.n_columns for other in ids]
         for row, a, b in zip(rows, left, right, strict=True):
             row[self.left], row[self.right] = a, b
         return rows
@@ -84,6 +88,7 @@ class _Case:
     estimator: Any
     columns: IdColumns
     ids: list[Any]
+    people: list[Any]
     left: IntArray
     right: IntArray
     others: IntArray
@@ -96,7 +101,8 @@ class _Case:
 
     def rows(self, left: IntArray, right: IntArray, others: IntArray) -> list[list[Any]]:
         names = self.ids
-        return self.columns.rows([names[i] for i in left], [names[i] for i in right], others)
+        people = [self.people[i] for i in others]
+        return self.columns.rows([names[i] for i in left], [names[i] for i in right], people)
 
     def fitted(self, X: Any = None, y: Any = None, **options: Any) -> Any:
         return clone(self.estimator).fit(self.X if X is None else X, self.y if y is None else y, **options)
@@ -112,7 +118,8 @@ def check_comparison_estimator(estimator: Any, *, columns: IdColumns | None = No
     ----------
     estimator : estimator
         Classifier whose X holds ids of items, such as `skpref.GPPLClassifier`. A parameter `items` that is set must
-        hold at least 6 items, of which the first 6 are used; a parameter `random_state` is set to `seed`.
+        hold at least 6 items, of which the first 6 are used, and a parameter `users` at least 3 users, likewise; a
+        parameter `random_state` is set to `seed`.
     columns : IdColumns, default=None
         What the columns of X hold; None stands for the left and the right item.
     seed : int, default=0
@@ -128,7 +135,9 @@ def check_comparison_estimator(estimator: Any, *, columns: IdColumns | None = No
     Checked are: clone, parameters left alone, fit returning itself, bits repeated for the same `random_state`, input
     left alone, a weight of 2 = a repeated comparison and of 0 = none, left and right swapped, items renamed, ids of
     several kinds and containers, a batch = row by row, unknown ids, use before fit, a failed fit that leaves the
-    earlier one usable, pickles, `n_features_in_`, `classes_`, probabilities, label formats, and the texts of errors.
+    earlier one usable, `partial_fit` where there is one, pickles, `n_features_in_`, `classes_`, probabilities, label
+    formats, and the texts of errors. Where X names users: users renamed, users never seen (an error where a parameter
+    `unknown_user` is "raise"), users who say nothing that counts, and missing ids of users.
 
     scikit-learn's own `check_estimator` feeds any number of columns of numbers, so it cannot reach most of this.
 
@@ -137,6 +146,11 @@ def check_comparison_estimator(estimator: Any, *, columns: IdColumns | None = No
     >>> from skpref import GPPLClassifier
     >>> from skpref.testing import check_comparison_estimator
     >>> check_comparison_estimator(GPPLClassifier())
+
+    Where the first column names users, of an estimator such as `skpref.CrowdGPPL`:
+
+    >>> from skpref.testing import IdColumns
+    >>> with_users = IdColumns(n_columns=3, left=1, right=2, user=0)
     """
     assert is_classifier(estimator), f"{estimator!r} is not a classifier"
     case = _draw(estimator, columns or IdColumns(), seed)
@@ -152,22 +166,29 @@ def _draw(estimator: Any, columns: IdColumns, seed: int) -> _Case:
     estimator = clone(estimator)
     if "random_state" in estimator.get_params():
         estimator.set_params(random_state=seed)
-    table = _table(estimator)
-    ids = [f"item {i}" for i in range(_N_ITEMS)] if table is None else table.ids.tolist()[:_N_ITEMS]
-    assert len(ids) == _N_ITEMS, f"the kit needs {_N_ITEMS} items; the estimator's table has {len(ids)}"
+    ids = _ids(_table(estimator), [f"item {i}" for i in range(_N_ITEMS)], "items")
+    people = _ids(None if columns.user is None else _table(estimator, "users"), list(range(_N_USERS)), "users")
     # A ring first, so that all items are compared and connected.
     left = np.concatenate([np.arange(_N_ITEMS), rng.integers(0, _N_ITEMS, _N_PAIRS - _N_ITEMS)])
     step = np.concatenate([np.ones(_N_ITEMS, np.int64), rng.integers(1, _N_ITEMS, _N_PAIRS - _N_ITEMS)])
     right = (left + step) % _N_ITEMS
     utility = rng.standard_normal(_N_ITEMS)
     y = (utility[left] - utility[right] + rng.standard_normal(_N_PAIRS) > 0).astype(np.int64)
-    others = rng.integers(0, _N_OTHERS, _N_PAIRS)
-    return _Case(estimator, columns, ids, left, right, others, y, rng.integers(0, 3, _N_PAIRS) + (left == 0))
+    others = rng.integers(0, _N_USERS, _N_PAIRS)
+    others[:_N_USERS] = np.arange(_N_USERS)
+    weight = rng.integers(0, 3, _N_PAIRS) + (left == 0)
+    return _Case(estimator, columns, ids, people, left, right, others, y, weight)
 
 
-def _table(estimator: Any) -> Table | None:
-    items = getattr(estimator, "items", None)
-    return items if items is None or isinstance(items, Table) else Table(items)
+def _table(estimator: Any, parameter: str = "items") -> Table | None:
+    given = getattr(estimator, parameter, None)
+    return given if given is None or isinstance(given, Table) else Table(given)
+
+
+def _ids(table: Table | None, default: list[Any], noun: str) -> list[Any]:
+    ids = default if table is None else table.ids.tolist()[: len(default)]
+    assert len(ids) == len(default), f"the kit needs {len(default)} {noun}; the estimator's table has {len(ids)}"
+    return ids
 
 
 # --------------------------------------------------------------------------
@@ -293,31 +314,44 @@ def _swapping_left_and_right(case: _Case) -> None:
 
 def _renamed(case: _Case, ids: list[Hashable]) -> _Case:
     """The same comparisons of items with other names, in another order."""
-    table = _table(case.estimator)
+    return replace(case, ids=ids, estimator=_with_ids(case.estimator, "items", ids))
+
+
+def _renamed_users(case: _Case, people: list[Hashable]) -> _Case:
+    if case.columns.user is None:
+        return case
+    return replace(case, people=people, estimator=_with_ids(case.estimator, "users", people))
+
+
+def _with_ids(estimator: Any, parameter: str, ids: list[Hashable]) -> Any:
+    """The estimator with other names, in another order, in its table, if it has one."""
+    table = _table(estimator, parameter)
     if table is None:
-        return replace(case, ids=ids)
-    new = [*ids, *(("other", i) for i in range(table.n_items - _N_ITEMS))]
+        return estimator
+    new = [*ids, *(("other", i) for i in range(table.n_items - len(ids)))]
     order = np.arange(table.n_items)[::-1]
-    items = Table(table.features[order], ids=[new[i] for i in order])
-    return replace(case, ids=ids, estimator=clone(case.estimator).set_params(items=items))
+    renamed = Table(table.features[order], ids=[new[i] for i in order])
+    return clone(estimator).set_params(**{parameter: renamed})
+
+
+_KINDS: dict[str, list[Hashable]] = {
+    "strings": list("fbdaec"),
+    "integers": [5, 3, 10, 0, 7, 2],
+    "huge integers": [2**63 + i for i in range(_N_ITEMS)],
+    "bytes": [bytes([100 - i]) for i in range(_N_ITEMS)],
+    "tuples": [("a", i) for i in range(_N_ITEMS)],
+    "mixed": ["a", 1, b"c", (0, 1), 2**70, "1"],
+}
 
 
 def _names_do_not_matter(case: _Case) -> None:
-    kinds: dict[str, list[Hashable]] = {
-        "strings": list("fbdaec"),
-        "integers": [5, 3, 10, 0, 7, 2],
-        "huge integers": [2**63 + i for i in range(_N_ITEMS)],
-        "bytes": [bytes([100 - i]) for i in range(_N_ITEMS)],
-        "tuples": [("a", i) for i in range(_N_ITEMS)],
-        "mixed": ["a", 1, b"c", (0, 1), 2**70, "1"],
-    }
     expected = case.proba()
-    for kind, ids in kinds.items():
+    for kind, ids in _KINDS.items():
         assert_allclose(_renamed(case, ids).proba(), expected, atol=_SAME, err_msg=f"ids that are {kind}")
 
 
 def _containers_do_not_matter(case: _Case) -> None:
-    expected, case = case.proba(), _renamed(case, [4, 1, 0, 5, 2, 3])
+    expected, case = case.proba(), _renamed_users(_renamed(case, [4, 1, 0, 5, 2, 3]), [2, 0, 1])
     X = np.array(case.X)
     for kind, same in {
         "an int64 array": X,
@@ -361,7 +395,7 @@ def _unknown_items(case: _Case) -> None:
     proba = model.predict_proba(new)
     assert np.all(np.isfinite(proba)), "an unknown id"
     if not getattr(case.estimator, "order_effect", False):
-        both = case.columns.rows(["new"], ["newer"], case.others[:1])
+        both = case.columns.rows(["new"], ["newer"], case.people[:1])
         assert_allclose(model.predict_proba(both), 0.5, atol=1e-9, err_msg="two unknown items are alike")
 
 
@@ -369,6 +403,76 @@ def _with_id(case: _Case, name: Any) -> list[list[Any]]:
     X = case.X
     X[3][case.columns.left] = name
     return X
+
+
+# --------------------------------------------------------------------------
+# promises about users
+
+
+def _names_of_users_do_not_matter(case: _Case) -> None:
+    if case.columns.user is None:
+        return
+    expected = case.proba()
+    for kind, ids in _KINDS.items():
+        renamed = _renamed_users(case, ids[:_N_USERS])
+        assert_allclose(renamed.proba(), expected, atol=_SAME, err_msg=f"users' ids that are {kind}")
+
+
+def _unknown_users(case: _Case) -> None:
+    if case.columns.user is None:
+        return
+    model, X = case.fitted(), case.X
+    strangers = [_of_user(case, X, name) for name in ("never seen", ("nor", "this one"))]
+    if _table(case.estimator, "users") is not None:
+        _raises(UnknownIdError, "unknown user 'never seen' in comparison 0", lambda: model.fit(strangers[0], case.y))
+    if getattr(case.estimator, "unknown_user", None) == "raise":
+        text = "unknown user 'never seen' in comparison 0"
+        _raises(UnknownIdError, text, lambda: model.predict_proba(strangers[0]))
+        return
+    one, other = (model.predict_proba(rows) for rows in strangers)
+    assert np.all((one >= 0.0) & (one <= 1.0)), "an unknown user"
+    assert_array_equal(one, other, err_msg="unknown users differ")
+    among = model.predict_proba([*X, *strangers[0]])
+    assert_allclose(among, np.vstack([model.predict_proba(X), one]), atol=1e-12, err_msg="strangers among others")
+
+
+def _of_user(case: _Case, X: list[list[Any]], name: Any) -> list[list[Any]]:
+    return [[name if column == case.columns.user else value for column, value in enumerate(row)] for row in X]
+
+
+def _silent_users(case: _Case) -> None:
+    """A user whose answers weigh nothing says nothing."""
+    user = case.columns.user
+    if user is None or _table(case.estimator, "users") is not None:
+        return
+    X = [*case.X, *_of_user(case, case.X, "silent")]
+    weight = np.repeat([1.0, 0.0], _N_PAIRS)
+    model = case.fitted(X, np.concatenate([case.y, 1 - case.y]), sample_weight=weight)
+    assert_allclose(model.predict_proba(case.X), case.proba(), atol=_SAME, err_msg="a user of weight zero counts")
+
+
+def _partial_fit(case: _Case) -> None:
+    """The first call is a fit; a call that fails leaves what was there; one that does not goes on."""
+    if not hasattr(case.estimator, "partial_fit"):
+        return
+    model = clone(case.estimator)
+    assert model.partial_fit(case.X, case.y) is model, "partial_fit does not return the estimator"
+    first = model.predict_proba(case.X)
+    assert_array_equal(first, case.proba(), err_msg="a first partial_fit is not a fit")
+    for X, y in ((case.X, case.y + 1), (case.X[:-1], case.y), (_with_id(case, None), case.y)):
+        _raises(ValueError, "", partial(model.partial_fit, X, y))
+        assert_array_equal(model.predict_proba(case.X), first, err_msg="a failed partial_fit changes the fit")
+    # What the fit thought the less likely, said again and again.
+    answer = int(np.argmin(first[0]))
+    after = model.partial_fit([case.X[0]] * _N_PAIRS, [answer] * _N_PAIRS).predict_proba(case.X)
+    assert after[0, answer] > first[0, answer], "partial_fit does not learn"
+    elsewhere = ~np.isin(case.left, [case.left[0], case.right[0]]) & ~np.isin(case.right, [case.left[0], case.right[0]])
+    decided, still = (np.abs(p[elsewhere, 1] - 0.5).max() for p in (first, after))
+    assert still > 0.3 * decided, "partial_fit forgets what came before"
+
+
+# --------------------------------------------------------------------------
+# errors
 
 
 def _error_texts(case: _Case) -> None:
@@ -394,6 +498,10 @@ def _error_texts(case: _Case) -> None:
         r"weight.*zero": lambda: fit(X, y, sample_weight=np.zeros(_N_PAIRS)),
     }.items():
         _raises(ValueError, text, call)
+    if case.columns.user is not None:
+        for missing_id in (None, np.nan):
+            nobody = [*X[:7], *_of_user(case, X[7:], missing_id)]
+            _raises(ValueError, "missing user id in comparison 7", partial(fit, nobody, y))
 
 
 def _raises(kind: type[Exception], text: str, call: Callable[[], Any]) -> None:
@@ -424,5 +532,9 @@ _CHECKS: tuple[Callable[[_Case], None], ...] = (
     _containers_do_not_matter,
     _label_formats,
     _unknown_items,
+    _names_of_users_do_not_matter,
+    _unknown_users,
+    _silent_users,
+    _partial_fit,
     _error_texts,
 )

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sklearn.utils.validation import validate_data
 
-from skpref import GPPLClassifier, GPPLRegressor, Table
+from skpref import CrowdGPPL, GPPLClassifier, GPPLRegressor, Table
 from skpref.data import read_pairs
 from skpref.kernels import Linear
-from skpref.testing import IdColumns, check_comparison_estimator
+from skpref.testing import IdColumns, _comparisons, check_comparison_estimator
 
 rng = np.random.default_rng(0)
 TABLE = Table(rng.standard_normal((8, 2)), ids=list("abcdefgh"))
@@ -26,10 +26,29 @@ ESTIMATORS = {
 }
 
 
+USERS = Table(rng.standard_normal((4, 3)), ids=["u", 3, b"w", ("x",)])
+TRIPLES = IdColumns(n_columns=3, left=1, right=2, user=0)
+# Fits that are to be equal must have converged: factors turn slowly.
+TIGHT = {"n_factors": 1, "tol": 1e-7, "max_iter": 3000, "length_scale_factor": 1.0}
+CROWDS = {
+    "ids alone": CrowdGPPL(**TIGHT),
+    "tables": CrowdGPPL(TABLE, USERS, item_effects=False, **TIGHT),
+    "users' table, order effect, strangers refused": CrowdGPPL(
+        None, USERS, order_effect=True, unknown_user="raise", **TIGHT
+    ),
+    "no factors, svi": CrowdGPPL(TABLE, inference="svi", **{**TIGHT, "n_factors": 0}),
+}
+
+
 @pytest.mark.filterwarnings("ignore:.*did not converge")  # "linearised" need not
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_our_estimators_pass(name: str) -> None:
     check_comparison_estimator(ESTIMATORS[name], seed=int(np.random.default_rng().integers(1000)))
+
+
+@pytest.mark.parametrize("name", CROWDS)
+def test_crowds_pass(name: str) -> None:
+    check_comparison_estimator(CROWDS[name], columns=TRIPLES, seed=int(np.random.default_rng().integers(1000)))
 
 
 class ForgetsParameters(GPPLClassifier):
@@ -84,10 +103,96 @@ def test_broken_estimators_are_refused(broken: GPPLClassifier, check: str) -> No
         check_comparison_estimator(broken)
 
 
+class FavoursOneName(CrowdGPPL):
+    """Of whose id comes first in the alphabet, answers lean to the left."""
+
+    def predict_proba(self, X):
+        first = min(map(repr, self.user_ids_))
+        left = 0.99 * super().predict_proba(X)[:, 1] + 0.01 * np.array([repr(row[0]) == first for row in X])
+        return np.column_stack([1.0 - left, left])
+
+
+class CountsStrangers(CrowdGPPL):
+    """A stranger's answers depend on who else is asked about."""
+
+    def predict_proba(self, X):
+        known = np.array([row[0] in self.user_ids_.tolist() for row in X])
+        left = np.where(known, super().predict_proba(X)[:, 1], 0.5 + 0.1 * known.mean())
+        return np.column_stack([1.0 - left, left])
+
+
+class AcceptsStrangers(CrowdGPPL):
+    def predict_proba(self, X):
+        strict, self.unknown_user = self.unknown_user, "consensus"
+        try:
+            return super().predict_proba(X)
+        finally:
+            self.unknown_user = strict
+
+
+class HearsTheSilent(CrowdGPPL):
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(X, y, None if sample_weight is None else np.asarray(sample_weight) + 0.1)
+
+
+class TakesNobody(CrowdGPPL):
+    """A missing id of a user stands for one more user."""
+
+    def fit(self, X, y, sample_weight=None):
+        if isinstance(X, list) and len(X[0]) == 3:
+            X = [["nobody" if row[0] is None or row[0] != row[0] else row[0], *row[1:]] for row in X]
+        return super().fit(X, y, sample_weight)
+
+
+class StartsAnew(CrowdGPPL):
+    def partial_fit(self, X, y, sample_weight=None):
+        return self.fit(X, y, sample_weight)
+
+
+class LearnsNothing(CrowdGPPL):
+    def partial_fit(self, X, y, sample_weight=None):
+        before = getattr(self, "posterior_", None)
+        super().partial_fit(X, y, sample_weight)
+        self.posterior_ = before or self.posterior_
+        return self
+
+
+class BreaksWhenItFails(CrowdGPPL):
+    def partial_fit(self, X, y, sample_weight=None):
+        try:
+            return super().partial_fit(X, y, sample_weight)
+        except ValueError:
+            self.fit([[0, "item 0", "item 1"]], [1])
+            raise
+
+
+@pytest.mark.parametrize(
+    ("broken", "check", "text"),
+    [
+        (FavoursOneName, "_names_of_users_do_not_matter", "users' ids that are"),
+        (CountsStrangers, "_unknown_users", "strangers among others"),
+        (AcceptsStrangers, "_unknown_users", "wanted UnknownIdError that says .unknown user"),
+        (HearsTheSilent, "_silent_users", "a user of weight zero counts"),
+        (TakesNobody, "_error_texts", "missing user id"),
+        (StartsAnew, "_partial_fit", "partial_fit forgets"),
+        (LearnsNothing, "_partial_fit", "partial_fit does not learn"),
+        (BreaksWhenItFails, "_partial_fit", "a failed partial_fit changes the fit"),
+    ],
+)
+def test_broken_crowds_are_refused(broken: type[CrowdGPPL], check: str, text: str) -> None:
+    strangers = "raise" if broken is AcceptsStrangers else "consensus"
+    case = _comparisons._draw(broken(n_factors=0, unknown_user=strangers), TRIPLES, 0)
+    found = getattr(_comparisons, check)
+    assert found in _comparisons._CHECKS
+    with pytest.raises(AssertionError, match=text):
+        found(case)
+
+
 def test_columns_of_other_things() -> None:
     columns = IdColumns(n_columns=3, left=2, right=1)
     assert columns.others == (0,)
     assert columns.rows(["a"], ["b"], np.array([7])) == [[7, "b", "a"]]
+    assert TRIPLES.rows(["a"], ["b"], [("u", 1)]) == [[("u", 1), "a", "b"]]
 
 
 class WithUsers(GPPLClassifier):
@@ -114,3 +219,5 @@ def test_the_kit_wants_a_classifier_and_enough_items() -> None:
         check_comparison_estimator(GPPLRegressor())
     with pytest.raises(AssertionError, match="needs 6 items"):
         check_comparison_estimator(GPPLClassifier(Table(np.eye(3))))
+    with pytest.raises(AssertionError, match="needs 3 users"):
+        check_comparison_estimator(CrowdGPPL(None, Table(np.eye(2))), columns=TRIPLES)

@@ -112,6 +112,9 @@ def test_tune_a_crowd_then_rank(folder: Path, capsys: pytest.CaptureFixture[str]
     out, _ = capsys.readouterr()
     assert "Ranking by user 'j10' (2)" in out
     assert [row["id"] for row in rows_of(folder / "r.csv")] == ["i0", "i7"]
+    capsys.readouterr()
+    assert main(["rank", "out/model.skpref", "--user", "j10"]) == 0  # all known items
+    assert "(8)" in capsys.readouterr().out
     assert main(["rank", "out/model.skpref", "ask.csv", "--user", "J1"]) == 2
     assert "unknown user 'J1'; did you mean 'j1'?" in capsys.readouterr().err
 

@@ -1,0 +1,516 @@
+"""CrowdGPPL asked: ids of any kind, strangers, tables, utilities, rankings, neighbours, ablations, labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import ndtr, ndtri
+
+from skpref import CrowdGPPL, GPPLClassifier, Table
+from skpref.exceptions import DataError, DataWarning, UnknownIdError
+from skpref.gp import crowd
+
+_rng = np.random.default_rng(5)
+N, U, P = 10, 9, 400
+FEATURES, PEOPLE = _rng.standard_normal((N, 2)), _rng.standard_normal((U, 3))
+# All like the first feature; some like of the second what others do not. Who does is told by the users' first feature.
+PEOPLE[:, 0] = np.where(np.arange(U) % 3, 1.5, -1.5)
+TASTES = 1.5 * FEATURES[:, 0] + PEOPLE[:, :1] * FEATURES[:, 1]
+USER = _rng.integers(0, U - 1, P)  # the last user says nothing
+LEFT = _rng.integers(0, N - 2, P)  # the last two items are never compared
+RIGHT = (LEFT + _rng.integers(1, N - 2, P)) % (N - 2)
+Y = (TASTES[USER, LEFT] - TASTES[USER, RIGHT] + _rng.standard_normal(P) > 0).astype(int)
+X = np.column_stack([USER, LEFT, RIGHT])
+ITEM = np.array([f"item {chr(110 - i)}" for i in range(N)], dtype=object)
+WHO = np.array(["zoe", "yan", "xia", "wim", "val", "uma", "tom", "sue", "ron"], dtype=object)
+NAMED = [(WHO[u], ITEM[a], ITEM[b]) for u, a, b in X]
+TABLE, USERS = Table(FEATURES, ids=ITEM), Table(PEOPLE, ids=WHO)
+SEEN, SPOKE = ITEM[:-2].tolist(), WHO[:-1].tolist()
+LAYOUTS: dict[str, tuple[Table | None, Table | None]] = {
+    "ids": (None, None),
+    "items": (TABLE, None),
+    "users": (None, USERS),
+    "both": (TABLE, USERS),
+}
+
+
+def quick(items: Any = None, users: Any = None, **options: Any) -> CrowdGPPL:
+    return CrowdGPPL(items, users, **{"n_factors": 2, "length_scale_factor": 1.0, "random_state": 0, **options})
+
+
+@pytest.fixture(scope="module", params=LAYOUTS)
+def model(request: pytest.FixtureRequest) -> CrowdGPPL:
+    return quick(*LAYOUTS[request.param]).fit(NAMED, Y)
+
+
+@pytest.fixture(scope="module")
+def ids() -> CrowdGPPL:
+    return quick().fit(NAMED, Y)
+
+
+@pytest.fixture(scope="module")
+def both() -> CrowdGPPL:
+    return quick(TABLE, USERS).fit(NAMED, Y)
+
+
+def test_what_a_fit_leaves(model: CrowdGPPL) -> None:
+    assert model.classes_.tolist() == [0, 1]
+    assert sorted(model.item_ids_) == sorted(SEEN)
+    assert sorted(model.user_ids_) == sorted(SPOKE)
+    assert model.components_.tolist() == [0] * (N - 2)
+    assert model.item_factors_.shape == (N - 2, 2)
+    assert model.user_factors_.shape == (U - 1, 2)
+    assert model.factor_scales_.shape == (2,)
+    assert model.order_effect_ == (0.0, 0.0)
+    assert model.n_features_in_ == 3
+    assert model.converged_ is True
+    assert model.n_iter_ == len(model.lower_bounds_)
+    assert model.lower_bound_ == pytest.approx(model.lower_bounds_[-1], abs=1.0)
+    with_items, with_users = model.items is not None, model.users is not None
+    assert [x is not None for x in (model.kernel_, model.factor_kernel_, model.inducing_points_)] == [with_items] * 3
+    assert [x is not None for x in (model.user_kernel_, model.inducing_users_)] == [with_users] * 2
+
+
+def test_tastes_are_found(model: CrowdGPPL) -> None:
+    alone = GPPLClassifier(random_state=0).fit([row[1:] for row in NAMED], Y)
+    assert model.score(NAMED, Y) > alone.score([row[1:] for row in NAMED], Y) + 0.05
+    assert max(model.factor_scales_) > 0.1
+    personal = model.utility(SEEN, users=SPOKE)
+    truth = TASTES[: U - 1, : N - 2]
+    for got, wanted in zip(personal, truth, strict=True):
+        assert np.corrcoef(got, wanted)[0, 1] > 0.8
+
+
+def test_shapes_of_predictions(model: CrowdGPPL) -> None:
+    proba = model.predict_proba(NAMED)
+    assert proba.shape == (P, 2)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-14)
+    decided = model.decision_function(NAMED)
+    np.testing.assert_array_equal(model.predict(NAMED), (decided > 0.0).astype(int))
+    np.testing.assert_array_equal(decided > 0.0, proba[:, 1] > 0.5)
+    assert model.predict_preference(NAMED).shape == (P,)
+    assert model.score(NAMED, Y) == pytest.approx(np.mean(model.predict(NAMED) == Y))
+    assert model.predict_proba(NAMED[:1]).shape == (1, 2)
+
+
+# ------------------------------------------------------------------------------------------------------------------ ids
+def test_ids_of_every_kind_and_container() -> None:
+    pd = pytest.importorskip("pandas")
+    wanted = quick().fit(NAMED, Y).predict_proba(NAMED)
+    frame = pd.DataFrame(NAMED, columns=["user", "left", "right"])
+    mixed = [name if i % 2 else i for i, name in enumerate(ITEM)]
+    forms: list[Any] = [
+        X,
+        X.tolist(),
+        np.asfortranarray(X.astype(float)),
+        np.array([[str(a) for a in row] for row in NAMED]),
+        np.array(NAMED, dtype=object),
+        frame,
+        frame.astype("category"),
+        frame.astype("string").set_index(np.arange(P) % 7),
+        pd.DataFrame(X).astype("Int64"),
+        [(WHO[u], mixed[a], mixed[b]) for u, a, b in X],
+        [(("user", int(u)), ("item", int(a)), ("item", int(b))) for u, a, b in X],
+        [(str(u).encode(), 2**70 + int(a), 2**70 + int(b)) for u, a, b in X],
+        X.astype(np.uint64) + np.uint64(2**63),
+    ]
+    for form in forms:
+        fitted = quick().fit(form, Y)
+        np.testing.assert_allclose(fitted.predict_proba(form), wanted, atol=1e-3)
+        first = form.iloc[0, 0] if hasattr(form, "iloc") else form[0][0]
+        assert fitted.utility(users=[first]).shape == (1, N - 2)
+    assert quick().fit(frame, Y).feature_names_in_.tolist() == ["user", "left", "right"]
+
+
+def test_a_user_and_an_item_may_have_the_same_id() -> None:
+    fitted = quick(n_factors=1).fit([(0, 0, 1), (1, 1, 0), (0, 1, 2), ("0", 2, 0)], [1, 0, 1, 0])
+    assert fitted.user_ids_.tolist() == [0, 1, "0"]
+    assert fitted.item_ids_.tolist() == [0, 1, 2]
+
+
+def test_features_as_array_frame_table_and_sparse() -> None:
+    pd = pytest.importorskip("pandas")
+    wanted = quick(TABLE, USERS).fit(NAMED, Y).predict_proba(NAMED)
+    for wrap in (np.array, np.ndarray.tolist, pd.DataFrame, sparse.csr_array, Table):
+        items, users = wrap(FEATURES), wrap(PEOPLE)
+        fitted = quick(items, users).fit(X, Y)
+        np.testing.assert_allclose(fitted.predict_proba(X), wanted, atol=1e-4)
+        assert fitted.get_params()["items"] is items
+        assert fitted.get_params()["users"] is users
+
+
+# ------------------------------------------------------------------------------------------------------------ strangers
+def test_a_stranger_gets_the_consensus_and_wider_uncertainty(model: CrowdGPPL) -> None:
+    asked = [("a stranger", a, b) for a in SEEN for b in SEEN if a != b]
+    mean, std = model.utility(SEEN, users=["a stranger"], return_std=True)
+    consensus, narrow = model.utility(SEEN, return_std=True)
+    np.testing.assert_allclose(mean[0], consensus, atol=1e-12)
+    assert np.all(std[0] > narrow)
+    # Each answer is less sure than the consensus is of it, on the same side.
+    p, best = model.predict_preference(asked), model.predict_preference([row[1:] for row in asked])
+    assert np.all(np.sign(p - 0.5) == np.sign(best - 0.5))
+    assert np.all(np.abs(p - 0.5) < np.abs(best - 0.5))
+    np.testing.assert_array_equal(
+        model.predict_proba([("another", *row[1:]) for row in asked]), model.predict_proba(asked)
+    )
+    assert model.rank(SEEN, user="a stranger").id.tolist() == model.rank(SEEN).id.tolist()
+
+
+def test_strangers_among_users(model: CrowdGPPL) -> None:
+    asked = ["nobody", WHO[3], WHO[0], ("no", "body"), WHO[3]]
+    for got, alone in (
+        (model.utility(SEEN, users=asked), [model.utility(SEEN, users=[u])[0] for u in asked]),
+        (
+            model.utility(SEEN, users=asked, return_std=True)[1],
+            [model.utility(SEEN, users=[u], return_std=True)[1][0] for u in asked],
+        ),
+        (
+            model.predict_proba([(u, *SEEN[:2]) for u in asked]),
+            [model.predict_proba([(u, *SEEN[:2])])[0] for u in asked],
+        ),
+    ):
+        np.testing.assert_allclose(got, alone, atol=1e-12)
+    assert not np.allclose(model.utility(SEEN, users=asked)[1], model.utility(SEEN, users=asked)[0], atol=0.1)
+
+
+def test_strangers_can_be_refused(model: CrowdGPPL) -> None:
+    pd = pytest.importorskip("pandas")
+    strict = quick(model.items, model.users, unknown_user="raise").fit(NAMED, Y)
+    np.testing.assert_allclose(strict.predict_proba(NAMED), model.predict_proba(NAMED), atol=1e-12)
+    asked = [NAMED[0], ("who?", *SEEN[:2]), ("or who?", *SEEN[:2])]
+    for call in (strict.predict, strict.predict_proba, strict.decision_function, strict.predict_preference):
+        with pytest.raises(UnknownIdError, match=r"unknown user 'who\?' in comparison 1 \(and 1 more\)"):
+            call(asked)
+    # A series of pandas is read by position and not by its index.
+    for users in (["zoe", "who?"], pd.Series(["zoe", "who?"], index=[7, 3])):
+        with pytest.raises(UnknownIdError, match=r"unknown user 'who\?' in row 1"):
+            strict.utility(users=users)
+    with pytest.raises(UnknownIdError, match="unknown user 7"):
+        strict.rank(user=7)
+    with pytest.raises(UnknownIdError, match="not in the table of users" if model.users else "not seen by fit"):
+        strict.rank(user=7)
+
+
+# ------------------------------------------------------------------------------------------------------ items and users
+def test_items_that_nobody_compared(ids: CrowdGPPL, both: CrowdGPPL) -> None:
+    np.testing.assert_allclose(ids.predict_proba([("zoe", "new", "newer"), ("zoe", "new", "new")]), 0.5, atol=1e-12)
+    best = ids.rank(user="zoe").id[0]
+    forth, back = ids.predict_proba([("zoe", best, "new"), ("zoe", "new", best)])
+    assert forth[1] > 0.5
+    np.testing.assert_allclose(forth, back[::-1], atol=1e-12)
+    p = ids.predict_preference([(best, "new"), ("new", best), ("new", "newer")])
+    assert p[0] > 0.5
+    np.testing.assert_allclose([p[0] + p[1], p[2]], [1.0, 0.5], atol=1e-12)
+    mean, std = both.utility([ITEM[0], ITEM[-1]], users=["zoe"], return_std=True)
+    assert np.all(np.isfinite(mean))
+    assert std[0, 1] > std[0, 0]
+    for asked in ([NAMED[0], ("zoe", "new", ITEM[0])], [(ITEM[1], ITEM[0]), (ITEM[0], "new")]):
+        with pytest.raises(UnknownIdError, match="unknown item 'new' in comparison 1"):
+            both.predict_preference(asked)
+    with pytest.raises(UnknownIdError, match="unknown item 'new' in row 0; in items"):
+        ids.utility(["new"])
+
+
+def test_users_of_the_table_who_say_nothing(both: CrowdGPPL) -> None:
+    silent, stranger = WHO[-1], "a stranger"
+    assert silent not in both.user_ids_
+    mean, std = both.utility(SEEN, users=[silent, stranger, *SPOKE], return_std=True)
+    # What users like him said tells of him, less than of those who spoke.
+    alike = np.flatnonzero(PEOPLE[:-1, 0] == PEOPLE[-1, 0])
+    gap = np.abs(mean[2:] - mean[0]).mean(axis=1)
+    assert gap[alike].mean() < np.delete(gap, alike).mean()
+    assert std[2:].mean() < std[0].mean() < std[1].mean()
+    assert both.predict_proba([(silent, *SEEN[:2])])[0, 1] != both.predict_proba([(stranger, *SEEN[:2])])[0, 1]
+    with pytest.raises(UnknownIdError, match=f"user '{silent}' made no comparison"):
+        both.similar_users(silent)
+
+
+def test_users_and_items_by_their_features(both: CrowdGPPL) -> None:
+    pd = pytest.importorskip("pandas")
+    new, people = _rng.standard_normal((3, 2)), _rng.standard_normal((2, 3))
+    wanted = both.utility(new, users=people)
+    assert wanted.shape == (2, 3)
+    for items, users in (
+        (new.tolist(), people.tolist()),
+        (Table(new, ids=["n1", "n2", "n3"]), Table(people, ids=["p", "q"])),
+        (pd.DataFrame(new), pd.DataFrame(people)),
+        (sparse.csr_array(new), sparse.csr_array(people)),
+    ):
+        np.testing.assert_allclose(both.utility(items, users=users), wanted, atol=1e-10)
+    # Users with features are these features; items have an offset besides, which goes by the id.
+    np.testing.assert_allclose(both.utility(users=PEOPLE[2:4]), both.utility(users=WHO[2:4]), atol=1e-12)
+    known = Table(FEATURES[[3, 0]], ids=[ITEM[3], "someone new"])
+    mean, std = both.utility(known, return_std=True)
+    by_id, by_id_std = both.utility([ITEM[3], ITEM[0]], return_std=True)
+    np.testing.assert_allclose([mean[0], std[0]], [by_id[0], by_id_std[0]], atol=1e-12)
+    assert std[1] > by_id_std[1]
+    assert both.rank(Table(new, ids=["n1", "n2", "n3"]), user=WHO[0]).id.tolist() == [
+        f"n{i + 1}" for i in np.argsort(-both.utility(new, users=[WHO[0]])[0])
+    ]
+
+
+def test_frames_of_features_keep_their_names() -> None:
+    pd = pytest.importorskip("pandas")
+    items, users = pd.DataFrame(FEATURES, columns=list("ab")), pd.DataFrame(PEOPLE, columns=list("cde"))
+    fitted = quick(items, users).fit(X, Y)
+    assert fitted.utility(items, users=users).shape == (U, N)
+    for wrong in ({"items": items[["b", "a"]]}, {"users": users[["d", "c", "e"]]}):
+        name = next(iter(wrong))
+        with pytest.raises(DataError, match=f"feature names of {name} should match"):
+            fitted.utility(**wrong)
+
+
+# ------------------------------------------------------------------------------------------------------------ utilities
+def test_utilities(model: CrowdGPPL) -> None:
+    everything, std = model.utility(return_std=True)
+    n = N if model.items is not None else N - 2
+    assert everything.shape == std.shape == (n,)
+    assert np.all(std > 0.0)
+    known = model.rank().id
+    np.testing.assert_allclose(model.utility(known), np.sort(everything)[::-1], atol=1e-12)
+    personal, spread = model.utility(SEEN[2:5], users=WHO[:4], return_std=True)
+    assert personal.shape == spread.shape == (4, 3)
+    np.testing.assert_allclose(personal[2], model.utility(SEEN[2:5], users=[WHO[2]])[0], atol=1e-12)
+    # Measured from the average of the items seen.
+    np.testing.assert_allclose(model.utility(SEEN).mean(), 0.0, atol=1e-10)
+    np.testing.assert_allclose(model.utility(SEEN, users=SPOKE).mean(axis=1), 0.0, atol=1e-10)
+
+
+def test_predictions_follow_from_utilities(model: CrowdGPPL) -> None:
+    asked = NAMED[:40]
+    place = {item: i for i, item in enumerate(SEEN)}
+    u = {user: model.utility(SEEN, users=[user])[0] for user in SPOKE}
+    z = np.array([u[who][place[a]] - u[who][place[b]] for who, a, b in asked])
+    np.testing.assert_allclose(model.decision_function(asked), z, atol=1e-10)
+    # The preference tells the variance of z, and the answer has the noise 1 besides.
+    preference = model.predict_preference(asked)
+    clear = (np.abs(preference - 0.5) > 1e-3) & (np.abs(preference - 0.5) < 0.5 - 1e-9)
+    variance = (z[clear] / ndtri(preference[clear])) ** 2
+    np.testing.assert_allclose(
+        model.predict_proba(asked)[clear, 1], ndtr(z[clear] / np.sqrt(1.0 + variance)), atol=1e-6
+    )
+
+
+def test_preferences_of_the_consensus(model: CrowdGPPL) -> None:
+    pd = pytest.importorskip("pandas")
+    u = model.utility(SEEN)
+    pairs = [(a, b) for a in SEEN for b in SEEN]
+    p = model.predict_preference(pairs).reshape(len(SEEN), -1)
+    np.testing.assert_allclose(p + p.T, 1.0, atol=1e-12)
+    np.testing.assert_array_equal(np.diag(p), 0.5)
+    np.testing.assert_array_equal(p > 0.5, u[:, None] > u[None, :])
+    for same in (
+        pairs,
+        np.array(pairs, dtype=object),
+        np.array(pairs),
+        pd.DataFrame(pairs),
+        [list(row) for row in pairs],
+    ):
+        np.testing.assert_array_equal(model.predict_preference(same), p.ravel())
+    assert model.predict_preference([("zoe", a, a) for a in SEEN]).tolist() == [0.5] * len(SEEN)
+
+
+def test_preferences_of_items_whose_ids_are_tuples() -> None:
+    rows = [("u", ("a", 1), ("a", 2)), ("v", ("a", 2), ("a", 3))]
+    fitted = quick(n_factors=1).fit(rows, [1, 1])
+    assert fitted.predict_preference([(("a", 1), ("a", 2))])[0] > 0.5
+    assert fitted.predict_preference(rows[:1])[0] > 0.5
+    assert fitted.rank(user="u").id[0] == ("a", 1)
+
+
+def test_rankings(model: CrowdGPPL) -> None:
+    for user in (None, WHO[1]):
+        ranking = model.rank(user=user)
+        mean, std = (x.ravel() for x in model.utility(ranking.id, None if user is None else [user], return_std=True))
+        np.testing.assert_allclose(ranking.utility, mean, atol=1e-12)
+        np.testing.assert_allclose(ranking.std, std, atol=1e-12)
+        assert np.all(np.diff(mean) <= 0.0)
+        assert ranking.rank.tolist() == list(range(1, len(ranking) + 1))
+        assert ranking.probability_best.sum() == pytest.approx(1.0)
+        assert np.all(ranking.rank_low <= ranking.rank_high)
+        again = model.rank(user=user)
+        np.testing.assert_array_equal(again.probability_best, ranking.probability_best)
+        wide, narrow = (model.rank(user=user, credibility=c) for c in (0.99, 0.5))
+        assert np.all(wide.rank_high - wide.rank_low >= narrow.rank_high - narrow.rank_low)
+        some = model.rank(SEEN[:3], user=user, n_samples=50, random_state=np.random.default_rng(1))
+        assert sorted(some.id) == sorted(SEEN[:3])
+    for items in ([], [SEEN[0], SEEN[0]]):
+        with pytest.raises(DataError, match="items must be distinct, and at least one"):
+            model.rank(items, user=WHO[0])
+
+
+def test_rankings_of_many_items_are_drawn_in_parts(both: CrowdGPPL, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = both.rank(user="zoe", n_samples=4000)
+    monkeypatch.setattr(crowd, "_MAX_DRAWN", 1000)
+    parts = both.rank(user="zoe", n_samples=4000)
+    np.testing.assert_array_equal(parts.utility, whole.utility)
+    # Six standard errors of a probability from 4000 draws, twice.
+    np.testing.assert_allclose(parts.probability_best, whole.probability_best, atol=0.07)
+
+
+def test_tables_of_personal_utilities_that_would_not_fit(ids: CrowdGPPL, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crowd, "_MAX_PERSONAL", 20)
+    assert ids.utility(users=WHO[:2]).shape == (2, N - 2)
+    with pytest.raises(DataError, match=r"3 users by 8 items .* GB of personal utilities; ask for fewer"):
+        ids.utility(users=WHO[:3])
+
+
+# ----------------------------------------------------------------------------------------------------------- neighbours
+def test_neighbours(model: CrowdGPPL) -> None:
+    personal = model.utility(model.item_ids_, users=model.user_ids_)
+    own = personal - model.utility(model.item_ids_)
+    for call, names, table in (
+        (model.similar_users, model.user_ids_, personal),
+        (model.similar_items, model.item_ids_, own.T),
+    ):
+        near, distance = call(names[2])
+        wanted = np.sqrt(np.mean((table - table[2]) ** 2, axis=1))
+        assert names[2] not in near
+        assert len(near) == len(names) - 1
+        place = [names.tolist().index(name) for name in near]
+        np.testing.assert_allclose(distance, wanted[place], atol=1e-10)
+        assert np.all(np.diff(distance) >= 0.0)
+        few, _ = call(names[2], n=2)
+        assert few.tolist() == near[:2].tolist()
+    # People of one taste are nearer to each other.
+    near, _ = model.similar_users(WHO[1], n=4)
+    assert np.mean([PEOPLE[WHO.tolist().index(name), 0] for name in near] == PEOPLE[1, 0]) > 0.7
+
+
+def test_neighbours_of_whom_nothing_is_known(ids: CrowdGPPL, both: CrowdGPPL) -> None:
+    for fitted in (ids, both):
+        with pytest.raises(UnknownIdError, match="unknown user 'nobody' made no comparison"):
+            fitted.similar_users("nobody")
+        with pytest.raises(UnknownIdError, match="unknown item 'nothing' is in no comparison"):
+            fitted.similar_items("nothing")
+        for n in (0, -1, 1.5, "2"):
+            with pytest.raises(DataError, match="n must be an integer of at least 1"):
+                fitted.similar_users("zoe", n=n)
+    with pytest.raises(UnknownIdError, match=f"^item '{ITEM[-1]}' is in no comparison"):
+        both.similar_items(ITEM[-1])
+
+
+def test_without_factors_all_are_neighbours() -> None:
+    fitted = quick(n_factors=0).fit(NAMED, Y)
+    assert fitted.similar_users("zoe")[1].tolist() == [0.0] * (U - 2)
+
+
+# ------------------------------------------------------------------------------------------------------------- variants
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_without_factors_there_is_one_view(layout: str) -> None:
+    fitted = quick(*LAYOUTS[layout], n_factors=0, tol=1e-8).fit(NAMED, Y)
+    alone = GPPLClassifier(LAYOUTS[layout][0], length_scale_factor=1.0, tol=1e-8).fit([row[1:] for row in NAMED], Y)
+    np.testing.assert_allclose(fitted.utility(SEEN), alone.utility(SEEN), atol=1e-4)
+    personal, std = fitted.utility(SEEN, users=[*WHO[:3], "a stranger"], return_std=True)
+    consensus, wide = fitted.utility(SEEN, return_std=True)
+    np.testing.assert_allclose(personal, np.tile(consensus, (4, 1)), atol=1e-12)
+    np.testing.assert_allclose(std, np.tile(wide, (4, 1)), atol=1e-12)
+    assert fitted.user_factors_.shape == (U - 1, 0)
+    assert fitted.factor_scales_.shape == (0,)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_without_consensus_there_are_personal_views_alone(layout: str) -> None:
+    fitted = quick(*LAYOUTS[layout], consensus=False).fit(NAMED, Y)
+    np.testing.assert_array_equal(fitted.utility(), 0.0)
+    np.testing.assert_array_equal(fitted.predict_preference([SEEN[:2], SEEN[1:3]]), 0.5)
+    np.testing.assert_allclose(fitted.predict_proba([("a stranger", *SEEN[:2])]), 0.5, atol=1e-12)
+    assert fitted.score(NAMED, Y) > 0.75
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_order_effects_of_all_and_of_each(layout: str) -> None:
+    rng = np.random.default_rng(2)
+    user, left = np.repeat(np.arange(U - 1), 200), rng.integers(0, N - 2, 200 * (U - 1))
+    right = (left + rng.integers(1, N - 2, left.size)) % (N - 2)
+    bias = np.where(np.arange(U - 1) < 4, 1.4, 0.2)
+    noise = rng.standard_normal(left.size)
+    y = (TASTES[user, left] - TASTES[user, right] + bias[user] + noise > 0).astype(int)
+    rows = [(WHO[u], ITEM[a], ITEM[b]) for u, a, b in zip(user, left, right, strict=True)]
+    fitted = quick(*LAYOUTS[layout], order_effect=True).fit(rows, y)
+    mean, std = fitted.order_effect_
+    assert abs(mean - bias.mean()) < 0.4
+    assert 0.0 < std < 0.5
+    forth, back = (fitted.predict_proba([(who, *pair) for who in SPOKE])[:, 1] for pair in (SEEN[:2], SEEN[1::-1]))
+    # Who favours the left side says "left" whichever it is, by what is added to either difference.
+    assert np.all(forth + back > 1.0)
+    lean = 0.5 * sum(fitted.decision_function([(who, *pair) for who in SPOKE]) for pair in (SEEN[:2], SEEN[1::-1]))
+    np.testing.assert_allclose(lean, bias, atol=0.8)
+    assert lean[:4].min() > lean[4:].max()
+    # And that is no matter of which item is better.
+    a, b = (fitted.predict_preference([(who, *pair) for who in SPOKE]) for pair in (SEEN[:2], SEEN[1::-1]))
+    np.testing.assert_allclose(a + b, 1.0, atol=1e-12)
+    z = fitted.decision_function([("a stranger", *SEEN[:2])]) + fitted.decision_function([("a stranger", *SEEN[1::-1])])
+    assert z[0] == pytest.approx(2.0 * mean)
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "logit", "probit-ties"])
+@pytest.mark.parametrize("layout", ["ids", "both"])
+def test_every_likelihood(likelihood: str, layout: str) -> None:
+    fitted = quick(*LAYOUTS[layout], likelihood=likelihood).fit(NAMED, Y)
+    assert np.diff(fitted.lower_bounds_).min() > -1e-6
+    assert fitted.score(NAMED, Y) > 0.75
+    assert type(fitted.likelihood_).__name__.lower() == f"pairwise{likelihood.replace('-', '')}"
+
+
+@pytest.mark.parametrize("inference", ["vb", "svi", "linearised"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+def test_every_inference_agrees_roughly(inference: str, layout: str) -> None:
+    wanted = quick(*LAYOUTS[layout]).fit(NAMED, Y).predict_proba(NAMED)
+    fitted = quick(*LAYOUTS[layout], inference=inference, batch_size=150).fit(NAMED, Y)
+    gap = np.abs(fitted.predict_proba(NAMED) - wanted)
+    assert gap.mean() < (0.08 if inference == "linearised" else 0.06)
+
+
+def test_fewer_inducing_points_than_items_and_users() -> None:
+    fitted = quick(TABLE, USERS, n_inducing=4, n_inducing_users=1).fit(NAMED, Y)
+    assert fitted.inducing_points_.shape == (4, 2)
+    assert fitted.inducing_users_.shape == (1, 3)
+    assert np.all(np.isfinite(fitted.predict_proba(NAMED)))
+    given = quick(TABLE, USERS, inducing=FEATURES[:3]).fit(NAMED, Y)
+    np.testing.assert_array_equal(given.inducing_points_, FEATURES[:3])
+    plenty = quick(TABLE, USERS, n_inducing=500, n_inducing_users=500).fit(NAMED, Y)
+    assert plenty.inducing_points_.shape == (N - 2, 2)
+    assert plenty.inducing_users_.shape == (U - 1, 3)
+
+
+# --------------------------------------------------------------------------------------------------------------- labels
+def test_a_soft_label_is_two_weighted_ones() -> None:
+    y = np.linspace(0.0, 1.0, P)
+    soft = quick().fit(NAMED, y)
+    hard = quick().fit(NAMED + NAMED, np.repeat([1, 0], P), sample_weight=np.concatenate([y, 1.0 - y]))
+    np.testing.assert_allclose(soft.predict_proba(NAMED), hard.predict_proba(NAMED), atol=1e-9)
+
+
+def test_ties_draw_together_and_are_not_scored() -> None:
+    rows = [("u", "a", "b"), ("v", "a", "b")] * 20 + [("u", "a", "c"), ("v", "a", "c")] * 20
+    tied = quick().fit(rows, [0.5] * 40 + [1] * 40)
+    p = tied.predict_proba([("u", "a", "b"), ("u", "a", "c")])[:, 1]
+    assert p[0] == pytest.approx(0.5, abs=0.15)
+    assert p[1] > 0.85
+    assert tied.score([("u", "a", "c"), ("u", "a", "b")], [1, 0.5]) == 1.0
+
+
+def test_ties_are_an_answer_of_their_own() -> None:
+    rng = np.random.default_rng(1)
+    z = TASTES[USER, LEFT] - TASTES[USER, RIGHT] + rng.standard_normal(P)
+    y = np.where(z > 0.6, 1.0, np.where(z < -0.6, 0.0, 0.5))
+    fitted = quick(likelihood="probit-ties").fit(NAMED, y)
+    assert abs(fitted.likelihood_.threshold - 0.6) < 0.35
+    half = quick().fit(NAMED, y)
+    # A tie that is told from half a win leaves the differences their size.
+    assert np.ptp(fitted.utility(SEEN)) > np.ptp(half.utility(SEEN))
+
+
+def test_more_factors_than_users_is_said() -> None:
+    rows = [(u, a, (a + 1) % 5) for u in "ab" for a in range(5)]
+    y = [1, 0] * 5
+    with pytest.warns(DataWarning, match="n_factors=5 is more than the 2 users who compared anything"):
+        fitted = quick(n_factors=5).fit(rows, y)
+    assert fitted.factor_scales_.shape == (5,)
+    assert fitted.user_factors_.shape == (2, 5)
+    assert np.all(np.isfinite(fitted.predict_proba(rows)))
