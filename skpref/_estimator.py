@@ -46,7 +46,7 @@ def unchanged_on_failure(estimator: Any) -> Iterator[None]:
         raise
 
 
-def warn_not_converged(estimator: Any, n_iter: int) -> None:
+def warn_not_converged(estimator: Any, n_iter: int, frames: int = 5) -> None:
     """Warn that a fit stopped at its last iteration.
 
     Parameters
@@ -55,12 +55,14 @@ def warn_not_converged(estimator: Any, n_iter: int) -> None:
         For its name and `max_iter`.
     n_iter : int
         Iterations done.
+    frames : int, default=5
+        How far up the caller of `fit` is.
     """
     msg = (
         f"{type(estimator).__name__} did not converge in {n_iter} iterations (max_iter={estimator.max_iter}). "
         "Increase max_iter, or tol."
     )
-    warnings.warn(msg, ConvergenceWarning, stacklevel=5)  # the caller of fit
+    warnings.warn(msg, ConvergenceWarning, stacklevel=frames)
 
 
 def warn_constant(X: Features, whose: str = "the compared items") -> None:

@@ -8,7 +8,6 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils.validation import validate_data
 
 from skpref._estimator import check_memory, warn_constant
@@ -18,14 +17,18 @@ from skpref.data._ids import shorten
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp._crowd_fit import CrowdFit, fit_crowd
 from skpref.gp._crowd_model import CrowdConfig, CrowdData, Earlier, Kernels
-from skpref.gp._pairwise_base import PairwiseGP, as_likelihood, digest, joined
+from skpref.gp._pairwise_base import PairwiseGP, as_likelihood, digest, exact, joined
 
 if TYPE_CHECKING:
+    from sklearn.gaussian_process.kernels import Kernel
+
     from skpref._typing import Array, Features, IntArray
     from skpref.data import Comparisons
     from skpref.gp._crowd_posterior import CrowdPosterior
     from skpref.gp._pair_posterior import Items
     from skpref.gp._roster import Roster
+
+_DEFAULT_FACTORS = 20  # a bound that nobody set, hence not worth a warning where users are few
 
 
 class CrowdLearner(PairwiseGP):
@@ -100,7 +103,7 @@ class CrowdLearner(PairwiseGP):
         self.components_ = joined(seen)
         ties = as_likelihood(self.likelihood).ties_are_answers
         seen = seen.merged(keep_order=self.order_effect, keep_ties=ties)
-        if self.n_factors > max(seen.n_users, 1):
+        if self.n_factors > max(seen.n_users, 1) and self.n_factors != _DEFAULT_FACTORS:
             msg = (
                 f"n_factors={self.n_factors} is more than the {seen.n_users} users who compared anything; factors "
                 "beyond their number have nothing to learn. Set n_factors lower to silence this."
@@ -150,7 +153,7 @@ class CrowdLearner(PairwiseGP):
         self._keep_factors(result)
         mean, variance = posterior.consensus.order_effect
         self.order_effect_ = mean, float(np.sqrt(variance))
-        self._keep_trace(result)
+        self._keep_trace(result, frames=7)
 
     def _keep_factors(self, result: CrowdFit) -> None:
         """Factors in the order in which they were numbered; those that were dropped are zero."""
@@ -166,17 +169,6 @@ class CrowdLearner(PairwiseGP):
     @staticmethod
     def _seen(roster: Roster) -> Items:
         return roster.rows(roster.seen)
-
-
-def exact(kernel: Kernel | None) -> Any:
-    """All that makes a kernel, in full: its own repr shows three digits."""
-    if kernel is None:
-        return None
-    params = kernel.get_params(deep=True).items()
-    return [
-        type(kernel).__name__,
-        *((k, exact(v) if isinstance(v, Kernel) else np.asarray(v).tolist()) for k, v in params),
-    ]
 
 
 def refuse_strangers(users: Roster, ids: Any, rows: IntArray, noun: str) -> None:

@@ -109,7 +109,10 @@ def fit_crowd(
         if earlier is not None:
             problem, diagonal = model.problem(bases)
             prior = svi.initial_state(problem, model.scales(), diagonal=diagonal)
-            return _run(model, bases, problem, grown_state(earlier, problem, prior), (), rng)
+            # Factors that were dropped may be asked for by what is new.
+            dropped = tuple(d for d in range(config.n_factors) if d not in model.alive)
+            room = max(_first_wave(config, data.comparisons.y.size) - len(model.alive), 0)
+            return _run(model, bases, problem, grown_state(earlier, problem, prior), dropped[:room], rng)
         wave = _first_wave(config, data.comparisons.y.size)
         model = replace(model, alive=model.alive[:wave])
         problem, diagonal = model.problem(bases)
@@ -151,13 +154,14 @@ def _run(
             state, waiting = without(problem, state, dead), ()
             model = replace(model, alive=tuple(a for d, a in enumerate(model.alive) if d not in dead))
         elif grows:
+            gradient = svi.evaluate(problem, state).sites.gradient
             model, waiting = replace(model, alive=model.alive + waiting), ()
         if dead or grows:
             problem, diagonal = model.problem(bases)
         problem = replace(problem, likelihood=result.likelihood)
-        if grows and result.evaluation is not None:
+        if grows:
             prior = svi.initial_state(problem, model.scales(), diagonal=diagonal)
-            state = with_factors(problem, state, prior, result.evaluation.sites.gradient, rng)
+            state = with_factors(problem, state, prior, gradient, rng)
     bound = result.evaluation.bound if result.evaluation is not None else bounds[-1]
     posterior = _posterior(model, problem, state, bases)
     segments = tuple(side.segments for side in problem.sides)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import LinearOperator, svds
+from sklearn.utils.extmath import randomized_svd
 
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
@@ -476,7 +476,7 @@ def _leading(product: ProductTerm, gradient: Array, n_factors: int, rng: np.rand
     index = np.concatenate([people.index, people.index]), np.concatenate([rows.left, rows.right])
     shape = people.n_entities, rows.n_items
     pull = sparse.coo_array((np.concatenate([gradient, -gradient]), index), shape=shape).tocsr()
-    left, values, right = _singular(pull, people.basis, rows.basis, n_factors)
+    left, values, right = _singular(pull, people.basis, rows.basis, n_factors, rng)
     strength = np.sqrt(values / values[0]) if values.size and values[0] > 0.0 else np.zeros(values.size)
     start = []
     for vectors, size in ((right, items.size), (left.T, users.size)):
@@ -487,24 +487,15 @@ def _leading(product: ProductTerm, gradient: Array, n_factors: int, rng: np.rand
 
 
 def _singular(
-    pull: Any, user_basis: Array | None, item_basis: Array | None, n_factors: int
+    pull: Any, user_basis: Array | None, item_basis: Array | None, n_factors: int, rng: np.random.Generator
 ) -> tuple[Array, Array, Array]:
     """Singular values and vectors of user_basis^T pull item_basis, the largest first, at most `n_factors`."""
-    right = pull if item_basis is None else pull @ item_basis
-    shape = (right.shape[0] if user_basis is None else user_basis.shape[1], right.shape[1])
-    if shape[0] * shape[1] <= _SMALL_SVD:
-        matrix = right if user_basis is None else user_basis.T @ right
+    matrix = pull if item_basis is None else pull @ item_basis
+    matrix = matrix if user_basis is None else user_basis.T @ matrix
+    if matrix.shape[0] * matrix.shape[1] <= _SMALL_SVD:
         u, values, vt = np.linalg.svd(matrix.toarray() if sparse.issparse(matrix) else matrix, full_matrices=False)
         return u[:, :n_factors], values[:n_factors], vt[:n_factors]
-
-    def forward(x: Array) -> Array:
-        y = right @ x
-        return np.asarray(y if user_basis is None else user_basis.T @ y)
-
-    def backward(y: Array) -> Array:
-        return np.asarray(right.T @ (y if user_basis is None else user_basis @ y))
-
-    operator = LinearOperator(shape, forward, rmatvec=backward, dtype=np.float64)
-    u, values, vt = svds(operator, k=min(n_factors, min(shape) - 1), v0=np.ones(min(shape)))
-    order = np.argsort(-values)
-    return u[:, order], values[order], vt[order]
+    # Arpack, started anywhere, may not end where singular values lie close together (users with an answer each).
+    seed = int(rng.integers(2**31))
+    u, values, vt = randomized_svd(matrix, min(n_factors, *matrix.shape), n_iter=4, random_state=seed)
+    return np.asarray(u), np.asarray(values), np.asarray(vt)

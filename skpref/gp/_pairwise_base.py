@@ -94,7 +94,9 @@ class PairwiseGP(BaseEstimator):
         """Digest of all that an earlier posterior must share to be gone on from: items and the shape of the model."""
         given = None if isinstance(self.inducing, str) else self.inducing
         ids = None if names is None else list(names)
-        return digest((self.kernel, self.n_inducing, config.offsets, config.order, ids), data.X, given)
+        search = self.length_scale_factor, self.optimizer
+        model = exact(self.kernel), self.n_inducing, config.offsets, config.order, search, ids
+        return digest(model, data.X, given)
 
     def _most_points(self, X: Features) -> int:
         if isinstance(self.inducing, str):
@@ -111,13 +113,13 @@ class PairwiseGP(BaseEstimator):
         self.scale_ = result.posterior.scales["f" if basis is not None else "offset"]
         self._keep_trace(result)
 
-    def _keep_trace(self, result: Any) -> None:
+    def _keep_trace(self, result: Any, frames: int = 5) -> None:
         self.lower_bound_ = result.bound
         self.lower_bounds_ = list(result.bounds)
         self.n_iter_ = len(result.bounds)
         self.converged_ = result.converged
         if not result.converged:
-            warn_not_converged(self, self.n_iter_)
+            warn_not_converged(self, self.n_iter_, frames)
 
 
 def digest(settings: object, *tables: Any) -> str:
@@ -128,6 +130,15 @@ def digest(settings: object, *tables: Any) -> str:
         for array in parts:
             total.update(repr(array.tolist()).encode() if array.dtype == object else array.tobytes())
     return total.hexdigest()
+
+
+def exact(kernel: Kernel | None) -> Any:
+    """All that makes a kernel, in full: its own repr shows three digits."""
+    if kernel is None:
+        return None
+    params = kernel.get_params(deep=True).items()
+    inner = [(k, exact(v) if isinstance(v, Kernel) else np.asarray(v).tolist()) for k, v in params]
+    return [type(kernel).__name__, *inner]
 
 
 def canonical(X: Features) -> Features:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 import numpy as np
 
 from skpref._typing import Array
-from skpref.exceptions import SkprefError
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -162,7 +162,7 @@ class Likelihood(ABC):
 
         Raises
         ------
-        SkprefError
+        DataError
             Unless the likelihood has such a rule; only the probit has one.
         """
         return self._linearised(*_broadcast(y, mu, v, prior_variance))
@@ -202,7 +202,7 @@ class Likelihood(ABC):
     def _linearised(self, y: Array, mu: Array, v: Array, prior_variance: Array) -> tuple[Array, Array]:
         """See `linearised`."""
         del y, mu, v, prior_variance
-        raise SkprefError(
+        raise DataError(
             f"{type(self).__name__} has no linearised rule, which is defined for the probit only; "
             "use likelihood='probit', or another inference, such as 'vb'"
         )

@@ -130,7 +130,6 @@ def test_partial_fit_after_factors_were_dropped(layout: str) -> None:
     assert model.score(ROWS, Y) > 0.75
 
 
-@pytest.mark.xfail(reason="a fit that goes on never has more factors than the one before it", strict=True)
 @pytest.mark.parametrize("options", [{}, {"consensus": False}], ids=str)
 def test_factors_come_back_when_more_comparisons_ask_for_them(options: dict[str, Any]) -> None:
     # The first comparisons are too few for a taste; all of them show it clearly.
@@ -143,7 +142,6 @@ def test_factors_come_back_when_more_comparisons_ask_for_them(options: dict[str,
     assert parts.score(ROWS, Y) > whole.score(ROWS, Y) - 0.03
 
 
-@pytest.mark.xfail(reason="all rows of the matrix add up to zero, and ones are where ARPACK starts", strict=True)
 @pytest.mark.filterwarnings("ignore:The comparisons form", "ignore:.*did not converge")
 def test_many_users_with_one_answer_each(monkeypatch: pytest.MonkeyPatch) -> None:
     # As above four million numbers users x items, with fewer items than users.
@@ -233,7 +231,7 @@ def test_a_warm_start_goes_on(layout: str) -> None:
     cold = warm.n_iter_
     proba = warm.predict_proba(ROWS)
     warm.fit(ROWS, Y)
-    assert warm.n_iter_ < 0.5 * cold
+    assert warm.n_iter_ < 0.75 * cold  # some of them try once more the factors that were dropped
     np.testing.assert_allclose(warm.predict_proba(ROWS), proba, atol=1e-2)
     # Other items: nothing to go on from.
     others = [(u, f"{a}!", f"{b}!") for u, a, b in ROWS]
@@ -294,7 +292,7 @@ def test_a_failure_late_in_a_fit_leaves_the_earlier_one(monkeypatch: pytest.Monk
     model = quick().fit(OLD, Y_OLD)
     before = state_of(model)
 
-    def out_of_memory(*_: Any) -> None:
+    def out_of_memory(*_: Any, **__: Any) -> None:
         raise MemoryError
 
     monkeypatch.setattr(CrowdGPPL, "_keep_trace", out_of_memory)
