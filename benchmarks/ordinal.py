@@ -186,8 +186,10 @@ def block(store: Store, cell: str) -> str:
 # ----------------------------------------------------------------------------- verdicts
 def paired(store: Store, cell: str, ours: str, rival: str, measure: str) -> tuple[float, float] | None:
     """Mean of ours minus the rival's over the partitions that both have, and its standard error."""
+    # The majority class is a mode, also where it is no median.
+    theirs = "mae" if (rival, measure) == ("constant", "mae_median") else measure
     rows = {row["partition"]: row for row in store.of(cell, rival)}
-    gaps = [row[measure] - rows[row["partition"]][measure] for row in store.of(cell, ours) if row["partition"] in rows]
+    gaps = [row[measure] - rows[row["partition"]][theirs] for row in store.of(cell, ours) if row["partition"] in rows]
     if len(gaps) < 2:
         return None
     return statistics.fmean(gaps), statistics.stdev(gaps) / math.sqrt(len(gaps))
