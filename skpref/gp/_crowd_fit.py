@@ -18,8 +18,8 @@ from skpref.inference import hyper, svi
 from skpref.inference.blocks import DiagonalBlock, StackedBlock
 from skpref.inference.entities import EntityTerm
 from skpref.inference.factors import FactorTerm, FactorView
+from skpref.inference.pairs import PairTerm
 from skpref.inference.problem import view
-from skpref.inference.terms import PairTerm
 from skpref.tracking.protocol import Iteration
 
 if TYPE_CHECKING:

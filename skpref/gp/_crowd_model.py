@@ -14,9 +14,9 @@ from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.entities import EntityTerm
 from skpref.inference.factors import FactorTerm, ProductTerm
+from skpref.inference.pairs import PairTerm
 from skpref.inference.scale import GammaScale, Scale
 from skpref.inference.sites import LINEARISED, VARIATIONAL
-from skpref.inference.terms import PairTerm
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel

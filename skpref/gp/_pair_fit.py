@@ -16,9 +16,9 @@ from skpref.gp._pair_posterior import PairPosterior
 from skpref.inference import hyper, svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock
+from skpref.inference.pairs import PairTerm
 from skpref.inference.scale import FixedScale, GammaScale, Scale
 from skpref.inference.sites import LAPLACE, LINEARISED, VARIATIONAL
-from skpref.inference.terms import PairTerm
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
@@ -275,14 +275,25 @@ def pair_model(
     if points is None:
         points = inducing.choose(data.X, config.n_inducing, config.inducing, rng, _scale_of(kernel), kernel=kernel)
     distinct = data.X[unique_rows(data.X)[0]]
-    everything = points.shape == distinct.shape and _same_rows(points, distinct)
+    everything = points.shape == distinct.shape and same_rows(points, distinct)
     # White noise is in the inducing points' covariance but not in the rows, which then leave a residual everywhere.
     everything = everything and np.array_equal(kernels.diagonal(kernel, points), kernels.paired(kernel, points, points))
     return PairModel(data=data, config=config, points=points, everything=everything)
 
 
-def _same_rows(a: Features, b: Features) -> bool:
-    """Whether two tables of distinct rows hold the same rows, in any order."""
+def same_rows(a: Features, b: Features) -> bool:
+    """Say whether two tables of distinct rows hold the same rows, in any order.
+
+    Parameters
+    ----------
+    a, b : {ndarray, CSR} of shapes (n, d) and (m, d)
+        Tables.
+
+    Returns
+    -------
+    bool
+        Whether they do.
+    """
     both = (
         np.vstack([a, b]) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else sparse.vstack([a, b], "csr")
     )

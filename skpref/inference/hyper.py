@@ -48,6 +48,7 @@ def maximise(
     *,
     n_restarts: int = 0,
     rng: np.random.Generator | None = None,
+    box: Array | None = None,
     max_iter: int = 50,
     tol: float = 1e-4,
 ) -> Optimum:
@@ -60,11 +61,13 @@ def maximise(
     theta : ndarray of shape (n_theta,)
         First start; moved into the bounds.
     bounds : ndarray of shape (n_theta, 2)
-        Lower and upper limits; restarts are drawn uniformly between them, so they must be finite then.
+        Lower and upper limits; without `box` restarts are drawn uniformly between them, so they must be finite then.
     n_restarts : int, default=0
         Further starts.
     rng : numpy.random.Generator, default=None
         Draws the restarts; needed when `n_restarts` > 0.
+    box : ndarray of shape (n_theta, 2), default=None
+        Where restarts are drawn, if not within all of `bounds`; it may reach beyond them.
     max_iter : int, default=50
         Iterations a start.
     tol : float, default=1e-4
@@ -88,12 +91,13 @@ def maximise(
     >>> bool(abs(best.theta).max() < 1e-3)
     True
     """
-    if n_restarts and (rng is None or not np.all(np.isfinite(bounds))):
-        msg = f"n_restarts={n_restarts} needs a random generator and finite bounds; got bounds {bounds.tolist()}."
+    box = bounds if box is None else np.clip(box, bounds[:, :1], bounds[:, 1:])
+    if n_restarts and (rng is None or not np.all(np.isfinite(box))):
+        msg = f"n_restarts={n_restarts} needs a random generator and finite bounds; got bounds {box.tolist()}."
         raise ValueError(msg)
     starts = [np.clip(theta, bounds[:, 0], bounds[:, 1])]
     if rng is not None:
-        starts += [rng.uniform(bounds[:, 0], bounds[:, 1]) for _ in range(n_restarts)]
+        starts += [rng.uniform(box[:, 0], box[:, 1]) for _ in range(n_restarts)]
     best, calls = None, 0
     for start in starts:
         end = _ascend(objective, start, bounds, max_iter, tol)

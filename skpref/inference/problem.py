@@ -55,6 +55,8 @@ class Problem:
         Clusters of a mini-batch, ascending; its local blocks hold their variables alone. None = all clusters.
     n_clusters : int, default=0
         Number of all clusters.
+    learns : bool, default=True
+        Whether the loop fits the likelihood's own parameters, where it has some.
     """
 
     terms: tuple[LinearTerm, ...]
@@ -68,6 +70,7 @@ class Problem:
     inflation: float = 1.0
     members: IntArray | None = None
     n_clusters: int = 0
+    learns: bool = True
 
     @property
     def n_observations(self) -> int:

@@ -450,7 +450,7 @@ def _fit_full(problem: Problem, state: State, schedule: Schedule) -> Fit:
 
 def _learn_likelihood(problem: Problem, state: State, evaluation: Evaluation) -> tuple[Problem, Evaluation]:
     """Fit the likelihood's own parameters at fixed q: one more coordinate of the bound."""
-    if not problem.likelihood.has_parameters:
+    if not (problem.learns and problem.likelihood.has_parameters):
         return problem, evaluation
     v = evaluation.v if problem.rule.integrates else _variances(problem, state)
     likelihood = problem.likelihood.learnt(problem.y, evaluation.mu, v, problem.weight)
@@ -499,7 +499,7 @@ def _fit_minibatches(problem: Problem, state: State, schedule: Schedule, rng: np
             rho = (state.step + 1 + schedule.delay) ** -schedule.forgetting_rate
             state, seen = minibatch_step(problem.batch(index), state, rho)
             estimates.append(seen.bound)
-        if problem.likelihood.has_parameters:
+        if problem.learns and problem.likelihood.has_parameters:
             # Parameters are few, but a rare answer must occur: thousands of observations, once a pass.
             some = problem.batch(rng.permutation(problem.n_observations)[:_LEARNING_ROWS])
             problem = replace(problem, likelihood=_learn_likelihood(some, state, evaluate(some, state))[0].likelihood)

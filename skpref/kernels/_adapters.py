@@ -17,7 +17,7 @@ from scipy.special import gamma, kv
 from sklearn.gaussian_process import kernels as sk
 
 from skpref._compiled import kernels as compiled
-from skpref.kernels._layouts import Cross, Diagonal, Gram, Paired, densify, row_chunks
+from skpref.kernels._layouts import Cross, Diagonal, Gram, Paired, densify, rows_a_chunk
 from skpref.kernels._per_feature import PerFeature
 from skpref.kernels.linear import inner_products
 
@@ -274,7 +274,7 @@ def _blocks(at: Layout, rows: int | None = None) -> Iterator[tuple[_Key, Layout]
 
 def _parts(X: Any, rows: int | None) -> list[slice]:  # noqa: ANN401 - dense or CSR
     """Rows of one block: enough for a few thousand columns; fewer where a dense copy would be wide."""
-    step = min(1024, row_chunks(1 << 30, X.shape[1])[0].stop) if rows is None else rows
+    step = min(1024, rows_a_chunk(X.shape[1])) if rows is None else rows
     return [slice(first, min(first + step, X.shape[0])) for first in range(0, X.shape[0], step)]
 
 

@@ -14,7 +14,18 @@ from scipy import sparse
 if TYPE_CHECKING:
     from skpref._typing import Array, Features
 
-__all__ = ["Cross", "Diagonal", "Gram", "Layout", "Paired", "as_features", "as_pair", "densify", "row_chunks"]
+__all__ = [
+    "Cross",
+    "Diagonal",
+    "Gram",
+    "Layout",
+    "Paired",
+    "as_features",
+    "as_pair",
+    "densify",
+    "row_chunks",
+    "rows_a_chunk",
+]
 
 # Numbers in a temporary array (16 MiB): bounds what densified rows and products of rows may take.
 _CHUNK = 1 << 21
@@ -170,6 +181,22 @@ def densify(X: Features) -> Array:
     return dense
 
 
+def rows_a_chunk(width: int) -> int:
+    """Return how many rows of `width` numbers make 16 MiB, at least one.
+
+    Parameters
+    ----------
+    width : int
+        Numbers that the work keeps for a row.
+
+    Returns
+    -------
+    int
+        Rows.
+    """
+    return max(1, _CHUNK // max(width, 1))
+
+
 def row_chunks(n: int, width: int) -> list[slice]:
     """Cut n rows into slices of at most 16 MiB of `width` numbers a row.
 
@@ -185,5 +212,5 @@ def row_chunks(n: int, width: int) -> list[slice]:
     list of slice
         Slices in order.
     """
-    step = max(1, _CHUNK // max(width, 1))
+    step = rows_a_chunk(width)
     return [slice(first, min(first + step, n)) for first in range(0, n, step)]

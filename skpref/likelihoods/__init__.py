@@ -2,6 +2,7 @@
 
 from skpref.likelihoods.base import Likelihood
 from skpref.likelihoods.gaussian import Gaussian
+from skpref.likelihoods.ordinal import OrdinalProbit
 from skpref.likelihoods.pairwise import (
     PairwiseLikelihood,
     PairwiseLogit,
@@ -12,6 +13,7 @@ from skpref.likelihoods.ties import PairwiseProbitTies
 __all__ = [
     "Gaussian",
     "Likelihood",
+    "OrdinalProbit",
     "PairwiseLikelihood",
     "PairwiseLogit",
     "PairwiseProbit",

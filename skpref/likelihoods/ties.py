@@ -16,8 +16,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from skpref._math.quadrature import expectation as gaussian_expectation
-from skpref._math.special import log_diff_ndtr
 from skpref.exceptions import DataError
+from skpref.likelihoods._bands import band
 from skpref.likelihoods.base import Likelihood
 from skpref.likelihoods.pairwise import PairwiseProbit
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["PairwiseProbitTies"]
 
 _PROBIT: Final = PairwiseProbit()
-_LOG_SQRT_TWO_PI: Final = 0.5 * float(np.log(2.0 * np.pi))
 _HALVINGS: Final = 20
 _SETTLED: Final = 1e-5  # relative step of the threshold that is not worth looking at the data again
 
@@ -159,24 +158,12 @@ def _tied(z: Array, v: Array | None, b: float) -> Array:
 
 def _tie_derivatives(z: Array, b: float) -> Triple:
     """Return log p(tie) and its first two derivatives in z."""
-    upper, lower = b - z, -b - z
-    value, at_upper, at_lower = _tie(upper, lower)
-    first = at_lower - at_upper
-    second = lower * at_lower - upper * at_upper - first**2
-    # log p is concave; rounding is all that could make the curvature positive.
-    return value, first, np.minimum(second, 0.0)
+    terms = band(-z, 2.0 * b)
+    return terms.value, terms.mean, terms.bend
 
 
 def _threshold_derivatives(z: Array, b: float) -> Triple:
     """Return log p(tie) and its first two derivatives in b."""
-    upper, lower = b - z, -b - z
-    value, at_upper, at_lower = _tie(upper, lower)
-    first = at_upper + at_lower
-    return value, first, lower * at_lower - upper * at_upper - first**2
-
-
-def _tie(upper: Array, lower: Array) -> Triple:
-    """Return log p(tie), and the normal density at either end divided by p(tie)."""
-    value = log_diff_ndtr(upper, lower)
-    at_upper, at_lower = (np.exp(-0.5 * end**2 - _LOG_SQRT_TWO_PI - value) for end in (upper, lower))
-    return value, at_upper, at_lower
+    terms = band(-z, 2.0 * b)
+    first = terms.at_upper + terms.at_lower
+    return terms.value, first, terms.bend - 4.0 * terms.at_upper * terms.at_lower

@@ -14,8 +14,8 @@ from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.entities import EntityTerm
 from skpref.inference.factors import FactorTerm, ProductTerm
+from skpref.inference.pairs import PairTerm
 from skpref.inference.scale import FixedScale, GammaScale
-from skpref.inference.terms import PairTerm
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
 
 LAYOUTS = ("features", "joint", "mean-field", "offsets")

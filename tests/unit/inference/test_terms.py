@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
-from skpref.inference.terms import PairTerm, RowTerm, Segment, precision_of
+from skpref.inference.pairs import PairTerm
+from skpref.inference.terms import RowTerm, Segment, precision_of
 
 SCALES = {"f": 0.5, "offset": 2.0, "order": 3.0}
 seeds = st.integers(0, 2**32 - 1)

@@ -1,9 +1,4 @@
-"""How good a ranking or a set of preference probabilities is.
-
-Rankings: `concordance` (the score of `GPPLRegressor`) and `kendall_tau`. Probabilities of comparisons: `cross_entropy`,
-`pair_accuracy` (the score of `GPPLClassifier`) and `calibration`; their labels lie in [0, 1], where 0.5 is a tie and
-values between are soft labels.
-"""
+"""Rankings, and probabilities of comparisons."""
 
 from __future__ import annotations
 

@@ -1,0 +1,304 @@
+"""Expectation propagation at n inputs ([CG05] appendix B, [RW06] section 3.6), in natural site parameters.
+
+An observation of weight w >= 1 is w observations with equal sites: its cavity takes out one of them, and the tilted
+distribution holds p(y | f) to the first power. For w that is no whole number this is power EP with power 1/w.
+
+All sites move at once: an iteration is one Cholesky factor and one triangular inverse. Where the fixed point is near,
+the last few steps are combined so that their residuals cancel (Anderson's acceleration), which leaves the fixed point
+as it is and stops sites from jumping to and fro together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from scipy.linalg.blas import dger
+
+from skpref._math.linalg import log_det, product, solve_lower
+from skpref.exceptions import DataError
+from skpref.inference.exact import ExactPosterior, check_problem, conjugate, explicit_gradient, log_normaliser
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array
+    from skpref.inference.exact import Conjugate
+    from skpref.likelihoods import Likelihood
+
+_MEMORY = 5  # steps that are combined
+_NEAR = 0.3  # gap below which they are
+_RCOND = 1e-8  # of their residuals, relative
+_SHRINK, _LEAST_DAMPING = 0.7, 0.1  # of the step when the gap does not fall
+
+
+@dataclass(frozen=True, eq=False)
+class _Tilted:
+    """All tilted distributions: log Z, the sites (all copies together) that match them, and how far those are."""
+
+    log_z: Array
+    mu: Array
+    v: Array
+    tau: Array
+    nu: Array
+    sound: NDArray[np.bool_]
+    gap: float
+
+
+def expectation_propagation(
+    K: Array,
+    likelihood: Likelihood,
+    y: Array,
+    weight: Array,
+    start: ExactPosterior | None = None,
+    *,
+    damping: float = 1.0,
+    max_iter: int = 200,
+    tol: float = 1e-8,
+    order: Literal["parallel", "sequential"] = "parallel",
+) -> ExactPosterior:
+    """Approximate the posterior by expectation propagation.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Prior covariance.
+    likelihood : Likelihood
+        Log-concave in f.
+    y : ndarray of shape (n,)
+        Observations.
+    weight : ndarray of shape (n,)
+        Observation weights, 0 or at least 1.
+    start : ExactPosterior, default=None
+        A posterior whose sites are the first ones, say at other hyper-parameters; None = no sites.
+    damping : float, default=1.0
+        Share of a site that is replaced in an iteration, in (0, 1]. It is lowered by itself where the gap does not
+        fall.
+    max_iter : int, default=200
+        Iterations at most.
+    tol : float, default=1e-8
+        Largest gap between the moments of a tilted distribution and the posterior's, in posterior standard
+        deviations (means) and relative (variances).
+    order : {"parallel", "sequential"}, default="parallel"
+        Whether all sites move at once or one after the other. The fixed point is the same.
+
+    Returns
+    -------
+    ExactPosterior
+        The posterior; `log_evidence` is log Z_EP.
+
+    Raises
+    ------
+    DataError
+        If a shape is wrong or a weight lies strictly between 0 and 1: the tilted distribution of a part of an
+        observation is not offered.
+    """
+    check_problem(K, y, weight)
+    if np.any((weight > 0.0) & (weight < 1.0)):
+        raise DataError(
+            "weight: expectation propagation takes weights of 0 or at least 1 (a whole number counts copies); got "
+            f"{float(np.min(weight[weight > 0.0])):.3g}. Divide the weights by the smallest one, or use Laplace"
+        )
+    n = y.shape[0]
+    tau, nu = np.zeros(n), np.zeros(n)
+    if start is not None and start.tau.shape == (n,):
+        tau, nu = start.tau.copy(), start.nu.copy()
+    mixer, skipped, n_iter = _Mixer(damping), 0, 0
+    while True:
+        state = conjugate(K, tau, nu)
+        tilted = _tilt(likelihood, y, weight, state, (tau, nu))
+        if not tilted.gap > tol or n_iter == max_iter:
+            break
+        n_iter += 1
+        skipped += int(np.sum(~tilted.sound))
+        if order == "sequential":
+            tau, nu, left_out = _sweep(K, likelihood, y, weight, (tau, nu), damping)
+            skipped += left_out
+        else:
+            tau, nu = mixer.step(state, tau, nu, tilted)
+    return ExactPosterior(
+        alpha=state.alpha,
+        root_w=state.root_w,
+        chol=state.chol,
+        log_evidence=_log_evidence(state, (tau, nu), tilted, weight),
+        mean=state.mean,
+        variance=state.variance,
+        retained=state.retained,
+        tau=tau,
+        nu=nu,
+        weight=weight,
+        n_iter=n_iter,
+        converged=tilted.gap <= tol,
+        n_skipped=skipped,
+    )
+
+
+def ep_gradient(posterior: ExactPosterior) -> Array:
+    """Return the gradient in K of log Z_EP at a fixed point, where it is that at fixed sites.
+
+    The same matrix is the gradient in K of the variational bound at a fixed posterior ([CG05] eq. 28).
+
+    Parameters
+    ----------
+    posterior : ExactPosterior
+        From `expectation_propagation`, converged.
+
+    Returns
+    -------
+    ndarray of shape (n, n)
+        Symmetric; d log Z = sum_ij G_ij dK_ij.
+
+    Notes
+    -----
+    In a parameter of the likelihood the gradient is sum_i w_i d log Z_i, at the cavities of `cavities`.
+    """
+    return explicit_gradient(posterior)
+
+
+def cavities(posterior: ExactPosterior) -> tuple[Array, Array]:
+    """Return the cavities: the posterior of f_i without (one copy of) observation i.
+
+    Parameters
+    ----------
+    posterior : ExactPosterior
+        From `expectation_propagation`.
+
+    Returns
+    -------
+    mu, v : ndarray of shape (n,)
+        Means and variances; where the weight is 0, the posterior's own.
+    """
+    share = _share(posterior.weight)
+    v = posterior.variance / _kept(share, posterior.retained)
+    return posterior.mean - v * share * posterior.alpha, v
+
+
+def variational_bound(likelihood: Likelihood, y: Array, weight: Array, posterior: ExactPosterior) -> float:
+    """Return the variational bound at a posterior ([CG05] eq. 27), sum_i w_i E[log p(y_i | f_i)] - KL(q || prior).
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        The observation model.
+    y, weight : ndarray of shape (n,)
+        Observations and their weights.
+    posterior : ExactPosterior
+        q.
+
+    Returns
+    -------
+    float
+        In nats, at most the log evidence.
+    """
+    expected = likelihood.expectation(y, posterior.mean, posterior.variance)[0]
+    trace = float(np.sum(posterior.retained - 1.0))
+    divergence = 0.5 * (log_det(posterior.chol) + trace + float(posterior.mean @ posterior.alpha))
+    return float(weight @ expected) - divergence
+
+
+def _share(weight: Array) -> Array:
+    """1/w, the part of a site that its cavity takes out; 0 where the weight is 0."""
+    return np.divide(1.0, weight, out=np.zeros_like(weight), where=weight > 0.0)
+
+
+def _kept(share: Array, retained: Array) -> Array:
+    """The cavity's precision in units of the posterior's, 1 - share tau S.
+
+    For w = 1 it is (B^-1)_ii, positive without the cancellation where the site is all that is known.
+    """
+    return 1.0 - share + share * retained
+
+
+def _tilt(likelihood: Likelihood, y: Array, weight: Array, state: Conjugate, sites: tuple[Array, Array]) -> _Tilted:
+    share = _share(weight)
+    kept = _kept(share, state.retained)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        v = state.variance / kept
+        mu = state.mean - v * share * state.alpha
+        usable = np.isfinite(v) & np.isfinite(mu) & (v >= 0.0)
+        v, mu = np.where(usable, v, state.variance), np.where(usable, mu, state.mean)
+        log_z, first, second = likelihood.tilted(y, mu, v)
+        shrink = 1.0 + v * second
+        tau, nu = -second / shrink, (first - mu * second) / shrink
+        sound = usable & (shrink > 0.0) & (tau >= 0.0) & np.isfinite(tau) & np.isfinite(nu)
+        counts = sound & (weight > 0.0)
+        in_mean = np.sqrt(v / kept) * np.abs(first - share * state.alpha)
+        gaps = np.maximum(in_mean, np.abs(shrink / kept - 1.0))[counts]
+    tau, nu = np.where(sound, weight * tau, sites[0]), np.where(sound, weight * nu, sites[1])
+    return _Tilted(log_z, mu, v, tau, nu, sound, float(np.max(gaps, initial=0.0)))
+
+
+def _log_evidence(state: Conjugate, sites: tuple[Array, Array], tilted: _Tilted, weight: Array) -> float:
+    """Log Z_EP: the sites' normaliser, with each site scaled to integrate to Z_i under its cavity."""
+    share = _share(weight)
+    tau, nu, mu, v = share * sites[0], share * sites[1], tilted.mu, tilted.v
+    tv = tau * v
+    of_sites = 0.5 * (v * nu**2 + 2.0 * mu * nu - tau * mu**2) / (1.0 + tv) - 0.5 * np.log1p(tv)
+    return log_normaliser(state, sites[1]) + float(weight @ (tilted.log_z - of_sites))
+
+
+@dataclass(eq=False)
+class _Mixer:
+    """The parallel step: towards the matching sites, and near the fixed point a mix of the last steps."""
+
+    damping: float
+    last: float = np.inf
+    sites: list[Array] = field(default_factory=list)
+    residuals: list[Array] = field(default_factory=list)
+
+    def step(self, state: Conjugate, tau: Array, nu: Array, tilted: _Tilted) -> tuple[Array, Array]:
+        """Return the next sites."""
+        fell = tilted.gap < self.last
+        if not fell:
+            self.damping = max(_SHRINK * self.damping, min(self.damping, _LEAST_DAMPING))
+        if not fell or tilted.gap > _NEAR:
+            self.sites, self.residuals = [], []
+        self.last = tilted.gap
+        n, old = tau.shape[0], np.concatenate([tau, nu])
+        residual = np.concatenate([tilted.tau - tau, tilted.nu - nu])
+        self.sites, self.residuals = [*self.sites[-_MEMORY:], old], [*self.residuals[-_MEMORY:], residual]
+        new = old + self.damping * residual
+        if len(self.sites) > 1:
+            unit = np.concatenate([state.variance, np.sqrt(state.variance)])
+            d_residual = np.diff(np.array(self.residuals), axis=0)
+            d_sites = np.diff(np.array(self.sites), axis=0)
+            mix = np.linalg.lstsq((d_residual * unit).T, residual * unit, rcond=_RCOND)[0]
+            mixed = new - mix @ (d_sites + self.damping * d_residual)
+            if np.all(mixed[:n] >= 0.0):
+                new = mixed
+            else:
+                self.sites, self.residuals = [], []
+        return new[:n], new[n:]
+
+
+def _sweep(
+    K: Array, likelihood: Likelihood, y: Array, weight: Array, sites: tuple[Array, Array], damping: float
+) -> tuple[Array, Array, int]:
+    """One site after the other, the covariance following by rank-one updates; also the number left out."""
+    tau, nu = sites[0].copy(), sites[1].copy()
+    state = conjugate(K, tau, nu)
+    half = solve_lower(state.chol, state.root_w[:, None] * K)
+    S = np.asfortranarray(K - product(half.T, half))
+    mean, share, skipped = state.mean.copy(), _share(weight), 0
+    for i in np.flatnonzero(weight):
+        s = S[i, i]
+        kept = 1.0 - share[i] * tau[i] * s
+        if not (kept > 0.0 and s > 0.0):
+            skipped += 1
+            continue
+        v = s / kept
+        mu = mean[i] + v * share[i] * (tau[i] * mean[i] - nu[i])
+        _, first, second = (float(x[0]) for x in likelihood.tilted(y[i : i + 1], mu, v))
+        shrink = 1.0 + v * second
+        d_tau = damping * (weight[i] * -second / shrink - tau[i]) if shrink > 0.0 else np.nan
+        d_nu = damping * (weight[i] * (first - mu * second) / shrink - nu[i]) if shrink > 0.0 else np.nan
+        if not (np.isfinite(d_tau + d_nu) and tau[i] + d_tau >= 0.0 and 1.0 + d_tau * s > 0.0):
+            skipped += 1
+            continue
+        column, scale = S[:, i].copy(), 1.0 / (1.0 + d_tau * s)
+        mean += (d_nu - d_tau * mean[i]) * scale * column
+        S = dger(-d_tau * scale, column, column, a=S, overwrite_a=1)
+        tau[i] += d_tau
+        nu[i] += d_nu
+    return tau, nu, skipped

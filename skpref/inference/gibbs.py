@@ -1,0 +1,455 @@
+"""The one chain runner: sweeps, burn-in, running averages, kept samples, traces, checkpoints, diagnostics.
+
+It knows nothing of any model. A model gives a `Step`, a function of the state and the number of the sweep alone (its
+random numbers are named by that number), so a chain that was interrupted goes on to the same bits.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpref.exceptions import DataError
+from skpref.tracking.protocol import Iteration
+
+if TYPE_CHECKING:
+    from skpref._typing import Array
+    from skpref.tracking.protocol import OnIteration
+
+State: TypeAlias = Mapping[str, NDArray[Any]]
+
+
+class Info(NamedTuple):
+    """What a sweep reports."""
+
+    objective: float  # log joint density, up to a constant: what events show
+    trace: Mapping[str, float]  # numbers of which the chain keeps the history
+    estimate: State | None = None  # what to average in the state's place (for example means of conditionals)
+
+
+# (state, number of the sweep from 1) -> the next state, in new arrays, and what to report.
+Step: TypeAlias = Callable[[State, int], tuple[State, Info]]
+# (average so far or None, what a sweep adds, how many it averages with this one) -> average.
+Average: TypeAlias = Callable[[State | None, State, int], State]
+
+
+def running_mean(average: State | None, added: State, n: int) -> State:
+    """Return the mean of n states from that of the n - 1 before.
+
+    Parameters
+    ----------
+    average : mapping of str to ndarray, or None
+        Mean of the n - 1 states before.
+    added : mapping of str to ndarray
+        The n-th state.
+    n : int
+        How many there are with it.
+
+    Returns
+    -------
+    dict of str to ndarray
+        The mean.
+    """
+    if average is None:
+        return {name: np.array(value, dtype=np.float64) for name, value in added.items()}
+    return {name: mean + (added[name] - mean) / n for name, mean in average.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """A chain and what it has gathered.
+
+    Parameters
+    ----------
+    state : mapping of str to ndarray
+        Where it stands.
+    sweep : int, default=0
+        Sweeps done, those before it was last redirected included: numbers of sweeps name random numbers.
+    begin : int, default=0
+        Sweeps done before those that its trace, average and samples are about.
+    average : mapping of str to ndarray or None, default=None
+        Running average after burn-in.
+    n_averaged : int, default=0
+        Sweeps in the average.
+    samples : tuple of mappings, default=()
+        Kept samples.
+    trace : dict of str to list of float
+        History of what the sweeps reported.
+    """
+
+    state: State
+    sweep: int = 0
+    begin: int = 0
+    average: State | None = None
+    n_averaged: int = 0
+    samples: tuple[State, ...] = ()
+    trace: dict[str, list[float]] = field(default_factory=dict)
+
+    def redirected(self, state: State) -> Chain:
+        """Start anew from a state, with random numbers that were not used yet.
+
+        Parameters
+        ----------
+        state : mapping of str to ndarray
+            Where to start.
+
+        Returns
+        -------
+        Chain
+            Without average, samples and trace.
+        """
+        return Chain(state, self.sweep, self.sweep)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where and how often a run writes down all it has.
+
+    Parameters
+    ----------
+    path : Path
+        The file. It is removed when the run ends.
+    key : str
+        Digest of the model and its data: another run's file is refused.
+    seconds : float, default=30.0
+        Time between two writings.
+    """
+
+    path: Path
+    key: str
+    seconds: float = 30.0
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How to run chains.
+
+    Parameters
+    ----------
+    n_sweeps : int
+        Sweeps to do, burn-in included.
+    burn_in : int
+        Sweeps since a chain's begin that are neither averaged nor kept.
+    n_samples : int, default=0
+        Samples to keep at most of each chain, evenly spaced after burn-in.
+    keep : callable, default=dict
+        What to keep of a state.
+    average : callable, default=running_mean
+        How to average.
+    checkpoint : Checkpoint, default=None
+        Where to write down what there is.
+    on_iteration : callable, default=None
+        Called after every sweep; a true answer stops the chain it was about and those behind it.
+    """
+
+    n_sweeps: int
+    burn_in: int
+    n_samples: int = 0
+    keep: Callable[[State], State] = dict
+    average: Average = running_mean
+    checkpoint: Checkpoint | None = None
+    on_iteration: OnIteration | None = None
+
+
+def run(starts: Sequence[Chain], step_of: Callable[[int], Step], plan: Plan) -> list[Chain]:
+    """Run chains one after the other, from their starts or from where a checkpoint of this run left them.
+
+    Parameters
+    ----------
+    starts : sequence of Chain
+        Where each chain stands.
+    step_of : callable
+        Number of the chain -> its step.
+    plan : Plan
+        How far, and what to keep.
+
+    Returns
+    -------
+    list of Chain
+        Where each chain ended.
+
+    Raises
+    ------
+    DataError
+        If the checkpoint is another run's, or damaged.
+    """
+    chains, ends = list(starts), [chain.sweep + plan.n_sweeps for chain in starts]
+    saved = None if plan.checkpoint is None else read_checkpoint(plan.checkpoint, len(chains))
+    chains = chains if saved is None else saved
+    clock = _Clock(plan, sum(chain.sweep - end for chain, end in zip(chains, ends, strict=True)), len(chains))
+    for number, end in enumerate(ends):
+        step, stopped = step_of(number), False
+        while chains[number].sweep < end and not stopped:
+            chains[number], objective = advanced(chains[number], step, plan, end)
+            stopped = clock.tell(objective)
+            if plan.checkpoint is not None and clock.due() and not stopped:
+                write_checkpoint(plan.checkpoint, chains)
+        if stopped:
+            break
+    if plan.checkpoint is not None:
+        plan.checkpoint.path.unlink(missing_ok=True)
+    return chains
+
+
+class _Clock:
+    """Sends events and knows when a checkpoint is due."""
+
+    def __init__(self, plan: Plan, left: int, n_chains: int) -> None:
+        self._plan = plan
+        self._n_max = plan.n_sweeps * n_chains
+        self._done = self._first = self._n_max + left
+        self._start = self._written = time.perf_counter()
+
+    def tell(self, objective: float) -> bool:
+        self._done += 1
+        if self._plan.on_iteration is None:
+            return False
+        # Seconds are of this process; those before an interruption are estimated from them.
+        seconds = (time.perf_counter() - self._start) * self._done / (self._done - self._first)
+        return bool(self._plan.on_iteration(Iteration(self._done, self._n_max, objective, seconds)))
+
+    def due(self) -> bool:
+        checkpoint, now = self._plan.checkpoint, time.perf_counter()
+        if checkpoint is None or now - self._written < checkpoint.seconds:
+            return False
+        self._written = now
+        return True
+
+
+def advanced(chain: Chain, step: Step, plan: Plan, end: int) -> tuple[Chain, float]:
+    """Do one sweep.
+
+    Parameters
+    ----------
+    chain : Chain
+        Where it stands.
+    step : callable
+        The sweep.
+    plan : Plan
+        What to keep.
+    end : int
+        Number of the chain's last sweep.
+
+    Returns
+    -------
+    chain : Chain
+        After the sweep.
+    objective : float
+        What the sweep reported.
+    """
+    sweep = chain.sweep + 1
+    state, info = step(chain.state, sweep)
+    trace = {name: [*chain.trace.get(name, ()), value] for name, value in info.trace.items()}
+    chain = replace(chain, state=state, sweep=sweep, trace=trace)
+    first = max(chain.begin + plan.burn_in, end - plan.n_sweeps)
+    if sweep <= chain.begin + plan.burn_in:
+        return chain, info.objective
+    n = chain.n_averaged + 1
+    average = plan.average(chain.average, state if info.estimate is None else info.estimate, n)
+    samples = chain.samples
+    if is_kept(sweep - first, end - first, plan.n_samples):
+        samples = thinned((*samples, plan.keep(state)), plan.n_samples)
+    return replace(chain, average=average, n_averaged=n, samples=samples), info.objective
+
+
+def is_kept(number: int, n: int, n_samples: int) -> bool:
+    """Whether the number-th of n sweeps is among the samples that are evenly spaced and end with the last.
+
+    Parameters
+    ----------
+    number : int
+        From 1.
+    n : int
+        Sweeps to choose from.
+    n_samples : int
+        How many to choose at most.
+
+    Returns
+    -------
+    bool
+        The answer.
+    """
+    most = min(n_samples, n)
+    return most > 0 and number * most // n > (number - 1) * most // n
+
+
+def thinned(samples: tuple[State, ...], n_samples: int) -> tuple[State, ...]:
+    """Leave out samples, evenly, where a chain that went on has gathered too many.
+
+    Parameters
+    ----------
+    samples : tuple of mappings
+        In order.
+    n_samples : int
+        How many to keep.
+
+    Returns
+    -------
+    tuple of mappings
+        At most n_samples, the last one always.
+    """
+    return tuple(s for i, s in enumerate(samples, 1) if is_kept(i, len(samples), n_samples))
+
+
+# --------------------------------------------------------------------------
+# checkpoints
+
+
+def write_checkpoint(checkpoint: Checkpoint, chains: Sequence[Chain]) -> None:
+    """Write chains to a file, which is whole or the earlier one at every moment.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        Where to.
+    chains : sequence of Chain
+        All of them.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    about = []
+    for i, chain in enumerate(chains):
+        states = {"state": chain.state, **{f"sample{k}": sample for k, sample in enumerate(chain.samples)}}
+        if chain.average is not None:
+            states["average"] = chain.average
+        arrays |= {f"{i}/{part}/{name}": value for part, state in states.items() for name, value in state.items()}
+        # float.hex: the numbers come back to the bit.
+        trace = {name: [float(value).hex() for value in values] for name, values in chain.trace.items()}
+        counts = {"sweep": chain.sweep, "begin": chain.begin, "n_averaged": chain.n_averaged}
+        about.append({**counts, "n_samples": len(chain.samples), "trace": trace})
+    header = json.dumps({"skpref": "chains", "version": 1, "key": checkpoint.key, "chains": about})
+    arrays["header"] = np.frombuffer(header.encode(), dtype=np.uint8)
+    path = checkpoint.path
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        try:
+            np.savez(file, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+            Path(file.name).replace(path)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
+
+
+def read_checkpoint(checkpoint: Checkpoint, n_chains: int) -> list[Chain] | None:
+    """Read what `write_checkpoint` wrote.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        Where from.
+    n_chains : int
+        How many chains there must be.
+
+    Returns
+    -------
+    list of Chain, or None
+        None where there is no file.
+
+    Raises
+    ------
+    DataError
+        If the file is no checkpoint, or that of another run.
+    """
+    path = checkpoint.path
+    if not path.parent.is_dir():
+        raise DataError(f"checkpoint: the folder {path.parent} does not exist; make it first")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(arrays.pop("header").tobytes())
+        if header["skpref"] != "chains" or header["version"] != 1:
+            raise KeyError(path.name)
+        chains = [_chain(i, about, arrays) for i, about in enumerate(header["chains"])]
+    except FileNotFoundError:
+        return None
+    except (KeyError, TypeError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        msg = f"checkpoint: {path} is not a checkpoint of skpref, or damaged ({error}); delete it or give another path"
+        raise DataError(msg) from error
+    if header["key"] != checkpoint.key or len(chains) != n_chains:
+        msg = f"checkpoint: {path} is of a fit with other data or parameters; delete it or give another path"
+        raise DataError(msg)
+    return chains
+
+
+def _chain(number: int, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Chain:
+    def part(name: str) -> State:
+        prefix = f"{number}/{name}/"
+        return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
+
+    return Chain(
+        part("state"),
+        about["sweep"],
+        about["begin"],
+        part("average") or None,
+        about["n_averaged"],
+        tuple(part(f"sample{k}") for k in range(about["n_samples"])),
+        {name: [float.fromhex(value) for value in values] for name, values in about["trace"].items()},
+    )
+
+
+# --------------------------------------------------------------------------
+# diagnostics
+
+
+def split_rhat(draws: Array) -> float:
+    """Potential scale reduction of chains cut into halves (Gelman et al., Bayesian Data Analysis, section 11.4).
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n_chains, n)
+        A number of each sweep; one chain is enough.
+
+    Returns
+    -------
+    float
+        Near 1 where the halves agree; NaN for less than 4 sweeps, or where nothing moves.
+    """
+    half = draws.shape[1] // 2
+    if half < 2:
+        return float("nan")
+    parts = np.concatenate([draws[:, :half], draws[:, draws.shape[1] - half :]])
+    within = float(parts.var(axis=1, ddof=1).mean())
+    between = float(parts.mean(axis=1).var(ddof=1))
+    return float(np.sqrt((half - 1) / half + between / within)) if within > 0.0 else float("nan")
+
+
+def effective_sample_size(draws: Array) -> float:
+    """Number of independent draws worth as much as these (Geyer's initial monotone sequence over all chains).
+
+    Parameters
+    ----------
+    draws : ndarray of shape (n_chains, n)
+        A number of each sweep.
+
+    Returns
+    -------
+    float
+        NaN for less than 4 sweeps, or where nothing moves.
+    """
+    n_chains, n = draws.shape
+    if n < 4:
+        return float("nan")
+    centred = draws - draws.mean(axis=1, keepdims=True)
+    spectrum = np.fft.rfft(centred, 2 * n, axis=1)
+    autocovariance = np.fft.irfft(np.abs(spectrum) ** 2, axis=1)[:, :n].mean(axis=0) / n
+    within = autocovariance[0] * n / (n - 1)
+    total = autocovariance[0] + (float(draws.mean(axis=1).var(ddof=1)) if n_chains > 1 else 0.0)
+    if not within > 0.0:
+        return float("nan")
+    correlation = 1.0 - (within - autocovariance * n / (n - 1)) / total if n_chains > 1 else autocovariance / total
+    correlation[0] = 1.0
+    pairs = correlation[: n // 2 * 2].reshape(-1, 2).sum(axis=1)
+    pairs = pairs[: int(np.argmax(pairs < 0.0))] if (pairs < 0.0).any() else pairs
+    time_scale = 2.0 * float(np.minimum.accumulate(pairs).sum()) - 1.0
+    # Anticorrelated draws are worth more than independent ones, but nobody should believe how much more.
+    return float(n_chains * n / max(time_scale, 1.0 / np.log10(n_chains * n)))

@@ -1,0 +1,459 @@
+"""Ordered levels: a noisy z falls between two of the thresholds (Chu & Ghahramani, JMLR 6, 2005).
+
+    p(y | z) = Phi((b_{y+1} - z)/noise) - Phi((b_y - z)/noise),   y = 0..r-1,   b_0 = -inf,   b_r = +inf.
+
+Gradients are with respect to theta = (log noise, b_1, log Delta_2, .., log Delta_{r-1}), Delta_j = b_j - b_{j-1}, which
+may take any real values. E[log p] is concave in (1, b_1, .., b_{r-1})/noise, which is where `learnt` takes its steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, Self
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from skpref._math.quadrature import expectation as gaussian_expectation
+from skpref.exceptions import DataError
+from skpref.likelihoods._bands import band, below, mirrored
+from skpref.likelihoods.base import Likelihood, _broadcast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from skpref._typing import Array, IntArray
+    from skpref.likelihoods._bands import Band
+    from skpref.likelihoods.base import Triple
+
+__all__ = ["OrdinalProbit"]
+
+_HALVINGS: Final = 20
+_SETTLED: Final = 1e-10  # gain of a step, relative to the objective, that is not worth another look at the data
+_LEFT: Final = 0.1  # share of a gap between thresholds, or of 1/noise, that a step must leave
+_RIDGE: Final = 1e-12
+
+
+@dataclass(frozen=True)
+class OrdinalProbit(Likelihood):
+    """Ordinal probit; y is the number of a level, 0..r-1.
+
+    Parameters
+    ----------
+    thresholds : tuple of float, length r - 1
+        b_1 < .. < b_{r-1}, in units of z; level j lies between b_j and b_{j+1}.
+    noise : float, default=1.0
+        Standard deviation > 0 of the noise added to z.
+
+    Raises
+    ------
+    DataError
+        Unless there is a threshold, all are finite and ascend, and the noise is positive and finite; by the methods,
+        if y holds anything but the numbers of levels.
+
+    Notes
+    -----
+    Expectations are sums over the nodes of `skpref._math.quadrature.rules` for variance v/noise^2. Levels that are not
+    in the data are allowed.
+
+    References
+    ----------
+    W. Chu, Z. Ghahramani: Gaussian processes for ordinal regression. JMLR 6, 1019-1041, 2005.
+
+    Examples
+    --------
+    >>> from skpref.likelihoods import OrdinalProbit
+    >>> likelihood = OrdinalProbit((-1.0, 0.5), noise=0.7)
+    >>> likelihood.probabilities([0.0, 2.0], [0.5, 0.5]).round(3)
+    array([[0.157, 0.535, 0.308],
+           [0.001, 0.065, 0.934]])
+    """
+
+    has_parameters: ClassVar[bool] = True
+
+    thresholds: tuple[float, ...]
+    noise: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the parameters; thresholds may come as any sequence."""
+        b = np.asarray(self.thresholds, dtype=np.float64)
+        if b.ndim != 1 or b.size == 0 or not np.all(np.isfinite(b)) or np.any(np.diff(b) <= 0.0):
+            raise DataError(f"thresholds must be finite and strictly ascending, at least one; got {self.thresholds!r}")
+        if not (np.isfinite(self.noise) and self.noise > 0.0):
+            raise DataError(f"noise must be a positive finite number; got {self.noise!r}")
+        object.__setattr__(self, "thresholds", tuple(b.tolist()))
+        object.__setattr__(self, "noise", float(self.noise))
+
+    @classmethod
+    def start(cls, y: ArrayLike, n_levels: int, weight: ArrayLike | None = None) -> Self:
+        """Return a likelihood whose levels are as frequent as in the data, if z ~ N(0, 1).
+
+        Parameters
+        ----------
+        y : array_like of shape (n,)
+            Numbers of levels.
+        n_levels : int
+            r >= 2.
+        weight : array_like of shape (n,), default=None
+            Weights >= 0; None means 1 each.
+
+        Returns
+        -------
+        OrdinalProbit
+            With noise 1. Every level counts half an observation more than it has, so that levels absent from the data
+            keep a place between their neighbours.
+
+        Raises
+        ------
+        DataError
+            If `n_levels` is below 2, or y holds anything but the numbers of levels.
+
+        Examples
+        --------
+        >>> from skpref.likelihoods import OrdinalProbit
+        >>> [round(b, 3) for b in OrdinalProbit.start([0, 1, 1, 2, 0, 2], 3).thresholds]
+        [-0.609, 0.609]
+        """
+        if n_levels < 2:
+            raise DataError(f"n_levels must be at least 2; got {n_levels}")
+        level = _levels(np.asarray(y, dtype=np.float64), n_levels).ravel()
+        mass = None if weight is None else np.asarray(weight, dtype=np.float64).ravel()
+        count = np.bincount(level, mass, minlength=n_levels) + 0.5
+        # From the nearer end, so that neither tail is cut off where it is small.
+        lower, upper = np.cumsum(count)[:-1] / count.sum(), (np.cumsum(count[::-1])[::-1] / count.sum())[1:]
+        b = np.where(lower < upper, ndtri(lower), -ndtri(upper))
+        return cls(tuple((np.sqrt(2.0) * b).tolist()), 1.0)
+
+    @property
+    def n_levels(self) -> int:
+        """Number of levels r."""
+        return len(self.thresholds) + 1
+
+    @property
+    def theta(self) -> Array:
+        """Own parameters without bounds, (log noise, b_1, log Delta_2, .., log Delta_{r-1}): a new array."""
+        b = np.asarray(self.thresholds)
+        return np.concatenate([[np.log(self.noise)], b[:1], np.log(np.diff(b))])
+
+    def with_theta(self, theta: ArrayLike) -> Self:
+        """Return a likelihood with other parameters.
+
+        Parameters
+        ----------
+        theta : array_like of shape (r,)
+            log noise, b_1, and the logarithms of the r - 2 gaps between thresholds.
+
+        Returns
+        -------
+        OrdinalProbit
+            With the parameters given.
+
+        Raises
+        ------
+        DataError
+            If theta has another length, or a gap is too small to tell two thresholds apart.
+        """
+        theta = np.asarray(theta, dtype=np.float64)
+        if theta.shape != (self.n_levels,):
+            raise DataError(f"theta must have shape ({self.n_levels},); got {theta.shape}")
+        with np.errstate(over="ignore"):
+            b = np.cumsum(np.concatenate([theta[1:2], np.exp(theta[2:])]))
+            return type(self)(tuple(b.tolist()), float(np.exp(theta[0])))
+
+    def probabilities(self, mu: ArrayLike, v: ArrayLike) -> Array:
+        """Return the probability of every level for z ~ N(mu, v).
+
+        Parameters
+        ----------
+        mu, v : array_like of shape (n,)
+            Mean and variance (>= 0) of z.
+
+        Returns
+        -------
+        ndarray of shape (n, r)
+            Probabilities; rows sum to 1.
+        """
+        mean, variance = _broadcast(mu, v)
+        ends = (np.asarray(self.thresholds) - mean[..., None]) / np.sqrt(self.noise**2 + variance)[..., None]
+        left, right = ndtr(ends), ndtr(-ends)
+        out = np.empty((*mean.shape, self.n_levels))
+        out[..., 0], out[..., -1] = left[..., 0], right[..., -1]
+        # Tails are taken apart on their own side, where they are small.
+        rightwards = ends[..., :-1] + ends[..., 1:] > 0.0
+        out[..., 1:-1] = np.where(rightwards, right[..., :-1] - right[..., 1:], left[..., 1:] - left[..., :-1])
+        return np.maximum(out, 0.0)
+
+    def third_derivative(self, y: ArrayLike, z: ArrayLike) -> Array:
+        """Return d3 log p(y | z)/dz3 (for the gradient of Laplace's evidence).
+
+        Parameters
+        ----------
+        y : array_like of shape (n,)
+            Numbers of levels.
+        z : array_like of shape (n,)
+            Projections.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The derivative.
+        """
+        y, z = _broadcast(y, z)
+        level = _levels(y, self.n_levels)
+        third = self._by_level(level, lambda k, at: (_third(self._band(k, at, self.noise)),), z)[0]
+        return np.asarray(third / self.noise**3)
+
+    def theta_derivatives(self, y: ArrayLike, z: ArrayLike) -> Triple:
+        """Return the derivatives in theta of l = log p(y | z), of dl/dz and of d2l/dz2.
+
+        Parameters
+        ----------
+        y : array_like of shape (n,)
+            Numbers of levels.
+        z : array_like of shape (n,)
+            Projections.
+
+        Returns
+        -------
+        value, first, second : ndarray of shape (r, n)
+            dl/dtheta, d2l/(dtheta dz) and d3l/(dtheta dz2).
+        """
+        s, (y, z) = self.noise, _broadcast(y, z)
+        level = _levels(y, self.n_levels)
+        parts = self._by_level(level, lambda k, at: _theta_channels(self._band(k, at, s)), z)
+        value, first, second = (
+            self._in_theta(level, -part[0] / s ** (k + 1), part[1] / s ** (k + 1), part[2] / s**k)
+            for k, part in enumerate(parts.reshape((3, 3, *level.shape)))
+        )
+        return value, first, second
+
+    def theta_expectation(self, y: ArrayLike, mu: ArrayLike, v: ArrayLike) -> Array:
+        """Return the derivatives in theta of E = E_{N(z; mu, v)}[log p(y | z)].
+
+        Parameters
+        ----------
+        y : array_like of shape (n,)
+            Numbers of levels.
+        mu, v : array_like of shape (n,)
+            Mean and variance (>= 0) of z.
+
+        Returns
+        -------
+        ndarray of shape (r, n)
+            dE/dtheta.
+        """
+        y, mu, v = _broadcast(y, mu, v)
+        level = _levels(y, self.n_levels)
+        by_z, by_upper, by_scale = self._expected(level, _value_channels, mu, v)
+        return self._in_theta(level, -by_z / self.noise, by_upper / self.noise, by_scale)
+
+    def theta_tilted(self, y: ArrayLike, mu: ArrayLike, v: ArrayLike) -> Array:
+        """Return the derivatives in theta of log Z, Z = E_{N(z; mu, v)}[p(y | z)].
+
+        Parameters
+        ----------
+        y : array_like of shape (n,)
+            Numbers of levels.
+        mu, v : array_like of shape (n,)
+            Mean and variance (>= 0) of the cavity.
+
+        Returns
+        -------
+        ndarray of shape (r, n)
+            d log Z/dtheta.
+        """
+        y, mu, v = _broadcast(y, mu, v)
+        level, width = _levels(y, self.n_levels), np.sqrt(self.noise**2 + v)
+        by_z, by_upper, by_scale = self._by_level(
+            level, lambda k, z, s: _value_channels(self._band(k, z, s)), mu, width
+        )
+        return self._in_theta(level, -by_z / width, by_upper / width, by_scale * (self.noise / width) ** 2)
+
+    def learnt(self, y: Array, mu: Array, v: Array, weight: Array) -> Self:
+        """Return the likelihood after a Newton step in noise and thresholds on sum_i w_i E[log p] over N(mu, v).
+
+        Parameters
+        ----------
+        y, mu, v, weight : ndarray of shape (n,)
+            Numbers of levels, means and variances of z, weights.
+
+        Returns
+        -------
+        OrdinalProbit
+            No worse: the step is halved until that holds. Levels without weight keep their widths, in units of the
+            noise; fewer than two levels with weight teach nothing.
+        """
+        level = _levels(y, self.n_levels)
+        free = self._free_directions(np.bincount(level, weight, minlength=self.n_levels) > 0.0)
+        if free is None:
+            return self
+        value, gradient, hessian = self._in_concave(level, mu, v, weight)
+        slope, curvature = free.T @ gradient, free.T @ -hessian @ free
+        scale = np.sqrt(np.maximum(np.diag(curvature), np.finfo(np.float64).tiny))
+        curvature = curvature / scale[:, None] / scale + _RIDGE * np.eye(scale.size)
+        step = np.linalg.solve(curvature, slope / scale) / scale
+        if slope @ step <= _SETTLED * abs(value):
+            return self
+        return self._halved(free @ step, value, (y, mu, v, weight))
+
+    def _halved(self, step: Array, value: float, data: tuple[Array, Array, Array, Array]) -> Self:
+        """Go along a step in (1, b)/noise, in units of the present 1/noise, as far as nothing breaks or gets worse."""
+        y, mu, v, weight = data
+        now = np.concatenate([[1.0], np.asarray(self.thresholds) / self.noise])
+        # What must stay positive, and how fast it falls: 1/noise and the gaps.
+        left = np.concatenate([now[:1], np.diff(now[1:])])
+        falls = -np.concatenate([step[:1], np.diff(step[1:])])
+        share = min(1.0, *((1.0 - _LEFT) * left[falls > 0.0] / falls[falls > 0.0]), 1.0 / (_LEFT * max(step[0], 1.0)))
+        for _ in range(_HALVINGS):
+            inverse, *b = now + share * step
+            b = np.asarray(b) / inverse * self.noise
+            if np.all(np.diff(b) > 0.0) and np.all(np.isfinite(b)):
+                trial = type(self)(tuple(b.tolist()), float(self.noise / inverse))
+                if weight @ trial._expectation(y, mu, v)[0] >= value:  # noqa: SLF001 - its own class
+                    return trial
+            share *= 0.5
+        return self
+
+    def _free_directions(self, present: NDArray[np.bool_]) -> Array | None:
+        """Return columns of (1/noise, b/noise) that may move: thresholds with no weight between move as one."""
+        levels = np.flatnonzero(present)
+        if levels.size < 2:
+            return None
+        # Threshold j, counted from 0, is the upper end of level j; those beyond the outer levels join the nearest.
+        group = np.clip(np.searchsorted(levels, np.arange(1, self.n_levels)) - 1, 0, levels.size - 2)
+        free = np.zeros((self.n_levels, levels.size))
+        free[0, 0] = 1.0
+        free[np.arange(1, self.n_levels), 1 + group] = 1.0
+        return free
+
+    def _in_concave(self, level: IntArray, mu: Array, v: Array, weight: Array) -> tuple[float, Array, Array]:
+        """The objective of `learnt` and its derivatives in (1, b)/noise, the first in units of the present 1/noise."""
+        parts = self._expected(level, _concave_channels, mu, v) * weight
+        r = self.n_levels
+        # Sums by level: 9 derivatives, of which those in thresholds go to the ends of the level.
+        total = np.stack([np.bincount(level, part, minlength=r) for part in parts])
+        value, scale, up, low, scale_2, scale_up, scale_low, up_2, low_2, up_low = total
+        gradient, hessian = np.zeros(r), np.zeros((r, r))
+        gradient[0], hessian[0, 0] = scale.sum(), scale_2.sum()
+        gradient[1:] = up[:-1] - low[1:]
+        hessian[0, 1:] = hessian[1:, 0] = scale_up[:-1] + scale_low[1:]
+        inner = np.arange(1, r)
+        hessian[inner, inner] = -(up_2[:-1] + low_2[1:])
+        hessian[inner[:-1], inner[1:]] = hessian[inner[1:], inner[:-1]] = up_low[1:-1]
+        return float(value.sum()), gradient, hessian
+
+    def _derivatives(self, y: Array, z: Array) -> Triple:
+        s, level = self.noise, _levels(y, self.n_levels)
+        value, first, second = self._by_level(level, lambda k, at: _z_derivatives(self._band(k, at, s)), z)
+        return value, first / s, second / s**2
+
+    def _expectation(self, y: Array, mu: Array, v: Array) -> Triple:
+        value, first, second = self._expected(_levels(y, self.n_levels), _z_derivatives, mu, v)
+        return value, first / self.noise, 0.5 * second / self.noise**2
+
+    def _tilted(self, y: Array, mu: Array, v: Array) -> Triple:
+        level, width = _levels(y, self.n_levels), np.sqrt(self.noise**2 + v)
+        log_z, first, second = self._by_level(level, lambda k, z, s: _z_derivatives(self._band(k, z, s)), mu, width)
+        return log_z, first / width, second / width**2
+
+    def _predict(self, mu: Array, v: Array) -> Array:
+        # The expected level is the sum of the probabilities to lie above each threshold.
+        width = np.sqrt(self.noise**2 + v)
+        return np.asarray(sum(ndtr((mu - b) / width) for b in self.thresholds))
+
+    def _band(self, k: int, z: Array, scale: Array | float) -> Band:
+        """Return the terms of level k at z, for noise of standard deviation `scale`."""
+        b = self.thresholds
+        if k == 0:
+            return below((b[0] - z) / scale)
+        if k == len(b):
+            return mirrored(below((z - b[-1]) / scale))
+        return band((0.5 * b[k - 1] + 0.5 * b[k] - z) / scale, (b[k] - b[k - 1]) / scale)
+
+    def _by_level(self, level: IntArray, rule: Callable[..., tuple[Array, ...]], *columns: Array) -> Array:
+        """Stack the values of rule(level, columns), which is called once for each level there is."""
+        flat, columns = level.ravel(), tuple(column.ravel() for column in columns)
+        out = np.empty((len(rule(0, *(column[:0] for column in columns))), flat.size))
+        for k in np.flatnonzero(np.bincount(flat)).tolist():
+            rows = flat == k
+            out[:, rows] = rule(k, *(column[rows] for column in columns))
+        return out.reshape((len(out), *level.shape))
+
+    def _expected(
+        self, level: IntArray, channels: Callable[[Band, Array], tuple[Array, ...]], mu: Array, v: Array
+    ) -> Array:
+        """Stack expectations over N(mu, v) of functions of the band and of z, in units of the noise."""
+        s = self.noise
+
+        def of_level(k: int, mean: Array, variance: Array) -> tuple[Array, ...]:
+            return gaussian_expectation(lambda at: channels(self._band(k, s * at, s), at), mean, variance)
+
+        return self._by_level(level, of_level, mu / s, v / s**2)
+
+    def _in_theta(self, level: IntArray, by_all: Array, by_upper: Array, by_scale: Array) -> Array:
+        """Derivatives in theta from those in all thresholds moved together, in the upper one, and in log noise.
+
+        A threshold is b_1 plus the gaps up to it: a gap below the level moves both its ends, its own the upper end.
+        """
+        j = np.arange(1, self.n_levels).reshape((-1,) + (1,) * level.ndim)
+        moved = np.where(j <= level, by_all, np.where(j == level + 1, by_upper, 0.0))
+        moved *= np.concatenate([[1.0], np.diff(self.thresholds)]).reshape(j.shape)
+        return np.concatenate([by_scale[None], moved])
+
+
+def _z_derivatives(terms: Band, at: Array | None = None) -> Triple:
+    """Return log p and its first two derivatives in z."""
+    del at
+    return terms.value, terms.mean, terms.bend
+
+
+def _value_channels(terms: Band, at: Array | None = None) -> Triple:
+    """Return the derivatives of log p in z, in the upper threshold and in log noise."""
+    del at
+    return terms.mean, terms.at_upper, terms.bend + terms.mean**2
+
+
+def _third(terms: Band) -> Array:
+    """Return the third derivative of log p in z."""
+    *_, to_upper, to_lower, variance = terms
+    return terms.at_lower * (to_lower**2 - variance) - terms.at_upper * (to_upper**2 - variance)
+
+
+def _theta_channels(terms: Band) -> tuple[Array, ...]:
+    """Return the derivatives in z, in the upper threshold and in log noise of log p, of its slope and its curvature."""
+    _, at_upper, at_lower, mean, bend, to_upper, to_lower, variance = terms
+    upper_first, upper_second = at_upper * to_upper, at_upper * (to_upper**2 - variance)
+    lower_second = at_lower * (variance - to_lower**2)
+    third = -_third(terms)
+    # The ends are m + (u - m) and m - (m - w): sums in them split so that the large m comes with exact factors.
+    scale_first = mean * bend - at_upper * to_upper**2 + at_lower * to_lower**2 - mean
+    scale_second = to_lower * lower_second - to_upper * upper_second - mean * third - 2.0 * bend
+    return (
+        *_value_channels(terms),
+        *(bend, upper_first, scale_first),
+        *(-third, upper_second, scale_second),
+    )
+
+
+def _concave_channels(terms: Band, at: Array) -> tuple[Array, ...]:
+    """Return log p, its derivatives in 1/noise and minus that in either end, and its second derivatives in these.
+
+    All but the first three are as `OrdinalProbit._in_concave` wants them: those in one and the same end negated.
+    """
+    value, at_upper, at_lower, mean, bend, to_upper, to_lower, _ = terms
+    first = at * mean, at_upper, at_lower
+    mixed = at * at_upper * to_upper, at * at_lower * to_lower
+    ends = at_upper * (at_lower + to_upper), at_lower * (at_upper + to_lower), at_upper * at_lower
+    return value, *first, at * at * bend, *mixed, *ends
+
+
+def _levels(y: Array, n_levels: int) -> IntArray:
+    """Return y as whole numbers 0..r-1."""
+    with np.errstate(invalid="ignore"):
+        level = y.astype(np.int64)
+    if not np.array_equal(level, y) or np.any((level < 0) | (level >= n_levels)):
+        wrong = y[~((level == y) & (level >= 0) & (level < n_levels))]
+        raise DataError(f"y must hold numbers of levels, 0 to {n_levels - 1}; got {wrong.flat[0]:g}")
+    return level

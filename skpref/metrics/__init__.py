@@ -1,0 +1,30 @@
+"""How good a ranking, a set of preference probabilities or a prediction of ordered levels is.
+
+Rankings: `concordance` (the score of `GPPLRegressor`) and `kendall_tau`. Probabilities of comparisons: `cross_entropy`,
+`pair_accuracy` (the score of `GPPLClassifier`) and `calibration`; their labels lie in [0, 1], where 0.5 is a tie and
+values between are soft labels. Ordered levels: `mean_zero_one_error`, `ordinal_mae`, `averaged_mae`,
+`quadratic_weighted_kappa`, and for probabilities `ranked_probability_score`.
+"""
+
+from skpref.metrics._levels import (
+    averaged_mae,
+    mean_zero_one_error,
+    ordinal_mae,
+    quadratic_weighted_kappa,
+    ranked_probability_score,
+)
+from skpref.metrics._pairs import Calibration, calibration, concordance, cross_entropy, kendall_tau, pair_accuracy
+
+__all__ = [
+    "Calibration",
+    "averaged_mae",
+    "calibration",
+    "concordance",
+    "cross_entropy",
+    "kendall_tau",
+    "mean_zero_one_error",
+    "ordinal_mae",
+    "pair_accuracy",
+    "quadratic_weighted_kappa",
+    "ranked_probability_score",
+]

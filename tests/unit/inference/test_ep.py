@@ -1,0 +1,307 @@
+"""Expectation propagation: exact for one observation, one fixed point, sound cavities, true gradients."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from skpref.exceptions import DataError
+from skpref.inference.ep import cavities, ep_gradient, expectation_propagation, variational_bound
+from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit, PairwiseProbitTies
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def central(function, step):
+    """Fourth-order central difference at 0."""
+    far_left, left, right, far_right = (function(k * step) for k in (-2, -1, 1, 2))
+    return (far_left - 8.0 * left + 8.0 * right - far_right) / (12.0 * step)
+
+
+PROBIT = PairwiseProbit()
+
+
+def draw(seed, n=None):
+    rng = np.random.default_rng(seed)
+    n = n or int(rng.integers(2, 9))
+    X = rng.normal(size=(n, 2))
+    K = np.exp(rng.normal()) * np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1) / np.exp(rng.normal()))
+    return rng, K + 1e-3 * np.eye(n), (rng.random(n) < 0.5).astype(float)
+
+
+def run(K, y, weight=None, likelihood=PROBIT, start=None, **options):
+    weight = np.ones_like(y) if weight is None else weight
+    return expectation_propagation(K, likelihood, y, weight, start, **{"tol": 1e-11, **options})
+
+
+@pytest.mark.parametrize(
+    "likelihood", [PROBIT, PairwiseLogit(), PairwiseProbitTies(0.4)], ids=lambda x: type(x).__name__
+)
+@given(variance=st.floats(0.01, 20.0), label=st.sampled_from([0.0, 0.5, 1.0]))
+def test_one_observation_is_exact(likelihood, variance, label):
+    q = run(np.array([[variance]]), np.array([label]), likelihood=likelihood)
+    reach = 12.0 * np.sqrt(variance)
+
+    def integral(power):
+        return quad(
+            lambda z: z**power * norm.pdf(z, scale=np.sqrt(variance)) * np.exp(likelihood.log_prob([label], [z])[0]),
+            *(-reach, reach),
+            epsabs=1e-14,
+            epsrel=1e-13,
+            limit=400,
+            points=(-1.0, 0.0, 1.0),
+        )[0]
+
+    mass, first, second = (integral(power) for power in range(3))
+    rtol = 1e-10 if likelihood is PROBIT and label != 0.5 else 1e-7
+    assert_allclose(q.log_evidence, np.log(mass), rtol=rtol)
+    assert_allclose(q.mean[0], first / mass, rtol=rtol, atol=1e-12)
+    assert_allclose(q.variance[0], second / mass - (first / mass) ** 2, rtol=rtol)
+
+
+@given(seed=seeds)
+def test_gaussian_observations_are_exact(seed):
+    rng, K, _ = draw(seed)
+    y, likelihood = rng.normal(size=K.shape[0]), Gaussian(3.0)
+    weight = rng.integers(1, 4, y.size).astype(float)
+    q = run(K, y, weight, likelihood)
+    noise = np.diag(1.0 / (3.0 * weight))
+    assert_allclose(q.mean, K @ np.linalg.solve(K + noise, y), rtol=1e-8, atol=1e-9)
+    assert_allclose(q.variance, np.diagonal(K - K @ np.linalg.solve(K + noise, K)), rtol=1e-8)
+    every = np.repeat(np.arange(y.size), weight.astype(int))
+    C = K[np.ix_(every, every)] + np.eye(every.size) / 3.0
+    log_z = -0.5 * (y[every] @ np.linalg.solve(C, y[every]) + np.linalg.slogdet(2.0 * np.pi * C)[1])
+    assert_allclose(q.log_evidence, log_z, rtol=1e-9)
+    assert_allclose(variational_bound(likelihood, y, weight, q), log_z, rtol=1e-8)
+
+
+@pytest.mark.parametrize("likelihood", [PROBIT, PairwiseLogit()], ids=["probit", "logit"])
+@given(seed=seeds)
+def test_tilted_and_posterior_moments_agree(likelihood, seed):
+    """The definition of the fixed point."""
+    _, K, y = draw(seed)
+    q = run(K, y, likelihood=likelihood)
+    assert q.converged
+    mu, v = cavities(q)
+    _, first, second = likelihood.tilted(y, mu, v)
+    assert_allclose(mu + v * first, q.mean, rtol=1e-8, atol=1e-9)
+    assert_allclose(v + v * v * second, q.variance, rtol=1e-8)
+    assert_allclose(first, q.alpha, rtol=1e-8, atol=1e-9)
+    assert_allclose(1.0 / v + q.tau, 1.0 / q.variance, rtol=1e-9)
+
+
+@given(seed=seeds)
+def test_one_after_the_other_ends_at_the_same_place(seed):
+    _, K, y = draw(seed)
+    together, apart = run(K, y), run(K, y, order="sequential")
+    assert apart.converged
+    for name in ("log_evidence", "mean", "variance", "tau", "nu", "alpha"):
+        assert_allclose(getattr(together, name), getattr(apart, name), rtol=1e-9, atol=1e-9)
+
+
+@given(seed=seeds, damping=st.sampled_from([0.3, 0.5, 0.8]))
+def test_damping_changes_the_way_only(seed, damping):
+    _, K, y = draw(seed)
+    plain, damped = run(K, y), run(K, y, damping=damping)
+    assert damped.converged
+    assert_allclose(damped.log_evidence, plain.log_evidence, rtol=1e-10)
+    assert_allclose(damped.mean, plain.mean, rtol=1e-8, atol=1e-9)
+
+
+@given(seed=seeds)
+def test_a_warm_start_changes_the_way_only(seed):
+    _, K, y = draw(seed)
+    cold, other = run(K, y), run(K**1.1, y)
+    warm = run(K, y, start=other)
+    assert_allclose(warm.log_evidence, cold.log_evidence, rtol=1e-10)
+    assert_allclose(warm.mean, cold.mean, rtol=1e-8, atol=1e-9)
+    assert run(K, y, start=cold).n_iter == 0
+    assert run(K, y, start=run(np.eye(1), y[:1])).n_iter == cold.n_iter  # of another size: not used
+
+
+@given(seed=seeds)
+def test_the_order_of_the_observations_does_not_matter(seed):
+    rng, K, y = draw(seed)
+    order = rng.permutation(y.size)
+    one, other = run(K, y), run(K[np.ix_(order, order)], y[order])
+    assert_allclose(one.log_evidence, other.log_evidence, rtol=1e-10)
+    assert_allclose(one.mean[order], other.mean, rtol=1e-8, atol=1e-9)
+    assert_allclose(one.tau[order], other.tau, rtol=1e-8)
+
+
+@given(seed=seeds)
+def test_swapping_the_labels_mirrors_f(seed):
+    _, K, y = draw(seed)
+    one, other = run(K, y), run(K, 1.0 - y)
+    assert_allclose(one.log_evidence, other.log_evidence, rtol=1e-10)
+    assert_allclose(one.mean, -other.mean, rtol=1e-8, atol=1e-9)
+
+
+@given(seed=seeds)
+def test_a_whole_weight_is_so_many_copies(seed):
+    rng, K, y = draw(seed, n=5)
+    weight = rng.integers(0, 4, 5).astype(float)
+    every = np.repeat(np.arange(5), weight.astype(int))
+    if not every.size:
+        return
+    for order in ("parallel", "sequential"):
+        weighted = run(K, y, weight, order=order)
+        copied = run(K[np.ix_(every, every)], y[every])
+        assert_allclose(weighted.log_evidence, copied.log_evidence, rtol=1e-9)
+        assert_allclose(weighted.mean[every], copied.mean, rtol=1e-8, atol=1e-9)
+        assert_allclose(weighted.variance[every], copied.variance, rtol=1e-8)
+        mu, v = cavities(weighted)
+        copied_mu, copied_v = cavities(copied)
+        assert_allclose(mu[every], copied_mu, rtol=1e-7, atol=1e-8)
+        assert_allclose(v[every], copied_v, rtol=1e-7)
+        assert_allclose(v[weight == 0.0], weighted.variance[weight == 0.0])
+    mine, theirs = ep_gradient(weighted), ep_gradient(copied)
+    member = (every[:, None] == np.arange(5)).astype(float)
+    assert_allclose(mine, member.T @ theirs @ member, rtol=1e-6, atol=1e-8)
+
+
+@given(seed=seeds)
+def test_a_weight_between_whole_numbers_lies_between(seed):
+    _, K, y = draw(seed, n=4)
+    ends = [run(K, y, np.full(4, w)).log_evidence for w in (1.0, 1.5, 2.0)]
+    assert ends[2] < ends[1] < ends[0]
+
+
+def test_parts_of_observations_are_refused():
+    with pytest.raises(DataError, match=r"0 or at least 1 .*got 0.25"):
+        run(np.eye(3), np.ones(3), np.array([1.0, 0.25, 0.5]))
+
+
+@given(seed=seeds)
+def test_the_gradient_is_that_of_the_evidence(seed):
+    rng, K, y = draw(seed)
+    weight = rng.integers(1, 3, y.size).astype(float)
+    A = rng.normal(size=K.shape)
+    direction = 1e-3 * (A @ A.T)
+    q = run(K, y, weight)
+    expected = central(lambda t: run(K + t * direction, y, weight).log_evidence, 0.1)
+    adjoint = ep_gradient(q)
+    assert_allclose(np.sum(adjoint * direction), expected, rtol=1e-5, atol=1e-8)
+    assert_allclose(adjoint, adjoint.T, atol=1e-14 * np.abs(adjoint).max())
+
+
+def test_the_gradient_in_the_likelihood_is_that_at_the_cavities():
+    _, K, _ = draw(5, n=7)
+    y = np.linspace(-1.0, 2.0, 7)
+
+    def evidence(log_beta):
+        return run(K, y, likelihood=Gaussian(2.0 * np.exp(log_beta))).log_evidence
+
+    mu, v = cavities(run(K, y, likelihood=Gaussian(2.0)))
+    explicit = central(lambda t: Gaussian(2.0 * np.exp(t)).tilted(y, mu, v)[0].sum(), 1e-3)
+    assert_allclose(explicit, central(evidence, 1e-3), rtol=1e-7)
+
+
+@given(seed=seeds)
+def test_the_gradient_is_that_of_the_bound_at_a_frozen_posterior(seed):
+    rng, K, y = draw(seed)
+    K = K + 0.1 * np.eye(y.size)
+    q = run(K, y)
+    S = np.linalg.inv(np.linalg.inv(K) + np.diag(q.tau))
+    expected = PROBIT.expectation(y, q.mean, q.variance)[0].sum()
+
+    def bound(C):
+        whitened = np.linalg.solve(C, S)
+        divergence = np.trace(whitened) + q.mean @ np.linalg.solve(C, q.mean) - y.size
+        return expected - 0.5 * (divergence - np.linalg.slogdet(whitened)[1])
+
+    assert_allclose(variational_bound(PROBIT, y, np.ones_like(y), q), bound(K), rtol=1e-9)
+    A = rng.normal(size=K.shape)
+    direction = 1e-3 * (A @ A.T)
+    slope = central(lambda t: bound(K + t * direction), 0.05)
+    assert_allclose(np.sum(ep_gradient(q) * direction), slope, rtol=1e-6, atol=1e-9)
+
+
+def hard(seed):
+    """Covariance matrices of any condition, rank and size, and labels that may contradict each other."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(1, 25)), int(rng.integers(1, 4))
+    X = rng.normal(size=(n, d))
+    if rng.random() < 0.3:
+        X = X[rng.integers(0, n, n)]  # copies
+    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1) / np.exp(rng.uniform(-3.0, 8.0)))
+    if rng.random() < 0.2:
+        K = X @ X.T
+    K *= np.exp(rng.uniform(-9.0, 12.0))
+    y = np.full(n, 1.0) if rng.random() < 0.2 else (rng.random(n) < 0.5).astype(float)
+    weight = rng.integers(0, 20, n).astype(float) if rng.random() < 0.3 else np.ones(n)
+    return K, y, weight
+
+
+@pytest.mark.parametrize("order", ["parallel", "sequential"])
+@given(seed=seeds)
+def test_no_cavity_variance_is_negative(order, seed):
+    K, y, weight = hard(seed)
+    q = run(K, y, weight, order=order, max_iter=60, tol=1e-8)
+    mu, v = cavities(q)
+    assert np.all(v > 0.0)
+    assert np.all(np.isfinite(mu))
+    assert np.all(q.tau >= 0.0)
+    assert np.all(q.variance >= 0.0)
+    assert np.all(q.variance <= np.diagonal(K) * (1.0 + 1e-9))
+    assert np.isfinite(q.log_evidence)
+    assert q.log_evidence <= 1e-9
+    assert q.n_skipped == 0
+
+
+def test_a_site_that_cannot_be_is_left_out():
+    """A likelihood that is not log-concave asks for negative precisions; they are counted, and the rest goes on."""
+
+    class Bent(PairwiseProbit):
+        def _tilted(self, y, mu, v):
+            log_z, first, second = super()._tilted(y, mu, v)
+            return log_z, first, np.where(y == 0.0, 0.1, second)
+
+    y = np.array([1.0, 0.0, 1.0])
+    K = np.eye(3) + 0.5
+    for order in ("parallel", "sequential"):
+        q = run(K, y, likelihood=Bent(), order=order, max_iter=30)
+        assert q.n_skipped >= q.n_iter > 0
+        assert q.tau[1] == q.nu[1] == 0.0
+        assert_allclose(q.mean, run(K, y, np.array([1.0, 0.0, 1.0])).mean, rtol=1e-8)
+
+
+def test_too_few_iterations_are_told():
+    _, K, y = draw(1, n=8)
+    q = run(K, y, max_iter=2)
+    assert (q.n_iter, q.converged) == (2, False)
+    assert np.isfinite(q.log_evidence)
+
+
+def test_an_input_without_prior_variance_is_known():
+    K = np.diag([0.0, 2.0])
+    q = run(K, np.array([1.0, 0.0]))
+    assert q.converged
+    assert (q.mean[0], q.variance[0]) == (0.0, 0.0)
+    assert_allclose(q.log_evidence, 2.0 * np.log(0.5), rtol=1e-12)
+
+
+def test_the_evidence_of_a_posterior_is_of_its_sites():
+    # Stable as tau -> 0: far from 0 the likelihood is flat, and no site divides by its precision.
+    K = np.diag([1e-12, 1e-12, 1.0])
+    q = run(K, np.array([1.0, 0.0, 1.0]))
+    assert_allclose(q.log_evidence, 3.0 * np.log(0.5), rtol=1e-11)
+    assert replace(q, n_iter=0).log_evidence == q.log_evidence
+
+
+def test_sharp_sites():
+    """Nearly noise-free data: the posterior is far narrower than the prior, and cavities are still found."""
+    X = np.linspace(-2.0, 2.0, 30)[:, None]
+    K = 1e6 * np.exp(-0.5 * (X - X.T) ** 2)
+    y = (X[:, 0] > 0.3).astype(float)
+    together, apart = run(K, y, tol=1e-9, max_iter=500), run(K, y, tol=1e-9, max_iter=500, order="sequential")
+    assert together.converged
+    assert apart.converged
+    assert_allclose(together.log_evidence, apart.log_evidence, rtol=1e-7)

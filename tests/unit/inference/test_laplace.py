@@ -1,0 +1,180 @@
+"""The Laplace approximation: at the mode, monotone, with true gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.special import expit
+
+from skpref._math.special import phi_over_Phi
+from skpref.exceptions import SkprefError
+from skpref.inference.laplace import laplace, laplace_gradient, mode_adjoint
+from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def central(function, step):
+    """Fourth-order central difference at 0."""
+    far_left, left, right, far_right = (function(k * step) for k in (-2, -1, 1, 2))
+    return (far_left - 8.0 * left + 8.0 * right - far_right) / (12.0 * step)
+
+
+LIKELIHOODS = pytest.mark.parametrize("likelihood", [PairwiseProbit(), PairwiseLogit()], ids=["probit", "logit"])
+
+
+def draw(seed, n=None):
+    rng = np.random.default_rng(seed)
+    n = n or int(rng.integers(1, 9))
+    X = rng.normal(size=(n, 2))
+    K = np.exp(2.0 * rng.normal()) * np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1) / np.exp(rng.normal()))
+    return rng, K + 1e-3 * np.eye(n), (rng.random(n) < 0.5).astype(float), np.exp(rng.normal(size=n))
+
+
+def third_of(likelihood):
+    """d3 log p/dz3 for labels 0 and 1."""
+
+    def probit(y, z):
+        sign = 2.0 * y - 1.0
+        t = sign * z
+        r = phi_over_Phi(t)
+        return sign * r * ((r + t) * (2.0 * r + t) - 1.0)
+
+    def logit(y, z):
+        del y
+        return -expit(z) * expit(-z) * (expit(-z) - expit(z))
+
+    return probit if isinstance(likelihood, PairwiseProbit) else logit
+
+
+@LIKELIHOODS
+@given(seed=seeds)
+def test_it_ends_at_the_mode(likelihood, seed):
+    _, K, y, weight = draw(seed)
+    q = laplace(K, likelihood, y, weight, tol=1e-24)
+    _, first, second = likelihood.derivatives(y, q.mean)
+    assert q.converged
+    assert_allclose(q.alpha, weight * first, rtol=1e-9, atol=1e-10)
+    assert_allclose(q.mean, K @ q.alpha, rtol=1e-9, atol=1e-10)
+    assert_allclose(q.tau, -weight * second, rtol=1e-9)
+    S = np.linalg.inv(np.linalg.inv(K) + np.diag(q.tau))
+    assert_allclose(q.variance, np.diagonal(S), rtol=1e-7)
+    joint = weight @ likelihood.log_prob(y, q.mean) - 0.5 * q.mean @ np.linalg.solve(K, q.mean)
+    log_b = np.linalg.slogdet(np.eye(y.size) + K * q.tau)[1]
+    assert_allclose(q.log_evidence, joint - 0.5 * log_b, rtol=1e-9, atol=1e-10)
+
+
+@LIKELIHOODS
+@given(seed=seeds)
+def test_no_step_lowers_the_log_joint(likelihood, seed):
+    rng, K, y, weight = draw(seed)
+    start = laplace(K, likelihood, rng.permutation(y), 50.0 * weight)
+    joints = []
+    for max_iter in range(12):
+        q = laplace(K, likelihood, y, weight, start, max_iter=max_iter)
+        joints.append(weight @ likelihood.log_prob(y, q.mean) - 0.5 * q.alpha @ q.mean)
+    assert np.all(np.diff(joints) >= -1e-10 * (1.0 + np.abs(joints[-1])))
+    assert_allclose(joints[-1], joints[-2], rtol=1e-6, atol=1e-8)
+
+
+@given(seed=seeds)
+def test_gaussian_observations_are_exact(seed):
+    rng, K, _, weight = draw(seed)
+    y = rng.normal(size=weight.size)
+    q = laplace(K, Gaussian(2.0), y, weight)
+    C = K + np.diag(1.0 / (2.0 * weight))
+    assert q.n_iter <= 2
+    assert_allclose(q.mean, K @ np.linalg.solve(C, y), rtol=1e-8, atol=1e-10)
+    # The density of a weighted observation is that of one of precision 2 w, up to constants.
+    log_z = -0.5 * (y @ np.linalg.solve(C, y) + np.linalg.slogdet(2.0 * np.pi * C)[1])
+    constants = 0.5 * np.sum((weight - 1.0) * np.log(2.0 / (2.0 * np.pi)) - np.log(weight))
+    assert_allclose(q.log_evidence, log_z + constants, rtol=1e-9, atol=1e-9)
+
+
+@LIKELIHOODS
+@given(seed=seeds)
+def test_the_gradient_is_that_of_the_evidence_at_the_new_mode(likelihood, seed):
+    rng, K, y, weight = draw(seed)
+    A = rng.normal(size=K.shape)
+    direction = 1e-3 * (A @ A.T)
+    q = laplace(K, likelihood, y, weight)
+    adjoint = laplace_gradient(K, likelihood, y, weight, q, third_of(likelihood))
+    slope = central(lambda t: laplace(K + t * direction, likelihood, y, weight).log_evidence, 0.1)
+    assert_allclose(np.sum(adjoint * direction), slope, rtol=1e-5, atol=1e-8)
+    assert_allclose(adjoint, adjoint.T, atol=1e-14 * np.abs(adjoint).max())
+
+
+@given(seed=seeds)
+def test_the_gradient_in_a_parameter_of_the_likelihood(seed):
+    """A probit with noise exp(t): z/noise has the covariance K/noise^2, so that gradient is known from K's."""
+    _, K, y, weight = draw(seed)
+    probit = PairwiseProbit()
+    q = laplace(K, probit, y, weight)
+    third = third_of(probit)
+    _, first, second = probit.derivatives(y, q.mean)
+    f, l3 = q.mean, third(y, q.mean)
+    # l(z e^-t): derivatives in t at 0 of l, l' and l''
+    by_t = -f * first, -first - f * second, -2.0 * second - f * l3
+    c = mode_adjoint(K, probit, y, weight, q, third)
+    gradient = weight @ (by_t[0] + c * by_t[1] + 0.5 * q.variance * by_t[2])
+    expected = central(lambda t: laplace(K * np.exp(-2.0 * t), probit, y, weight).log_evidence, 1e-2)
+    # A difference of evidences of some nats, over a step of 0.01.
+    assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6 * (1.0 + abs(q.log_evidence)))
+
+
+def test_without_a_third_derivative_there_is_no_gradient():
+    q = laplace(np.eye(2), PairwiseProbit(), np.ones(2), np.ones(2))
+    with pytest.raises(SkprefError, match="PairwiseProbit has no third derivative"):
+        laplace_gradient(np.eye(2), PairwiseProbit(), np.ones(2), np.ones(2), q)
+
+
+@LIKELIHOODS
+@given(seed=seeds)
+def test_the_order_of_the_observations_does_not_matter(likelihood, seed):
+    rng, K, y, weight = draw(seed)
+    order = rng.permutation(y.size)
+    one = laplace(K, likelihood, y, weight)
+    other = laplace(K[np.ix_(order, order)], likelihood, y[order], weight[order])
+    assert_allclose(one.log_evidence, other.log_evidence, rtol=1e-10)
+    assert_allclose(one.mean[order], other.mean, rtol=1e-7, atol=1e-9)
+
+
+@LIKELIHOODS
+@given(seed=seeds)
+def test_a_warm_start_changes_the_way_only(likelihood, seed):
+    _, K, y, weight = draw(seed)
+    cold = laplace(K, likelihood, y, weight, tol=1e-24)
+    warm = laplace(K, likelihood, y, weight, laplace(3.0 * K, likelihood, y, weight), tol=1e-24)
+    loose = laplace(K, likelihood, y, weight)
+    assert_allclose(loose.log_evidence, cold.log_evidence, rtol=1e-7)
+    assert_allclose(warm.log_evidence, cold.log_evidence, rtol=1e-9)
+    assert laplace(K, likelihood, y, weight, loose).n_iter == 0
+
+
+@given(seed=seeds)
+def test_copies_are_weights(seed):
+    rng, K, y, _ = draw(seed, n=4)
+    weight = rng.integers(0, 4, 4).astype(float)
+    every = np.repeat(np.arange(4), weight.astype(int))
+    weighted = laplace(K, PairwiseLogit(), y, weight)
+    copied = laplace(K[np.ix_(every, every)], PairwiseLogit(), y[every], np.ones(every.size))
+    assert_allclose(weighted.log_evidence, copied.log_evidence, rtol=1e-9)
+    assert_allclose(weighted.mean[every], copied.mean, rtol=1e-7, atol=1e-9)
+
+
+@LIKELIHOODS
+@given(seed=seeds)
+def test_hard_matrices(likelihood, seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 25))
+    X = rng.normal(size=(n, 2))[rng.integers(0, n, n)]
+    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(-1) / np.exp(rng.uniform(-3.0, 8.0)))
+    K *= np.exp(rng.uniform(-9.0, 12.0))
+    y = np.ones(n) if rng.random() < 0.2 else (rng.random(n) < 0.5).astype(float)
+    q = laplace(K, likelihood, y, np.exp(3.0 * rng.normal(size=n)))
+    assert q.converged
+    assert np.isfinite(q.log_evidence)
+    assert np.all((q.variance >= 0.0) & (q.variance <= np.diagonal(K) * (1.0 + 1e-9)))

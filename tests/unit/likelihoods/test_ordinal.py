@@ -1,0 +1,393 @@
+"""Ordered levels."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import assume, strategies as st
+from numpy.testing import assert_allclose
+
+from skpref._math.special import log_diff_ndtr
+from skpref.exceptions import DataError
+from skpref.likelihoods import OrdinalProbit, PairwiseProbit, PairwiseProbitTies
+from skpref.likelihoods._bands import band
+from skpref.testing import check_likelihood
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@st.composite
+def ordinals(draw, max_levels: int = 6, smallest_gap: float = 0.05) -> OrdinalProbit:
+    """Two levels and more, with thresholds near 0 and any noise that the quadrature is made for."""
+    gaps = draw(st.lists(st.floats(smallest_gap, 3.0), max_size=max_levels - 2))
+    first = draw(st.floats(-3.0, 1.0))
+    return OrdinalProbit(tuple(first + np.cumsum([0.0, *gaps])), draw(st.floats(0.4, 2.5)))
+
+
+def observations(likelihood: OrdinalProbit, seed: int, n: int = 12) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Levels, means and variances."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, likelihood.n_levels, n).astype(float)
+    return y, rng.uniform(-4.0, 4.0, n), np.exp(rng.uniform(-3.0, 1.5, n))
+
+
+def in_theta(likelihood: OrdinalProbit, function, h: float = 1e-3) -> np.ndarray:
+    """Fourth-order central differences of function(likelihood) in theta, first axis."""
+    out = []
+    for step in h * np.eye(likelihood.n_levels):
+        at = [np.asarray(function(likelihood.with_theta(likelihood.theta + k * step))) for k in (-2, -1, 1, 2)]
+        out.append((at[0] - 8.0 * at[1] + 8.0 * at[2] - at[3]) / (12.0 * h))
+    return np.stack(out)
+
+
+# ----------------------------------------------------------------------------------------------------- all likelihoods
+@settings(max_examples=15)
+@given(ordinals(smallest_gap=0.01), seeds)
+def test_conforms(likelihood: OrdinalProbit, seed: int) -> None:
+    # Steps of the kit's differences are 0.01: the noise must not be much smaller than 1.
+    likelihood = OrdinalProbit(likelihood.thresholds, max(likelihood.noise, 0.7))
+    check_likelihood(likelihood, y=np.random.default_rng(seed).integers(0, likelihood.n_levels, 16), seed=seed)
+
+
+@given(ordinals(), seeds)
+def test_derivatives_in_z_mu_and_v(likelihood: OrdinalProbit, seed: int) -> None:
+    y, mu, v = observations(likelihood, seed)
+    h = 1e-4
+    for method, at in (
+        (likelihood.derivatives, lambda d: (mu + d,)),
+        (likelihood.tilted, lambda d: (mu + d, v)),
+    ):
+        here, up, down = (method(y, *at(d)) for d in (0.0, h, -h))
+        assert_allclose(here[1], (up[0] - down[0]) / (2 * h), rtol=1e-5, atol=1e-6)
+        assert_allclose(here[2], (up[1] - down[1]) / (2 * h), rtol=1e-5, atol=1e-6)
+    _, d_mu, d_v = likelihood.expectation(y, mu, v)
+    difference = likelihood.expectation(y, mu + h, v)[0] - likelihood.expectation(y, mu - h, v)[0]
+    assert_allclose(d_mu, difference / (2 * h), rtol=1e-5, atol=1e-6)
+    h = 1e-4 * v
+    difference = likelihood.expectation(y, mu, v + h)[0] - likelihood.expectation(y, mu, v - h)[0]
+    assert_allclose(d_v, difference / (2 * h), rtol=1e-4, atol=1e-4)
+
+
+# ------------------------------------------------------------------------------------------------------- special cases
+@given(st.floats(-3.0, 3.0), st.floats(0.3, 3.0), seeds)
+def test_two_levels_are_the_probit(b: float, noise: float, seed: int) -> None:
+    likelihood, probit = OrdinalProbit((b,), noise), PairwiseProbit()
+    y, mu, v = observations(likelihood, seed)
+    at, spread = (mu - b) / noise, v / noise**2
+    powers = noise ** np.arange(3.0)[:, None]
+    assert_allclose(likelihood.derivatives(y, mu), probit.derivatives(y, at) / powers, rtol=1e-11, atol=1e-12)
+    assert_allclose(likelihood.tilted(y, mu, v), probit.tilted(y, at, spread) / powers, rtol=1e-11, atol=1e-12)
+    assert_allclose(likelihood.expectation(y, mu, v), probit.expectation(y, at, spread) / powers, rtol=1e-9, atol=1e-10)
+    assert_allclose(likelihood.predict(mu, v), probit.predict(at, spread), rtol=1e-12, atol=1e-15)
+
+
+@given(st.floats(0.01, 3.0), seeds)
+def test_three_symmetric_levels_are_ties(b: float, seed: int) -> None:
+    likelihood, ties = OrdinalProbit((-b, b)), PairwiseProbitTies(b)
+    y, mu, v = observations(likelihood, seed)
+    assert_allclose(likelihood.derivatives(y, mu), ties.derivatives(0.5 * y, mu), rtol=1e-11, atol=1e-11)
+    assert_allclose(likelihood.expectation(y, mu, v), ties.expectation(0.5 * y, mu, v), rtol=1e-9, atol=1e-10)
+    # Ties sum numerically what has a closed form here.
+    assert_allclose(likelihood.tilted(y, mu, v), ties.tilted(0.5 * y, mu, v), rtol=1e-6, atol=1e-6)
+
+
+@given(ordinals(), st.floats(-5.0, 5.0), seeds)
+def test_a_shift_of_thresholds_and_z_changes_nothing(likelihood: OrdinalProbit, shift: float, seed: int) -> None:
+    moved = OrdinalProbit(tuple(np.array(likelihood.thresholds) + shift), likelihood.noise)
+    y, mu, v = observations(likelihood, seed)
+    for name in ("expectation", "tilted"):
+        assert_allclose(getattr(moved, name)(y, mu + shift, v), getattr(likelihood, name)(y, mu, v), 1e-9, 1e-10)
+    # Moving b_1 alone moves all thresholds.
+    assert_allclose(likelihood.theta_expectation(y, mu, v)[1], -likelihood.expectation(y, mu, v)[1], 1e-12, 1e-13)
+
+
+@given(ordinals(), seeds)
+def test_the_scale_is_a_unit(likelihood: OrdinalProbit, seed: int) -> None:
+    bigger = OrdinalProbit(tuple(3.0 * np.array(likelihood.thresholds)), 3.0 * likelihood.noise)
+    y, mu, v = observations(likelihood, seed)
+    assert_allclose(bigger.expectation(y, 3.0 * mu, 9.0 * v)[0], likelihood.expectation(y, mu, v)[0], rtol=1e-9)
+    assert_allclose(bigger.probabilities(3.0 * mu, 9.0 * v), likelihood.probabilities(mu, v), rtol=1e-9, atol=1e-15)
+
+
+# ------------------------------------------------------------------------------------------------------- probabilities
+@given(ordinals(), st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=5), st.floats(0.0, 1e4))
+def test_probabilities_add_up(likelihood: OrdinalProbit, mu: list[float], v: float) -> None:
+    p = likelihood.probabilities(mu, v)
+    assert p.shape == (len(mu), likelihood.n_levels)
+    assert np.all(p >= 0.0)
+    assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+    assert_allclose(p @ np.arange(likelihood.n_levels), likelihood.predict(mu, v), rtol=1e-12, atol=1e-12)
+
+
+@given(ordinals(), seeds)
+def test_probabilities_are_those_of_log_prob_and_tilted(likelihood: OrdinalProbit, seed: int) -> None:
+    _, mu, v = observations(likelihood, seed)
+    levels = np.arange(likelihood.n_levels)
+    assert_allclose(likelihood.probabilities(mu, 0.0), np.exp(likelihood.log_prob(levels, mu[:, None])), 1e-11, 1e-300)
+    wanted = np.exp(likelihood.tilted(levels, mu[:, None], v[:, None])[0])
+    assert_allclose(likelihood.probabilities(mu, v), wanted, rtol=1e-11, atol=1e-300)
+
+
+@given(ordinals(), seeds, st.data())
+def test_merging_neighbours_adds_their_probabilities(likelihood: OrdinalProbit, seed: int, data) -> None:
+    b = list(likelihood.thresholds)
+    gone = data.draw(st.integers(0, len(b) - 1))
+    _, mu, v = observations(likelihood, seed)
+    p = likelihood.probabilities(mu, v)
+    if len(b) == 1:
+        assert_allclose(p.sum(axis=1), 1.0, atol=1e-15)
+        return
+    merged = OrdinalProbit(tuple(b[:gone] + b[gone + 1 :]), likelihood.noise).probabilities(mu, v)
+    p[:, gone] += p[:, gone + 1]
+    assert_allclose(merged, np.delete(p, gone + 1, axis=1), rtol=1e-9, atol=1e-14)
+
+
+def test_higher_means_make_higher_levels() -> None:
+    likelihood, mu = OrdinalProbit((-2.0, -0.5, 0.1, 1.7), 0.6), np.linspace(-8.0, 8.0, 400)
+    above = np.cumsum(likelihood.probabilities(mu, 0.4)[:, ::-1], axis=1)[:, :-1]
+    assert np.all(np.diff(above, axis=0) >= -1e-15)
+    # Every level's probability rises and then falls.
+    rises = np.sign(np.diff(likelihood.probabilities(mu, 0.4), axis=0).round(14))
+    assert all(np.all(np.diff(column[column != 0.0]) <= 0.0) for column in rises.T)
+
+
+# ------------------------------------------------------------------------------------------------------------ extremes
+@given(
+    st.floats(-1e6, 1e6),
+    st.floats(1e-9, 1e3),
+    st.floats(-10.0, 10.0),
+    st.floats(1e-2, 1e2),
+)
+def test_everything_is_finite(z: float, gap: float, b: float, noise: float) -> None:
+    likelihood = OrdinalProbit((b, b + gap, b + 2.0 * gap), noise)
+    y = np.arange(4.0)
+    for method in ("expectation", "tilted", "theta_expectation", "theta_tilted"):
+        for v in (0.0, 1.0, 100.0):
+            assert np.isfinite(getattr(likelihood, method)(y, z, v)).all(), method
+    assert np.isfinite(likelihood.theta_derivatives(y, z)).all()
+    value, _, second = likelihood.derivatives(y, z)
+    assert np.isfinite(value).all()
+    assert np.all(value <= 0.0)
+    assert np.all((second <= 0.0) & (second >= -1.0 / noise**2 * (1.0 + 1e-12)))
+
+
+@pytest.mark.parametrize("gap", [np.spacing(1.0), 1e-14, 1e-8])
+def test_the_narrowest_bands_are_a_density(gap: float) -> None:
+    z = np.array([-1e6, -30.0, -1.0, 0.9, 3.0, 1e3])
+    value, first, second = OrdinalProbit((1.0, 1.0 + gap)).derivatives(1.0, z)
+    width = (1.0 + gap) - 1.0
+    at = 1.0 + 0.5 * width - z
+    assert_allclose(value, np.log(width) - 0.5 * np.log(2.0 * np.pi) - 0.5 * at**2, rtol=1e-12, atol=1e-7)
+    # At z = -1e6 the density falls visibly inside the widest of these bands.
+    assert_allclose(first, at, rtol=1e-7)
+    assert_allclose(second, -1.0, rtol=1e-7)
+
+
+@given(st.floats(-60.0, 60.0), st.floats(-6.0, 3.0))
+def test_bands_are_differences_of_the_distribution_function(middle: float, log_width: float) -> None:
+    width = 10.0**log_width
+    terms = band(np.array([middle]), width)
+    # The ends hold fewer digits than middle and width.
+    tolerance = 1e-12 + 1e-15 * (1.0 + abs(middle)) / width
+    lower, upper = middle - 0.5 * width, middle + 0.5 * width
+    assert_allclose(terms.value[0], log_diff_ndtr(upper, lower), rtol=1e-12, atol=10.0 * tolerance)
+    assert_allclose(terms.variance[0], 1.0 + terms.bend[0], atol=1e-15)
+    assert_allclose(terms.to_upper[0] + terms.to_lower[0], width, rtol=1e-9, atol=1e-12)
+    assert_allclose(terms.mean[0] + terms.to_upper[0], upper, rtol=1e-12, atol=1e-12)
+    identity = terms.at_upper * terms.to_upper + terms.at_lower * terms.to_lower
+    assert_allclose(identity[0], -terms.bend[0], rtol=1e-10, atol=1e-10)
+
+
+def test_all_data_in_one_level() -> None:
+    y, mu, v, weight = np.full(5, 2.0), np.linspace(-1.0, 1.0, 5), np.ones(5), np.ones(5)
+    for r in (3, 5):
+        likelihood = OrdinalProbit.start(y, r)
+        assert np.isfinite(likelihood.expectation(y, mu, v)).all()
+        assert likelihood.learnt(y, mu, v, weight) is likelihood
+
+
+# ------------------------------------------------------------------------------------------------------ own parameters
+@given(ordinals())
+def test_theta_goes_there_and_back(likelihood: OrdinalProbit) -> None:
+    again = likelihood.with_theta(likelihood.theta)
+    assert likelihood.theta.shape == (likelihood.n_levels,)
+    assert_allclose(again.thresholds, likelihood.thresholds, rtol=1e-12, atol=1e-12)
+    assert again.noise == pytest.approx(likelihood.noise, rel=1e-14)
+
+
+@given(ordinals(), seeds)
+def test_derivatives_in_theta(likelihood: OrdinalProbit, seed: int) -> None:
+    y, mu, v = observations(likelihood, seed)
+    for k, got in enumerate(likelihood.theta_derivatives(y, mu)):
+        wanted = in_theta(likelihood, lambda at, k=k: at.derivatives(y, mu)[k])
+        assert_allclose(got, wanted, rtol=1e-6, atol=1e-6)
+    tilted = in_theta(likelihood, lambda at: at.tilted(y, mu, v)[0])
+    assert_allclose(likelihood.theta_tilted(y, mu, v), tilted, rtol=1e-7, atol=1e-7)
+
+
+@given(ordinals(), seeds)
+def test_derivatives_of_the_expectation_in_theta(likelihood: OrdinalProbit, seed: int) -> None:
+    y, mu, v = observations(likelihood, seed)
+    # A step in the noise may change the quadrature rule: a longer step divides that by more.
+    wanted = in_theta(likelihood, lambda at: at.expectation(y, mu, v)[0], h=5e-3)
+    assert_allclose(likelihood.theta_expectation(y, mu, v), wanted, rtol=1e-5, atol=1e-5)
+    at_a_point = likelihood.theta_expectation(y, mu, 0.0)
+    assert_allclose(at_a_point, likelihood.theta_derivatives(y, mu)[0], rtol=1e-11, atol=1e-11)
+    assert_allclose(at_a_point, likelihood.theta_tilted(y, mu, 0.0), rtol=1e-11, atol=1e-11)
+
+
+@given(ordinals(), seeds)
+def test_derivatives_in_the_concave_parameters(likelihood: OrdinalProbit, seed: int) -> None:
+    y, mu, v = observations(likelihood, seed)
+    # At a point: a step in the noise would change the quadrature rule.
+    v = np.zeros_like(v)
+    weight, s = np.random.default_rng(seed).exponential(size=y.size), likelihood.noise
+    # In units of the narrowest gap: of that the derivatives are homogeneous functions.
+    h = 1e-3 * min(0.1, float(np.min(np.diff(likelihood.thresholds), initial=np.inf)) / s)
+
+    def at(step: np.ndarray) -> tuple[float, np.ndarray]:
+        inverse, *b = np.concatenate([[1.0], np.array(likelihood.thresholds) / s]) + step
+        moved = OrdinalProbit(tuple(np.array(b) * s / inverse), s / inverse)
+        value, gradient, _ = moved._in_concave(y.astype(int), mu, v, weight)
+        # The first is in units of the present 1/noise.
+        return value, gradient / np.concatenate([[inverse], np.ones(len(b))])
+
+    value, gradient, hessian = likelihood._in_concave(y.astype(int), mu, v, weight)
+    assert value == pytest.approx(weight @ likelihood.expectation(y, mu, v)[0], rel=1e-12)
+    for j, step in enumerate(h * np.eye(likelihood.n_levels)):
+        (f_up, g_up), (f_down, g_down) = at(step), at(-step)
+        assert gradient[j] == pytest.approx((f_up - f_down) / (2.0 * h), rel=1e-5, abs=1e-4)
+        assert_allclose(hessian[j], (g_up - g_down) / (2.0 * h), rtol=1e-5, atol=1e-4)
+    # Concave: Newton always climbs.
+    assert np.linalg.eigvalsh(hessian).max() <= 1e-9 * np.abs(hessian).max()
+
+
+@settings(max_examples=15)
+@given(ordinals(max_levels=5), st.floats(0.0, 0.5), seeds)
+def test_learning_never_lowers_the_objective(likelihood: OrdinalProbit, spread: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    y, mu, _ = observations(likelihood, seed, n=40)
+    v, weight = np.full(40, spread), rng.integers(0, 3, 40).astype(float)
+    current = likelihood
+    for _ in range(12):
+        before = weight @ current.expectation(y, mu, v)[0]
+        current = current.learnt(y, mu, v, weight)
+        assert weight @ current.expectation(y, mu, v)[0] >= before
+
+
+@settings(max_examples=15)
+@given(ordinals(max_levels=5, smallest_gap=0.3), seeds)
+def test_learning_finds_the_parameters(truth: OrdinalProbit, seed: int) -> None:
+    rng, n = np.random.default_rng(seed), 1500
+    mu = rng.uniform(-5.0, 5.0, n)
+    y = np.searchsorted(truth.thresholds, mu + truth.noise * rng.normal(size=n)).astype(float)
+    # Levels that hardly occur have thresholds anywhere.
+    assume(np.bincount(y.astype(int), minlength=truth.n_levels).min() >= 20)
+    v, weight, likelihood = np.zeros(n), np.ones(n), OrdinalProbit.start(y, truth.n_levels)
+    for _ in range(15):
+        likelihood = likelihood.learnt(y, mu, v, weight)
+    # Stationary, and within six standard errors by the observed information.
+    gradient = likelihood.theta_expectation(y, mu, v)
+    covariance = np.linalg.inv(gradient @ gradient.T)
+    assert np.abs(gradient.sum(axis=1) @ covariance @ gradient.sum(axis=1)) < 1e-3
+    assert np.all(np.abs(likelihood.theta - truth.theta) < 6.0 * np.sqrt(np.diag(covariance)))
+
+
+def test_levels_absent_keep_their_place() -> None:
+    y = np.array([1.0, 1.0, 1.0, 4.0, 4.0, 1.0, 4.0])
+    mu, v, weight = np.array([-1.0, -0.2, 0.3, -0.3, 0.0, 1.0, 2.0]), np.full(7, 0.1), np.ones(7)
+    start = OrdinalProbit.start(y, 7)
+    likelihood = start
+    for _ in range(30):
+        likelihood = likelihood.learnt(y, mu, v, weight)
+    assert likelihood != start
+    gaps, before = np.diff(likelihood.thresholds) / likelihood.noise, np.diff(start.thresholds) / start.noise
+    # Thresholds are numbered from 1: the gaps of levels 2 and 3, between the two present, and 5, beyond them.
+    assert_allclose(gaps[[1, 2, 4]], before[[1, 2, 4]], rtol=1e-9)
+    p = likelihood.probabilities(mu, v)
+    assert np.all(p > 0.0)
+    assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+
+
+def test_weight_zero_is_absence() -> None:
+    rng = np.random.default_rng(0)
+    y, mu = rng.integers(0, 4, 60).astype(float), rng.normal(size=60)
+    weight, v = (y != 2.0).astype(float), np.full(60, 0.2)
+    start = OrdinalProbit((-1.0, 0.0, 1.0))
+    kept = weight > 0.0
+    wanted = start.learnt(y[kept], mu[kept], v[kept], weight[kept])
+    assert_allclose(start.learnt(y, mu, v, weight).theta, wanted.theta, rtol=1e-10, atol=1e-10)
+
+
+@given(st.integers(2, 8), seeds)
+def test_start_reproduces_the_frequencies(r: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    y, weight = rng.integers(0, r, 50), rng.integers(0, 4, 50)
+    start = OrdinalProbit.start(y, r, weight)
+    count = np.bincount(y, weight, r) + 0.5
+    assert start.n_levels == r
+    assert_allclose(start.probabilities(0.0, 1.0), count / count.sum(), rtol=1e-10)
+    assert start == OrdinalProbit.start(np.repeat(y, weight), r)
+
+
+def test_start_with_many_observations_and_absent_levels_at_the_ends() -> None:
+    start = OrdinalProbit.start(np.full(1_000_000, 2.0), 5)
+    assert np.all(np.diff(start.thresholds) > 0.0)
+    assert_allclose(start.thresholds, -np.array(start.thresholds)[::-1], rtol=1e-9)
+
+
+# -------------------------------------------------------------------------------------------------------------- errors
+@pytest.mark.parametrize("thresholds", [(), (1.0, 1.0), (1.0, 0.0), (0.0, np.inf), (np.nan,), ((0.0,), (1.0,))])
+def test_thresholds_must_ascend(thresholds) -> None:
+    with pytest.raises(DataError, match="thresholds must be finite and strictly ascending"):
+        OrdinalProbit(thresholds)
+
+
+@pytest.mark.parametrize("noise", [0.0, -1.0, np.nan, np.inf])
+def test_noise_must_be_positive(noise: float) -> None:
+    with pytest.raises(DataError, match="noise must be a positive finite number"):
+        OrdinalProbit((0.0,), noise)
+
+
+@pytest.mark.parametrize("y", [3.0, -1.0, 0.5, np.nan])
+def test_levels_must_be_levels(y: float) -> None:
+    likelihood = OrdinalProbit((0.0, 1.0))
+    for call in (
+        lambda: likelihood.log_prob([1.0, y], 0.0),
+        lambda: likelihood.expectation([1.0, y], 0.0, 1.0),
+        lambda: likelihood.theta_tilted([1.0, y], 0.0, 1.0),
+        lambda: OrdinalProbit.start([1.0, y], 3),
+    ):
+        with pytest.raises(DataError, match="y must hold numbers of levels, 0 to 2; got"):
+            call()
+
+
+def test_other_clear_errors() -> None:
+    with pytest.raises(DataError, match=r"theta must have shape \(3,\); got \(2,\)"):
+        OrdinalProbit((0.0, 1.0)).with_theta([0.0, 1.0])
+    with pytest.raises(DataError, match="n_levels must be at least 2; got 1"):
+        OrdinalProbit.start([0.0], 1)
+
+
+def test_thresholds_may_be_any_sequence() -> None:
+    assert OrdinalProbit(np.array([0, 1])) == OrdinalProbit((0.0, 1.0))
+    assert hash(OrdinalProbit([0, 1], 1)) == hash(OrdinalProbit((0.0, 1.0)))
+
+
+# ---------------------------------------------------------------------------------------------------------- references
+def test_one_observation_of_the_reference_file(shared) -> None:
+    # gp_ordinal/README.md: with n = 1 EP is exact, and is one call of `tilted` at the prior N(0, 1).
+    case = json.loads((shared / "reference" / "gp_ordinal" / "n1_r3.json").read_text("utf-8"))
+    config, exact = case["config"], case["exact"]
+    b = np.cumsum([config["b1"], *config["deltas"]])
+    likelihood = OrdinalProbit(tuple(b), config["sigma"])
+    log_z, first, second = (float(part[0]) for part in likelihood.tilted([config["y"][0] - 1.0], [0.0], [1.0]))
+    assert log_z == pytest.approx(exact["log_evidence"], rel=1e-10)
+    assert first == pytest.approx(exact["posterior_mean"][0], rel=1e-10)
+    assert 1.0 + second == pytest.approx(np.ravel(exact["posterior_cov"])[0], rel=1e-10)
+    laplace = case["laplace"]
+    p = likelihood.probabilities(laplace["test_mean"], laplace["test_var"])
+    assert_allclose(p, laplace["test_class_probabilities"], rtol=1e-9)
