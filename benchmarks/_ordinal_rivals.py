@@ -325,6 +325,9 @@ def svm(split: OrdinalSplit, params: dict[str, Any]) -> OrdinalPrediction:
 #: Largest move of a mean, in posterior standard deviations, at which EP stops.
 TOLERANCE: Final = 1e-5
 
+#: Rounds of EP at most.
+ROUNDS: Final = 200
+
 
 def band(low: FloatArray, high: FloatArray) -> FloatArray:
     """Phi(high) - Phi(low), in the lower tail."""
@@ -374,7 +377,8 @@ class PlainEP:
         b = self.thresholds()
         low, high = b[self.y], b[self.y + 1]
         self.K = np.exp(-0.5 * kappa * self.D)
-        for _ in range(200):
+        step, last = 1.0, np.inf
+        for i in range(ROUNDS):
             root = np.sqrt(self.tau)
             self.L = cholesky(np.eye(root.size) + root[:, None] * self.K * root, lower=True)
             V = solve_triangular(self.L, root[:, None] * self.K, lower=True)
@@ -387,11 +391,14 @@ class PlainEP:
             tau = tilted.curvature / (1.0 - v * tilted.curvature)
             nu = (tilted.slope + m * tilted.curvature) / (1.0 - v * tilted.curvature)
             gap = np.max(np.abs(m + v * tilted.slope - mean) / np.sqrt(variance))
-            if gap < TOLERANCE:
+            if gap < TOLERANCE or i == ROUNDS - 1:
                 break
+            # Sites that move together may jump to and fro: shorter steps where the gap does not fall.
+            step, last = (step if gap < last else max(0.7 * step, 0.1)), gap
             # The paper's rule: a site that would not be positive stays as it is.
             sound = (tau > 0.0) & np.isfinite(tau) & np.isfinite(nu)
-            self.tau, self.nu = np.where(sound, tau, self.tau), np.where(sound, nu, self.nu)
+            self.tau = np.where(sound, self.tau + step * (tau - self.tau), self.tau)
+            self.nu = np.where(sound, self.nu + step * (nu - self.nu), self.nu)
         log_z = (
             np.sum(tilted.log_z)
             - np.sum(np.log(np.diag(self.L)))
