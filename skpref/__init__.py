@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skpref.data.tables import Table
     from skpref.gp.crowd import CrowdGPPL
+    from skpref.gp.ordinal import GPOrdinalRegressor
     from skpref.gp.pairwise import GPPLClassifier, GPPLRegressor
     from skpref.persistence import load, save
 
-__all__ = ["CrowdGPPL", "GPPLClassifier", "GPPLRegressor", "Table", "load", "save"]
+__all__ = ["CrowdGPPL", "GPOrdinalRegressor", "GPPLClassifier", "GPPLRegressor", "Table", "load", "save"]
 __version__ = "0.1.0"
 
 _HOMES = {
     "CrowdGPPL": "skpref.gp.crowd",
+    "GPOrdinalRegressor": "skpref.gp.ordinal",
     "GPPLClassifier": "skpref.gp.pairwise",
     "GPPLRegressor": "skpref.gp.pairwise",
     "Table": "skpref.data.tables",

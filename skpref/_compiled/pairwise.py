@@ -22,7 +22,7 @@ from skpref._math.special import log_expit_derivatives, log_ndtr_derivatives
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
 
-__all__ = ["expected_log_cdf"]
+__all__ = ["expected_log_cdf", "packed_rules"]
 
 # Cells of width 1/16 on [-32, 8]: at their edges t^10 / 2.8^10 (2.8: distance of the nearest singularity) is 3e-20,
 # and the Gaussian fall at z = 8 leaves 3e-13 of a value that is 1e-15 itself.
@@ -61,8 +61,16 @@ def _taylor(probit: bool) -> Array:
 
 
 @lru_cache(maxsize=1)
-def _packed_rules() -> tuple[IntArray, Array, Array]:
-    """All quadrature rules end to end: start of each, nodes, weights."""
+def packed_rules() -> tuple[IntArray, Array, Array]:
+    """Return all quadrature rules end to end.
+
+    Returns
+    -------
+    start : ndarray of shape (n_rules + 1,)
+        Where each begins.
+    nodes, weights : ndarray
+        Nodes and weights.
+    """
     pairs = rules()[1]
     start = np.concatenate([[0], np.cumsum([x.size for x, _ in pairs])]).astype(np.int64)
     return start, np.concatenate([x for x, _ in pairs]), np.concatenate([w for _, w in pairs])
@@ -178,7 +186,7 @@ def expected_log_cdf(y: Array, mu: Array, v: Array, *, probit: bool) -> Array:
     """
     out = np.empty((3, y.shape[0]))
     y, mu, sd = (np.ascontiguousarray(a) for a in (y, mu, np.sqrt(v)))
-    arguments = y, mu, sd, rule_index(v), *_packed_rules(), _taylor(probit), probit
+    arguments = y, mu, sd, rule_index(v), *packed_rules(), _taylor(probit), probit
     if y.shape[0] < _SMALL or not may_use_threads():
         _expected_rows(*arguments, 0, y.shape[0], out)
     else:

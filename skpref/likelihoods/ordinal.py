@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from skpref._math.quadrature import expectation as gaussian_expectation
+from skpref._compiled.ordinal import SCORES, THRESHOLDS, VALUES, expected_levels, levels_at
+from skpref._math.bands import band, below, mirrored
 from skpref.exceptions import DataError
-from skpref.likelihoods._bands import band, below, mirrored
 from skpref.likelihoods.base import Likelihood, _broadcast
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from skpref._math.bands import Band
     from skpref._typing import Array, IntArray
-    from skpref.likelihoods._bands import Band
     from skpref.likelihoods.base import Triple
 
 __all__ = ["OrdinalProbit"]
@@ -246,7 +246,7 @@ class OrdinalProbit(Likelihood):
         """
         y, mu, v = _broadcast(y, mu, v)
         level = _levels(y, self.n_levels)
-        by_z, by_upper, by_scale = self._expected(level, _value_channels, mu, v)
+        by_z, by_upper, _, by_scale = self._expected(SCORES, level, mu, v)
         return self._in_theta(level, -by_z / self.noise, by_upper / self.noise, by_scale)
 
     def theta_tilted(self, y: ArrayLike, mu: ArrayLike, v: ArrayLike) -> Array:
@@ -266,9 +266,7 @@ class OrdinalProbit(Likelihood):
         """
         y, mu, v = _broadcast(y, mu, v)
         level, width = _levels(y, self.n_levels), np.sqrt(self.noise**2 + v)
-        by_z, by_upper, by_scale = self._by_level(
-            level, lambda k, z, s: _value_channels(self._band(k, z, s)), mu, width
-        )
+        by_z, by_upper, _, by_scale = self._at(SCORES, level, mu, width)
         return self._in_theta(level, -by_z / width, by_upper / width, by_scale * (self.noise / width) ** 2)
 
     def learnt(self, y: Array, mu: Array, v: Array, weight: Array) -> Self:
@@ -330,7 +328,7 @@ class OrdinalProbit(Likelihood):
 
     def _in_concave(self, level: IntArray, mu: Array, v: Array, weight: Array) -> tuple[float, Array, Array]:
         """The objective of `learnt` and its derivatives in (1, b)/noise, the first in units of the present 1/noise."""
-        parts = self._expected(level, _concave_channels, mu, v) * weight
+        parts = self._expected(THRESHOLDS, level, mu, v) * weight
         r = self.n_levels
         # Sums by level: 9 derivatives, of which those in thresholds go to the ends of the level.
         total = np.stack([np.bincount(level, part, minlength=r) for part in parts])
@@ -345,17 +343,17 @@ class OrdinalProbit(Likelihood):
         return float(value.sum()), gradient, hessian
 
     def _derivatives(self, y: Array, z: Array) -> Triple:
-        s, level = self.noise, _levels(y, self.n_levels)
-        value, first, second = self._by_level(level, lambda k, at: _z_derivatives(self._band(k, at, s)), z)
+        s = self.noise
+        value, first, second = self._at(VALUES, _levels(y, self.n_levels), z, np.full(z.shape, s))
         return value, first / s, second / s**2
 
     def _expectation(self, y: Array, mu: Array, v: Array) -> Triple:
-        value, first, second = self._expected(_levels(y, self.n_levels), _z_derivatives, mu, v)
+        value, first, second = self._expected(VALUES, _levels(y, self.n_levels), mu, v)
         return value, first / self.noise, 0.5 * second / self.noise**2
 
     def _tilted(self, y: Array, mu: Array, v: Array) -> Triple:
-        level, width = _levels(y, self.n_levels), np.sqrt(self.noise**2 + v)
-        log_z, first, second = self._by_level(level, lambda k, z, s: _z_derivatives(self._band(k, z, s)), mu, width)
+        width = np.sqrt(self.noise**2 + v)
+        log_z, first, second = self._at(VALUES, _levels(y, self.n_levels), mu, width)
         return log_z, first / width, second / width**2
 
     def _predict(self, mu: Array, v: Array) -> Array:
@@ -381,16 +379,16 @@ class OrdinalProbit(Likelihood):
             out[:, rows] = rule(k, *(column[rows] for column in columns))
         return out.reshape((len(out), *level.shape))
 
-    def _expected(
-        self, level: IntArray, channels: Callable[[Band, Array], tuple[Array, ...]], mu: Array, v: Array
-    ) -> Array:
-        """Stack expectations over N(mu, v) of functions of the band and of z, in units of the noise."""
-        s = self.noise
+    def _at(self, wanted: int, level: IntArray, z: Array, scale: Array) -> Array:
+        """Stack what is wanted at z, for noise of standard deviation `scale`."""
+        out = levels_at(wanted, level.ravel(), z.ravel(), scale.ravel(), np.asarray(self.thresholds))
+        return out.reshape((wanted, *level.shape))
 
-        def of_level(k: int, mean: Array, variance: Array) -> tuple[Array, ...]:
-            return gaussian_expectation(lambda at: channels(self._band(k, s * at, s), at), mean, variance)
-
-        return self._by_level(level, of_level, mu / s, v / s**2)
+    def _expected(self, wanted: int, level: IntArray, mu: Array, v: Array) -> Array:
+        """Stack expectations over N(mu, v) of what is wanted."""
+        b = np.asarray(self.thresholds)
+        out = expected_levels(wanted, level.ravel(), mu.ravel(), v.ravel(), b, self.noise)
+        return out.reshape((wanted, *level.shape))
 
     def _in_theta(self, level: IntArray, by_all: Array, by_upper: Array, by_scale: Array) -> Array:
         """Derivatives in theta from those in all thresholds moved together, in the upper one, and in log noise.
@@ -403,15 +401,8 @@ class OrdinalProbit(Likelihood):
         return np.concatenate([by_scale[None], moved])
 
 
-def _z_derivatives(terms: Band, at: Array | None = None) -> Triple:
-    """Return log p and its first two derivatives in z."""
-    del at
-    return terms.value, terms.mean, terms.bend
-
-
-def _value_channels(terms: Band, at: Array | None = None) -> Triple:
+def _value_channels(terms: Band) -> Triple:
     """Return the derivatives of log p in z, in the upper threshold and in log noise."""
-    del at
     return terms.mean, terms.at_upper, terms.bend + terms.mean**2
 
 
@@ -435,18 +426,6 @@ def _theta_channels(terms: Band) -> tuple[Array, ...]:
         *(bend, upper_first, scale_first),
         *(-third, upper_second, scale_second),
     )
-
-
-def _concave_channels(terms: Band, at: Array) -> tuple[Array, ...]:
-    """Return log p, its derivatives in 1/noise and minus that in either end, and its second derivatives in these.
-
-    All but the first three are as `OrdinalProbit._in_concave` wants them: those in one and the same end negated.
-    """
-    value, at_upper, at_lower, mean, bend, to_upper, to_lower, _ = terms
-    first = at * mean, at_upper, at_lower
-    mixed = at * at_upper * to_upper, at * at_lower * to_lower
-    ends = at_upper * (at_lower + to_upper), at_lower * (at_upper + to_lower), at_upper * at_lower
-    return value, *first, at * at * bend, *mixed, *ends
 
 
 def _levels(y: Array, n_levels: int) -> IntArray:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import numpy as np
 from scipy.special import ndtr
 
+from skpref._math.bands import band
 from skpref._math.quadrature import expectation as gaussian_expectation
 from skpref.exceptions import DataError
-from skpref.likelihoods._bands import band
 from skpref.likelihoods.base import Likelihood
 from skpref.likelihoods.pairwise import PairwiseProbit
 

@@ -7,13 +7,13 @@ import json
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
-from hypothesis import assume, strategies as st
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from skpref._math.special import log_diff_ndtr
 from skpref.exceptions import DataError
 from skpref.likelihoods import OrdinalProbit, PairwiseProbit, PairwiseProbitTies
-from skpref.likelihoods._bands import band
+from skpref._math.bands import band
 from skpref.testing import check_likelihood
 
 seeds = st.integers(0, 2**32 - 1)

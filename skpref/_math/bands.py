@@ -23,17 +23,17 @@ from skpref._math.special import log_ndtr_derivatives
 if TYPE_CHECKING:
     from skpref._typing import Array
 
-__all__ = ["Band", "band", "below", "mirrored"]
+__all__ = ["FALLS", "FAR", "NARROW", "RULES", "Band", "band", "below", "mirrored"]
 
 _SQRT_HALF: Final = float(np.sqrt(0.5))
 _LOG_SQRT_TWO_PI: Final = 0.5 * float(np.log(2.0 * np.pi))
 # Narrow or far bands are integrated by Gauss-Legendre as long as the density falls by less than exp(40) across them;
 # beyond, the far end counts for nothing. Elsewhere the formulas in A and B lose at most 3 digits.
-_NARROW: Final = 0.25
-_FAR: Final = 30.0
-_FALLS: Final = 40.0
+NARROW: Final = 0.25
+FAR: Final = 30.0
+FALLS: Final = 40.0
 # Largest fall that a rule serves with 15 digits, and its nodes and weights.
-_RULES: Final = tuple((fall, *np.polynomial.legendre.leggauss(n)) for fall, n in ((8.0, 14), (_FALLS, 28)))
+RULES: Final = tuple((fall, *np.polynomial.legendre.leggauss(n)) for fall, n in ((8.0, 14), (FALLS, 28)))
 
 
 class Band(NamedTuple):
@@ -74,11 +74,11 @@ def band(middle: Array, width: Array | float) -> Band:
     half = np.broadcast_to(0.5 * np.asarray(width), centre.shape)
     out = np.empty((len(Band._fields), *centre.shape))
     fall = 2.0 * half * centre
-    integrated = ((half < 0.5 * _NARROW) | (centre > _FAR)) & (fall <= _FALLS)
+    integrated = ((half < 0.5 * NARROW) | (centre > FAR)) & (fall <= FALLS)
     inside = ~integrated & (half >= centre)
     tail = ~integrated & ~inside
     served = -1.0
-    for limit, x, weight in _RULES:
+    for limit, x, weight in RULES:
         rows = integrated & (fall > served) & (fall <= limit)
         if np.any(rows):
             out[:, rows] = _integrated(centre[rows], half[rows], x, weight)

@@ -1,0 +1,140 @@
+"""Ordered labels: which levels there are, in which order, and the number of each label's level."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import column_or_1d
+
+from skpref.exceptions import DataError, DataWarning
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from skpref._typing import IntArray
+
+__all__ = ["encode_levels", "ordered_levels"]
+
+
+def ordered_levels(y: ArrayLike, class_order: ArrayLike | None = None) -> tuple[NDArray[Any], IntArray]:
+    """Find the levels of ordered labels, low to high.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Labels: whole numbers, strings, or an ordered `pandas.Categorical`, whose categories are the levels.
+    class_order : array-like of shape (r,), default=None
+        All levels, low to high, those that do not occur included. None = the categories of a Categorical, else the
+        sorted labels.
+
+    Returns
+    -------
+    classes : ndarray of shape (r,)
+        The levels, low to high.
+    level : ndarray of shape (n,), dtype int64
+        Number of each label's level, 0..r-1.
+
+    Raises
+    ------
+    ValueError
+        If y is not a column of discrete labels or holds NaN, fewer than two levels occur, or `class_order` repeats a
+        level or lacks one that occurs.
+
+    Warns
+    -----
+    DataWarning
+        For a Categorical that is not ordered.
+
+    Examples
+    --------
+    >>> from skpref.data.levels import ordered_levels
+    >>> ordered_levels(["low", "high", "low"], class_order=["low", "middle", "high"])[1]
+    array([0, 2, 0])
+    """
+    categories = getattr(getattr(y, "dtype", None), "categories", None)
+    if categories is None:
+        categories = getattr(y, "categories", None)
+    ordered = bool(getattr(getattr(y, "dtype", None), "ordered", False))
+    values = column_or_1d(np.asarray(y), warn=True)
+    if values.dtype.kind in "OfU" and _missing(values).any():
+        row = int(np.flatnonzero(_missing(values))[0])
+        msg = f"Input y contains NaN (row {row}); every row needs a label: drop it."
+        raise DataError(msg)
+    check_classification_targets(values)
+    if class_order is not None:
+        classes = np.asarray(class_order)
+        if classes.ndim != 1 or np.unique(classes).size != classes.size:
+            msg = f"class_order must list every level once, low to high; got {class_order!r}."
+            raise DataError(msg)
+    elif categories is not None:
+        classes = np.asarray(categories)
+        if not ordered:
+            few = ", ".join(map(str, classes[:5].tolist())) + (", ..." if classes.size > 5 else "")
+            msg = f"y is a Categorical without an order; its categories are taken as they stand, low to high: {few}."
+            warnings.warn(msg + " Give class_order, or an ordered Categorical.", DataWarning, stacklevel=4)
+    else:
+        classes = np.unique(values)
+    level = encode_levels(values, classes)
+    present = np.unique(level).size
+    if present < 2:
+        msg = (
+            f"y must hold at least 2 classes (levels) to tell apart; got 1 class: {values[0]!r} "
+            f"(type of target: {type_of_target(values)})."
+        )
+        raise DataError(msg)
+    return classes, level
+
+
+def encode_levels(y: ArrayLike, classes: NDArray[Any]) -> IntArray:
+    """Return the number of each label's level.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Labels.
+    classes : ndarray of shape (r,)
+        The levels, low to high.
+
+    Returns
+    -------
+    ndarray of shape (n,), dtype int64
+        0..r-1.
+
+    Raises
+    ------
+    DataError
+        If a label is not among the levels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.data.levels import encode_levels
+    >>> encode_levels(["b", "a"], np.array(["b", "a"]))
+    array([0, 1])
+    """
+    values = column_or_1d(np.asarray(y))
+    if values.dtype.kind in "US" and classes.dtype.kind not in "USO":
+        classes = classes.astype(object)
+    order = np.argsort(classes)
+    ranked = classes[order]
+    try:
+        place = np.minimum(np.searchsorted(ranked, values), classes.size - 1)
+        wrong = np.flatnonzero(ranked[place] != values)
+    except TypeError:  # strings among numbers
+        wrong, place = np.arange(1), np.zeros(values.size, dtype=np.int64)
+    if wrong.size:
+        few = ", ".join(map(str, classes[:10].tolist())) + (", ..." if classes.size > 10 else "")
+        msg = f"y holds {values[wrong[0]]!r} (row {wrong[0]}), which is not among the levels {few}."
+        raise DataError(msg + " Name all levels in class_order, low to high.")
+    return np.asarray(order[place], dtype=np.int64)
+
+
+def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    if values.dtype.kind == "f":
+        return np.asarray(np.isnan(values))
+    if values.dtype.kind != "O":
+        return np.zeros(values.shape, dtype=bool)
+    return np.array([value is None or value != value for value in values], dtype=bool)  # noqa: PLR0124 - NaN

@@ -1,0 +1,122 @@
+"""Posterior of one latent function f as small frozen records: at the training rows, or through inducing points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skpref import kernels
+from skpref._math.linalg import product, solve_lower
+from skpref._math.threads import calm_blas
+from skpref.inference.basis import chunks
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process.kernels import Kernel
+
+    from skpref._typing import Array, Features
+    from skpref.inference.basis import InducingBasis
+
+_CHUNK_BYTES = 2**26  # of prior covariance that is held at once
+
+
+@dataclass(frozen=True, eq=False)
+class ExactLatent:
+    """Posterior of f given Gaussian sites at n rows: mean k^T alpha, variance k(x, x) - |L^-1 W^1/2 k|^2.
+
+    Parameters
+    ----------
+    kernel : Kernel or None
+        Covariance function; None where callers bring the covariance themselves.
+    X : {ndarray, CSR} of shape (n, d) or None
+        Rows.
+    alpha, root_w : ndarray of shape (n,)
+        K^-1 times the posterior mean at the rows, and square roots of the site precisions.
+    chol : ndarray of shape (n, n)
+        Lower Cholesky factor L of I + W^1/2 K W^1/2.
+    prior_variance : float
+        k(x, x) where callers bring the covariance; NaN elsewhere.
+    """
+
+    kernel: Kernel | None
+    X: Features
+    alpha: Array
+    root_w: Array
+    chol: Array
+    prior_variance: float = float("nan")
+
+    def latent(self, X: Features, *, variance: bool = True) -> tuple[Array, Array]:
+        """Return posterior means and variances of f.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR} of shape (m, d), or ndarray of shape (m, n) without kernel
+            New rows, or their covariance with the old.
+        variance : bool, default=True
+            Whether variances are wanted; they cost n times as much.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (m,)
+            Moments; variances NaN where not wanted.
+        """
+        n, m = self.alpha.shape[0], X.shape[0]
+        mean, spread = np.empty(m), np.full(m, np.nan)
+        with calm_blas(n):
+            for part in chunks(m, max(1, _CHUNK_BYTES // (8 * n))):
+                k = X[part] if self.kernel is None else kernels.cross(self.kernel, X[part], self.X)
+                mean[part] = product(k, self.alpha[:, None])[:, 0]
+                if variance:
+                    half = solve_lower(self.chol, (k * self.root_w).T, overwrite_b=True)
+                    spread[part] = self._prior(X[part]) - np.einsum("ij,ij->j", half, half)
+        return mean, np.maximum(spread, 0.0)
+
+    def _prior(self, X: Features) -> Array:
+        if self.kernel is None:
+            return np.full(X.shape[0], self.prior_variance)
+        return kernels.diagonal(self.kernel, X)
+
+
+@dataclass(frozen=True, eq=False)
+class SparseLatent:
+    """Posterior of f(x) = phi(x)^T v + what the inducing points leave open.
+
+    Parameters
+    ----------
+    basis : InducingBasis
+        Kernel and inducing points.
+    mean : ndarray of shape (M,)
+        Posterior mean of v.
+    half : ndarray of shape (M, M)
+        L^-1 of its precision: the covariance is half^T half.
+    """
+
+    basis: InducingBasis
+    mean: Array
+    half: Array
+
+    def latent(self, X: Features, *, variance: bool = True) -> tuple[Array, Array]:
+        """Return posterior means and variances of f.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR} of shape (m, d)
+            New rows.
+        variance : bool, default=True
+            Whether variances are wanted.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (m,)
+            Moments; variances NaN where not wanted.
+        """
+        mean, spread = np.empty(X.shape[0]), np.full(X.shape[0], np.nan)
+        with calm_blas(self.mean.shape[0]):
+            for part in chunks(X.shape[0]):
+                phi = self.basis.rows(X[part])
+                mean[part] = phi @ self.mean
+                if variance:
+                    half = product(phi, self.half.T)
+                    spread[part] = np.einsum("ij,ij->i", half, half) + self.basis.residual(X[part], phi)
+        return mean, spread

@@ -1,0 +1,295 @@
+"""From labelled rows to a posterior of f, thresholds and noise: the search for hyper-parameters and the last fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+
+from skpref import inducing, kernels
+from skpref._math.threads import calm_blas
+from skpref.data import unique_rows
+from skpref.gp._latent_posterior import ExactLatent, SparseLatent
+from skpref.gp._ordinal_evidence import ExactEvidence, SparseEvidence
+from skpref.gp._ordinal_kernels import choose_family, default_kernel, with_absent_levels
+from skpref.gp._ordinal_search import Objective, Space, search
+from skpref.gp._pair_fit import same_rows
+from skpref.inference import svi
+from skpref.inference.basis import InducingBasis
+from skpref.inference.blocks import DenseBlock
+from skpref.inference.ep import variational_bound
+from skpref.inference.scale import FixedScale
+from skpref.likelihoods import OrdinalProbit
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process.kernels import Kernel
+
+    from skpref._typing import Features
+    from skpref.gp._ordinal_evidence import Evidence, OrdinalData
+
+_VB_BYTES = 2**31  # two M-wide rows a row of X fit in here: full passes; beyond, "auto" takes mini-batches
+_SEARCH_ROWS = 20_000  # rows that the search of the sparse inference looks at
+_FINAL_TOL = 1e-6  # gap of the moments of the last exact fit
+_SEARCH_TOL = 1e-3  # within a search: the evidence is stationary in the sites, so its error is of the order n 1e-6
+
+
+@dataclass(frozen=True)
+class OrdinalConfig:
+    """What an estimator's parameters ask of a fit.
+
+    Parameters
+    ----------
+    inference : {"ep", "laplace", "vb", "svi"}
+        How the posterior is found; "auto" is resolved by then.
+    evidence : {"ep", "bound"}
+        What a search with "ep" maximises.
+    optimizer : {"l-bfgs-b"} or None
+        Whether hyper-parameters are learnt.
+    n_restarts : int
+        Further starts of the search.
+    n_inducing : int
+        Inducing points of "vb" and "svi" at most.
+    inducing : str or array
+        How they are chosen.
+    schedule : Schedule
+        Iterations, tolerance, mini-batches.
+    """
+
+    inference: str
+    evidence: str
+    optimizer: str | None
+    n_restarts: int
+    n_inducing: int
+    inducing: str | Features
+    schedule: svi.Schedule
+
+
+@dataclass(frozen=True, eq=False)
+class OrdinalStart:
+    """Where an earlier fit ended: what a warm start goes on from.
+
+    Parameters
+    ----------
+    kernel : Kernel or None
+        With its learnt hyper-parameters.
+    likelihood : OrdinalProbit
+        Thresholds and noise.
+    points : {ndarray, CSR} of shape (M, d) or None
+        Inducing points.
+    state : State or None
+        Posterior of their variables.
+    """
+
+    kernel: Kernel | None
+    likelihood: OrdinalProbit
+    points: Features = None
+    state: svi.State | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class OrdinalFit:
+    """Result of `fit_ordinal`.
+
+    Parameters
+    ----------
+    latent : ExactLatent or SparseLatent
+        Posterior of f.
+    end : OrdinalStart
+        Hyper-parameters and state.
+    evidence : float
+        Log evidence by the inference that was asked for, in nats.
+    bound : float
+        Variational lower bound on it.
+    bounds : list of float
+        Values of the search, or of the passes of a sparse fit.
+    n_iter, n_skipped : int
+        Iterations of the last inference; site updates that it left out.
+    converged : bool
+        Whether it met its tolerance.
+    """
+
+    latent: ExactLatent | SparseLatent
+    end: OrdinalStart
+    evidence: float
+    bound: float
+    bounds: list[float]
+    n_iter: int
+    n_skipped: int
+    converged: bool
+
+
+def fit_ordinal(
+    data: OrdinalData,
+    n_levels: int,
+    kernel: Kernel | str | None,
+    config: OrdinalConfig,
+    rng: np.random.Generator,
+    start: OrdinalStart | None = None,
+) -> OrdinalFit:
+    """Fit the model.
+
+    Parameters
+    ----------
+    data : OrdinalData
+        Distinct rows.
+    n_levels : int
+        r.
+    kernel : Kernel, "auto" or None
+        Covariance function; None where the covariance is given, or for the default.
+    config : OrdinalConfig
+        Parameters.
+    rng : numpy.random.Generator
+        Inducing points, restarts, mini-batches.
+    start : OrdinalStart, default=None
+        Where an earlier fit ended.
+
+    Returns
+    -------
+    OrdinalFit
+        Posterior, hyper-parameters and trace.
+    """
+    exact = config.inference in {"ep", "laplace"}
+    with calm_blas(data.n if exact else config.n_inducing):
+        chosen, likelihood = _start(data, n_levels, kernel, rng, start)
+        if exact:
+            evidence: Evidence = exact_evidence(data, config)
+        else:
+            points = _points(data, chosen, config, rng) if start is None else start.points
+            thin = _thinned(data, rng)
+            evidence = SparseEvidence(thin, points, _everything(thin, points, chosen), config.schedule)
+        if kernel == "auto" and start is None and config.optimizer is not None:
+            _, chosen, likelihood, trace = choose_family(evidence, data.X, data.y, likelihood)
+        else:
+            chosen, likelihood, trace = _learn(evidence, data, (chosen, likelihood), config, rng)
+        if exact:
+            return _last_exact(data, chosen, likelihood, config, trace)
+        assert isinstance(evidence, SparseEvidence)  # noqa: S101
+        state = evidence.last[0][1] if evidence.last else None if start is None else start.state
+        return last_sparse(data, OrdinalStart(chosen, likelihood, points, state), config, rng)
+
+
+def exact_evidence(data: OrdinalData, config: OrdinalConfig, *, final: bool = False) -> ExactEvidence:
+    """Return the evidence that a search maximises.
+
+    Parameters
+    ----------
+    data : OrdinalData
+        The rows.
+    config : OrdinalConfig
+        Which one.
+    final : bool, default=False
+        Whether the inference is to be as exact as that of the last fit.
+
+    Returns
+    -------
+    ExactEvidence
+        A function of the hyper-parameters.
+    """
+    tol = _FINAL_TOL if final else _SEARCH_TOL
+    return ExactEvidence(data, config.inference, config.evidence == "bound", config.schedule.max_iter, tol)
+
+
+def _start(
+    data: OrdinalData, n_levels: int, kernel: Kernel | str | None, rng: np.random.Generator, start: OrdinalStart | None
+) -> tuple[Kernel | None, OrdinalProbit]:
+    """Where the search starts."""
+    if start is not None:
+        return start.kernel, start.likelihood
+    likelihood = OrdinalProbit.start(data.y, n_levels, data.weight)
+    if data.K is not None:
+        return None, likelihood
+    if kernel is None or isinstance(kernel, str):
+        return default_kernel(data.X, rng), likelihood
+    return clone(kernel), likelihood
+
+
+def _learn(
+    evidence: Evidence,
+    data: OrdinalData,
+    first: tuple[Kernel | None, OrdinalProbit],
+    config: OrdinalConfig,
+    rng: np.random.Generator,
+) -> tuple[Kernel | None, OrdinalProbit, list[float]]:
+    """The hyper-parameters that the evidence prefers, and its values on the way."""
+    kernel, likelihood = first
+    if config.optimizer is None:
+        return kernel, likelihood, []
+    objective = Objective(evidence, with_absent_levels(Space(kernel, likelihood), data.y))
+    kernel, likelihood, _ = search(objective, n_restarts=config.n_restarts, rng=rng)
+    return kernel, likelihood, objective.trace
+
+
+def _last_exact(
+    data: OrdinalData, kernel: Kernel | None, likelihood: OrdinalProbit, config: OrdinalConfig, trace: list[float]
+) -> OrdinalFit:
+    _, q = exact_evidence(data, config, final=True).infer(kernel, likelihood)
+    own = data.K
+    prior = float("nan") if own is None else float(np.mean(np.diagonal(own)))
+    latent = ExactLatent(kernel, data.X, q.alpha, q.root_w, q.chol, prior)
+    bound = variational_bound(likelihood, data.y, data.weight, q)
+    end = OrdinalStart(kernel, likelihood)
+    return OrdinalFit(latent, end, q.log_evidence, bound, trace, q.n_iter, q.n_skipped, q.converged)
+
+
+def last_sparse(data: OrdinalData, start: OrdinalStart, config: OrdinalConfig, rng: np.random.Generator) -> OrdinalFit:
+    """Infer through inducing points with the kernel held, thresholds and noise learnt on the way.
+
+    Parameters
+    ----------
+    data : OrdinalData
+        All rows.
+    start : OrdinalStart
+        Kernel, inducing points, thresholds and noise; perhaps a posterior to go on from.
+    config : OrdinalConfig
+        "vb" or "svi".
+    rng : numpy.random.Generator
+        Mini-batches.
+
+    Returns
+    -------
+    OrdinalFit
+        The fit.
+    """
+    kernel, points = start.kernel, start.points
+    assert kernel is not None  # noqa: S101 - a given covariance has no inducing points
+    evidence = SparseEvidence(data, points, _everything(data, points, kernel), config.schedule)
+    basis = InducingBasis.at(kernel, points)
+    problem = evidence.problem(basis, start.likelihood, learns=config.optimizer is not None)
+    state = svi.initial_state(problem, {"f": FixedScale(1.0)})
+    if start.state is not None:
+        state = svi.State(start.state.blocks, state.scales)
+    schedule = config.schedule if config.inference == "svi" else replace(config.schedule, batch_size=None)
+    result = svi.fit(problem, state, schedule, rng)
+    block = result.state.blocks[0]
+    assert isinstance(block, DenseBlock)  # noqa: S101
+    assert isinstance(result.likelihood, OrdinalProbit)  # noqa: S101
+    latent = SparseLatent(basis, block.mean, np.ascontiguousarray(block.inverse_chol))
+    bound = result.bounds[-1] if result.evaluation is None else result.evaluation.bound
+    end = OrdinalStart(kernel, result.likelihood, points, result.state)
+    return OrdinalFit(latent, end, bound, bound, result.bounds, len(result.bounds), 0, result.converged)
+
+
+def _points(data: OrdinalData, kernel: Kernel | None, config: OrdinalConfig, rng: np.random.Generator) -> Features:
+    scale: Any = getattr(kernel, "length_scale", None)
+    scale = scale if scale is None or np.all(np.isfinite(scale)) else None
+    return inducing.choose(data.X, config.n_inducing, config.inducing, rng, scale, kernel=kernel)
+
+
+def _everything(data: OrdinalData, points: Features, kernel: Kernel | None) -> bool:
+    """Whether the inducing points are the rows themselves, so that they leave nothing open."""
+    distinct = data.X[unique_rows(data.X)[0]]
+    if points.shape != distinct.shape or not same_rows(points, distinct):
+        return False
+    # White noise is in the inducing points' covariance but not in the rows.
+    return np.array_equal(kernels.diagonal(kernel, points), kernels.paired(kernel, points, points))
+
+
+def _thinned(data: OrdinalData, rng: np.random.Generator) -> OrdinalData:
+    """A sample of the rows that stands for all."""
+    if data.n <= _SEARCH_ROWS:
+        return data
+    index = np.sort(rng.choice(data.n, _SEARCH_ROWS, replace=False))
+    weight = data.weight[index]
+    return replace(data, X=data.X[index], y=data.y[index], weight=weight * (data.weight.sum() / weight.sum()))
