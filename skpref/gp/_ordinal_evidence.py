@@ -260,7 +260,7 @@ class SparseEvidence:
         problem = self.problem(basis, likelihood, learns=False)
         start = svi.initial_state(problem, {"f": FixedScale(1.0)})
         for earlier, state in self.last:
-            if np.max(np.abs(earlier - theta)) < _NEAR:
+            if earlier.shape == theta.shape and np.max(np.abs(earlier - theta)) < _NEAR:
                 start = state
         schedule = replace(self.schedule, batch_size=None, on_iteration=None, tol=_SEARCH_BOUND_TOL)
         result = svi.fit(problem, start, schedule, np.random.default_rng(0))

@@ -13,7 +13,7 @@ from skpref._math.threads import calm_blas
 from skpref.data import unique_rows
 from skpref.gp._latent_posterior import ExactLatent, SparseLatent
 from skpref.gp._ordinal_evidence import ExactEvidence, SparseEvidence
-from skpref.gp._ordinal_kernels import choose_family, default_kernel, with_absent_levels
+from skpref.gp._ordinal_kernels import Found, default_kernel, weigh_families, with_absent_levels
 from skpref.gp._ordinal_search import Objective, Space, search
 from skpref.gp._pair_fit import same_rows
 from skpref.inference import svi
@@ -89,6 +89,25 @@ class OrdinalStart:
 
 
 @dataclass(frozen=True, eq=False)
+class OrdinalMember:
+    """One of the models that predictions average over.
+
+    Parameters
+    ----------
+    weight : float
+        Its posterior probability among them.
+    latent : ExactLatent or SparseLatent
+        Posterior of f.
+    likelihood : OrdinalProbit
+        Thresholds and noise.
+    """
+
+    weight: float
+    latent: ExactLatent | SparseLatent
+    likelihood: OrdinalProbit
+
+
+@dataclass(frozen=True, eq=False)
 class OrdinalFit:
     """Result of `fit_ordinal`.
 
@@ -108,6 +127,8 @@ class OrdinalFit:
         Iterations of the last inference; site updates that it left out.
     converged : bool
         Whether it met its tolerance.
+    members : tuple of OrdinalMember, default=()
+        All models that predictions average over, this one first.
     """
 
     latent: ExactLatent | SparseLatent
@@ -118,6 +139,7 @@ class OrdinalFit:
     n_iter: int
     n_skipped: int
     converged: bool
+    members: tuple[OrdinalMember, ...] = ()
 
 
 def fit_ordinal(
@@ -153,6 +175,7 @@ def fit_ordinal(
     exact = config.inference in {"ep", "laplace"}
     with calm_blas(data.n if exact else config.n_inducing):
         chosen, likelihood = _start(data, n_levels, kernel, rng, start)
+        points = None
         if exact:
             evidence: Evidence = exact_evidence(data, config)
         else:
@@ -160,14 +183,22 @@ def fit_ordinal(
             thin = _thinned(data, rng)
             evidence = SparseEvidence(thin, points, _everything(thin, points, chosen), config.schedule)
         if kernel == "auto" and start is None and config.optimizer is not None:
-            _, chosen, likelihood, trace = choose_family(evidence, data.X, data.y, likelihood)
+            found = weigh_families(evidence, data.X, data.y, likelihood)
         else:
-            chosen, likelihood, trace = _learn(evidence, data, (chosen, likelihood), config, rng)
+            found = [_learn(evidence, data, (chosen, likelihood), config, rng)]
         if exact:
-            return _last_exact(data, chosen, likelihood, config, trace)
-        assert isinstance(evidence, SparseEvidence)  # noqa: S101
-        state = evidence.last[0][1] if evidence.last else None if start is None else start.state
-        return last_sparse(data, OrdinalStart(chosen, likelihood, points, state), config, rng)
+            results = [_last_exact(data, one, config) for one in found]
+        else:
+            state = None if start is None or len(found) > 1 else start.state
+            if isinstance(evidence, SparseEvidence) and evidence.last and len(found) == 1:
+                state = evidence.last[0][1]
+            ends = [OrdinalStart(one.kernel, one.likelihood, points, state) for one in found]
+            results = [last_sparse(data, end, config, rng) for end in ends]
+    members = [
+        OrdinalMember(one.weight, result.latent, result.end.likelihood)
+        for one, result in zip(found, results, strict=True)
+    ]
+    return replace(results[0], members=tuple(members))
 
 
 def exact_evidence(data: OrdinalData, config: OrdinalConfig, *, final: bool = False) -> ExactEvidence:
@@ -211,26 +242,24 @@ def _learn(
     first: tuple[Kernel | None, OrdinalProbit],
     config: OrdinalConfig,
     rng: np.random.Generator,
-) -> tuple[Kernel | None, OrdinalProbit, list[float]]:
-    """The hyper-parameters that the evidence prefers, and its values on the way."""
+) -> Found:
+    """The hyper-parameters that the evidence prefers."""
     kernel, likelihood = first
     if config.optimizer is None:
-        return kernel, likelihood, []
+        return Found(float("nan"), kernel, likelihood, [])
     objective = Objective(evidence, with_absent_levels(Space(kernel, likelihood), data.y))
-    kernel, likelihood, _ = search(objective, n_restarts=config.n_restarts, rng=rng)
-    return kernel, likelihood, objective.trace
+    kernel, likelihood, best = search(objective, n_restarts=config.n_restarts, rng=rng)
+    return Found(best.value, kernel, likelihood, objective.trace)
 
 
-def _last_exact(
-    data: OrdinalData, kernel: Kernel | None, likelihood: OrdinalProbit, config: OrdinalConfig, trace: list[float]
-) -> OrdinalFit:
+def _last_exact(data: OrdinalData, found: Found, config: OrdinalConfig) -> OrdinalFit:
+    kernel, likelihood = found.kernel, found.likelihood
     _, q = exact_evidence(data, config, final=True).infer(kernel, likelihood)
-    own = data.K
-    prior = float("nan") if own is None else float(np.mean(np.diagonal(own)))
+    prior = float("nan") if data.K is None else float(np.mean(np.diagonal(data.K)))
     latent = ExactLatent(kernel, data.X, q.alpha, q.root_w, q.chol, prior)
     bound = variational_bound(likelihood, data.y, data.weight, q)
     end = OrdinalStart(kernel, likelihood)
-    return OrdinalFit(latent, end, q.log_evidence, bound, trace, q.n_iter, q.n_skipped, q.converged)
+    return OrdinalFit(latent, end, q.log_evidence, bound, found.trace, q.n_iter, q.n_skipped, q.converged)
 
 
 def last_sparse(data: OrdinalData, start: OrdinalStart, config: OrdinalConfig, rng: np.random.Generator) -> OrdinalFit:

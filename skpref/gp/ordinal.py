@@ -47,8 +47,8 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
     kernel : Kernel, "auto", "precomputed" or None, default=None
         Covariance of f: one of `skpref.kernels` or of scikit-learn. None stands for the squared exponential of
         [CG05] with one length-scale, which starts at the median distance: standardise features first. "auto"
-        chooses among smooth and rough, isotropic and per-feature (ARD), and linear kernels by their evidence under
-        weak priors, and needs no standardised features. "precomputed": X is the covariance.
+        averages over smooth and rough, isotropic and per-feature (ARD), and linear kernels, weighed by their evidence
+        under weak priors; it needs no standardised features, and no restarts. "precomputed": X is the covariance.
     inference : {"auto", "ep", "laplace", "vb", "svi"}, default="auto"
         "ep": expectation propagation at all rows, n^3; "laplace": a Gaussian at the mode, faster and less accurate;
         "vb": full passes through `n_inducing` inducing points, linear in n, a monotone bound; "svi": the same in
@@ -105,6 +105,9 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
         Objective at every evaluation of the search; for "vb" and "svi" the bound after each pass of the last fit.
     posterior_ : ExactLatent or SparseLatent
         All that predictions of f need.
+    ensemble_ : list of OrdinalMember
+        The models that probabilities are averages of, with their weights, the best first: several with "auto", where
+        all other attributes are those of the best.
     likelihood_ : OrdinalProbit
         Thresholds and noise as they enter the likelihood.
     inference_ : {"ep", "laplace", "vb", "svi"}
@@ -391,6 +394,7 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
     def _keep(self, result: OrdinalFit, config: OrdinalConfig) -> None:
         self._end = result.end
         self.posterior_ = result.latent
+        self.ensemble_ = list(result.members)
         self.kernel_ = result.end.kernel
         self.likelihood_ = result.end.likelihood
         self.thresholds_ = np.array(self.likelihood_.thresholds)
@@ -449,7 +453,8 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
             In the order of `classes_`; rows sum to 1.
         """
         rows = self._new(X)
-        return self.likelihood_.probabilities(*self.posterior_.latent(rows))
+        parts = [one.weight * one.likelihood.probabilities(*one.latent.latent(rows)) for one in self.ensemble_]
+        return np.sum(parts, axis=0) if len(parts) > 1 else parts[0]
 
     def predict(self, X: Any, loss: str = "zero-one") -> NDArray[Any]:
         """Return a level for every row.
