@@ -13,7 +13,7 @@ from skpref._math.threads import calm_blas
 from skpref.data import unique_rows
 from skpref.gp._latent_posterior import ExactLatent, SparseLatent
 from skpref.gp._ordinal_evidence import ExactEvidence, SparseEvidence
-from skpref.gp._ordinal_kernels import Found, default_kernel, weigh_families, with_absent_levels
+from skpref.gp._ordinal_kernels import Found, named_kernel, weigh_families, with_absent_levels
 from skpref.gp._ordinal_search import Objective, Space, search
 from skpref.gp._pair_fit import same_rows
 from skpref.inference import svi
@@ -158,7 +158,7 @@ def fit_ordinal(
         Distinct rows.
     n_levels : int
         r.
-    kernel : Kernel, "auto" or None
+    kernel : Kernel, {"auto", "ard", "linear-ard"} or None
         Covariance function; None where the covariance is given, or for the default.
     config : OrdinalConfig
         Parameters.
@@ -232,7 +232,7 @@ def _start(
     if data.K is not None:
         return None, likelihood
     if kernel is None or isinstance(kernel, str):
-        return default_kernel(data.X, rng), likelihood
+        return named_kernel(kernel or "", data.X, rng), likelihood
     return clone(kernel), likelihood
 
 

@@ -62,6 +62,31 @@ def default_kernel(X: Features, rng: np.random.Generator) -> Kernel:
     return RBF(distance, (_REACH[0] * distance, _REACH[1] * distance))
 
 
+def named_kernel(name: str, X: Features, rng: np.random.Generator) -> Kernel:
+    """Return a kernel that is made for the features it meets, so that their number may change (RFE).
+
+    Parameters
+    ----------
+    name : {"ard", "linear-ard"} or other
+        A squared exponential with a length-scale a feature; a linear kernel with a weight variance a feature
+        ([CG05] section 6.4); anything else stands for the default.
+    X : {ndarray, CSR} of shape (n, d)
+        Rows.
+    rng : numpy.random.Generator
+        Samples pairs of rows.
+
+    Returns
+    -------
+    Kernel
+        A kernel to start from.
+    """
+    if name == "ard":
+        return _stationary(RBF, _deviations(X))
+    if name == "linear-ard":
+        return _weights(_deviations(X), 1.0)
+    return default_kernel(X, rng)
+
+
 class Found(NamedTuple):
     """The end of a search: log evidence (see above), hyper-parameters, all values on the way, posterior weight."""
 

@@ -76,12 +76,11 @@ class Space:
     def bounds(self) -> Array:
         """Limits of the free parameters, shape (n_free, 2): those that all tied ones keep."""
         theta, groups = self.kernel_theta, self._groups
-        own = np.empty((self.n_kernel, 2))
-        for k in range(self.n_kernel):
-            members = groups == k
-            assert self.kernel is not None  # noqa: S101 - it has parameters
-            room = self.kernel.bounds[members] - theta[members, None]
-            own[k] = room[:, 0].max(), room[:, 1].min()
+        own = np.tile([-np.inf, np.inf], (self.n_kernel, 1))
+        if self.kernel is not None and theta.size:
+            room = self.kernel.bounds - theta[:, None]
+            np.maximum.at(own[:, 0], groups, room[:, 0])
+            np.minimum.at(own[:, 1], groups, room[:, 1])
         r = self.likelihood.n_levels
         return np.vstack([own, [_LOG_NOISE, _FIRST_THRESHOLD], np.tile(_LOG_GAP, (r - 2, 1))])
 

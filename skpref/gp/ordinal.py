@@ -44,11 +44,13 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernel : Kernel, "auto", "precomputed" or None, default=None
+    kernel : Kernel, {"auto", "ard", "linear-ard", "precomputed"} or None, default=None
         Covariance of f: one of `skpref.kernels` or of scikit-learn. None stands for the squared exponential of
         [CG05] with one length-scale, which starts at the median distance: standardise features first. "auto"
         averages over smooth and rough, isotropic and per-feature (ARD), and linear kernels, weighed by their evidence
-        under weak priors; it needs no standardised features, and no restarts. "precomputed": X is the covariance.
+        under weak priors; it needs no standardised features, and no restarts. "ard": squared exponential with a
+        length-scale a feature; "linear-ard": linear with a weight variance a feature; both follow the number of
+        features, as `RFE` wants. "precomputed": X is the covariance.
     inference : {"auto", "ep", "laplace", "vb", "svi"}, default="auto"
         "ep": expectation propagation at all rows, n^3; "laplace": a Gaussian at the mode, faster and less accurate;
         "vb": full passes through `n_inducing` inducing points, linear in n, a monotone bound; "svi": the same in
@@ -145,7 +147,7 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [Kernel, StrOptions({"auto", "precomputed"}), None],
+        "kernel": [Kernel, StrOptions({"auto", "ard", "linear-ard", "precomputed"}), None],
         "inference": [StrOptions({"auto", "ep", "laplace", "vb", "svi"})],
         "optimizer": [StrOptions({"l-bfgs-b"}), None],
         "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],

@@ -1,0 +1,59 @@
+"""
+Grades without distances between them
+=====================================
+
+Wines are graded poor, fair, good or superb. How much better *good* is than *fair* nobody has said, and it need not be as
+much as *superb* is better than *good*. :class:`skpref.GPOrdinalRegressor` learns where the grades begin and end together
+with what makes a wine good, and tells how likely each grade is. The data are simulated.
+"""
+
+# %%
+# Two hundred wines, two measurements; quality rises with the first up to a point, and the second is of no use. Few wines
+# are superb.
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.model_selection import cross_val_predict, cross_val_score
+
+from skpref import GPOrdinalRegressor
+from skpref.metrics import ordinal_mae, ranked_probability_score
+
+grades = ["poor", "fair", "good", "superb"]
+rng = np.random.default_rng(0)
+X = rng.uniform(0.0, 10.0, (200, 2))
+quality = np.sin(0.35 * X[:, 0]) + 0.25 * rng.normal(size=200)
+y = np.array(grades)[np.digitize(quality, [0.0, 0.7, 1.1])]
+print(dict(zip(*np.unique(y, return_counts=True), strict=True)))
+
+# %%
+# The names have no order of their own, so it is given. ``kernel="auto"`` weighs several kinds of kernels by their evidence;
+# here those that see the first measurement alone.
+model = GPOrdinalRegressor("auto", class_order=grades, random_state=0).fit(X, y)
+for member in model.ensemble_:
+    print(f"{member.weight:.2f}  {type(member.latent.kernel).__name__}")
+print("relevance of the measurements", model.relevance_.round(3))
+print("thresholds", model.thresholds_.round(2), "noise", round(model.noise_, 2))
+
+# %%
+# Probabilities of the grades along the first measurement: between the thresholds they shift from grade to grade, and
+# where a grade is narrow it never becomes certain.
+line = np.column_stack([np.linspace(0.0, 10.0, 200), np.full(200, 5.0)])
+p = model.predict_proba(line)
+fig, (top, bottom) = plt.subplots(2, 1, sharex=True, figsize=(7, 6), constrained_layout=True)
+top.stackplot(line[:, 0], p.T, labels=grades, colors=plt.get_cmap("viridis")(np.linspace(0.1, 0.9, 4)))
+top.set(ylabel="probability", ylim=(0, 1))
+top.legend(loc="lower right")
+mean, std = model.predict_latent(line, return_std=True)
+bottom.plot(line[:, 0], mean)
+bottom.fill_between(line[:, 0], mean - 2 * std, mean + 2 * std, alpha=0.3)
+for threshold in model.thresholds_:
+    bottom.axhline(threshold, linestyle=":", color="black", linewidth=1)
+bottom.set(xlabel="first measurement", ylabel="f, with thresholds")
+plt.show()
+
+# %%
+# The score is minus the mean error in grades of the median grade. Probabilities are judged by measures that are at their
+# best when the probabilities are right.
+print("error in grades:", -cross_val_score(model, X, y, cv=5).round(3))
+out = cross_val_predict(model, X, y, cv=5, method="predict_proba")
+print("ranked probability score:", round(ranked_probability_score(y, out, labels=grades), 4))
+print("error in grades of always 'fair':", ordinal_mae(y, np.full(200, "fair"), labels=grades))
