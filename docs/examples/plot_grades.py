@@ -2,14 +2,14 @@
 Grades without distances between them
 =====================================
 
-Wines are graded poor, fair, good or superb. How much better *good* is than *fair* nobody has said, and it need not be as
-much as *superb* is better than *good*. :class:`skpref.GPOrdinalRegressor` learns where the grades begin and end together
-with what makes a wine good, and tells how likely each grade is. The data are simulated.
+Wines are graded poor, fair, good or superb. How much better *good* is than *fair* nobody has said, and it need not be
+as much as *superb* is better than *good*. :class:`skpref.GPOrdinalRegressor` learns where the grades begin and end
+together with what makes a wine good, and tells how likely each grade is. The data are simulated.
 """
 
 # %%
-# Two hundred wines, two measurements; quality rises with the first up to a point, and the second is of no use. Few wines
-# are superb.
+# Two hundred wines, two measurements; quality rises with the first up to a point, and the second is of no use. Few
+# wines are superb.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import cross_val_predict, cross_val_score
@@ -22,11 +22,11 @@ rng = np.random.default_rng(0)
 X = rng.uniform(0.0, 10.0, (200, 2))
 quality = np.sin(0.35 * X[:, 0]) + 0.25 * rng.normal(size=200)
 y = np.array(grades)[np.digitize(quality, [0.0, 0.7, 1.1])]
-print(dict(zip(*np.unique(y, return_counts=True), strict=True)))
+print({grade: int(np.sum(y == grade)) for grade in grades})
 
 # %%
-# The names have no order of their own, so it is given. ``kernel="auto"`` weighs several kinds of kernels by their evidence;
-# here those that see the first measurement alone.
+# The names have no order of their own, so it is given. ``kernel="auto"`` weighs several kinds of kernels by their
+# evidence; here the one that sees hardly more than the first measurement.
 model = GPOrdinalRegressor("auto", class_order=grades, random_state=0).fit(X, y)
 for member in model.ensemble_:
     print(f"{member.weight:.2f}  {type(member.latent.kernel).__name__}")
@@ -51,8 +51,8 @@ bottom.set(xlabel="first measurement", ylabel="f, with thresholds")
 plt.show()
 
 # %%
-# The score is minus the mean error in grades of the median grade. Probabilities are judged by measures that are at their
-# best when the probabilities are right.
+# The score is minus the mean error in grades of the median grade. Probabilities are judged by measures that are at
+# their best when the probabilities are right.
 print("error in grades:", -cross_val_score(model, X, y, cv=5).round(3))
 out = cross_val_predict(model, X, y, cv=5, method="predict_proba")
 print("ranked probability score:", round(ranked_probability_score(y, out, labels=grades), 4))
