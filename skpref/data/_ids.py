@@ -19,7 +19,7 @@ from skpref.exceptions import DataError
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-__all__ = ["IdColumn", "as_ids", "pack_ids", "read_pairs", "read_triples", "shorten", "unpack_ids"]
+__all__ = ["IdColumn", "as_ids", "pack_ids", "read_pairs", "read_rated", "read_triples", "shorten", "unpack_ids"]
 
 IdColumn = NDArray[Any]
 """A one-dimensional array of ids with dtype int64, uint64 or object."""
@@ -298,14 +298,52 @@ def read_triples(X: object, name: str = "X") -> tuple[IdColumn, IdColumn, IdColu
     return as_ids(user, name, kind="user"), as_ids(left, name), as_ids(right, name)
 
 
+def read_rated(X: object, name: str = "X") -> tuple[IdColumn, IdColumn]:
+    """Split what a user passes as the subjects of ratings into two columns of ids.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_ratings, 2)
+        User and item: an array, a data frame with two columns (of different
+        dtypes if need be), or a sequence of pairs.
+    name : str, default="X"
+        What the caller named the argument, for error messages.
+
+    Returns
+    -------
+    user : ndarray of shape (n_ratings,), dtype int64, uint64 or object
+        The ids of the users.
+    item : ndarray of shape (n_ratings,), dtype int64, uint64 or object
+        The ids of the items.
+
+    Raises
+    ------
+    TypeError
+        X is sparse.
+    DataError
+        X is empty, not two columns wide, or holds a missing or fractional id.
+
+    Examples
+    --------
+    >>> from skpref.data._ids import read_rated
+    >>> user, item = read_rated([("ann", 7), ("bob", 7)])
+    >>> user.tolist(), item.tolist()
+    (['ann', 'bob'], [7, 7])
+    """
+    user, item = _columns(X, name, _RATED)
+    return as_ids(user, name, "rating", "user"), as_ids(item, name, "rating", "item")
+
+
 class _Layout(NamedTuple):
-    """What the columns of an array of comparisons hold, for checks and messages."""
+    """What the columns of an array of comparisons or ratings hold, for checks and messages."""
 
     width: int
     shape: str
     noun: str  # what sparse input should have been
     row: str  # what a row holds
     text: str  # what the columns hold
+    entry: str = "comparison"  # what a row is
+    advice: str = "Sparse features belong in a Table"
 
 
 _PAIRS = _Layout(
@@ -318,13 +356,21 @@ _PAIRS = _Layout(
 _TRIPLES = _Layout(
     3, "(n_comparisons, 3)", "three columns of ids", "the ids of its user, left and right item", ": user, left, right"
 )
+_RATED = _Layout(
+    2,
+    "(n_ratings, 2)",
+    "two columns of ids",
+    "the ids of its user and of the item rated",
+    ": the ids of the user and of the item",
+    "rating",
+    "skpref.data.ratings.from_matrix makes them of a matrix",
+)
 
 
 def _columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # noqa: ANN401  # any array-like
     if sparse.issparse(X):
         raise TypeError(
-            f"Sparse data was passed for {name}, but dense data is required: {layout.noun}. "
-            "Sparse features belong in a Table"
+            f"Sparse data was passed for {name}, but dense data is required: {layout.noun}. {layout.advice}"
         )
     if hasattr(X, "iloc") and hasattr(X, "columns"):
         _check_shape(X.shape, name, layout)
@@ -357,7 +403,7 @@ def _refuse_dimension(values: NDArray[Any], name: str, layout: _Layout) -> NoRet
     got = "1D array" if values.ndim else "scalar array"
     raise DataError(
         f"Expected 2D array, got {got} instead: {name} must have the shape {layout.shape}, one row per "
-        f"comparison with {layout.row}"
+        f"{layout.entry} with {layout.row}"
     )
 
 
@@ -369,11 +415,11 @@ def _check_shape(shape: tuple[int, ...], name: str, layout: _Layout, where: str 
     if shape[0] == 0:
         raise DataError(
             f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required for {name}: "
-            "at least 1 comparison is required"
+            f"at least 1 {layout.entry} is required"
         )
     if shape[1] != layout.width:
         raise DataError(
-            f"{name} holds comparisons and has shape {shape}{where}, expected shape {layout.shape}{layout.text}"
+            f"{name} holds {layout.entry}s and has shape {shape}{where}, expected shape {layout.shape}{layout.text}"
         )
 
 

@@ -30,11 +30,21 @@ State: TypeAlias = Mapping[str, NDArray[Any]]
 
 
 class Info(NamedTuple):
-    """What a sweep reports."""
+    """What a sweep reports.
 
-    objective: float  # log joint density, up to a constant: what events show
-    trace: Mapping[str, float]  # numbers of which the chain keeps the history
-    estimate: State | None = None  # what to average in the state's place (for example means of conditionals)
+    Parameters
+    ----------
+    objective : float
+        Log joint density, up to a constant: what events show.
+    trace : mapping of str to float
+        Numbers of which the chain keeps the history.
+    estimate : mapping of str to ndarray, default=None
+        What to average in the state's place.
+    """
+
+    objective: float
+    trace: Mapping[str, float]
+    estimate: State | None = None
 
 
 # (state, number of the sweep from 1) -> the next state, in new arrays, and what to report.
@@ -185,7 +195,7 @@ def run(starts: Sequence[Chain], step_of: Callable[[int], Step], plan: Plan) -> 
     """
     chains, ends = list(starts), [chain.sweep + plan.n_sweeps for chain in starts]
     saved = None if plan.checkpoint is None else read_checkpoint(plan.checkpoint, len(chains))
-    chains = chains if saved is None else saved
+    chains = [replace(c, trace={k: list(v) for k, v in c.trace.items()}) for c in chains] if saved is None else saved
     clock = _Clock(plan, sum(chain.sweep - end for chain, end in zip(chains, ends, strict=True)), len(chains))
     for number, end in enumerate(ends):
         step, stopped = step_of(number), False
@@ -232,7 +242,7 @@ def advanced(chain: Chain, step: Step, plan: Plan, end: int) -> tuple[Chain, flo
     Parameters
     ----------
     chain : Chain
-        Where it stands.
+        Where it stands; its trace grows in place.
     step : callable
         The sweep.
     plan : Plan
@@ -249,8 +259,9 @@ def advanced(chain: Chain, step: Step, plan: Plan, end: int) -> tuple[Chain, flo
     """
     sweep = chain.sweep + 1
     state, info = step(chain.state, sweep)
-    trace = {name: [*chain.trace.get(name, ()), value] for name, value in info.trace.items()}
-    chain = replace(chain, state=state, sweep=sweep, trace=trace)
+    for name, value in info.trace.items():
+        chain.trace.setdefault(name, []).append(float(value))  # in place: a copy a sweep would be quadratic
+    chain = replace(chain, state=state, sweep=sweep)
     first = max(chain.begin + plan.burn_in, end - plan.n_sweeps)
     if sweep <= chain.begin + plan.burn_in:
         return chain, info.objective
@@ -331,7 +342,7 @@ def write_checkpoint(checkpoint: Checkpoint, chains: Sequence[Chain]) -> None:
     path = checkpoint.path
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         try:
-            np.savez(file, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+            np.savez(file, allow_pickle=False, **arrays)
             file.flush()
             os.fsync(file.fileno())
             Path(file.name).replace(path)
@@ -364,18 +375,18 @@ def read_checkpoint(checkpoint: Checkpoint, n_chains: int) -> list[Chain] | None
     if not path.parent.is_dir():
         raise DataError(f"checkpoint: the folder {path.parent} does not exist; make it first")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here: np.load leaves a file open that it cannot read.
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(arrays.pop("header").tobytes())
-        if header["skpref"] != "chains" or header["version"] != 1:
-            raise KeyError(path.name)
         chains = [_chain(i, about, arrays) for i, about in enumerate(header["chains"])]
+        known = header["skpref"] == "chains" and header["version"] == 1
     except FileNotFoundError:
         return None
     except (KeyError, TypeError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         msg = f"checkpoint: {path} is not a checkpoint of skpref, or damaged ({error}); delete it or give another path"
         raise DataError(msg) from error
-    if header["key"] != checkpoint.key or len(chains) != n_chains:
+    if not known or header["key"] != checkpoint.key or len(chains) != n_chains:
         msg = f"checkpoint: {path} is of a fit with other data or parameters; delete it or give another path"
         raise DataError(msg)
     return chains

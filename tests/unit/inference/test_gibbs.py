@@ -176,10 +176,9 @@ def test_a_checkpoint_that_fails_leaves_the_earlier_one(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
-def test_a_killed_process_resumes_to_the_same_bits(tmp_path):
+def test_a_killed_process_resumes_to_the_same_bits(tmp_path, root):
     code = textwrap.dedent(f"""
-        import os, signal, sys
-        sys.path.insert(0, {str(tmp_path.parent)!r})
+        import os, signal
         import numpy as np
         from pathlib import Path
         from skpref.inference.gibbs import Chain, Checkpoint, Info, Plan, run
@@ -192,7 +191,7 @@ def test_a_killed_process_resumes_to_the_same_bits(tmp_path):
         checkpoint = Checkpoint(Path({str(tmp_path / "run")!r}), "key", seconds=0.0)
         run(start, lambda _: step, Plan(20, 5, n_samples=3, checkpoint=checkpoint))
     """)
-    done = subprocess.run([sys.executable, "-c", code], check=False, env={**os.environ, "PYTHONPATH": os.getcwd()})
+    done = subprocess.run([sys.executable, "-c", code], check=False, env={**os.environ, "PYTHONPATH": str(root)})
     assert done.returncode == -signal.SIGKILL
     plan = {"n_sweeps": 20, "burn_in": 5, "n_samples": 3}
     (resumed,) = run(starts(), lambda _: step, Plan(**plan, checkpoint=Checkpoint(tmp_path / "run", "key")))

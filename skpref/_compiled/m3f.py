@@ -1,0 +1,477 @@
+"""Passes of the Gibbs sampler of max-margin matrix factorisation over all rows of one side (maths.md section 8).
+
+The augmenting variables lambda are drawn where they are used, for one row at a time, and forgotten: the state of the
+chain is factors and thresholds alone. Each row has a random stream of its own, so the bits are the same for any number
+of threads and any order of the rows.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numba
+import numpy as np
+
+from skpref._compiled._jit import njit
+from skpref._compiled.streams import ZIGGURAT, inverse_gaussian_of, normal, open_stream, uniform
+from skpref._compiled.tiles import add_gram, factor, solve_factored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array, IntArray
+
+_TASKS = 64  # portions of like work that threads take
+_BLOCK = 64  # ratings whose rows are gathered at once; with 100 factors they fill the first cache
+_SMALL = 1 << 21  # products (about 1 ms) below which waking threads costs more than it saves
+_HEAVY = 1e3  # weight from which a rating's share is added in double precision whatever the dtype
+_FAST = {"contract", "reassoc", "nsz"}
+
+
+class Portions(NamedTuple):
+    """Rows dealt out so that all portions are about the same work."""
+
+    order: IntArray
+    cut: IntArray
+
+
+class Rows(NamedTuple):
+    """Ratings by row: of which columns, on which level, and how dear a violation is."""
+
+    start: IntArray
+    column: NDArray[np.int32]
+    level: NDArray[np.int16]
+    cost: Array  # C times the weight of the rating; one number where all are alike
+    portions: Portions
+
+
+class Thresholds(NamedTuple):
+    """Thresholds (n, L - 1), and whose: of the row ("row"), of the column ("column"), or everybody's ("all")."""
+
+    value: Array
+    of: str
+
+
+class Model(NamedTuple):
+    """What does not change from sweep to sweep."""
+
+    margin: float
+    precision: float  # 1 / sigma^2
+    dtype: Any  # of the sums over ratings; the matrices are factored in double precision
+
+
+class Name(NamedTuple):
+    """Of a pass: every row's stream is named by it and by the row's number."""
+
+    seed: int
+    sweep: int
+    block: int
+
+
+class Sums(NamedTuple):
+    """What the ratings of each row give its thresholds, and the scores of all ratings."""
+
+    precision: Array
+    linear: Array
+    score: Array
+
+
+def portions(start: IntArray, width: int) -> Portions:
+    """Deal rows out so that all portions are about the same work.
+
+    Parameters
+    ----------
+    start : ndarray of shape (n + 1,)
+        Start of each row's ratings.
+    width : int
+        Number of factors.
+
+    Returns
+    -------
+    Portions
+        The same for any number of threads.
+    """
+    length = np.diff(start).astype(np.float64)
+    narrow = np.minimum(length, width)
+    work = length * narrow * max(width, 1) / 2.0 + narrow**3 / 6.0 + 50.0 * length
+    heaviest = np.argsort(-work, kind="stable")
+    n_portions = max(1, min(_TASKS, length.size))
+    turn = np.arange(length.size) % (2 * n_portions)
+    turn = np.where(turn < n_portions, turn, 2 * n_portions - 1 - turn)  # there and back again
+    order = heaviest[np.argsort(turn, kind="stable")]
+    cut = np.concatenate([[0], np.cumsum(np.bincount(turn, minlength=n_portions))])
+    return Portions(order.astype(np.int64), cut.astype(np.int64))
+
+
+@njit(fastmath=_FAST)
+def _augment(rows, row, mine, theirs, theta, whose, margin, counter, step, ziggurat, q, weight, pull, chance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Draw 1/lambda of a row's ratings; note what precision and linear term they give the scores.
+
+    Loop by loop, so that all but the look-up in the ziggurat runs on vectors; `q` goes from |Delta| to C^2/(4 lambda).
+    """
+    start, column, level, cost = rows[:4]
+    first, n, width, n_thresholds = start[row], start[row + 1] - start[row], mine.shape[1], theta.shape[1]
+    for e in range(n):
+        j = column[first + e]
+        x = 0.0
+        for k in range(width):
+            x += mine[row, k] * theirs[j, k]
+        t = 0 if whose == 0 else (row if whose == 1 else j)
+        half = 0.5 * (cost[first + e] if cost.shape[0] > 1 else cost[0])
+        for r in range(n_thresholds):
+            sign = 1.0 if r >= level[first + e] else -1.0
+            q[e * n_thresholds + r] = abs(half * (margin - sign * (theta[t, r] - x)))
+    for i in range(n * n_thresholds):
+        chance[i], counter = normal(counter, step, ziggurat)
+    for i in range(n * n_thresholds):
+        u, _ = uniform(counter + np.uint64(i) * step, step)
+        q[i] = inverse_gaussian_of(q[i], chance[i], u)
+    counter += np.uint64(n * n_thresholds) * step
+    for e in range(n):
+        j = column[first + e]
+        t = 0 if whose == 0 else (row if whose == 1 else j)
+        half = 0.5 * (cost[first + e] if cost.shape[0] > 1 else cost[0])
+        w, h = 0.0, 0.0
+        for r in range(n_thresholds):
+            sign = 1.0 if r >= level[first + e] else -1.0
+            share = half * half * q[e * n_thresholds + r]
+            q[e * n_thresholds + r] = share
+            w += share
+            h -= half * sign + share * (sign * margin - theta[t, r])
+        weight[e], pull[e] = w, h
+    return counter
+
+
+@njit(fastmath=_FAST)
+def _many_ratings(A, C, P, column, first, n, weight, pull, theirs, precision):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Precision matrix of a row with many ratings, its linear term behind it as a further column.
+
+    Both are in one Gram matrix, that of the rows (sqrt(w_e) u_e, h_e / sqrt(w_e)).
+    """
+    width, single = theirs.shape[1], A.itemsize < 8
+    P[:] = 0.0
+    C[:] = 0
+    filled = 0
+    for e in range(n):
+        j, w, h = column[first + e], weight[e], pull[e]
+        if single and w > _HEAVY:
+            for a in range(width):
+                for b in range(a, width):
+                    P[a, b] += w * theirs[j, a] * theirs[j, b]
+                P[a, width] += h * theirs[j, a]
+            continue
+        root = np.sqrt(w)
+        for k in range(width):
+            A[filled, k] = root * theirs[j, k]
+        A[filled, width] = h / root if root > 0.0 else 0.0
+        filled += 1
+        if filled == _BLOCK:
+            add_gram(C, A, filled)
+            filled = 0
+    add_gram(C, A, filled)
+    for a in range(width):
+        for b in range(a, width + 1):
+            P[a, b] += C[a, b]
+        P[a, a] += precision
+
+
+@njit(fastmath=_FAST)
+def _few_ratings(B, C, P, column, first, n, weight, pull, theirs, variance, noise, residual):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """I + sigma^2 B^T B of a row with few ratings, and behind it what it is to be solved for.
+
+    B has the columns sqrt(w_e) u_e. With u ~ N(0, sigma^2 I), d ~ N(0, I) and a_e = h_e / sqrt(w_e), the row
+    u + sigma^2 B (I + sigma^2 B^T B)^-1 (a - B^T u - d) has the distribution wanted (Bhattacharya et al., 2016).
+    """
+    width = theirs.shape[1]
+    B[:] = 0
+    C[:] = 0
+    for e in range(n):
+        j, root = column[first + e], np.sqrt(weight[e])
+        for k in range(width):
+            B[k, e] = root * theirs[j, k]
+    add_gram(C, B, width)
+    for a in range(n):
+        for b in range(a, n):
+            P[a, b] = variance * C[a, b]
+        P[a, a] += 1.0
+        root = np.sqrt(weight[a])
+        P[a, n] = (pull[a] / root if root > 0.0 else 0.0) - residual[a]
+        for b in range(n + 1, P.shape[1]):
+            P[a, b] = 0.0
+    for k in range(width):
+        u = noise[k]
+        for e in range(n):
+            P[e, n] -= u * B[k, e]
+
+
+@njit(fastmath=_FAST)
+def _draw_many(rows, row, theirs, precision, work, mine):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    start, column = rows[0], rows[1]
+    A, _, C_flat, P_flat, weight, pull, noise, _, solved = work
+    width, wide = theirs.shape[1], A.shape[1]
+    C, P = C_flat[: wide * wide].reshape(wide, wide), P_flat[: wide * wide].reshape(wide, wide)
+    _many_ratings(A, C, P, column, start[row], start[row + 1] - start[row], weight, pull, theirs, precision)
+    if not factor(P, width):
+        return False
+    for k in range(width):
+        solved[k] = P[k, width] + noise[k]
+    solve_factored(P, width, solved)
+    for k in range(width):
+        mine[row, k] = solved[k]
+    return True
+
+
+@njit(fastmath=_FAST)
+def _draw_few(rows, row, theirs, precision, work, mine):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    start, column = rows[0], rows[1]
+    A, B_flat, C_flat, P_flat, weight, pull, noise, residual, solved = work
+    width, n, lanes, variance = theirs.shape[1], start[row + 1] - start[row], 64 // A.itemsize, 1.0 / precision
+    m = -(-(n + 1) // lanes) * lanes
+    B = B_flat[: width * m].reshape(width, m)
+    C, P = C_flat[: m * m].reshape(m, m), P_flat[: m * m].reshape(m, m)
+    for k in range(width):
+        noise[k] *= np.sqrt(variance)
+    _few_ratings(B, C, P, column, start[row], n, weight, pull, theirs, variance, noise, residual)
+    if not factor(P, n):
+        return False
+    for e in range(n):
+        solved[e] = P[e, n]
+    solve_factored(P, n, solved)
+    for k in range(width):
+        total = 0.0
+        for e in range(n):
+            total += B[k, e] * solved[e]
+        mine[row, k] = noise[k] + variance * total
+    return True
+
+
+@njit(fastmath=_FAST)
+def _threshold_sums(rows, row, mine, theirs, margin, q, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Scores of a row's ratings with its new factors, and what they give its thresholds."""
+    start, column, level, cost = rows[:4]
+    precision, linear, score = out
+    width = mine.shape[1]
+    precision[row] = 0.0
+    linear[row] = 0.0
+    for e in range(start[row + 1] - start[row]):
+        place = start[row] + e
+        j = column[place]
+        x = 0.0
+        for k in range(width):
+            x += mine[row, k] * theirs[j, k]
+        score[place] = x
+        half = 0.5 * (cost[place] if cost.shape[0] > 1 else cost[0])
+        for r in range(precision.shape[1]):
+            sign = 1.0 if r >= level[place] else -1.0
+            share = q[e * precision.shape[1] + r]
+            precision[row, r] += share
+            linear[row, r] += half * sign + share * (sign * margin + x)
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _task(task, rows, mine, theirs, theta, whose, model, name, ziggurat, like, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Draw the rows of one portion; tell whether all went well."""
+    start, order, cut = rows[0], rows[4], rows[5]
+    (margin, precision), (seed, sweep, block) = model, name
+    width, lanes = mine.shape[1], 64 // like.itemsize
+    few, longest = (4 * width) // 5, 0
+    for i in range(cut[task], cut[task + 1]):
+        longest = max(longest, start[order[i] + 1] - start[order[i]])
+    wide = -(-(width + 1) // lanes) * lanes
+    size = max(wide, -(-(min(few, longest) + 1) // lanes) * lanes)
+    A, B = np.zeros((_BLOCK, wide), like.dtype), np.empty(width * size, like.dtype)
+    C, P = np.empty(size * size, like.dtype), np.empty(size * size)
+    weight, pull = np.empty(longest), np.empty(longest)
+    q, chance = np.empty(longest * theta.shape[1]), np.empty(longest * theta.shape[1])
+    noise, residual, solved = np.empty(width), np.empty(size), np.empty(size)
+    for i in range(cut[task], cut[task + 1]):
+        row = order[i]
+        n = start[row + 1] - start[row]
+        counter, step = open_stream(seed, sweep, block, row)
+        counter = _augment(
+            rows, row, mine, theirs, theta, whose, margin, counter, step, ziggurat, q, weight, pull, chance
+        )
+        for k in range(width):
+            noise[k], counter = normal(counter, step, ziggurat)
+        work = A, B, C, P, weight, pull, noise, residual, solved
+        if n > few:
+            well = _draw_many(rows, row, theirs, precision, work, mine)
+        else:
+            for e in range(n):
+                residual[e], counter = normal(counter, step, ziggurat)
+            well = _draw_few(rows, row, theirs, precision, work, mine)
+        if not well:
+            return False
+        if out[0].shape[0] > 0:
+            _threshold_sums(rows, row, mine, theirs, margin, q, out)
+    return True
+
+
+def _all(task: Callable[[int], bool], n_tasks: int, work: int) -> bool:
+    """Whether all tasks went well, in as many threads as numba may use.
+
+    Plain threads over one compiled function without the GIL, and no `prange`: the compiler would make two functions of
+    a serial and a parallel loop, which round differently; threads of Python may also run in a side thread and after a
+    fork, and take the next task when they are done.
+    """
+    n_threads = min(numba.get_num_threads(), n_tasks)
+    if n_threads < 2 or work < _SMALL:
+        return all(task(i) for i in range(n_tasks))
+    with ThreadPoolExecutor(n_threads) as pool:
+        return all(list(pool.map(task, range(n_tasks))))
+
+
+def draw_rows(
+    rows: Rows,
+    mine: Array,
+    theirs: Array,
+    thresholds: Thresholds,
+    model: Model,
+    name: Name,
+    *,
+    with_sums: bool = False,
+) -> tuple[bool, Sums]:
+    """Draw the factors of all rows of a side given those of the other side, in place.
+
+    Each row's lambda are drawn first, given everything else, then its factors given them.
+
+    Parameters
+    ----------
+    rows : Rows
+        Ratings of the side to draw.
+    mine : ndarray of shape (n_rows, K), C-contiguous
+        Factors of that side; changed.
+    theirs : ndarray of shape (n_columns, K), C-contiguous
+        Factors of the other side.
+    thresholds : Thresholds
+        Thresholds, and whose they are.
+    model : Model
+        What stays.
+    name : Name
+        Names the random streams.
+    with_sums : bool, default=False
+        Whether to return what the conditional of thresholds that are the rows' or everybody's needs.
+
+    Returns
+    -------
+    well : bool
+        False if a number left the range of floating point; `mine` then holds anything.
+    sums : Sums
+        Precisions and linear terms, each of shape (n_rows, L - 1), and scores with the new factors, of shape
+        (n_ratings,); without rows unless asked for.
+    """
+    (n_rows, width), n_thresholds = mine.shape, thresholds.value.shape[1]
+    shape = (n_rows if with_sums else 0, n_thresholds)
+    sums = Sums(np.empty(shape), np.empty(shape), np.empty(rows.column.size if with_sums else 0))
+    plain = (rows.start, rows.column, rows.level, rows.cost, *rows.portions)
+    whose = {"all": 0, "row": 1, "column": 2}[thresholds.of]
+    numbers = (np.uint64(name.seed), np.int64(name.sweep), np.int64(name.block))
+    scales, like = (float(model.margin), float(model.precision)), np.empty(0, model.dtype)
+
+    def portion(task: int) -> bool:
+        given = plain, mine, theirs, thresholds.value, whose, scales, numbers, ZIGGURAT, like, tuple(sums)
+        return bool(_task(task, *given))
+
+    return _all(portion, rows.portions.cut.size - 1, rows.column.size * width * width), sums
+
+
+@contextmanager
+def limited_threads(n_threads: int | None) -> Iterator[None]:
+    """Run the body with some of the threads that numba may use.
+
+    Parameters
+    ----------
+    n_threads : int or None
+        How many at most; None leaves them as they are.
+
+    Yields
+    ------
+    None
+        Control to the body.
+    """
+    before = numba.get_num_threads()
+    numba.set_num_threads(before if n_threads is None else max(1, min(n_threads, numba.config.NUMBA_NUM_THREADS)))
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _score_rows(first, last, start, column, mine, theirs, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for row in range(first, last):
+        for e in range(start[row], start[row + 1]):
+            x = 0.0
+            for k in range(mine.shape[1]):
+                x += mine[row, k] * theirs[column[e], k]
+            out[e] = x
+    return True
+
+
+def scores(rows: Rows, mine: Array, theirs: Array) -> Array:
+    """Return x_ij of every rating.
+
+    Parameters
+    ----------
+    rows : Rows
+        Ratings by row.
+    mine, theirs : ndarray of shape (n_rows, K) and (n_columns, K)
+        Factors of both sides.
+
+    Returns
+    -------
+    ndarray of shape (n_ratings,)
+        Products of factors.
+    """
+    out, n = np.empty(rows.column.size), rows.start.size - 1
+    # Parts of like numbers of ratings.
+    cut = np.searchsorted(rows.start, np.linspace(0, rows.column.size, _TASKS + 1)[1:-1])
+    cut = np.concatenate([[0], cut, [n]])
+
+    def part(task: int) -> bool:
+        return bool(_score_rows(cut[task], cut[task + 1], rows.start, rows.column, mine, theirs, out))
+
+    _all(part, _TASKS, out.size * mine.shape[1])
+    return out
+
+
+@njit(fastmath={"contract", "nsz"})
+def _violations(start, level, cost, score, theta, margin, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for row in range(out.shape[0]):
+        t = row if theta.shape[0] > 1 else 0
+        total = 0.0
+        for e in range(start[row], start[row + 1]):
+            loss = 0.0
+            for r in range(theta.shape[1]):
+                sign = 1.0 if r >= level[e] else -1.0
+                loss += max(0.0, margin - sign * (theta[t, r] - score[e]))
+            total += loss * (cost[e] if cost.shape[0] > 1 else cost[0])
+        out[row] = total
+
+
+def hinge_losses(rows: Rows, score: Array, theta: Array, margin: float) -> Array:
+    """Return C times the hinge loss of each row's ratings.
+
+    Parameters
+    ----------
+    rows : Rows
+        Ratings by user.
+    score : ndarray of shape (n_ratings,)
+        x_ij.
+    theta : ndarray of shape (n_rows, L - 1) or (1, L - 1)
+        Thresholds of the users, or of all.
+    margin : float
+        The margin l.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Losses.
+    """
+    out = np.empty(rows.start.size - 1)
+    _violations(rows.start, rows.level, rows.cost, score, theta, float(margin), out)
+    return out

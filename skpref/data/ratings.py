@@ -1,0 +1,454 @@
+"""Ratings as one small typed record, its two orders, and where they come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_consistent_length
+
+from skpref.data._ids import as_ids, objects, read_rated, shorten
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from skpref._typing import Array, IntArray
+    from skpref.data._ids import IdColumn
+
+__all__ = ["ByRow", "Ratings", "from_matrix", "rating_levels", "read_rated"]
+
+Duplicates = Literal["error", "mean", "last"]
+_MAX_LEVELS = 1000
+_ENTRIES = 2**31  # of one side, which the compiled loops number by 32 bits
+
+
+class ByRow(NamedTuple):
+    """Ratings in the order of one side (the CSR form).
+
+    Parameters
+    ----------
+    start : ndarray of shape (n_rows + 1,)
+        Where each row's ratings begin.
+    column : ndarray of shape (n,), dtype int32
+        Row of the other side.
+    level : ndarray of shape (n,), dtype int16
+        Numbers of the levels.
+    weight : ndarray of shape (n,)
+        Weights.
+    position : ndarray of shape (n,)
+        Of each entry among the ratings as they stand in `Ratings`.
+    """
+
+    start: IntArray
+    column: NDArray[np.int32]
+    level: NDArray[np.int16]
+    weight: Array
+    position: IntArray
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Ratings:
+    """Levels that users gave to items (frozen, checked).
+
+    Parameters
+    ----------
+    user, item : ndarray of shape (n,), dtype int64
+        Rows of user and item.
+    level : ndarray of shape (n,), dtype int64
+        Number of the level given, from 0, the lowest.
+    weight : ndarray of shape (n,), dtype float64
+        What multiplies the loss of each rating, >= 0.
+    n_users, n_items, n_levels : int
+        How many there are, rated or not, used or not.
+
+    Raises
+    ------
+    DataError
+        A number is out of range, a weight is negative or not finite, or lengths differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.data.ratings import Ratings
+    >>> given = Ratings(np.array([1, 0]), np.array([0, 2]), np.array([4, 1]), np.ones(2), 2, 3, 5)
+    >>> merged = given.merged()
+    >>> merged.user.tolist(), merged.by_item().start.tolist()
+    ([0, 1], [0, 1, 1, 2])
+    """
+
+    user: IntArray
+    item: IntArray
+    level: IntArray
+    weight: Array
+    n_users: int
+    n_items: int
+    n_levels: int
+
+    def __post_init__(self) -> None:
+        """Check everything: compiled loops index with these numbers."""
+        check_consistent_length(self.user, self.item, self.level, self.weight)
+        weight = np.asarray(self.weight, dtype=np.float64)
+        if not np.isfinite(weight).all() or (weight < 0.0).any():
+            row = int(np.argmax(~np.isfinite(weight) | (weight < 0.0)))
+            raise DataError(f"sample_weight must be finite and >= 0; got {weight[row]} in row {row}")
+        for name, limit in (("user", self.n_users), ("item", self.n_items), ("level", self.n_levels)):
+            values = np.asarray(getattr(self, name), dtype=np.int64)
+            if values.size and (int(values.min()) < 0 or int(values.max()) >= limit):
+                raise DataError(f"{name} must lie in 0..{limit - 1}; got {values.min()}..{values.max()}")
+            if limit >= (_MAX_LEVELS + 1 if name == "level" else _ENTRIES):
+                most = _MAX_LEVELS if name == "level" else _ENTRIES - 1
+                raise DataError(f"there are {limit} {name}s, more than the {most} that can be told apart")
+            object.__setattr__(self, name, _frozen(values))
+        object.__setattr__(self, "weight", _frozen(weight))
+
+    @property
+    def size(self) -> int:
+        """The number of ratings."""
+        return int(self.user.size)
+
+    def followed_by(self, other: Ratings) -> Ratings:
+        """Put other ratings behind these.
+
+        Parameters
+        ----------
+        other : Ratings
+            Of the same levels, and of as many users and items or more: the first of them are those known here.
+
+        Returns
+        -------
+        Ratings
+            Both.
+        """
+        user, item, level, weight = (
+            np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("user", "item", "level", "weight")
+        )
+        return Ratings(user, item, level, weight, other.n_users, other.n_items, self.n_levels)
+
+    def merged(self, duplicates: Duplicates = "error", names: tuple[IdColumn, IdColumn, Any] | None = None) -> Ratings:
+        """Put all ratings of the same item by the same user into one.
+
+        Parameters
+        ----------
+        duplicates : {"error", "mean", "last"}, default="error"
+            What to do where they differ: an error, the mean of the levels' numbers, rounded, halves upwards, or the
+            one that was given last, alone. Else weights add up: a rating given twice counts twice.
+        names : tuple of (users, items, levels), default=None
+            What to call them in an error.
+
+        Returns
+        -------
+        Ratings
+            Sorted by (user, item), without ratings of weight zero.
+
+        Raises
+        ------
+        DataError
+            If a user rated an item differently and `duplicates` is "error".
+        """
+        key = self.user * max(self.n_items, 1) + self.item
+        used = np.flatnonzero(self.weight > 0.0)
+        order = used[np.argsort(key[used], kind="stable")]
+        key = key[order]
+        level, weight = self.level[order], self.weight[order]
+        first = np.flatnonzero(np.diff(key, prepend=-1))
+        if first.size == key.size:
+            return self._taken(order, level, weight)
+        last = np.append(first[1:], key.size) - 1
+        if duplicates == "last":
+            return self._taken(order[last], level[last], weight[last])
+        low, high = np.minimum.reduceat(level, first), np.maximum.reduceat(level, first)
+        if duplicates == "error" and (low != high).any():
+            self._refuse(order, first, last, low != high, names)
+        total = np.add.reduceat(weight, first)
+        mean = np.floor(np.add.reduceat(weight * level, first) / total + 0.5).astype(np.int64)
+        # Rounding errors of the sums must not lift a mean of equal levels over its own.
+        return self._taken(order[first], np.clip(mean, low, high), total)
+
+    def _taken(self, rows: IntArray, level: IntArray, weight: Array) -> Ratings:
+        sizes = self.n_users, self.n_items, self.n_levels
+        return Ratings(self.user[rows], self.item[rows], level, weight, *sizes)
+
+    def _refuse(
+        self,
+        order: IntArray,
+        first: IntArray,
+        last: IntArray,
+        differ: NDArray[np.bool_],
+        names: Any,  # noqa: ANN401
+    ) -> NoReturn:
+        users, items, levels = names or (np.arange(self.n_users), np.arange(self.n_items), np.arange(self.n_levels))
+        group = int(np.flatnonzero(differ)[0])
+        rows = order[first[group] : last[group] + 1]
+        who, what = shorten(users[self.user[rows[0]]]), shorten(items[self.item[rows[0]]])
+        given = ", ".join(shorten(levels[level]) for level in self.level[rows][:5].tolist())
+        more = int(np.count_nonzero(differ)) - 1
+        also = f" (and {more} more such pairs)" if more else ""
+        raise DataError(
+            f"duplicate ratings that differ: user {who} rated item {what} {rows.size} times: {given}{also}; keep one "
+            "of them, or set duplicates='mean' or duplicates='last'"
+        )
+
+    def by_user(self) -> ByRow:
+        """Return the ratings by user. They must be merged.
+
+        Returns
+        -------
+        ByRow
+            In the order in which they stand here.
+        """
+        start = np.zeros(self.n_users + 1, dtype=np.int64)
+        np.cumsum(np.bincount(self.user, minlength=self.n_users), out=start[1:])
+        level = self.level.astype(np.int16)
+        return ByRow(start, self.item.astype(np.int32), level, self.weight, np.arange(self.size))
+
+    def by_item(self) -> ByRow:
+        """Return the ratings by item. They must be merged.
+
+        Returns
+        -------
+        ByRow
+            Users ascending within an item.
+        """
+        users = self.by_user()
+        shape = self.n_users, self.n_items
+        # A sort by counting: linear in the number of ratings.
+        turned = sparse.csr_array((users.position, users.column, users.start), shape=shape).tocsc()
+        position = np.asarray(turned.data, dtype=np.int64)
+        start, column = np.asarray(turned.indptr, dtype=np.int64), np.asarray(turned.indices, dtype=np.int32)
+        return ByRow(start, column, users.level[position], np.ascontiguousarray(self.weight[position]), position)
+
+
+def _frozen(values: NDArray[Any]) -> NDArray[Any]:
+    values = values.copy() if values.flags.writeable else values
+    values.flags.writeable = False
+    return values
+
+
+# --------------------------------------------------------------------------
+# levels
+
+
+def rating_levels(
+    y: ArrayLike, levels: ArrayLike | None, users: IdColumn, items: IdColumn
+) -> tuple[NDArray[Any], IntArray]:
+    """Find the levels of ratings, low to high, and the number of each rating's level.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Ratings: numbers, an ordered `pandas.Categorical`, or anything that is in `levels`.
+    levels : array-like of shape (L,), default=None
+        All levels, low to high, those that nobody gave included. None = the categories of an ordered Categorical, else
+        the distinct numbers.
+    users, items : ndarray of shape (n,)
+        Ids, for error messages.
+
+    Returns
+    -------
+    levels : ndarray of shape (L,)
+        The levels.
+    level : ndarray of shape (n,), dtype int64
+        Number of each rating's level.
+
+    Raises
+    ------
+    DataError
+        A rating is missing, infinite or not one of the levels; there are less than two; or they are strings in an
+        order that nobody said.
+
+    Examples
+    --------
+    >>> from skpref.data.ratings import rating_levels
+    >>> rating_levels([4, 2, 5], [1, 2, 3, 4, 5], ["ann"] * 3, ["a", "b", "c"])[1]
+    array([3, 1, 4])
+    """
+    values, declared = _values(y), levels
+    check_consistent_length(users, values)
+    if levels is None:
+        dtype = getattr(y, "dtype", None)
+        declared = getattr(y, "categories", getattr(dtype, "categories", None))
+        if declared is not None and not getattr(dtype, "ordered", False):
+            declared = None
+    for row in np.flatnonzero(_absent(values))[:1].tolist():
+        raise DataError(f"Input y contains NaN: no rating for {_whose(users, items, row)}; leave such rows out")
+    numeric = values.dtype.kind in "biuf"
+    if numeric and not np.isfinite(values).all():
+        row = int(np.argmax(~np.isfinite(values)))
+        raise DataError(f"infinite rating for {_whose(users, items, row)}; ratings are finite levels")
+    if declared is None and not numeric:
+        msg = (
+            f"ratings such as {shorten(values[0])} have no order of their own; name all of them in levels, low to high"
+        )
+        raise DataError(msg)
+    known = np.unique(values) if declared is None else _levels(declared)
+    if known.size < 2:
+        one = f": every rating is {shorten(known[0])}" if known.size else ""
+        raise DataError(f"at least 2 levels of ratings are needed{one}; name all levels in levels, low to high")
+    if known.size > _MAX_LEVELS:
+        msg = f"y has {known.size} distinct values, more than the {_MAX_LEVELS} levels of ratings allowed; round them"
+        raise DataError(msg)
+    return known, _numbered(values, known, users, items)
+
+
+def _values(y: Any) -> NDArray[Any]:  # noqa: ANN401 - any array-like
+    if y is None:
+        raise DataError("y must hold the ratings, but the target y is None")
+    if sparse.issparse(y):
+        raise TypeError("Sparse data was passed for y, but dense data is required: one rating per row of X")
+    values = np.asarray(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise DataError(
+            f"y should be a 1d array, got an array of shape {values.shape} instead: one rating per row of X"
+        )
+    if values.dtype.kind == "c":
+        raise DataError("Complex data not supported: y holds complex numbers")
+    if values.dtype.kind == "O":
+        kinds = set(map(type, values.tolist()))
+        if all(issubclass(kind, int | float) for kind in kinds):
+            return np.array(values.tolist())
+    return values
+
+
+def _absent(values: NDArray[Any]) -> NDArray[np.bool_]:
+    if values.dtype.kind == "f":
+        return np.asarray(np.isnan(values))
+    if values.dtype.kind != "O":
+        return np.zeros(values.shape, dtype=bool)
+    missing = {"NoneType", "NAType", "NaTType"}
+    return np.array([type(v).__name__ in missing or v != v for v in values], dtype=bool)  # noqa: PLR0124 - NaN
+
+
+def _levels(declared: ArrayLike) -> NDArray[Any]:
+    known = np.asarray(declared)
+    if known.ndim != 1 or len(set(known.tolist())) != known.size or _absent(known).any():
+        raise DataError(f"levels must list every level once, low to high; got {shorten(declared)}")
+    if known.dtype.kind in "biuf" and (np.diff(known.astype(np.float64)) <= 0).any():
+        raise DataError(f"levels must be in ascending order; got {known.tolist()}")
+    return known if known.dtype.kind in "biuf" else objects(known.tolist())
+
+
+def _numbered(values: NDArray[Any], known: NDArray[Any], users: IdColumn, items: IdColumn) -> IntArray:
+    if known.dtype.kind in "biuf" and values.dtype.kind in "biuf":
+        place = np.minimum(np.searchsorted(known, values), known.size - 1)
+        wrong = known[place] != values
+    else:
+        number = {level: i for i, level in enumerate(known.tolist())}
+        place = np.array([number.get(value, -1) for value in values.tolist()], dtype=np.int64)
+        wrong = place < 0
+    if wrong.any():
+        row, more = int(np.argmax(wrong)), int(np.count_nonzero(wrong)) - 1
+        also = f" (and {more} more)" if more else ""
+        msg = f"rating {shorten(values[row])} is outside {spelt(known)} for {_whose(users, items, row)}{also}"
+        raise DataError(msg + "; name all levels in levels, low to high")
+    return place.astype(np.int64)
+
+
+def spelt(levels: NDArray[Any]) -> str:
+    """Return levels as a message shows them.
+
+    Parameters
+    ----------
+    levels : ndarray of shape (L,)
+        Levels, low to high.
+
+    Returns
+    -------
+    str
+        "1..5" for whole numbers in a row, else a list.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.data.ratings import spelt
+    >>> spelt(np.array([1, 2, 3])), spelt(np.array([0.5, 1.0]))
+    ('1..3', '0.5, 1.0')
+    """
+    if levels.dtype.kind in "iuf" and (np.diff(levels) == 1).all() and float(levels[0]).is_integer():
+        return f"{int(levels[0])}..{int(levels[-1])}"
+    return ", ".join(str(level) for level in levels[:10].tolist()) + (", ..." if levels.size > 10 else "")
+
+
+def _whose(users: IdColumn, items: IdColumn, row: int) -> str:
+    return f"user {shorten(users[row])}, item {shorten(items[row])} (row {row})"
+
+
+# --------------------------------------------------------------------------
+# a matrix
+
+
+def from_matrix(
+    matrix: Any,  # noqa: ANN401 - any sparse or dense matrix
+    users: ArrayLike | None = None,
+    items: ArrayLike | None = None,
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Turn a matrix of ratings into rows of ids and ratings.
+
+    Parameters
+    ----------
+    matrix : sparse matrix or array of shape (n_users, n_items)
+        Ratings. Of a sparse one the entries that are stored, of a dense one those that are not NaN.
+    users, items : array-like of shape (n_users,) and (n_items,), default=None
+        Ids of its rows and columns; None stands for their numbers.
+
+    Returns
+    -------
+    X : ndarray of shape (n, 2)
+        Ids of user and item.
+    y : ndarray of shape (n,)
+        Ratings.
+
+    Raises
+    ------
+    DataError
+        If a zero is stored in a sparse matrix, which may stand for a rating or for none; if an entry is stored twice;
+        or if the ids are not as many as rows and columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.data.ratings import from_matrix
+    >>> X, y = from_matrix([[5, np.nan], [np.nan, 3]], users=["ann", "bob"])
+    >>> X.tolist(), y.tolist()
+    ([['ann', 0], ['bob', 1]], [5.0, 3.0])
+    """
+    if sparse.issparse(matrix):
+        row, column, y = _stored(matrix)
+        shape = matrix.shape
+    else:
+        dense = np.asarray(matrix, dtype=np.float64)
+        if dense.ndim != 2:
+            raise DataError(f"Expected 2D array, got {dense.ndim}D array instead: a matrix of users by items")
+        row, column = np.nonzero(~np.isnan(dense))
+        y, shape = dense[row, column], dense.shape
+    named = _named(users, shape[0], "user")[row], _named(items, shape[1], "item")[column]
+    dtype = named[0].dtype if named[0].dtype == named[1].dtype else np.dtype(object)
+    X = np.empty((row.size, 2), dtype=dtype)
+    X[:, 0], X[:, 1] = named
+    return X, y
+
+
+def _stored(matrix: Any) -> tuple[IntArray, IntArray, NDArray[Any]]:  # noqa: ANN401 - any sparse matrix
+    entries = matrix.tocoo()
+    row, column = (np.asarray(index, dtype=np.int64) for index in (entries.row, entries.col))
+    zero = np.flatnonzero(entries.data == 0)
+    if zero.size:
+        at = f"row {row[zero[0]]}, column {column[zero[0]]}"
+        msg = f"explicit zero in {at} of the matrix ({zero.size} in all): it may be a rating of 0 or none"
+        raise DataError(msg + "; drop them by eliminate_zeros(), or give ids and ratings")
+    if np.unique(row * max(matrix.shape[1], 1) + column).size != row.size:
+        raise DataError("the matrix holds an entry twice, and would add up the ratings: give ids and ratings instead")
+    return row, column, entries.data
+
+
+def _named(ids: ArrayLike | None, size: int, kind: str) -> IdColumn:
+    if ids is None:
+        return np.arange(size)
+    named = as_ids(ids, f"{kind}s", "row", kind)
+    if named.size != size:
+        raise DataError(f"{kind}s must name the {size} {kind}s of the matrix; got {named.size} ids")
+    return named

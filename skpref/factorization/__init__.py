@@ -1,0 +1,1 @@
+"""Estimators that factorise tables of ratings."""

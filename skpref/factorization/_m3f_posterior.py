@@ -1,0 +1,213 @@
+"""What predictions of max-margin factorisation need, and the predictions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array, IntArray
+
+_NODES = 256  # at which the prior of what is unknown is averaged
+_AT_ONCE = 1 << 13  # rows predicted together
+
+
+class Factors(NamedTuple):
+    """Factors and thresholds of several chains or samples."""
+
+    users: NDArray[Any]  # (S, N, K)
+    items: NDArray[Any]  # (S, M, K)
+    thresholds: NDArray[Any]  # (S, N, L - 1), or (S, 1, L - 1) where all users share them
+
+    def scores(self, user: IntArray, item: IntArray) -> Array:
+        """x_ij of each sample, 0 for an unknown side; shape (S, n)."""
+        u, v = self._rows(self.users, user), self._rows(self.items, item)
+        return np.einsum("snk,snk->sn", u, v).astype(np.float64)
+
+    def lengths(self, user: IntArray, item: IntArray, sigma: float) -> Array:
+        """Prior variance of x_ij where a side is unknown, else 0; shape (S, n)."""
+        variance = np.zeros((self.users.shape[0], user.size))
+        for mine, theirs, table in ((user, item, self.items), (item, user, self.users)):
+            rows = self._rows(table, theirs)
+            square = np.einsum("snk,snk->sn", rows, rows).astype(np.float64)
+            square[:, theirs < 0] = table.shape[2] * sigma**2
+            variance = np.where(mine < 0, sigma**2 * square, variance)
+        return variance
+
+    def own_thresholds(self, user: IntArray) -> Array:
+        """Thresholds of each row's user, the users' mean for an unknown one; shape (S, n, L - 1)."""
+        if self.thresholds.shape[1] == 1:
+            return np.broadcast_to(self.thresholds, (self.thresholds.shape[0], user.size, self.thresholds.shape[2]))
+        theta = self.thresholds[:, np.maximum(user, 0)].astype(np.float64)
+        theta[:, user < 0] = self.thresholds.mean(axis=1, dtype=np.float64)[:, None]
+        return theta
+
+    @staticmethod
+    def _rows(table: NDArray[Any], index: IntArray) -> NDArray[Any]:
+        rows = table[:, np.maximum(index, 0)]
+        rows[:, index < 0] = 0.0
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class M3FPosterior:
+    """Posterior of factors and thresholds, as far as predictions need it.
+
+    Parameters
+    ----------
+    average : Factors
+        Average after burn-in of each chain.
+    last : Factors
+        Last state of each chain.
+    samples : Factors
+        Kept samples of all chains, in single precision.
+    cost : float
+        C.
+    margin : float
+        The margin l.
+    sigma : float
+        Prior standard deviation of the factors.
+    varsigma : float
+        Prior standard deviation of the thresholds; 0 where all users share them, for a new one then has them too.
+    """
+
+    average: Factors
+    last: Factors
+    samples: Factors
+    cost: float
+    margin: float
+    sigma: float
+    varsigma: float
+
+    @property
+    def n_levels(self) -> int:
+        """Number of levels."""
+        return int(self.average.thresholds.shape[2]) + 1
+
+    def levels(self, user: IntArray, item: IntArray, rule: str) -> IntArray:
+        """Predict levels.
+
+        Parameters
+        ----------
+        user, item : ndarray of shape (n,)
+            Rows; -1 is unknown.
+        rule : {"average", "last", "median"}
+            Thresholds below the score of the averaged or of the last factors are counted, or the median of
+            `probabilities` is taken.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            0..L - 1.
+        """
+        if rule == "median":
+            cumulative = np.cumsum(self.probabilities(user, item), axis=1)
+            return np.minimum((cumulative < 0.5).sum(axis=1), self.n_levels - 1)
+        factors = self.average if rule == "average" else self.last
+        level = np.empty(user.size, dtype=np.int64)
+        for part in _parts(user.size):
+            score = factors.scores(user[part], item[part]).mean(axis=0)
+            theta = factors.own_thresholds(user[part]).mean(axis=0)
+            level[part] = (score[:, None] >= theta).sum(axis=1)
+        return level
+
+    def score_moments(self, user: IntArray, item: IntArray) -> tuple[Array, Array]:
+        """Posterior mean and variance of x_ij over the kept samples.
+
+        Parameters
+        ----------
+        user, item : ndarray of shape (n,)
+            Rows; -1 is unknown: the prior's mean of 0, and its variance.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (n,)
+            Moments.
+        """
+        mean, variance = np.empty(user.size), np.empty(user.size)
+        for part in _parts(user.size):
+            score = self.samples.scores(user[part], item[part])
+            spread = self.samples.lengths(user[part], item[part], self.sigma)
+            mean[part] = score.mean(axis=0)
+            variance[part] = score.var(axis=0, ddof=min(1, score.shape[0] - 1)) + spread.mean(axis=0)
+        return mean, variance
+
+    def probabilities(self, user: IntArray, item: IntArray) -> Array:
+        """Predictive probabilities of the levels: exp(-C hinge loss), normalised, over the kept samples.
+
+        Parameters
+        ----------
+        user, item : ndarray of shape (n,)
+            Rows; -1 is unknown.
+
+        Returns
+        -------
+        ndarray of shape (n, L)
+            Rows sum to 1.
+        """
+        out = np.empty((user.size, self.n_levels))
+        known = (user >= 0) & (item >= 0)
+        for part in _parts(user.size):
+            here = np.arange(user.size)[part]
+            sure, unsure = here[known[part]], here[~known[part]]
+            if sure.size:
+                score, theta = self.samples.scores(user[sure], item[sure]), self.samples.own_thresholds(user[sure])
+                out[sure] = level_probabilities(score, theta, self.cost, self.margin).mean(axis=0)
+            if unsure.size:
+                out[unsure] = self._of_strangers(user[unsure], item[unsure])
+        return out
+
+    def _of_strangers(self, user: IntArray, item: IntArray) -> Array:
+        """The same where a side is unknown: averaged over normal scores, and thresholds where the user is unknown."""
+        deviation = np.sqrt(self.samples.lengths(user, item, self.sigma))
+        theta, own = self.samples.own_thresholds(user), np.where(user < 0, self.varsigma, 0.0)
+        total = np.zeros((user.size, self.n_levels))
+        for node in _normal_nodes(self.n_levels):
+            tried = theta + own[:, None] * node[1:]
+            total += level_probabilities(deviation * node[0], tried, self.cost, self.margin).mean(axis=0)
+        return total / _NODES
+
+
+@lru_cache(maxsize=8)
+def _normal_nodes(width: int) -> Array:
+    """Points that stand for independent normal numbers, the same in every process."""
+    return np.asarray(ndtri(qmc.Sobol(width, scramble=True, rng=0).random(_NODES)))
+
+
+def level_probabilities(score: Array, theta: Array, cost: float, margin: float) -> Array:
+    """The genuine likelihood of each level (paper 001, section 2.1): exp(-C hinge loss) over its sum.
+
+    Parameters
+    ----------
+    score : ndarray of shape (...)
+        x_ij.
+    theta : ndarray of shape (..., L - 1)
+        Thresholds of the user.
+    cost : float
+        C.
+    margin : float
+        The margin l.
+
+    Returns
+    -------
+    ndarray of shape (..., L)
+        Probabilities.
+    """
+    apart = theta - score[..., None]
+    # From one level to the next, one threshold changes sides.
+    above, below = np.maximum(0.0, margin - apart), np.maximum(0.0, margin + apart)
+    step = np.concatenate([np.zeros((*score.shape, 1)), np.cumsum(below - above, axis=-1)], axis=-1)
+    log_p = -cost * (step - step.min(axis=-1, keepdims=True))
+    p = np.exp(log_p)
+    return p / p.sum(axis=-1, keepdims=True)
+
+
+def _parts(n: int) -> list[slice]:
+    return [slice(first, first + _AT_ONCE) for first in range(0, n, _AT_ONCE)]

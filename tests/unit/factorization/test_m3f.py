@@ -1,0 +1,396 @@
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.utils._param_validation import InvalidParameterError
+
+from skpref.exceptions import DataError, UnknownIdError
+from skpref.factorization.m3f import GibbsM3F
+from skpref.inference import gibbs
+
+
+def simulated(n_users=40, n_items=30, seed=0, share=0.6):
+    rng = np.random.default_rng(seed)
+    U, V = 4.0 * rng.standard_normal((n_users, 2)), 4.0 * rng.standard_normal((n_items, 2))
+    X = np.argwhere(rng.random((n_users, n_items)) < share)
+    score = np.einsum("nk,nk->n", U[X[:, 0]], V[X[:, 1]]) + 3.0 * rng.standard_normal(len(X))
+    return X, 1 + np.searchsorted([-20.0, -6.0, 6.0, 20.0], score)
+
+
+X, Y = simulated()
+SMALL = GibbsM3F(n_factors=4, n_sweeps=12, burn_in=4, n_samples=5, random_state=0)
+WELL = clone(SMALL).set_params(n_sweeps=60, burn_in=20, C=0.2)  # the fewer ratings, the larger a C they want
+
+
+def same(a, b):
+    for mine, theirs in ((a.posterior_.average, b.posterior_.average), (a.posterior_.samples, b.posterior_.samples)):
+        for one, other in zip(mine, theirs, strict=True):
+            np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(a.risks_, b.risks_)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return clone(WELL).fit(X, Y)
+
+
+def test_it_learns(fitted):
+    assert fitted.score(X, Y) > -0.4
+    rng = np.random.default_rng(1)
+    test = rng.random(len(Y)) < 0.2
+    model = clone(WELL).fit(X[~test], Y[~test])
+    always = np.abs(np.median(Y[~test]) - Y[test]).mean()
+    for rule in ("average", "median", "last"):
+        assert -model.set_params(prediction=rule).score(X[test], Y[test]) < 0.6 * always
+    p = model.predict_proba(X[test])[np.arange(test.sum()), Y[test] - 1]
+    share = np.bincount(Y[~test])[1:] / (~test).sum()
+    assert -np.log(p).mean() < -np.log(share[Y[test] - 1]).mean() - 0.4
+
+
+def test_attributes(fitted):
+    n_users, n_items = 40, 30
+    assert fitted.user_factors_.shape == (n_users, 4)
+    assert fitted.item_factors_.shape == (n_items, 4)
+    assert fitted.thresholds_.shape == (n_users, 4)
+    assert fitted.classes_.tolist() == [1, 2, 3, 4, 5]
+    assert fitted.user_ids_.tolist() == list(range(n_users))
+    assert fitted.item_ids_.tolist() == list(range(n_items))
+    assert fitted.risks_.shape == (1, 60)
+    assert fitted.n_iter_ == 60
+    assert fitted.n_features_in_ == 2
+    assert fitted.risks_[0, -1] < fitted.risks_[0, 0]
+    assert fitted.risk_ < fitted.risks_[:, 20:].min()  # figure 1 (a) of the paper
+    assert 0.9 < fitted.r_hat_ < 3.0
+    assert 1.0 < fitted.effective_sample_size_ < 200.0
+    assert is_classifier(fitted)
+
+
+def test_predictions_are_those_of_the_formulas(fitted):
+    score = np.einsum("nk,nk->n", fitted.user_factors_[X[:, 0]], fitted.item_factors_[X[:, 1]])
+    level = (score[:, None] >= fitted.thresholds_[X[:, 0]]).sum(axis=1)
+    np.testing.assert_array_equal(fitted.predict(X), fitted.classes_[level])
+    samples = fitted.posterior_.samples
+    each = np.array([(u[X[:, 0]].astype(float) * v[X[:, 1]]).sum(axis=1) for u, v in zip(*samples[:2], strict=True)])
+    mean, std = fitted.predict_score(X, return_std=True)
+    np.testing.assert_allclose(mean, each.mean(axis=0), atol=1e-4)
+    np.testing.assert_allclose(std, each.std(axis=0, ddof=1), atol=1e-4)
+    np.testing.assert_array_equal(fitted.predict_score(X), mean)
+    total = np.zeros((len(X), 5))
+    for s, theta in zip(each, samples.thresholds, strict=True):
+        t = theta[X[:, 0]].astype(float)
+        T = np.where(np.arange(1, 5) >= np.arange(1, 6)[:, None], 1.0, -1.0)
+        loss = np.maximum(0.0, 9.0 - T * (t[:, None] - s[:, None, None])).sum(axis=2)
+        p = np.exp(-fitted.C * loss)
+        total += p / p.sum(axis=1, keepdims=True) / len(each)
+    np.testing.assert_allclose(fitted.predict_proba(X), total, atol=1e-5)
+    median = clone(fitted).set_params(prediction="median").fit(X, Y)
+    wanted = (np.cumsum(median.predict_proba(X), axis=1) < 0.5).sum(axis=1)
+    np.testing.assert_array_equal(median.predict(X), median.classes_[wanted])
+    error = np.abs(fitted.predict(X) - Y)
+    weight = np.arange(1.0, len(Y) + 1)
+    assert fitted.score(X, Y) == pytest.approx(-error.mean())
+    assert fitted.score(X, Y, weight) == pytest.approx(-np.average(error, weights=weight))
+
+
+def test_a_batch_is_row_by_row(fitted):
+    for method in (fitted.predict, fitted.predict_proba, fitted.predict_score):
+        whole = method(X[:20])
+        np.testing.assert_allclose(np.concatenate([method(X[i : i + 1]) for i in range(20)]), whole, rtol=1e-5)
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("dtype", ["float64", np.float32])
+def test_same_seed_same_bits_whatever_the_threads(own, dtype):
+    model = clone(SMALL).set_params(user_thresholds=own, dtype=dtype, n_chains=2)
+    first = model.fit(X, Y)
+    same(first, clone(model).set_params(n_jobs=1).fit(X, Y))
+    other = clone(model).set_params(random_state=1).fit(X, Y)
+    assert not np.array_equal(first.user_factors_, other.user_factors_)
+    # The order in which ratings are given tells nothing.
+    order = np.random.default_rng(0).permutation(len(Y))
+    same(first, clone(model).fit(X[order], Y[order]))
+
+
+def test_names_of_users_items_and_levels_tell_nothing():
+    named = [(f"user {u:03d}", (i, "item")) for u, i in X]
+    words = np.array(["a", "b", "c", "d", "e"], dtype=object)
+    model = clone(SMALL).fit(X, Y)
+    other = clone(SMALL).set_params(levels=words.tolist()).fit(named, words[Y - 1])
+    same(model, other)
+    assert other.predict(named).tolist() == words[model.predict(X) - 1].tolist()
+
+
+def test_data_frames():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"user": [f"u{u:02d}" for u in X[:, 0]], "film": X[:, 1]})
+    model = clone(SMALL).fit(frame, pd.Series(Y))
+    same(model, clone(SMALL).fit(X, Y))
+    assert model.feature_names_in_.tolist() == ["user", "film"]
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame[["film", "user"]])
+
+
+def test_weights_are_repetitions():
+    weight = np.random.default_rng(0).integers(0, 3, len(Y))
+    repeated = np.repeat(np.arange(len(Y)), weight)
+    a = clone(SMALL).fit(X[repeated], Y[repeated])
+    b = clone(SMALL).fit(X, Y, sample_weight=weight)
+    same(a, b)
+
+
+def test_two_levels_are_binary_hinges():
+    likes = np.where(Y >= 3, 1, -1)
+    model = clone(WELL).fit(X, likes)
+    assert model.classes_.tolist() == [-1, 1]
+    assert model.thresholds_.shape == (40, 1)
+    assert -model.score(X, likes) < 0.25
+    assert model.predict_proba(X).shape == (len(X), 2)
+
+
+def test_a_level_that_nobody_gave():
+    kept = Y != 3
+    model = clone(SMALL).set_params(levels=[1, 2, 3, 4, 5]).fit(X[kept], Y[kept])
+    assert model.predict_proba(X).shape == (len(X), 5)
+    assert (model.predict_proba(X) > 0.0).all()
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_strangers_get_the_prior(own):
+    model = clone(SMALL).set_params(user_thresholds=own, sigma=1.5).fit(X, Y)
+    rows = [(0, 999), (999, 0), (999, 999)]
+    mean, std = model.predict_score(rows, return_std=True)
+    np.testing.assert_array_equal(mean, 0.0)
+    samples = model.posterior_.samples
+    square = [(part[:, 0].astype(float) ** 2).sum(axis=1).mean() for part in (samples.users, samples.items)]
+    np.testing.assert_allclose(std**2, [1.5**2 * square[0], 1.5**2 * square[1], 1.5**4 * 4], rtol=1e-5)
+    theta = model.thresholds_
+    wanted = [(theta[0] <= 0.0).sum(), (theta.mean(axis=0) <= 0.0).sum()] if own else [(theta <= 0.0).sum()] * 2
+    np.testing.assert_array_equal(model.predict(rows), model.classes_[[*wanted, wanted[1]]])
+    p = model.predict_proba(rows)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    assert (p > 0.0).all()
+    strict = clone(model).set_params(unknown="raise").fit(X, Y)
+    with pytest.raises(UnknownIdError, match="unknown item 999 in row 0"):
+        strict.predict(rows[:1])
+    with pytest.raises(UnknownIdError, match="unknown user 999 in row 1"):
+        strict.predict_proba([(0, 0), *rows[1:]])
+
+
+def test_the_prior_of_strangers_against_plain_draws():
+    model = clone(SMALL).fit(X, Y)
+    rng, posterior = np.random.default_rng(0), model.posterior_
+    total, n = np.zeros(5), 4000
+    for v, theta in zip(posterior.samples.items, posterior.samples.thresholds, strict=True):
+        score = rng.standard_normal((n, 4)) @ v[0].astype(float)
+        t = theta.mean(axis=0) + posterior.varsigma * rng.standard_normal((n, 4))
+        T = np.where(np.arange(1, 5) >= np.arange(1, 6)[:, None], 1.0, -1.0)
+        p = np.exp(-model.C * np.maximum(0.0, 9.0 - T * (t[:, None] - score[:, None, None])).sum(axis=2))
+        total += (p / p.sum(axis=1, keepdims=True)).mean(axis=0) / len(posterior.samples.items)
+    np.testing.assert_allclose(model.predict_proba([(999, 0)])[0], total, atol=0.02)
+
+
+def test_recommendations(fitted):
+    ids, value = fitted.recommend(3, 6)
+    seen = set(X[X[:, 0] == 3, 1])
+    assert not set(ids) & seen
+    assert np.all(np.diff(value) <= 0.0)
+    everything = np.array([(3, i) for i in range(30)])
+    mean, std = fitted.predict_score(everything, return_std=True)
+    ids, value = fitted.recommend(3, 100, exclude_seen=False, optimism=2.0)
+    np.testing.assert_array_equal(ids, np.argsort(-(mean + 2.0 * std), kind="stable"))
+    np.testing.assert_allclose(value, np.sort(mean + 2.0 * std)[::-1])
+    with pytest.raises(UnknownIdError, match=r"unknown user 99 has no ratings.*fold_in"):
+        fitted.recommend(99)
+    with pytest.raises(DataError, match="n must be an integer of at least 1"):
+        fitted.recommend(3, 0)
+
+
+# --------------------------------------------------------------------------
+# going on
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_folded_users_leave_the_others_alone_and_are_predicted(own):
+    new = X[:, 0] >= 30
+    model = clone(WELL).set_params(user_thresholds=own, n_chains=2, C=0.3).fit(X[~new], Y[~new])
+    before = pickle.loads(pickle.dumps(model))
+    rng = np.random.default_rng(0)
+    test = new & (rng.random(len(Y)) < 0.3)
+    model.fold_in(X[new & ~test], Y[new & ~test])
+    for name in ("items", "users", "thresholds"):
+        for part in ("average", "samples", "last"):
+            old, now = (getattr(getattr(m.posterior_, part), name) for m in (before, model))
+            np.testing.assert_array_equal(old, now[:, : old.shape[1]])
+    np.testing.assert_array_equal(before.predict(X[~new]), model.predict(X[~new]))
+    always = np.abs(np.median(Y[~new]) - Y[test]).mean()
+    assert -model.score(X[test], Y[test]) < 0.7 * always
+    assert model.user_ids_.tolist() == list(range(40))
+    assert model.predict_score(X[test], return_std=True)[1].min() > 0.0
+    again = before.fold_in(X[new & ~test], Y[new & ~test])
+    same(again, model)
+    with pytest.raises(DataError, match="user 31 is known already"):
+        model.fold_in([(31, 0)], [3])
+    with pytest.raises(UnknownIdError, match="unknown item 77: fold_in"):
+        model.fold_in([(99, 77)], [3])
+    assert model.partial_fit([(99, 77)], [3]).user_factors_.shape[0] == 41
+
+
+def test_partial_fit_learns_more():
+    first = np.arange(len(Y)) < len(Y) // 2
+    model = clone(SMALL).partial_fit(X[first], Y[first])
+    same(model, clone(SMALL).fit(X[first], Y[first]))
+    model.partial_fit([*X[~first].tolist(), (50, 50)], [*Y[~first], 5])
+    assert model.user_ids_.tolist()[-1] == 50
+    assert model.risks_.shape == (1, 12)
+    assert -model.score(X, Y) < -clone(SMALL).fit(X[first], Y[first]).score(X, Y)
+    for name, value in (("n_factors", 3), ("user_thresholds", False), ("n_chains", 2)):
+        with pytest.raises(DataError, match=f"the model to go on from has {name}"):
+            pickle.loads(pickle.dumps(model)).set_params(**{name: value}).partial_fit(X[:1], Y[:1])
+
+
+def test_partial_fit_replaces_a_rating_if_it_is_to():
+    model = clone(SMALL).fit(X, Y)
+    other = [6 - Y[0]] if Y[0] != 3 else [1]
+    with pytest.raises(DataError, match="duplicate ratings that differ"):
+        model.partial_fit(X[:1], other)
+    model.set_params(duplicates="last").partial_fit(X[:1], other)
+    assert model._ratings.size == len(Y) + 1
+
+
+def test_a_warm_start_goes_on():
+    whole = clone(SMALL).set_params(n_sweeps=24).fit(X, Y)
+    model = clone(SMALL).set_params(warm_start=True, n_sweeps=14).fit(X, Y).set_params(n_sweeps=10).fit(X, Y)
+    np.testing.assert_array_equal(model.risks_, whole.risks_)
+    np.testing.assert_allclose(model.user_factors_, whole.user_factors_, atol=1e-12)
+    model.set_params(C=0.03).fit(X, Y)  # another distribution: the average starts anew, from the last state
+    assert model.n_iter_ == 10
+    assert model._chains[0].n_averaged == 6
+    assert abs(model.risks_[0, 0] - model.risks_[0, -1]) < 0.3 * model.risks_[0, -1]
+    kept = X[:, 0] != 0
+    same(model.fit(X[kept], Y[kept]), clone(model).fit(X[kept], Y[kept]))  # other users: a cold start
+
+
+def test_several_chains_are_averaged_in_their_predictions():
+    model = clone(SMALL).set_params(n_chains=3).fit(X, Y)
+    average = model.posterior_.average
+    each = [(u[X[:, 0]] * v[X[:, 1]]).sum(axis=1) for u, v in zip(*average[:2], strict=True)]
+    np.testing.assert_allclose(
+        (model.user_factors_[X[:, 0]] * model.item_factors_[X[:, 1]]).sum(axis=1), np.mean(each, axis=0), atol=1e-10
+    )
+    assert model.posterior_.samples.users.shape[0] == 15
+    assert model.risks_.shape == (3, 12)
+
+
+def test_an_interrupted_fit_resumes_to_the_same_bits(tmp_path, monkeypatch):
+    path = tmp_path / "chains"
+    model = clone(SMALL).set_params(checkpoint=path, checkpoint_seconds=0.0, n_chains=2)
+    real, done = gibbs.advanced, []
+
+    def fragile(*args):
+        done.append(1)
+        if len(done) == 17:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    monkeypatch.setattr(gibbs, "advanced", fragile)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert path.exists()
+    assert not hasattr(model, "posterior_")
+    with pytest.raises(DataError, match="other data or parameters"):
+        clone(model).set_params(C=0.1).fit(X, Y)
+    with pytest.raises(DataError, match="other data or parameters"):
+        clone(model).set_params(random_state=5).fit(X, Y)
+    before = len(done)
+    model.fit(X, Y)
+    assert len(done) - before == 24 - 16
+    same(model, clone(SMALL).set_params(n_chains=2).fit(X, Y))
+    assert not path.exists()
+
+
+# --------------------------------------------------------------------------
+# scikit-learn
+
+
+def test_pickles_clones_and_failures(fitted):
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+    assert not [name for name in vars(clone(fitted)) if name.endswith("_")]
+    before = dict(vars(again))
+    for bad in ((X, np.append(Y[:-1], np.inf)), (X[:-1], Y), (X[:, :1], Y)):
+        with pytest.raises(ValueError, match=r"infinite rating|inconsistent|expected shape"):
+            again.fit(*bad)
+        assert vars(again).keys() == before.keys()
+        assert all(vars(again)[name] is before[name] for name in before)
+    for method in ("predict", "predict_proba", "predict_score", "recommend"):
+        with pytest.raises(NotFittedError):
+            getattr(clone(SMALL), method)(X)
+    for method in ("score", "fold_in"):
+        with pytest.raises(NotFittedError):
+            getattr(clone(SMALL), method)(X, Y)
+
+
+def test_model_selection():
+    scores = cross_val_score(clone(SMALL), X, Y, cv=3)
+    assert scores.shape == (3,)
+    assert np.isfinite(scores).all()
+    search = GridSearchCV(clone(SMALL), {"C": [0.02, 0.06]}, cv=2).fit(X, Y)
+    assert search.best_params_["C"] in {0.02, 0.06}
+    log_loss = GridSearchCV(clone(SMALL), {"C": [0.05]}, cv=2, scoring="neg_log_loss").fit(X, Y)
+    assert np.isfinite(log_loss.best_score_)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"margin": 0.0}, "'margin' parameter"),
+        ({"margin": -1.0}, "'margin' parameter"),
+        ({"threshold_scale": 0.0}, "'threshold_scale' parameter"),
+        ({"sigma": 0.0}, "'sigma' parameter"),
+        ({"C": -0.1}, "'C' parameter"),
+        ({"n_factors": 0}, "'n_factors' parameter"),
+        ({"n_chains": 0}, "'n_chains' parameter"),
+        ({"prediction": "mode"}, "'prediction' parameter"),
+        ({"duplicates": "first"}, "'duplicates' parameter"),
+        ({"threshold_means": [-1.0, 1.0, 0.5, 2.0]}, "threshold_means must be 4 ascending numbers"),
+        ({"threshold_means": [-1.0, 1.0]}, "threshold_means must be 4 ascending numbers"),
+        ({"burn_in": 12}, "burn_in=12 must be less than n_sweeps=12"),
+        ({"dtype": int}, "dtype must be float64 or float32"),
+    ],
+)
+def test_parameters_that_cannot_be(params, message):
+    with pytest.raises(InvalidParameterError, match=message):
+        clone(SMALL).set_params(**params).fit(X, Y)
+
+
+def test_numbers_out_of_range():
+    with pytest.raises(DataError, match="left the range of floating-point numbers"):
+        clone(SMALL).set_params(C=1e200).fit(X, Y)
+    for params in ({"C": 0.0}, {"sigma": 1e-8}, {"sigma": 1e6}, {"C": 1e-9}, {"margin": 1e-6}, {"C": 50.0}):
+        model = clone(SMALL).set_params(**params).fit(X, Y)
+        assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_bad_rows():
+    with pytest.raises(DataError, match="every sample_weight is zero"):
+        clone(SMALL).fit(X, Y, sample_weight=np.zeros(len(Y)))
+    with pytest.raises(DataError, match="sample_weight must be finite and >= 0"):
+        clone(SMALL).fit(X, Y, sample_weight=-np.ones(len(Y)))
+    with pytest.raises(DataError, match=r"rating 7 is outside 1\.\.5 for user 3, item 9"):
+        clone(SMALL).set_params(levels=[1, 2, 3, 4, 5]).fit([(3, 9), (3, 8)], [7, 2])
+    with pytest.raises(DataError, match="user 3 rated item 9 2 times: 1, 2"):
+        clone(SMALL).fit([(3, 9), (3, 9)], [1, 2])
+    one = clone(SMALL).set_params(levels=[1, 2]).fit([("a", "b")], [2])
+    assert one.predict([("a", "b")]).tolist() == [2]
+
+
+def test_verbose_prints_a_line_a_sweep(capsys):
+    clone(SMALL).set_params(verbose=1).fit(X, Y)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 12
+    assert lines[-1].startswith("GibbsM3F: sweep 12/12  risk ")
