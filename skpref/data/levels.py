@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from skpref._typing import IntArray
 
-__all__ = ["encode_levels", "ordered_levels"]
+__all__ = ["as_labels", "encode_levels", "ordered_levels"]
 
 
 def ordered_levels(y: ArrayLike, class_order: ArrayLike | None = None) -> tuple[NDArray[Any], IntArray]:
@@ -54,34 +54,31 @@ def ordered_levels(y: ArrayLike, class_order: ArrayLike | None = None) -> tuple[
     >>> ordered_levels(["low", "high", "low"], class_order=["low", "middle", "high"])[1]
     array([0, 2, 0])
     """
-    categories = getattr(getattr(y, "dtype", None), "categories", None)
-    if categories is None:
-        categories = getattr(y, "categories", None)
-    ordered = bool(getattr(getattr(y, "dtype", None), "ordered", False))
-    values = column_or_1d(np.asarray(y), warn=True)
-    if values.dtype.kind in "OfU" and _missing(values).any():
-        row = int(np.flatnonzero(_missing(values))[0])
-        msg = f"Input y contains NaN (row {row}); every row needs a label: drop it."
+    dtype = getattr(y, "dtype", None)
+    categories = getattr(dtype, "categories", None)
+    values = column_or_1d(as_labels(y), warn=True)
+    missing = np.flatnonzero(_missing(values))
+    if missing.size:
+        msg = f"Input y contains NaN (row {missing[0]}); every row needs a label: drop it."
         raise DataError(msg)
     check_classification_targets(values)
     if class_order is not None:
-        classes = np.asarray(class_order)
-        if classes.ndim != 1 or np.unique(classes).size != classes.size:
-            msg = f"class_order must list every level once, low to high; got {class_order!r}."
-            raise DataError(msg)
+        classes = _checked_order(class_order)
     elif categories is not None:
         classes = np.asarray(categories)
-        if not ordered:
+        if not getattr(dtype, "ordered", False):
             few = ", ".join(map(str, classes[:5].tolist())) + (", ..." if classes.size > 5 else "")
             msg = f"y is a Categorical without an order; its categories are taken as they stand, low to high: {few}."
-            warnings.warn(msg + " Give class_order, or an ordered Categorical.", DataWarning, stacklevel=4)
+            warnings.warn(msg + " Give class_order, or an ordered Categorical.", DataWarning, stacklevel=5)
     else:
         classes = np.unique(values)
-    level = encode_levels(values, classes)
+    level = _label_encoded(values, classes) if class_order is not None else None
+    if level is None:
+        level = encode_levels(values, classes)
     present = np.unique(level).size
     if present < 2:
         msg = (
-            f"y must hold at least 2 classes (levels) to tell apart; got 1 class: {values[0]!r} "
+            f"y must hold at least 2 classes (levels) to tell apart; got 1 class: {_plain(values[0])!r} "
             f"(type of target: {type_of_target(values)})."
         )
         raise DataError(msg)
@@ -115,21 +112,73 @@ def encode_levels(y: ArrayLike, classes: NDArray[Any]) -> IntArray:
     >>> encode_levels(["b", "a"], np.array(["b", "a"]))
     array([0, 1])
     """
-    values = column_or_1d(np.asarray(y))
+    values = column_or_1d(as_labels(y))
     if values.dtype.kind in "US" and classes.dtype.kind not in "USO":
         classes = classes.astype(object)
-    order = np.argsort(classes)
-    ranked = classes[order]
     try:
+        order = np.argsort(classes)
+        ranked = classes[order]
         place = np.minimum(np.searchsorted(ranked, values), classes.size - 1)
         wrong = np.flatnonzero(ranked[place] != values)
     except TypeError:  # strings among numbers
-        wrong, place = np.arange(1), np.zeros(values.size, dtype=np.int64)
+        known = {level: k for k, level in enumerate(classes.tolist())}
+        found = [known.get(label, -1) for label in values.tolist()]
+        wrong, order, place = np.flatnonzero(np.array(found) < 0), np.array(found), np.arange(values.size)
     if wrong.size:
-        few = ", ".join(map(str, classes[:10].tolist())) + (", ..." if classes.size > 10 else "")
-        msg = f"y holds {values[wrong[0]]!r} (row {wrong[0]}), which is not among the levels {few}."
+        few = ", ".join(map(repr, classes[:10].tolist())) + (", ..." if classes.size > 10 else "")
+        msg = f"y holds {_plain(values[wrong[0]])!r:.80} (row {wrong[0]}), which is not among the levels {few}."
         raise DataError(msg + " Name all levels in class_order, low to high.")
     return np.asarray(order[place], dtype=np.int64)
+
+
+def as_labels(y: ArrayLike) -> NDArray[Any]:
+    """Return labels as an array that holds what was given: NumPy alone makes the string 'nan' of NaN among strings.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Labels.
+
+    Returns
+    -------
+    ndarray
+        Of objects where a list mixes strings with others.
+
+    Examples
+    --------
+    >>> from skpref.data.levels import as_labels
+    >>> as_labels(["low", None, "high"]).dtype, as_labels(["low", "high"]).dtype
+    (dtype('O'), dtype('<U4'))
+    """
+    values = np.asarray(y)
+    if values.dtype.kind in "US" and isinstance(y, list | tuple) and not all(isinstance(v, str | bytes) for v in y):
+        values = np.asarray(y, dtype=object)
+    return values
+
+
+def _checked_order(class_order: ArrayLike) -> NDArray[Any]:
+    classes = as_labels(class_order)
+    listed = classes.tolist() if classes.ndim == 1 else []
+    if not listed or _missing(classes).any() or len(set(listed)) != len(listed):
+        msg = f"class_order must list every level once, low to high; got {class_order!r:.200}."
+        raise DataError(msg)
+    return classes
+
+
+def _plain(label: object) -> object:
+    """A label as Python shows it."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _label_encoded(values: NDArray[Any], classes: NDArray[Any]) -> IntArray | None:
+    """Levels of labels that `cross_val_predict` has replaced by their places among the sorted labels.
+
+    It does so for probabilities. Whole numbers where all levels are names can mean nothing else.
+    """
+    named = classes.dtype.kind in "US" or all(isinstance(label, str) for label in classes.tolist())
+    if not named or values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= classes.size:
+        return None
+    return np.asarray(np.argsort(classes)[values], dtype=np.int64)
 
 
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:

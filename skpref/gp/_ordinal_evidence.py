@@ -17,6 +17,8 @@ from skpref.inference.scale import FixedScale
 from skpref.inference.terms import RowTerm, Segment
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features
@@ -122,6 +124,8 @@ class ExactEvidence:
         Iterations of the inference at most.
     tol : float, default=1e-6
         When it ends; see `expectation_propagation`.
+    on_value : callable, default=None
+        Told the value of every call.
     last : ExactPosterior, default=None
         The posterior of the last call.
     """
@@ -131,6 +135,7 @@ class ExactEvidence:
     bound: bool = False
     max_iter: int = 200
     tol: float = 1e-6
+    on_value: Callable[[float], object] | None = None
     last: ExactPosterior | None = None
 
     def infer(self, kernel: Kernel | None, likelihood: OrdinalProbit) -> tuple[Array, ExactPosterior]:
@@ -191,6 +196,8 @@ class ExactEvidence:
                 in_likelihood = likelihood.theta_expectation(y, q.mean, q.variance) @ w
             else:
                 in_likelihood = likelihood.theta_tilted(y, *cavities(q)) @ w
+        if self.on_value is not None:
+            self.on_value(value)
         return Seen(value, self.data.pulled(kernel, adjoint), in_likelihood, q.converged)
 
 

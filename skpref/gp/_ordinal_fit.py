@@ -11,6 +11,7 @@ from sklearn.base import clone
 from skpref import inducing, kernels
 from skpref._math.threads import calm_blas
 from skpref.data import unique_rows
+from skpref.exceptions import DataError
 from skpref.gp._latent_posterior import ExactLatent, SparseLatent
 from skpref.gp._ordinal_evidence import ExactEvidence, SparseEvidence
 from skpref.gp._ordinal_kernels import Found, named_kernel, weigh_families, with_absent_levels
@@ -24,6 +25,8 @@ from skpref.inference.scale import FixedScale
 from skpref.likelihoods import OrdinalProbit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Features
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 
 _VB_BYTES = 2**31  # two M-wide rows a row of X fit in here: full passes; beyond, "auto" takes mini-batches
 _SEARCH_ROWS = 20_000  # rows that the search of the sparse inference looks at
-_FINAL_TOL = 1e-6  # gap of the moments of the last exact fit
+FINAL_TOL = 1e-6  # gap of the moments of the last exact fit
 _SEARCH_TOL = 1e-3  # within a search: the evidence is stationary in the sites, so its error is of the order n 1e-6
 
 
@@ -55,6 +58,8 @@ class OrdinalConfig:
         How they are chosen.
     schedule : Schedule
         Iterations, tolerance, mini-batches.
+    on_value : callable, default=None
+        Told the evidence at every evaluation of an exact search.
     """
 
     inference: str
@@ -64,6 +69,7 @@ class OrdinalConfig:
     n_inducing: int
     inducing: str | Features
     schedule: svi.Schedule
+    on_value: Callable[[float], object] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +155,8 @@ def fit_ordinal(
     config: OrdinalConfig,
     rng: np.random.Generator,
     start: OrdinalStart | None = None,
+    *,
+    held: bool = False,
 ) -> OrdinalFit:
     """Fit the model.
 
@@ -166,6 +174,8 @@ def fit_ordinal(
         Inducing points, restarts, mini-batches.
     start : OrdinalStart, default=None
         Where an earlier fit ended.
+    held : bool, default=False
+        Whether the kernel stays as it is at the start: noise and thresholds are searched for.
 
     Returns
     -------
@@ -175,23 +185,22 @@ def fit_ordinal(
     exact = config.inference in {"ep", "laplace"}
     with calm_blas(data.n if exact else config.n_inducing):
         chosen, likelihood = _start(data, n_levels, kernel, rng, start)
-        points = None
+        points, state = None, None
         if exact:
             evidence: Evidence = exact_evidence(data, config)
         else:
-            points = _points(data, chosen, config, rng) if start is None else start.points
+            points, state = _resumed(data, chosen, config, rng, start)
             thin = _thinned(data, rng)
             evidence = SparseEvidence(thin, points, _everything(thin, points, chosen), config.schedule)
         if kernel == "auto" and start is None and config.optimizer is not None:
             found = weigh_families(evidence, data.X, data.y, likelihood)
         else:
-            found = [_learn(evidence, data, (chosen, likelihood), config, rng)]
+            found = [_learn(evidence, data, (chosen, likelihood), config, rng, held=held)]
         if exact:
             results = [_last_exact(data, one, config) for one in found]
         else:
-            state = None if start is None or len(found) > 1 else start.state
-            if isinstance(evidence, SparseEvidence) and evidence.last and len(found) == 1:
-                state = evidence.last[0][1]
+            if isinstance(evidence, SparseEvidence) and evidence.last:
+                state = evidence.last[0][1] if len(found) == 1 else None
             ends = [OrdinalStart(one.kernel, one.likelihood, points, state) for one in found]
             results = [last_sparse(data, end, config, rng) for end in ends]
     members = [
@@ -218,8 +227,10 @@ def exact_evidence(data: OrdinalData, config: OrdinalConfig, *, final: bool = Fa
     ExactEvidence
         A function of the hyper-parameters.
     """
-    tol = _FINAL_TOL if final else _SEARCH_TOL
-    return ExactEvidence(data, config.inference, config.evidence == "bound", config.schedule.max_iter, tol)
+    tol, told = (FINAL_TOL, None) if final else (_SEARCH_TOL, config.on_value)
+    return ExactEvidence(
+        data, config.inference, config.evidence == "bound", config.schedule.max_iter, tol, on_value=told
+    )
 
 
 def _start(
@@ -232,7 +243,11 @@ def _start(
     if data.K is not None:
         return None, likelihood
     if kernel is None or isinstance(kernel, str):
-        return named_kernel(kernel or "", data.X, rng), likelihood
+        named = named_kernel(kernel or "", data.X, rng)
+        if not np.all(np.isfinite(named.theta)):
+            msg = "X holds numbers whose squares overflow or vanish in floating point: scale the features."
+            raise DataError(msg)
+        return named, likelihood
     return clone(kernel), likelihood
 
 
@@ -242,14 +257,25 @@ def _learn(
     first: tuple[Kernel | None, OrdinalProbit],
     config: OrdinalConfig,
     rng: np.random.Generator,
+    *,
+    held: bool,
 ) -> Found:
     """The hyper-parameters that the evidence prefers."""
     kernel, likelihood = first
     if config.optimizer is None:
         return Found(float("nan"), kernel, likelihood, [])
+    if held:
+        objective = Objective(_holding(evidence, kernel), with_absent_levels(Space(None, likelihood), data.y))
+        _, likelihood, best = search(objective)
+        return Found(best.value, kernel, likelihood, objective.trace)
     objective = Objective(evidence, with_absent_levels(Space(kernel, likelihood), data.y))
     kernel, likelihood, best = search(objective, n_restarts=config.n_restarts, rng=rng)
     return Found(best.value, kernel, likelihood, objective.trace)
+
+
+def _holding(evidence: Evidence, kernel: Kernel | None) -> Evidence:
+    """The evidence as a function of noise and thresholds alone."""
+    return lambda _, likelihood: evidence(kernel, likelihood)._replace(in_kernel=np.zeros(0))
 
 
 def _last_exact(data: OrdinalData, found: Found, config: OrdinalConfig) -> OrdinalFit:
@@ -298,6 +324,24 @@ def last_sparse(data: OrdinalData, start: OrdinalStart, config: OrdinalConfig, r
     bound = result.bounds[-1] if result.evaluation is None else result.evaluation.bound
     end = OrdinalStart(kernel, result.likelihood, points, result.state)
     return OrdinalFit(latent, end, bound, bound, result.bounds, len(result.bounds), 0, result.converged)
+
+
+def _resumed(
+    data: OrdinalData,
+    kernel: Kernel | None,
+    config: OrdinalConfig,
+    rng: np.random.Generator,
+    start: OrdinalStart | None,
+) -> tuple[Features, svi.State | None]:
+    """Inducing points, and the state of their variables to go on from: points stay once they are as many as may be."""
+    before = None if start is None else start.points
+    if start is None or before is None:
+        return _points(data, kernel, config, rng), None
+    if isinstance(config.inducing, str) and before.shape[0] >= config.n_inducing:
+        return before, start.state
+    points = _points(data, kernel, config, rng)
+    same = before.shape == points.shape and same_rows(before, points)
+    return points, start.state if same else None
 
 
 def _points(data: OrdinalData, kernel: Kernel | None, config: OrdinalConfig, rng: np.random.Generator) -> Features:

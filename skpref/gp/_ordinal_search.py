@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from skpref._math.linalg import NotPositiveDefiniteError
+from skpref.gp._ordinal_evidence import Seen
 from skpref.inference import hyper
 
 if TYPE_CHECKING:
@@ -188,7 +190,12 @@ class Objective:
             Its gradient.
         """
         kernel, likelihood = self.space.at(free)
-        seen = self.evidence(kernel, likelihood)
+        try:
+            seen = self.evidence(kernel, likelihood)
+        except NotPositiveDefiniteError:
+            if not self.trace:
+                raise  # at the start: nothing to search from
+            seen = Seen(-np.inf, np.zeros(self.space.kernel_theta.size), np.zeros(likelihood.n_levels), converged=False)
         own = np.concatenate([seen.in_kernel, seen.in_likelihood])
         theta = np.concatenate([np.zeros(0) if kernel is None else kernel.theta, likelihood.theta])
         prior, slope = self.space.log_prior(theta)

@@ -14,12 +14,12 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from skpref._estimator import check_memory, unchanged_on_failure, warn_constant, warn_not_converged
 from skpref._math.random import as_generator
 from skpref._math.threads import calm_blas
-from skpref.data.levels import encode_levels, ordered_levels
+from skpref.data.levels import as_labels, encode_levels, ordered_levels
 from skpref.data.tables import unique_rows
 from skpref.exceptions import DataError
 from skpref.gp._latent_posterior import ExactLatent
-from skpref.gp._ordinal_evidence import OrdinalData
-from skpref.gp._ordinal_fit import OrdinalConfig, OrdinalFit, OrdinalStart, exact_evidence, fit_ordinal
+from skpref.gp._ordinal_evidence import ExactEvidence, OrdinalData
+from skpref.gp._ordinal_fit import FINAL_TOL, OrdinalConfig, OrdinalFit, fit_ordinal
 from skpref.gp._pair_fit import verbose_printer
 from skpref.gp._pairwise_base import canonical, digest, exact, stack
 from skpref.gp._relevance import prior_relevance
@@ -27,6 +27,8 @@ from skpref.inference.svi import Schedule
 from skpref.metrics import ordinal_mae
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
@@ -80,10 +82,11 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
         Distinct rows up to which "auto" infers at all of them, and beyond which "ep" and "laplace" refuse.
     class_order : array-like of shape (n_classes,), default=None
         All levels, low to high, those absent from `y` included. None = the categories of an ordered
-        `pandas.Categorical`, else the sorted labels.
+        `pandas.Categorical`, else the sorted labels. For probabilities `cross_val_predict` replaces labels by their
+        places in alphabetical order, which would lose the order of a Categorical: name it here, and it is kept.
     warm_start : bool, default=False
         Whether `fit` starts at the hyper-parameters (and for "vb" and "svi" the posterior) of the earlier fit, where
-        kernel, levels and number of features are the same.
+        kernel, levels and number of features are the same. "auto" always searches anew.
     verbose : int, default=0
         Whether to print a line an iteration of "vb" and "svi", or an evaluation of the evidence.
     random_state : int, RandomState, Generator or None, default=None
@@ -252,7 +255,7 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
         """Learn from more rows without starting again: through inducing points, whatever `inference` says.
 
         Earlier rows are remembered, and the fit goes on from where it stands: thresholds and noise move with all rows
-        seen so far, the kernel and the inducing points stay as they are.
+        seen so far, the kernel stays as it is, and so do the inducing points once there are `n_inducing`.
 
         Parameters
         ----------
@@ -282,7 +285,7 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
                 self._rows = X, level, weight
                 return self._learn(going_on=False, streaming=True)
             if classes is not None and not np.array_equal(np.asarray(classes), self.classes_):
-                msg = f"classes must be those of the first call, {self.classes_.tolist()}; got {list(classes)}."
+                msg = f"classes must be those of the first call, {self.classes_.tolist()}; got {classes!r:.200}."
                 raise DataError(msg)
             X, level, weight = self._read(X, y, sample_weight, order=self.classes_, reset=False)
             old_X, old_level, old_weight = self._rows
@@ -297,11 +300,10 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
             msg = f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
             raise ValueError(msg)
         given = self.kernel == "precomputed"
-        labels = y if hasattr(y, "dtype") else np.asarray(y)
         X, values = validate_data(
             self,
             X,
-            np.asarray(labels),
+            as_labels(y),
             accept_sparse=False if given else "csr",
             dtype=np.float64,
             order="C",
@@ -309,10 +311,14 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
         )
         order = self.class_order if order is None else order
         if reset:
-            self.classes_, level = ordered_levels(labels if hasattr(labels, "dtype") else values, order)
+            # A column of a data frame knows the order of its categories, an array does not.
+            column = y.iloc[:, 0] if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc") else y
+            categorical = hasattr(getattr(column, "dtype", None), "categories")
+            self.classes_, level = ordered_levels(column if categorical else values, order)
         else:
             level = encode_levels(values, self.classes_)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        self._given = given
         if given:
             _check_covariance(X)
         used = weight > 0.0
@@ -329,18 +335,17 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
         if data.X is not None:
             warn_constant(data.X, "all rows")
         config = self._config(data, streaming=streaming)
-        key = digest((exact(self.kernel) if isinstance(self.kernel, Kernel) else self.kernel, self.classes_.tolist()))
-        start = self._end if going_on and getattr(self, "_warm_key", None) == key else None
-        if start is not None and not self._fits(start, config):
-            start = None
-        result = fit_ordinal(data, self.classes_.size, self._kernel(), config, as_generator(self.random_state), start)
+        own = exact(self.kernel) if isinstance(self.kernel, Kernel) else self.kernel
+        key = digest((own, self.classes_.tolist(), None if data.X is None else data.X.shape[1]))
+        # "auto" has starts of its own: the bare evidence would leave the family that was chosen under its priors.
+        goes_on = going_on and getattr(self, "_warm_key", None) == key and (streaming or self.kernel != "auto")
+        start = self._end if goes_on else None
+        held = streaming and start is not None
+        rng = as_generator(self.random_state)
+        result = fit_ordinal(data, self.classes_.size, self._kernel(), config, rng, start, held=held)
         self._warm_key = key
         self._keep(result, config)
         return self
-
-    def _fits(self, start: OrdinalStart, config: OrdinalConfig) -> bool:
-        sparse = config.inference in {"vb", "svi"}
-        return not (sparse and start.points is None)
 
     def _kernel(self) -> Any:
         return None if isinstance(self.kernel, str) and self.kernel == "precomputed" else self.kernel
@@ -348,7 +353,7 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
     def _data(self) -> OrdinalData:
         """Distinct rows in an order of their own: equal samples give equal bits, in whatever order they come."""
         X, level, weight = self._rows
-        if self.kernel == "precomputed":
+        if self._given:
             return OrdinalData(None, level.astype(np.float64), weight, X)
         first, item = unique_rows(X)
         # Rows in the order of their contents' hashes, and labels within rows.
@@ -391,6 +396,7 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
             n_inducing=self.n_inducing,
             inducing=self.inducing,
             schedule=schedule,
+            on_value=_printer(type(self).__name__) if self.verbose else None,
         )
 
     def _keep(self, result: OrdinalFit, config: OrdinalConfig) -> None:
@@ -415,7 +421,7 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
 
     def _new(self, X: Any) -> Features:
         check_is_fitted(self)
-        given = self.kernel == "precomputed"
+        given = self.kernel_ is None
         X = validate_data(self, X, accept_sparse=False if given else "csr", dtype=np.float64, order="C", reset=False)
         return np.ascontiguousarray(X[:, self._used]) if given else canonical(X)
 
@@ -479,7 +485,7 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
         ValueError
             For any other loss.
         """
-        if loss not in {"zero-one", "absolute"}:
+        if not isinstance(loss, str) or loss not in {"zero-one", "absolute"}:
             msg = f"loss must be 'zero-one' or 'absolute'; got {loss!r}."
             raise DataError(msg)
         p = self.predict_proba(X)
@@ -545,9 +551,9 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
             raise DataError(msg)
         kernel = None if self.kernel_ is None else self.kernel_.clone_with_theta(theta[:n])
         data = self._data()
-        config = self._config(data, streaming=False)
+        evidence = ExactEvidence(data, self.inference_, self.evidence == "bound", self.max_iter, FINAL_TOL)
         with calm_blas(data.n):
-            seen = exact_evidence(data, config, final=True)(kernel, self.likelihood_.with_theta(theta[n:]))
+            seen = evidence(kernel, self.likelihood_.with_theta(theta[n:]))
         return (seen.value, np.concatenate([seen.in_kernel, seen.in_likelihood])) if eval_gradient else seen.value
 
     @property
@@ -579,6 +585,10 @@ def _resolved(inference: str, data: OrdinalData, n_max_exact: int, n_inducing: i
     if data.n <= n_max_exact or data.K is not None:
         return "laplace" if np.any(data.weight < 1.0) else "ep"
     return "vb" if 16 * min(n_inducing, data.n) * data.n <= _VB_BYTES else "svi"
+
+
+def _printer(name: str) -> Callable[[float], None]:
+    return lambda value: print(f"{name}: log evidence {value:.4f}")  # noqa: T201 - asked for
 
 
 def _check_covariance(K: Array) -> None:
