@@ -285,8 +285,8 @@ def rating_levels(
         raise DataError(msg)
     known = np.unique(values) if declared is None else _levels(declared)
     if known.size < 2:
-        one = f": every rating is {shorten(known[0])}" if known.size else ""
-        raise DataError(f"at least 2 levels of ratings are needed{one}; name all levels in levels, low to high")
+        one = f"; got 1 class: every rating is {shorten(known[0])}" if known.size else ""
+        raise DataError(f"at least 2 levels of ratings are needed{one}. Name all levels in levels, low to high")
     if known.size > _MAX_LEVELS:
         msg = f"y has {known.size} distinct values, more than the {_MAX_LEVELS} levels of ratings allowed; round them"
         raise DataError(msg)
@@ -295,7 +295,7 @@ def rating_levels(
 
 def _values(y: Any) -> NDArray[Any]:  # noqa: ANN401 - any array-like
     if y is None:
-        raise DataError("y must hold the ratings, but the target y is None")
+        raise DataError("an estimator of ratings requires y to be passed, but the target y is None")
     if sparse.issparse(y):
         raise TypeError("Sparse data was passed for y, but dense data is required: one rating per row of X")
     values = np.asarray(y)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
@@ -254,9 +255,21 @@ class GibbsM3F(ClassifierMixin, BaseEstimator):
         ValueError
             If an id or rating is missing, a rating is not among the levels, or a user rated an item differently twice.
         """
+        return self._start(X, y, sample_weight, self.levels)
+
+    def _start(self, X: Any, y: Any, sample_weight: Any, levels: Any) -> Self:
         with unchanged_on_failure(self):
             user, item = self._read(X, reset=True)
-            levels, level = rating_levels(y, self.levels, user, item)
+            if sample_weight is not None:
+                # Users and items whose ratings all weigh nothing are strangers.
+                sample_weight = _weights(sample_weight)
+                check_consistent_length(user, y, sample_weight)
+                used = np.flatnonzero(sample_weight)
+                if not used.size:
+                    raise DataError("at least 1 rating of positive weight is required; every sample_weight is zero.")
+                user, item, y = user[used], item[used], _safe_indexing(y, used)
+                sample_weight = sample_weight[used]
+            levels, level = rating_levels(y, levels, user, item)
             known = _Known(Vocabulary.from_columns(user), Vocabulary.from_columns(item), levels)
             given = self._given(known, user, item, level, sample_weight)
             shape = self._shape_key(known)
@@ -266,7 +279,7 @@ class GibbsM3F(ClassifierMixin, BaseEstimator):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from more ratings, by old and new users of old and new items, without starting again.
 
         The ratings of earlier calls are remembered. The chains go on from where they stand for `n_sweeps` sweeps, and
@@ -274,8 +287,12 @@ class GibbsM3F(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X, y, sample_weight : array-like
+        X, y : array-like
             As in `fit`; the first call is the same as `fit`.
+        classes : array-like of shape (L,), default=None
+            All levels, low to high, in the place of the parameter `levels`; later calls need not repeat them.
+        sample_weight : array-like of shape (n,), default=None
+            As in `fit`.
 
         Returns
         -------
@@ -289,9 +306,12 @@ class GibbsM3F(ClassifierMixin, BaseEstimator):
             model (`n_factors`, `user_thresholds`, `n_chains`) was changed since.
         """
         if not hasattr(self, "posterior_"):
-            return self.fit(X, y, sample_weight)
+            return self._start(X, y, sample_weight, self.levels if classes is None else classes)
         with unchanged_on_failure(self):
             self._refuse_another_model()
+            if classes is not None and list(classes) != self.classes_.tolist():
+                msg = f"classes are {list(classes)}, but those of the first call were {self.classes_.tolist()}"
+                raise DataError(f"{msg}; start anew by fit with all ratings.")
             known, given = self._extended(X, y, sample_weight)
             self._learn(known, given, self._chains)
             self._warm_key = self._shape_key(known)
@@ -403,8 +423,6 @@ class GibbsM3F(ClassifierMixin, BaseEstimator):
         if self.burn_in >= self.n_sweeps:
             raise InvalidParameterError(f"burn_in={self.burn_in} must be less than n_sweeps={self.n_sweeps}.")
         ratings = given.merged(self.duplicates, (known.users.ids, known.items.ids, known.levels))
-        if not ratings.size:
-            raise DataError("at least 1 rating of positive weight is required; every sample_weight is zero.")
         problem = self._problem(ratings)
         key = self._data_key(problem, ratings)
         if going_on is None:
@@ -631,6 +649,10 @@ def _weights(sample_weight: Any) -> Array:
     weight = np.asarray(sample_weight, dtype=np.float64)
     if weight.ndim != 1:
         raise DataError(f"sample_weight must be one-dimensional, one weight a rating; got shape {weight.shape}.")
+    wrong = ~np.isfinite(weight) | (weight < 0.0)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(f"sample_weight must be finite and >= 0; got {weight[row]} in row {row}.")
     return weight
 
 

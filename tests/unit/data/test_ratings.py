@@ -151,7 +151,7 @@ def test_levels_of_a_categorical():
         ([1, None, 2], None, "Input y contains NaN: no rating for user 'bob'"),
         (["a", "b", "c"], None, "no order of their own"),
         (["a", "b", "c"], ["a", "b"], "rating 'c' is outside a, b"),
-        ([3, 3, 3], None, "at least 2 levels of ratings are needed: every rating is 3"),
+        ([3, 3, 3], None, "at least 2 levels of ratings are needed; got 1 class: every rating is 3"),
         ([3, 3, 3], [3], "at least 2 levels"),
         ([1, 2, 1], [1, 2, 2], "levels must list every level once"),
         ([1, 2, 1], [2, 1], "levels must be in ascending order"),

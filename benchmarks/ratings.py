@@ -1,0 +1,172 @@
+"""`GibbsM3F` on MovieLens-1M: NMAE under the all-but-one protocol, and seconds a sweep beside their floor.
+
+::
+
+    python benchmarks/ratings.py nmae --ratings ml-1m/ratings.csv.gz            # three partitions, C by validation
+    python benchmarks/ratings.py nmae --ratings ... --C 0.075 --chains 4        # without a search
+    python benchmarks/ratings.py speed --ratings ml-1m/ratings.csv.gz
+    python benchmarks/ratings.py large                                          # 20 million simulated ratings, K = 50
+
+The ratings are not redistributed: see `_ratings_data`. NMAE is the mean absolute error over 1.6. Weak users are in
+training; strong ones are folded in. C is chosen among the eleven values of [XZZ13] by the error on one rating of each
+weak user, which joins the training ratings of the fit that is tested. The floor of a sweep is what BLAS takes, in the
+same run and with as many threads, for one `dsyrk` and one `dpotrf` for every row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from _ratings_data import CHANCE, Partition, Rated, partitions, simulated
+from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dpotrf
+from threadpoolctl import threadpool_limits
+
+from skpref.data.ratings import Ratings
+from skpref.factorization._m3f_fit import Prior, Problem, problem_of, start_state, step_of
+from skpref.factorization.m3f import GibbsM3F
+
+SHARED = Path(os.environ.get("SKPREF_SHARED") or Path(__file__).resolve().parents[2] / "shared")
+GRID = 0.1 ** np.linspace(0.75, 2.0, 11)
+RULES = ("average", "median", "last")
+LEVELS = [1, 2, 3, 4, 5]
+
+
+def nmae(model: GibbsM3F, rated: Rated) -> float:
+    """Error of a model."""
+    return -model.score(rated.X, rated.y) / CHANCE
+
+
+def chosen(part: Partition, params: dict[str, Any], grid: list[float]) -> float:
+    """C with the least error on the validation ratings of weak users."""
+    if len(grid) == 1:
+        return grid[0]
+    errors = {}
+    for C in grid:
+        model = GibbsM3F(C=C, **params).fit(part.weak_train.X, part.weak_train.y)
+        errors[C] = nmae(model, part.weak_valid)
+        print(f"    C {C:.4f}  validation {errors[C]:.4f}", flush=True)
+    return min(errors, key=lambda C: errors[C])
+
+
+def run_nmae(args: argparse.Namespace) -> None:
+    params = {
+        "n_sweeps": args.sweeps,
+        "burn_in": args.burn_in,
+        "n_chains": args.chains,
+        "dtype": args.dtype,
+        "levels": LEVELS,
+        "random_state": args.seed,
+    }
+    grid = [args.C] if args.C else GRID.tolist()
+    found: dict[tuple[str, str], list[float]] = {}
+    for part in partitions(args.ratings, SHARED / "data/movielens/splits")[: args.partitions]:
+        search = {**params, "n_chains": 1}
+        C = chosen(part, search, grid)
+        start = time.perf_counter()
+        weak, strong = part.final("weak"), part.final("strong")
+        model = GibbsM3F(C=C, **params).fit(weak.X, weak.y)
+        seconds = time.perf_counter() - start
+        start = time.perf_counter()
+        known = np.isin(strong.X[:, 1], model.item_ids_)
+        model.fold_in(strong.X[known], strong.y[known])
+        folding = time.perf_counter() - start
+        line = [f"{part.name}: C {C:.4f}, fit {seconds:.0f} s, fold-in {folding:.1f} s, R-hat {model.r_hat_:.2f}"]
+        for rule in RULES:
+            model.set_params(prediction=rule)
+            for group in ("weak", "strong"):
+                error = nmae(model, getattr(part, f"{group}_test"))
+                found.setdefault((rule, group), []).append(error)
+                line.append(f"{rule} {group} {error:.4f}")
+        print(", ".join(line), flush=True)
+    for (rule, group), errors in found.items():
+        print(f"mean {rule:8} {group:7} {statistics.mean(errors):.4f}")
+
+
+def problem(rated: Rated, n_factors: int, dtype: str) -> Problem:
+    """The sampler's problem, all users and items numbered."""
+    (users, user), (items, item) = (np.unique(column, return_inverse=True) for column in rated.X.T)
+    ratings = Ratings(user, item, rated.y - 1, np.ones(user.size), users.size, items.size, 5).merged()
+    rho = 27.0 * (np.arange(1.0, 5.0) - 2.5)
+    return problem_of(ratings, 0.0562, Prior(1.0, rho, 13.5, own=True), n_factors, 9.0, np.dtype(dtype))
+
+
+def sweep_seconds(given: Problem, n: int) -> list[float]:
+    """Wall time of some sweeps after a first one."""
+    state, step, seconds = start_state(given, 0), step_of(given), []
+    for sweep in range(n + 1):
+        start = time.perf_counter()
+        state, _ = step(state, sweep + 1)
+        seconds.append(time.perf_counter() - start)
+    return seconds[1:]
+
+
+def floor_seconds(given: Problem) -> float:
+    """Wall time of one dsyrk and one dpotrf a row, in threads."""
+    width = given.n_factors
+    lengths = np.concatenate([np.diff(side.start) for side in (given.users, given.items)])
+    lengths = lengths[np.random.default_rng(0).permutation(lengths.size)]
+    pool = np.asfortranarray(np.random.default_rng(0).standard_normal((width, max(int(lengths.max()), 1))))
+
+    def some(part: Any) -> None:  # noqa: ANN401 - an array of lengths
+        for n in part:
+            gram = dsyrk(1.0, pool[:, : max(n, 1)])
+            gram[np.diag_indices(width)] += 1.0
+            dpotrf(gram, overwrite_a=1)
+
+    parts = np.array_split(lengths, 64)
+    with threadpool_limits(1), ThreadPoolExecutor(numba.get_num_threads()) as threads:
+        start = time.perf_counter()
+        list(threads.map(some, parts))
+        return time.perf_counter() - start
+
+
+def run_speed(args: argparse.Namespace) -> None:
+    import pandas as pd
+
+    table = pd.read_csv(args.ratings).to_numpy(dtype=np.int64)
+    rated = Rated(table[:, :2], table[:, 2])
+    print(f"{numba.get_num_threads()} threads, load {os.getloadavg()[0]:.1f}")
+    for dtype in ("float64", "float32"):
+        given = problem(rated, args.factors, dtype)
+        seconds, floor = sweep_seconds(given, args.sweeps), floor_seconds(given)
+        best, middle = min(seconds), statistics.median(seconds)
+        print(f"{dtype}: K {args.factors}, {best:.3f} s a sweep (median {middle:.3f}); floor {floor:.3f} s", flush=True)
+    print(
+        f"load {os.getloadavg()[0]:.1f}, peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB"
+    )
+
+
+def run_large(args: argparse.Namespace) -> None:
+    for n_ratings in (args.size // 4, args.size // 2, args.size):
+        share = n_ratings / args.size
+        rated = simulated(n_ratings, int(138_000 * share), int(27_000 * share), 10)
+        seconds = sweep_seconds(problem(rated, args.factors, args.dtype), args.sweeps)
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        print(f"{rated.y.size} ratings: {min(seconds):.2f} s a sweep, peak memory {memory:.1f} GB", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["nmae", "speed", "large"])
+    parser.add_argument("--ratings", type=Path)
+    parser.add_argument("--C", type=float)
+    parser.add_argument("--sweeps", type=int, default=50)
+    parser.add_argument("--burn-in", type=int, default=10)
+    parser.add_argument("--chains", type=int, default=1)
+    parser.add_argument("--partitions", type=int, default=3)
+    parser.add_argument("--factors", type=int, default=100)
+    parser.add_argument("--size", type=int, default=20_000_000)
+    parser.add_argument("--dtype", default="float64")
+    parser.add_argument("--seed", type=int, default=0)
+    given_args = parser.parse_args()
+    {"nmae": run_nmae, "speed": run_speed, "large": run_large}[given_args.what](given_args)

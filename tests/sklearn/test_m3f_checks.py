@@ -1,0 +1,53 @@
+"""scikit-learn's own checks of `GibbsM3F`.
+
+Its rows are ids of a user and an item, so most checks feed what cannot be ratings. They run on a subclass that reads
+rows of any width as users who all rate one item: what stands behind the reading is then checked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from skpref.data import as_ids
+from skpref.factorization.m3f import GibbsM3F
+
+pytestmark = pytest.mark.filterwarnings("ignore::skpref.exceptions.DataWarning")
+
+
+class RowsAsUsers(GibbsM3F):
+    """A row of numbers is the id of a user; all of them rate one item, on levels of any name."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = tags.input_tags.string = False
+        return tags
+
+    def _read(self, X, *, reset):
+        X = validate_data(self, X, reset=reset, dtype=np.float64, order="C")
+        return as_ids([row.tobytes() for row in X]), as_ids([b"fixed"] * X.shape[0])
+
+    def fit(self, X, y, sample_weight=None):
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        classes, code = np.unique(y, return_inverse=True)
+        super().fit(X, code, sample_weight)
+        self.classes_ = classes
+        return self
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        return super().partial_fit(X, y, classes, sample_weight) if hasattr(self, "classes_") else self.fit(X, y)
+
+
+# Equal rows are one user here: `duplicates` says what becomes of their ratings.
+MODEL = RowsAsUsers(n_factors=3, C=1.0, n_sweeps=30, burn_in=10, duplicates="mean", random_state=0)
+
+
+@parametrize_with_checks([MODEL])
+def test_what_stands_behind_the_ids_passes_every_check(estimator: Any, check: Any) -> None:
+    check(estimator)
