@@ -259,10 +259,12 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X, y, sample_weight : array-like
+        X, y : array-like
             As in `fit`.
         classes : array-like of shape (n_classes,), default=None
-            All levels, low to high; only read at the first call, where `class_order` is another place for them.
+            All levels, low to high; only needed at the first call, where `class_order` is another place for them.
+        sample_weight : array-like of shape (n,), default=None
+            As in `fit`.
 
         Returns
         -------

@@ -1,0 +1,133 @@
+"""Ordered labels: which levels there are, and which is which."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from skpref.data.levels import as_labels, encode_levels, ordered_levels
+from skpref.exceptions import DataError, DataWarning
+
+labels = st.one_of(
+    st.lists(st.integers(-(2**62), 2**62), min_size=2, max_size=20),
+    st.lists(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=5), min_size=2),
+    st.lists(st.integers(-1000, 1000).map(float), min_size=2, max_size=20),
+    st.lists(st.booleans(), min_size=2, max_size=20),
+).filter(lambda y: len(set(y)) > 1)
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes")
+@given(y=labels, seed=st.integers(0, 2**32 - 1))
+def test_levels_come_back(y: list[Any], seed: int) -> None:
+    classes, level = ordered_levels(y)
+    assert classes.tolist() == sorted(set(y))
+    assert classes[level].tolist() == y
+    # In any order, and with more levels than there are.
+    shuffled = np.random.default_rng(seed).permutation(len(classes))
+    again, other = ordered_levels(y, [classes.tolist()[k] for k in shuffled])
+    assert again[other].tolist() == y
+    assert_array_equal(encode_levels(y, classes), level)
+    assert_array_equal(np.argsort(shuffled)[level], other)
+
+
+def test_levels_that_do_not_occur() -> None:
+    classes, level = ordered_levels([3, 1, 3], [1, 2, 3, 4])
+    assert classes.tolist() == [1, 2, 3, 4]
+    assert level.tolist() == [2, 0, 2]
+    assert level.dtype == np.int64
+    assert encode_levels([], classes).tolist() == []
+
+
+def test_numbers_are_equal_across_types() -> None:
+    for dtype in ("int8", "uint64", "float32", "bool", "object"):
+        y: Any = np.array([0, 1, 1], dtype=dtype)
+        assert encode_levels(y, np.array([0.0, 1.0, 2.0])).tolist() == [0, 1, 1]
+    big = [2**62, 2**62 + 1]  # equal as floats
+    assert ordered_levels(big)[1].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("y", "text"),
+    [
+        ([0.5, 1.0, 2.0], "Unknown label type: continuous"),
+        ([0.0, np.nan, 1.0], r"Input y contains NaN \(row 1\)"),
+        (["low", None, "high"], r"Input y contains NaN \(row 1\)"),
+        (["low", "high", np.nan], r"Input y contains NaN \(row 2\)"),
+        (np.array(["low", float("nan")], dtype=object), r"Input y contains NaN \(row 1\)"),
+        ([1, "low", 2], "Unknown label type"),
+        ([[1, 2], [2, 1]], "should be a 1d array"),
+        ([1, 1, 1], r"at least 2 classes \(levels\) to tell apart; got 1 class: 1 "),
+        (["a"] * 3, "at least 2 classes.*got 1 class: 'a' "),
+    ],
+    ids=str,
+)
+def test_what_are_no_levels(y: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        ordered_levels(y)
+
+
+@pytest.mark.parametrize("order", [[1, 2, 1], [], 3, [[1, 2]], [1, 2, None], [1.0, 2.0, np.nan], "12"], ids=str)
+def test_what_is_no_order(order: Any) -> None:
+    with pytest.raises(DataError, match="class_order must list every level once, low to high"):
+        ordered_levels([1, 2, 1], order)
+
+
+@pytest.mark.parametrize(
+    ("y", "order", "text"),
+    [
+        (
+            [1, 3, 2],
+            [1, 2],
+            r"y holds 3 \(row 1\), which is not among the levels 1, 2\. Name all levels in class_order",
+        ),
+        (["a", "c"], ["a", "b"], r"y holds 'c' \(row 1\), which is not among the levels 'a', 'b'"),
+        ([1, 2], ["1", "2"], r"y holds 1 \(row 0\), which is not among the levels '1', '2'"),
+        (["1", "2"], [1, 2], r"y holds '1' \(row 0\), which is not among the levels 1, 2"),
+        ([0, 99], range(50), r"levels 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, \.\.\."),
+        (["a", "z" * 10_000], ["a", "b"], r"y holds 'z{79} \(row 1\)"),
+    ],
+    ids=str,
+)
+def test_labels_beside_the_levels_are_named(y: Any, order: Any, text: str) -> None:
+    with pytest.raises(DataError, match=text) as caught:
+        ordered_levels(y, order)
+    assert len(str(caught.value)) < 400
+
+
+def test_strings_and_numbers_in_one_order() -> None:
+    classes = np.array([0, "none", 1], dtype=object)
+    assert encode_levels(np.array(["none", 1, 0], dtype=object), classes).tolist() == [1, 2, 0]
+    with pytest.raises(DataError, match=r"y holds 'all' \(row 1\)"):
+        encode_levels(np.array([0, "all"], dtype=object), classes)
+
+
+def test_lists_of_strings_and_others_stay_what_they_are() -> None:
+    assert as_labels(["a", float("nan")]).tolist()[0] == "a"
+    assert as_labels(["a", 1]).tolist() == ["a", 1]
+    assert as_labels(("a", "b")).dtype.kind == "U"
+    given_ = np.array([1.0, 2.0])
+    assert as_labels(given_) is given_
+
+
+def test_categories_of_pandas() -> None:
+    pd = pytest.importorskip("pandas")
+    grades = pd.Categorical(["low", "high", "low"], categories=["low", "middle", "high"], ordered=True)
+    for y in (grades, pd.Series(grades), pd.CategoricalIndex(grades)):
+        classes, level = ordered_levels(y)
+        assert classes.tolist() == ["low", "middle", "high"]
+        assert level.tolist() == [0, 2, 0]
+    # class_order speaks louder.
+    assert ordered_levels(grades, ["high", "low"])[1].tolist() == [1, 0, 1]
+    with pytest.warns(DataWarning, match="without an order; its categories are taken as they stand.*high, low, middle"):
+        classes, level = ordered_levels(
+            pd.Series(["low", "high"], dtype=pd.CategoricalDtype(["high", "low", "middle"]))
+        )
+    assert level.tolist() == [1, 0]
+    missing = pd.Categorical(["low", None, "high"], categories=["low", "high"], ordered=True)
+    with pytest.raises(DataError, match=r"Input y contains NaN \(row 1\)"):
+        ordered_levels(missing)
