@@ -44,7 +44,7 @@ from _ordinal_data import OrdinalFitPredict, OrdinalPrediction, OrdinalSplit, me
 from _rivals import NotApplicableError, library
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
-from scipy.special import expit, ndtr
+from scipy.special import expit, log_ndtr, ndtr
 from scipy.stats import norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -329,10 +329,11 @@ TOLERANCE: Final = 1e-5
 ROUNDS: Final = 200
 
 
-def band(low: FloatArray, high: FloatArray) -> FloatArray:
-    """Phi(high) - Phi(low), in the lower tail."""
+def log_band(low: FloatArray, high: FloatArray) -> FloatArray:
+    """log(Phi(high) - Phi(low)) in the lower tail, by logs: a line search may throw thresholds 50 deviations away."""
     flip = low > 0.0
-    return np.maximum(ndtr(np.where(flip, -low, high)) - ndtr(np.where(flip, -high, low)), 1e-300)
+    below, above = np.where(flip, -high, low), np.where(flip, -low, high)
+    return log_ndtr(above) + np.log1p(-np.exp(np.minimum(log_ndtr(below) - log_ndtr(above), -1e-15)))
 
 
 class Moments(NamedTuple):
@@ -348,12 +349,12 @@ class Moments(NamedTuple):
 def _moments(m: FloatArray, v: FloatArray, low: FloatArray, high: FloatArray, noise: float) -> Moments:
     sd = np.sqrt(v + noise**2)
     z1, z2 = (high - m) / sd, (low - m) / sd
-    Z = band(z2, z1)
-    phi1, phi2 = norm.pdf(z1) / Z, norm.pdf(z2) / Z
+    log_z = log_band(z2, z1)
+    phi1, phi2 = np.exp(norm.logpdf(z1) - log_z), np.exp(norm.logpdf(z2) - log_z)
     # At the infinite outer thresholds z phi is 0.
     weighted = np.where(np.isfinite(z1), z1, 0.0) * phi1 - np.where(np.isfinite(z2), z2, 0.0) * phi2
     slope = -(phi1 - phi2) / sd
-    return Moments(np.log(Z), slope, slope**2 + weighted / sd**2, (phi1 / sd, phi2 / sd), weighted)
+    return Moments(log_z, slope, slope**2 + weighted / sd**2, (phi1 / sd, phi2 / sd), weighted)
 
 
 class PlainEP:
@@ -371,7 +372,7 @@ class PlainEP:
         return np.r_[-np.inf, np.cumsum(np.r_[self.theta[2], np.exp(self.theta[3:])]), np.inf]
 
     def inference(self) -> tuple[float, FloatArray]:
-        """Run EP at `theta` from the last sites; log Z_EP and its gradient."""
+        """Run EP at `theta` from the present sites; log Z_EP and its gradient."""
         self.n_evaluations += 1
         kappa, noise = np.exp(self.theta[:2])
         b = self.thresholds()
@@ -420,15 +421,20 @@ class PlainEP:
 
     def fit(self) -> PlainEP:
         """Maximise log Z_EP."""
+        best, sites = -np.inf, (self.tau, self.nu)
 
         def minus_evidence(theta: FloatArray) -> tuple[float, FloatArray]:
-            self.theta = theta.copy()
+            nonlocal best, sites
+            # From the best sites so far: a line search's first step may go far, and its sites do not come back.
+            self.theta, (self.tau, self.nu) = theta.copy(), sites
             value, gradient = self.inference()
+            if value > best:
+                best, sites = value, (self.tau, self.nu)
             return -value, -gradient
 
         bounds = [(-12.0, 6.0), (-5.0, 4.0), (-10.0, 10.0)] + [(-8.0, 4.0)] * (self.n_levels - 2)
         found = minimize(minus_evidence, self.theta, jac=True, method="L-BFGS-B", bounds=bounds)
-        self.theta = found.x
+        self.theta, (self.tau, self.nu) = found.x, sites
         self.log_z, _ = self.inference()
         return self
 
