@@ -11,17 +11,20 @@ from sklearn.gaussian_process.kernels import Exponentiation, Kernel, KernelOpera
 from skpref.data import Comparisons, Table, Vocabulary
 from skpref.exceptions import ModelFormatError
 from skpref.gp._crowd_posterior import CrowdPosterior, FactorPosterior
+from skpref.gp._latent_posterior import ExactLatent, SparseLatent
+from skpref.gp._ordinal_fit import OrdinalMember, OrdinalStart
 from skpref.gp._pair_posterior import PairPosterior
 from skpref.gp._pairwise_base import PairwiseGP
 from skpref.gp._roster import Roster
 from skpref.gp.crowd import CrowdGPPL
+from skpref.gp.ordinal import GPOrdinalRegressor
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.svi import State
 from skpref.inference.terms import Segment
-from skpref.likelihoods import Likelihood
+from skpref.likelihoods import Likelihood, OrdinalProbit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -260,6 +263,46 @@ def _check_crowd_posterior(posterior: CrowdPosterior, where: str) -> None:
     _check_scales(posterior.scales, f"{where}.scales", set())
 
 
+def _check_exact_latent(latent: ExactLatent, where: str) -> None:
+    n = _array(latent.alpha, f"{where}.alpha", (None,)).size
+    root = _array(latent.root_w, f"{where}.root_w", (n,))
+    _require((root >= 0.0).all(), f"{where}.root_w", "must be >= 0")
+    _triangular(latent.chol, f"{where}.chol", (n, n))
+    if latent.kernel is None:
+        _require(latent.X is None, f"{where}.X", "needs a kernel")
+        own = latent.prior_variance
+        _require(isinstance(own, float) and 0.0 <= own < np.inf, f"{where}.prior_variance", "must be >= 0")
+    else:
+        _check_kernel_width(latent.kernel, f"{where}.kernel", _features(latent.X, f"{where}.X", n))
+
+
+def _check_sparse_latent(latent: SparseLatent, where: str) -> None:
+    _require(isinstance(latent.basis, InducingBasis), f"{where}.basis", "is missing")
+    size = latent.basis.chol.shape[0]
+    _array(latent.mean, f"{where}.mean", (size,))
+    _triangular(latent.half, f"{where}.half", (size, size))
+
+
+def _check_member(member: OrdinalMember, where: str) -> None:
+    _positive(member.weight, f"{where}.weight")
+    _require(isinstance(member.latent, ExactLatent | SparseLatent), f"{where}.latent", "is no posterior")
+    _require(isinstance(member.likelihood, OrdinalProbit), f"{where}.likelihood", "is missing")
+
+
+def _check_start(start: OrdinalStart, where: str) -> None:
+    _require(isinstance(start.likelihood, OrdinalProbit), f"{where}.likelihood", "is missing")
+    if start.points is None:
+        _require(start.state is None, f"{where}.state", "needs inducing points")
+        return
+    _check_kernel_width(start.kernel, f"{where}.kernel", _features(start.points, f"{where}.points"))
+    if start.state is not None:
+        _require(isinstance(start.state, State), f"{where}.state", "is no state")
+        blocks, size = start.state.blocks, start.points.shape[0]
+        fits = len(blocks) == 1 and isinstance(blocks[0], DenseBlock) and blocks[0].size == size
+        _require(fits, f"{where}.state.blocks", f"must have {size} variables")
+        _check_scales(start.state.scales, f"{where}.state.scales", {"f"})
+
+
 # ------------------------------------------------------------------------------------------------------------- kernels
 def _check_kernel(kernel: Kernel, where: str) -> None:
     for name, value in kernel.get_params(deep=False).items():
@@ -290,15 +333,16 @@ def _check_bounds(value: Any, where: str) -> None:
 
 
 def _check_kernel_width(kernel: Any, where: str, width: int) -> None:
-    """Every length-scale vector must be as wide as the features."""
+    """Every vector of length-scales or weight variances must be as wide as the features."""
     _require(isinstance(kernel, Kernel), where, "must be a kernel")
     if isinstance(kernel, KernelOperator | Exponentiation):
         for name, part in kernel.get_params(deep=False).items():
             if isinstance(part, Kernel):
                 _check_kernel_width(part, f"{where}.{name}", width)
         return
-    size = np.size(getattr(kernel, "length_scale", 1.0))
-    _require(size in {1, width}, where, f"has {size} length-scales for {width} features")
+    for name, what in (("length_scale", "length-scales"), ("variance", "variances")):
+        size = np.size(getattr(kernel, name, 1.0))
+        _require(size in {1, width}, where, f"has {size} {what} for {width} features")
 
 
 # ---------------------------------------------------------------------------------------------------------- estimators
@@ -435,6 +479,66 @@ def _check_blocks(estimator: CrowdGPPL, n_biases: int, prefix: str) -> None:
     _check_scales(state.scales, f"{prefix}_state.scales", {segment.scale for run in segments for segment in run})
 
 
+def _check_ordinal(estimator: GPOrdinalRegressor, where: str) -> None:
+    if not hasattr(estimator, "posterior_"):
+        return  # saved before it was fitted
+    prefix = f"{where}." if where else ""
+    r, width = np.size(estimator.classes_), estimator.n_features_in_
+    _require(np.ndim(estimator.classes_) == 1 and r >= 2, f"{prefix}classes_", "must be at least 2 levels")
+    _require(type(width) is int and width >= 1, f"{prefix}n_features_in_", "must be a whole number >= 1")
+    members = estimator.ensemble_
+    sound = isinstance(members, list) and members and all(isinstance(one, OrdinalMember) for one in members)
+    _require(sound, f"{prefix}ensemble_", "must be a list of models")
+    _require(abs(sum(one.weight for one in members) - 1.0) < 1e-6, f"{prefix}ensemble_", "has weights that are none")
+    likelihoods = [one.likelihood for one in members] + [estimator.likelihood_, estimator._end.likelihood]  # noqa: SLF001
+    levels = all(isinstance(one, OrdinalProbit) and one.n_levels == r for one in likelihoods)
+    _require(levels, f"{prefix}likelihood_", f"must be of {r} levels")
+    _array(estimator.thresholds_, f"{prefix}thresholds_", (r - 1,))
+    latents = [one.latent for one in members] + [estimator.posterior_]
+    n = _check_ordinal_rows(estimator, r, width, prefix)
+    for latent in latents:
+        _check_latent_fits(latent, n, None if estimator._given else width, f"{prefix}posterior_")  # noqa: SLF001
+    end = estimator._end  # noqa: SLF001
+    if estimator._given:  # noqa: SLF001
+        _require(estimator.kernel_ is None and end.kernel is None, f"{prefix}kernel_", "is beside a given covariance")
+        return
+    for kernel in (estimator.kernel_, end.kernel):
+        _check_kernel_width(kernel, f"{prefix}kernel_", width)
+    if end.points is not None:
+        _require(end.points.shape[1] == width, f"{prefix}_end.points", f"must have {width} columns")
+
+
+def _check_ordinal_rows(estimator: GPOrdinalRegressor, r: int, width: int, prefix: str) -> int:
+    """Rows that a fit goes on from: their number."""
+    _require(isinstance(estimator._given, bool), f"{prefix}_given", "must be true or false")  # noqa: SLF001
+    rows, where = estimator._rows, f"{prefix}_rows"  # noqa: SLF001
+    _require(isinstance(rows, tuple) and len(rows) == 3, where, "must be rows, levels and weights")
+    X, level, weight = rows
+    n = _array(weight, f"{where}.weight", (None,)).size
+    _positive_array(weight, f"{where}.weight", (n,))
+    _indices(level, f"{where}.level", 0, r, (n,))
+    columns = _features(X, f"{where}.X", n)
+    if estimator._given:  # noqa: SLF001
+        used = estimator._used  # noqa: SLF001
+        _indices(used, f"{prefix}_used", 0, width, (n,))
+        _require(np.unique(used).size == n, f"{prefix}_used", "names a row twice")
+        _array(X, f"{where}.X", (n, n))
+    else:
+        _require(columns == width, f"{where}.X", f"must have {width} columns")
+    return n
+
+
+def _check_latent_fits(latent: Any, n: int, width: int | None, where: str) -> None:
+    """Posterior of f against the rows and features of the estimator; no width for a given covariance."""
+    _require(isinstance(latent, ExactLatent | SparseLatent), where, "is no posterior")
+    if width is None:
+        _require(isinstance(latent, ExactLatent) and latent.kernel is None, where, "must be of a given covariance")
+        _array(latent.alpha, f"{where}.alpha", (n,))
+        return
+    points = latent.X if isinstance(latent, ExactLatent) else latent.basis.points
+    _require(points is not None and points.shape[1] == width, where, f"must be of {width} features")
+
+
 # Records that are not made of their parts as they stand.
 BUILDERS: dict[type[Any], Callable[[dict[str, Any], str], Any]] = {
     Comparisons: _comparisons,
@@ -452,6 +556,11 @@ CHECKS: dict[type[Any], Callable[[Any, str], None]] = {
     PairPosterior: _check_posterior,
     FactorPosterior: _check_factors,
     CrowdPosterior: _check_crowd_posterior,
+    ExactLatent: _check_exact_latent,
+    SparseLatent: _check_sparse_latent,
+    OrdinalMember: _check_member,
+    OrdinalStart: _check_start,
     Kernel: _check_kernel,
     PairwiseGP: _check_pairwise,
+    GPOrdinalRegressor: _check_ordinal,
 }

@@ -9,16 +9,19 @@ from sklearn.gaussian_process import kernels as sklearn_kernels
 from skpref import kernels
 from skpref.data import Comparisons
 from skpref.gp._crowd_posterior import CrowdPosterior, FactorPosterior
+from skpref.gp._latent_posterior import ExactLatent, SparseLatent
+from skpref.gp._ordinal_fit import OrdinalMember, OrdinalStart
 from skpref.gp._pair_posterior import PairPosterior
 from skpref.gp._roster import Roster
 from skpref.gp.crowd import CrowdGPPL
+from skpref.gp.ordinal import GPOrdinalRegressor
 from skpref.gp.pairwise import GPPLClassifier, GPPLRegressor
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.svi import State
 from skpref.inference.terms import Segment
-from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit, PairwiseProbitTies
+from skpref.likelihoods import Gaussian, OrdinalProbit, PairwiseLogit, PairwiseProbit, PairwiseProbitTies
 
 
 def _by_name(*classes: type) -> dict[str, type[Any]]:
@@ -28,6 +31,7 @@ def _by_name(*classes: type) -> dict[str, type[Any]]:
 # A new estimator is one line here (and a check of its own in _checks.py if its parts depend on each other).
 ESTIMATORS = _by_name(
     CrowdGPPL,
+    GPOrdinalRegressor,
     GPPLClassifier,
     GPPLRegressor,
 )
@@ -37,17 +41,22 @@ RECORDS = _by_name(
     CrowdPosterior,
     DenseBlock,
     DiagonalBlock,
+    ExactLatent,
     FactorPosterior,
     FixedScale,
     GammaScale,
     Gaussian,
     InducingBasis,
+    OrdinalMember,
+    OrdinalProbit,
+    OrdinalStart,
     PairPosterior,
     PairwiseLogit,
     PairwiseProbit,
     PairwiseProbitTies,
     Roster,
     Segment,
+    SparseLatent,
     StackedBlock,
     State,
 )

@@ -271,7 +271,9 @@ def test_only_our_own_estimators_are_saved(tmp_path: Path) -> None:
         pass
 
     for stranger in (Derived(), RBF(), {"a": 1}):
-        with pytest.raises(DataError, match="only CrowdGPPL, GPPLClassifier, GPPLRegressor can be saved"):
+        with pytest.raises(
+            DataError, match="only CrowdGPPL, GPOrdinalRegressor, GPPLClassifier, GPPLRegressor can be saved"
+        ):
             save(stranger, tmp_path / "m")
     assert set(saved_classes()) >= {"GPPLClassifier", "GPPLRegressor"}
 
