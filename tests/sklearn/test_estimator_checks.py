@@ -1,8 +1,8 @@
 """scikit-learn's own checks of estimators.
 
-`GPPLRegressor` passes all of them. The rows of `GPPLClassifier` are pairs of ids, so checks that feed other matrices
-are listed by name, with the reason; and the same checks run once more on a subclass that reads rows of any width as
-ids, so that what stands behind the reading is checked by all of them.
+`GPPLRegressor` and `GPOrdinalRegressor` pass all of them. The rows of `GPPLClassifier` are pairs of ids, so checks that
+feed other matrices are listed by name, with the reason; and the same checks run once more on a subclass that reads
+rows of any width as ids, so that what stands behind the reading is checked by all of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator, parametri
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from skpref import GPPLClassifier, GPPLRegressor
+from skpref import GPOrdinalRegressor, GPPLClassifier, GPPLRegressor
 
 # The checks' data hold constant features, graphs in pieces, and max_iter=1.
 pytestmark = [
@@ -82,6 +82,7 @@ def named(estimator: Any) -> list[str]:
 
 def test_nothing_is_switched_off_and_nothing_listed_in_vain() -> None:
     assert len(named(GPPLRegressor())) >= 59
+    assert len(named(GPOrdinalRegressor())) >= 61
     assert len(named(GPPLClassifier())) >= 56
     assert set(EXPECTED) <= set(named(GPPLClassifier()))
 
@@ -93,6 +94,19 @@ def test_regressor_passes_every_check(estimator: Any, check: Any) -> None:
 
 @parametrize_with_checks([GPPLRegressor(length_scale_factor=1.0, inference="laplace", n_inducing=15)])
 def test_regressor_passes_with_fewer_inducing_points_than_items(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@parametrize_with_checks(
+    [GPOrdinalRegressor(optimizer=None), GPOrdinalRegressor(optimizer=None, inference="vb", n_inducing=15)]
+)
+def test_ordinal_passes_every_check(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.statistical  # half a minute: every fit of the kit is a search
+@parametrize_with_checks([GPOrdinalRegressor(n_restarts_optimizer=0), GPOrdinalRegressor("auto", inference="laplace")])
+def test_ordinal_passes_every_check_with_a_search(estimator: Any, check: Any) -> None:
     check(estimator)
 
 

@@ -1,4 +1,4 @@
-"""Both estimators in scikit-learn's tools: pipelines, searches, scorers, calibration, routing, pickles, skops."""
+"""The estimators in scikit-learn's tools: pipelines, searches, scorers, calibration, routing, pickles, skops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, c
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skpref import GPPLClassifier, GPPLRegressor, Table
+from skpref import GPOrdinalRegressor, GPPLClassifier, GPPLRegressor, Table
 from skpref.kernels import Linear, ProductMatern
 
 QUICK = {"length_scale_factor": 1.0, "random_state": 0}
@@ -157,10 +157,63 @@ def test_clone_keeps_the_table_and_costs_nothing() -> None:
     assert len(repr(model)) < 200
 
 
+# -------------------------------------------------------------------------------------------------------------- ordinal
+@pytest.fixture(scope="module")
+def graded() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((45, 3))
+    level = np.digitize(X[:, 0] - 0.5 * X[:, 1] + 0.2 * rng.standard_normal(45), [-0.5, 0.5])
+    return X, np.array(["poor", "fair", "good"])[level]
+
+
+ORDINAL = {"class_order": ["poor", "fair", "good"], "n_restarts_optimizer": 0, "random_state": 0}
+
+
+def test_ordinal_in_pipelines(graded: Any) -> None:
+    X, y = graded
+    model = make_pipeline(StandardScaler(), PCA(3), GPOrdinalRegressor(**ORDINAL)).fit(100.0 * X, y)
+    assert model.score(100.0 * X, y) > -0.3
+    assert (
+        model.predict(100.0 * X, loss="absolute").tolist()
+        == model[-1].predict(model[:-1].transform(100.0 * X), loss="absolute").tolist()
+    )
+    words = make_pipeline(TfidfVectorizer(), GPOrdinalRegressor(Linear(), **ORDINAL))
+    texts = [f"{grade} tea" for grade in y]
+    assert words.fit(texts, y).predict(texts).tolist() == y.tolist()
+
+
+@pytest.mark.parametrize("scoring", [None, "accuracy", "neg_log_loss", "roc_auc_ovr", "balanced_accuracy"])
+def test_ordinal_under_scorers(graded: Any, scoring: str | None) -> None:
+    X, y = graded
+    # scikit-learn's log loss wants probabilities in alphabetical order.
+    order = np.unique(y) if scoring in {"neg_log_loss", "roc_auc_ovr"} else ORDINAL["class_order"]
+    model = GPOrdinalRegressor(**{**ORDINAL, "optimizer": None, "class_order": order})
+    scores = cross_val_score(model, X, y, cv=StratifiedKFold(3), scoring=scoring, error_score="raise")
+    floor = {None: -1.0, "neg_log_loss": -1.2, "accuracy": 0.5, "balanced_accuracy": 0.5, "roc_auc_ovr": 0.6}[scoring]
+    assert scores.mean() > floor
+
+
+def test_ordinal_grid_search_and_routing(graded: Any) -> None:
+    X, y = graded
+    grid = {"kernel": [None, Linear(), RBF(1.0)], "inference": ["laplace", "vb"]}
+    search = GridSearchCV(GPOrdinalRegressor(**{**ORDINAL, "optimizer": None}), grid, cv=3, error_score="raise")
+    assert search.fit(X, y).best_score_ > -0.6
+    with joblib.parallel_config("threading", n_jobs=2):
+        together = clone(search).fit(X, y)
+    np.testing.assert_array_equal(together.cv_results_["mean_test_score"], search.cv_results_["mean_test_score"])
+    with sklearn.config_context(enable_metadata_routing=True):
+        asked = GPOrdinalRegressor(**ORDINAL).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        scores = cross_val_score(asked, X, y, cv=3, params={"sample_weight": np.ones(45)}, error_score="raise")
+    assert np.all(scores > -0.8)
+
+
 # -------------------------------------------------------------------------------------------------------------- storing
 def fitted(items: Any, duels: Any) -> dict[str, tuple[Any, Any]]:
     table, X, y = duels
+    grades = np.digitize(items[1], [-0.5, 0.5])
     return {
+        "ordinal": (GPOrdinalRegressor(optimizer=None).fit(items[0], grades), items[0]),
+        "sparse ordinal": (GPOrdinalRegressor(optimizer=None, inference="vb").fit(items[0], grades), items[0]),
         "regressor": (GPPLRegressor(**QUICK).fit(*items[:2]), items[0]),
         "regressor with sklearn's kernel": (GPPLRegressor(RBF(1.0), n_inducing=9).fit(*items[:2]), items[0]),
         "classifier": (GPPLClassifier(table, **QUICK, order_effect=True).fit(X, y), X),
@@ -169,12 +222,17 @@ def fitted(items: Any, duels: Any) -> dict[str, tuple[Any, Any]]:
 
 
 def answers(model: Any, X: Any) -> list[np.ndarray]:
+    if isinstance(model, GPOrdinalRegressor):
+        return [model.predict_proba(X), *model.predict_latent(X, return_std=True), model.relevance_]
     if isinstance(model, GPPLRegressor):
         return [*model.predict(X, return_std=True), model.sample_y(X, 2, random_state=0)]
     return [model.predict_proba(X), *model.utility(return_std=True), model.rank(n_samples=50).utility]
 
 
-@pytest.mark.parametrize("name", ["regressor", "regressor with sklearn's kernel", "classifier", "classifier of ids"])
+@pytest.mark.parametrize(
+    "name",
+    ["regressor", "regressor with sklearn's kernel", "classifier", "classifier of ids", "ordinal", "sparse ordinal"],
+)
 def test_stored_models_answer_the_same(items: Any, duels: Any, name: str) -> None:
     skops = pytest.importorskip("skops.io")
     model, X = fitted(items, duels)[name]
