@@ -10,10 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from skpref._math.bands import band
 from skpref._math.special import log_diff_ndtr
 from skpref.exceptions import DataError
 from skpref.likelihoods import OrdinalProbit, PairwiseProbit, PairwiseProbitTies
-from skpref._math.bands import band
 from skpref.testing import check_likelihood
 
 seeds = st.integers(0, 2**32 - 1)
