@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from skpref.likelihoods import OrdinalProbit
 
 _SEARCH_BOUND_TOL = 1e-4  # of a sparse fit within a search, as `Schedule.tol`
+_MODE_TOL = 1e-5  # error of Laplace's mode in posterior standard deviations
 _NEAR = 1.5  # log hyper-parameters that differ by less share a start
 
 
@@ -157,7 +158,9 @@ class ExactEvidence:
         """
         K, data = self.data.covariance(kernel), self.data
         if self.method == "laplace":
-            q = laplace(K, likelihood, data.y, data.weight, self.last, max_iter=self.max_iter, tol=self.tol**2)
+            # Its evidence is not stationary in the mode; Newton's last steps square the error.
+            decrement = min(self.tol, _MODE_TOL) ** 2
+            q = laplace(K, likelihood, data.y, data.weight, self.last, max_iter=self.max_iter, tol=decrement)
         else:
             q = expectation_propagation(
                 K, likelihood, data.y, data.weight, self.last, max_iter=self.max_iter, tol=self.tol
