@@ -31,6 +31,7 @@ _MEMORY = 5  # steps that are combined
 _NEAR = 0.3  # gap below which they are
 _RCOND = 1e-8  # of their residuals, relative
 _SHRINK, _LEAST_DAMPING = 0.7, 0.1  # of the step when the gap does not fall
+_RECOVERS = 1.3  # of the step when it does: a damping that stayed low would crawl to the end
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,11 +247,18 @@ class _Mixer:
     last: float = np.inf
     sites: list[Array] = field(default_factory=list)
     residuals: list[Array] = field(default_factory=list)
+    most: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Keep the damping that was asked for."""
+        self.most = self.damping
 
     def step(self, state: Conjugate, tau: Array, nu: Array, tilted: _Tilted) -> tuple[Array, Array]:
         """Return the next sites."""
         fell = tilted.gap < self.last
-        if not fell:
+        if fell:
+            self.damping = min(self.most, _RECOVERS * self.damping)
+        else:
             self.damping = max(_SHRINK * self.damping, min(self.damping, _LEAST_DAMPING))
         if not fell or tilted.gap > _NEAR:
             self.sites, self.residuals = [], []

@@ -319,3 +319,17 @@ def test_cavities_have_a_variance(seed, log_noise, log_weight) -> None:
     assert np.all((v > 0.0) & np.isfinite(v))
     assert np.all(q.tau >= 0.0)
     assert np.isfinite(q.log_evidence)
+
+
+@settings(max_examples=60)
+@given(seed=seeds, log_noise=st.floats(-6.9, 1.0))
+def test_parallel_ep_arrives_where_levels_are_nearly_separated(seed, log_noise) -> None:
+    """With little noise the steps are damped on the way; they must grow again, or the last digits take 1000 rounds."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(int(rng.integers(5, 40)), int(rng.integers(1, 4))))
+    K, b = RBF(np.exp(rng.normal()))(X), np.sort(rng.normal(size=4)) + 1e-3 * np.arange(4)
+    f = np.linalg.cholesky(K + 1e-8 * np.eye(len(X))) @ rng.normal(size=len(X))
+    y = np.digitize(f, b).astype(float)
+    q = expectation_propagation(K, OrdinalProbit(tuple(b), np.exp(log_noise)), y, np.ones(len(X)), tol=1e-6)
+    assert q.converged
+    assert q.n_skipped == 0
