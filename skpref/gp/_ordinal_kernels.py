@@ -37,6 +37,7 @@ _ABSENT_SD = 1.0  # of the log width of a level of which the data show no end
 # part.
 _NOISE, _SHARED, _DEPARTURE, _LINEAR = (-1.0, 1.5), (0.5, 1.0), (0.0, 0.5), (-0.7, 1.5)
 _LINEAR_ODDS = 1.0  # nats against a linear part, which predicts worst where it is wrong: far out
+_ROUNDING = 1e-12  # of a variance as a difference, relative
 _WORTH = 0.02  # weight below which a family is left out
 _MOST_FEATURES = 64  # beyond, per-feature length-scales are not tried
 _STEP = 0.05  # of the differences of gradients that give H
@@ -58,7 +59,9 @@ def default_kernel(X: Features, rng: np.random.Generator) -> Kernel:
     Kernel
         With one length-scale.
     """
-    distance = float(np.linalg.norm(kernels.median_length_scales(X, rng)))
+    # A constant column tells nothing apart, and has no scale of its own.
+    scales = kernels.median_length_scales(X, rng)[_spread(X) > 0.0]
+    distance = float(np.linalg.norm(scales)) if scales.size else 1.0
     return RBF(distance, (_REACH[0] * distance, _REACH[1] * distance))
 
 
@@ -217,13 +220,18 @@ def _log_curvature(objective: Objective, free: Array) -> float:
 
 def _deviations(X: Features) -> Array:
     """Standard deviation of every feature; 1 where it is 0."""
-    if sparse.issparse(X):
-        mean = np.asarray(X.mean(axis=0)).ravel()
-        square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
-        scale = np.sqrt(np.maximum(square - mean**2, 0.0))
-    else:
-        scale = X.std(axis=0)
-    return np.where(scale > 0.0, scale, 1.0)
+    spread = _spread(X)
+    return np.where(spread > 0.0, spread, 1.0)
+
+
+def _spread(X: Features) -> Array:
+    if not sparse.issparse(X):
+        # Rounding makes a standard deviation of equal numbers.
+        return np.where(X.max(axis=0) > X.min(axis=0), X.std(axis=0), 0.0)
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
+    variance = square - mean**2
+    return np.sqrt(np.where(variance > _ROUNDING * square, variance, 0.0))
 
 
 def with_absent_levels(space: Space, y: Array) -> Space:

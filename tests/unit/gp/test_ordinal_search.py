@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skpref import GPOrdinalRegressor
 from skpref._math.linalg import NotPositiveDefiniteError
 from skpref.gp._ordinal_evidence import ExactEvidence, OrdinalData, Seen, SparseEvidence
-from skpref.gp._ordinal_kernels import weigh_families, with_absent_levels
+from skpref.gp._ordinal_kernels import default_kernel, weigh_families, with_absent_levels
 from skpref.gp._ordinal_search import Belief, Objective, Space, search
 from skpref.inference.svi import Schedule
 from skpref.kernels import Linear
@@ -222,3 +223,12 @@ def test_irrelevant_features_are_found() -> None:
         length = np.asarray(getattr(preferred("ard", seed), "length_scale", np.ones(4)))
         ratios.append(np.log(length[2:].mean() / length[:2].mean()))
     assert np.sum(np.array(ratios) > 0.5) >= 2
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_a_constant_column_does_not_move_the_default_kernel(convert) -> None:
+    X = 1e-3 * np.random.default_rng(0).normal(size=(50, 3))
+    wider = np.column_stack([X, np.full(50, 0.1)])
+    start = default_kernel(X, np.random.default_rng(0))
+    assert default_kernel(convert(wider), np.random.default_rng(0)).length_scale == pytest.approx(start.length_scale)
+    assert default_kernel(np.ones((5, 2)), np.random.default_rng(0)).length_scale == 1.0
