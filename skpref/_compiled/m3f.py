@@ -29,7 +29,7 @@ _TASKS = 64  # portions of like work that threads take
 _BLOCK = 64  # ratings whose rows are gathered at once; with 100 factors they fill the first cache
 _SMALL = 1 << 21  # products (about 1 ms) below which waking threads costs more than it saves
 _HEAVY = 1e3  # weight from which a rating's share is added in double precision whatever the dtype
-_FAST = {"contract", "reassoc", "nsz"}
+FAST = {"contract", "reassoc", "nsz"}  # of sums over ratings and factors
 
 
 class Portions(NamedTuple):
@@ -107,24 +107,60 @@ def portions(start: IntArray, width: int) -> Portions:
     return Portions(order.astype(np.int64), cut.astype(np.int64))
 
 
-@njit(fastmath=_FAST)
-def _augment(rows, row, mine, theirs, theta, whose, margin, counter, step, ziggurat, q, weight, pull, chance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+@njit(fastmath=FAST)
+def _row_scores(rows, row, mine, theirs, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Scores of a row's ratings."""
+    start, column = rows[0], rows[1]
+    first = start[row]
+    for e in range(start[row + 1] - first):
+        j = column[first + e]
+        total = 0.0
+        for k in range(mine.shape[1]):
+            total += mine[row, k] * theirs[j, k]
+        x[e] = total
+
+
+@njit(fastmath=FAST)
+def augment(rows, row, x, theta, whose, margin, counter, step, ziggurat, q, weight, pull, chance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Draw 1/lambda of a row's ratings; note what precision and linear term they give the scores.
 
     Loop by loop, so that all but the look-up in the ziggurat runs on vectors; `q` goes from |Delta| to C^2/(4 lambda).
+
+    Parameters
+    ----------
+    rows : tuple
+        Fields of `Rows`.
+    row : int
+        The row.
+    x : ndarray of shape (at least n,)
+        Scores of its n ratings.
+    theta : ndarray of shape (., L - 1)
+        Thresholds.
+    whose : {0, 1, 2}
+        Everybody's, the row's, the column's.
+    margin : float
+        The margin l.
+    counter, step : uint64
+        The stream.
+    ziggurat : ndarray of shape (257, 2)
+        The table `ZIGGURAT`.
+    q, weight, pull, chance : ndarray
+        Changed: C^2/(4 lambda) of each threshold; of each rating their sum and its linear term; room to work in.
+
+    Returns
+    -------
+    uint64
+        Counter to go on with.
     """
     start, column, level, cost = rows[:4]
-    first, n, width, n_thresholds = start[row], start[row + 1] - start[row], mine.shape[1], theta.shape[1]
+    first, n, n_thresholds = start[row], start[row + 1] - start[row], theta.shape[1]
     for e in range(n):
         j = column[first + e]
-        x = 0.0
-        for k in range(width):
-            x += mine[row, k] * theirs[j, k]
         t = 0 if whose == 0 else (row if whose == 1 else j)
         half = 0.5 * (cost[first + e] if cost.shape[0] > 1 else cost[0])
         for r in range(n_thresholds):
             sign = 1.0 if r >= level[first + e] else -1.0
-            q[e * n_thresholds + r] = abs(half * (margin - sign * (theta[t, r] - x)))
+            q[e * n_thresholds + r] = abs(half * (margin - sign * (theta[t, r] - x[e])))
     for i in range(n * n_thresholds):
         chance[i], counter = normal(counter, step, ziggurat)
     for i in range(n * n_thresholds):
@@ -146,7 +182,7 @@ def _augment(rows, row, mine, theirs, theta, whose, margin, counter, step, ziggu
     return counter
 
 
-@njit(fastmath=_FAST)
+@njit(fastmath=FAST)
 def _many_ratings(A, C, P, column, first, n, weight, pull, theirs, precision):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Precision matrix of a row with many ratings, its linear term behind it as a further column.
 
@@ -179,7 +215,7 @@ def _many_ratings(A, C, P, column, first, n, weight, pull, theirs, precision):  
         P[a, a] += precision
 
 
-@njit(fastmath=_FAST)
+@njit(fastmath=FAST)
 def _few_ratings(B, C, P, column, first, n, weight, pull, theirs, variance, noise, residual):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """I + sigma^2 B^T B of a row with few ratings, and behind it what it is to be solved for.
 
@@ -208,7 +244,7 @@ def _few_ratings(B, C, P, column, first, n, weight, pull, theirs, variance, nois
             P[e, n] -= u * B[k, e]
 
 
-@njit(fastmath=_FAST)
+@njit(fastmath=FAST)
 def _draw_many(rows, row, theirs, precision, work, mine):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     start, column = rows[0], rows[1]
     A, _, C_flat, P_flat, weight, pull, noise, _, solved = work
@@ -225,7 +261,7 @@ def _draw_many(rows, row, theirs, precision, work, mine):  # type: ignore[no-unt
     return True
 
 
-@njit(fastmath=_FAST)
+@njit(fastmath=FAST)
 def _draw_few(rows, row, theirs, precision, work, mine):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     start, column = rows[0], rows[1]
     A, B_flat, C_flat, P_flat, weight, pull, noise, residual, solved = work
@@ -249,30 +285,41 @@ def _draw_few(rows, row, theirs, precision, work, mine):  # type: ignore[no-unty
     return True
 
 
-@njit(fastmath=_FAST)
-def _threshold_sums(rows, row, mine, theirs, margin, q, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Scores of a row's ratings with its new factors, and what they give its thresholds."""
-    start, column, level, cost = rows[:4]
+@njit(fastmath=FAST)
+def threshold_sums(rows, row, x, margin, q, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Note the scores of a row's ratings with its new factors, and what they give its thresholds.
+
+    Parameters
+    ----------
+    rows : tuple
+        Fields of `Rows`.
+    row : int
+        The row.
+    x : ndarray of shape (at least n,)
+        Scores of its n ratings.
+    margin : float
+        The margin l.
+    q : ndarray
+        From `augment`.
+    out : tuple
+        Fields of `Sums`; changed.
+    """
+    start, _, level, cost = rows[:4]
     precision, linear, score = out
-    width = mine.shape[1]
     precision[row] = 0.0
     linear[row] = 0.0
     for e in range(start[row + 1] - start[row]):
         place = start[row] + e
-        j = column[place]
-        x = 0.0
-        for k in range(width):
-            x += mine[row, k] * theirs[j, k]
-        score[place] = x
+        score[place] = x[e]
         half = 0.5 * (cost[place] if cost.shape[0] > 1 else cost[0])
         for r in range(precision.shape[1]):
             sign = 1.0 if r >= level[place] else -1.0
             share = q[e * precision.shape[1] + r]
             precision[row, r] += share
-            linear[row, r] += half * sign + share * (sign * margin + x)
+            linear[row, r] += half * sign + share * (sign * margin + x[e])
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _task(task, rows, mine, theirs, theta, whose, model, name, ziggurat, like, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Draw the rows of one portion; tell whether all went well."""
     start, order, cut = rows[0], rows[4], rows[5]
@@ -285,16 +332,15 @@ def _task(task, rows, mine, theirs, theta, whose, model, name, ziggurat, like, o
     size = max(wide, -(-(min(few, longest) + 1) // lanes) * lanes)
     A, B = np.zeros((_BLOCK, wide), like.dtype), np.empty(width * size, like.dtype)
     C, P = np.empty(size * size, like.dtype), np.empty(size * size)
-    weight, pull = np.empty(longest), np.empty(longest)
+    weight, pull, x = np.empty(longest), np.empty(longest), np.empty(longest)
     q, chance = np.empty(longest * theta.shape[1]), np.empty(longest * theta.shape[1])
     noise, residual, solved = np.empty(width), np.empty(size), np.empty(size)
     for i in range(cut[task], cut[task + 1]):
         row = order[i]
         n = start[row + 1] - start[row]
         counter, step = open_stream(seed, sweep, block, row)
-        counter = _augment(
-            rows, row, mine, theirs, theta, whose, margin, counter, step, ziggurat, q, weight, pull, chance
-        )
+        _row_scores(rows, row, mine, theirs, x)
+        counter = augment(rows, row, x, theta, whose, margin, counter, step, ziggurat, q, weight, pull, chance)
         for k in range(width):
             noise[k], counter = normal(counter, step, ziggurat)
         work = A, B, C, P, weight, pull, noise, residual, solved
@@ -307,16 +353,31 @@ def _task(task, rows, mine, theirs, theta, whose, model, name, ziggurat, like, o
         if not well:
             return False
         if out[0].shape[0] > 0:
-            _threshold_sums(rows, row, mine, theirs, margin, q, out)
+            _row_scores(rows, row, mine, theirs, x)
+            threshold_sums(rows, row, x, margin, q, out)
     return True
 
 
-def _all(task: Callable[[int], bool], n_tasks: int, work: int) -> bool:
-    """Whether all tasks went well, in as many threads as numba may use.
+def all_well(task: Callable[[int], bool], n_tasks: int, work: int) -> bool:
+    """Do tasks in as many threads as numba may use.
 
     Plain threads over one compiled function without the GIL, and no `prange`: the compiler would make two functions of
     a serial and a parallel loop, which round differently; threads of Python may also run in a side thread and after a
     fork, and take the next task when they are done.
+
+    Parameters
+    ----------
+    task : callable
+        Number of the task -> whether it went well.
+    n_tasks : int
+        How many there are.
+    work : int
+        Products to do, roughly; few are not worth a thread.
+
+    Returns
+    -------
+    bool
+        Whether all went well.
     """
     n_threads = min(numba.get_num_threads(), n_tasks)
     if n_threads < 2 or work < _SMALL:
@@ -376,7 +437,7 @@ def draw_rows(
         given = plain, mine, theirs, thresholds.value, whose, scales, numbers, ZIGGURAT, like, tuple(sums)
         return bool(_task(task, *given))
 
-    return _all(portion, rows.portions.cut.size - 1, rows.column.size * width * width), sums
+    return all_well(portion, rows.portions.cut.size - 1, rows.column.size * width * width), sums
 
 
 @contextmanager
@@ -401,7 +462,7 @@ def limited_threads(n_threads: int | None) -> Iterator[None]:
         numba.set_num_threads(before)
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _score_rows(first, last, start, column, mine, theirs, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for row in range(first, last):
         for e in range(start[row], start[row + 1]):
@@ -435,7 +496,7 @@ def scores(rows: Rows, mine: Array, theirs: Array) -> Array:
     def part(task: int) -> bool:
         return bool(_score_rows(cut[task], cut[task + 1], rows.start, rows.column, mine, theirs, out))
 
-    _all(part, _TASKS, out.size * mine.shape[1])
+    all_well(part, _TASKS, out.size * mine.shape[1])
     return out
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,12 +13,14 @@ from skpref.exceptions import DataError
 from skpref.inference.gibbs import Chain, Info, run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from skpref._typing import Array
     from skpref.data.ratings import ByRow, Ratings
     from skpref.inference.gibbs import Plan, State, Step
 
 # Kinds of rows, which name their random streams.
-_ITEMS, _USERS, _THRESHOLDS, _FIRST_ITEMS, _FIRST_USERS = range(1, 6)
+ITEMS, USERS, _THRESHOLDS, FIRST_ITEMS, FIRST_USERS = range(1, 6)
 _FOLLOWING = 3  # sweeps of new users for each sample of the items: their chain starts near its end
 
 
@@ -108,11 +110,27 @@ def problem_of(ratings: Ratings, cost: float, prior: Prior, n_factors: int, marg
     Problem
         Ratings and model.
     """
-    users, items = (_rows(view, cost, n_factors) for view in (ratings.by_user(), ratings.by_item()))
+    users, items = (rows_of(view, cost, n_factors) for view in (ratings.by_user(), ratings.by_item()))
     return Problem(users, items, prior, n_factors, margin, np.dtype(dtype))
 
 
-def _rows(view: ByRow, cost: float, n_factors: int) -> Rows:
+def rows_of(view: ByRow, cost: float, n_factors: int) -> Rows:
+    """Put ratings in the form that the passes read.
+
+    Parameters
+    ----------
+    view : ByRow
+        Ratings by user or by item.
+    cost : float
+        C.
+    n_factors : int
+        K, or a guess: rows are dealt out to threads by it.
+
+    Returns
+    -------
+    Rows
+        The ratings.
+    """
     weight = view.weight
     alike = not weight.size or bool((weight == weight[0]).all())
     dear = cost * (weight[:1] if alike and weight.size else weight)
@@ -144,8 +162,8 @@ def start_state(problem: Problem, seed: int, state: State | None = None) -> Stat
         return normal_rows(seed, 0, kind, np.arange(n), width)
 
     fresh = {
-        "users": prior.sigma * drawn(_FIRST_USERS, problem.n_users, width),
-        "items": prior.sigma * drawn(_FIRST_ITEMS, problem.n_items, width),
+        "users": prior.sigma * drawn(FIRST_USERS, problem.n_users, width),
+        "items": prior.sigma * drawn(FIRST_ITEMS, problem.n_items, width),
         # At their means: crossed thresholds take a chain some sweeps to untangle.
         "thresholds": np.tile(prior.rho, (shared, 1)),
     }
@@ -177,18 +195,18 @@ def step_of(problem: Problem, *, fixed_items: bool = False) -> Step:
         users, items, theta = state["users"].copy(), state["items"].copy(), state["thresholds"]
         if not fixed_items:
             by_column = Thresholds(theta, "column" if own else "all")
-            well, _ = draw_rows(problem.items, items, users, by_column, model, Name(seed, number, _ITEMS))
-            _require(well, number)
+            well, _ = draw_rows(problem.items, items, users, by_column, model, Name(seed, number, ITEMS))
+            require_finite(well, number)
         by_row = Thresholds(theta, "row" if own else "all")
-        well, sums = draw_rows(problem.users, users, items, by_row, model, Name(seed, number, _USERS), with_sums=True)
-        _require(well, number)
+        well, sums = draw_rows(problem.users, users, items, by_row, model, Name(seed, number, USERS), with_sums=True)
+        require_finite(well, number)
         if own or not fixed_items:
             precision, linear = (part if own else part.sum(axis=0, keepdims=True) for part in sums[:2])
             theta = draw_thresholds(precision, linear, prior, seed, number)
         state = {"users": users, "items": items, "thresholds": theta, "seed": state["seed"]}
         loss = float(hinge_losses(problem.users, sums.score, theta, problem.margin).sum())
         risk = loss + penalty(state, prior)
-        _require(bool(np.isfinite(risk)), number)
+        require_finite(bool(np.isfinite(risk)), number)
         # Means of the conditionals could be averaged in the place of draws: measured on MovieLens, it gains nothing.
         estimate = {name: value for name, value in state.items() if name != "seed"}
         return state, Info(-risk, {"risk": risk}, estimate)
@@ -196,17 +214,65 @@ def step_of(problem: Problem, *, fixed_items: bool = False) -> Step:
     return sweep
 
 
-def folded(chain: Chain, problem: Problem, plan: Plan) -> Chain:
-    """Add new users to a chain, with the items as they are.
+class Folding(NamedTuple):
+    """How new users are added to a chain.
 
-    Their conditionals are sampled with the averaged items, and then once more along the samples kept.
+    Parameters
+    ----------
+    begin : callable
+        (state of all that is fixed, where the new users stood or None) -> their state.
+    step : callable
+        Their sweep.
+    join : callable
+        (state of the old users, of the new users) -> of both.
+    following : int
+        Sweeps for each sample of what is fixed.
+    """
+
+    begin: Callable[[State, State | None], State]
+    step: Step
+    join: Callable[[State, State], State]
+    following: int
+
+
+def folding_of(problem: Problem, seed: int) -> Folding:
+    """Return how new users are added with the items as they are.
+
+    Parameters
+    ----------
+    problem : Problem
+        Ratings by the new users of all items known.
+    seed : int
+        Name of the chain.
+
+    Returns
+    -------
+    Folding
+        The way.
+    """
+    own = problem.prior.own
+    fixed = ("items",) if own else ("items", "thresholds")
+
+    def begin(source: State, before: State | None) -> State:
+        state = start_state(problem, seed) if before is None else before
+        return {**state, **{name: source[name].astype(np.float64) for name in fixed}}
+
+    return Folding(
+        begin, step_of(problem, fixed_items=True), lambda old, new: with_users(old, new, own=own), _FOLLOWING
+    )
+
+
+def folded(chain: Chain, way: Folding, plan: Plan) -> Chain:
+    """Add new users to a chain.
+
+    Their conditionals are sampled with the averages of what is fixed, and then once more along the samples kept.
 
     Parameters
     ----------
     chain : Chain
         Where it stands.
-    problem : Problem
-        Ratings by the new users of all items known.
+    way : Folding
+        How.
     plan : Plan
         Sweeps and burn-in for the averages of the new users.
 
@@ -215,28 +281,35 @@ def folded(chain: Chain, problem: Problem, plan: Plan) -> Chain:
     Chain
         The new users stand behind the old ones in state, average and samples.
     """
-    step, own = step_of(problem, fixed_items=True), problem.prior.own
     assert chain.average is not None  # noqa: S101 - estimators fold into chains that were run
-    start = _with_items(start_state(problem, int(chain.state["seed"])), chain.average, own=own)
-    (end,) = run([Chain(start, chain.sweep)], lambda _: step, plan)
+    (end,) = run([Chain(way.begin(chain.average, None), chain.sweep)], lambda _: way.step, plan)
     assert end.average is not None  # noqa: S101 - n_sweeps > burn_in
     state, sweep, followed = end.state, end.sweep, []
     for sample in (*chain.samples, chain.state):
-        state = _with_items(state, sample, own=own)
-        for _ in range(_FOLLOWING):
+        state = way.begin(sample, state)
+        for _ in range(way.following):
             sweep += 1
-            state, _ = step(state, sweep)
-        followed.append(_with_users(sample, state, own=own))
-    average = _with_users(chain.average, end.average, own=own)
+            state, _ = way.step(state, sweep)
+        followed.append(way.join(sample, state))
+    average = way.join(chain.average, end.average)
     return replace(chain, state=followed[-1], sweep=sweep, average=average, samples=tuple(followed[:-1]))
 
 
-def _with_items(state: State, source: State, *, own: bool) -> State:
-    theirs = ("items",) if own else ("items", "thresholds")
-    return {**state, **{name: source[name].astype(np.float64) for name in theirs}}
+def with_users(state: State, new: State, *, own: bool) -> State:
+    """Put new users behind those of a state.
 
+    Parameters
+    ----------
+    state, new : mapping of str to ndarray
+        Factors and thresholds.
+    own : bool
+        Whether each user has thresholds of their own.
 
-def _with_users(state: State, new: State, *, own: bool) -> State:
+    Returns
+    -------
+    dict of str to ndarray
+        All else is as in `state`.
+    """
     mine = ("users", "thresholds") if own else ("users",)
     return {**state, **{name: np.concatenate([state[name], new[name].astype(state[name].dtype)]) for name in mine}}
 
@@ -304,7 +377,21 @@ def risk_of(problem: Problem, state: State) -> float:
     return float(losses.sum()) + penalty(state, problem.prior)
 
 
-def _require(well: bool, sweep: int) -> None:
+def require_finite(well: bool, sweep: int) -> None:
+    """Refuse a sweep that went out of range.
+
+    Parameters
+    ----------
+    well : bool
+        Whether all numbers are finite.
+    sweep : int
+        Its number.
+
+    Raises
+    ------
+    DataError
+        If not.
+    """
     if not well:
         msg = (
             f"sweep {sweep} left the range of floating-point numbers; C, margin, sigma, threshold_scale and "

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
 
 _NODES = 256  # at which the prior of what is unknown is averaged
-_AT_ONCE = 1 << 13  # rows predicted together
+_AT_ONCE = 1 << 24  # numbers of a side that are gathered together
 
 
 class Factors(NamedTuple):
@@ -91,6 +91,14 @@ class M3FPosterior:
         """Number of levels."""
         return int(self.average.thresholds.shape[2]) + 1
 
+    def _scores(self, factors: Factors, user: IntArray, item: IntArray) -> Array:
+        """Mean of x_ij given each sample; shape (S, n)."""
+        return factors.scores(user, item)
+
+    def _spread(self, factors: Factors, user: IntArray, item: IntArray) -> Array:
+        """Variance of x_ij given each sample; shape (S, n)."""
+        return factors.lengths(user, item, self.sigma)
+
     def levels(self, user: IntArray, item: IntArray, rule: str) -> IntArray:
         """Predict levels.
 
@@ -112,8 +120,8 @@ class M3FPosterior:
             return np.minimum((cumulative < 0.5).sum(axis=1), self.n_levels - 1)
         factors = self.average if rule == "average" else self.last
         level = np.empty(user.size, dtype=np.int64)
-        for part in _parts(user.size):
-            score = factors.scores(user[part], item[part]).mean(axis=0)
+        for part in _parts(user.size, factors):
+            score = self._scores(factors, user[part], item[part]).mean(axis=0)
             theta = factors.own_thresholds(user[part]).mean(axis=0)
             level[part] = (score[:, None] >= theta).sum(axis=1)
         return level
@@ -124,7 +132,7 @@ class M3FPosterior:
         Parameters
         ----------
         user, item : ndarray of shape (n,)
-            Rows; -1 is unknown: the prior's mean of 0, and its variance.
+            Rows; -1 is unknown: the prior's mean, and its variance.
 
         Returns
         -------
@@ -132,9 +140,9 @@ class M3FPosterior:
             Moments.
         """
         mean, variance = np.empty(user.size), np.empty(user.size)
-        for part in _parts(user.size):
-            score = self.samples.scores(user[part], item[part])
-            spread = self.samples.lengths(user[part], item[part], self.sigma)
+        for part in _parts(user.size, self.samples):
+            score = self._scores(self.samples, user[part], item[part])
+            spread = self._spread(self.samples, user[part], item[part])
             mean[part] = score.mean(axis=0)
             variance[part] = score.var(axis=0, ddof=min(1, score.shape[0] - 1)) + spread.mean(axis=0)
         return mean, variance
@@ -154,11 +162,12 @@ class M3FPosterior:
         """
         out = np.empty((user.size, self.n_levels))
         known = (user >= 0) & (item >= 0)
-        for part in _parts(user.size):
+        for part in _parts(user.size, self.samples):
             here = np.arange(user.size)[part]
             sure, unsure = here[known[part]], here[~known[part]]
             if sure.size:
-                score, theta = self.samples.scores(user[sure], item[sure]), self.samples.own_thresholds(user[sure])
+                score = self._scores(self.samples, user[sure], item[sure])
+                theta = self.samples.own_thresholds(user[sure])
                 out[sure] = level_probabilities(score, theta, self.cost, self.margin).mean(axis=0)
             if unsure.size:
                 out[unsure] = self._of_strangers(user[unsure], item[unsure])
@@ -166,13 +175,52 @@ class M3FPosterior:
 
     def _of_strangers(self, user: IntArray, item: IntArray) -> Array:
         """The same where a side is unknown: averaged over normal scores, and thresholds where the user is unknown."""
-        deviation = np.sqrt(self.samples.lengths(user, item, self.sigma))
+        mean, deviation = self._scores(self.samples, user, item), np.sqrt(self._spread(self.samples, user, item))
         theta, own = self.samples.own_thresholds(user), np.where(user < 0, self.varsigma, 0.0)
         total = np.zeros((user.size, self.n_levels))
         for node in _normal_nodes(self.n_levels):
             tried = theta + own[:, None] * node[1:]
-            total += level_probabilities(deviation * node[0], tried, self.cost, self.margin).mean(axis=0)
+            total += level_probabilities(mean + deviation * node[0], tried, self.cost, self.margin).mean(axis=0)
         return total / _NODES
+
+
+@dataclass(frozen=True, eq=False)
+class IPM3FPosterior(M3FPosterior):
+    """The same where users hold features of an Indian buffet: a stranger is its next customer.
+
+    Parameters
+    ----------
+    alpha : float
+        Rate of the buffet.
+    """
+
+    alpha: float
+
+    def _shares(self, factors: Factors) -> tuple[Array, float]:
+        """Probabilities that the next customer takes each feature, and how many new ones they are expected to take."""
+        n = factors.users.shape[1] + 1.0
+        return factors.users.sum(axis=1, dtype=np.float64) / n, self.alpha / n
+
+    def _scores(self, factors: Factors, user: IntArray, item: IntArray) -> Array:
+        score, new = factors.scores(user, item), np.flatnonzero((user < 0) & (item >= 0))
+        if new.size:
+            share, _ = self._shares(factors)
+            score[:, new] = np.einsum("sk,snk->sn", share, factors.items[:, item[new]])
+        return score
+
+    def _spread(self, factors: Factors, user: IntArray, item: IntArray) -> Array:
+        variance = np.zeros((factors.users.shape[0], user.size))
+        if not (strange := (user < 0) | (item < 0)).any():
+            return variance
+        share, n_new = self._shares(factors)
+        both, fresh = np.flatnonzero((user < 0) & (item < 0)), np.flatnonzero((user >= 0) & (item < 0))
+        new = np.flatnonzero(strange & (item >= 0))
+        square = factors.items[:, item[new]].astype(np.float64) ** 2
+        variance[:, new] = np.einsum("sk,snk->sn", share * (1.0 - share), square) + self.sigma**2 * n_new
+        held = factors.users[:, user[fresh]].astype(np.float64)
+        variance[:, fresh] = self.sigma**2 * np.einsum("snk,snk->sn", held, held)
+        variance[:, both] = self.sigma**2 * (share.sum(axis=1) + n_new)[:, None]
+        return variance
 
 
 @lru_cache(maxsize=8)
@@ -209,5 +257,6 @@ def level_probabilities(score: Array, theta: Array, cost: float, margin: float) 
     return p / p.sum(axis=-1, keepdims=True)
 
 
-def _parts(n: int) -> list[slice]:
-    return [slice(first, first + _AT_ONCE) for first in range(0, n, _AT_ONCE)]
+def _parts(n: int, factors: Factors) -> list[slice]:
+    size = max(1, _AT_ONCE // max(factors.items.shape[0] * factors.items.shape[2], 1))
+    return [slice(first, first + size) for first in range(0, n, size)]

@@ -1,6 +1,6 @@
-"""scikit-learn's own checks of `GibbsM3F`.
+"""scikit-learn's own checks of `GibbsM3F` and `GibbsIPM3F`.
 
-Its rows are ids of a user and an item, so most checks feed what cannot be ratings. They run on a subclass that reads
+Their rows are ids of a user and an item, so most checks feed what cannot be ratings. They run on a subclass that reads
 rows of any width as users who all rate one item: what stands behind the reading is then checked.
 """
 
@@ -15,12 +15,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from skpref.data import as_ids
+from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
 
 pytestmark = pytest.mark.filterwarnings("ignore::skpref.exceptions.DataWarning")
 
 
-class RowsAsUsers(GibbsM3F):
+class RowsAsUsers:
     """A row of numbers is the id of a user; all of them rate one item, on levels of any name."""
 
     def __sklearn_tags__(self):
@@ -44,10 +45,19 @@ class RowsAsUsers(GibbsM3F):
         return super().partial_fit(X, y, classes, sample_weight) if hasattr(self, "classes_") else self.fit(X, y)
 
 
+class M3F(RowsAsUsers, GibbsM3F):
+    """With a given number of factors."""
+
+
+class IPM3F(RowsAsUsers, GibbsIPM3F):
+    """With features of an Indian buffet."""
+
+
 # Equal rows are one user here: `duplicates` says what becomes of their ratings.
-MODEL = RowsAsUsers(n_factors=3, C=1.0, n_sweeps=30, burn_in=10, duplicates="mean", random_state=0)
+MORE = {"C": 1.0, "duplicates": "mean", "random_state": 0}
+MODELS = [M3F(n_factors=3, n_sweeps=30, burn_in=10, **MORE), IPM3F(n_sweeps=60, burn_in=20, **MORE)]
 
 
-@parametrize_with_checks([MODEL])
+@parametrize_with_checks(MODELS)
 def test_what_stands_behind_the_ids_passes_every_check(estimator: Any, check: Any) -> None:
     check(estimator)

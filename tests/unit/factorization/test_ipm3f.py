@@ -1,0 +1,262 @@
+"""What differs from `GibbsM3F`; all they share is tested there."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.utils._param_validation import InvalidParameterError
+
+from skpref.exceptions import DataError, UnknownIdError
+from skpref.factorization._ipm3f_fit import aligned_mean, start_state
+from skpref.factorization.ipm3f import GibbsIPM3F
+from skpref.inference import gibbs
+
+
+def simulated(n_users=60, n_items=30, seed=0, share=0.6):
+    """Users hold some of four features."""
+    rng = np.random.default_rng(seed)
+    Z, V = rng.random((n_users, 4)) < 0.5, 9.0 * rng.standard_normal((n_items, 4))
+    X = np.argwhere(rng.random((n_users, n_items)) < share)
+    score = np.einsum("nk,nk->n", Z[X[:, 0]], V[X[:, 1]]) + 2.0 * rng.standard_normal(len(X))
+    return X, 1 + np.searchsorted([-20.0, -6.0, 6.0, 20.0], score)
+
+
+X, Y = simulated()
+SMALL = GibbsIPM3F(C=0.2, sigma=5.0, n_sweeps=12, burn_in=4, n_samples=5, random_state=0)
+WELL = clone(SMALL).set_params(n_sweeps=60, burn_in=30)
+
+
+def same(a, b):
+    for mine, theirs in ((a.posterior_.average, b.posterior_.average), (a.posterior_.samples, b.posterior_.samples)):
+        for one, other in zip(mine, theirs, strict=True):
+            np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(a.risks_, b.risks_)
+    np.testing.assert_array_equal(a.n_factors_, b.n_factors_)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return clone(WELL).fit(X, Y)
+
+
+def test_it_learns():
+    rng = np.random.default_rng(1)
+    test = rng.random(len(Y)) < 0.2
+    model = clone(WELL).fit(X[~test], Y[~test])
+    always = np.abs(np.median(Y[~test]) - Y[test]).mean()
+    for rule in ("median", "average", "last"):
+        assert -model.set_params(prediction=rule).score(X[test], Y[test]) < 0.7 * always, rule
+    p = model.predict_proba(X[test])[np.arange(test.sum()), Y[test] - 1]
+    share = np.bincount(Y[~test])[1:] / (~test).sum()
+    assert -np.log(p).mean() < -np.log(share[Y[test] - 1]).mean() - 0.3
+
+
+def test_attributes(fitted):
+    last, K = fitted.posterior_.last, fitted.n_factors_
+    assert K.shape == fitted.risks_.shape == (1, 60)
+    assert K.dtype == np.int64
+    assert last.users.shape == (1, 60, K[0, -1])
+    assert last.users.dtype == fitted.posterior_.samples.users.dtype == np.uint8
+    assert set(np.unique(last.users)) == {0, 1}
+    assert last.users.any(axis=1).all()
+    assert fitted.user_factors_.shape[1] == fitted.item_factors_.shape[1] >= K[0, -1]
+    assert 0.0 <= fitted.user_factors_.min() <= fitted.user_factors_.max() <= 1.0 + 1e-12
+    assert fitted.thresholds_.shape == (60, 4)
+    assert np.isfinite(fitted.risk_)
+
+
+def test_less_loss_means_fewer_features(fitted):
+    poor = clone(WELL).set_params(C=0.005).fit(X, Y)
+    assert poor.n_factors_[0, 30:].mean() < fitted.n_factors_[0, 30:].mean()
+    generous = clone(WELL).set_params(alpha=30.0, C=1e-6).fit(X, Y)
+    # 30 H_60 = 140 features are expected, and their number is Poisson
+    assert generous.n_factors_[0, -1] > 80
+
+
+def test_scores_are_those_of_the_samples(fitted):
+    samples = fitted.posterior_.samples
+    each = np.array([(z[X[:, 0]] * v[X[:, 1]].astype(float)).sum(axis=1) for z, v in zip(*samples[:2], strict=True)])
+    mean, std = fitted.predict_score(X, return_std=True)
+    np.testing.assert_allclose(mean, each.mean(axis=0), atol=1e-4)
+    np.testing.assert_allclose(std, each.std(axis=0, ddof=1), atol=1e-4)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_same_seed_same_bits_whatever_the_threads(own):
+    model = clone(SMALL).set_params(user_thresholds=own, n_chains=2)
+    first = model.fit(X, Y)
+    same(first, clone(model).set_params(n_jobs=1).fit(X, Y))
+    order = np.random.default_rng(0).permutation(len(Y))
+    same(first, clone(model).fit(X[order], Y[order]))
+    assert not np.array_equal(first.risks_, clone(model).set_params(random_state=1).fit(X, Y).risks_)
+
+
+def test_strangers_are_the_next_customers(fitted):
+    rows = [(0, 999), (999, 0), (999, 999)]
+    mean, std = fitted.predict_score(rows, return_std=True)
+    Z, V = (part.astype(float) for part in fitted.posterior_.samples[:2])
+    share, new, sigma = Z.sum(axis=1) / 61, fitted.alpha / 61, fitted.sigma
+    each = (share * V[:, 0]).sum(axis=1)
+    np.testing.assert_allclose(mean, [0.0, each.mean(), 0.0], atol=1e-5)
+    spread = [
+        sigma**2 * Z[:, 0].sum(axis=1).mean(),
+        (share * (1 - share) * V[:, 0] ** 2).sum(axis=1).mean() + sigma**2 * new + each.var(ddof=1),
+        sigma**2 * (share.sum(axis=1) + new).mean(),
+    ]
+    np.testing.assert_allclose(std**2, spread, rtol=1e-5)
+    p = fitted.predict_proba(rows)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    assert (p > 0.0).all()
+
+
+def test_averages_are_aligned():
+    def state(feature, holders, value):
+        Z = np.zeros((3, len(feature)), np.uint8)
+        for k, n in enumerate(holders):
+            Z[:n, k] = 1
+        theta = np.full((3, 1), value)
+        return {
+            "users": Z,
+            "items": np.full((2, len(feature)), value),
+            "thresholds": theta,
+            "feature": np.array(feature),
+        }
+
+    mean = aligned_mean(None, state([1, 4], [3, 1], 1.0), 1)
+    mean = aligned_mean(mean, state([1, 7], [2, 2], 3.0), 2)
+    assert mean["feature"].tolist() == [1, 4, 7]  # feature 4 had half a holder on average
+    assert mean["users"].sum(axis=0).tolist() == [2.5, 0.5, 1.0]
+    assert mean["items"][0].tolist() == [2.0, 0.5, 1.5]
+    mean = aligned_mean(mean, state([7], [1], 0.0), 3)
+    assert mean["feature"].tolist() == [1, 7]
+    np.testing.assert_allclose(mean["users"].sum(axis=0), [5.0 / 3, 1.0])
+    np.testing.assert_allclose(mean["thresholds"], 4.0 / 3)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_folded_users_leave_the_others_alone_and_are_predicted(own):
+    new = X[:, 0] >= 50
+    model = clone(WELL).set_params(user_thresholds=own, n_chains=2).fit(X[~new], Y[~new])
+    before = pickle.loads(pickle.dumps(model))
+    test = new & (np.random.default_rng(0).random(len(Y)) < 0.3)
+    model.fold_in(X[new & ~test], Y[new & ~test])
+    for name in ("items", "users", "thresholds"):
+        for part in ("average", "samples", "last"):
+            old, now = (getattr(getattr(m.posterior_, part), name) for m in (before, model))
+            np.testing.assert_array_equal(old, now[:, : old.shape[1]])
+    np.testing.assert_array_equal(before.predict(X[~new]), model.predict(X[~new]))
+    always = np.abs(np.median(Y[~new]) - Y[test]).mean()
+    assert -model.score(X[test], Y[test]) < 0.8 * always
+    assert model.user_ids_.tolist() == list(range(60))
+    same(before.fold_in(X[new & ~test], Y[new & ~test]), model)
+    with pytest.raises(UnknownIdError, match="unknown item 77: fold_in"):
+        model.fold_in([(99, 77)], [3])
+    assert model.partial_fit([(99, 77)], [3]).user_factors_.shape[0] == 61
+
+
+def test_partial_fit_learns_more():
+    first = np.arange(len(Y)) < len(Y) // 2
+    model = clone(SMALL).partial_fit(X[first], Y[first])
+    same(model, clone(SMALL).fit(X[first], Y[first]))
+    model.partial_fit([*X[~first].tolist(), (70, 50)], [*Y[~first], 5])
+    assert model.user_ids_.tolist()[-1] == 70
+    assert -model.score(X, Y) < -clone(SMALL).fit(X[first], Y[first]).score(X, Y)
+    for name, value in (("user_thresholds", False), ("n_chains", 2)):
+        with pytest.raises(DataError, match=f"the model to go on from has {name}"):
+            pickle.loads(pickle.dumps(model)).set_params(**{name: value}).partial_fit(X[:1], Y[:1])
+
+
+def test_a_state_with_more_users_and_items_keeps_what_it_has():
+    problem = clone(SMALL).fit(X, Y)._problem
+    few, many = (problem(GibbsIPM3F()._given(*_encoded(X[X[:, 0] < n], Y[X[:, 0] < n])).merged()) for n in (30, 60))
+    first = start_state(few, 3)
+    second = start_state(many, 3, first)
+    K = first["feature"].size
+    for name in ("users", "items"):
+        n, k = first[name].shape
+        np.testing.assert_array_equal(second[name][:n, :k], first[name])
+    assert second["users"][:30, K:].sum() == 0
+    assert second["feature"][:K].tolist() == first["feature"].tolist()
+    assert (np.diff(second["feature"]) > 0).all()
+
+
+def _encoded(rows, levels):
+    from skpref.data import Vocabulary
+    from skpref.factorization._max_margin import _Known
+
+    user, item = rows.T
+    known = _Known(Vocabulary.from_columns(user), Vocabulary.from_columns(item), np.arange(1, 6))
+    return known, user, item, levels - 1, None
+
+
+def test_a_warm_start_goes_on():
+    whole = clone(SMALL).set_params(n_sweeps=24).fit(X, Y)
+    model = clone(SMALL).set_params(warm_start=True, n_sweeps=14).fit(X, Y).set_params(n_sweeps=10).fit(X, Y)
+    np.testing.assert_array_equal(model.risks_, whole.risks_)
+    np.testing.assert_allclose(model.user_factors_, whole.user_factors_, atol=1e-12)
+    model.set_params(alpha=1.0).fit(X, Y)  # another distribution: the average starts anew, from the last state
+    assert model.n_iter_ == 10
+    assert model._chains[0].n_averaged == 6
+
+
+def test_an_interrupted_fit_resumes_to_the_same_bits(tmp_path, monkeypatch):
+    path = tmp_path / "chains"
+    model = clone(SMALL).set_params(checkpoint=path, checkpoint_seconds=0.0, n_chains=2)
+    real, done = gibbs.advanced, []
+
+    def fragile(*args):
+        done.append(1)
+        if len(done) == 17:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    monkeypatch.setattr(gibbs, "advanced", fragile)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    with pytest.raises(DataError, match="other data or parameters"):
+        clone(model).set_params(alpha=2.0).fit(X, Y)
+    before = len(done)
+    model.fit(X, Y)
+    assert len(done) - before == 24 - 16
+    same(model, clone(SMALL).set_params(n_chains=2).fit(X, Y))
+    assert not path.exists()
+
+
+def test_weights_are_repetitions():
+    weight = np.random.default_rng(0).integers(0, 3, len(Y))
+    repeated = np.repeat(np.arange(len(Y)), weight)
+    same(clone(SMALL).fit(X[repeated], Y[repeated]), clone(SMALL).fit(X, Y, sample_weight=weight))
+
+
+def test_nobody_holds_anything():
+    model = clone(SMALL).set_params(alpha=1e-12, C=0.0, n_chains=2).fit(X, Y)
+    assert (model.n_factors_ == 0).all()
+    assert model.user_factors_.shape == (60, 0)
+    np.testing.assert_array_equal(model.predict_score(X), 0.0)
+    np.testing.assert_allclose(model.predict_proba([(0, 0), (99, 0)]).sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize(
+    "params", [{"alpha": 0.0}, {"alpha": -1.0}, {"max_new": -1}, {"max_new": 1.5}, {"margin": 0.0}, {"C": -1.0}]
+)
+def test_bad_parameters(params):
+    with pytest.raises(InvalidParameterError, match=next(iter(params))):
+        clone(SMALL).set_params(**params).fit(X, Y)
+
+
+def test_numbers_out_of_range():
+    with pytest.raises(DataError, match="left the range of floating-point numbers"):
+        clone(SMALL).set_params(C=1e200).fit(X, Y)
+    for params in ({"C": 0.0}, {"sigma": 1e-8}, {"sigma": 1e6}, {"C": 1e-9}, {"margin": 1e-6}, {"C": 50.0}):
+        model = clone(SMALL).set_params(**params).fit(X, Y)
+        assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_small_tables():
+    one = GibbsIPM3F(C=1.0, levels=[1, 2], n_sweeps=200, n_samples=100, random_state=0).fit([("a", "b")], [2])
+    assert one.predict([("a", "b")]).tolist() == [2]
+    ids, _ = clone(SMALL).fit(X, Y).recommend(3, 5)
+    assert not set(ids) & set(X[X[:, 0] == 3, 1])
