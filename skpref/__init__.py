@@ -10,12 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skpref.data.tables import Table
+    from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
     from skpref.gp.crowd import CrowdGPPL
     from skpref.gp.ordinal import GPOrdinalRegressor
     from skpref.gp.pairwise import GPPLClassifier, GPPLRegressor
     from skpref.persistence import load, save
 
-__all__ = ["CrowdGPPL", "GPOrdinalRegressor", "GPPLClassifier", "GPPLRegressor", "Table", "load", "save"]
+__all__ = [
+    "CrowdGPPL",
+    "GPOrdinalRegressor",
+    "GPPLClassifier",
+    "GPPLRegressor",
+    "Table",
+    "VariationalFM",
+    "VariationalFMClassifier",
+    "load",
+    "save",
+]
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -24,6 +35,8 @@ _HOMES = {
     "GPPLClassifier": "skpref.gp.pairwise",
     "GPPLRegressor": "skpref.gp.pairwise",
     "Table": "skpref.data.tables",
+    "VariationalFM": "skpref.factorization.fm",
+    "VariationalFMClassifier": "skpref.factorization.fm",
     "load": "skpref.persistence",
     "save": "skpref.persistence",
 }

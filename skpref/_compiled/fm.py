@@ -1,0 +1,330 @@
+"""Passes of the factorization machine over the rows and the columns of X (maths.md section 9).
+
+Row i sees, of each factor f, Q = sum_k q_k, T = sum_k t_k and R = sum_k t_k q_k, with q_k = x_k m_kf and
+t_k = x_k^2 s_kf^2. Kept for every row, they give all that a column needs to know of the other columns: feature k sees
+the row through h = Q - q_k, T - t_k and R - t_k q_k. Rows are read by rows and features by columns, so nothing is added
+up by two threads at once, and the bits are the same for any number of them.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numba
+import numpy as np
+
+from skpref._compiled._jit import njit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array, IntArray
+
+_TASKS = 16  # portions of like work that threads take
+_SMALL = 1 << 20  # products (about 1 ms) below which waking threads costs more than it saves
+_FAST = {"contract", "reassoc", "nsz"}
+
+
+class Lines(NamedTuple):
+    """Entries of X by row or by column: those of line j are `start[j]` to `start[j + 1]`, each `at` a line across."""
+
+    start: NDArray[Any]
+    at: NDArray[Any]
+    value: Array
+
+
+class Slopes(NamedTuple):
+    """Of each row's expected log-likelihood E: dE/dmean, and the curvature w = -2 dE/dvariance."""
+
+    pull: Array
+    weight: Array
+
+
+def _in_threads(task: Callable[[int, int], bool], start: NDArray[Any], first: int, last: int, width: int) -> bool:
+    """Whether all went well with lines `first` to `last`, cut into portions with like numbers of entries."""
+    n_entries = int(start[last] - start[first])
+    n_threads = min(numba.get_num_threads(), last - first)
+    if n_threads < 2 or n_entries * width < _SMALL:
+        return task(first, last)
+    inner = np.searchsorted(start[first:last], np.linspace(start[first], start[last], _TASKS + 1)[1:-1])
+    cut = [first, *(first + inner).tolist(), last]
+    with ThreadPoolExecutor(n_threads) as pool:
+        return all(list(pool.map(lambda ends: task(*ends), pairwise(cut))))
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _moments(first, last, start, index, value, mean, variance, S, mu, v):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    d = mean.shape[1] - 1
+    Q, T, R = np.empty(d), np.empty(d), np.empty(d)
+    for i in range(first, last):
+        Q[:] = 0.0
+        T[:] = 0.0
+        R[:] = 0.0
+        total, spread = 0.0, 0.0
+        for e in range(start[i], start[i + 1]):
+            k, x = index[e], value[e]
+            total += x * mean[k, 0]
+            spread += x * x * variance[k, 0]
+            for f in range(d):
+                q, t = x * mean[k, 1 + f], x * x * variance[k, 1 + f]
+                Q[f] += q
+                T[f] += t
+                R[f] += t * q
+        # Sums over pairs as sums of what each has with all others: no large numbers are subtracted.
+        for e in range(start[i], start[i + 1]):
+            k, x = index[e], value[e]
+            for f in range(d):
+                q, t = x * mean[k, 1 + f], x * x * variance[k, 1 + f]
+                h = Q[f] - q
+                total += 0.5 * q * h
+                spread += t * (h * h + 0.5 * max(T[f] - t, 0.0))
+        mu[i], v[i] = total, spread
+        if S.shape[0] > 0:
+            for f in range(d):
+                S[i, 0, f], S[i, 1, f], S[i, 2, f] = Q[f], T[f], R[f]
+    return True
+
+
+def row_moments(rows: Lines, mean: Array, variance: Array, S: NDArray[Any] | None = None) -> tuple[Array, Array]:
+    """Return mean and variance of y(x) - w_0 in every row, under independent weights and factors.
+
+    Parameters
+    ----------
+    rows : Lines
+        X by rows.
+    mean, variance : ndarray of shape (K, 1 + d), C-contiguous
+        Of each feature: its weight, then its factors.
+    S : ndarray of shape (n, 3, d), default=None
+        Filled with Q, T and R of every row, if given.
+
+    Returns
+    -------
+    mu, v : ndarray of shape (n,)
+        maths.md section 9.
+    """
+    n = rows.start.shape[0] - 1
+    mu, v = np.empty(n), np.empty(n)
+    S = np.empty((0, 3, mean.shape[1] - 1)) if S is None else S
+
+    def task(first: int, last: int) -> bool:
+        return bool(_moments(first, last, *rows, mean, variance, S, mu, v))
+
+    _in_threads(task, rows.start, 0, n, mean.shape[1])
+    return mu, v
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _add_up(k, start, index, value, mean, variance, S, pull, weight, h, gradient, P, full):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Gradient of sum_i E_i in feature k's means, and the curvature in its means (upper triangle; or diagonal)."""
+    d = S.shape[2]
+    gradient[:] = 0.0
+    P[:] = 0.0
+    for e in range(start[k], start[k + 1]):
+        i, x = index[e], value[e]
+        w, g = weight[i], pull[i]
+        wxx = w * x * x
+        gradient[0] += g * x
+        P[0, 0] += wxx
+        for f in range(d):
+            m, t = mean[k, 1 + f], x * x * variance[k, 1 + f]
+            h[f] = S[i, 0, f] - x * m
+            others = max(S[i, 1, f] - t, 0.0)
+            crossed = S[i, 2, f] - t * x * m
+            gradient[1 + f] += g * x * h[f] - w * x * (others * (h[f] + x * m) - crossed)
+            P[1 + f, 1 + f] += wxx * (h[f] * h[f] + others)
+        if full:
+            for f in range(d):
+                P[0, 1 + f] += wxx * h[f]
+                for b in range(f + 1, d):
+                    P[1 + f, 1 + b] += wxx * h[f] * h[b]
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _solve(P, b):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Solve P x = b in place by Cholesky; P is read and changed on and above the diagonal."""
+    n = b.shape[0]
+    for p in range(n):
+        for q in range(p):
+            for a in range(p, n):
+                P[p, a] -= P[q, p] * P[q, a]
+            b[p] -= P[q, p] * b[q]
+        if not 0.0 < P[p, p] < np.inf:
+            return False
+        scale = 1.0 / np.sqrt(P[p, p])
+        for a in range(p, n):
+            P[p, a] *= scale
+        b[p] *= scale
+    for p in range(n - 1, -1, -1):
+        for a in range(p + 1, n):
+            b[p] -= P[p, a] * b[a]
+        b[p] /= P[p, p]
+    return True
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _move(k, start, index, value, mean, variance, S, pull, weight, step, shrunk):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Give feature k its new means and variances, and let its rows know."""
+    d = S.shape[2]
+    for e in range(start[k], start[k + 1]):
+        i, x = index[e], value[e]
+        change = step[0]
+        for f in range(d):
+            m, t = mean[k, 1 + f], x * x * variance[k, 1 + f]
+            new = m + step[1 + f]
+            grown = x * x * shrunk[1 + f]
+            change += (S[i, 0, f] - x * m) * step[1 + f]
+            S[i, 0, f] += x * step[1 + f]
+            S[i, 1, f] += grown - t
+            S[i, 2, f] += x * (grown * new - t * m)
+        pull[i] -= weight[i] * x * change
+    for a in range(d + 1):
+        mean[k, a] += step[a]
+        variance[k, a] = shrunk[a]
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _update(first, last, start, index, value, mean, variance, nu, lam, group, free, S, pull, weight, rho):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    width = mean.shape[1]
+    gradient, step, shrunk, h = np.empty(width), np.empty(width), np.empty(width), np.empty(width - 1)
+    P = np.empty((width, width))
+    for k in range(first, last):
+        if not free[k]:
+            continue
+        _add_up(k, start, index, value, mean, variance, S, pull, weight, h, gradient, P, True)
+        for a in range(width):
+            l = lam[group[k], a]
+            P[a, a] += l
+            step[a] = gradient[a] + l * (nu[group[k], a] - mean[k, a])
+            shrunk[a] = 1.0 / ((1.0 - rho) / variance[k, a] + rho * P[a, a])
+        if not _solve(P, step):
+            return False
+        for a in range(width):
+            step[a] *= rho
+        _move(k, start, index, value, mean, variance, S, pull, weight, step, shrunk)
+    return True
+
+
+def update_features(
+    columns: Lines,
+    fields: IntArray,
+    q: tuple[Array, Array],
+    prior: tuple[Array, Array, IntArray],
+    free: NDArray[np.bool_],
+    S: NDArray[Any],
+    slopes: Slopes,
+    rho: float = 1.0,
+) -> bool:
+    """Update one feature after the other, its weight and factors at once, with quadratic terms for the rows.
+
+    With sum_i E_i replaced by its terms up to the squares in the means and the variances themselves, the best
+    q(w_k) q(v_k) has the variances 1/P_aa, and its means solve P (new - old) = gradient. A Gaussian likelihood is
+    quadratic, so that no update lowers its bound.
+
+    Parameters
+    ----------
+    columns : Lines
+        X by columns.
+    fields : ndarray of shape (n_fields + 1,)
+        Ranges of columns of which no two share a row, see `fields_of`; those of one range are updated in parallel.
+    q : tuple of two ndarrays of shape (K, 1 + d), C-contiguous
+        Means and variances; changed.
+    prior : tuple of ndarrays of shapes (G, 1 + d), (G, 1 + d) and (K,)
+        Means and precisions of the groups, and the group of each feature.
+    free : ndarray of shape (K,)
+        Features to update.
+    S : ndarray of shape (n, 3, d)
+        Of `row_moments`, at q; changed with q.
+    slopes : Slopes
+        Of every row, at q; the pulls change with q.
+    rho : float, default=1.0
+        Part of the way to go, in natural parameters: small steps follow the gradient whatever the likelihood.
+
+    Returns
+    -------
+    bool
+        False if a number left the range of floating point; `q` then holds anything.
+    """
+
+    def task(first: int, last: int) -> bool:
+        return bool(_update(first, last, *columns, *q, *prior, free, S, *slopes, float(rho)))
+
+    width = q[0].shape[1]
+    return all(_in_threads(task, columns.start, a, b, width * width) for a, b in pairwise(fields.tolist()))
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _gradients(first, last, start, index, value, mean, variance, S, pull, weight, in_mean, in_variance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    width = mean.shape[1]
+    h, P = np.empty(width - 1), np.empty((width, width))
+    for k in range(first, last):
+        _add_up(k, start, index, value, mean, variance, S, pull, weight, h, in_mean[k], P, False)
+        for a in range(width):
+            in_variance[k, a] = -0.5 * P[a, a]
+    return True
+
+
+def feature_gradients(columns: Lines, q: tuple[Array, Array], S: NDArray[Any], slopes: Slopes) -> tuple[Array, Array]:
+    """Return the derivatives of sum_i E_i in the means and in the variances of all features.
+
+    Parameters
+    ----------
+    columns : Lines
+        X by columns.
+    q : tuple of two ndarrays of shape (K, 1 + d), C-contiguous
+        Means and variances.
+    S : ndarray of shape (n, 3, d)
+        Of `row_moments`, at q.
+    slopes : Slopes
+        Of every row, at q.
+
+    Returns
+    -------
+    in_mean, in_variance : ndarray of shape (K, 1 + d)
+        Derivatives.
+    """
+    in_mean, in_variance = np.empty(q[0].shape), np.empty(q[0].shape)
+
+    def task(first: int, last: int) -> bool:
+        return bool(_gradients(first, last, *columns, *q, S, *slopes, in_mean, in_variance))
+
+    _in_threads(task, columns.start, 0, columns.start.shape[0] - 1, q[0].shape[1])
+    return in_mean, in_variance
+
+
+@njit(nogil=True)
+def _fields(start, index, seen, bounds):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    n = 0
+    for k in range(start.shape[0] - 1):
+        for e in range(start[k], start[k + 1]):
+            if seen[index[e]] == n:
+                n += 1
+                bounds[n] = k
+                break
+        for e in range(start[k], start[k + 1]):
+            seen[index[e]] = n
+    bounds[n + 1] = start.shape[0] - 1
+    return n + 1
+
+
+def fields_of(columns: Lines, n_rows: int) -> IntArray:
+    """Cut the columns into ranges, as long as possible from the left, of which no two columns share a row.
+
+    Parameters
+    ----------
+    columns : Lines
+        X by columns, without duplicate entries.
+    n_rows : int
+        Rows of X.
+
+    Returns
+    -------
+    ndarray of shape (n_fields + 1,)
+        Bounds of the ranges: for one-hot columns, the fields that were encoded.
+    """
+    bounds = np.zeros(columns.start.shape[0] + 1, dtype=np.int64)
+    n = _fields(columns.start, columns.at, np.full(n_rows, -1, dtype=np.int64), bounds)
+    return bounds[: n + 1].copy()

@@ -1,0 +1,331 @@
+"""What the factorization machines promise to users."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import BayesianRidge, LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+from skpref import VariationalFM, VariationalFMClassifier
+from skpref._compiled.m3f import limited_threads
+from skpref.exceptions import DataError, DataWarning
+
+USERS, ITEMS, D = 40, 25, 2
+MODELS = VariationalFM, VariationalFMClassifier
+
+
+def world(seed=0, n=700, noise=0.3):
+    """Ratings of items by users: table of ids, one-hot design, ratings, likes."""
+    rng = np.random.default_rng(seed)
+    u, i = rng.integers(0, USERS, n), rng.integers(0, ITEMS, n)
+    U, V = rng.standard_normal((USERS, D)), rng.standard_normal((ITEMS, D))
+    z = 0.5 * rng.standard_normal(USERS)[u] + 0.5 * rng.standard_normal(ITEMS)[i] + (U[u] * V[i]).sum(axis=1)
+    y = 3.0 + z + noise * rng.standard_normal(n)
+    entries = np.ones(2 * n), np.column_stack([u, USERS + i]).ravel(), np.arange(0, 2 * n + 1, 2)
+    X = sparse.csr_array(entries, (n, USERS + ITEMS))
+    return np.column_stack([u, i]), X, y, np.where(y > 3.0, "like", "leave")
+
+
+PAIRS, X, Y, LIKES = world()
+TRAIN, TEST = slice(0, 550), slice(550, None)
+DENSE = np.random.default_rng(5).standard_normal((60, 4))
+
+
+def target(make):
+    return Y if make is VariationalFM else LIKES
+
+
+def fitted(make, rows=TRAIN, **options):
+    return make(**{"n_factors": D, "random_state": 0, **options}).fit(X[rows], target(make)[rows])
+
+
+def loss(model):
+    """Of test rows: squared error, or minus the log probability."""
+    found = outputs(model, X[TEST])
+    if found.ndim == 1:
+        return np.mean((found - Y[TEST]) ** 2)
+    return -np.mean(np.log(found[np.arange(found.shape[0]), (LIKES[TEST] == "like").astype(int)]))
+
+
+def outputs(model, X=X):
+    return model.predict_proba(X) if hasattr(model, "link") else model.predict(X)
+
+
+# ----------------------------------------------------------------------------------------------------------- predicting
+def test_it_finds_the_interactions():
+    linear = VariationalFM(n_factors=0).fit(X[TRAIN], Y[TRAIN])
+    assert fitted(VariationalFM).score(X[TEST], Y[TEST]) > 0.7
+    assert linear.score(X[TEST], Y[TEST]) < 0.5
+    classifier = VariationalFMClassifier(n_factors=0).fit(X[TRAIN], LIKES[TRAIN])
+    assert fitted(VariationalFMClassifier).score(X[TEST], LIKES[TEST]) > 0.05 + classifier.score(X[TEST], LIKES[TEST])
+
+
+def test_intervals_cover():
+    _, X, y, _ = world(3, n=4000)
+    train, test = slice(0, 2500), slice(2500, None)
+    mean, std = VariationalFM(n_factors=D, random_state=0).fit(X[train], y[train]).predict(X[test], return_std=True)
+    covered = np.mean(np.abs(y[test] - mean) < 1.6449 * std)
+    assert 0.84 < covered < 0.95
+
+
+def test_draws_have_the_moments():
+    model = fitted(VariationalFM)
+    mean, std = model.predict(X[TEST], return_std=True)
+    draws = model.sample_y(X[TEST], 4000, random_state=1)
+    assert np.all(np.abs(draws.mean(axis=1) - mean) < 5.0 * std / np.sqrt(4000))
+    np.testing.assert_allclose(draws.std(axis=1), std, rtol=0.1)
+    classifier = fitted(VariationalFMClassifier)
+    labels = classifier.sample_y(X[TEST], 4000, random_state=1)
+    np.testing.assert_allclose((labels == "like").mean(axis=1), classifier.predict_proba(X[TEST])[:, 1], atol=0.06)
+
+
+def test_probabilities_decisions_and_labels_agree():
+    for link in ("probit", "logit"):
+        model = fitted(VariationalFMClassifier, link=link)
+        p = model.predict_proba(X)
+        np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-15)
+        order = np.argsort(model.decision_function(X), kind="stable")
+        assert np.all(np.diff(p[order, 1]) >= -1e-12)
+        np.testing.assert_array_equal(model.predict(X), model.classes_[(p[:, 1] > 0.5).astype(int)])
+
+
+def test_parameters_explain_the_prediction():
+    model = fitted(VariationalFM)
+    x = X.toarray()
+    V = model.factors_
+    wanted = model.intercept_ + x @ model.weights_ + 0.5 * (((x @ V) ** 2).sum(axis=1) - (x**2 @ V**2).sum(axis=1))
+    np.testing.assert_allclose(model.predict(X), wanted, rtol=1e-10)
+    assert model.weights_std_.shape == (USERS + ITEMS,)
+    assert model.factors_std_.shape == (USERS + ITEMS, D)
+    priors = model.group_priors_
+    assert list(priors) == [0, 1]
+    assert set(priors[0]) == {"weight_mean", "weight_std", "factor_means", "factor_stds"}
+
+
+# --------------------------------------------------------------------------------------------------------- equivalences
+def test_without_factors_it_is_bayesian_linear_regression():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((400, 5)) @ np.diag([1.0, 2.0, 0.5, 1.0, 3.0])
+    y = A @ [1.0, -2.0, 0.3, 0.0, 0.5] + 2.0 + 0.1 * rng.standard_normal(400)
+    model = VariationalFM(n_factors=0, n_epochs=2000, tol=0.0).fit(A, y)
+    ridge = BayesianRidge().fit(A, y)
+    np.testing.assert_allclose(model.weights_, ridge.coef_, atol=5e-3)
+    np.testing.assert_allclose(model.predict(A), ridge.predict(A), atol=1e-2)
+    # Against the posterior itself, with the prior and noise that were learnt.
+    prior, s = model.group_priors_[0], model.noise_
+    P = np.eye(5) / prior["weight_std"] ** 2 + A.T @ A / s**2
+    b = prior["weight_mean"] / prior["weight_std"] ** 2 + A.T @ (y - model.intercept_) / s**2
+    np.testing.assert_allclose(model.weights_, np.linalg.solve(P, b), rtol=1e-6)
+    np.testing.assert_allclose(model.weights_std_, 1.0 / np.sqrt(np.diag(P)), rtol=1e-3)
+
+
+def test_without_factors_it_is_logistic_regression():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((500, 3))
+    y = rng.random(500) < 1.0 / (1.0 + np.exp(-(A @ [1.0, -1.5, 0.5] - 0.4)))
+    model = VariationalFMClassifier(n_factors=0, link="logit", learn_priors=False).fit(A, y)
+    logistic = LogisticRegression(C=1.0).fit(A, y)
+    np.testing.assert_allclose(model.weights_, logistic.coef_[0], atol=0.05)
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_sparse_and_dense_are_the_same(make):
+    dense = make(n_factors=D, random_state=0).fit(X[TRAIN].toarray(), target(make)[TRAIN])
+    np.testing.assert_array_equal(outputs(dense), outputs(fitted(make)))
+    np.testing.assert_array_equal(outputs(dense, X.tocsc()), outputs(dense, X.toarray()))
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_a_feature_that_is_always_zero_changes_nothing(make):
+    wide = sparse.hstack([X, sparse.csr_array((X.shape[0], 1))], format="csr")
+    groups = np.repeat([0, 1, 2], [USERS, ITEMS, 1])
+    y = target(make)[TRAIN]
+    options = {"n_factors": 0, "learn_priors": False, "tol": 0.0, "random_state": 0}
+    model = make(groups=groups, **options).fit(wide[TRAIN], y)
+    without = make(groups=groups[:-1], **options).fit(X[TRAIN], y)
+    np.testing.assert_allclose(outputs(model, wide), outputs(without), rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_a_weight_of_two_is_the_row_twice(make):
+    y = target(make)
+    weight = np.where(np.arange(200) < 60, 2.0, 1.0)
+    weighted = make(n_factors=D, random_state=0).fit(X[:200], y[:200], sample_weight=weight)
+    rows = np.concatenate([np.arange(200), np.arange(60)])
+    twice = make(n_factors=D, random_state=0).fit(X[rows], y[rows])
+    np.testing.assert_allclose(outputs(weighted), outputs(twice), rtol=1e-6)
+
+
+def test_units_of_the_target_do_not_matter():
+    model, other = fitted(VariationalFM), VariationalFM(n_factors=D, random_state=0)
+    other.fit(X[TRAIN], 1e6 * Y[TRAIN] - 3e7)
+    np.testing.assert_allclose(other.predict(X), 1e6 * model.predict(X) - 3e7, rtol=1e-6)
+    np.testing.assert_allclose(other.noise_, 1e6 * model.noise_, rtol=1e-6)
+    n_rows = X[TRAIN].shape[0]
+    np.testing.assert_allclose(other.lower_bound_, model.lower_bound_ - n_rows * np.log(1e6), rtol=1e-8)
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_threads_change_nothing(make):
+    with limited_threads(1):
+        one = outputs(fitted(make, n_jobs=1))
+    np.testing.assert_array_equal(outputs(fitted(make, n_jobs=2)), one)
+
+
+def test_single_precision_is_near():
+    np.testing.assert_allclose(
+        fitted(VariationalFM, dtype="float32").predict(X), fitted(VariationalFM).predict(X), atol=0.02
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- fitting
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize("seed", [0, 7, 2**31])
+def test_the_bound_rises_to_its_end(make, seed):
+    model = fitted(make, random_state=seed, n_epochs=400)
+    assert np.all(np.diff(model.lower_bounds_) >= 0.0)
+    assert model.converged_
+    assert model.n_iter_ == model.lower_bounds_.size < 400
+    assert model.lower_bound_ == model.lower_bounds_[-1]
+
+
+def test_fields_of_a_one_hot_design_are_groups():
+    assert fitted(VariationalFM).posterior_.machine.prior.group.tolist() == [0] * USERS + [1] * ITEMS
+    assert VariationalFM().fit(DENSE, DENSE[:, 0]).groups_.tolist() == [0]
+    named = VariationalFM(groups=["a", "b", "b", "a"]).fit(DENSE, DENSE[:, 0])
+    assert named.groups_.tolist() == ["a", "b"]
+    assert set(named.group_priors_) == {"a", "b"}
+
+
+def test_priors_may_be_given_up():
+    model = fitted(VariationalFM, learn_priors=False)
+    prior = model.posterior_.machine.prior
+    assert np.all(prior.nu == 0.0)
+    assert np.all(prior.lam == 1.0)
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_mini_batches_and_samples(make):
+    y = target(make)
+    for options in ({"batch_size": 50}, {"n_samples": 2}, {"batch_size": 100, "n_samples": 1}):
+        model = fitted(make, n_epochs=80, learning_rate=0.05, **options)
+        assert model.score(X[TEST], y[TEST]) > 0.6
+        assert np.any(
+            outputs(model) != outputs(fitted(make, n_epochs=80, learning_rate=0.05, average=False, **options))
+        )
+        assert model.n_iter_ == 80
+        assert np.array_equal(
+            model.predict_last(X), fitted(make, n_epochs=80, learning_rate=0.05, average=False, **options).predict(X)
+        )
+    with pytest.warns(DataWarning, match="batch_size=551 is more than the 550 rows"):
+        fitted(make, batch_size=551, n_epochs=2)
+
+
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize("batch_size", [None, 100])
+def test_early_stopping_keeps_the_best_pass(make, batch_size):
+    model = fitted(make, early_stopping=True, n_iter_no_change=3, batch_size=batch_size, learning_rate=0.1)
+    losses = model.validation_losses_
+    assert losses.size == model.n_iter_
+    assert losses.size - 1 - np.argmin(losses) <= 3
+    assert model.score(X[TEST], target(make)[TEST]) > 0.6
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_warm_start_goes_on(make):
+    model = fitted(make, warm_start=True, n_epochs=5)
+    first = model.lower_bound_
+    model.fit(X[TRAIN], target(make)[TRAIN])
+    assert model.lower_bounds_[0] >= first
+    cold = make(n_factors=D + 1, random_state=0).fit(X[TRAIN], target(make)[TRAIN])
+    model.set_params(n_factors=D + 1, n_epochs=100).fit(X[TRAIN], target(make)[TRAIN])
+    np.testing.assert_array_equal(outputs(model), outputs(cold))
+
+
+def test_verbose_prints_a_line_a_pass(capsys):
+    fitted(VariationalFM, n_epochs=3, verbose=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith("VariationalFM: pass 1/3  bound ")
+
+
+def test_a_constant_target():
+    model = VariationalFM(random_state=0).fit(X, np.full(X.shape[0], 4.0))
+    np.testing.assert_allclose(model.predict(X), 4.0, atol=0.05)
+
+
+# --------------------------------------------------------------------------------------------------------- learning on
+@pytest.mark.parametrize("make", MODELS)
+def test_partial_fit_learns_from_more_rows(make):
+    y = target(make)
+    model = make(n_factors=D, random_state=0).partial_fit(X[:275], y[:275])
+    before = loss(model)
+    model.partial_fit(X[275:550], y[275:550])
+    assert loss(model) < 0.95 * before
+    assert model.score(X[TEST], y[TEST]) > fitted(make).score(X[TEST], y[TEST]) - 0.1
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_answers_move_the_person_alone_where_items_are_frozen(make):
+    y = target(make)
+    known = PAIRS[:, 0] < USERS - 1
+    model = make(n_factors=D, groups=np.repeat(["user", "item"], [USERS, ITEMS]), random_state=0).fit(
+        X[known], y[known]
+    )
+    theirs = np.flatnonzero(~known)
+    before, spread = model.posterior_.machine, model.latent_mean_and_variance(X[theirs])[1].mean()
+    # Nothing was known: the prior of the group of users.
+    np.testing.assert_allclose(before.mean[USERS - 1], before.prior.nu[1], atol=1e-2)
+    model.partial_fit(X[theirs], y[theirs], freeze="item")
+    after = model.posterior_.machine
+    changed = np.any((after.mean != before.mean) | (after.variance != before.variance), axis=1)
+    assert np.flatnonzero(changed).tolist() == [USERS - 1]
+    assert after.bias == before.bias
+    assert model.latent_mean_and_variance(X[theirs])[1].mean() < spread
+    np.testing.assert_array_equal(after.prior.lam, before.prior.lam)
+
+
+def test_answers_one_by_one_are_like_answers_at_once():
+    y, known = Y, PAIRS[:, 0] < USERS - 1
+    groups = np.repeat(["user", "item"], [USERS, ITEMS])
+    model = VariationalFM(n_factors=D, groups=groups, random_state=0, tol=0.0, n_epochs=300).fit(X[known], y[known])
+    theirs = np.flatnonzero(~known)
+    at_once = pickle.loads(pickle.dumps(model)).partial_fit(X[theirs], y[theirs], freeze=["item"])
+    for row in theirs:
+        model.partial_fit(X[[row]], y[[row]], freeze=["item"])
+    mean, other = model.predict(X[theirs]), at_once.predict(X[theirs])
+    assert np.sqrt(np.mean((mean - other) ** 2)) < 0.35 * np.std(y)
+
+
+def test_partial_fit_knows_the_classes_it_was_told():
+    model = VariationalFMClassifier(n_factors=0).partial_fit(X[:1], LIKES[:1], classes=["leave", "like"])
+    assert model.classes_.tolist() == ["leave", "like"]
+    model.partial_fit(X[:50], LIKES[:50])
+    with pytest.raises(DataError, match=r"label 'hate' in row 1 is none of the classes \['leave', 'like'\]"):
+        model.partial_fit(X[:2], ["like", "hate"])
+    with pytest.raises(DataError, match="those of the first call were"):
+        model.partial_fit(X[:2], ["like", "leave"], classes=["like", "hate"])
+
+
+# ---------------------------------------------------------------------------------------------------------------- tools
+def test_in_a_pipeline_with_unknown_ids():
+    model = make_pipeline(OneHotEncoder(handle_unknown="ignore"), VariationalFM(n_factors=D, random_state=0))
+    assert cross_val_score(model, PAIRS, Y, cv=3).mean() > 0.6
+    model.fit(PAIRS, Y)
+    known, unknown = model.predict(PAIRS[:1], return_std=True), model.predict([[999, PAIRS[0, 1]]], return_std=True)
+    assert np.isfinite(unknown).all()
+    assert known[1][0] > 0.0
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_copies_predict_the_same_bits(make):
+    model = fitted(make)
+    np.testing.assert_array_equal(outputs(pickle.loads(pickle.dumps(model))), outputs(model))
+    np.testing.assert_array_equal(outputs(clone(model).fit(X[TRAIN], target(make)[TRAIN])), outputs(model))

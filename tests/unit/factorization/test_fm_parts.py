@@ -1,0 +1,221 @@
+"""Coordinate ascent and mini-batches: the bound never falls, estimates are unbiased, gradients are derivatives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from skpref.factorization._fm_batches import Sizes, batch_of, climb, estimate
+from skpref.factorization._fm_fit import Plan, ascend, rows_of
+from skpref.factorization._fm_model import Bias, Prior, lines_of, start_machine
+from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
+
+LIKELIHOODS = [Gaussian(2.0), PairwiseProbit(), PairwiseLogit()]
+
+
+def problem(seed, likelihood, n=12, K=7, d=2, scale=1.0):
+    """A machine somewhere, and data that know nothing of it."""
+    rng = np.random.default_rng(seed)
+    X = sparse.random_array((n, K), density=0.5, rng=rng, data_sampler=rng.standard_normal, format="csr") * scale
+    y = rng.standard_normal(n) if isinstance(likelihood, Gaussian) else rng.integers(0, 2, n).astype(float)
+    weight, group = rng.uniform(0.2, 3.0, n), np.arange(K) % 2
+    machine = start_machine(lines_of(X), weight, group, d, likelihood, rng)
+    prior = Prior(rng.standard_normal((2, 1 + d)), rng.uniform(0.3, 3.0, (2, 1 + d)), group)
+    shape = K, 1 + d
+    machine = replace(
+        machine,
+        bias=Bias(0.4, 0.3),
+        mean=rng.standard_normal(shape),
+        variance=rng.uniform(0.1, 1.0, shape),
+        prior=prior,
+    )
+    return machine, X, y, weight
+
+
+def plan_of(machine, **options):
+    free = np.ones(machine.mean.shape[0], dtype=bool)
+    start = Plan(
+        n_epochs=30,
+        tol=0.0,
+        learn_priors=True,
+        learn_noise=True,
+        free=free,
+        free_bias=True,
+        dtype=np.dtype(np.float64),
+    )
+    return replace(start, **options)
+
+
+def evidence_bound(machine, X, y, weight):
+    mu, v = machine.moments(lines_of(X))
+    return machine.bound(machine.slopes(y, mu, v, weight)[0])
+
+
+@settings(max_examples=15)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(LIKELIHOODS),
+    st.integers(0, 3),
+    st.sampled_from([0.1, 1.0, 10.0]),
+    st.booleans(),
+)
+def test_the_bound_never_falls(seed, likelihood, d, scale, learn):
+    machine, X, y, weight = problem(seed, likelihood, d=d, scale=scale)
+    before = evidence_bound(machine, X, y, weight)
+    plan = plan_of(machine, learn_priors=learn, learn_noise=learn)
+    after, bounds, _ = ascend(machine, rows_of(X, y, weight), plan)
+    assert np.all(np.diff([before, *bounds]) >= 0.0)
+    np.testing.assert_allclose(evidence_bound(after, X, y, weight), bounds[-1], rtol=1e-10)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_ascent_ends_where_the_gradient_is_zero(likelihood):
+    machine, X, y, weight = problem(4, likelihood, n=40)
+    after, _, _ = ascend(machine, rows_of(X, y, weight), plan_of(machine, n_epochs=20_000, learn_noise=False))
+    found = estimate(after, batch_of(X, y, weight), Sizes(y.size, np.bincount(X.indices, minlength=X.shape[1])))
+    scale = np.abs(weight).sum()
+    assert np.abs(found.in_mean).max() < 1e-5 * scale
+    assert np.abs(found.in_log_sd).max() < 1e-5 * scale
+    assert np.abs(found.in_bias).max() < 1e-5 * scale
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(LIKELIHOODS), st.integers(0, 3))
+def test_gradients_are_central_differences(seed, likelihood, d):
+    machine, X, y, weight = problem(seed, likelihood, d=d)
+    sizes = Sizes(y.size, np.bincount(X.indices, minlength=X.shape[1]))
+    batch = batch_of(X, y, weight)
+    found, step = estimate(machine, batch, sizes), 1e-4
+    k = batch.features
+
+    def value(mean, log_sd, bias):
+        moved = replace(machine, mean=mean, variance=np.exp(2.0 * log_sd), bias=Bias(bias[0], np.exp(2.0 * bias[1])))
+        return estimate(moved, batch, sizes).value
+
+    start = [machine.mean, 0.5 * np.log(machine.variance), np.array([0.4, 0.5 * np.log(0.3)])]
+    for part, gradient in enumerate((found.in_mean, found.in_log_sd, np.array(found.in_bias))):
+        rng = np.random.default_rng(seed)
+        direction = rng.standard_normal(gradient.shape)
+        full = np.zeros(start[part].shape)
+        full[k if part < 2 else slice(None)] = direction
+        ends = [
+            value(*(table + sign * step * full if p == part else table for p, table in enumerate(start)))
+            for sign in (1.0, -1.0)
+        ]
+        numeric = (ends[0] - ends[1]) / (2.0 * step)
+        scale = np.abs(gradient * direction).sum() + 1.0
+        assert abs(np.sum(gradient * direction) - numeric) < 1e-5 * scale
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(LIKELIHOODS), st.sampled_from([1, 2, 3, 4, 6]))
+def test_mean_over_a_partition_is_the_full_bound_and_gradient(seed, likelihood, size):
+    machine, X, y, weight = problem(seed, likelihood)
+    sizes = Sizes(y.size, np.bincount(X.indices, minlength=X.shape[1]))
+    whole = batch_of(X, y, weight)
+    full = estimate(machine, whole, sizes)
+    order, n_batches = np.random.default_rng(seed).permutation(y.size), y.size // size
+    value, bias = 0.0, np.zeros(2)
+    in_mean, in_log_sd = np.zeros(machine.mean.shape), np.zeros(machine.mean.shape)
+    for rows in order.reshape(n_batches, size):
+        batch = batch_of(X[rows], y[rows], weight[rows])
+        part = estimate(machine, batch, sizes)
+        value += part.value / n_batches
+        bias += np.array(part.in_bias) / n_batches
+        in_mean[batch.features] += part.in_mean / n_batches
+        in_log_sd[batch.features] += part.in_log_sd / n_batches
+    np.testing.assert_allclose(value, full.value, rtol=1e-10)
+    np.testing.assert_allclose(bias, full.in_bias, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(in_mean[whole.features], full.in_mean, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(in_log_sd[whole.features], full.in_log_sd, rtol=1e-9, atol=1e-9)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(LIKELIHOODS))
+def test_nothing_depends_on_the_order_of_features_or_rows(seed, likelihood):
+    machine, X, y, weight = problem(seed, likelihood)
+    rng = np.random.default_rng(seed)
+    features, rows = rng.permutation(X.shape[1]), rng.permutation(y.size)
+    moved = replace(
+        machine,
+        mean=machine.mean[features],
+        variance=machine.variance[features],
+        prior=machine.prior._replace(group=machine.prior.group[features]),
+    )
+    Y = sparse.csr_array(X[rows][:, features])
+    Y.sort_indices()
+    value = evidence_bound(machine, X, y, weight)
+    np.testing.assert_allclose(evidence_bound(moved, Y, y[rows], weight[rows]), value, rtol=1e-11)
+    # Factors may be permuted, and their signs turned.
+    turned = replace(
+        machine,
+        mean=machine.mean[:, [0, 2, 1]] * [1.0, -1.0, 1.0],
+        variance=machine.variance[:, [0, 2, 1]],
+        prior=machine.prior._replace(
+            nu=machine.prior.nu[:, [0, 2, 1]] * [1.0, -1.0, 1.0], lam=machine.prior.lam[:, [0, 2, 1]]
+        ),
+    )
+    np.testing.assert_allclose(evidence_bound(turned, X, y, weight), value, rtol=1e-11)
+
+
+def test_learnt_priors_and_noise_are_the_best():
+    machine, X, y, weight = problem(2, Gaussian(1.0), n=30)
+    mu, v = machine.moments(lines_of(X))
+    for _ in range(200):
+        machine = machine.with_learnt_noise(y, mu, v, weight).with_learnt_priors()
+    best, rng = evidence_bound(machine, X, y, weight), np.random.default_rng(0)
+    for _ in range(20):
+        nu = machine.prior.nu + 0.05 * rng.standard_normal(machine.prior.nu.shape)
+        lam = machine.prior.lam * np.exp(0.05 * rng.standard_normal(machine.prior.lam.shape))
+        alpha = machine.likelihood.precision * np.exp(0.05 * rng.standard_normal())
+        other = replace(machine, prior=machine.prior._replace(nu=nu, lam=lam), likelihood=Gaussian(alpha))
+        assert evidence_bound(other, X, y, weight) <= best
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+@pytest.mark.parametrize("n_samples", [0, 3])
+def test_climbing_in_batches_comes_near_the_ascent(likelihood, n_samples):
+    rng = np.random.default_rng(0)
+    n, sizes = 600, (20, 10)
+    X = sparse.hstack([sparse.csr_array(np.eye(s)[rng.integers(0, s, n)]) for s in sizes], format="csr")
+    z = X @ rng.standard_normal(30)
+    y = z + rng.standard_normal(n)
+    y = y if isinstance(likelihood, Gaussian) else (y > 0.0).astype(float)
+    weight, group = np.ones(n), np.repeat([0, 1], sizes)
+    machine = start_machine(lines_of(X), weight, group, 1, likelihood, rng)
+    plan = plan_of(machine, n_epochs=150)
+    ascended, _, _ = ascend(machine, rows_of(X, y, weight), plan)
+    last, average, bounds = climb(machine, (X, y, weight), plan, (100, 0.05, n_samples), rng)
+    mu, _ = ascended.moments(lines_of(X))
+    for other, tolerance in ((last, 0.5), (average, 0.25)):
+        found, _ = other.moments(lines_of(X))
+        assert np.sqrt(np.mean((found - mu) ** 2)) < tolerance * mu.std()
+    assert len(bounds) == 150
+    assert bounds[-1] > bounds[0]
+
+
+def test_average_is_of_means_and_log_standard_deviations():
+    machine, X, y, weight = problem(0, Gaussian(1.0), n=20)
+    data, settings = (X, y, weight), (5, 0.1, 0)
+    # The same stream: the first epochs of the longer run are those of the shorter one.
+    runs = [climb(machine, data, plan_of(machine, n_epochs=n), settings, np.random.default_rng(0)) for n in (3, 4)]
+    seen, (last, average, _) = [run[0] for run in runs], runs[1]
+    np.testing.assert_array_equal(last.mean, seen[1].mean)
+    np.testing.assert_allclose(average.mean, 0.5 * (seen[0].mean + seen[1].mean), rtol=1e-12)
+    np.testing.assert_allclose(average.variance, np.sqrt(seen[0].variance * seen[1].variance), rtol=1e-12)
+
+
+def test_features_without_entries_get_their_prior():
+    machine, X, y, weight = problem(1, Gaussian(1.0), n=20)
+    X = sparse.csr_array(X.toarray() * (np.arange(7) != 3))
+    ascended, _, _ = ascend(machine, rows_of(X, y, weight), plan_of(machine))
+    last, _, _ = climb(machine, (X, y, weight), plan_of(machine), (5, 0.05, 0), np.random.default_rng(0))
+    group = last.prior.group[3]
+    np.testing.assert_allclose(last.mean[3], last.prior.nu[group])
+    np.testing.assert_allclose(last.variance[3], 1.0 / last.prior.lam[group])
+    # The priors moved once more after the last update.
+    np.testing.assert_allclose(ascended.variance[3], 1.0 / ascended.prior.lam[ascended.prior.group[3]], rtol=0.05)
