@@ -244,6 +244,22 @@ class FMBase(BaseEstimator):
         X = self._features(X)
         return self.posterior_.moments(X)
 
+    def latent_covariance(self, X: Any) -> Array:
+        """Return the covariance of y(x) between rows, without noise or link.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features of a few rows.
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+            Under the posterior.
+        """
+        X = self._features(X)
+        return self.posterior_.covariance(X)
+
     # ---------------------------------------------------------------- looking
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 
 from skpref.exceptions import DataError
 from skpref.factorization._fm_fit import overflow
@@ -59,6 +60,29 @@ class FMPosterior:
         if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
             raise DataError(overflow(rows, mean, variance))
         return mean, variance
+
+    def covariance(self, X: Features) -> Array:
+        """Return the covariance of y(x) between rows, without noise.
+
+        Parameters
+        ----------
+        X : CSR matrix of shape (n, K)
+            Canonical; n^2 numbers are returned.
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+            Exact under q: maths.md section 9 for two rows; its diagonal is the variance.
+        """
+        machine, squares = self.machine, X.multiply(X).tocsr()
+        C = (X * machine.variance[:, 0]) @ X.T
+        for m, s2 in zip(machine.mean.T[1:], machine.variance.T[1:], strict=True):
+            Q = X @ m
+            # x_k (Q - q_k): what row i sees of the others where it meets feature k.
+            J = X.multiply(Q[:, None]).tocsr() - squares * m
+            B = ((X * s2) @ X.T).toarray()
+            C = C + (J * s2) @ J.T + sparse.csr_array(0.5 * (B**2 - ((squares * s2**2) @ squares.T).toarray()))
+        return self.scale**2 * (C.toarray() + machine.bias.variance)
 
     def draws(self, X: Features, n_samples: int, rng: np.random.Generator) -> Array:
         """Draw y(x), without noise: each column belongs to one draw of all parameters.
