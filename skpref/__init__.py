@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skpref.data.tables import Table
     from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
+    from skpref.factorization.ipm3f import GibbsIPM3F
+    from skpref.factorization.m3f import GibbsM3F
     from skpref.gp.crowd import CrowdGPPL
     from skpref.gp.ordinal import GPOrdinalRegressor
     from skpref.gp.pairwise import GPPLClassifier, GPPLRegressor
@@ -21,6 +23,8 @@ __all__ = [
     "GPOrdinalRegressor",
     "GPPLClassifier",
     "GPPLRegressor",
+    "GibbsIPM3F",
+    "GibbsM3F",
     "Table",
     "VariationalFM",
     "VariationalFMClassifier",
@@ -34,6 +38,8 @@ _HOMES = {
     "GPOrdinalRegressor": "skpref.gp.ordinal",
     "GPPLClassifier": "skpref.gp.pairwise",
     "GPPLRegressor": "skpref.gp.pairwise",
+    "GibbsIPM3F": "skpref.factorization.ipm3f",
+    "GibbsM3F": "skpref.factorization.m3f",
     "Table": "skpref.data.tables",
     "VariationalFM": "skpref.factorization.fm",
     "VariationalFMClassifier": "skpref.factorization.fm",

@@ -93,7 +93,7 @@ class Sampler(NamedTuple):
     users_dtype: Any
 
 
-class _Known(NamedTuple):
+class Known(NamedTuple):
     """Users, items and levels."""
 
     users: Vocabulary
@@ -127,6 +127,7 @@ class MaxMarginFactorization(ClassifierMixin, BaseEstimator):
 
     _sampler: ClassVar[Sampler]
     _chains: list[Chain]
+    _known: Known
     _key: str | None
 
     def __sklearn_tags__(self) -> Tags:
@@ -134,6 +135,16 @@ class MaxMarginFactorization(ClassifierMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+    @property
+    def user_ids_(self) -> NDArray[Any]:
+        """Ids of the users known."""
+        return self._known.users.ids
+
+    @property
+    def item_ids_(self) -> NDArray[Any]:
+        """Ids of the items known."""
+        return self._known.items.ids
 
     # ---------------------------------------------------------------- fitting
 
@@ -175,11 +186,11 @@ class MaxMarginFactorization(ClassifierMixin, BaseEstimator):
                 user, item, y = user[used], item[used], _safe_indexing(y, used)
                 sample_weight = sample_weight[used]
             levels, level = rating_levels(y, levels, user, item)
-            known = _Known(Vocabulary.from_columns(user), Vocabulary.from_columns(item), levels)
+            known = Known(Vocabulary.from_columns(user), Vocabulary.from_columns(item), levels)
             given = self._given(known, user, item, level, sample_weight)
             shape = self._shape_key(known)
             warm = self.warm_start and getattr(self, "_warm_key", None) == shape
-            self._learn(known, given, self._chains if warm else None)
+            self._learn(known, given, self._whole_chains() if warm else None)
             self._warm_key = shape
         return self
 
@@ -218,7 +229,7 @@ class MaxMarginFactorization(ClassifierMixin, BaseEstimator):
                 msg = f"classes are {list(classes)}, but those of the first call were {self.classes_.tolist()}"
                 raise DataError(f"{msg}; start anew by fit with all ratings.")
             known, given = self._extended(X, y, sample_weight)
-            self._learn(known, given, self._chains)
+            self._learn(known, given, self._whole_chains())
             self._warm_key = self._shape_key(known)
         return self
 
@@ -269,7 +280,7 @@ class MaxMarginFactorization(ClassifierMixin, BaseEstimator):
         validate_data(self, X, reset=reset, skip_check_array=True)
         return columns
 
-    def _given(self, known: _Known, user: Any, item: Any, level: IntArray, sample_weight: Any) -> Ratings:
+    def _given(self, known: Known, user: Any, item: Any, level: IntArray, sample_weight: Any) -> Ratings:
         weight = np.ones(level.size) if sample_weight is None else _weights(sample_weight)
         check_consistent_length(user, level, weight)
         return Ratings(
@@ -282,15 +293,15 @@ class MaxMarginFactorization(ClassifierMixin, BaseEstimator):
             known.levels.size,
         )
 
-    def _extended(self, X: Any, y: Any, sample_weight: Any) -> tuple[_Known, Ratings]:
+    def _extended(self, X: Any, y: Any, sample_weight: Any) -> tuple[Known, Ratings]:
         """What is known with further ratings, which stand behind the old ones."""
         user, item = self._read(X, reset=False)
         _, level = rating_levels(y, self._known.levels, user, item)
         users, items = (_grown(*pair) for pair in ((self._known.users, user), (self._known.items, item)))
-        known = _Known(users, items, self._known.levels)
+        known = Known(users, items, self._known.levels)
         return known, self._ratings.followed_by(self._given(known, user, item, level, sample_weight))
 
-    def _shape_key(self, known: _Known) -> str:
+    def _shape_key(self, known: Known) -> str:
         """Digest of all that earlier states must share to be gone on from."""
         ids = known.users.ids.tolist(), known.items.ids.tolist(), known.levels.tolist()
         return _digest((ids, {name: value for name, (value, _) in self._shape().items()}))
@@ -328,7 +339,7 @@ class MaxMarginFactorization(ClassifierMixin, BaseEstimator):
     def _posterior(self, **shared: Any) -> M3FPosterior:
         return M3FPosterior(**shared)
 
-    def _learn(self, known: _Known, given: Ratings, going_on: list[Chain] | None) -> None:
+    def _learn(self, known: Known, given: Ratings, going_on: list[Chain] | None) -> None:
         if self.burn_in >= self.n_sweeps:
             raise InvalidParameterError(f"burn_in={self.burn_in} must be less than n_sweeps={self.n_sweeps}.")
         ratings = given.merged(self.duplicates, (known.users.ids, known.items.ids, known.levels))
@@ -395,11 +406,11 @@ class MaxMarginFactorization(ClassifierMixin, BaseEstimator):
             sigma=prior.sigma,
             varsigma=prior.varsigma if prior.own else 0.0,
         )
-        # Held once: the chains' samples are views of the posterior's.
-        views = iter([dict(zip(_PARTS, part, strict=True)) for part in zip(*samples, strict=True)])
-        self._chains = [replace(chain, samples=tuple(next(views) for _ in chain.samples)) for chain in chains]
+        # Held once: tables and samples are the posterior's.
+        self._chains = [
+            replace(chain, state=_bare(chain.state), average=_bare(chain.average or {}), samples=()) for chain in chains
+        ]
         self.classes_ = self._known.levels
-        self.user_ids_, self.item_ids_ = self._known.users.ids, self._known.items.ids
         # Mean over chains of U V^T, in factors side by side.
         self.user_factors_ = np.concatenate(list(average.users), axis=1) / len(chains)
         self.item_factors_ = np.concatenate(list(average.items), axis=1)
@@ -416,7 +427,30 @@ class MaxMarginFactorization(ClassifierMixin, BaseEstimator):
         self.r_hat_, self.effective_sample_size_ = gibbs.split_rhat(burnt), gibbs.effective_sample_size(burnt)
         self.n_iter_ = self.risks_.shape[1]
 
-    def _fold(self, known: _Known, given: Ratings, new: slice) -> None:
+    def _whole_chains(self) -> list[Chain]:
+        """The chains with their tables and samples."""
+        posterior, n = self.posterior_, len(self._chains)
+        samples = [dict(zip(_PARTS, part, strict=True)) for part in zip(*posterior.samples, strict=True)]
+        each = len(samples) // n
+
+        def filled(bare: State, tables: Factors, number: int) -> State:
+            found = {name: table[number] for name, table in zip(_PARTS, tables, strict=True)}
+            if "feature" in bare:  # without the zeros that make chains alike
+                for name in ("users", "items"):
+                    found[name] = np.ascontiguousarray(found[name][:, : bare["feature"].size])
+            return {**bare, **found}
+
+        return [
+            replace(
+                chain,
+                state=filled(chain.state, posterior.last, i),
+                average=filled(chain.average or {}, posterior.average, i),
+                samples=tuple(samples[i * each : (i + 1) * each]),
+            )
+            for i, chain in enumerate(self._chains)
+        ]
+
+    def _fold(self, known: Known, given: Ratings, new: slice) -> None:
         first = self._known.users.size
         columns = given.user[new] - first, given.item[new], given.level[new], given.weight[new]
         fresh = Ratings(*columns, known.users.size - first, known.items.size, given.n_levels)
@@ -424,7 +458,8 @@ class MaxMarginFactorization(ClassifierMixin, BaseEstimator):
         plan = gibbs.Plan(self.n_sweeps, self.burn_in)
         with self._threads():
             self._chains = [
-                folded(chain, self._sampler.folding(problem, int(chain.state["seed"])), plan) for chain in self._chains
+                folded(chain, self._sampler.folding(problem, int(chain.state["seed"])), plan)
+                for chain in self._whole_chains()
             ]
         self._known, self._ratings, self._key = known, given, None
         self._warm_key = self._shape_key(known)
@@ -588,6 +623,10 @@ def _grown(old: Vocabulary, column: Any) -> Vocabulary:
     added = Vocabulary.from_columns(new).ids
     alike = old.ids.dtype == added.dtype
     return Vocabulary(np.concatenate([part if alike else part.astype(object) for part in (old.ids, added)]))
+
+
+def _bare(state: State) -> State:
+    return {name: value for name, value in state.items() if name not in _PARTS}
 
 
 def _stacked(states: list[Any]) -> Factors:

@@ -34,7 +34,7 @@ _MAX_HEADER = 1024
 _MEMBER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]{0,120}\.npy")
 _KEYS = {"format", "version", "libraries", "members", "estimator"}
 # Little-endian on every machine. Strings have a width in place of the question mark.
-_DTYPES = {"<f8", "<i8", "<u8", "<i4", "|u1", "|b1"}
+_DTYPES = {"<f8", "<f4", "<i8", "<u8", "<i4", "|u1", "|b1"}
 _STRING_DTYPE = re.compile(r"<U[1-9][0-9]{0,5}")
 _MAGIC = b"\x93NUMPY\x01\x00"
 # A .npy header is a Python literal; read as what it is, an expression could be anything. This reads only our own.

@@ -539,6 +539,9 @@ def _check_latent_fits(latent: Any, n: int, width: int | None, where: str) -> No
     _require(points is not None and points.shape[1] == width, where, f"must be of {width} features")
 
 
+# What checks in other files start from.
+require, array, positive = _require, _array, _positive
+
 # Records that are not made of their parts as they stand.
 BUILDERS: dict[type[Any], Callable[[dict[str, Any], str], Any]] = {
     Comparisons: _comparisons,

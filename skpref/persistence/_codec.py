@@ -34,6 +34,7 @@ from skpref.gp._roster import Roster
 from skpref.inference.blocks import StackedBlock
 from skpref.persistence._archive import MANIFEST, storable
 from skpref.persistence._checks import BUILDERS, CHECKS, check_csr, check_ids_match
+from skpref.persistence._checks_ratings import RATING_CHECKS
 from skpref.persistence._registry import ESTIMATORS, KERNELS, RECORDS
 
 if TYPE_CHECKING:
@@ -188,7 +189,12 @@ def _fields(record: Any) -> list[tuple[str, Any]]:
     """Names and values of a record's parts."""
     if isinstance(record, StackedBlock):  # two arrays a factor would be more members than a file holds
         return [(name, np.stack([getattr(part, name) for part in record.parts])) for name in ("precision", "linear")]
-    return [(field.name, getattr(record, field.name)) for field in dataclasses.fields(record)]
+    return [(name, getattr(record, name)) for name in _names(type(record))]
+
+
+def _names(cls: Any) -> list[str]:
+    """Names of the parts of a dataclass or of a named tuple."""
+    return list(cls._fields) if issubclass(cls, tuple) else [field.name for field in dataclasses.fields(cls)]
 
 
 def _plain(value: Any) -> Json:
@@ -337,7 +343,7 @@ class Decoder:
         cls, parts = self._class_and_parts(body, RECORDS, path)
         if cls in BUILDERS:
             return self._checked(self._built(lambda: BUILDERS[cls](parts, path), path), path)
-        _exactly(parts, {field.name for field in dataclasses.fields(cls)}, path)
+        _exactly(parts, set(_names(cls)), path)
         return self._checked(self._built(lambda: cls(**parts), path), path)
 
     def _kernel(self, body: Json, path: str) -> Any:
@@ -380,7 +386,7 @@ class Decoder:
             raise _fault(path, str(error)) from error
 
     def _checked(self, value: Any, path: str) -> Any:
-        for cls, check in CHECKS.items():
+        for cls, check in (CHECKS | RATING_CHECKS).items():
             if isinstance(value, cls):
                 try:
                     check(value, path)

@@ -8,6 +8,11 @@ from sklearn.gaussian_process import kernels as sklearn_kernels
 
 from skpref import kernels
 from skpref.data import Comparisons
+from skpref.data.ratings import Ratings
+from skpref.factorization._m3f_posterior import Factors, IPM3FPosterior, M3FPosterior
+from skpref.factorization._max_margin import Known
+from skpref.factorization.ipm3f import GibbsIPM3F
+from skpref.factorization.m3f import GibbsM3F
 from skpref.gp._crowd_posterior import CrowdPosterior, FactorPosterior
 from skpref.gp._latent_posterior import ExactLatent, SparseLatent
 from skpref.gp._ordinal_fit import OrdinalMember, OrdinalStart
@@ -18,6 +23,7 @@ from skpref.gp.ordinal import GPOrdinalRegressor
 from skpref.gp.pairwise import GPPLClassifier, GPPLRegressor
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
+from skpref.inference.gibbs import Chain
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.svi import State
 from skpref.inference.terms import Segment
@@ -34,19 +40,26 @@ ESTIMATORS = _by_name(
     GPOrdinalRegressor,
     GPPLClassifier,
     GPPLRegressor,
+    GibbsIPM3F,
+    GibbsM3F,
 )
-# Frozen dataclasses, saved field by field.
+# Frozen dataclasses and named tuples, saved field by field.
 RECORDS = _by_name(
+    Chain,
     Comparisons,
     CrowdPosterior,
     DenseBlock,
     DiagonalBlock,
     ExactLatent,
     FactorPosterior,
+    Factors,
     FixedScale,
     GammaScale,
     Gaussian,
+    IPM3FPosterior,
     InducingBasis,
+    Known,
+    M3FPosterior,
     OrdinalMember,
     OrdinalProbit,
     OrdinalStart,
@@ -54,6 +67,7 @@ RECORDS = _by_name(
     PairwiseLogit,
     PairwiseProbit,
     PairwiseProbitTies,
+    Ratings,
     Roster,
     Segment,
     SparseLatent,

@@ -185,10 +185,10 @@ def test_a_state_with_more_users_and_items_keeps_what_it_has():
 
 def _encoded(rows, levels):
     from skpref.data import Vocabulary
-    from skpref.factorization._max_margin import _Known
+    from skpref.factorization._max_margin import Known
 
     user, item = rows.T
-    known = _Known(Vocabulary.from_columns(user), Vocabulary.from_columns(item), np.arange(1, 6))
+    known = Known(Vocabulary.from_columns(user), Vocabulary.from_columns(item), np.arange(1, 6))
     return known, user, item, levels - 1, None
 
 
