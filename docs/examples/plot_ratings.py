@@ -1,0 +1,50 @@
+"""
+Who will like what
+==================
+
+Sixty people rated some of forty films. What would they give to the others? :class:`skpref.GibbsM3F` learns factors of
+users and films from the ratings alone; :class:`skpref.GibbsIPM3F` also learns how many there are. Simulated data.
+"""
+
+# %%
+# A user holds some of four tastes, a film serves each of them well or badly, and users differ in what a star means to
+# them. Six in ten films are rated.
+import matplotlib.pyplot as plt
+import numpy as np
+
+from skpref import GibbsIPM3F, GibbsM3F
+
+rng = np.random.default_rng(0)
+tastes, films = rng.random((60, 4)) < 0.5, 9.0 * rng.normal(size=(40, 4))
+X = np.argwhere(rng.random((60, 40)) < 0.6)
+score = (tastes @ films.T)[X[:, 0], X[:, 1]] + 2.0 * rng.normal(size=len(X))
+bar = np.array([-20.0, -6.0, 6.0, 20.0]) + 3.0 * rng.normal(size=(60, 1))
+y = 1 + (score[:, None] >= bar[X[:, 0]]).sum(axis=1)
+test = rng.random(len(y)) < 0.2
+print("always the median:", np.abs(np.median(y[~test]) - y[test]).mean().round(3), "stars off")
+
+# %%
+# The fewer ratings there are, the larger a weight C of the loss they want.
+options = {"n_sweeps": 80, "burn_in": 30, "random_state": 0}
+factors = GibbsM3F(n_factors=4, C=0.2, **options).fit(X[~test], y[~test])
+features = GibbsIPM3F(C=0.2, sigma=5.0, **options).fit(X[~test], y[~test])
+for model in (factors, features):
+    print(type(model).__name__, round(-model.score(X[test], y[test]), 3), "stars off")
+
+# %%
+# The risk falls while the chain finds its way; the number of features settles.
+fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), constrained_layout=True)
+for model in (factors, features):
+    left.plot(model.risks_[0], label=type(model).__name__)
+left.set(xlabel="sweep", ylabel="regularised risk", yscale="log")
+left.legend()
+right.plot(features.n_factors_[0])
+right.set(xlabel="sweep", ylabel="features")
+plt.show()
+
+# %%
+# What to recommend to a user, and how sure that is; one who is new is learnt without touching the films.
+ids, value = factors.recommend(0, 3)
+print("for user 0:", ids.tolist(), value.round(1))
+factors.fold_in([("new", 3), ("new", 5), ("new", 7)], [5, 1, 4])
+print("for the new one:", factors.recommend("new", 3)[0].tolist())
