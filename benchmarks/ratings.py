@@ -1,10 +1,12 @@
-"""`GibbsM3F` on MovieLens-1M: NMAE under the all-but-one protocol, and seconds a sweep beside their floor.
+"""`GibbsM3F` and `GibbsIPM3F` on MovieLens-1M: NMAE, all but one, and seconds a sweep beside their floor.
 
 ::
 
     python benchmarks/ratings.py nmae --ratings ml-1m/ratings.csv.gz            # three partitions, C by validation
     python benchmarks/ratings.py nmae --ratings ... --C 0.075 --chains 4        # without a search
+    python benchmarks/ratings.py nmae --ratings ... --model ipm3f
     python benchmarks/ratings.py speed --ratings ml-1m/ratings.csv.gz
+    python benchmarks/ratings.py speed --ratings ... --model ipm3f --C 0.1      # seconds as the features grow
     python benchmarks/ratings.py large                                          # 20 million simulated ratings, K = 50
 
 The ratings are not redistributed: see `_ratings_data`. NMAE is the mean absolute error over 1.6. Weak users are in
@@ -32,7 +34,9 @@ from scipy.linalg.lapack import dpotrf
 from threadpoolctl import threadpool_limits
 
 from skpref.data.ratings import Ratings
+from skpref.factorization import _ipm3f_fit
 from skpref.factorization._m3f_fit import Prior, Problem, problem_of, start_state, step_of
+from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
 
 SHARED = Path(os.environ.get("SKPREF_SHARED") or Path(__file__).resolve().parents[2] / "shared")
@@ -41,18 +45,25 @@ RULES = ("average", "median", "last")
 LEVELS = [1, 2, 3, 4, 5]
 
 
-def nmae(model: GibbsM3F, rated: Rated) -> float:
+def estimator(kind: str, **params: Any) -> GibbsM3F | GibbsIPM3F:  # noqa: ANN401
+    """One of the two."""
+    if kind == "m3f":
+        return GibbsM3F(**params)
+    return GibbsIPM3F(**{name: value for name, value in params.items() if name != "dtype"})
+
+
+def nmae(model: GibbsM3F | GibbsIPM3F, rated: Rated) -> float:
     """Error of a model."""
     return -model.score(rated.X, rated.y) / CHANCE
 
 
-def chosen(part: Partition, params: dict[str, Any], grid: list[float]) -> float:
+def chosen(kind: str, part: Partition, params: dict[str, Any], grid: list[float]) -> float:
     """C with the least error on the validation ratings of weak users."""
     if len(grid) == 1:
         return grid[0]
     errors = {}
     for C in grid:
-        model = GibbsM3F(C=C, **params).fit(part.weak_train.X, part.weak_train.y)
+        model = estimator(kind, C=C, **params).fit(part.weak_train.X, part.weak_train.y)
         errors[C] = nmae(model, part.weak_valid)
         print(f"    C {C:.4f}  validation {errors[C]:.4f}", flush=True)
     return min(errors, key=lambda C: errors[C])
@@ -71,16 +82,19 @@ def run_nmae(args: argparse.Namespace) -> None:
     found: dict[tuple[str, str], list[float]] = {}
     for part in partitions(args.ratings, SHARED / "data/movielens/splits")[: args.partitions]:
         search = {**params, "n_chains": 1}
-        C = chosen(part, search, grid)
+        C = chosen(args.model, part, search, grid)
         start = time.perf_counter()
         weak, strong = part.final("weak"), part.final("strong")
-        model = GibbsM3F(C=C, **params).fit(weak.X, weak.y)
+        model = estimator(args.model, C=C, **params).fit(weak.X, weak.y)
         seconds = time.perf_counter() - start
         start = time.perf_counter()
         known = np.isin(strong.X[:, 1], model.item_ids_)
         model.fold_in(strong.X[known], strong.y[known])
         folding = time.perf_counter() - start
-        line = [f"{part.name}: C {C:.4f}, fit {seconds:.0f} s, fold-in {folding:.1f} s, R-hat {model.r_hat_:.2f}"]
+        factors = "" if args.model == "m3f" else f"K {model.n_factors_[:, -1].mean():.0f}, "
+        line = [
+            f"{part.name}: {factors}C {C:.4f}, fit {seconds:.0f} s, fold-in {folding:.1f} s, R-hat {model.r_hat_:.2f}"
+        ]
         for rule in RULES:
             model.set_params(prediction=rule)
             for group in ("weak", "strong"):
@@ -92,12 +106,34 @@ def run_nmae(args: argparse.Namespace) -> None:
         print(f"mean {rule:8} {group:7} {statistics.mean(errors):.4f}")
 
 
-def problem(rated: Rated, n_factors: int, dtype: str) -> Problem:
-    """The sampler's problem, all users and items numbered."""
+def numbered(rated: Rated) -> tuple[Ratings, Prior]:
+    """All users and items numbered, and the prior of the paper."""
     (users, user), (items, item) = (np.unique(column, return_inverse=True) for column in rated.X.T)
     ratings = Ratings(user, item, rated.y - 1, np.ones(user.size), users.size, items.size, 5).merged()
     rho = 27.0 * (np.arange(1.0, 5.0) - 2.5)
-    return problem_of(ratings, 0.0562, Prior(1.0, rho, 13.5, own=True), n_factors, 9.0, np.dtype(dtype))
+    return ratings, Prior(1.0, rho, 13.5, own=True)
+
+
+def problem(rated: Rated, n_factors: int, dtype: str) -> Problem:
+    """The sampler's problem."""
+    ratings, prior = numbered(rated)
+    return problem_of(ratings, 0.0562, prior, n_factors, 9.0, np.dtype(dtype))
+
+
+def buffet_seconds(rated: Rated, C: float, n: int) -> None:
+    """Print wall time and features as a chain of the nonparametric model finds them."""
+    ratings, prior = numbered(rated)
+    given = _ipm3f_fit.problem_of(ratings, C, prior, 9.0, 3.0, 10)
+    state, step = _ipm3f_fit.start_state(given, 0), _ipm3f_fit.step_of(given)
+    for sweep in range(1, n + 1):
+        start, work = time.perf_counter(), time.process_time()
+        state, _ = step(state, sweep)
+        wall, work = time.perf_counter() - start, time.process_time() - work
+        K, held = state["feature"].size, state["users"].sum() / given.n_users
+        load = os.getloadavg()[0]
+        print(
+            f"sweep {sweep}: K {K}, {held:.1f} a user, {wall:.2f} s ({work:.2f} s of CPU), load {load:.1f}", flush=True
+        )
 
 
 def sweep_seconds(given: Problem, n: int) -> list[float]:
@@ -136,7 +172,9 @@ def run_speed(args: argparse.Namespace) -> None:
     table = pd.read_csv(args.ratings).to_numpy(dtype=np.int64)
     rated = Rated(table[:, :2], table[:, 2])
     print(f"{numba.get_num_threads()} threads, load {os.getloadavg()[0]:.1f}")
-    for dtype in ("float64", "float32"):
+    if args.model == "ipm3f":
+        buffet_seconds(rated, args.C or 0.1, args.sweeps)
+    for dtype in ("float64", "float32") if args.model == "m3f" else ():
         given = problem(rated, args.factors, dtype)
         seconds, floor = sweep_seconds(given, args.sweeps), floor_seconds(given)
         best, middle = min(seconds), statistics.median(seconds)
@@ -159,6 +197,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["nmae", "speed", "large"])
     parser.add_argument("--ratings", type=Path)
+    parser.add_argument("--model", choices=["m3f", "ipm3f"], default="m3f")
     parser.add_argument("--C", type=float)
     parser.add_argument("--sweeps", type=int, default=50)
     parser.add_argument("--burn-in", type=int, default=10)

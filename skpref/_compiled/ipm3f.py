@@ -108,14 +108,17 @@ def held_of(Z: NDArray[np.uint8]) -> Held:
 def _many_ratings(column, first, n, held, place, n_active, weight, pull, precision, P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Precision matrix of the features that some rater holds, its linear term behind it as a further column."""
     held_start, feature = held[0], held[1]
+    mine = np.empty(n_active, np.int64)
     P[:] = 0.0
     for e in range(n):
-        w, h = weight[e], pull[e]
-        begin, end = held_start[column[first + e]], held_start[column[first + e] + 1]
-        for s in range(begin, end):
-            row = P[place[feature[s]]]
-            for t in range(s, end):
-                row[place[feature[t]]] += w
+        w, h, n_held = weight[e], pull[e], 0
+        for s in range(held_start[column[first + e]], held_start[column[first + e] + 1]):
+            mine[n_held] = place[feature[s]]
+            n_held += 1
+        for s in range(n_held):
+            row = P[mine[s]]
+            for t in range(s, n_held):
+                row[mine[t]] += w
             row[n_active] += h
     for a in range(n_active):
         P[a, a] += precision
