@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import warnings
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from skpref.exceptions import DataError, DataWarning
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from skpref._typing import Features
+    from skpref.tracking.protocol import Iteration, OnIteration
 
 _MAX_DENSE_BYTES = 4 * 2**30  # of one dense square matrix, whatever the machine has
 
@@ -135,3 +138,57 @@ def _half_of_memory() -> float:
         return 0.5 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # not a POSIX system: as much as a small machine has
         return 4.0 * _MAX_DENSE_BYTES
+
+
+def digest(settings: object, *tables: Any) -> str:
+    """Return a digest of all that an earlier fit must share to be gone on from.
+
+    Parameters
+    ----------
+    settings : object
+        Told by its repr.
+    *tables : {ndarray, CSR} or None
+        Told by every bit.
+
+    Returns
+    -------
+    str
+        Hexadecimal digits.
+    """
+    total = hashlib.sha256(repr(settings).encode())
+    for table in tables:
+        parts = (table.data, table.indices, table.indptr) if sparse.issparse(table) else (np.asarray(table),)
+        for array in parts:
+            total.update(repr(array.tolist()).encode() if array.dtype == object else array.tobytes())
+    return total.hexdigest()
+
+
+def verbose_printer(
+    name: str, then: OnIteration | None = None, *, step: str = "pass", objective: str = "bound", sign: float = 1.0
+) -> OnIteration:
+    """Return a callback that prints one line an iteration: number, objective, rate, time left.
+
+    Parameters
+    ----------
+    name : str
+        What is being fitted.
+    then : callable, default=None
+        Called after printing.
+    step, objective : str, default="pass", "bound"
+        What an iteration and what its value are called.
+    sign : float, default=1.0
+        Factor on the value: -1 where a loss is shown.
+
+    Returns
+    -------
+    callable
+        For `Schedule.on_iteration` and its like.
+    """
+
+    def show(event: Iteration) -> bool | None:
+        rate = event.step / max(event.seconds, 1e-9)
+        value = f"{objective} {sign * event.bound:.4f}"
+        print(f"{name}: {step} {event.step}/{event.n_max}  {value}  {rate:.1f}/s  ETA {event.eta:.0f} s")  # noqa: T201
+        return None if then is None else then(event)
+
+    return show

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from skpref._compiled.fm import fields_of
 from skpref._compiled.m3f import limited_threads
+from skpref._estimator import verbose_printer
 from skpref._math.random import as_generator
 from skpref.exceptions import DataError, DataWarning
 from skpref.factorization._fm_batches import climb
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.factorization._fm_model import Machine
     from skpref.likelihoods import Likelihood
-    from skpref.tracking.protocol import Iteration
 
 CONSTRAINTS: Final[dict[str, list[Any]]] = {
     "n_factors": [Interval(Integral, 0, None, closed="left")],
@@ -174,7 +174,7 @@ class FMBase(BaseEstimator):
         dtype = np.dtype(self.dtype)
         if dtype not in (np.float64, np.float32):
             raise DataError(f"dtype must be float64 or float32; got {self.dtype!r}.")
-        show = _printer(type(self).__name__) if self.verbose else None
+        show = verbose_printer(type(self).__name__) if self.verbose else None
         priors = learn and bool(self.learn_priors)
         return Plan(self.n_epochs, float(self.tol), priors, learn, free, True, dtype, show)
 
@@ -326,11 +326,3 @@ def _canonical(X: Features) -> Features:
         largest = np.abs(X.data).max()
         raise DataError(f"overflow in interactions; scale X: row {row} holds values up to {largest:g}.")
     return X
-
-
-def _printer(name: str) -> Callable[[Iteration], None]:
-    def show(event: Iteration) -> None:
-        rate = event.step / max(event.seconds, 1e-9)
-        print(f"{name}: pass {event.step}/{event.n_max}  bound {event.bound:.4f}  {rate:.1f}/s  ETA {event.eta:.0f} s")  # noqa: T201
-
-    return show

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import replace
 from numbers import Integral, Real
@@ -17,7 +16,7 @@ from sklearn.utils._param_validation import Interval, InvalidParameterError, Str
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from skpref._compiled.m3f import limited_threads
-from skpref._estimator import unchanged_on_failure
+from skpref._estimator import digest, unchanged_on_failure, verbose_printer
 from skpref._math.random import as_generator
 from skpref.data import Vocabulary
 from skpref.data._ids import shorten
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, IntArray
     from skpref.inference.gibbs import Chain, State, Step
-    from skpref.tracking.protocol import Iteration
 
 _POSITIVE = Interval(Real, 0.0, None, closed="neither")
 _STEP = 3.0  # from one threshold's prior mean to the next, in margins ([XZZ13] section 4)
@@ -304,7 +302,7 @@ class MaxMarginFactorization(ClassifierMixin, BaseEstimator):
     def _shape_key(self, known: Known) -> str:
         """Digest of all that earlier states must share to be gone on from."""
         ids = known.users.ids.tolist(), known.items.ids.tolist(), known.levels.tolist()
-        return _digest((ids, {name: value for name, (value, _) in self._shape().items()}))
+        return digest((ids, {name: value for name, (value, _) in self._shape().items()}))
 
     def _refuse_another_model(self) -> None:
         for name, (value, fitted) in self._shape().items():
@@ -368,7 +366,7 @@ class MaxMarginFactorization(ClassifierMixin, BaseEstimator):
         scales = float(self.C), problem.margin, prior.sigma, prior.varsigma, prior.own, prior.rho.tolist()
         columns = ratings.user, ratings.item, ratings.level, ratings.weight
         sizes = ratings.n_users, ratings.n_items, ratings.n_levels, *self._model_settings()
-        return _digest((scales, sizes), *columns)
+        return digest((scales, sizes), *columns)
 
     def _plan(self, key: str, starts: list[Chain]) -> gibbs.Plan:
         checkpoint = None
@@ -376,8 +374,8 @@ class MaxMarginFactorization(ClassifierMixin, BaseEstimator):
             # The seed is part of the state; where it was given, a file of another seed is another run's.
             seed = int(self.random_state) if isinstance(self.random_state, Integral) else None
             run = key, seed, self.n_sweeps, self.burn_in, self.n_samples, [chain.sweep for chain in starts]
-            checkpoint = gibbs.Checkpoint(Path(self.checkpoint), _digest(run), float(self.checkpoint_seconds))
-        show = _printer(type(self).__name__) if self.verbose else None
+            checkpoint = gibbs.Checkpoint(Path(self.checkpoint), digest(run), float(self.checkpoint_seconds))
+        show = verbose_printer(type(self).__name__, step="sweep", objective="risk", sign=-1.0) if self.verbose else None
         return gibbs.Plan(
             self.n_sweeps,
             self.burn_in,
@@ -637,19 +635,3 @@ def _stacked(states: list[Any]) -> Factors:
         return table if name == "thresholds" else np.pad(table, ((0, 0), (0, width - table.shape[1])))
 
     return Factors(*(np.stack([wide(name, state[name]) for state in states]) for name in _PARTS))
-
-
-def _digest(settings: object, *columns: NDArray[Any]) -> str:
-    total = hashlib.sha256(repr(settings).encode())
-    for column in columns:
-        total.update(np.ascontiguousarray(column).tobytes())
-    return total.hexdigest()
-
-
-def _printer(name: str) -> Any:
-    def show(event: Iteration) -> None:
-        rate = event.step / max(event.seconds, 1e-9)
-        line = f"{name}: sweep {event.step}/{event.n_max}  risk {-event.bound:.1f}  {rate:.2f}/s  ETA {event.eta:.0f} s"
-        print(line)  # noqa: T201
-
-    return show

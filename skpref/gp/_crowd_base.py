@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from skpref._estimator import check_memory, warn_constant
+from skpref._estimator import check_memory, digest, warn_constant
 from skpref._math.random import as_generator
 from skpref.data import as_ids, from_labels, read_triples
 from skpref.data._ids import shorten
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp._crowd_fit import CrowdFit, fit_crowd
 from skpref.gp._crowd_model import CrowdConfig, CrowdData, Earlier, Kernels
-from skpref.gp._pairwise_base import PairwiseGP, as_likelihood, digest, exact, joined
+from skpref.gp._pairwise_base import PairwiseGP, as_likelihood, exact, joined
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel

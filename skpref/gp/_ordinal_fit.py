@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from skpref._typing import Features
     from skpref.gp._ordinal_evidence import Evidence, OrdinalData
 
-_VB_BYTES = 2**31  # two M-wide rows a row of X fit in here: full passes; beyond, "auto" takes mini-batches
 _SEARCH_ROWS = 20_000  # rows that the search of the sparse inference looks at
 FINAL_TOL = 1e-6  # gap of the moments of the last exact fit
 _SEARCH_TOL = 1e-3  # within a search: the evidence is stationary in the sites, so its error is of the order n 1e-6

@@ -14,7 +14,7 @@ from skpref._math.threads import calm_blas
 from skpref.data import unique_rows
 from skpref.gp._pair_posterior import PairPosterior
 from skpref.inference import hyper, svi
-from skpref.inference.basis import InducingBasis
+from skpref.inference.basis import InducingBasis, full_passes_fit
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.pairs import PairTerm
 from skpref.inference.scale import FixedScale, GammaScale, Scale
@@ -26,11 +26,9 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features
     from skpref.data import Comparisons
     from skpref.likelihoods import Likelihood
-    from skpref.tracking.protocol import OnIteration
 
 _RULES = {"vb": VARIATIONAL, "svi": VARIATIONAL, "laplace": LAPLACE, "linearised": LINEARISED}
 _JOINT_SIZE = 1500  # variables up to which offsets and features share one dense block: a tenth of a second a pass
-_VB_BYTES = 2**31  # two M-wide rows an item fit in here: full passes; beyond, "auto" takes mini-batches
 _HYPER_PAIRS = 50_000  # comparisons that the search for length-scales looks at
 _SEARCH_TOL = 1e-4  # of a fit within the search: 1e-6 of the bound, what the optimiser can resolve
 _NEAR = 1.5  # log hyper-parameters that differ by less share a start
@@ -454,7 +452,7 @@ def _mode(model: PairModel, basis: InducingBasis | None) -> str:
     if model.config.inference != "auto":
         return model.config.inference
     rows = 0 if basis is None else basis.chol.shape[0]
-    return "vb" if 16 * rows * model.data.comparisons.n_items <= _VB_BYTES else "svi"
+    return "vb" if full_passes_fit(model.data.comparisons.n_items, rows) else "svi"
 
 
 def pair_posterior(
@@ -492,27 +490,3 @@ def pair_posterior(
             offset_mean, offset_variance = block.mean, block.covariance_diagonal
             centre = centre[0] + float(offset_mean.mean()), centre[1]
     return PairPosterior(basis, mean, half, offset_mean, offset_variance, config.offsets, config.order, scales, *centre)
-
-
-def verbose_printer(name: str, then: OnIteration | None = None) -> OnIteration:
-    """Return a callback that prints one line an iteration: number, bound, rate, time left.
-
-    Parameters
-    ----------
-    name : str
-        What is being fitted.
-    then : callable, default=None
-        Called after printing.
-
-    Returns
-    -------
-    callable
-        For `Schedule.on_iteration`.
-    """
-
-    def show(event):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-        rate = event.step / max(event.seconds, 1e-9)
-        print(f"{name}: pass {event.step}/{event.n_max}  bound {event.bound:.4f}  {rate:.1f}/s  ETA {event.eta:.0f} s")  # noqa: T201
-        return None if then is None else then(event)
-
-    return show

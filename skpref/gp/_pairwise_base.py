@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,18 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
-from skpref._estimator import check_memory, check_n_samples, warn_constant, warn_not_converged
+from skpref._estimator import (
+    check_memory,
+    check_n_samples,
+    digest,
+    verbose_printer,
+    warn_constant,
+    warn_not_converged,
+)
 from skpref._math.random import as_generator
 from skpref.data import Comparisons, Table, from_scores
 from skpref.exceptions import DataError, DataWarning
-from skpref.gp._pair_fit import PairConfig, PairData, PairFit, fit_pairs, verbose_printer
+from skpref.gp._pair_fit import PairConfig, PairData, PairFit, fit_pairs
 from skpref.gp._pair_posterior import Items
 from skpref.inference.svi import Schedule
 from skpref.likelihoods import Likelihood, PairwiseLogit, PairwiseProbit, PairwiseProbitTies
@@ -120,16 +126,6 @@ class PairwiseGP(BaseEstimator):
         self.converged_ = result.converged
         if not result.converged:
             warn_not_converged(self, self.n_iter_, frames)
-
-
-def digest(settings: object, *tables: Any) -> str:
-    """Return a digest of settings, by their repr, and of tables of features."""
-    total = hashlib.sha256(repr(settings).encode())
-    for table in tables:
-        parts = (table.data, table.indices, table.indptr) if sparse.issparse(table) else (np.asarray(table),)
-        for array in parts:
-            total.update(repr(array.tolist()).encode() if array.dtype == object else array.tobytes())
-    return total.hexdigest()
 
 
 def exact(kernel: Kernel | None) -> Any:

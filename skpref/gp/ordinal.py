@@ -11,7 +11,14 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from skpref._estimator import check_memory, unchanged_on_failure, warn_constant, warn_not_converged
+from skpref._estimator import (
+    check_memory,
+    digest,
+    unchanged_on_failure,
+    verbose_printer,
+    warn_constant,
+    warn_not_converged,
+)
 from skpref._math.random import as_generator
 from skpref._math.threads import calm_blas
 from skpref.data.levels import as_labels, encode_levels, ordered_levels
@@ -20,9 +27,9 @@ from skpref.exceptions import DataError
 from skpref.gp._latent_posterior import ExactLatent
 from skpref.gp._ordinal_evidence import ExactEvidence, OrdinalData
 from skpref.gp._ordinal_fit import FINAL_TOL, OrdinalConfig, OrdinalFit, fit_ordinal
-from skpref.gp._pair_fit import verbose_printer
-from skpref.gp._pairwise_base import canonical, digest, exact, stack
+from skpref.gp._pairwise_base import canonical, exact, stack
 from skpref.gp._relevance import prior_relevance
+from skpref.inference.basis import full_passes_fit
 from skpref.inference.svi import Schedule
 from skpref.metrics import ordinal_mae
 
@@ -586,7 +593,7 @@ def _resolved(inference: str, data: OrdinalData, n_max_exact: int, n_inducing: i
         return inference
     if data.n <= n_max_exact or data.K is not None:
         return "laplace" if np.any(data.weight < 1.0) else "ep"
-    return "vb" if 16 * min(n_inducing, data.n) * data.n <= _VB_BYTES else "svi"
+    return "vb" if full_passes_fit(data.n, min(n_inducing, data.n)) else "svi"
 
 
 def _printer(name: str) -> Callable[[float], None]:
@@ -606,6 +613,3 @@ def _check_covariance(K: Array) -> None:
     if low < -_SYMMETRY * float(np.abs(np.diagonal(K)).max(initial=1.0)) * K.shape[0]:
         msg = f"a precomputed covariance must be positive semi-definite; its lowest eigenvalue is {low:.3g}."
         raise DataError(msg)
-
-
-_VB_BYTES = 2**31  # two M-wide rows a row of X fit in here: full passes; beyond, "auto" takes mini-batches

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
 
 _CHUNK = 8192  # rows of kernel values that are held at once
+_PASS_BYTES = 2**31  # for which "auto" takes full passes
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,3 +180,21 @@ def chunks(n: int, size: int = _CHUNK) -> list[slice]:
         Consecutive slices that cover all rows.
     """
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def full_passes_fit(n_rows: int, n_inducing: int) -> bool:
+    """Tell whether full passes are cheap in memory: two M-wide rows an input take at most 2 GiB.
+
+    Parameters
+    ----------
+    n_rows : int
+        Inputs.
+    n_inducing : int
+        M.
+
+    Returns
+    -------
+    bool
+        Whether they fit; else mini-batches do.
+    """
+    return 16 * n_rows * n_inducing <= _PASS_BYTES

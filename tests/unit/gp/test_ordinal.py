@@ -207,7 +207,7 @@ def test_auto_chooses_the_inference(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fixed().fit(X, Y).inference_ == "ep"
     assert fixed().fit(X, Y, sample_weight=np.full(N, 0.5)).inference_ == "laplace"
     assert fixed(n_max_exact=N - 1).fit(X, Y).inference_ == "vb"
-    monkeypatch.setattr("skpref.gp.ordinal._VB_BYTES", 16 * N * 10 - 1)
+    monkeypatch.setattr("skpref.inference.basis._PASS_BYTES", 16 * N * 10 - 1)
     assert fixed(n_max_exact=N - 1, n_inducing=10, max_iter=400).fit(X, Y).inference_ == "svi"
     # Distinct rows count.
     assert fixed(n_max_exact=N).fit(np.vstack([X, X]), np.append(Y, Y)).inference_ == "ep"

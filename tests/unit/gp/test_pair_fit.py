@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
+from skpref._estimator import verbose_printer
 from skpref.data import Comparisons
 from skpref.gp import _pair_fit
 from skpref.gp._pair_fit import PairConfig, PairData, fit_pairs
@@ -153,7 +154,7 @@ def test_the_prior_variance_of_a_pair_is_that_of_the_kernel(kernel, n_inducing):
 def test_auto_takes_mini_batches_when_a_full_pass_is_dear(monkeypatch):
     data, batches = draw(8), Schedule(batch_size=30, max_iter=5)
     assert run(data, RBF(1.0), schedule=batches, offsets=False).state.step == 0
-    monkeypatch.setattr(_pair_fit, "_VB_BYTES", 0)
+    monkeypatch.setattr("skpref.inference.basis._PASS_BYTES", 0)
     assert run(data, RBF(1.0), schedule=batches, offsets=False).state.step == 25
     assert run(data, RBF(1.0), schedule=batches, offsets=False, inference="vb").state.step == 0
 
@@ -202,9 +203,7 @@ def test_every_way_of_inference_tells_good_items_from_bad_ones(inference):
 
 
 def test_the_printer_prints_a_line_a_pass_and_hands_on(capsys):
-    schedule = Schedule(
-        max_iter=3, tol=0.0, on_iteration=_pair_fit.verbose_printer("GPPL", lambda event: event.step == 2)
-    )
+    schedule = Schedule(max_iter=3, tol=0.0, on_iteration=verbose_printer("GPPL", lambda event: event.step == 2))
     fit = run(draw(14), RBF(1.0), schedule=schedule)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(fit.bounds) == 2

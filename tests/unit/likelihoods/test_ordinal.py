@@ -284,8 +284,8 @@ def test_learning_finds_the_parameters(truth: OrdinalProbit, seed: int) -> None:
     rng, n = np.random.default_rng(seed), 1500
     mu = rng.uniform(-5.0, 5.0, n)
     y = np.searchsorted(truth.thresholds, mu + truth.noise * rng.normal(size=n)).astype(float)
-    # Levels that hardly occur have thresholds anywhere.
-    assume(np.bincount(y.astype(int), minlength=truth.n_levels).min() >= 20)
+    occurs = np.bincount(y.astype(int), minlength=truth.n_levels).min()
+    assume(occurs > 0)  # a threshold beyond all data is held, not stationary
     v, weight, likelihood = np.zeros(n), np.ones(n), OrdinalProbit.start(y, truth.n_levels)
     for _ in range(15):
         likelihood = likelihood.learnt(y, mu, v, weight)
@@ -293,7 +293,8 @@ def test_learning_finds_the_parameters(truth: OrdinalProbit, seed: int) -> None:
     gradient = likelihood.theta_expectation(y, mu, v)
     covariance = np.linalg.inv(gradient @ gradient.T)
     assert np.abs(gradient.sum(axis=1) @ covariance @ gradient.sum(axis=1)) < 1e-3
-    assert np.all(np.abs(likelihood.theta - truth.theta) < 6.0 * np.sqrt(np.diag(covariance)))
+    # The observed information means nothing for levels that hardly occur.
+    assert occurs < 20 or np.all(np.abs(likelihood.theta - truth.theta) < 6.0 * np.sqrt(np.diag(covariance)))
 
 
 def test_levels_absent_keep_their_place() -> None:
