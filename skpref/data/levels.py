@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["as_labels", "encode_levels", "ordered_levels"]
 
 
-def ordered_levels(y: ArrayLike, class_order: ArrayLike | None = None) -> tuple[NDArray[Any], IntArray]:
+def ordered_levels(
+    y: ArrayLike, class_order: ArrayLike | None = None, *, fewest: int = 2
+) -> tuple[NDArray[Any], IntArray]:
     """Find the levels of ordered labels, low to high.
 
     Parameters
@@ -29,6 +31,8 @@ def ordered_levels(y: ArrayLike, class_order: ArrayLike | None = None) -> tuple[
     class_order : array-like of shape (r,), default=None
         All levels, low to high, those that do not occur included. None = the categories of a Categorical, else the
         sorted labels.
+    fewest : int, default=2
+        Levels that must occur: with fewer there is nothing to tell apart. 1 is for the first rows of a stream.
 
     Returns
     -------
@@ -40,7 +44,7 @@ def ordered_levels(y: ArrayLike, class_order: ArrayLike | None = None) -> tuple[
     Raises
     ------
     ValueError
-        If y is not a column of discrete labels or holds NaN, fewer than two levels occur, or `class_order` repeats a
+        If y is not a column of discrete labels or holds NaN, fewer than `fewest` levels occur, or `class_order` repeats a
         level or lacks one that occurs.
 
     Warns
@@ -76,9 +80,9 @@ def ordered_levels(y: ArrayLike, class_order: ArrayLike | None = None) -> tuple[
     if level is None:
         level = encode_levels(values, classes)
     present = np.unique(level).size
-    if present < 2:
+    if present < fewest:
         msg = (
-            f"y must hold at least 2 classes (levels) to tell apart; got 1 class: {_plain(values[0])!r} "
+            f"y must hold at least {fewest} classes (levels) to tell apart; got 1 class: {_plain(values[0])!r} "
             f"(type of target: {type_of_target(values)})."
         )
         raise DataError(msg)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -290,7 +290,7 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
         with unchanged_on_failure(self):
             if not hasattr(self, "posterior_"):
                 order = self.class_order if classes is None else classes
-                X, level, weight = self._read(X, y, sample_weight, order=order)
+                X, level, weight = self._read(X, y, sample_weight, order=order, fewest=2 if order is None else 1)
                 self._rows = X, level, weight
                 return self._learn(going_on=False, streaming=True)
             if classes is not None and not np.array_equal(np.asarray(classes), self.classes_):
@@ -302,7 +302,7 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
             return self._learn(going_on=True, streaming=True)
 
     def _read(
-        self, X: Any, y: Any, sample_weight: Any, *, order: Any = None, reset: bool = True
+        self, X: Any, y: Any, sample_weight: Any, *, order: Any = None, reset: bool = True, fewest: int = 2
     ) -> tuple[Features, IntArray, Array]:
         """Rows of positive weight, their levels and weights; sets `classes_`."""
         if y is None:
@@ -323,7 +323,7 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
             # A column of a data frame knows the order of its categories, an array does not.
             column = y.iloc[:, 0] if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc") else y
             categorical = hasattr(getattr(column, "dtype", None), "categories")
-            self.classes_, level = ordered_levels(column if categorical else values, order)
+            self.classes_, level = ordered_levels(column if categorical else values, order, fewest=fewest)
         else:
             level = encode_levels(values, self.classes_)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -331,8 +331,8 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
         if given:
             _check_covariance(X)
         used = weight > 0.0
-        if reset and np.unique(level[used]).size < 2:
-            msg = "sample_weight: at least 2 classes (levels) must have rows of positive weight; got fewer."
+        if reset and np.unique(level[used]).size < fewest:
+            msg = f"sample_weight: at least {fewest} classes (levels) must have rows of positive weight; got fewer."
             raise DataError(msg)
         if given:
             self._used = np.flatnonzero(used)
@@ -357,6 +357,12 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
         return self
 
     def _kernel(self) -> Any:
+        if isinstance(self.kernel, CompoundKernel):
+            msg = (
+                "kernel: a CompoundKernel (several kernels at once) cannot be used here; "
+                f"got {self.kernel!r:.200}. Add or multiply its parts: RBF() + Matern()."
+            )
+            raise DataError(msg)
         return None if isinstance(self.kernel, str) and self.kernel == "precomputed" else self.kernel
 
     def _data(self) -> OrdinalData:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import RBF
+from sklearn.gaussian_process.kernels import RBF, CompoundKernel
 
 from skpref import GPOrdinalRegressor
 from skpref.exceptions import DataError
@@ -98,3 +98,26 @@ def test_parts_of_other_models_are_refused() -> None:
         model.partial_fit(X[:, :1], Y)
     with pytest.raises(DataError, match="partial_fit needs rows of features"):
         fixed(kernel="precomputed").partial_fit(X @ X.T, Y)
+
+
+@pytest.mark.parametrize("said", ["classes", "class_order"])
+def test_a_first_part_may_hold_one_level_only_when_all_are_known(said: str) -> None:
+    options = {"kernel": RBF(1.2, "fixed"), "tol": 1e-6, "max_iter": 2000, "inference": "vb"}
+    order = {} if said == "classes" else {"class_order": range(4)}
+    whole = learning(**options).fit(X, Y)
+    parts = learning(**options, **order)
+    lowest = Y == 0
+    parts.partial_fit(X[lowest], Y[lowest], **({"classes": range(4)} if said == "classes" else {}))
+    assert_array_equal(parts.classes_, range(4))
+    assert np.all(parts.predict(X[lowest]) == 0)
+    parts.partial_fit(X[~lowest], Y[~lowest])
+    assert_allclose(parts.predict_proba(NEW), whole.predict_proba(NEW), atol=3e-3)
+    with pytest.raises(DataError, match="at least 2 classes"):
+        learning(**options).partial_fit(X[lowest], Y[lowest])
+    with pytest.raises(DataError, match="at least 2 classes"):
+        learning(**options, **order).fit(X[lowest], Y[lowest])
+
+
+def test_a_compound_kernel_is_refused() -> None:
+    with pytest.raises(DataError, match="CompoundKernel .*Add or multiply"):
+        GPOrdinalRegressor(kernel=CompoundKernel([RBF(), RBF()])).fit(X, Y)
