@@ -44,8 +44,8 @@ def ordered_levels(
     Raises
     ------
     ValueError
-        If y is not a column of discrete labels or holds NaN, fewer than `fewest` levels occur, or `class_order` repeats a
-        level or lacks one that occurs.
+        If y is not a column of discrete labels or holds NaN, fewer than `fewest` levels occur, or `class_order`
+        repeats a level or lacks one that occurs.
 
     Warns
     -----

@@ -119,5 +119,5 @@ def test_a_first_part_may_hold_one_level_only_when_all_are_known(said: str) -> N
 
 
 def test_a_compound_kernel_is_refused() -> None:
-    with pytest.raises(DataError, match="CompoundKernel .*Add or multiply"):
+    with pytest.raises(DataError, match=r"CompoundKernel .*Add or multiply"):
         GPOrdinalRegressor(kernel=CompoundKernel([RBF(), RBF()])).fit(X, Y)
