@@ -3,20 +3,24 @@
 from skpref.data._ids import IdColumn, as_ids, pack_ids, read_pairs, read_triples, unpack_ids
 from skpref.data._vocabulary import Vocabulary
 from skpref.data.comparisons import Comparisons, from_labels, from_scores, from_winners
+from skpref.data.design import OneHotDesign, feature_groups, one_hot_design
 from skpref.data.ratings import Ratings, from_matrix, read_rated
 from skpref.data.tables import Table, unique_rows
 
 __all__ = [
     "Comparisons",
     "IdColumn",
+    "OneHotDesign",
     "Ratings",
     "Table",
     "Vocabulary",
     "as_ids",
+    "feature_groups",
     "from_labels",
     "from_matrix",
     "from_scores",
     "from_winners",
+    "one_hot_design",
     "pack_ids",
     "read_pairs",
     "read_rated",

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skpref import kernels
 from skpref._compiled.factors import product_moments
 from skpref._compiled.pairs import squared_differences
 from skpref._math.linalg import product
 from skpref._math.threads import calm_blas
-from skpref.gp._pair_posterior import Items
+from skpref.gp._pair_posterior import Items, between_pairs
 from skpref.inference.basis import chunks
 
 if TYPE_CHECKING:
@@ -124,6 +125,29 @@ class FactorPosterior:
         variance = np.array(spread).reshape(self.n_factors, len(a)) + rest / self.inverse_scale[:, None]
         return value[:, a] - value[:, b], np.where(a == b, 0.0, variance)
 
+    def covariances(self, entities: Items) -> Array:
+        """Return the covariances of the factors between entities.
+
+        Parameters
+        ----------
+        entities : Items
+            n different entities.
+
+        Returns
+        -------
+        ndarray of shape (D, n, n)
+            One matrix a factor.
+        """
+        n = entities.size
+        if self.basis is None:
+            return self.moments(entities)[1][:, :, None] * np.eye(n)
+        phi = self.basis.rows(entities.features)
+        rest = kernels.cross(self.basis.kernel, entities.features, entities.features) - phi @ phi.T
+        rest[np.diag_indices(n)] = self.basis.residual(entities.features, phi)
+        halves = [product(phi, half.T) for half in self.half]
+        known = np.array([product(half, half.T) for half in halves]).reshape(self.n_factors, n, n)
+        return np.asarray(known + rest / self.inverse_scale[:, None, None])
+
     def sample(self, entities: Items, n_samples: int, rng: np.random.Generator) -> Array:
         """Draw factors.
 
@@ -234,6 +258,31 @@ class CrowdPosterior:
                 mean[part] += share[0] + (bias[0][who] if order else 0.0)
                 variance[part] += share[1] + (bias[1][who] if order else 0.0)
         return mean, variance
+
+    def pair_covariance(self, user: Items, items: Items, left: IntArray, right: IntArray) -> Array:
+        """Return the posterior covariance between one user's projections z of pairs, order effects included.
+
+        Parameters
+        ----------
+        user : Items
+            One user.
+        items : Items
+            n items.
+        left, right : ndarray of shape (P,)
+            Rows of `items`.
+
+        Returns
+        -------
+        ndarray of shape (P, P)
+            Its diagonal is the variance of `pairs`.
+        """
+        (w, w_variance), bias = self.users.moments(user), self.bias(user)[1][0]
+        v = self.items.moments(items)[0]
+        covariance = self.consensus.pair_covariance(items, left, right) + bias
+        for d, of_items in enumerate(self.items.covariances(items)):
+            apart, spread = v[d, left] - v[d, right], between_pairs(of_items, left, right)
+            covariance += w_variance[d, 0] * np.outer(apart, apart) + (w[d, 0] ** 2 + w_variance[d, 0]) * spread
+        return covariance
 
     def of_strangers(self) -> CrowdPosterior:
         """Return the same posterior for users of whom not even features are known.

@@ -262,6 +262,28 @@ class PairPosterior:
                 mean[part], variance[part] = self._pair_chunk(items.take(used), a, b, (item_effects, order))
         return mean, variance
 
+    def pair_covariance(self, items: Items, left: IntArray, right: IntArray) -> Array:
+        """Return the posterior covariance between the projections z of pairs, order effect included.
+
+        Parameters
+        ----------
+        items : Items
+            n items, at most 10,000.
+        left, right : ndarray of shape (P,)
+            Rows of `items`.
+
+        Returns
+        -------
+        ndarray of shape (P, P)
+            Its diagonal is the variance of `pairs`.
+        """
+        covariance = between_pairs(self.covariance(items)[1], left, right)
+        if self.has_order:
+            shift, half = self.half[:, -1], self._rows(items)[1]
+            along = (half[left] - half[right]) @ shift
+            covariance += along[:, None] + along + shift @ shift
+        return covariance
+
     def _pair_chunk(self, items: Items, a: IntArray, b: IntArray, parts: tuple[bool, bool]) -> tuple[Array, Array]:
         item_effects, order = parts[0], parts[1] and self.has_order
         u, half, phi = self._rows(items)
@@ -272,3 +294,22 @@ class PairPosterior:
             residual = self.basis.pair_residual(items.features, phi, a, b)
             variance += np.where(a == b, 0.0, residual) / self.scales["f"].mean
         return u[a] - u[b] + (self.order_effect[0] if order else 0.0), variance
+
+
+def between_pairs(covariance: Array, left: IntArray, right: IntArray) -> Array:
+    """Return the covariance of differences between items.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (n, n)
+        Of the items.
+    left, right : ndarray of shape (P,)
+        Items of each pair.
+
+    Returns
+    -------
+    ndarray of shape (P, P)
+        Of left - right.
+    """
+    rows = covariance[left] - covariance[right]
+    return rows[:, left] - rows[:, right]

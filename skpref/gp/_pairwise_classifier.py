@@ -232,14 +232,50 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):
         return Items(features, self._position[rows])
 
     def _projections(self, X: Any, *, item_effects: bool = True, order: bool = True) -> tuple[Any, Any]:
+        items, left, right = self._pairs(X)
+        return self.posterior_.pairs(items, left, right, item_effects=item_effects, order=order)
+
+    def _pairs(self, X: Any) -> tuple[Items, IntArray, IntArray]:
+        """Distinct items, and the numbers among them of each row's."""
         check_is_fitted(self)
         left, right = self._read(X, reset=False)
         unknown: Any = "mark" if self._table is None else "raise"
         a, b = (self._vocabulary.encode(side, "X", unknown=unknown) for side in (left, right))
         # Two ids that are both unknown are two different items.
         item, inverse = np.unique(np.concatenate([a, np.where(b < 0, -2, b)]), return_inverse=True)
-        items = self._items(np.maximum(item, -1))
-        return self.posterior_.pairs(items, *np.split(inverse, 2), item_effects=item_effects, order=order)
+        first, second = np.split(inverse, 2)
+        return self._items(np.maximum(item, -1)), first, second
+
+    def latent_mean_and_variance(self, X: Any) -> tuple[Array, Array]:
+        """Return mean and variance of u(left) - u(right) (+ the order effect), without noise or link.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, 2)
+            Ids.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (n,)
+            Under the posterior, in units of the answer noise.
+        """
+        mean, variance = self._projections(X)
+        return mean, variance
+
+    def latent_covariance(self, X: Any) -> Array:
+        """Return the covariance between pairs of u(left) - u(right) (+ the order effect).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, 2)
+            Ids, of at most 10,000 different items.
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+            Under the posterior.
+        """
+        return self.posterior_.pair_covariance(*self._pairs(X))
 
     def decision_function(self, X: Any) -> Array:
         """Return the posterior mean of u(left) - u(right) (+ the order effect).

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import Table, read_pairs
+from skpref.data._ids import shorten
 from skpref.exceptions import DataError
 from skpref.gp._annotators import Annotators, describe_annotators
 from skpref.gp._crowd_base import CrowdLearner, among_seen, behind, is_pairs, nearest, refuse_strangers
@@ -361,6 +362,49 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         number = np.full(rows.size, -1)
         number[rows >= 0] = index
         return self._users.rows(known), number
+
+    def latent_mean_and_variance(self, X: Any) -> tuple[Array, Array]:
+        """Return mean and variance of f(left, user) - f(right, user) (+ order effects), without noise or link.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, 3)
+            Ids of user, left and right item.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (n,)
+            Under the posterior, in units of the answer noise.
+        """
+        return self._projections(X)
+
+    def latent_covariance(self, X: Any) -> Array:
+        """Return the covariance of f(left, user) - f(right, user) (+ order effects) between pairs, for one user.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, 3)
+            Ids of one user, perhaps one never seen, and of the left and the right item.
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+            Under the posterior.
+
+        Raises
+        ------
+        ValueError
+            If rows are of different users.
+        """
+        check_is_fitted(self)
+        user, left, right = self._read(X, reset=False)
+        if len(set(user.tolist())) > 1:
+            raise DataError(f"X must be of one user; got {shorten(user[0])} and others.")
+        person, known = self._named_users(user[:1])
+        posterior = self.posterior_
+        if not known.all():
+            posterior, person = posterior.of_strangers(), STRANGER
+        return posterior.pair_covariance(person, *self._pairs(left, right))
 
     def decision_function(self, X: Any) -> Array:
         """Return the posterior mean of f(left, user) - f(right, user) (+ order effects).
