@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import skpref
+from skpref.cli._models import MODELS
 from skpref.exceptions import SkprefError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 __all__ = ["main"]
+
+_MAX_INDUCING = "inducing points at most: time grows with their square (default: {})"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -70,7 +73,8 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> N
 # --------------------------------------------------------------------------------------------------------------- parser
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="skpref", description="Bayesian preference learning: from comparisons to a tuned, tracked ranking."
+        prog="skpref",
+        description="Bayesian preference learning: from comparisons or ratings to a tuned, tracked model.",
     )
     parser.add_argument("--version", action="version", version=f"skpref {skpref.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -81,26 +85,40 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_tune(commands: Any) -> None:
+    models = "\n".join(f"  {name:<8} {model.about}" for name, model in MODELS.items())
     tune = commands.add_parser(
         "tune",
-        help="learn a ranking from a file of comparisons",
-        description="Learn from comparisons: hold-out, search for settings, ranking, plots, model. Files are CSV or "
-        "Parquet. COMPARISONS has the columns left, right, label (1 = left preferred, 0 = right, 0.5 = tie) or winner, "
-        "loser, and perhaps weight. ITEMS has a column id; all its other columns are numeric features. With --model "
-        "crowd, COMPARISONS has a column user too: a consensus and a view of each user are learnt, the hold-out is of "
-        "users who are learnt from, and annotators.csv tells how far each of them agrees with the consensus.",
+        help="learn from a file of comparisons or ratings",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Learn from a file: hold-out, search for settings, report, plots, model.\n\n"
+        f"models:\n{models}\n\n"
+        "Files are CSV or Parquet. A file of comparisons has the columns left, right, label (1 = left\n"
+        "preferred, 0 = right, 0.5 = tie) or winner, loser; perhaps weight; for crowd, user too. The\n"
+        "hold-out is then of users who are learnt from, and annotators.csv tells how far each of them\n"
+        "agrees with the consensus. ITEMS has a column id; all its other columns are numeric features.\n"
+        "A file of ratings has the columns user, item, rating; perhaps weight. The hold-out has some of\n"
+        "each user's ratings.",
     )
-    tune.add_argument("comparisons", type=Path, metavar="COMPARISONS")
-    text = "gppl = one view for all, crowd = a consensus and a view of each user (default: gppl)"
-    tune.add_argument("--model", choices=["gppl", "crowd"], default="gppl", help=text)
-    tune.add_argument("--items", type=Path, help="file of the items' features")
-    tune.add_argument("--id", default="id", metavar="COLUMN", help="column of ids in ITEMS (default: id)")
-    tune.add_argument("--user", metavar="COLUMN", help="column of who answered, for --model crowd (default: user)")
-    text = "file of the users' features, for --model crowd; its ids are in a column named as in COMPARISONS, or id"
-    tune.add_argument("--users", type=Path, help=text)
+    tune.add_argument("data", type=Path, metavar="DATA", help="file of comparisons or ratings")
+    tune.add_argument("--model", choices=list(MODELS), default="gppl", help="what to learn (default: gppl)")
+    add = tune.add_argument_group("comparisons").add_argument
+    add("--items", type=Path, help="file of the items' features")
+    add("--id", metavar="COLUMN", help="column of ids in ITEMS (default: id)")
+    text = "file of the users' features, for --model crowd; its ids are in a column named as in DATA, or id"
+    add("--users", type=Path, help=text)
     text = "column whose values stay together in splits, such as a person: the hold-out is then of people never seen"
-    tune.add_argument("--group", metavar="COLUMN", help=text)
-    _add_job_options(tune, trials=30, max_inducing=500)
+    add("--group", metavar="COLUMN", help=text)
+    add("--max-inducing", type=_at_least(1), metavar="M", help=_MAX_INDUCING.format(500))
+    add = tune.add_argument_group("ratings").add_argument
+    add("--user", metavar="COLUMN", help="column of who answered or rated (default: user); for --model crowd too")
+    add("--item", metavar="COLUMN", help="column of what was rated (default: item)")
+    add("--rating", metavar="COLUMN", help="column of the ratings (default: rating)")
+    add("--levels", metavar="A,B,...", help="all levels, low to high (default: the numbers in the file)")
+    text = "what to do where a user rated an item twice, and differently (default: error)"
+    add("--duplicates", choices=["error", "mean", "last"], help=text)
+    add("--sweeps", type=_at_least(2), metavar="N", help="sweeps of a chain, a fifth of them burn-in (default: 50)")
+    add("--factors", type=_at_least(1), metavar="K", help="factors at most, for --model m3f (default: 100)")
+    _add_job_options(tune, trials=30)
     tune.set_defaults(command="tune")
 
 
@@ -112,20 +130,21 @@ def _add_demo(commands: Any) -> None:
         "holding out whole travellers.",
     )
     demo.add_argument("--model", choices=["gppl"], default="gppl", help="what to learn (default: gppl)")
-    _add_job_options(demo, trials=10, max_inducing=150)
+    demo.add_argument("--max-inducing", type=_at_least(1), metavar="M", help=_MAX_INDUCING.format(150))
+    _add_job_options(demo, trials=10)
     demo.set_defaults(command="demo")
 
 
-def _add_job_options(parser: argparse.ArgumentParser, trials: int, max_inducing: int) -> None:
-    add = parser.add_argument
+def _add_job_options(parser: argparse.ArgumentParser, trials: int) -> None:
+    add = parser.add_argument_group("job").add_argument
     add("--trials", type=_at_least(1), default=trials, metavar="N", help=f"trials of the search (default: {trials})")
     add("--timeout", type=_positive, metavar="S", help="seconds after which no further trial begins")
     add("--out", type=Path, default=Path("skpref-out"), metavar="DIR", help="folder of results (default: skpref-out)")
     add("--seed", type=_at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")
-    add("--folds", type=_at_least(2), default=4, metavar="N", help="folds of the cross-validation (default: 4)")
-    add("--holdout", type=_share, default=0.2, metavar="SHARE", help="share that is held out (default: 0.2)")
-    text = f"inducing points at most: time grows with their square (default: {max_inducing})"
-    add("--max-inducing", type=_at_least(1), default=max_inducing, metavar="M", help=text)
+    text = "folds of the cross-validation (default: 4; of ratings, one of each user are held out once)"
+    add("--folds", type=_at_least(2), metavar="N", help=text)
+    text = "share that is held out (default: 0.2); of ratings, a share of each user's, or the word one"
+    add("--holdout", type=_share, default=0.2, metavar="SHARE", help=text)
     add("--experiment", default="skpref", metavar="NAME", help="MLflow experiment (default: skpref)")
     add("--no-mlflow", action="store_true", help="do not track")
 
@@ -165,6 +184,8 @@ def _positive(text: str) -> float:
 
 
 def _share(text: str) -> float:
+    if text == "one":
+        return 0.0
     value = float(text)
     if not 0.05 <= value <= 0.5:
         raise argparse.ArgumentTypeError(f"{text} is not between 0.05 and 0.5")

@@ -6,12 +6,18 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING, Any
 
+from skpref.cli._comparisons import read_demo
 from skpref.cli._files import nearest
-from skpref.cli._inputs import Sources, demo_problem, read_ids, read_items, read_problem
-from skpref.cli._job import Job, Options
+from skpref.cli._inputs import read_ids, read_items
+from skpref.cli._job import Job
+from skpref.cli._models import read_task
 from skpref.cli._progress import Bar
-from skpref.cli._report import ranking_text, report, write_files, write_ranking
+from skpref.cli._rankings import ranking_text, write_ranking
+from skpref.cli._ratings import recommend
+from skpref.cli._report import report, write_files
+from skpref.cli._task import Options
 from skpref.exceptions import DataError, MissingExtraError
+from skpref.factorization._max_margin import MaxMarginFactorization
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.persistence import load
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from skpref.cli._inputs import Problem
+    from skpref.cli._task import Task
 
 _EXTRAS = {"optuna": "optuna", "matplotlib": "plots", "mlflow": "mlflow"}
 
@@ -40,15 +46,7 @@ def tune(arguments: argparse.Namespace) -> int:
         0.
     """
     _check_extras(arguments)
-    user = (arguments.user or "user") if arguments.model == "crowd" else None
-    for option in ("user", "users"):
-        if user is None and getattr(arguments, option) is not None:
-            raise DataError(
-                f"--{option} is for --model crowd; with --model {arguments.model}, users are not told apart"
-            )
-    names = ("comparisons", "items", "group", "users")
-    sources = Sources(**{name: getattr(arguments, name) for name in names}, id_column=arguments.id, user=user)
-    return _run_job(read_problem(sources, arguments.seed), arguments)
+    return _run_job(read_task(arguments), arguments)
 
 
 def demo(arguments: argparse.Namespace) -> int:
@@ -65,7 +63,7 @@ def demo(arguments: argparse.Namespace) -> int:
         0.
     """
     _check_extras(arguments)
-    return _run_job(demo_problem(), arguments)
+    return _run_job(read_demo(arguments), arguments)
 
 
 def _check_extras(arguments: argparse.Namespace) -> None:
@@ -79,39 +77,25 @@ def _check_extras(arguments: argparse.Namespace) -> None:
         )
 
 
-def _run_job(problem: Problem, arguments: argparse.Namespace) -> int:
+def _run_job(task: Task, arguments: argparse.Namespace) -> int:
     arguments.out.mkdir(parents=True, exist_ok=True)
-    names = ("model", "trials", "timeout", "out", "seed", "folds", "max_inducing", "holdout")
+    names = ("model", "trials", "timeout", "out", "seed", "folds", "holdout")
     options = Options(**{name: getattr(arguments, name) for name in names})
     tracker = None if arguments.no_mlflow else Tracker(arguments.experiment, spool=arguments.out / "spool")
-    print(_headline(problem))
+    print(task.headline())
     sys.stdout.flush()
-    job = Job(problem, options, tracker, Bar(sys.stderr, options.trials, options.timeout))
+    bar = Bar(sys.stderr, options.trials, options.timeout, task.data.metric.title)
+    job = Job(task, options, tracker, bar)
     outcome = job.run()
     print("\n" + report(outcome))
     files = write_files(outcome, options.out)
     job.finish(files)
-    print(_last_lines(files, problem, options.out, tracker))
+    print(_last_lines(files, task, options.out, tracker))
     return 0
 
 
-def _headline(problem: Problem) -> str:
-    facts = problem.describe()
-    features = f"{facts['data.n_features']} features" if problem.items is not None else "no features"
-    groups = f", {facts['data.n_groups']} groups" if facts["data.n_groups"] else ""
-    people = f" by {facts['data.n_users']} users" if problem.user is not None else ""
-    if problem.users is not None:
-        people += f" ({facts['data.n_user_features']} features)"
-    return (
-        f"Data: {facts['data.source']}: {facts['data.n_comparisons']} comparisons{people} of {facts['data.n_items']} "
-        f"items, {features}{groups}; sha256 {facts['data.sha256'][:12]}"
-    )
-
-
-def _last_lines(files: list[Path], problem: Problem, out: Path, tracker: Tracker | None) -> str:
-    lines = [f"\nWritten to {out}/: {', '.join(path.name for path in files)}"]
-    one = "" if problem.user is None else " [--user ID]"
-    lines.append(f"Rank new items:   skpref rank {out / 'model.skpref'} ITEMS.csv{one}")
+def _last_lines(files: list[Path], task: Task, out: Path, tracker: Tracker | None) -> str:
+    lines = [f"\nWritten to {out}/: {', '.join(path.name for path in files)}", task.next_command(out / "model.skpref")]
     if tracker is not None and tracker.online:
         lines.append(f"Look at the runs: {tracker.how_to_look()}")
     elif tracker is not None:
@@ -133,8 +117,11 @@ def rank(arguments: argparse.Namespace) -> int:
         0.
     """
     model = load(arguments.model)
+    if isinstance(model, MaxMarginFactorization) and hasattr(model, "posterior_"):
+        return recommend(model, arguments)
     if not isinstance(model, GPPLClassifier | CrowdGPPL) or not hasattr(model, "posterior_"):
-        raise DataError(f"{arguments.model}: holds no fitted GPPLClassifier or CrowdGPPL, as `skpref tune` writes them")
+        kinds = "GPPLClassifier or CrowdGPPL (or GibbsM3F, GibbsIPM3F)"
+        raise DataError(f"{arguments.model}: holds no fitted {kinds}, as `skpref tune` writes them")
     _check_user(model, arguments)
     items: Any = None
     if arguments.items is None:

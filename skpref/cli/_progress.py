@@ -23,33 +23,36 @@ class Bar:
         Trials at most.
     timeout : float or None
         Seconds at most.
+    loss : str, default="log-loss"
+        What trials are scored by.
     """
 
-    def __init__(self, stream: TextIO, n_trials: int, timeout: float | None) -> None:
+    def __init__(self, stream: TextIO, n_trials: int, timeout: float | None, loss: str = "log-loss") -> None:
         self._stream = stream
         self._n_trials = n_trials
         self._timeout = timeout
+        self._loss = loss
         self._began = time.monotonic()
         self._done = 0
         self._best = float("inf")
         self._live = stream.isatty()
 
-    def fold(self, trial: int, done: int, n_folds: int) -> None:
-        """Show that a fold was finished.
+    def step(self, trial: int, done: int, n_steps: int) -> None:
+        """Show that a step of a trial was finished: a fold, or a part of the only one.
 
         Parameters
         ----------
         trial : int
             Number of the trial.
         done : int
-            Folds finished in it.
-        n_folds : int
-            Folds in it.
+            Steps finished in it.
+        n_steps : int
+            Steps in it.
         """
         if trial == done == 0:  # what came before, such as the opening of a store, says nothing of the search
             self._began = time.monotonic()
         if self._live:
-            self._draw(self._done + done / n_folds, f"fold {done}/{n_folds}")
+            self._draw(self._done + done / n_steps, f"step {done}/{n_steps}")
 
     def trial(self, record: TrialRecord) -> None:
         """Show that a trial ended.
@@ -65,7 +68,7 @@ class Bar:
         if self._live:
             self._draw(self._done, record.state)
             return
-        what = f"log-loss {record.score:.4f}" if record.state == "complete" else record.state
+        what = f"{self._loss} {record.score:.4f}" if record.state == "complete" else record.state
         text = f"trial {self._done}/{self._n_trials}  {what}  best {self._best:.4f}  {self._times(self._done)}"
         print(text, file=self._stream, flush=True)
 

@@ -1,41 +1,48 @@
-"""Search for the settings of a model by cross-validated log-loss, with Optuna.
+"""Search for the settings of a model by cross-validated loss, with Optuna.
 
-What the command ``skpref tune`` runs: a space of settings (`Space`, `CrowdSpace`), what they mean (`Builder`,
-`CrowdBuilder`), and the loop (`search`), which keeps finished trials when one fails or when the user stops it. Folds
-and sampler are seeded, so that equal calls give equal trials.
+What the command ``skpref tune`` runs: data that know how to be split and what a loss is (`Answers`, `Rated`), a space
+of settings (`Space`, `CrowdSpace`, or `Distributions`, of which `default_space` gives one for each estimator), what
+they mean (`Builder`, `CrowdBuilder`), and the loop (`search`), which keeps finished trials when one fails or when the
+user stops it. Folds and sampler are seeded, so that equal calls give equal trials.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 
-from skpref.exceptions import MissingExtraError, SkprefError
-from skpref.metrics import cross_entropy
+from skpref.exceptions import SkprefError
 from skpref.search._answers import Answers, folds, hold_out_of_users
+from skpref.search._default_spaces import Distributions, LogInteger, default_space
+from skpref.search._loop import SearchResult, Step, TrialRecord, Work, quietly, require_optuna, run_trials
+from skpref.search._rated import Rated
+from skpref.search._rows import Rows
 from skpref.search._spaces import Builder, CrowdBuilder, CrowdSpace, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from skpref._typing import IntArray
-    from skpref.search._spaces import Settings
+    from skpref.search._loop import Settings
+    from skpref.search._loop import Space as AnySpace
+    from skpref.search._rows import Loss, Parts
 
 __all__ = [
     "Answers",
     "Builder",
     "CrowdBuilder",
     "CrowdSpace",
+    "Distributions",
+    "LogInteger",
+    "Rated",
+    "Rows",
     "SearchResult",
     "Space",
     "TrialRecord",
+    "default_space",
     "folds",
     "hold_out_of_users",
     "search",
@@ -44,91 +51,10 @@ __all__ = [
 _STARTUP_TRIALS = 8  # random ones, before the sampler has something to go by
 
 
-@dataclass(frozen=True)
-class TrialRecord:
-    """One trial of a search.
-
-    Parameters
-    ----------
-    number : int
-        From 0; trial 0 has the default settings.
-    state : {"complete", "pruned", "failed"}
-        How it ended.
-    settings : dict
-        What was tried.
-    scores : tuple of float
-        Log-loss of each fold that was run, in nats per comparison.
-    seconds : float
-        Time taken.
-    bounds : tuple of float
-        Lower bound after each pass of the first fold's fit.
-    error : str
-        Why it failed.
-
-    Examples
-    --------
-    >>> from skpref.search import TrialRecord
-    >>> TrialRecord(0, "complete", {}, (0.5, 0.7), 1.0).score
-    0.6
-    """
-
-    number: int
-    state: str
-    settings: Settings
-    scores: tuple[float, ...]
-    seconds: float
-    bounds: tuple[float, ...] = ()
-    error: str = ""
-
-    @property
-    def score(self) -> float:
-        """Mean log-loss over the folds run; NaN without any."""
-        return float(np.mean(self.scores)) if self.scores else float("nan")
-
-
-@dataclass
-class SearchResult:
-    """Outcome of a search.
-
-    Parameters
-    ----------
-    trials : list of TrialRecord
-        All that were begun and ended, in order.
-    interrupted : bool, default=False
-        Whether the user stopped it.
-
-    Examples
-    --------
-    >>> from skpref.search import SearchResult, TrialRecord
-    >>> SearchResult([TrialRecord(n, "complete", {}, (loss,), 1.0) for n, loss in enumerate((0.6, 0.5))]).best.number
-    1
-    """
-
-    trials: list[TrialRecord] = field(default_factory=list)
-    interrupted: bool = False
-
-    @property
-    def best(self) -> TrialRecord:
-        """The complete trial with the lowest log-loss.
-
-        Raises
-        ------
-        SkprefError
-            If there is none; the message says why the first one failed.
-        """
-        complete = [trial for trial in self.trials if trial.state == "complete"]
-        if complete:
-            return min(complete, key=lambda trial: trial.score)
-        if self.interrupted:
-            raise SkprefError("stopped before the first trial was finished, so there is nothing to report")
-        errors = [trial.error for trial in self.trials if trial.error]
-        raise SkprefError(f"none of {len(self.trials)} trials succeeded; the first error was: {errors[0]}")
-
-
 def search(
-    answers: Answers,
+    data: Rows,
     build: Callable[[Settings], Any],
-    space: Space | CrowdSpace,
+    space: AnySpace,
     *,
     n_trials: int = 30,
     timeout: float | None = None,
@@ -140,17 +66,18 @@ def search(
 ) -> SearchResult:
     """Try settings and keep what came out.
 
-    Each trial fits one model a fold and is scored by the mean log-loss of the test parts; a trial that is worse than
-    the median of the earlier ones after the same number of folds is given up. The first trial has the default settings.
-    A trial that raises is recorded as failed and the search goes on; Ctrl-C ends it and keeps what is finished.
+    Each trial fits one model a fold and is scored by the mean loss of the test parts; a trial that is worse than the
+    median of the earlier ones after the same number of steps (folds, or sweeps of a chain) is given up. The first trial
+    has the default settings. A trial that raises is recorded as failed and the search goes on; Ctrl-C ends it and keeps
+    what is finished.
 
     Parameters
     ----------
-    answers : Answers
-        Comparisons to learn from; keep the hold-out out.
+    data : Rows
+        What to learn from, such as `Answers` or `Rated`; keep the hold-out out.
     build : callable
         Settings to an estimator that is not fitted, such as a `Builder`.
-    space : Space or CrowdSpace
+    space : Space, CrowdSpace or Distributions
         What to choose from.
     n_trials : int, default=30
         Trials at most.
@@ -163,7 +90,7 @@ def search(
     journal : path-like, default=None
         File in which Optuna keeps the study; None: in memory.
     on_fold : callable, default=None
-        Called with (trial, folds done in it, folds in it).
+        Called with (trial, steps done in it, steps in it).
     on_trial : callable, default=None
         Called with the record of every trial that ended.
 
@@ -187,88 +114,34 @@ def search(
     >>> [trial.state for trial in result.trials]
     ['complete', 'complete']
     """
-    optuna = _optuna()
-    work = _Work(answers, folds(answers, n_folds, seed), build, space, on_fold)
-    result, began = SearchResult(), time.monotonic()
-    with _quietly(optuna):
-        study = _study(optuna, journal, seed)
-        study.enqueue_trial(space.default())
-        try:
-            while len(result.trials) < n_trials and (timeout is None or time.monotonic() - began < timeout):
-                record = _ask_run_tell(optuna, study, work)
-                result.trials.append(record)
-                if on_trial is not None:
-                    on_trial(record)
-        except KeyboardInterrupt:
-            result.interrupted = True
-    return result
+    optuna = require_optuna()
+    parts = data.folds(n_folds, seed)
+    n_steps = len(parts) * data.n_stages(lambda: build(space.default()))
+
+    def steps(settings: Settings) -> Iterator[Step]:
+        return _cross_validated(data, parts, build(settings))
+
+    study = _study(optuna, journal, seed)
+    study.enqueue_trial(space.default())
+    work = Work(space, steps, n_steps, on_fold)
+    return run_trials(study, work, n_trials=n_trials, timeout=timeout, on_trial=on_trial)
 
 
-@dataclass(frozen=True, eq=False)
-class _Work:
-    """What every trial does."""
-
-    answers: Answers
-    parts: list[tuple[IntArray, IntArray]]
-    build: Callable[[Settings], Any]
-    space: Space | CrowdSpace
-    on_fold: Callable[[int, int, int], None] | None
-
-    def folds(self, settings: Settings) -> Iterator[tuple[float, tuple[float, ...]]]:
-        """Fit and score fold after fold: log-loss, and the fit's bounds."""
-        template = self.build(settings)
-        for train, test in self.parts:
-            given, asked = self.answers.take(train), self.answers.take(test)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # a trial may well stop early or see few items; the final fit tells
-                model = clone(template).fit(given.X, given.y, sample_weight=given.weight)
-                p = model.predict_proba(asked.X)[:, 1]
-            loss = cross_entropy(asked.y, p, asked.weight)
-            if not np.isfinite(loss):
-                raise SkprefError(f"the log-loss of a fold is {loss}")
-            yield loss, tuple(model.lower_bounds_)
+def _cross_validated(data: Rows, parts: Parts, template: Any) -> Iterator[Step]:
+    """Fit and score fold after fold, stage after stage."""
+    for fold, (train, test) in enumerate(parts):
+        losses = data.take(train).stages(template, data.take(test))
+        while (loss := _silently(losses)) is not None:
+            if not np.isfinite(loss.value):
+                raise SkprefError(f"the {data.metric.title} of a fold is {loss.value}")
+            yield Step(fold, loss.value, loss.trace)
 
 
-def _run(trial: Any, work: _Work) -> TrialRecord:
-    """One trial; raises nothing but what must end the search."""
-    began, error, state = time.monotonic(), "", "complete"
-    settings: Settings = {}
-    scores: list[float] = []
-    bounds: tuple[float, ...] = ()
-    try:
-        settings = work.space.suggest(trial)
-        _tick(work, trial.number, 0)
-        for loss, curve in work.folds(settings):
-            scores.append(loss)
-            bounds = bounds or curve
-            _tick(work, trial.number, len(scores))
-            trial.report(float(np.mean(scores)), len(scores))
-            if len(scores) < len(work.parts) and trial.should_prune():
-                state = "pruned"
-                break
-    except Exception as problem:  # noqa: BLE001 - a trial that fails is an outcome, not the end
-        state, error = "failed", f"{type(problem).__name__}: {problem}"
-    return TrialRecord(trial.number, state, settings, tuple(scores), time.monotonic() - began, bounds, error)
-
-
-def _tick(work: _Work, number: int, done: int) -> None:
-    if work.on_fold is not None:
-        work.on_fold(number, done, len(work.parts))
-
-
-def _ask_run_tell(optuna: Any, study: Any, work: _Work) -> TrialRecord:
-    states = optuna.trial.TrialState
-    trial = study.ask()
-    try:
-        record = _run(trial, work)
-    except KeyboardInterrupt:
-        study.tell(trial, state=states.FAIL)
-        raise
-    if record.state == "complete":
-        study.tell(trial, record.score)
-    else:
-        study.tell(trial, state=states.PRUNED if record.state == "pruned" else states.FAIL)
-    return record
+def _silently(losses: Iterator[Loss]) -> Loss | None:
+    """The next loss; a trial may well stop early or see few items, and the final fit tells."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return next(losses, None)
 
 
 def _study(optuna: Any, journal: str | Path | None, seed: int) -> Any:
@@ -278,23 +151,7 @@ def _study(optuna: Any, journal: str | Path | None, seed: int) -> Any:
     sampler = optuna.samplers.TPESampler(n_startup_trials=_STARTUP_TRIALS, seed=seed)
     pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=1)
     name = f"skpref-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**9}"
-    return optuna.create_study(direction="minimize", storage=storage, sampler=sampler, pruner=pruner, study_name=name)
-
-
-def _optuna() -> Any:
-    try:
-        import optuna
-    except ImportError as error:
-        raise MissingExtraError("a search needs Optuna: pip install 'skpref[optuna]'") from error
-    return optuna
-
-
-@contextmanager
-def _quietly(optuna: Any) -> Iterator[None]:
-    """Let the callbacks report, not Optuna's log."""
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)
+    with quietly():
+        return optuna.create_study(
+            direction="minimize", storage=storage, sampler=sampler, pruner=pruner, study_name=name
+        )

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.model_selection import GroupKFold, KFold
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, ShuffleSplit, StratifiedShuffleSplit
 
 from skpref.data import Vocabulary
 from skpref.exceptions import DataError
+from skpref.metrics import cross_entropy
+from skpref.search._rows import Metric, Parts, Rows, dealt
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from skpref._typing import Array, IntArray
+
+_FEWEST_GROUPS = 5  # so that a fifth of them can be held out
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class Answers(Rows):
     """Comparisons as an estimator takes them.
 
     Parameters
@@ -41,39 +43,86 @@ class Answers:
     [['b', 'c']]
     """
 
-    X: NDArray[Any]
-    y: Array
-    weight: Array
-    groups: NDArray[Any] | None = None
-
-    @property
-    def size(self) -> int:
-        """Number of comparisons, P."""
-        return int(self.y.shape[0])
+    metric: ClassVar[Metric] = Metric("log_loss", "log-loss")
 
     @property
     def has_users(self) -> bool:
         """Whether X tells who answered."""
         return self.X.ndim == 2 and self.X.shape[1] == 3
 
-    def take(self, rows: IntArray) -> Answers:
-        """Select comparisons.
+    def split(self, share: float, seed: int = 0) -> tuple[IntArray, IntArray]:
+        """Split once: by groups where there are some, else with the labels in proportion.
+
+        Where users are known and there are no groups, everyone in the hold-out has other comparisons to learn from.
 
         Parameters
         ----------
-        rows : ndarray of int
-            Which.
+        share : float
+            Share held out.
+        seed : int, default=0
+            Of the shuffle.
 
         Returns
         -------
-        Answers
-            Those.
+        train, test : ndarray of int
+            Rows, ascending.
         """
-        groups = None if self.groups is None else self.groups[rows]
-        return Answers(self.X[rows], self.y[rows], self.weight[rows], groups)
+        splitter: Any
+        if self.groups is not None:
+            n_groups = len(set(self.groups.tolist()))
+            if n_groups < _FEWEST_GROUPS:
+                raise DataError(f"{n_groups} groups; at least {_FEWEST_GROUPS} are needed to hold some of them out")
+            splitter = GroupShuffleSplit(1, test_size=share, random_state=seed)
+        elif self.has_users:
+            return hold_out_of_users(self, share, seed)
+        elif _can_stratify(self.y, share):
+            splitter = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
+        else:
+            splitter = ShuffleSplit(1, test_size=share, random_state=seed)
+        train, test = next(splitter.split(self.X, self.y, self.groups))
+        return np.sort(train), np.sort(test)
+
+    def folds(self, n_folds: int, seed: int = 0) -> Parts:
+        """Split for the search; see `skpref.search.folds`.
+
+        Parameters
+        ----------
+        n_folds : int
+            How many parts at most.
+        seed : int, default=0
+            Of the shuffle.
+
+        Returns
+        -------
+        list of (ndarray, ndarray)
+            Rows for training and for the test.
+        """
+        return folds(self, n_folds, seed)
+
+    def loss(self, model: Any, test: Answers) -> float:
+        """Return the mean log-loss of a fitted estimator on other comparisons.
+
+        Parameters
+        ----------
+        model : estimator
+            Fitted.
+        test : Answers
+            Comparisons.
+
+        Returns
+        -------
+        float
+            Nats per comparison.
+        """
+        return float(cross_entropy(test.y, model.predict_proba(test.X)[:, 1], test.weight))
 
 
-def folds(answers: Answers, n_folds: int = 4, seed: int = 0) -> list[tuple[IntArray, IntArray]]:
+def _can_stratify(y: Array, share: float) -> bool:
+    values, counts = np.unique(y, return_counts=True)
+    return 2 <= values.size <= 3 and counts.min() >= 2 and min(share, 1.0 - share) * y.size >= values.size
+
+
+def folds(answers: Answers, n_folds: int = 4, seed: int = 0) -> Parts:
     """Split comparisons into folds that stay the same for all trials.
 
     Where users are known and there are no groups, every user of a test part has comparisons in its training part, and
@@ -156,16 +205,10 @@ def hold_out_of_users(answers: Answers, share: float, seed: int = 0) -> tuple[In
     return np.flatnonzero(~held[unit]), np.flatnonzero(held[unit])
 
 
-def _folds_of_users(answers: Answers, n_folds: int, rng: np.random.Generator) -> list[tuple[IntArray, IntArray]]:
+def _folds_of_users(answers: Answers, n_folds: int, rng: np.random.Generator) -> Parts:
     """The pairs of each user are dealt to the folds in turn, beginning at a fold drawn for the user."""
     user, unit = _units(answers)
-    order = rng.permutation(user.size)
-    order = order[np.argsort(user[order], kind="stable")]
-    count = np.bincount(user)
-    place = np.empty(user.size, dtype=np.int64)
-    place[order] = np.arange(user.size) - np.repeat(np.cumsum(count) - count, count)
-    fold = (place + rng.integers(n_folds, size=count.size)[user]) % n_folds
-    fold[count[user] == 1] = -1
+    fold = dealt(user, n_folds, rng)
     tests = [np.flatnonzero(fold[unit] == k) for k in range(n_folds)]
     found = [(np.flatnonzero(fold[unit] != k), test) for k, test in enumerate(tests) if test.size]
     _require_candidates(len(found))

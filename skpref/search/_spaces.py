@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref.data import Table
-
-Settings = dict[str, Any]
+    from skpref.search._loop import Settings
 
 _KERNELS = {
     "product-matern-1/2": (kernels.ProductMatern, 0.5),

@@ -18,11 +18,12 @@ import pytest
 import skpref
 from skpref import GPPLClassifier, GPPLRegressor, load, save
 from skpref.cli import _commands, _job, main
+from skpref.cli._comparisons import PairFigures
 from skpref.cli._files import nearest, read_sheet
 from skpref.cli._inputs import Problem, Sources, demo_problem, read_items, read_problem
-from skpref.cli._job import Figures, split
 from skpref.cli._progress import Bar, clock
-from skpref.cli._report import ranking_text, settings_text
+from skpref.cli._rankings import ranking_text
+from skpref.cli._report import settings_text
 from skpref.exceptions import DataError, MissingExtraError
 from skpref.search import Answers, TrialRecord
 
@@ -154,7 +155,7 @@ def test_ctrl_c_keeps_the_finished_trials_and_still_reports(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scored: list[float] = []
-    cross_entropy = skpref.search.cross_entropy
+    cross_entropy = skpref.search._answers.cross_entropy
 
     def interrupted(*arguments: Any) -> float:
         if len(scored) == 5:  # the first fold of the third trial
@@ -162,7 +163,7 @@ def test_ctrl_c_keeps_the_finished_trials_and_still_reports(
         scored.append(cross_entropy(*arguments))
         return scored[-1]
 
-    monkeypatch.setattr(skpref.search, "cross_entropy", interrupted)
+    monkeypatch.setattr(skpref.search._answers, "cross_entropy", interrupted)
     arguments = ["tune", "votes.csv", "--trials", "50", "--folds", "2", "--no-mlflow"]
     assert main(arguments) == 0
     out, _ = capsys.readouterr()
@@ -176,7 +177,7 @@ def test_ctrl_c_before_a_result(
     def interrupted(*_: Any) -> float:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(skpref.search, "cross_entropy", interrupted)
+    monkeypatch.setattr(skpref.search._answers, "cross_entropy", interrupted)
     assert main(["tune", "votes.csv", *QUICK, "--no-mlflow"]) == 130
     assert "skpref: stopped before the first trial" in capsys.readouterr().err
 
@@ -451,7 +452,7 @@ def test_the_nearest_name() -> None:
 def test_a_split_by_groups_keeps_them_whole() -> None:
     groups = np.repeat(np.arange(20), 3)
     answers = Answers(np.zeros((60, 2)), np.tile([0.0, 1.0, 1.0], 20), np.ones(60), groups)
-    train, test = split(answers, 0.2, seed=4)
+    train, test = map(answers.take, answers.split(0.2, seed=4))
     assert train.groups is not None
     assert test.groups is not None
     assert not set(train.groups) & set(test.groups)
@@ -463,19 +464,20 @@ def test_a_split_by_groups_keeps_them_whole() -> None:
     [np.repeat([0.0, 1.0], [40, 10]), np.ones(50), np.linspace(0, 1, 50), np.repeat([0.0, 0.5, 1.0], [30, 10, 10])],
 )
 def test_a_split_is_stratified_where_that_makes_sense(y: np.ndarray) -> None:
-    train, test = split(Answers(np.zeros((50, 2)), y, np.ones(50)), 0.2, seed=0)
+    answers = Answers(np.zeros((50, 2)), y, np.ones(50))
+    train, test = map(answers.take, answers.split(0.2, seed=0))
     assert (train.size, test.size) == (40, 10)
     if np.unique(y).size in {2, 3}:
         assert test.y.mean() == pytest.approx(y.mean())
 
 
 def test_the_coin_flip() -> None:
-    figures = Figures.of(Answers(np.zeros((4, 2)), np.array([0.0, 1.0, 1.0, 0.0]), np.ones(4)), np.full(4, 0.5))
+    figures = PairFigures.of(Answers(np.zeros((4, 2)), np.array([0.0, 1.0, 1.0, 0.0]), np.ones(4)), np.full(4, 0.5))
     assert figures.metrics("x.") == {"x.accuracy": 0.5, "x.log_loss": pytest.approx(np.log(2)), "x.ece": 0.0}
 
 
 def test_accuracy_of_ties_is_undefined_and_no_error() -> None:
-    figures = Figures.of(Answers(np.zeros((2, 2)), np.full(2, 0.5), np.ones(2)), np.array([0.4, 0.6]))
+    figures = PairFigures.of(Answers(np.zeros((2, 2)), np.full(2, 0.5), np.ones(2)), np.array([0.4, 0.6]))
     assert np.isnan(figures.accuracy)
 
 
@@ -487,8 +489,8 @@ class Terminal(io.StringIO):
 def bar_on(make: Callable[[], io.StringIO]) -> str:
     stream = make()
     bar = Bar(stream, 2, timeout=60.0)
-    bar.fold(0, 0, 2)
-    bar.fold(0, 1, 2)
+    bar.step(0, 0, 2)
+    bar.step(0, 1, 2)
     bar.trial(TrialRecord(0, "complete", {}, (0.5,), 0.1))
     bar.trial(TrialRecord(1, "pruned", {}, (0.9,), 0.1))
     bar.close()
@@ -498,7 +500,7 @@ def bar_on(make: Callable[[], io.StringIO]) -> str:
 def test_the_bar_is_one_line_on_a_terminal() -> None:
     text = bar_on(Terminal)
     assert "\n" not in text
-    assert "[######..................] trial 1/2  fold 1/2" in text
+    assert "[######..................] trial 1/2  step 1/2" in text
     assert "best 0.5000" in text
     assert "ETA 0:0" in text
     assert text.endswith("\r")

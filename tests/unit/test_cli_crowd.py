@@ -14,8 +14,7 @@ import pytest
 from skpref import CrowdGPPL, GPPLClassifier, load, save
 from skpref.cli import main
 from skpref.cli._inputs import Problem, Sources, read_problem
-from skpref.cli._job import split
-from skpref.cli._report import factor_strengths, living_factors
+from skpref.cli._rankings import factor_strengths, factors_text, living_factors
 from skpref.exceptions import DataError
 from skpref.search import Answers
 
@@ -158,15 +157,11 @@ def test_ties_and_sides_widen_the_search(folder: Path) -> None:
 
 
 def test_an_order_effect_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from skpref.cli import _report
-
     rng = np.random.default_rng(0)
     X = [(f"j{k % 6}", *rng.choice(5, 2, replace=False)) for k in range(120)]
     model = CrowdGPPL(n_factors=0, order_effect=True, random_state=0).fit(np.array(X, dtype=object), np.ones(120))
-    assert re.search(
-        r"advantage of the left side, shared by all: \+\d\.\d{3} ± \d\.\d{3}", _report._factors_text(model)
-    )
-    assert "none of 0 factors matters" in _report._factors_text(model)
+    assert re.search(r"advantage of the left side, shared by all: \+\d\.\d{3} ± \d\.\d{3}", factors_text(model))
+    assert "none of 0 factors matters" in factors_text(model)
     assert living_factors(model).size == 0
 
 
@@ -312,9 +307,10 @@ def test_users_in_parquet(folder: Path) -> None:
 def test_a_split_of_users_leaves_each_of_them_something_to_learn_from() -> None:
     rng = np.random.default_rng(0)
     X = np.array([(f"u{k % 20}", *rng.choice(30, 2, replace=False)) for k in range(200)], dtype=object)
-    train, test = split(Answers(X, np.ones(200), np.ones(200)), 0.2, seed=4)
+    answers = Answers(X, np.ones(200), np.ones(200))
+    train, test = map(answers.take, answers.split(0.2, seed=4))
     assert test.size == pytest.approx(40, abs=3)
     assert set(test.X[:, 0]) <= set(train.X[:, 0])
     alone = Answers(X[:20], np.ones(20), np.ones(20))
     with pytest.raises(DataError, match="no user has compared two pairs"):
-        split(alone, 0.2, seed=0)
+        alone.split(0.2, seed=0)

@@ -1,0 +1,260 @@
+"""Rankings of items and views of a crowd: text on the screen, CSV files, plots."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skpref.cli._report import cut, table, write_csv
+from skpref.plots import AnnotatorDisplay, BoundDisplay, PairCalibrationDisplay, RankingDisplay, offscreen_axes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from skpref._typing import Array, IntArray
+    from skpref.gp.crowd import CrowdGPPL
+    from skpref.metrics import Calibration
+
+_SHOWN = 20  # items in the plot
+_ENDS = 5  # annotators at either end
+_MATTERS = 0.01  # standard deviation, in units of the noise, below which a factor changes no answer
+
+
+def calibration_text(c: Calibration) -> str:
+    """Return a table of predicted probabilities beside what happened.
+
+    Parameters
+    ----------
+    c : Calibration
+        On the hold-out.
+
+    Returns
+    -------
+    str
+        A row a bin.
+    """
+    rows = [
+        (f"{predicted:.3f}", f"{observed:.3f}", str(count))
+        for predicted, observed, count in zip(c.mean_predicted, c.mean_observed, c.count, strict=True)
+    ]
+    header = ("predicted", "observed", "comparisons")
+    return "\n".join(
+        ["Calibration on the hold-out (probability that the left item is preferred)", *table(header, rows)]
+    )
+
+
+def ranking_text(ranking: Any, top: int, title: str = "Ranking") -> str:
+    """Return the top of a ranking as a table.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        Best first.
+    top : int
+        How many items.
+    title : str, default="Ranking"
+        What stands above it.
+
+    Returns
+    -------
+    str
+        With uncertainties.
+    """
+    n = min(top, len(ranking))
+    rows = [
+        (
+            str(ranking.rank[i]),
+            cut(ranking.id[i]),
+            f"{ranking.utility[i]:+.3f} ± {ranking.std[i]:.3f}",
+            f"{ranking.probability_best[i]:.3f}",
+            f"{ranking.rank_low[i]} - {ranking.rank_high[i]}",
+        )
+        for i in range(n)
+    ]
+    title += f", top {n} of {len(ranking)}" if n < len(ranking) else f" ({n})"
+    return "\n".join([title, *table(("rank", "item", "utility ± std", "P(best)", "90 % of ranks"), rows)])
+
+
+def factor_strengths(model: CrowdGPPL) -> Array:
+    """Return what each factor gives to personal utilities.
+
+    Parameters
+    ----------
+    model : CrowdGPPL
+        Fitted.
+
+    Returns
+    -------
+    ndarray of shape (n_factors,)
+        Root mean square over users and items, in units of the answer noise.
+    """
+    users, items = (np.mean(factors**2, axis=0) for factors in (model.user_factors_, model.item_factors_))
+    return np.asarray(np.sqrt(users * items))
+
+
+def living_factors(model: CrowdGPPL) -> IntArray:
+    """Return the factors that matter.
+
+    Parameters
+    ----------
+    model : CrowdGPPL
+        Fitted.
+
+    Returns
+    -------
+    ndarray of int
+        Their numbers, the strongest first.
+    """
+    strength = factor_strengths(model)
+    order = np.argsort(-strength, kind="stable")
+    return order[strength[order] > _MATTERS]
+
+
+def factors_text(model: CrowdGPPL) -> str:
+    """Return how far personal views differ from the consensus.
+
+    Parameters
+    ----------
+    model : CrowdGPPL
+        Fitted.
+
+    Returns
+    -------
+    str
+        A few lines.
+    """
+    living, strength = living_factors(model), factor_strengths(model)
+    consensus = np.std(model.utility(model.item_ids_))
+    lines = [f"Views: the consensus has standard deviation {consensus:.3f} over items (answer noise = 1)"]
+    if living.size:
+        what = ", ".join(f"{strength[d]:.3f}" for d in living)
+        lines.append(f"  factors by which personal views differ from it: {living.size} of {strength.size}, by {what}")
+    else:
+        lines.append(f"  none of {strength.size} factors matters: no personal views beside the consensus were found")
+    if model.order_effect:
+        mean, std = model.order_effect_
+        lines.append(f"  advantage of the left side, shared by all: {mean:+.3f} ± {std:.3f}")
+    return "\n".join(lines)
+
+
+def annotators_text(annotators: dict[str, Any]) -> str:
+    """Return the users nearest to the consensus and farthest from it.
+
+    Parameters
+    ----------
+    annotators : dict of str to ndarray
+        Columns, the nearest first.
+
+    Returns
+    -------
+    str
+        One table or two.
+    """
+    n = len(annotators["user"])
+    if n <= 2 * _ENDS:
+        return "\n".join([f"Annotators ({n})", *_annotator_rows(annotators, range(n))])
+    most = [f"Annotators who agree most with the consensus ({_ENDS} of {n})"]
+    least = [f"Annotators who agree least with the consensus ({_ENDS} of {n})"]
+    most += _annotator_rows(annotators, range(_ENDS))
+    least += _annotator_rows(annotators, range(n - 1, n - 1 - _ENDS, -1))
+    return "\n".join([*most, "", *least])
+
+
+def _annotator_rows(annotators: dict[str, Any], rows: Iterable[int]) -> list[str]:
+    header = ("user", "labels", "agreement", "P(agrees)", "90 % interval", "distance")
+    cells = [
+        (
+            cut(annotators["user"][i]),
+            f"{annotators['n_labels'][i]:g}",
+            f"{annotators['agreement'][i]:.3f}",
+            f"{annotators['accuracy'][i]:.3f}",
+            f"{annotators['accuracy_low'][i]:.3f} - {annotators['accuracy_high'][i]:.3f}",
+            f"{annotators['distance'][i]:.3f}",
+        )
+        for i in rows
+    ]
+    return table(header, cells)
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+def write_crowd(model: CrowdGPPL, annotators: dict[str, Any], out: Path) -> list[Path]:
+    """Write annotators, and where each user stands on the factors that matter, the strongest first.
+
+    Parameters
+    ----------
+    model : CrowdGPPL
+        Fitted.
+    annotators : dict of str to ndarray
+        Columns.
+    out : Path
+        Folder.
+
+    Returns
+    -------
+    list of Path
+        What was written.
+    """
+    report, factors = out / "annotators.csv", out / "factors.csv"
+    columns = {name: column.tolist() for name, column in annotators.items()}
+    write_csv(report, list(columns), zip(*columns.values(), strict=True))
+    living = living_factors(model)
+    rows = zip(model.user_ids_.tolist(), model.user_factors_[:, living].tolist(), strict=True)
+    write_csv(factors, ["user", *(f"factor_{d}" for d in living)], ([user, *values] for user, values in rows))
+    return [report, factors]
+
+
+def write_ranking(ranking: Any, path: Path) -> None:
+    """Write a ranking as CSV.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        Best first.
+    path : Path
+        File.
+    """
+    columns = ranking.columns()
+    write_csv(path, list(columns), zip(*(column.tolist() for column in columns.values()), strict=True))
+
+
+def write_plots(
+    bounds: list[float], ranking: Any, found: Calibration, annotators: dict[str, Any] | None, out: Path
+) -> list[Path]:
+    """Draw the fit, the ranking, the calibration and the annotators.
+
+    Parameters
+    ----------
+    bounds : list of float
+        Of the final fit.
+    ranking : Ranking
+        Of all items.
+    found : Calibration
+        On the hold-out.
+    annotators : dict of str to ndarray or None
+        Columns, of a crowd.
+    out : Path
+        Folder.
+
+    Returns
+    -------
+    list of Path
+        What was written.
+    """
+    shown = min(_SHOWN, len(ranking))
+    drawings: dict[str, tuple[float, Callable[[Any], Any]]] = {
+        "bound.png": (4.5, lambda ax: BoundDisplay(bounds, "fit of the final model").plot(ax=ax)),
+        "ranking.png": (
+            1.2 + 0.28 * shown,
+            lambda ax: RankingDisplay.from_ranking(ranking, n_items=shown, ax=ax),
+        ),
+        "calibration.png": (4.5, lambda ax: PairCalibrationDisplay(found, "hold-out").plot(ax=ax)),
+    }
+    if annotators is not None:
+        report = SimpleNamespace(**annotators)
+        drawings["annotators.png"] = 4.5, lambda ax: AnnotatorDisplay.from_annotators(report, ax=ax)
+    for name, (height, draw) in drawings.items():
+        draw(offscreen_axes(height=height)).figure_.savefig(out / name, dpi=120)
+    return [out / name for name in drawings]

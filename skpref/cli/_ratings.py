@@ -1,0 +1,492 @@
+"""The task of ratings: who will give how many stars to what, and what to recommend."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from skpref.cli._files import nearest, read_sheet
+from skpref.cli._inputs import read_ids
+from skpref.cli._report import cut, table, write_csv
+from skpref.cli._task import Task
+from skpref.data import Ratings, Vocabulary
+from skpref.data.ratings import rating_levels, spelt
+from skpref.exceptions import DataError
+from skpref.factorization.ipm3f import GibbsIPM3F
+from skpref.factorization.m3f import GibbsM3F
+from skpref.plots import BoundDisplay, offscreen_axes
+from skpref.search import Distributions, LogInteger, Rated, default_space
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array, IntArray
+    from skpref.cli._files import Sheet
+    from skpref.cli._task import Outcome
+    from skpref.data.ratings import Duplicates
+    from skpref.factorization._max_margin import MaxMarginFactorization
+    from skpref.search._loop import Settings
+
+_MODELS = {"m3f": GibbsM3F, "ipm3f": GibbsIPM3F}
+# What columns are called in files that people have, the first one in the messages.
+_NAMES = {
+    "user": ("user", "user_id", "userid", "user id", "rater", "uid"),
+    "item": ("item", "item_id", "itemid", "item id", "movie", "movie_id", "movieid", "product", "product_id", "iid"),
+    "rating": ("rating", "ratings", "stars", "score", "level", "grade"),
+}
+_PURPOSE = "A file of ratings has the columns user, item and rating (or others, named by --user, --item and --rating)"
+_FEWEST = 10  # ratings below which a hold-out says nothing
+_SWEEPS, _FACTORS = 50, 100
+_FEWEST_FACTORS = 5
+_USERS_SHOWN, _USERS_WRITTEN = 3, 100
+_ITEMS_SHOWN, _ITEMS_WRITTEN = 5, 10
+
+
+@dataclass(frozen=True, eq=False)
+class RatingFigures:
+    """How well levels were predicted on the hold-out.
+
+    Parameters
+    ----------
+    given, predicted : ndarray of shape (n,)
+        Numbers of the levels.
+    weight : ndarray of shape (n,)
+        Weights.
+    n_levels : int
+        Number of levels.
+    """
+
+    given: IntArray
+    predicted: IntArray
+    weight: Array
+    n_levels: int
+
+    @property
+    def mae(self) -> float:
+        """Mean absolute error in levels."""
+        return float(np.average(np.abs(self.predicted - self.given), weights=self.weight))
+
+    @property
+    def nmae(self) -> float:
+        """The same, divided by that of a level drawn at random where all levels are given equally often."""
+        return self.mae / ((self.n_levels**2 - 1) / (3 * self.n_levels))
+
+    @property
+    def accuracy(self) -> float:
+        """Share of levels predicted exactly."""
+        return float(np.average(self.predicted == self.given, weights=self.weight))
+
+    def cells(self) -> dict[str, str]:
+        """Return what the table shows.
+
+        Returns
+        -------
+        dict of str to str
+            By the title of the column.
+        """
+        return {"MAE": f"{self.mae:.4f}", "NMAE": f"{self.nmae:.4f}", "exact": f"{self.accuracy:.3f}"}
+
+    def metrics(self, prefix: str) -> dict[str, float]:
+        """Return the figures by name.
+
+        Parameters
+        ----------
+        prefix : str
+            Put before each name.
+
+        Returns
+        -------
+        dict of str to float
+            For the tracker.
+        """
+        return {f"{prefix}mae": self.mae, f"{prefix}nmae": self.nmae, f"{prefix}accuracy": self.accuracy}
+
+
+class Stars(NamedTuple):
+    """Ratings of a file.
+
+    Parameters
+    ----------
+    rated : Rated
+        By the numbers of users, items and levels, which is what trials are run with: reading ids is slower.
+    users, items : ndarray of object
+        Ids by number.
+    levels : ndarray of shape (L,)
+        Levels by number.
+    source : str
+        Where the data are from.
+    """
+
+    rated: Rated
+    users: NDArray[Any]
+    items: NDArray[Any]
+    levels: NDArray[Any]
+    source: str
+
+    @property
+    def X(self) -> NDArray[Any]:
+        """Ids of user and item of every rating."""
+        user, item = self.rated.X.T
+        return np.column_stack([self.users[user], self.items[item]])
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all ids, levels, ratings and weights, 64 hexadecimal digits."""
+        text = json.dumps([column.tolist() for column in (self.users, self.items, self.levels)])
+        digest = hashlib.sha256(text.encode())
+        for column in (self.rated.X, self.rated.y):
+            digest.update(np.ascontiguousarray(column, dtype="<i8").data)
+        digest.update(np.ascontiguousarray(self.rated.weight, dtype="<f8").data)
+        return digest.hexdigest()
+
+
+class RatingTask(Task):
+    """Ratings of items by users.
+
+    Parameters
+    ----------
+    stars : Stars
+        The data.
+    template : estimator
+        Settings that are not searched for.
+    most_factors : int, default=100
+        Factors at most, of `GibbsM3F`.
+    """
+
+    noun: ClassVar[str] = "ratings"
+    n_folds: ClassVar[int] = 1
+
+    def __init__(self, stars: Stars, template: MaxMarginFactorization, most_factors: int = _FACTORS) -> None:
+        self.stars = stars
+        self.data = stars.rated
+        self._template = template
+        self._most_factors = most_factors
+
+    def describe(self) -> dict[str, Any]:
+        stars = self.stars
+        return {
+            "data.source": stars.source,
+            "data.sha256": stars.digest,
+            "data.n_ratings": stars.rated.size,
+            "data.n_users": stars.users.size,
+            "data.n_items": stars.items.size,
+            "data.levels": spelt(stars.levels),
+        }
+
+    def options(self) -> dict[str, Any]:
+        sweeps = {name: getattr(self._template, name) for name in ("n_sweeps", "burn_in")}
+        return sweeps | {"max_factors": self._most_factors}
+
+    def headline(self) -> str:
+        facts = self.describe()
+        return (
+            f"Data: {facts['data.source']}: {facts['data.n_ratings']} ratings by {facts['data.n_users']} users of "
+            f"{facts['data.n_items']} items, levels {facts['data.levels']}; sha256 {facts['data.sha256'][:12]}"
+        )
+
+    def space(self) -> Distributions:
+        space = default_space(self._template)
+        if "n_factors" in space:
+            space["n_factors"] = LogInteger(min(_FEWEST_FACTORS, self._most_factors), self._most_factors)
+        return Distributions(space, self._template.get_params(deep=False))
+
+    def build(self, settings: Settings) -> MaxMarginFactorization:
+        params = {**self._template.get_params(deep=False), **settings, "levels": list(range(self.stars.levels.size))}
+        return type(self._template)(**params)
+
+    def final(self, settings: Settings) -> MaxMarginFactorization:
+        stars = self.stars
+        model = self.build(settings).set_params(levels=stars.levels.tolist())
+        fitted: MaxMarginFactorization = model.fit(stars.X, stars.levels[stars.rated.y], stars.rated.weight)
+        return fitted
+
+    def figures(self, model: Any, test: Rated) -> RatingFigures:
+        return self._figures(test, model.predict(test.X))
+
+    def baselines(self, train: Rated, test: Rated) -> dict[str, Any]:
+        everyone = np.median(train.y)
+        sides = [
+            _medians(train.X[:, k], train.y, ids.size) for k, ids in enumerate((self.stars.users, self.stars.items))
+        ]
+        both = [np.where(np.isnan(m), everyone, m)[test.X[:, k]] for k, m in enumerate(sides)]
+        guesses = {"mean of user's and item's median": (both[0] + both[1]) / 2.0, "global median": everyone}
+        rounded = {name: np.floor(np.broadcast_to(guess, test.size) + 0.5) for name, guess in guesses.items()}
+        return {name: self._figures(test, guess.astype(np.int64)) for name, guess in rounded.items()}
+
+    def _figures(self, test: Rated, predicted: IntArray) -> RatingFigures:
+        return RatingFigures(test.y, predicted, test.weight, self.stars.levels.size)
+
+    def findings(self, model: Any, seed: int) -> list[dict[str, Any]]:
+        """Recommendations for users spread evenly from the one with most ratings to the one with least."""
+        del seed
+        count = np.bincount(self.data.X[:, 0], minlength=self.stars.users.size)
+        order = np.argsort(-count, kind="stable")
+        chosen = np.unique(np.linspace(0, order.size - 1, min(_USERS_WRITTEN, order.size)).round().astype(int))
+        rows = [row for user in self.stars.users[order[chosen]] for row in recommended(model, user, _ITEMS_WRITTEN)]
+        return rows
+
+    def split_note(self) -> str:
+        return ", of users with other ratings among the latter"
+
+    def sections(self, outcome: Outcome) -> list[str]:
+        users = list(dict.fromkeys(row["user"] for row in outcome.findings))
+        few = [users[k] for k in np.unique(np.linspace(0, len(users) - 1, _USERS_SHOWN).astype(int))] if users else []
+        found = outcome.model.risks_.shape[1], float(outcome.model.r_hat_)
+        chain = f"Final model: {found[0]} sweeps; R-hat of the risk {found[1]:.3f} (near 1 once the chain has settled)"
+        shown = [
+            recommendations_text(user, [row for row in outcome.findings if row["user"] == user][:_ITEMS_SHOWN])
+            for user in few
+        ]
+        return [self._levels_text(outcome.figures["tuned"]), chain, *shown]
+
+    def _levels_text(self, figures: Any) -> str:
+        rows = []
+        for number, level in enumerate(self.stars.levels.tolist()):
+            given = figures.given == number
+            error = np.abs(figures.predicted - figures.given)[given]
+            share = [f"{np.average(column == number):.3f}" for column in (figures.given, figures.predicted)]
+            rows.append((str(level), *share, f"{error.mean():.3f}" if error.size else "-"))
+        lines = table(("level", "given", "predicted", "MAE where given"), rows)
+        return "\n".join(["Levels on the hold-out (shares)", *lines])
+
+    def write(self, outcome: Outcome, out: Path) -> list[Path]:
+        files = [out / "recommendations.csv", out / "risk.png"]
+        names = ["user", "rank", "item", "level", "score", "std"]
+        write_csv(files[0], names, ([row[name] for name in names] for row in outcome.findings))
+        drawn = BoundDisplay(self.data.trace(outcome.model), "fit of the final model").plot(ax=offscreen_axes())
+        drawn.ax_.set(xlabel="sweep", ylabel="regularised risk")
+        drawn.figure_.savefig(files[1], dpi=120)
+        return files
+
+    def next_command(self, model: Path) -> str:
+        return f"Recommend items:  skpref rank {model} --user ID"
+
+
+def _medians(owner: IntArray, level: IntArray, n: int) -> Array:
+    """Median level of each of n owners; NaN of those without any."""
+    order = np.lexsort((level, owner))
+    count = np.bincount(owner, minlength=n)
+    start, level = np.cumsum(count) - count, level[order]
+    has = count > 0
+    low, high = ((start + (count - 1) // 2)[has], (start + count // 2)[has])
+    medians = np.full(n, np.nan)
+    medians[has] = (level[low] + level[high]) / 2.0
+    return medians
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+def read(arguments: argparse.Namespace) -> RatingTask:
+    """Read the file of a job.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        Of the command line.
+
+    Returns
+    -------
+    RatingTask
+        Ready.
+    """
+    n_sweeps = arguments.sweeps or _SWEEPS
+    template = _MODELS[arguments.model](n_sweeps=n_sweeps, burn_in=n_sweeps // 5, random_state=arguments.seed)
+    most = arguments.factors or _FACTORS
+    if arguments.model == "m3f":
+        template.set_params(n_factors=min(template.n_factors, most))
+    return RatingTask(read_ratings(arguments), template, most)
+
+
+def read_ratings(arguments: argparse.Namespace) -> Stars:
+    """Read a file of ratings.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        With `data`, `user`, `item`, `rating`, `levels` and `duplicates`.
+
+    Returns
+    -------
+    Stars
+        One rating of an item by a user.
+
+    Raises
+    ------
+    DataError
+        If columns are missing, a cell cannot be used, or a user rated an item differently twice.
+    """
+    sheet = read_sheet(arguments.data)
+    names = {role: _column(sheet, role, getattr(arguments, role)) for role in _NAMES}
+    if len(set(names.values())) < len(names):
+        raise sheet.fault(f"user, item and rating must be three columns; got {', '.join(names.values())}")
+    user, item = sheet.ids(names["user"], "user"), sheet.ids(names["item"])
+    levels, level = _levels(sheet, names["rating"], arguments.levels, (user, item))
+    weight = sheet.numbers("weight", low=0.0, meaning="weight") if "weight" in sheet.columns else np.ones(user.size)
+    users, items = Vocabulary.from_columns(user), Vocabulary.from_columns(item)
+    given = Ratings(users.encode(user), items.encode(item), level, weight, users.size, items.size, levels.size)
+    duplicates: Duplicates = arguments.duplicates or "error"
+    if duplicates == "error":
+        _check_alike(sheet, given, user, item)
+    one = given.merged(duplicates)
+    if one.size < _FEWEST:
+        raise sheet.fault(f"{one.size} ratings of positive weight; at least {_FEWEST} are needed for a hold-out")
+    rated = Rated(np.column_stack([one.user, one.item]), one.level, one.weight, levels=np.arange(levels.size))
+    return Stars(rated, users.ids, items.ids, levels, str(arguments.data))
+
+
+def _column(sheet: Sheet, role: str, name: str | None) -> str:
+    """The column that was named, or the one with a usual name, in capitals or not."""
+    if name is None:
+        usual = {other.lower(): other for other in reversed(sheet.names)}
+        name = next((usual[known] for known in _NAMES[role] if known in usual), role)
+    sheet.require((name,), _PURPOSE)
+    return name
+
+
+def _levels(
+    sheet: Sheet, name: str, declared: str | None, ids: tuple[NDArray[Any], NDArray[Any]]
+) -> tuple[NDArray[Any], IntArray]:
+    """All levels, low to high, and the number of each rating's."""
+    if declared is None:
+        return rating_levels(_whole(sheet.numbers(name, meaning="or name all levels by --levels")), None, *ids)
+    known = [level.strip() for level in declared.split(",")]
+    try:
+        numbers = [float(level) for level in known]
+    except ValueError:
+        cells = [str(cell).strip() for cell in sheet.columns[name]]
+        for row, cell in enumerate(cells):
+            if cell not in known:
+                raise sheet.fault(f"{cell[:80]!r} is none of the levels {', '.join(known)}", row, name) from None
+        return rating_levels(np.array(cells, dtype=object), known, *ids)
+    values = sheet.numbers(name, meaning=f"one of the levels {declared}")
+    for row in np.flatnonzero(~np.isin(values, numbers))[:1].tolist():
+        raise sheet.fault(f"{values[row]:g} is none of the levels {declared}", row, name)
+    return rating_levels(_whole(values), _whole(np.array(numbers)), *ids)
+
+
+def _whole(values: Array) -> NDArray[Any]:
+    return values.astype(np.int64) if (values == np.floor(values)).all() and np.abs(values).max() < 2**53 else values
+
+
+def _check_alike(sheet: Sheet, given: Ratings, user: NDArray[Any], item: NDArray[Any]) -> None:
+    """Complain of a user who rated an item differently twice, by line."""
+    key = given.user * max(given.n_items, 1) + given.item
+    order = np.argsort(key, kind="stable")
+    differ = (np.diff(key[order]) == 0) & (np.diff(given.level[order]) != 0)
+    if differ.any():
+        first, second = order[np.flatnonzero(differ)[0] :][:2]
+        more = int(np.count_nonzero(differ)) - 1
+        also = f" (and {more} more such rows)" if more else ""
+        raise sheet.fault(
+            f"user {user[second][:80]!r} rated item {item[second][:80]!r} before (on {sheet.unit} "
+            f"{sheet.lines[first]}), and differently{also}; keep one, or add --duplicates mean or --duplicates last",
+            int(second),
+        )
+
+
+# --------------------------------------------------------------------------------------------------------- recommending
+def recommended(model: MaxMarginFactorization, user: Any, n: int, items: Any = None) -> list[dict[str, Any]]:
+    """Return what a user is expected to like most.
+
+    Parameters
+    ----------
+    model : GibbsM3F or GibbsIPM3F
+        Fitted.
+    user : id
+        Known.
+    n : int
+        Items at most.
+    items : ndarray of object, default=None
+        What to choose from; None: all that the user has not rated.
+
+    Returns
+    -------
+    list of dict
+        User, rank, item, predicted level, score and its standard deviation; the best first.
+    """
+    if items is None:
+        items, _ = model.recommend(user, n)
+    if not len(items):
+        return []
+    pairs = np.empty((len(items), 2), dtype=object)
+    pairs[:, 0], pairs[:, 1] = user, items
+    mean, std = model.predict_score(pairs, return_std=True)
+    level = model.predict(pairs)
+    order = np.argsort(-mean, kind="stable")[:n]
+    return [
+        {
+            "user": user,
+            "rank": rank,
+            "item": pairs[k, 1],
+            "level": level[k].item() if isinstance(level[k], np.generic) else level[k],
+            "score": float(mean[k]),
+            "std": float(std[k]),
+        }
+        for rank, k in enumerate(order.tolist(), 1)
+    ]
+
+
+def recommendations_text(user: Any, rows: list[dict[str, Any]]) -> str:
+    """Return a table of recommendations.
+
+    Parameters
+    ----------
+    user : id
+        For whom.
+    rows : list of dict
+        As `recommended` makes them.
+
+    Returns
+    -------
+    str
+        The best first.
+    """
+    cells = [
+        (str(row["rank"]), cut(row["item"]), str(row["level"]), f"{row['score']:+.2f} ± {row['std']:.2f}")
+        for row in rows
+    ]
+    title = f"Recommended to user {cut(user)!r}"
+    if not cells:
+        return f"{title}: nothing, since everything is rated"
+    return "\n".join([title, *table(("rank", "item", "level", "score ± std"), cells)])
+
+
+def recommend(model: MaxMarginFactorization, arguments: argparse.Namespace) -> int:
+    """Recommend items to a user by a saved model: the command ``skpref rank``.
+
+    Parameters
+    ----------
+    model : GibbsM3F or GibbsIPM3F
+        Fitted.
+    arguments : Namespace
+        Of the command line.
+
+    Returns
+    -------
+    int
+        0.
+    """
+    user, known = arguments.user, {str(one): one for one in model.user_ids_.tolist()}
+    if user is None:
+        raise DataError(f"{arguments.model}: a model of ratings ranks for one user; name it by --user")
+    if user not in known:
+        raise DataError(f"{arguments.model}: unknown user {user[:80]!r}{nearest(user, list(known)[:5000])}")
+    items, all_items = None, {str(one): one for one in model.item_ids_.tolist()}
+    if arguments.items is not None:
+        asked = read_ids(arguments.items, arguments.id).tolist()
+        items = np.empty(len(asked), dtype=object)
+        items[:] = [all_items.get(name, name) for name in asked]
+    n = len(all_items) if arguments.out is not None else arguments.top
+    rows = recommended(model, known[user], max(n, 0 if items is None else items.size), items)
+    print(recommendations_text(user, rows[: arguments.top]))
+    if arguments.out is not None:
+        names = list(rows[0]) if rows else ["user", "rank", "item", "level", "score", "std"]
+        write_csv(arguments.out, names, (row.values() for row in rows))
+        print(f"\nWritten to {arguments.out}")
+    return 0

@@ -1,0 +1,216 @@
+"""What a job has to know of a kind of data and of the models for it: one class a kind, and nothing else knows it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from skpref.search import Rows, SearchResult
+    from skpref.search._loop import Settings, Space
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks of any job.
+
+    Parameters
+    ----------
+    model : str
+        What to learn.
+    trials : int
+        Trials at most.
+    timeout : float or None
+        Seconds for the search.
+    out : Path
+        Folder of the results.
+    seed : int
+        Of everything random.
+    folds : int or None
+        Folds of the cross-validation; None: as many as the task has by default.
+    holdout : float
+        Share that is held out; 0: one rating of each user.
+    """
+
+    model: str
+    trials: int
+    timeout: float | None
+    out: Path
+    seed: int
+    folds: int | None
+    holdout: float
+
+
+class Figures(Protocol):
+    """How well predictions did on the hold-out."""
+
+    def cells(self) -> dict[str, str]:
+        """Return what the table shows, by the title of the column."""
+        ...
+
+    def metrics(self, prefix: str) -> dict[str, float]:
+        """Return the figures by name, for the tracker.
+
+        Parameters
+        ----------
+        prefix : str
+            Put before each name.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """All that a report tells.
+
+    Parameters
+    ----------
+    task : Task
+        The data and what they are about.
+    n_train, n_test : int
+        Rows on the two sides of the hold-out.
+    result : SearchResult
+        Trials.
+    figures : dict of str to Figures
+        On the hold-out: tuned, default settings, baselines.
+    model : estimator
+        Fitted with everything.
+    findings : object
+        What the task found in the final model.
+    """
+
+    task: Task
+    n_train: int
+    n_test: int
+    result: SearchResult
+    figures: dict[str, Figures]
+    model: Any
+    findings: Any
+
+
+class Task(ABC):
+    """A kind of data, and the models for it.
+
+    Attributes
+    ----------
+    data : Rows
+        All rows, which know how to be split and what the loss is.
+    noun : str
+        What rows are called, in the plural.
+    n_folds : int
+        Folds of the search unless the user says otherwise.
+    """
+
+    data: Rows
+    noun: ClassVar[str]
+    n_folds: ClassVar[int] = 4
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return shape and hash of the data, for the tracker (never the data themselves)."""
+
+    @abstractmethod
+    def headline(self) -> str:
+        """Return one line about the data."""
+
+    def options(self) -> dict[str, Any]:
+        """Return options of the command line that only this kind of data has, for the tracker."""
+        return {}
+
+    @abstractmethod
+    def space(self) -> Space:
+        """Return the settings to choose from."""
+
+    @abstractmethod
+    def build(self, settings: Settings) -> Any:
+        """Turn settings into an estimator that is not fitted.
+
+        Parameters
+        ----------
+        settings : dict
+            Of the space.
+        """
+
+    def final(self, settings: Settings) -> Any:
+        """Return an estimator fitted with all rows, as it is saved.
+
+        Parameters
+        ----------
+        settings : dict
+            The best.
+        """
+        data = self.data
+        return self.build(settings).fit(data.X, data.y, sample_weight=data.weight)
+
+    @abstractmethod
+    def figures(self, model: Any, test: Any) -> Figures:
+        """Score a model on the hold-out.
+
+        Parameters
+        ----------
+        model : estimator
+            Fitted without it.
+        test : Rows
+            The hold-out.
+        """
+
+    @abstractmethod
+    def baselines(self, train: Any, test: Any) -> dict[str, Figures]:
+        """Score what needs no model.
+
+        Parameters
+        ----------
+        train, test : Rows
+            What may be learnt from, and the hold-out.
+        """
+
+    def findings(self, model: Any, seed: int) -> Any:
+        """Find what there is to report in the final model.
+
+        Parameters
+        ----------
+        model : estimator
+            Fitted with everything.
+        seed : int
+            Of draws.
+        """
+        del model, seed
+
+    def split_note(self) -> str:
+        """Return how the hold-out was drawn, to stand behind the numbers of rows."""
+        return ""
+
+    @abstractmethod
+    def sections(self, outcome: Outcome) -> list[str]:
+        """Return what the report tells beside the search and the figures.
+
+        Parameters
+        ----------
+        outcome : Outcome
+            Of the job.
+        """
+
+    @abstractmethod
+    def write(self, outcome: Outcome, out: Path) -> list[Path]:
+        """Write files beside the model and the trials.
+
+        Parameters
+        ----------
+        outcome : Outcome
+            Of the job.
+        out : Path
+            Folder.
+        """
+
+    @abstractmethod
+    def next_command(self, model: Path) -> str:
+        """Return the command that uses the model, with what it does before it.
+
+        Parameters
+        ----------
+        model : Path
+            The model's file.
+        """

@@ -1,0 +1,279 @@
+"""The one loop of all searches: ask Optuna for settings, evaluate them step by step, give up the poor ones, keep all.
+
+It knows neither data nor estimators: what to do with settings is `Work`.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from skpref.exceptions import MissingExtraError, SkprefError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+Settings = dict[str, Any]
+
+
+class Space(Protocol):
+    """The settings to choose from."""
+
+    def default(self) -> Settings:
+        """Return the settings that are tried first."""
+        ...
+
+    def suggest(self, trial: Any) -> Settings:
+        """Draw settings.
+
+        Parameters
+        ----------
+        trial : optuna.Trial
+            Source of the draws.
+        """
+        ...
+
+
+class Step(NamedTuple):
+    """What a step of a trial found.
+
+    Parameters
+    ----------
+    fold : int
+        Of the cross-validation, from 0. A later step of the same fold takes the place of the earlier one.
+    loss : float
+        On the fold's test part.
+    trace : tuple of float
+        Objective after each iteration of the fit.
+    """
+
+    fold: int
+    loss: float
+    trace: tuple[float, ...] = ()
+
+
+class Work(NamedTuple):
+    """What every trial does.
+
+    Parameters
+    ----------
+    space : Space
+        What to choose from.
+    steps : callable
+        Settings -> steps, done one after the other.
+    n_steps : int
+        How many there are.
+    on_step : callable, default=None
+        Called with (trial, steps done in it, steps in it).
+    catch : tuple of exception types, default=(Exception,)
+        What makes a trial fail and lets the search go on.
+    """
+
+    space: Space
+    steps: Callable[[Settings], Iterable[Step]]
+    n_steps: int
+    on_step: Callable[[int, int, int], None] | None = None
+    catch: tuple[type[Exception], ...] = (Exception,)
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One trial of a search.
+
+    Parameters
+    ----------
+    number : int
+        From 0; trial 0 has the default settings.
+    state : {"complete", "pruned", "failed"}
+        How it ended.
+    settings : dict
+        What was tried.
+    scores : tuple of float
+        Loss of each fold that was run, such as the log-loss in nats per comparison; the less the better.
+    seconds : float
+        Time taken.
+    bounds : tuple of float
+        Objective of the first fold's fit after each iteration, such as its lower bound.
+    error : str
+        Why it failed.
+
+    Examples
+    --------
+    >>> from skpref.search import TrialRecord
+    >>> TrialRecord(0, "complete", {}, (0.5, 0.7), 1.0).score
+    0.6
+    """
+
+    number: int
+    state: str
+    settings: Settings
+    scores: tuple[float, ...]
+    seconds: float
+    bounds: tuple[float, ...] = ()
+    error: str = ""
+
+    @property
+    def score(self) -> float:
+        """Mean loss over the folds run; NaN without any."""
+        return float(np.mean(self.scores)) if self.scores else float("nan")
+
+
+@dataclass
+class SearchResult:
+    """Outcome of a search.
+
+    Parameters
+    ----------
+    trials : list of TrialRecord
+        All that were begun and ended, in order.
+    interrupted : bool, default=False
+        Whether the user stopped it.
+
+    Examples
+    --------
+    >>> from skpref.search import SearchResult, TrialRecord
+    >>> SearchResult([TrialRecord(n, "complete", {}, (loss,), 1.0) for n, loss in enumerate((0.6, 0.5))]).best.number
+    1
+    """
+
+    trials: list[TrialRecord] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def best(self) -> TrialRecord:
+        """The complete trial with the lowest loss.
+
+        Raises
+        ------
+        SkprefError
+            If there is none; the message says why the first one failed.
+        """
+        complete = [trial for trial in self.trials if trial.state == "complete"]
+        if complete:
+            return min(complete, key=lambda trial: trial.score)
+        if self.interrupted:
+            raise SkprefError("stopped before the first trial was finished, so there is nothing to report")
+        errors = [trial.error for trial in self.trials if trial.error]
+        raise SkprefError(f"none of {len(self.trials)} trials succeeded; the first error was: {errors[0]}")
+
+
+def run_trials(
+    study: Any,
+    work: Work,
+    *,
+    n_trials: int | None,
+    timeout: float | None = None,
+    on_trial: Callable[[TrialRecord], None] | None = None,
+) -> SearchResult:
+    """Run trials until there are enough, the time is up, or the user stops them; what is finished is kept.
+
+    Parameters
+    ----------
+    study : optuna.Study
+        Minimising. The work's default is to be enqueued by the caller.
+    work : Work
+        What to do.
+    n_trials : int or None
+        Trials at most; None: until the time is up.
+    timeout : float, default=None
+        Seconds after which no further trial begins.
+    on_trial : callable, default=None
+        Called with the record of every trial that ended.
+
+    Returns
+    -------
+    SearchResult
+        All trials that ended.
+    """
+    result, began = SearchResult(), time.monotonic()
+    with quietly():
+        try:
+            while (n_trials is None or len(result.trials) < n_trials) and (
+                timeout is None or time.monotonic() - began < timeout
+            ):
+                record = _ask_run_tell(study, work)
+                result.trials.append(record)
+                if on_trial is not None:
+                    on_trial(record)
+        except KeyboardInterrupt:
+            result.interrupted = True
+    return result
+
+
+def _ask_run_tell(study: Any, work: Work) -> TrialRecord:
+    from optuna.trial import TrialState
+
+    trial = study.ask()
+    try:
+        record = _run(trial, work)
+    except BaseException:
+        study.tell(trial, state=TrialState.FAIL)
+        raise
+    if record.state == "complete":
+        study.tell(trial, record.score)
+    else:
+        study.tell(trial, state=TrialState.PRUNED if record.state == "pruned" else TrialState.FAIL)
+    return record
+
+
+def _run(trial: Any, work: Work) -> TrialRecord:
+    """One trial; raises nothing but what must end the search."""
+    began, error, state = time.monotonic(), "", "complete"
+    settings: Settings = {}
+    losses: dict[int, float] = {}
+    trace: tuple[float, ...] = ()
+    try:
+        settings = work.space.suggest(trial)
+        _tick(work, trial.number, 0)
+        for done, step in enumerate(work.steps(settings), 1):
+            losses[step.fold] = step.loss
+            trace = step.trace if step.fold == 0 else trace
+            _tick(work, trial.number, done)
+            trial.report(float(np.mean(list(losses.values()))), done)
+            if done < work.n_steps and trial.should_prune():
+                state = "pruned"
+                break
+    except work.catch as problem:
+        state, error = "failed", f"{type(problem).__name__}: {problem}"
+    return TrialRecord(trial.number, state, settings, tuple(losses.values()), time.monotonic() - began, trace, error)
+
+
+def _tick(work: Work, number: int, done: int) -> None:
+    if work.on_step is not None:
+        work.on_step(number, done, work.n_steps)
+
+
+def require_optuna() -> Any:
+    """Import optuna.
+
+    Returns
+    -------
+    module
+        The package.
+
+    Raises
+    ------
+    MissingExtraError
+        If it is not installed.
+    """
+    try:
+        import optuna
+    except ImportError as error:
+        raise MissingExtraError("a search needs Optuna: pip install 'skpref[optuna]'") from error
+    return optuna
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Let the callbacks report, not Optuna's log."""
+    optuna = require_optuna()
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)

@@ -1,0 +1,235 @@
+"""What every kind of data offers to a search: parts of itself, honest splits, and the loss of a model on a part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import clone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array, IntArray
+
+Parts = list[tuple["IntArray", "IntArray"]]
+
+
+class Metric(NamedTuple):
+    """The loss that a search makes small.
+
+    Parameters
+    ----------
+    name : str
+        As in files and in MLflow, such as log_loss.
+    title : str
+        As on the screen, such as log-loss.
+    """
+
+    name: str
+    title: str
+
+
+class Loss(NamedTuple):
+    """What is known of a fit so far.
+
+    Parameters
+    ----------
+    value : float
+        Loss on the test part.
+    trace : tuple of float
+        The objective after each iteration.
+    """
+
+    value: float
+    trace: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows, targets and weights: what a search knows of any data. A kind of data is a subclass.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows as the estimator takes them.
+    y : ndarray of shape (n,)
+        Targets.
+    weight : ndarray of shape (n,)
+        Weights.
+    groups : ndarray of shape (n,) or None
+        Rows of one group are never split between training and test.
+
+    Attributes
+    ----------
+    metric : Metric
+        The loss.
+    objective : str
+        What the estimator's trace is called.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.search import Rows
+    >>> Rows(np.array([[1.0], [2.0]]), np.array([0, 1]), np.ones(2)).take(np.array([1])).X.tolist()
+    [[2.0]]
+    """
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+    weight: Array
+    groups: NDArray[Any] | None = None
+
+    metric: ClassVar[Metric]
+    objective: ClassVar[str] = "lower_bound"
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return int(self.y.shape[0])
+
+    def take(self, rows: IntArray) -> Self:
+        """Select rows.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Which.
+
+        Returns
+        -------
+        Rows
+            Those.
+        """
+        groups = None if self.groups is None else self.groups[rows]
+        return replace(self, X=self.X[rows], y=self.y[rows], weight=self.weight[rows], groups=groups)
+
+    def split(self, share: float, seed: int = 0) -> tuple[IntArray, IntArray]:
+        """Split once, for the final test.
+
+        Parameters
+        ----------
+        share : float
+            What to hold out.
+        seed : int, default=0
+            Of the draw.
+
+        Returns
+        -------
+        train, test : ndarray of int
+            Rows, ascending.
+        """
+        raise NotImplementedError
+
+    def folds(self, n_folds: int, seed: int = 0) -> Parts:
+        """Split for the search, the same for all trials.
+
+        Parameters
+        ----------
+        n_folds : int
+            How many parts at most.
+        seed : int, default=0
+            Of the draw.
+
+        Returns
+        -------
+        list of (ndarray, ndarray)
+            Rows for training and for the test.
+        """
+        raise NotImplementedError
+
+    def n_stages(self, template: Callable[[], Any]) -> int:
+        """Return how many losses `stages` gives, so that a trial can be given up between them.
+
+        Parameters
+        ----------
+        template : callable
+            Gives what will be fitted.
+
+        Returns
+        -------
+        int
+            At least 1.
+        """
+        del template
+        return 1
+
+    def stages(self, template: Any, test: Self) -> Iterator[Loss]:
+        """Fit a copy of an estimator to these rows, and tell its loss on others as the fit goes on.
+
+        Parameters
+        ----------
+        template : estimator
+            Not touched.
+        test : Rows
+            Other rows.
+
+        Yields
+        ------
+        Loss
+            The last one is that of the finished fit.
+        """
+        model = clone(template).fit(self.X, self.y, sample_weight=self.weight)
+        yield Loss(self.loss(model, test), self.trace(model))
+
+    def loss(self, model: Any, test: Self) -> float:
+        """Return the loss of a fitted estimator on other rows.
+
+        Parameters
+        ----------
+        model : estimator
+            Fitted.
+        test : Rows
+            Rows.
+
+        Returns
+        -------
+        float
+            The less the better.
+        """
+        raise NotImplementedError
+
+    def trace(self, model: Any) -> tuple[float, ...]:
+        """Return the objective of a fit after each iteration.
+
+        Parameters
+        ----------
+        model : estimator
+            Fitted.
+
+        Returns
+        -------
+        tuple of float
+            Its curve.
+        """
+        return tuple(model.lower_bounds_)
+
+
+def dealt(owner: IntArray, n_folds: int, rng: np.random.Generator) -> IntArray:
+    """Deal what owners have to the folds in turn, beginning at a fold drawn for each owner.
+
+    Parameters
+    ----------
+    owner : ndarray of int
+        Whose each one is, from 0.
+    n_folds : int
+        Number of folds.
+    rng : Generator
+        Source of the draws.
+
+    Returns
+    -------
+    ndarray of int
+        Fold of each; -1 where the owner has no other, which is never tested.
+    """
+    order = rng.permutation(owner.size)
+    order = order[np.argsort(owner[order], kind="stable")]
+    count = np.bincount(owner)
+    place = np.empty(owner.size, dtype=np.int64)
+    place[order] = np.arange(owner.size) - np.repeat(np.cumsum(count) - count, count)
+    fold = (place + rng.integers(n_folds, size=count.size)[owner]) % n_folds
+    fold[count[owner] == 1] = -1
+    return fold

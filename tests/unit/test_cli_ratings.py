@@ -1,0 +1,233 @@
+"""The command with ratings: levels, hold-outs of users' ratings, recommendations."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skpref import GibbsIPM3F, GibbsM3F, load
+from skpref.cli import main
+from skpref.cli._ratings import RatingFigures, _medians
+from skpref.tracking.mlflow import Tracker
+
+pytest.importorskip("optuna")
+pytest.importorskip("matplotlib")
+
+QUICK = ("--model", "m3f", "--trials", "2", "--sweeps", "10", "--factors", "3", "--no-mlflow")
+N_USERS, N_ITEMS = 24, 16
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, "utf-8")
+    return path
+
+
+def ratings_text(header: str = "user,item,rating", levels: tuple[str, ...] = ("1", "2", "3", "4", "5")) -> str:
+    """Even users like high items, odd users low ones; everybody rates thirteen of sixteen."""
+    rng = np.random.default_rng(0)
+    lines = [header]
+    for u in range(N_USERS):
+        for i in np.sort(rng.choice(N_ITEMS, 13, replace=False)):
+            liking = (i if u % 2 == 0 else N_ITEMS - 1 - i) / (N_ITEMS - 1)
+            lines.append(f"u{u},i{i},{levels[int(np.clip(round(4 * liking + rng.normal(0, 0.2)), 0, 4))]}")
+    return "\n".join(lines) + "\n"
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    write(tmp_path / "stars.csv", ratings_text())
+    return tmp_path
+
+
+# -------------------------------------------------------------------------------------------------------- the whole way
+def test_tune_then_recommend(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "stars.csv", *QUICK, "--out", "out"]) == 0
+    out, err = capsys.readouterr()
+    for expected in (
+        r"stars\.csv: 312 ratings by 24 users of 16 items, levels 1\.\.5; sha256 [0-9a-f]{12}",
+        r"best: trial [01], cross-validated MAE \d\.\d{4}",
+        r"Trials, 2 complete\n +trial +MAE +seconds +settings",
+        r"Hold-out \(72 ratings, 240 to learn from, of users with other ratings among the latter\)",
+        r"tuned +0\.\d{4} +0\.\d{4} +[01]\.\d{3}",
+        r"mean of user's and item's median +\d\.\d{4}",
+        r"global median +1\.\d{4}",
+        r"level +given +predicted +MAE where given",
+        r"Final model: 10 sweeps",
+        r"Recommended to user 'u\d+'\n +rank +item +level +score ± std",
+        r"Recommend items:  skpref rank out.model.skpref --user ID",
+    ):
+        assert re.search(expected, out), expected
+    assert out.count("Recommended to user") == 3
+    assert "MAE 0." in err
+    names = {path.name for path in (folder / "out").iterdir()}
+    assert names >= {"model.skpref", "trials.csv", "recommendations.csv", "risk.png", "study.journal"}
+    model = load(folder / "out" / "model.skpref")
+    assert isinstance(model, GibbsM3F)
+    assert model.classes_.tolist() == [1, 2, 3, 4, 5]
+    assert set(model.user_ids_) == {f"u{u}" for u in range(N_USERS)}
+    recommended = rows_of(folder / "out" / "recommendations.csv")
+    assert len(recommended) == 3 * N_USERS  # everybody has left out three of sixteen
+    trials = rows_of(folder / "out" / "trials.csv")
+    assert list(trials[0])[:5] == ["trial", "state", "mae", "folds", "seconds"]
+    assert (trials[0]["C"], trials[0]["n_factors"], trials[0]["margin"]) == ("0.0562", "3", "9.0")  # the default
+
+    mine = [row for row in recommended if row["user"] == "u1"]
+    assert main(["rank", "out/model.skpref", "--user", "u1", "--out", "u1.csv"]) == 0
+    assert "Recommended to user 'u1'" in capsys.readouterr().out
+    assert [row["item"] for row in rows_of(folder / "u1.csv")] == [row["item"] for row in mine]
+    write(folder / "some.csv", "id\ni0\ni15\n")  # both may have been rated
+    for user, best in (("u1", "i0"), ("u2", "i15")):
+        assert main(["rank", "out/model.skpref", "some.csv", "--user", user, "--out", "some-ranked.csv"]) == 0
+        assert rows_of(folder / "some-ranked.csv")[0]["item"] == best
+    capsys.readouterr()
+    for more, message in (([], "name it by --user"), (["--user", "U3"], "unknown user 'U3'; did you mean 'u3'?")):
+        assert main(["rank", "out/model.skpref", *more]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_equal_seeds_give_equal_files(folder: Path) -> None:
+    for out in ("a", "b"):
+        assert main(["tune", "stars.csv", *QUICK, "--out", out]) == 0
+    for name in ("recommendations.csv", "model.skpref"):
+        assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
+
+
+def test_other_names_levels_and_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("bad", "poor", "fair", "good", "best")
+    write(folder / "words.csv", ratings_text("userId,movieId,grade", words))
+    asked = ["tune", "words.csv", "--model", "ipm3f", "--trials", "1", "--sweeps", "10", "--no-mlflow"]
+    assert main([*asked, "--levels", "bad, poor, fair, good, best, divine", "--holdout", "one", "--folds", "2"]) == 0
+    out, _ = capsys.readouterr()
+    assert "levels bad, poor, fair, good, best, divine" in out
+    assert "Hold-out (24 ratings, 288 to learn from" in out
+    model = load(folder / "skpref-out" / "model.skpref")
+    assert isinstance(model, GibbsIPM3F)
+    assert model.classes_.tolist() == [*words, "divine"]
+    (trial,) = rows_of(folder / "skpref-out" / "trials.csv")
+    assert trial["folds"] == "2"
+    assert "n_factors" not in trial
+
+
+def test_ratings_are_tracked_without_themselves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mlflow")
+
+    def nowhere(*_: object) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr(Tracker, "send", nowhere)
+    assert main(["tune", "stars.csv", *QUICK[:-1]]) == 0
+    (spool,) = (folder / "skpref-out" / "spool").iterdir()
+    raw = spool.read_text("utf-8")
+    events = [json.loads(line) for line in raw.splitlines()]
+    metrics = {point[0] for event in events if event["op"] == "metrics" for point in event["points"]}
+    assert metrics >= {"fold_mae", "cv_mae", "risk", "holdout.tuned.nmae", "holdout.global_median.mae", "seconds"}
+    assert {'"data.n_ratings"', '"job.n_sweeps"', '"best.C"'} <= set(re.findall(r'"[\w.]+"', raw))
+    assert "u10" not in raw
+
+
+def test_ctrl_c_keeps_the_finished_trials(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scored = []
+    score = GibbsM3F.score
+
+    def interrupted(self: GibbsM3F, *arguments: object) -> float:
+        if len(scored) == 6:  # in the second trial: each is looked at four times
+            raise KeyboardInterrupt
+        scored.append(score(self, *arguments))
+        return scored[-1]
+
+    monkeypatch.setattr(GibbsM3F, "score", interrupted)
+    assert main(["tune", "stars.csv", *QUICK]) == 0
+    out, _ = capsys.readouterr()
+    assert "Search (stopped by the user): 1 trials" in out
+    assert "Recommended to user" in out
+
+
+# ----------------------------------------------------------------------------------------------------------- complaints
+GOOD = ratings_text()
+FIRST = GOOD.splitlines()[1]
+OTHER = FIRST[:-1] + ("1" if FIRST[-1] != "1" else "2")
+BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "no rating": (
+        ratings_text("user,item,ratng"),
+        (),
+        r"stars\.csv: there is no column 'rating'; did you mean 'ratng'\?.*Found: user, item, ratng",
+    ),
+    "misnamed": (GOOD, ("--item", "itm"), "there is no column 'itm'; did you mean 'item'"),
+    "one column twice": (GOOD, ("--item", "user"), "user, item and rating must be three columns"),
+    "user missing": (GOOD + ",i1,3\n", (), "line 314, column 'user': a user id is missing"),
+    "rating missing": (GOOD + "u99,i1,\n", (), "line 314, column 'rating': a number is missing"),
+    "a word": (GOOD + "u99,i1,good\n", (), "line 314, column 'rating': expected a number .*--levels.*got 'good'"),
+    "not a level": (GOOD + "u99,i1,6\n", ("--levels", "1,2,3,4,5"), "line 314, column 'rating': 6 is none of the lev"),
+    "not a word": (GOOD, ("--levels", "a,b"), "line 2, column 'rating': '[1-5]' is none of the levels a, b"),
+    "differently": (
+        GOOD + OTHER + "\n",
+        (),
+        r"line 314: user 'u0' rated item .* before \(on line 2\), and differently",
+    ),
+    "negative weight": ("user,item,rating,weight\nu,i,1,-1\nu,j,2,1\n", (), "line 2, column 'weight': -1 is outside"),
+    "too few": ("user,item,rating\nu,i,1\nu,j,2\n", (), "2 ratings of positive weight; at least 10 are needed"),
+    "one level": ("user,item,rating\n" + "".join(f"u{k},i,3\n" for k in range(12)), (), "at least 2 levels"),
+    "one each": (
+        "user,item,rating\n" + "".join(f"u{k},i,{k % 2}\n" for k in range(12)),
+        (),
+        "no user has two ratings",
+    ),
+    "an option of others": (GOOD, ("--items", "x.csv"), "--items is for --model gppl or crowd, not for m3f"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_complaints_name_file_line_and_column(folder: Path, case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text, more, message = BAD[case]
+    write(folder / "stars.csv", text)
+    assert main(["tune", "stars.csv", *QUICK, *more]) == 2
+    _, err = capsys.readouterr()
+    assert err.startswith("skpref: error: ")
+    assert err.count("\n") == 1
+    assert re.search(message, err), err
+
+
+def test_options_of_ratings_are_refused_elsewhere(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "stars.csv", "--levels", "1,2", "--no-mlflow"]) == 2
+    assert "--levels is for --model m3f or ipm3f, not for gppl" in capsys.readouterr().err
+    assert main(["tune", "stars.csv", "--model", "ipm3f", "--factors", "3", "--no-mlflow"]) == 2
+    assert "--factors is for --model m3f, not for ipm3f" in capsys.readouterr().err
+    assert main(["tune", "stars.csv", "--holdout", "one", "--no-mlflow"]) == 2
+    assert "--holdout one is for ratings" in capsys.readouterr().err
+
+
+def test_a_rating_given_again_is_no_new_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder / "stars.csv", GOOD + FIRST + "\n")
+    assert main(["tune", "stars.csv", *QUICK, "--trials", "1"]) == 0
+    assert ": 312 ratings by 24 users" in capsys.readouterr().out
+    write(folder / "stars.csv", GOOD + OTHER + "\n")
+    assert main(["tune", "stars.csv", *QUICK, "--trials", "1", "--duplicates", "last"]) == 0
+
+
+# ---------------------------------------------------------------------------------------------------------------- parts
+def test_figures_by_hand() -> None:
+    figures = RatingFigures(np.array([0, 4, 2]), np.array([0, 2, 3]), np.array([1.0, 1.0, 2.0]), 5)
+    assert figures.mae == pytest.approx((0 + 2 + 2 * 1) / 4)
+    assert figures.nmae == pytest.approx(1.0 / 1.6)  # 1.6 levels apart are two of five drawn at random
+    assert figures.accuracy == pytest.approx(0.25)
+
+
+def test_medians_of_owners() -> None:
+    rng = np.random.default_rng(0)
+    owner, level = rng.integers(0, 9, 60), rng.integers(0, 5, 60)
+    expected = [np.median(level[owner == k]) if (owner == k).any() else np.nan for k in range(11)]
+    np.testing.assert_array_equal(_medians(owner, level, 11), expected)
