@@ -37,7 +37,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    estimator : CrowdGPPL, GPPLClassifier or GPPLRegressor
+    estimator : estimator of skpref, or Pipeline of `OneHotDesign` and one
         What to save. A `CrowdGPPL` remembers its comparisons, by ids, so that `partial_fit` can go on: they are part
         of the file.
     path : str or path-like

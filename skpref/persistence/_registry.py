@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from sklearn.gaussian_process import kernels as sklearn_kernels
+from sklearn.pipeline import Pipeline
 
 from skpref import kernels
-from skpref.data import Comparisons
+from skpref.data import Comparisons, OneHotDesign
 from skpref.data.ratings import Ratings
+from skpref.factorization._fm_model import Bias, Machine, Prior
+from skpref.factorization._fm_posterior import FMPosterior
 from skpref.factorization._m3f_posterior import Factors, IPM3FPosterior, M3FPosterior
 from skpref.factorization._max_margin import Known
+from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
 from skpref.gp._crowd_posterior import CrowdPosterior, FactorPosterior
@@ -42,15 +46,21 @@ ESTIMATORS = _by_name(
     GPPLRegressor,
     GibbsIPM3F,
     GibbsM3F,
+    OneHotDesign,
+    Pipeline,  # of our own steps
+    VariationalFM,
+    VariationalFMClassifier,
 )
 # Frozen dataclasses and named tuples, saved field by field.
 RECORDS = _by_name(
+    Bias,
     Chain,
     Comparisons,
     CrowdPosterior,
     DenseBlock,
     DiagonalBlock,
     ExactLatent,
+    FMPosterior,
     FactorPosterior,
     Factors,
     FixedScale,
@@ -60,6 +70,7 @@ RECORDS = _by_name(
     InducingBasis,
     Known,
     M3FPosterior,
+    Machine,
     OrdinalMember,
     OrdinalProbit,
     OrdinalStart,
@@ -67,6 +78,7 @@ RECORDS = _by_name(
     PairwiseLogit,
     PairwiseProbit,
     PairwiseProbitTies,
+    Prior,
     Ratings,
     Roster,
     Segment,
