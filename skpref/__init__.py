@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from skpref.gp.crowd import CrowdGPPL
     from skpref.gp.ordinal import GPOrdinalRegressor
     from skpref.gp.pairwise import GPPLClassifier, GPPLRegressor
+    from skpref.gp.sparse import SVGPRegressor
     from skpref.persistence import load, save
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "GPPLRegressor",
     "GibbsIPM3F",
     "GibbsM3F",
+    "SVGPRegressor",
     "Table",
     "VariationalFM",
     "VariationalFMClassifier",
@@ -40,6 +42,7 @@ _HOMES = {
     "GPPLRegressor": "skpref.gp.pairwise",
     "GibbsIPM3F": "skpref.factorization.ipm3f",
     "GibbsM3F": "skpref.factorization.m3f",
+    "SVGPRegressor": "skpref.gp.sparse",
     "Table": "skpref.data.tables",
     "VariationalFM": "skpref.factorization.fm",
     "VariationalFMClassifier": "skpref.factorization.fm",

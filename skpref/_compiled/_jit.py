@@ -11,7 +11,7 @@ import numba
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["may_use_threads", "njit"]
+__all__ = ["may_use_threads", "n_threads", "njit"]
 
 _PROCESS: Final = os.getpid()
 
@@ -76,3 +76,20 @@ def may_use_threads() -> bool:
     True
     """
     return threading.current_thread() is threading.main_thread() and os.getpid() == _PROCESS
+
+
+def n_threads() -> int:
+    """Return how many threads may work on chunks of rows: numba's number, which follows ``NUMBA_NUM_THREADS``.
+
+    Returns
+    -------
+    int
+        1 wherever `may_use_threads` says no, in a worker of joblib for one.
+
+    Examples
+    --------
+    >>> from skpref._compiled._jit import n_threads
+    >>> n_threads() >= 1
+    True
+    """
+    return int(numba.get_num_threads()) if may_use_threads() else 1

@@ -216,7 +216,7 @@ def _row_sum(x, z, c, start, width, kind, out):  # type: ignore[no-untyped-def] 
             out[j] += _value(_distance(x[f], column[j], c[f]), kind)
 
 
-@njit(fastmath=_CONTRACT)
+@njit(fastmath=_CONTRACT, nogil=True)
 def _cross_rows(X, z, c, kind, additive, triangular, tile, first, last, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Fill rows first..last - 1 of the result (from the diagonal on if `triangular`)."""
     m = out.shape[1]

@@ -120,3 +120,28 @@ class SparseLatent:
                     half = product(phi, self.half.T)
                     spread[part] = np.einsum("ij,ij->i", half, half) + self.basis.residual(X[part], phi)
         return mean, spread
+
+    def joint(self, X: Features) -> tuple[Array, Array]:
+        """Return the joint posterior of f at some rows.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR} of shape (m, d)
+            New rows.
+
+        Returns
+        -------
+        mean : ndarray of shape (m,)
+            Posterior means.
+        covariance : ndarray of shape (m, m)
+            Posterior covariance.
+        """
+        with calm_blas(max(self.mean.shape[0], X.shape[0])):
+            phi = self.basis.rows(X)
+            half = product(phi, self.half.T)
+            covariance = kernels.cross(self.basis.kernel, X, X)
+            covariance += product(half, half.T)
+            covariance -= product(phi, phi.T)
+            # White noise of the kernel belongs to a row; rounding must not make a variance negative.
+            np.fill_diagonal(covariance, np.einsum("ij,ij->i", half, half) + self.basis.residual(X, phi))
+        return phi @ self.mean, covariance

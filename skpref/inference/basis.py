@@ -131,12 +131,56 @@ class InducingBasis:
         ndarray of shape (n_theta,)
             dL/dtheta through the rows.
         """
-        inner = solve_lower_t(self.chol, adjoint.T @ rows)
-        total = kernels.gram_vjp(self.kernel, self.points, cholesky_vjp(self.chol, -np.tril(inner)))
+        return self.rows_pullback(X, rows, adjoint)[0]
+
+    def rows_pullback(self, X: Features, rows: Array, adjoint: Array) -> tuple[Array, Array | None]:
+        """Pull dL/dphi back to the kernel's hyper-parameters and to the inducing points.
+
+        Parameters
+        ----------
+        X : {ndarray, CSR} of shape (n, d)
+            Inputs.
+        rows : ndarray of shape (n, M)
+            Their rows phi.
+        adjoint : ndarray of shape (n, M)
+            dL/dphi.
+
+        Returns
+        -------
+        theta : ndarray of shape (n_theta,)
+            dL/dtheta through the rows.
+        points : ndarray of shape (M, d) or None
+            dL/dZ; None where `kernels.moves_points` says no.
+        """
+        theta, points = self.factor_pullback(adjoint.T @ rows)
         for part in chunks(X.shape[0]):
-            cross_adjoint = solve_lower_t(self.chol, adjoint[part].T).T
-            total = total + kernels.cross_vjp(self.kernel, X[part], self.points, np.ascontiguousarray(cross_adjoint))
-        return np.asarray(total)
+            _, pull = kernels.cross_pullback(self.kernel, X[part], self.points)
+            through, moved = pull(np.ascontiguousarray(solve_lower_t(self.chol, adjoint[part].T).T))
+            theta = theta + through
+            points = None if points is None or moved is None else points + moved
+        return theta, points
+
+    def factor_pullback(self, inner: Array) -> tuple[Array, Array | None]:
+        """Pull a gradient back through the Cholesky factor of k(Z, Z), of which the rows phi = L^-1 k(Z, x) are made.
+
+        Parameters
+        ----------
+        inner : ndarray of shape (M, M)
+            sum_x (dL/dphi(x)) phi(x)^T.
+
+        Returns
+        -------
+        theta : ndarray of shape (n_theta,)
+            Gradient in the kernel's theta.
+        points : ndarray of shape (M, d) or None
+            Gradient in Z; None where `kernels.moves_points` says no.
+        """
+        adjoint = cholesky_vjp(self.chol, -np.tril(solve_lower_t(self.chol, inner)))
+        theta = kernels.gram_vjp(self.kernel, self.points, adjoint)
+        if not kernels.moves_points(self.kernel, self.points):
+            return theta, None
+        _, moved = kernels.cross_pullback(self.kernel, self.points, self.points)[1](adjoint)
+        return theta, None if moved is None else 2.0 * moved
 
     def kappa_gradient(self, X: Features, left: IntArray, right: IntArray, adjoint: Array) -> Array:
         """Pull dL/dkappa of pairs back to the kernel's hyper-parameters.

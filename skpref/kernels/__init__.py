@@ -32,6 +32,7 @@ from skpref.kernels.identity import Identity
 from skpref.kernels.lengthscales import median_length_scales
 from skpref.kernels.linear import Linear
 from skpref.kernels.matern import AdditiveMatern, ProductMatern
+from skpref.kernels.pullback import cross_pullback, moves_points
 
 __all__ = [
     "AdditiveMatern",
@@ -40,12 +41,14 @@ __all__ = [
     "Linear",
     "ProductMatern",
     "cross",
+    "cross_pullback",
     "cross_vjp",
     "diagonal",
     "diagonal_vjp",
     "gram",
     "gram_vjp",
     "median_length_scales",
+    "moves_points",
     "paired",
     "paired_vjp",
 ]

@@ -1,0 +1,259 @@
+"""The collapsed bound of rows and targets, and its gradient in kernel, noise and inducing points, in chunks of rows.
+
+One pass over the chunks gives the sums of `skpref.inference.collapsed`, a second one carries their gradients back.
+Threads share the chunks: numpy's products and the compiled kernels both let go of Python's lock, BLAS itself runs on
+one thread each. Chunks do not depend on the number of threads and are added in order, so neither do the bits.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from skpref import kernels
+from skpref._compiled._jit import n_threads
+from skpref._math.linalg import inverse_lower, product, solve_lower_t
+from skpref.inference.basis import chunks
+from skpref.inference.collapsed import Collapsed, Moments, collapse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sklearn.gaussian_process.kernels import Kernel
+
+    from skpref._typing import Array, Features
+    from skpref.inference.basis import InducingBasis
+
+_CHUNK: Final = 1 << 20  # numbers of a chunk's kernel matrix (8 MiB)
+_KEPT_BYTES: Final = 2**28  # of kernel values that are kept from the first pass for the second
+_PARTS: Final = 4  # blocks of columns of a triangular factor: 5/8 of the flops of a full product
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianRows:
+    """Distinct rows with their mean targets.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n, d)
+        Rows.
+    y : ndarray of shape (n,)
+        Means of the standardised targets of each.
+    weight : ndarray of shape (n,)
+        Sums of weights, > 0.
+    scatter : float, default=0.0
+        sum_i w_i (y_i - mean of its row)^2, which no function can explain.
+    """
+
+    X: Features
+    y: Array
+    weight: Array
+    scatter: float = 0.0
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.y.shape[0])
+
+    def sample(self, size: int, rng: np.random.Generator) -> GaussianRows:
+        """Return some of the rows, scatter in proportion.
+
+        Parameters
+        ----------
+        size : int
+            How many; all of them if there are no more.
+        rng : numpy.random.Generator
+            Chooses them.
+
+        Returns
+        -------
+        GaussianRows
+            In their order.
+        """
+        if size >= self.n:
+            return self
+        index = np.sort(rng.choice(self.n, size, replace=False))
+        return replace(
+            self, X=self.X[index], y=self.y[index], weight=self.weight[index], scatter=self.scatter * size / self.n
+        )
+
+
+class _Chunk(NamedTuple):
+    """Kernel values of some rows, and the way back."""
+
+    K: Array
+    pull: Callable[[Array], tuple[Array, Array | None]]
+
+
+def _in_order(parts: list[Any], work: Callable[[Any], Any]) -> Iterator[Any]:
+    """Results of `work` for all parts, in their order."""
+    threads = min(n_threads(), len(parts))
+    if threads < 2:
+        yield from map(work, parts)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(work, parts)
+
+
+def _rows_of(K: Array, U: Array) -> Array:
+    """K U for an upper triangular U."""
+    cuts = np.linspace(0, U.shape[0], _PARTS + 1).astype(np.int64)
+    out = np.empty_like(K)
+    for first, last in pairwise(cuts):
+        np.matmul(K[:, :last], U[:last, first:last], out=out[:, first:last])
+    return out
+
+
+def _moments_of(rows: GaussianRows, part: slice, K: Array, basis: InducingBasis, U: Array) -> Moments:
+    y, weight = rows.y[part], rows.weight[part]
+    phi = _rows_of(K, U)
+    if not np.all(weight == 1.0):
+        root = np.sqrt(weight)
+        phi *= root[:, None]
+        y = root * y
+    prior = float(weight @ kernels.diagonal(basis.kernel, rows.X[part]))
+    return Moments(phi.T @ phi, (phi.T @ y)[:, None], prior, float(y @ y), float(weight.sum()))
+
+
+def moments(rows: GaussianRows, basis: InducingBasis) -> Moments:
+    """Return the sums over all rows that the bound is a function of.
+
+    Parameters
+    ----------
+    rows : GaussianRows
+        Rows and targets.
+    basis : InducingBasis
+        Kernel and inducing points.
+
+    Returns
+    -------
+    Moments
+        Sums; memory does not grow with the number of rows.
+    """
+    total, _ = _sums(rows, basis, np.ascontiguousarray(inverse_lower(basis.chol).T), keep=False)
+    return total
+
+
+def _sums(rows: GaussianRows, basis: InducingBasis, U: Array, *, keep: bool) -> tuple[Moments, list[_Chunk | None]]:
+    def work(part: slice) -> tuple[Moments, _Chunk | None]:
+        chunk = _Chunk(*kernels.cross_pullback(basis.kernel, rows.X[part], basis.points))
+        return _moments_of(rows, part, chunk.K, basis, U), chunk if keep else None
+
+    size, kept = basis.chol.shape[0], []
+    total = Moments(np.zeros((size, size)), np.zeros((size, 1)), 0.0, rows.scatter, 0.0)
+    for some, chunk in _in_order(_parts(rows.n, size), work):
+        total = _added(total, some)
+        kept.append(chunk)
+    return total, kept
+
+
+def _added(total: Moments, some: Moments) -> Moments:
+    """The sum of both, in the memory of the first."""
+    total.gram.__iadd__(some.gram)
+    total.cross.__iadd__(some.cross)
+    square, weight = total.square + some.square, total.weight + some.weight
+    return Moments(total.gram, total.cross, total.prior + some.prior, square, weight)
+
+
+def _parts(n: int, width: int) -> list[slice]:
+    return chunks(n, max(64, _CHUNK // width))
+
+
+class Gradient(NamedTuple):
+    """Value and gradients of the bound, and the sums behind it."""
+
+    value: float
+    theta: Array
+    log_noise: float
+    points: Array | None
+    moments: Moments
+    collapsed: Collapsed
+
+
+def bound(rows: GaussianRows, basis: InducingBasis, noise: float, *, gradient: bool = True) -> Gradient:
+    """Return the collapsed bound, with its gradients if asked.
+
+    Parameters
+    ----------
+    rows : GaussianRows
+        Rows and targets.
+    basis : InducingBasis
+        Kernel and inducing points.
+    noise : float
+        Variance of the noise.
+    gradient : bool, default=True
+        Whether gradients are wanted; without them those in theta and points are empty.
+
+    Returns
+    -------
+    Gradient
+        In the kernel's theta, the log of the noise variance, and the inducing points (where `moves_points`).
+    """
+    size, beta = basis.chol.shape[0], 1.0 / noise
+    keep = gradient and 8 * rows.n * size <= _KEPT_BYTES
+    inverse = inverse_lower(basis.chol)
+    sums, kept = _sums(rows, basis, np.ascontiguousarray(inverse.T), keep=keep)
+    seen = collapse(sums, beta)
+    if not gradient:
+        return Gradient(seen.value, np.zeros(0), -seen.log_beta, None, sums, seen)
+    theta, points = _through_rows(rows, basis, seen, beta, kept)
+    # Through the factor: Phi = K L^-T.
+    inner = product(seen.gram, sums.gram)
+    inner *= 2.0
+    inner += product(seen.cross, sums.cross.T)
+    own, moved = basis.factor_pullback(inner)
+    points = None if points is None or moved is None else points + moved
+    return Gradient(seen.value, theta + own, -seen.log_beta, points, sums, seen)
+
+
+def _through_rows(
+    rows: GaussianRows, basis: InducingBasis, seen: Collapsed, beta: float, kept: list[_Chunk | None]
+) -> tuple[Array, Array | None]:
+    """Gradients in theta and points through the rows of the kernel matrix and the prior variances."""
+    back = solve_lower_t(basis.chol, solve_lower_t(basis.chol, 2.0 * seen.gram).T)
+    back = np.ascontiguousarray(0.5 * (back + back.T))
+    linear = solve_lower_t(basis.chol, seen.cross)[:, 0]
+    size = basis.chol.shape[0]
+
+    def work(task: tuple[slice, _Chunk | None]) -> tuple[Array, Array, Array | None]:
+        part, chunk = task
+        if chunk is None:
+            chunk = _Chunk(*kernels.cross_pullback(basis.kernel, rows.X[part], basis.points))
+        weight = rows.weight[part]
+        G = chunk.K @ back
+        G += rows.y[part][:, None] * linear
+        if not np.all(weight == 1.0):
+            G *= weight[:, None]
+        own = kernels.diagonal_vjp(basis.kernel, rows.X[part], -0.5 * beta * weight)
+        return (own, *chunk.pull(G))
+
+    theta, points = np.zeros(basis.kernel.n_dims), None
+    for own, through, moved in _in_order(list(zip(_parts(rows.n, size), kept, strict=True)), work):
+        theta = theta + own + through
+        points = moved if points is None else points + moved
+    return theta, points
+
+
+def can_move(rows: GaussianRows, kernel: Kernel, points: Features) -> bool:
+    """Tell whether the gradient in the inducing points is known here.
+
+    Parameters
+    ----------
+    rows : GaussianRows
+        Rows.
+    kernel : Kernel
+        Covariance function.
+    points : {ndarray, CSR} of shape (M, d)
+        Inducing points.
+
+    Returns
+    -------
+    bool
+        As `moves_points` says, for dense rows.
+    """
+    return not sparse.issparse(rows.X) and kernels.moves_points(kernel, points)

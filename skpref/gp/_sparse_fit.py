@@ -1,0 +1,436 @@
+"""From rows and targets to a posterior of f: kernel, noise and inducing points by the collapsed bound.
+
+Three searches by L-BFGS-B, each from where the last one ended: the hyper-parameters with the inducing points held; both
+together, where that pays; and, where these looked at a sample of the rows, the hyper-parameters with all rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import ConstantKernel
+
+from skpref import inducing
+from skpref._math.threads import calm_blas
+from skpref.exceptions import DataError
+from skpref.gp._latent_posterior import SparseLatent
+from skpref.gp._ordinal_kernels import named_kernel
+from skpref.gp._sparse_collapsed import bound, can_move
+from skpref.inference import hyper
+from skpref.inference.basis import InducingBasis
+from skpref.inference.collapsed import collapse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sklearn.gaussian_process.kernels import Kernel
+
+    from skpref._typing import Array, Features
+    from skpref.gp._sparse_collapsed import GaussianRows
+    from skpref.inference.collapsed import Collapsed, Moments
+
+__all__ = ["SparseConfig", "SparseFit", "SparseStart", "choose_points", "fit_collapsed", "follow", "start_kernel"]
+
+_AMPLITUDE: Final = (1e-4, 1e4)  # of the default kernel's variance, in variances of the targets
+_NOISE: Final = (1e-7, 1e2)  # of the noise variance, in variances of the targets
+_START_NOISE: Final = 0.1
+_ALL_NOISE: Final = 0.95  # of the variance of the targets
+_SHORTER: Final = 0.25
+_FEW: Final = 10_000  # rows that all searches look at
+_MANY: Final = 1_000_000  # rows beyond which the last search is left out, and noise alone follows all rows
+_OPEN: Final = 0.01  # nats a row that the inducing points leave open, from which "auto" moves them
+_POINTS_TOL: Final = 1e-2  # a search that moves points ends when an iteration gains 1e-4 nats a row
+
+
+@dataclass(frozen=True)
+class SparseConfig:
+    """What an estimator's parameters ask of a fit.
+
+    Parameters
+    ----------
+    optimizer : str or None
+        Whether hyper-parameters are learnt.
+    n_inducing : int
+        Inducing points at most.
+    inducing : str or array
+        How they are chosen.
+    learn_inducing : bool or "auto"
+        Whether they are moved by the gradient.
+    noise : float or None
+        Variance of the noise in variances of the targets; None = learnt.
+    max_iter : int
+        Iterations of a search.
+    tol : float
+        Relative gain at which a search ends.
+    on_value : callable, default=None
+        Told the bound at every evaluation, a row.
+    """
+
+    optimizer: str | None
+    n_inducing: int
+    inducing: str | Features
+    learn_inducing: bool | str
+    noise: float | None
+    max_iter: int
+    tol: float
+    on_value: Callable[[float], object] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SparseStart:
+    """Where an earlier fit ended: what a warm start goes on from.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its learnt hyper-parameters.
+    noise : float
+        Variance of the noise, in variances of the targets.
+    points : {ndarray, CSR} of shape (M, d)
+        Inducing points.
+    """
+
+    kernel: Kernel
+    noise: float
+    points: Features
+
+
+@dataclass(frozen=True, eq=False)
+class SparseFit:
+    """Result of a fit.
+
+    Parameters
+    ----------
+    latent : SparseLatent
+        Posterior of f.
+    end : SparseStart
+        Hyper-parameters and inducing points.
+    bound : float
+        Lower bound on the log evidence of the standardised targets, in nats.
+    bounds : list of float
+        Its values in the search.
+    n_iter : int
+        Evaluations of the bound in the search; at least 1.
+    converged : bool
+        Whether every search ended by itself.
+    moments : Moments
+        Sums over the rows behind it.
+    """
+
+    latent: SparseLatent
+    end: SparseStart
+    bound: float
+    bounds: list[float]
+    n_iter: int
+    converged: bool
+    moments: Moments
+
+
+def start_kernel(kernel: Kernel | None, X: Features, rng: np.random.Generator) -> Kernel:
+    """Return the kernel that a search starts from: a copy of the given one, or the default for these features.
+
+    Parameters
+    ----------
+    kernel : Kernel or None
+        As given; None stands for an amplitude times the squared exponential with a length-scale a feature.
+    X : {ndarray, CSR} of shape (n, d)
+        Rows.
+    rng : numpy.random.Generator
+        Samples pairs of rows.
+
+    Returns
+    -------
+    Kernel
+        A new object.
+
+    Raises
+    ------
+    DataError
+        If the features overflow.
+    """
+    if kernel is not None:
+        return clone(kernel)
+    with np.errstate(over="ignore", invalid="ignore"):
+        named = named_kernel("ard", X, rng)
+        sound = bool(np.all(np.isfinite(named.theta)) and np.all(np.isfinite(named.bounds)))
+    if not sound:
+        msg = "X holds numbers whose squares overflow or vanish in floating point: scale the features."
+        raise DataError(msg)
+    return ConstantKernel(1.0, _AMPLITUDE) * named.clone_with_theta(named.theta - 0.5)
+
+
+def choose_points(X: Features, kernel: Kernel, config: SparseConfig, rng: np.random.Generator) -> Features:
+    """Choose inducing points, distances measured in the kernel's length-scales where it has some.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n, d)
+        Rows.
+    kernel : Kernel
+        Covariance function.
+    config : SparseConfig
+        How many, and how.
+    rng : numpy.random.Generator
+        Seeds the choice.
+
+    Returns
+    -------
+    {ndarray, CSR} of shape (M, d)
+        The points.
+    """
+    params = kernel.get_params()
+    scales = [value for name, value in sorted(params.items()) if name.endswith("length_scale")]
+    scale: Any = scales[0] if len(scales) == 1 and np.all(np.isfinite(scales[0])) else None
+    return inducing.choose(X, config.n_inducing, config.inducing, rng, scale, kernel=kernel)
+
+
+@dataclass(eq=False)
+class _Search:
+    """The bound a unit of weight as a function of the free hyper-parameters (and points, in length-scales)."""
+
+    rows: GaussianRows
+    start: SparseStart
+    held_noise: bool
+    unit: Array | None
+    on_value: Callable[[float], object] | None
+    trace: list[float] = field(default_factory=list)
+
+    @property
+    def theta(self) -> Array:
+        parts = [self.start.kernel.theta]
+        if not self.held_noise:
+            parts.append(np.log([self.start.noise]))
+        if self.unit is not None:
+            parts.append(np.ravel(self.start.points / self.unit))
+        return np.concatenate(parts)
+
+    @property
+    def bounds(self) -> Array:
+        parts = [np.reshape(self.start.kernel.bounds, (-1, 2))]
+        if not self.held_noise:
+            parts.append(np.log([_NOISE]))
+        if self.unit is not None:
+            parts.append(np.tile([-np.inf, np.inf], (self.start.points.size, 1)))
+        return np.concatenate(parts)
+
+    def at(self, theta: Array) -> SparseStart:
+        kernel, noise, points = self.start.kernel, self.start.noise, self.start.points
+        n = kernel.n_dims
+        kernel = kernel.clone_with_theta(theta[:n])
+        if not self.held_noise:
+            noise, n = float(np.exp(theta[n])), n + 1
+        if self.unit is not None:
+            points = theta[n:].reshape(points.shape) * self.unit
+        return SparseStart(kernel, noise, points)
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        here = self.at(theta)
+        seen = bound(self.rows, InducingBasis.at(here.kernel, here.points), here.noise)
+        parts = [seen.theta]
+        if not self.held_noise:
+            parts.append(np.array([seen.log_noise]))
+        if self.unit is not None:
+            assert seen.points is not None  # noqa: S101 - `can_move` was asked
+            parts.append(np.ravel(seen.points * self.unit))
+        total = seen.moments.weight
+        self.trace.append(seen.value)
+        if self.on_value is not None:
+            self.on_value(seen.value / total)
+        return seen.value / total, np.concatenate(parts) / total
+
+
+def fit_collapsed(
+    rows: GaussianRows,
+    kernel: Kernel | None,
+    config: SparseConfig,
+    rng: np.random.Generator,
+    start: SparseStart | None = None,
+    *,
+    anew: bool = False,
+) -> SparseFit:
+    """Fit Gaussian-process regression through inducing points by the collapsed bound.
+
+    Parameters
+    ----------
+    rows : GaussianRows
+        Distinct rows, mean targets.
+    kernel : Kernel or None
+        Covariance function; None = the default.
+    config : SparseConfig
+        Parameters.
+    rng : numpy.random.Generator
+        Samples of rows, inducing points.
+    start : SparseStart, default=None
+        Where an earlier fit ended.
+    anew : bool, default=False
+        Whether to search from the beginning as well: hyper-parameters of other rows may mislead.
+
+    Returns
+    -------
+    SparseFit
+        Posterior, hyper-parameters and trace.
+    """
+    with calm_blas(min(config.n_inducing, rows.n)):
+        sample = rows.sample(_FEW, rng)
+        starts = _starts(rows, kernel, config, rng, start, anew=anew)
+        run = _Run(config, starts[0])
+        if config.optimizer is not None:
+            run.search(sample)
+            # Where all is noise to the model it may have looked too far, or too long at other rows.
+            others = starts[1:] or ([_shorter(starts[0])] if run.end.noise > _ALL_NOISE else [])
+            run.try_also(others, sample)
+            if _pays(sample, run.end, config):
+                run.search(sample, points=True)
+            if sample.n < rows.n <= _MANY:
+                run.search(rows)
+        return run.result(rows)
+
+
+def _starts(
+    rows: GaussianRows,
+    kernel: Kernel | None,
+    config: SparseConfig,
+    rng: np.random.Generator,
+    earlier: SparseStart | None,
+    *,
+    anew: bool,
+) -> list[SparseStart]:
+    """Where a search starts: where an earlier fit ended, or anew, or both."""
+    starts = []
+    if earlier is not None:
+        points, noise = earlier.points, earlier.noise if config.noise is None else config.noise
+        if not isinstance(config.inducing, str) or points.shape[0] < config.n_inducing:
+            points = choose_points(rows.X, earlier.kernel, config, rng)
+        starts.append(SparseStart(earlier.kernel, noise, points))
+    if earlier is None or (anew and config.optimizer is not None):
+        first = start_kernel(kernel, rows.X, rng)
+        noise = _START_NOISE if config.noise is None else config.noise
+        starts.append(SparseStart(first, noise, choose_points(rows.X, first, config, rng)))
+    return starts
+
+
+def _shorter(start: SparseStart) -> SparseStart:
+    """The start with all length-scales at a quarter, within their bounds."""
+    kernel = start.kernel
+    names = [h.name for h in kernel.hyperparameters if not h.fixed for _ in range(h.n_elements)]
+    shift = np.array([np.log(_SHORTER) if name.endswith("length_scale") else 0.0 for name in names])
+    bounds = np.reshape(kernel.bounds, (-1, 2))
+    return SparseStart(
+        kernel.clone_with_theta(np.clip(kernel.theta + shift, bounds[:, 0], bounds[:, 1])), start.noise, start.points
+    )
+
+
+def _pays(rows: GaussianRows, end: SparseStart, config: SparseConfig) -> bool:
+    """Whether the inducing points are to be moved."""
+    if config.learn_inducing is False or not can_move(rows, end.kernel, end.points):
+        return False
+    if config.learn_inducing is True:
+        return True
+    if not isinstance(config.inducing, str) or end.points.shape[0] >= rows.n:
+        return False
+    seen = bound(rows, InducingBasis.at(end.kernel, end.points), end.noise, gradient=False).moments
+    left_open = 0.5 * (seen.prior - float(np.trace(seen.gram))) / end.noise
+    return left_open > _OPEN * seen.weight
+
+
+@dataclass(eq=False)
+class _Run:
+    """A fit on its way."""
+
+    config: SparseConfig
+    end: SparseStart
+    trace: list[float] = field(default_factory=list)
+    converged: bool = True
+
+    def search(self, rows: GaussianRows, *, points: bool = False) -> None:
+        end, config = self.end, self.config
+        unit = _length_scales(end) if points else None
+        task = _Search(rows, end, config.noise is not None, unit, config.on_value)
+        if not task.theta.size:
+            return
+        tol = config.tol * (_POINTS_TOL / 1e-4 if points else 1.0)
+        best = hyper.maximise(task, task.theta, task.bounds, max_iter=config.max_iter, tol=tol)
+        self.end = task.at(best.theta)
+        self.converged = self.converged and best.converged
+        self.trace += task.trace
+
+    def try_also(self, starts: list[SparseStart], rows: GaussianRows) -> None:
+        """Search from further starts; the highest bound wins."""
+        for start in starts:
+            other = _Run(self.config, start)
+            other.search(rows)
+            if max(other.trace, default=-np.inf) > max(self.trace, default=-np.inf):
+                self.end, self.converged, self.trace = other.end, other.converged, self.trace + other.trace
+
+    def result(self, rows: GaussianRows) -> SparseFit:
+        basis = InducingBasis.at(self.end.kernel, self.end.points)
+        seen = bound(rows, basis, self.end.noise, gradient=False)
+        latent = latent_of(basis, seen.collapsed)
+        trace = [*self.trace, seen.value]
+        return SparseFit(latent, self.end, seen.value, trace, len(trace), self.converged, seen.moments)
+
+
+def latent_of(basis: InducingBasis, seen: Collapsed) -> SparseLatent:
+    """Return the posterior of f that a bound belongs to.
+
+    Parameters
+    ----------
+    basis : InducingBasis
+        Kernel and inducing points.
+    seen : Collapsed
+        From `collapse`.
+
+    Returns
+    -------
+    SparseLatent
+        The posterior.
+    """
+    return SparseLatent(basis, seen.mean[:, 0], np.ascontiguousarray(seen.block.inverse_chol))
+
+
+def _length_scales(end: SparseStart) -> Array:
+    """Units in which points are moved: the least length-scale of every feature."""
+    params = end.kernel.get_params()
+    scales = [
+        np.broadcast_to(np.asarray(value, dtype=np.float64), end.points.shape[1])
+        for name, value in sorted(params.items())
+        if name.endswith("length_scale")
+    ]
+    return np.min(scales, axis=0) if scales else np.ones(end.points.shape[1])
+
+
+def follow(moments: Moments, start: SparseStart, basis: InducingBasis, config: SparseConfig) -> SparseFit:
+    """Return the posterior of all rows behind some sums, kernel and points held, the noise learnt from the sums.
+
+    Parameters
+    ----------
+    moments : Moments
+        Sums over rows, in the basis.
+    start : SparseStart
+        Where the noise starts.
+    basis : InducingBasis
+        Kernel and inducing points.
+    config : SparseConfig
+        Parameters.
+
+    Returns
+    -------
+    SparseFit
+        The posterior.
+    """
+
+    def of_noise(theta: Array) -> tuple[float, Array]:
+        seen = collapse(moments, float(np.exp(-theta[0])))
+        return seen.value / moments.weight, np.array([-seen.log_beta]) / moments.weight
+
+    noise = start.noise if config.noise is None else config.noise
+    n_iter, converged = 1, True
+    if config.noise is None and config.optimizer is not None:
+        best = hyper.maximise(of_noise, np.log([noise]), np.log([_NOISE]), max_iter=config.max_iter, tol=config.tol)
+        noise, n_iter, converged = float(np.exp(best.theta[0])), best.n_evaluations, best.converged
+    seen = collapse(moments, 1.0 / noise)
+    end = SparseStart(start.kernel, noise, start.points)
+    return SparseFit(latent_of(basis, seen), end, seen.value, [seen.value], n_iter, converged, moments)

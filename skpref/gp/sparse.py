@@ -1,0 +1,5 @@
+"""Gaussian processes for many rows: `SVGPRegressor`."""
+
+from skpref.gp._sparse_regressor import SVGPRegressor
+
+__all__ = ["SVGPRegressor"]

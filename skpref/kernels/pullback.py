@@ -1,0 +1,196 @@
+"""Kernel values with the way back to hyper-parameters and inducing points, computed together.
+
+For the kernels whose logarithm is a sum of simple parts (squared exponential, Matern, constants, their products and
+sums) both gradients come from the one product W^T X, W = G * K: no loop over features, no second look at the kernel.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from scipy import sparse
+from sklearn.gaussian_process import kernels as sk
+
+from skpref._compiled import kernels as compiled
+from skpref.kernels.evaluate import cross, cross_vjp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skpref._typing import Array, Features
+
+__all__ = ["cross_pullback", "moves_points"]
+
+# W -> (gradient in theta, gradient in Z), with W = G * K.
+_Pull: TypeAlias = "Callable[[Array], tuple[Array, Array]]"
+
+
+def moves_points(kernel: sk.Kernel, Z: Features) -> bool:
+    """Tell whether the gradient in inducing points is known: for dense rows and kernels made of RBF, Matern, constants.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Any kernel.
+    Z : {ndarray, CSR} of shape (m, d)
+        Inducing points.
+
+    Returns
+    -------
+    bool
+        Whether `cross_pullback` gives it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
+    >>> from skpref.kernels import moves_points
+    >>> Z = np.zeros((1, 1))
+    >>> moves_points(ConstantKernel() * RBF(), Z), moves_points(DotProduct(), Z)
+    (True, False)
+    """
+    return not sparse.issparse(Z) and _is_known(kernel)
+
+
+def cross_pullback(
+    kernel: sk.Kernel, X: Features, Z: Features
+) -> tuple[Array, Callable[[Array], tuple[Array, Array | None]]]:
+    """Return the kernel between rows and points, and the function that carries a gradient back.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Any kernel.
+    X : {ndarray, CSR} of shape (n, d)
+        Rows.
+    Z : {ndarray, CSR} of shape (m, d)
+        Inducing points.
+
+    Returns
+    -------
+    K : ndarray of shape (n, m)
+        k(x_i, z_j), without white noise. It must be as it is when the function is called.
+    pull : callable
+        G of shape (n, m), whose memory it uses up, to the gradients of sum(G * K) in theta, shape (n_theta,), and in
+        Z, shape (m, d): None where `moves_points` says no.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.gaussian_process.kernels import RBF
+    >>> from skpref.kernels import cross_pullback
+    >>> K, pull = cross_pullback(RBF(), np.array([[1.0]]), np.array([[0.0]]))
+    >>> [part.round(4).tolist() for part in pull(np.ones((1, 1)))]
+    [[0.6065], [[0.6065]]]
+    """
+    if not moves_points(kernel, Z) or sparse.issparse(X):
+        return cross(kernel, X, Z), lambda G: (cross_vjp(kernel, X, Z, G), None)
+    K, pull = _rule(kernel, X, Z)
+
+    def back(G: Array) -> tuple[Array, Array | None]:
+        G *= K
+        return pull(G)
+
+    return K, back
+
+
+def _is_known(kernel: sk.Kernel) -> bool:
+    if type(kernel) in {sk.Sum, sk.Product}:
+        return _is_known(kernel.k1) and _is_known(kernel.k2)
+    if type(kernel) is sk.Matern:
+        return kernel.nu in {0.5, 1.5, 2.5, np.inf}
+    return type(kernel) in {sk.RBF, sk.ConstantKernel}
+
+
+def _rule(kernel: sk.Kernel, X: Array, Z: Array) -> tuple[Array, _Pull]:
+    if type(kernel) is sk.Product:
+        return _product(kernel, X, Z)
+    if type(kernel) is sk.Sum:
+        return _sum(kernel, X, Z)
+    if type(kernel) is sk.ConstantKernel:
+        c, fixed = float(kernel.constant_value), kernel.hyperparameter_constant_value.fixed
+        return np.full((X.shape[0], Z.shape[0]), c), _pull_constant(Z, fixed)
+    return _distance_kernel(kernel, X, Z)
+
+
+def _pull_constant(Z: Array, fixed: bool) -> _Pull:
+    return lambda W: (np.zeros(0) if fixed else np.array([W.sum()]), np.zeros_like(Z))
+
+
+def _product(kernel: sk.Product, X: Array, Z: Array) -> tuple[Array, _Pull]:
+    parts, values, pulls = (kernel.k1, kernel.k2), [], []
+    factor = 1.0
+    for part in parts:
+        if type(part) is sk.ConstantKernel:  # a factor that needs no matrix of its own
+            factor *= float(part.constant_value)
+            pulls.append(_pull_constant(Z, part.hyperparameter_constant_value.fixed))
+        else:
+            value, pull = _rule(part, X, Z)
+            values.append(value)
+            pulls.append(pull)
+    if not values:
+        return np.full((X.shape[0], Z.shape[0]), factor), lambda W: _joined([pull(W) for pull in pulls])
+    K = values[0]  # d log K is the sum over both parts, so W serves both
+    if len(values) == 2:
+        K = K * values[1]
+    elif factor != 1.0:
+        K = K * factor
+    return K, lambda W: _joined([pull(W) for pull in pulls])
+
+
+def _sum(kernel: sk.Sum, X: Array, Z: Array) -> tuple[Array, _Pull]:
+    (first, pull_first), (second, pull_second) = _rule(kernel.k1, X, Z), _rule(kernel.k2, X, Z)
+    K = first + second
+
+    def pull(W: Array) -> tuple[Array, Array]:
+        share = np.divide(first, K, out=np.zeros_like(K), where=K > 0.0)
+        share *= W
+        return _joined([pull_first(share), pull_second(W - share)])
+
+    return K, pull
+
+
+def _joined(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+    return np.concatenate([theta for theta, _ in parts]), sum((points for _, points in parts), np.zeros(()))
+
+
+def _distance_kernel(kernel: Any, X: Array, Z: Array) -> tuple[Array, _Pull]:  # noqa: ANN401 - RBF or Matern
+    """Kernel of the scaled distance alone: dlog k / dlog l_f = slope(distance) (x_f - z_f)^2 / l_f^2."""
+    scale = compiled.scale_of(
+        np.squeeze(np.asarray(kernel.length_scale, dtype=np.float64)), compiled.SQUARED, Z.shape[1]
+    )
+    K, nu = cross(kernel, X, Z), getattr(kernel, "nu", np.inf)
+    # Squares are multiplied out below: about a middle they keep their digits.
+    middle = Z.mean(axis=0)
+    left, right = (X - middle) * scale, (Z - middle) * scale
+
+    def pull(W: Array) -> tuple[Array, Array]:
+        V = W if nu == np.inf else W * _slope(_distances(left, right), nu)
+        pulled = V.T @ left
+        total = V.sum(axis=0)[:, None]
+        points = pulled - total * right
+        squares = V.sum(axis=1) @ left**2 - np.sum(right * (pulled + points), axis=0)
+        if kernel.hyperparameter_length_scale.fixed:
+            squares = np.zeros(0)
+        elif not kernel.anisotropic:
+            squares = np.atleast_1d(squares.sum())
+        return squares, points * scale
+
+    return K, pull
+
+
+def _distances(left: Array, right: Array) -> Array:
+    ones = np.ones(left.shape[1])
+    half = np.einsum("ij,ij->i", left, left)[:, None] - 2.0 * left @ right.T + (right * right) @ ones
+    return np.asarray(np.maximum(half, 0.0))
+
+
+def _slope(d2: Array, nu: float) -> Array:
+    """Return -dlog k / dd2 times 2, d2 the squared scaled distance."""
+    t = np.sqrt(2.0 * nu * d2)
+    if nu == 0.5:  # where t = 0 all differences are 0, so any finite slope will do
+        return np.divide(1.0, t, out=np.zeros_like(t), where=t > 0.0)
+    if nu == 1.5:
+        return 3.0 / (1.0 + t)
+    return 5.0 * (1.0 + t) / (3.0 + t * (3.0 + t))
