@@ -1,0 +1,13 @@
+"""Which question to ask a person next, a session that asks and learns, and replays of people held out.
+
+See maths.md section 10. What is learnt of a person stays within a session: the model and what it says of all others are
+left alone.
+"""
+
+from skpref.elicitation._beliefs import Belief, Estimates, information_gain
+from skpref.elicitation._people import Person
+from skpref.elicitation._replay import Replay, replay
+from skpref.elicitation._session import Session, select
+from skpref.elicitation._strategies import STRATEGIES
+
+__all__ = ["STRATEGIES", "Belief", "Estimates", "Person", "Replay", "Session", "information_gain", "replay", "select"]

@@ -1,0 +1,253 @@
+"""What is believed of the answers to candidate questions, and what answers do to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from skpref._math.linalg import product, solve_lower
+from skpref._math.quadrature import expectation
+from skpref.inference.ep import expectation_propagation
+from skpref.likelihoods import Gaussian
+from skpref.likelihoods.base import Likelihood
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from skpref._typing import Array
+    from skpref.likelihoods.base import Triple
+
+
+NINETY: Final = 1.6448536269514722  # standard deviations within which a normal number lies with 90 % probability
+
+
+class Belief(NamedTuple):
+    """What a strategy may look at.
+
+    Parameters
+    ----------
+    mean, variance : ndarray of shape (n,)
+        Of the latent value z of every candidate: y(x), x_ij, or a difference of utilities.
+    covariance : callable
+        Returns the covariance between candidates, of shape (n, n); called by the strategy that needs it.
+    probability : ndarray of shape (n, n_answers), or None
+        Of every possible answer; None where an answer is any number.
+    gain : ndarray of shape (n,)
+        Mutual information of the answer and z, in nats.
+    precision : ndarray of shape (n,)
+        What an answer would tell about z: the Fisher information at its mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.elicitation import Belief
+    >>> Belief(np.zeros(1), np.ones(1), lambda: np.eye(1), None, np.ones(1), np.ones(1)).covariance().tolist()
+    [[1.0]]
+    """
+
+    mean: Array
+    variance: Array
+    covariance: Callable[[], Array]
+    probability: Array | None
+    gain: Array
+    precision: Array
+
+
+class Estimates(NamedTuple):
+    """What is expected of every item that is asked about, or compared.
+
+    Parameters
+    ----------
+    ids : list of length n
+        Items or rows.
+    value : ndarray of shape (n,)
+        Expected rating; probability of the second label; utility from the average of the items.
+    low, high : ndarray of shape (n,)
+        Where it lies with 90 % probability: quantiles at 5 % and 95 %.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.elicitation import Estimates
+    >>> Estimates(["tea"], np.array([4.2]), np.array([3.0]), np.array([5.0])).ids
+    ['tea']
+    """
+
+    ids: list[Any]
+    value: Array
+    low: Array
+    high: Array
+
+
+def labels_of(likelihood: Likelihood) -> tuple[float, ...]:
+    """Return the answers that a likelihood knows; none where an answer is any number.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        p(y | z).
+
+    Returns
+    -------
+    tuple of float
+        In ascending order.
+    """
+    if isinstance(likelihood, Gaussian):
+        return ()
+    return (0.0, 0.5, 1.0) if likelihood.ties_are_answers else (0.0, 1.0)
+
+
+def information_gain(likelihood: Likelihood, mean: Array, variance: Array) -> Array:
+    """Return the mutual information of an answer and z ~ N(mean, variance): H(E p) - E H(p).
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        p(y | z): of two answers, of three with ties, or of any number.
+    mean, variance : ndarray of shape (n,)
+        Of z.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        In nats: 0 where z is known; of two answers, log 2 at most.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.elicitation import information_gain
+    >>> from skpref.likelihoods import PairwiseProbit
+    >>> information_gain(PairwiseProbit(), np.zeros(2), np.array([0.0, 1e4])).round(2)
+    array([0.  , 0.69])
+    """
+    mean, variance = np.asarray(mean, dtype=np.float64), np.asarray(variance, dtype=np.float64)
+    if isinstance(likelihood, Gaussian):
+        return np.asarray(0.5 * np.log1p(likelihood.precision * variance))
+    labels = labels_of(likelihood)
+
+    def inside(z: Array) -> tuple[Array, ...]:
+        return (_entropy([likelihood.log_prob(y, z) for y in labels]),)
+
+    with np.errstate(divide="ignore"):
+        logs = [np.log(p) for p in probabilities(likelihood, mean, variance).T]
+    gain = _entropy(logs) - expectation(inside, mean, variance)[0]
+    return np.clip(gain, 0.0, np.log(len(labels)))
+
+
+def probabilities(likelihood: Likelihood, mean: Array, variance: Array) -> Array:
+    """Return the predictive probability of every answer that a likelihood knows.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        p(y | z), of two answers or of three.
+    mean, variance : ndarray of shape (n,)
+        Of z.
+
+    Returns
+    -------
+    ndarray of shape (n, n_answers)
+        In the order of `labels_of`.
+    """
+    if not likelihood.ties_are_answers:
+        return np.column_stack([likelihood.predict(-mean, variance), likelihood.predict(mean, variance)])
+
+    def inside(z: Array) -> tuple[Array, ...]:
+        return tuple(np.exp(likelihood.log_prob(y, z)) for y in labels_of(likelihood))
+
+    return np.column_stack(expectation(inside, mean, variance))
+
+
+def _entropy(logs: list[Array]) -> Array:
+    """-sum p log p; nothing where a probability is 0."""
+    low = np.finfo(np.float64).min
+    return -np.sum([np.exp(log_p) * np.maximum(log_p, low) for log_p in logs], axis=0)
+
+
+def believed(likelihood: Likelihood, mean: Array, variance: Array, covariance: Callable[[], Array]) -> Belief:
+    """Return the belief about answers with a likelihood, of normal z.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        p(y | z).
+    mean, variance : ndarray of shape (n,)
+        Of z.
+    covariance : callable
+        Returns the covariance of z.
+
+    Returns
+    -------
+    Belief
+        About the answers.
+    """
+    gain, labels = information_gain(likelihood, mean, variance), labels_of(likelihood)
+    if isinstance(likelihood, Gaussian):
+        return Belief(mean, variance, covariance, None, gain, np.full(mean.shape, likelihood.precision))
+    precision = np.zeros(mean.shape)
+    for y in labels:
+        log_p, slope, _ = likelihood.derivatives(y, mean)
+        precision += np.exp(log_p) * slope**2
+    return Belief(mean, variance, covariance, probabilities(likelihood, mean, variance), gain, precision)
+
+
+@dataclass(frozen=True, eq=False)
+class _Shifted(Likelihood):
+    """A likelihood of f + mean: expectation propagation is about f of mean zero.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        p(y | z).
+    mean : ndarray of shape (n,)
+        z - f.
+    """
+
+    likelihood: Likelihood
+    mean: Array
+
+    def _derivatives(self, y: Array, z: Array) -> Triple:
+        return self.likelihood.derivatives(y, z + self.mean)
+
+    def _expectation(self, y: Array, mu: Array, v: Array) -> Triple:
+        return self.likelihood.expectation(y, mu + self.mean, v)
+
+    def _tilted(self, y: Array, mu: Array, v: Array) -> Triple:
+        return self.likelihood.tilted(y, mu + self.mean, v)
+
+    def _predict(self, mu: Array, v: Array) -> Array:
+        return self.likelihood.predict(mu + self.mean, v)
+
+
+def told(likelihood: Likelihood, mean: Array, covariance: Array, answers: Mapping[int, float]) -> Belief:
+    """Return what is believed after answers: expectation propagation, exact where answers are normal.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        p(y | z).
+    mean, covariance : ndarray of shape (n,) and (n, n)
+        Of z before any answer.
+    answers : mapping of int to float
+        y by candidate.
+
+    Returns
+    -------
+    Belief
+        About the answers to all candidates, those given included, were they asked again.
+    """
+    rows = np.array(sorted(answers), dtype=np.int64)
+    y = np.array([answers[row] for row in rows.tolist()], dtype=np.float64)
+    shifted, across = _Shifted(likelihood, mean[rows]), covariance[rows]
+    posterior = expectation_propagation(np.ascontiguousarray(across[:, rows]), shifted, y, np.ones(rows.size))
+    half = solve_lower(posterior.chol, posterior.root_w[:, None] * across)
+    variance = np.maximum(np.diagonal(covariance) - np.einsum("ij,ij->j", half, half), 0.0)
+    rest = partial(_conditioned, covariance, half)
+    return believed(likelihood, mean + posterior.alpha @ across, variance, rest)
+
+
+def _conditioned(covariance: Array, half: Array) -> Array:
+    return covariance - product(half.T, half)

@@ -1,0 +1,165 @@
+"""People whose answers are known, asked as if they were not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from skpref.elicitation._strategies import STRATEGIES, check_number, check_strategy
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array, IntArray
+    from skpref.elicitation._beliefs import Belief
+    from skpref.elicitation._session import Session
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """Scores of strategies along the questions.
+
+    Parameters
+    ----------
+    asked : ndarray of shape (n_steps + 1,)
+        Questions asked of each person: 0 at first.
+    scores : dict of str to ndarray of shape (n_seeds, n_steps + 1)
+        By strategy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref.elicitation import Replay
+    >>> Replay(np.array([0, 4]), {"random": np.array([[0.5, 0.7], [0.5, 0.9]])}).mean()["random"].tolist()
+    [0.5, 0.8]
+    """
+
+    asked: IntArray
+    scores: dict[str, Array]
+
+    def mean(self) -> dict[str, Array]:
+        """Return means over seeds.
+
+        Returns
+        -------
+        dict of str to ndarray of shape (n_steps + 1,)
+            By strategy.
+        """
+        return {strategy: scores.mean(axis=0) for strategy, scores in self.scores.items()}
+
+    def std(self) -> dict[str, Array]:
+        """Return standard deviations over seeds.
+
+        Returns
+        -------
+        dict of str to ndarray of shape (n_steps + 1,)
+            By strategy; 0 of a single seed.
+        """
+        return {strategy: scores.std(axis=0) for strategy, scores in self.scores.items()}
+
+
+def replay(
+    start: Callable[[int, str, int], Session],
+    truth: NDArray[Any],
+    held: NDArray[np.bool_],
+    *,
+    n_questions: int = 20,
+    batch: int = 4,
+    strategies: Sequence[str] = STRATEGIES,
+    seeds: Sequence[int] = (0,),
+    score: Callable[[NDArray[Any], list[Belief]], float] | None = None,
+) -> Replay:
+    """Ask people whose answers are known, and see how well the answers to other questions are predicted.
+
+    Parameters
+    ----------
+    start : callable
+        ``start(person, strategy, seed)`` returns a `Session` for that row of `truth`, with a candidate for each column.
+    truth : ndarray of shape (n_people, n_candidates)
+        All answers.
+    held : ndarray of shape (n_candidates,), dtype bool
+        Which candidates are predicted and never asked.
+    n_questions : int, default=20
+        Questions to each person.
+    batch : int, default=4
+        Questions asked at once.
+    strategies : sequence of str, default=STRATEGIES
+        What to compare.
+    seeds : sequence of int, default=(0,)
+        Each is a run of everything.
+    score : callable, default=None
+        ``score(answers, beliefs)`` with the answers of all people to the candidates held, of shape (n_people, n_held),
+        and for each person the belief about all candidates. None: the area under the ROC curve, all people together,
+        where there are two answers; else minus the root mean squared error of the latent means.
+
+    Returns
+    -------
+    Replay
+        Scores after 0, batch, 2 batch, ... questions.
+
+    Raises
+    ------
+    DataError
+        If shapes do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skpref import VariationalFMClassifier
+    >>> from skpref.data import OneHotDesign
+    >>> from skpref.elicitation import Session, replay
+    >>> rng = np.random.default_rng(0)
+    >>> likes = (rng.normal(size=(30, 1)) + rng.normal(size=10) + rng.normal(size=(30, 10)) > 0).astype(int)
+    >>> pairs = np.argwhere(np.ones((20, 10)))
+    >>> machine = VariationalFMClassifier(n_factors=0, n_epochs=20)
+    >>> model = make_pipeline(OneHotDesign(), machine).fit(pairs, likes[:20].ravel())
+    >>> def start(person, strategy, seed):
+    ...     return Session(model, strategy=strategy, user=20 + person, random_state=seed)
+    >>> found = replay(start, likes[20:], np.arange(10) >= 6, n_questions=4, batch=2, strategies=["information"])
+    >>> found.asked.tolist(), found.scores["information"].shape
+    ([0, 2, 4], (1, 3))
+    """
+    truth, held = np.asarray(truth), np.asarray(held)
+    if truth.ndim != 2 or held.shape != truth.shape[1:] or held.dtype != bool:
+        raise DataError(
+            f"held must be {truth.shape[1:]} booleans, one a column of truth; got {held.dtype} {held.shape}."
+        )
+    if not held.any() or held.all():
+        raise DataError("held must leave some candidates to ask and some to predict.")
+    for name, number in (("n_questions", n_questions), ("batch", batch)):
+        check_number(name, number)
+    for strategy in strategies:
+        check_strategy(strategy)
+    pool, steps = np.flatnonzero(~held), -(-min(n_questions, int((~held).sum())) // batch)
+    asked = np.minimum(batch * np.arange(steps + 1), min(n_questions, pool.size))
+    measure = _usual(held) if score is None else score
+    scores = {strategy: np.empty((len(seeds), steps + 1)) for strategy in strategies}
+    for strategy, table in scores.items():
+        for run, seed in enumerate(seeds):
+            beliefs: list[list[Belief]] = [[] for _ in asked]
+            for person, answers in enumerate(truth):
+                session = start(person, strategy, seed)
+                beliefs[0].append(session.belief_)
+                for step, n in enumerate(np.diff(asked).tolist(), 1):
+                    session.tell({row: answers[row] for row in session.ask(n, among=pool).tolist()})
+                    beliefs[step].append(session.belief_)
+            table[run] = [measure(truth[:, held], step) for step in beliefs]
+    return Replay(asked, scores)
+
+
+def _usual(held: NDArray[np.bool_]) -> Callable[[NDArray[Any], list[Belief]], float]:
+    def score(answers: NDArray[Any], beliefs: list[Belief]) -> float:
+        if beliefs[0].probability is None or beliefs[0].probability.shape[1] != 2:
+            mean = np.array([belief.mean[held] for belief in beliefs])
+            return -float(np.sqrt(np.mean((mean - answers) ** 2)))
+        p = np.array([belief.probability[held, 1] for belief in beliefs if belief.probability is not None])
+        return float(roc_auc_score(answers.ravel(), p.ravel()))
+
+    return score

@@ -1,0 +1,75 @@
+"""What the samples of a max-margin factorisation say of a person's ratings."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from scipy.special import entr
+
+from skpref._math.linalg import product
+from skpref.elicitation._beliefs import Belief
+from skpref.factorization._m3f_posterior import level_probabilities
+
+if TYPE_CHECKING:
+    from skpref._typing import Array
+
+_STRANGERS: Final = 400  # users among whom somebody new is sought, over all samples
+_AT_ONCE: Final = 1 << 22  # probabilities that are held at once
+
+
+def rated(model: Any, user: Any, items: Any) -> Belief:
+    """Return what is believed of a user's ratings.
+
+    Parameters
+    ----------
+    model : GibbsM3F or GibbsIPM3F
+        Fitted.
+    user : id or None
+        Of a user known; None: somebody new, who is like one of those who are known, each as probable as the others.
+    items : array-like of shape (n,)
+        Ids.
+
+    Returns
+    -------
+    Belief
+        From the kept samples, the scores x_ij being the latent values.
+    """
+    samples, known = model.posterior_.samples, model._known  # noqa: SLF001 - of this package
+    item = known.items.encode(items, "candidates", noun="candidate")
+    n_samples, n_users = samples.users.shape[:2]
+    if user is None:
+        each = min(n_users, -(-_STRANGERS // n_samples))
+        who = np.random.default_rng(0).permuted(np.tile(np.arange(n_users), (n_samples, 1)), axis=1)[:, :each]
+    else:
+        who = np.broadcast_to(known.users.encode([user], noun="row", kind="user"), (n_samples, 1))
+    s = np.arange(n_samples)[:, None]
+    score = np.einsum("srk,snk->srn", samples.users[s, who].astype(np.float64), samples.items[:, item])
+    score = score.reshape(-1, item.size)
+    shared = samples.thresholds.shape[1] == 1
+    theta = samples.thresholds[s, 0 * who if shared else who].astype(np.float64).reshape(score.shape[0], -1)
+    return _from_draws(score, theta, model.posterior_.cost, model.posterior_.margin)
+
+
+def _from_draws(score: Array, theta: Array, cost: float, margin: float) -> Belief:
+    """Moments over draws of score (D, n) and thresholds (D, L - 1)."""
+    n_draws, n = score.shape
+    probability, within, precision = np.empty((n, theta.shape[1] + 1)), np.empty(n), np.empty(n)
+    step = max(1, _AT_ONCE // (n_draws * probability.shape[1]))
+    for first in range(0, n, step):
+        part = slice(first, first + step)
+        apart = theta[:, None, :] - score[:, part, None]
+        p = level_probabilities(score[:, part], np.broadcast_to(theta[:, None, :], apart.shape), cost, margin)
+        probability[part] = p.mean(axis=0)
+        within[part] = entr(p).sum(axis=2).mean(axis=0)
+        # Slope of each level's loss: thresholds above a level push the score down, those below it push it up.
+        above, below = (apart < margin).astype(np.float64), (apart > -margin).astype(np.float64)
+        step_up = np.cumsum(-(above + below), axis=2)
+        slope = np.concatenate([np.zeros((*score[:, part].shape, 1)), step_up], axis=2)
+        centre = (p * slope).sum(axis=2, keepdims=True)
+        precision[part] = cost**2 * (p * (slope - centre) ** 2).sum(axis=2).mean(axis=0)
+    mean, ddof = score.mean(axis=0), min(1, n_draws - 1)
+    gain = np.clip(entr(probability).sum(axis=1) - within, 0.0, np.log(probability.shape[1]))
+    apart = (score - mean) / np.sqrt(max(n_draws - ddof, 1))
+    return Belief(mean, (apart**2).sum(axis=0), partial(product, apart.T, apart), probability, gain, precision)

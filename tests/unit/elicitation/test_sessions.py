@@ -1,0 +1,354 @@
+"""Sessions with every model, replays, bad input (E5 of the test programme; rows 56 and 57 of the bad inputs)."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.stats import ttest_1samp
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from skpref import CrowdGPPL, GibbsIPM3F, GibbsM3F, GPPLClassifier, VariationalFM, VariationalFMClassifier
+from skpref.data import OneHotDesign
+from skpref.datasets import make_crowd
+from skpref.elicitation import STRATEGIES, Session, replay, select
+from skpref.elicitation._machines import population_of
+from skpref.elicitation._people import _pairs_numbered
+from skpref.exceptions import DataError, UnknownIdError
+
+USERS, ITEMS = 60, 24
+RNG = np.random.default_rng(0)
+TASTE, SHAPE = RNG.standard_normal((USERS + 40, 2)), RNG.standard_normal((2, ITEMS))
+Z = RNG.standard_normal((USERS + 40, 1)) + TASTE @ SHAPE + 0.5 * RNG.standard_normal((USERS + 40, ITEMS))
+LIKES, LEVELS = (Z > 0.0).astype(int), 1 + np.digitize(Z, [-1.5, 0.0, 1.5])
+PAIRS = np.argwhere(np.ones((USERS, ITEMS)))
+KNOWN = slice(0, USERS)
+CROWD = make_crowd(n_users=30, n_items=8, n_comparisons=1500, n_factors=1, random_state=2)
+OF_TWO = [row[1:] for row in np.asarray(CROWD.comparisons).tolist()]
+
+
+def machine(kind, y, **params):
+    design = OneHotDesign()
+    groups = design.fit(PAIRS).groups_
+    last = kind(**{"n_factors": 2, "n_epochs": 40, "groups": groups, "random_state": 0, **params})
+    return make_pipeline(design, last).fit(PAIRS, y[KNOWN].ravel())
+
+
+MODELS = {
+    "classifier": machine(VariationalFMClassifier, LIKES),
+    "regressor": machine(VariationalFM, Z),
+    "ratings": GibbsM3F(4, C=0.2, n_sweeps=40, burn_in=15, random_state=0).fit(PAIRS, LEVELS[KNOWN].ravel()),
+    "features": GibbsIPM3F(C=0.3, n_sweeps=30, burn_in=10, random_state=0).fit(PAIRS, LEVELS[KNOWN].ravel()),
+    "pairs": GPPLClassifier().fit(OF_TWO, CROWD.y),
+    "pairs in order": GPPLClassifier(CROWD.table, order_effect=True, likelihood="probit-ties").fit(OF_TWO, CROWD.y),
+    "crowd": CrowdGPPL(n_factors=2, random_state=0).fit(CROWD.comparisons, CROWD.y),
+}
+ANSWER = {"classifier": 1, "regressor": 2.5, "ratings": 4, "features": 4, "pairs": 1, "pairs in order": 0.5, "crowd": 0}
+TWO_ANSWERS = {"classifier", "pairs", "crowd"}
+
+
+def truth(name):
+    return {"classifier": LIKES, "regressor": Z, "ratings": LEVELS, "features": LEVELS}[name]
+
+
+# ------------------------------------------------------------------------------------------------------------- sessions
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_model_can_be_asked_for(name, strategy):
+    model, before = MODELS[name], pickle.dumps(MODELS[name])
+    session = Session(model, strategy=strategy, random_state=0)
+    if strategy == "mean" and name not in TWO_ANSWERS:
+        with pytest.raises(DataError, match="strategy 'mean' asks where the probability of one of two answers"):
+            session.ask()
+        return
+    first = session.ask(3)
+    assert len(set(first.tolist())) == 3
+    prior = session.belief_
+    session.tell({int(row): ANSWER[name] for row in first[:2]})
+    assert session.tell({}) is session
+    assert not set(session.ask(3).tolist()) & set(first.tolist())
+    belief, n = session.belief_, len(session.candidates_)
+    assert belief.mean.shape == belief.variance.shape == belief.gain.shape == belief.precision.shape == (n,)
+    C = belief.covariance()
+    np.testing.assert_allclose(np.diagonal(C), belief.variance, rtol=1e-6, atol=1e-9)
+    assert np.linalg.eigvalsh(C).min() > -1e-6 * np.trace(C)
+    assert belief.variance[first[:2]].sum() < prior.variance[first[:2]].sum()
+    if belief.probability is not None:
+        np.testing.assert_allclose(belief.probability.sum(axis=1), 1.0, atol=1e-9)
+        assert np.all(belief.gain <= np.log(belief.probability.shape[1]))
+    found = session.estimates()
+    # An expected level may lie beyond quantiles that are levels themselves, but not by a level.
+    slack = 1.0 if name in {"ratings", "features"} else 1e-9
+    assert np.all(found.low <= found.value + slack)
+    assert np.all(found.value <= found.high + slack)
+    assert np.all(found.low <= found.high)
+    assert len(found.ids) == len(found.value) == (8 if "pairs" in name or name == "crowd" else ITEMS)
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("name", ["classifier", "regressor", "ratings", "features"])
+def test_a_session_learns_people(name):
+    model, who = MODELS[name], "z" if name in {"classifier", "regressor"} else 1000
+    found = []
+    for person in range(USERS, USERS + 6):
+        session, answers = Session(model, user=who), truth(name)[person]
+        asked = session.ask(14)
+        session.tell({int(row): answers[row].item() for row in asked})
+        rest = np.setdiff1d(np.arange(ITEMS), asked)
+        # The updated copy says about the same, and nobody else has changed.
+        updated = session.model_
+        rows = [(who, int(item)) for item in rest]
+        scores = {"classifier": "decision_function", "regressor": "predict"}.get(name, "predict_score")
+        own = getattr(updated, scores)(rows)
+        np.testing.assert_allclose(updated.predict(PAIRS[:50]), model.predict(PAIRS[:50]), atol=1e-12)
+        found.append([session.estimates().value[rest], Z[person, rest], session.belief_.mean[rest], own])
+    value, z, mean, own = np.array(found).transpose(1, 0, 2).reshape(4, -1)
+    assert np.corrcoef(value, z)[0, 1] > 0.65
+    assert np.corrcoef(mean, own)[0, 1] > 0.8
+
+
+def test_all_answers_count_whatever_their_order():
+    first, again = (Session(MODELS["classifier"], random_state=0) for _ in range(2))
+    rows = first.ask(4).tolist()
+    again.ask(4)
+    for row in rows:
+        first.tell({row: row % 2})
+    again.tell({row: row % 2 for row in reversed(rows)})
+    np.testing.assert_array_equal(first.belief_.mean, again.belief_.mean)
+    assert first.answers_ == again.answers_
+
+
+def test_a_member_of_the_crowd_is_not_a_stranger():
+    model = MODELS["crowd"]
+    known = Session(model, user=3)
+    new = Session(model, user="new")
+    pairs = np.array([(3, *pair) for pair in known.candidates_], dtype=object)
+    np.testing.assert_allclose(known.belief_.mean, model.decision_function(pairs))
+    assert known.belief_.variance.sum() < new.belief_.variance.sum()
+    question = int(new.ask()[0])
+    left, right = new.candidates_[question]
+    learnt = new.tell({question: 1}).model_
+    assert learnt.predict_proba([["new", left, right]])[0, 1] > model.predict_proba([["new", left, right]])[0, 1]
+    # The crowd's own update moves the same way as the session.
+    moved = learnt.decision_function([("new", *pair) for pair in new.candidates_])
+    before = model.decision_function([("new", *pair) for pair in new.candidates_])
+    assert np.corrcoef(moved - before, new.belief_.mean - before)[0, 1] > 0.9
+
+
+def test_a_stranger_is_one_of_the_people():
+    for name in ("classifier", "regressor"):
+        pipeline = MODELS[name]
+        rows = pipeline[0].transform([("stranger", item) for item in range(ITEMS)])
+        machine = pipeline[1].posterior_
+        people = population_of(machine, sparse.csr_array(rows))
+        mean, variance = pipeline[1].latent_mean_and_variance(rows)
+        mean, variance = people.moments(mean, variance)
+        C = people.covariance(pipeline[1].latent_covariance(rows))
+        np.testing.assert_allclose(np.diagonal(C), variance, rtol=1e-9)
+        # Draws of one of the people and of the items, and of a few by the prior.
+        rng, q = np.random.default_rng(0), machine.machine
+        of_all = q.variance if q.variance.ndim == 3 else q.variance[:, :, None] * np.eye(3)
+        k, n_draws = USERS, 60_000
+        group = q.prior.group[k]
+        everybody = np.concatenate([np.arange(USERS), np.full(3, -1)])
+        who = rng.choice(everybody, n_draws)
+        prior = q.prior.nu[group] + rng.standard_normal((n_draws, 3)) / np.sqrt(q.prior.lam[group])
+        roots = np.linalg.cholesky(of_all)
+        theirs = q.mean[who] + np.einsum("sab,sb->sa", roots[who], rng.standard_normal((n_draws, 3)))
+        theta = np.where((who < 0)[:, None], prior, theirs)
+        noise = rng.standard_normal((n_draws, ITEMS, 3))
+        item = q.mean[USERS + 1 : -1] + np.einsum("kab,skb->ska", roots[USERS + 1 : -1], noise)
+        z = item[:, :, 0] + theta[:, :1] + np.einsum("skf,sf->sk", item[:, :, 1:], theta[:, 1:])
+        z = machine.offset + machine.scale * (z + q.bias.mean)
+        assert np.all(np.abs(z.mean(axis=0) - mean) < 6.0 * z.std(axis=0) / np.sqrt(n_draws))
+        apart = z - z.mean(axis=0)
+        products = apart.T @ apart / n_draws + machine.scale**2 * q.bias.variance
+        error = 6.0 * np.sqrt(np.einsum("si,sj->ij", apart**2, apart**2) / n_draws - products**2) / np.sqrt(n_draws)
+        assert np.all(np.abs(products - C) < error)
+    # A user who is known is nobody else.
+    assert population_of(MODELS["regressor"][1].posterior_, MODELS["regressor"][0].transform([(0, 1), (0, 2)])) is None
+
+
+def test_rows_of_features_and_what_freezes():
+    pipeline = MODELS["regressor"]
+    X = pipeline[0].transform([("stranger", item) for item in range(ITEMS)])
+    session = Session(pipeline[1], X, freeze="item", random_state=0)
+    question = int(session.ask()[0])
+    learnt = session.tell({question: 3.0}).model_
+    items = pipeline[1].groups_[pipeline[1].posterior_.machine.prior.group] == "item"
+    np.testing.assert_array_equal(learnt.weights_[items], pipeline[1].weights_[items])
+    assert learnt.weights_[USERS] != pipeline[1].weights_[USERS]
+    assert session.estimates().ids == list(range(ITEMS))
+    dense = Session(pipeline[1], X.toarray(), freeze="item", random_state=0)
+    assert int(dense.ask()[0]) == question
+    assert select(pipeline[1], X, 3, "information").tolist() == Session(pipeline[1], X).ask(3).tolist()
+    pairs = [("stranger", item) for item in range(ITEMS)]
+    assert select(pipeline, pairs, 3).tolist() == select(pipeline, n=3).tolist()
+
+
+def test_candidates_may_be_few():
+    assert Session(MODELS["ratings"], [3, 5]).candidates_.tolist() == [3, 5]
+    assert Session(MODELS["classifier"], [3, 5], user="z").candidates_.tolist() == [3, 5]
+    session = Session(MODELS["pairs"], [(0, 1), (1, 2)])
+    assert session.estimates().ids == [0, 1, 2]
+    assert session.estimates().value.sum() == pytest.approx(0.0, abs=1e-9)
+    # With all pairs, the best fit to them is the utilities themselves.
+    everything = Session(MODELS["pairs"])
+    np.testing.assert_allclose(
+        everything.estimates().value, MODELS["pairs"].utility(everything.estimates().ids), atol=1e-9
+    )
+    a, b = _pairs_numbered(np.arange(10), 5)
+    assert list(zip(a.tolist(), b.tolist(), strict=True)) == [(i, j) for i in range(5) for j in range(i + 1, 5)]
+    many = GPPLClassifier().fit([[i, i + 1] for i in range(99)], np.ones(99))
+    pairs = Session(many, random_state=0).candidates_
+    assert len(set(pairs)) == len(pairs) == 2000
+    assert all(a < b for a, b in pairs)
+
+
+# -------------------------------------------------------------------------------------------------------------- replays
+def test_e5_people_are_known_the_better_the_more_they_are_asked():
+    model = MODELS["classifier"]
+
+    def start(person, strategy, seed):
+        return Session(model, strategy=strategy, random_state=1000 * seed + person)
+
+    held = np.arange(ITEMS) % 2 == 0
+    run = replay(start, LIKES[USERS : USERS + 12], held, n_questions=6, batch=3, strategies=("random", "determinant"))
+    assert run.asked.tolist() == [0, 3, 6]
+    assert run.mean()["random"].shape == run.std()["random"].shape == (3,)
+    for scores in run.scores.values():
+        assert scores[0, 2] > scores[0, 0]
+
+
+@pytest.mark.statistical
+def test_e5_regret_of_200_people():
+    rng, held = np.random.default_rng(5), np.arange(ITEMS) % 2 == 0
+    pool, losses = np.flatnonzero(~held), {"random": [], "information": [], "determinant": []}
+    for person in range(200):
+        z = rng.standard_normal() + rng.standard_normal(2) @ SHAPE + 0.5 * rng.standard_normal(ITEMS)
+        for strategy, found in losses.items():
+            session = Session(MODELS["classifier"], strategy=strategy, random_state=person)
+            for _ in range(4):
+                session.tell({int(row): int(z[row] > 0.0) for row in session.ask(1, among=pool)})
+            p = session.belief_.probability[held, 1]
+            found.append(-np.mean(np.log(np.where(z[held] > 0.0, p, 1.0 - p))))
+    for strategy in ("information", "determinant"):
+        apart = np.array(losses[strategy]) - np.array(losses["random"])
+        assert ttest_1samp(apart, 0.0, alternative="less").pvalue < 1e-3
+
+
+def test_replay_of_numbers_and_bad_shapes():
+    def start(person, strategy, seed):
+        return Session(MODELS["regressor"], strategy=strategy, random_state=seed + person)
+
+    held = np.arange(ITEMS) >= 12
+    found = replay(start, Z[USERS : USERS + 3], held, n_questions=50, batch=5, strategies=("determinant",))
+    assert found.asked.tolist() == [0, 5, 10, 12]
+    assert found.scores["determinant"][0, -1] > found.scores["determinant"][0, 0]
+    for wrong in (held[:3], np.ones(ITEMS), np.zeros(ITEMS, dtype=bool), np.ones(ITEMS, dtype=bool)):
+        with pytest.raises(DataError, match="held must"):
+            replay(start, Z[:2], wrong)
+    for name in ("n_questions", "batch"):
+        with pytest.raises(DataError, match=f"{name} must be an integer of at least 1; got 0"):
+            replay(start, Z[:2], held, **{name: 0})
+    with pytest.raises(DataError, match="strategy must be one of"):
+        replay(start, Z[:2], held, strategies=("best",))
+
+
+# ------------------------------------------------------------------------------------------------------------ bad input
+def test_rows_56_57_of_the_bad_inputs():
+    model = MODELS["classifier"]
+    for empty in ([], np.empty((0, 2))):
+        with pytest.raises(DataError, match=r"no candidate left|at least 1"):
+            Session(model, empty)
+    with pytest.raises(DataError, match="no candidate left"):
+        select(model[1], sparse.csr_array((0, 87)))
+    session = Session(model, [3, 4], user="z")
+    first = int(session.ask()[0])
+    with pytest.raises(DataError, match=f"question {1 - first} was not asked"):
+        session.tell({1 - first: 1})
+    session.tell({first: 1})
+    with pytest.raises(DataError, match=f"question {first} was answered before, with 1"):
+        session.tell({first: 0})
+    assert session.ask(5).tolist() == [1 - first]
+    with pytest.raises(DataError, match="no candidate left: all questions have been asked"):
+        session.ask()
+
+
+def test_a_refused_answer_leaves_the_session_as_it_was():
+    session = Session(MODELS["classifier"])
+    a, b = session.ask(2).tolist()
+    before = session.belief_.mean.copy()
+    for wrong in (2, "yes", None, np.nan):
+        with pytest.raises(DataError, match=r"an answer must be one of 0, 1; got"):
+            session.tell({a: 1, b: wrong})
+    assert session.answers_ == {}
+    np.testing.assert_array_equal(session.belief_.mean, before)
+    session.tell({a: 1, b: 0})
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("regressor", "5 stars"),
+        ("regressor", np.inf),
+        ("regressor", None),
+        ("ratings", 5),
+        ("ratings", 2.5),
+        ("pairs", 2),
+        ("pairs", -1),
+        ("pairs", np.nan),
+        ("crowd", "left"),
+    ],
+)
+def test_bad_answers(name, wrong):
+    session = Session(MODELS[name])
+    with pytest.raises(DataError, match="an answer"):
+        session.tell({int(session.ask()[0]): wrong})
+
+
+def test_bad_arguments():
+    model, rows = MODELS["classifier"], MODELS["classifier"][0].transform(PAIRS[:4])
+    with pytest.raises(DataError, match=r"strategy must be one of random, mean, .* got 'x'"):
+        select(model, strategy="x")
+    for n in (0, -1, 1.5, True, "3"):
+        with pytest.raises(DataError, match="n must be an integer of at least 1; got"):
+            select(model, n=n)
+    for wrong in (LogisticRegression(), "model", None, make_pipeline(OneHotDesign(), GPPLClassifier())):
+        with pytest.raises(DataError, match=r"model must be one of VariationalFM, .* or a Pipeline that ends"):
+            Session(wrong)
+    for unfitted in (VariationalFM(), GPPLClassifier(), CrowdGPPL(), GibbsM3F()):
+        with pytest.raises(NotFittedError):
+            Session(unfitted, rows)
+    with pytest.raises(DataError, match="needs rows of features as candidates"):
+        Session(model[1])
+    with pytest.raises(DataError, match="needs rows of features as candidates"):
+        Session(model[1], rows, user="z")
+    with pytest.raises(ValueError, match="X has 3 features, but"):
+        Session(model[1], np.eye(3)).ask()
+    with pytest.raises(DataError, match="freeze is for factorization machines"):
+        Session(MODELS["pairs"], freeze="item")
+    with pytest.raises(DataError, match="does not tell users apart; got user 'z'"):
+        Session(MODELS["pairs"], user="z")
+    with pytest.raises(DataError, match="user 3 is known already: fold_in learns new users only"):
+        Session(MODELS["ratings"], user=3)
+    with pytest.raises(UnknownIdError, match="unknown item 99"):
+        Session(MODELS["ratings"], [99]).ask()
+    with pytest.raises(UnknownIdError, match=r"unknown item|refers to item 99"):
+        Session(MODELS["pairs in order"], [[99, 98]]).ask()
+    session = Session(model)
+    for among in ([-1], [99], [[1]], [0.5], "abc"):
+        with pytest.raises(DataError, match="among must be"):
+            session.ask(among=among)
+    with pytest.raises(DataError, match="no candidate left"):
+        session.ask(among=[])
+    with pytest.raises(DataError, match="freeze names group 'nobody', which is none of"):
+        Session(model[1], rows, freeze="nobody")
+    with pytest.raises(DataError, match="does not keep its comparisons"):
+        getattr(Session(MODELS["pairs"]), "model_")  # noqa: B009 - a property that raises
+    with pytest.raises(DataError, match=r"covariance of 5001 candidates needs 0.2 GB; give at most 5000"):
+        select(model[1], sparse.vstack([rows[:1]] * 5001), 2, "determinant")
