@@ -81,14 +81,15 @@ def _parser() -> argparse.ArgumentParser:
     _add_tune(commands)
     _add_demo(commands)
     _add_rank(commands)
+    _add_elicit(commands)
     return parser
 
 
 def _add_tune(commands: Any) -> None:
-    models = "\n".join(f"  {name:<8} {model.about}" for name, model in MODELS.items())
+    models = "\n".join(f"  {name:<14} {model.about}" for name, model in MODELS.items())
     tune = commands.add_parser(
         "tune",
-        help="learn from a file of comparisons or ratings",
+        help="learn from a file of comparisons, ratings or labelled rows",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Learn from a file: hold-out, search for settings, report, plots, model.\n\n"
         f"models:\n{models}\n\n"
@@ -97,9 +98,9 @@ def _add_tune(commands: Any) -> None:
         "hold-out is then of users who are learnt from, and annotators.csv tells how far each of them\n"
         "agrees with the consensus. ITEMS has a column id; all its other columns are numeric features.\n"
         "A file of ratings has the columns user, item, rating; perhaps weight. The hold-out has some of\n"
-        "each user's ratings.",
+        "each user's ratings. A file of rows has a column label and numeric features.",
     )
-    tune.add_argument("data", type=Path, metavar="DATA", help="file of comparisons or ratings")
+    tune.add_argument("data", type=Path, metavar="DATA", help="file of comparisons, ratings or rows")
     tune.add_argument("--model", choices=list(MODELS), default="gppl", help="what to learn (default: gppl)")
     add = tune.add_argument_group("comparisons").add_argument
     add("--items", type=Path, help="file of the items' features")
@@ -118,6 +119,10 @@ def _add_tune(commands: Any) -> None:
     add("--duplicates", choices=["error", "mean", "last"], help=text)
     add("--sweeps", type=_at_least(2), metavar="N", help="sweeps of a chain, a fifth of them burn-in (default: 50)")
     add("--factors", type=_at_least(1), metavar="K", help="factors at most, for --model m3f (default: 100)")
+    add = tune.add_argument_group("rows with ordered labels").add_argument
+    add("--label", metavar="COLUMN", help="column of the labels (default: label)")
+    add("--features", metavar="A,B,...", help="columns of features (default: all others but id, weight and the group)")
+    add("--class-order", metavar="A,B,...", help="all labels, low to high (default: numbers as they are)")
     _add_job_options(tune, trials=30)
     tune.set_defaults(command="tune")
 
@@ -164,6 +169,29 @@ def _add_rank(commands: Any) -> None:
     rank.add_argument("--top", type=_at_least(1), default=20, metavar="N", help="items to print (default: 20)")
     rank.add_argument("--out", type=Path, metavar="FILE", help="write the whole ranking to this CSV file")
     rank.set_defaults(command="rank")
+
+
+def _add_elicit(commands: Any) -> None:
+    elicit = commands.add_parser(
+        "elicit",
+        help="ask a person what a saved model wants to know, and print what it learnt",
+        description="Ask on the terminal, and tell what the answers say: estimates, their uncertainty, what to "
+        "recommend, what to ask next. MODEL holds preferences (which one? 1 or 2), ratings, or a Pipeline of "
+        "OneHotDesign and a factorization machine (y or n, or a number). s skips a question, q quits. The file is not "
+        "changed.",
+    )
+    add = elicit.add_argument
+    add("model", type=Path, metavar="MODEL")
+    add("--user", metavar="ID", help="who answers, with a model that tells users apart (default: somebody new)")
+    text = "what may be asked: a column item, or left and right for preferences (default: all known)"
+    add("--candidates", type=Path, metavar="FILE", help=text)
+    choices = ["random", "mean", "variance", "information", "determinant"]
+    add("--strategy", choices=choices, default="determinant", help="how to choose questions (default: determinant)")
+    add("--questions", type=_at_least(1), default=20, metavar="N", help="questions at most (default: 20)")
+    add("--top", type=_at_least(1), default=10, metavar="N", help="items to print (default: 10)")
+    add("--json", action="store_true", help="print what was learnt as JSON, and questions to the standard error")
+    add("--seed", type=_at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")
+    elicit.set_defaults(command="elicit")
 
 
 def _at_least(low: int) -> Callable[[str], int]:

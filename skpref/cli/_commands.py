@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from skpref.cli._comparisons import read_demo
+from skpref.cli._elicit import interview
 from skpref.cli._files import nearest
 from skpref.cli._inputs import read_ids, read_items
 from skpref.cli._job import Job
@@ -137,6 +138,22 @@ def rank(arguments: argparse.Namespace) -> int:
         write_ranking(ranking, arguments.out)
         print(f"\nWritten to {arguments.out}")
     return 0
+
+
+def elicit(arguments: argparse.Namespace) -> int:
+    """Ask a person.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        Of the command line.
+
+    Returns
+    -------
+    int
+        0, or 130 if the person interrupted.
+    """
+    return interview(load(arguments.model), arguments)
 
 
 def _check_user(model: GPPLClassifier | CrowdGPPL, arguments: argparse.Namespace) -> None:

@@ -18,8 +18,7 @@ from skpref.cli._rankings import (
     write_plots,
     write_ranking,
 )
-from skpref.cli._task import Task
-from skpref.exceptions import DataError
+from skpref.cli._task import Task, refuse_one
 from skpref.metrics import calibration, cross_entropy, pair_accuracy
 from skpref.search import Builder, CrowdBuilder, CrowdSpace, Space
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from skpref.cli._task import Outcome
     from skpref.gp.crowd import CrowdGPPL
     from skpref.metrics import Calibration
-    from skpref.search import Answers
+    from skpref.search import Answers, Rows
     from skpref.search._loop import Settings
 
 _BINS = 10
@@ -59,13 +58,13 @@ class PairFigures:
     calibration: Calibration
 
     @classmethod
-    def of(cls, answers: Answers, p: Array) -> PairFigures:
+    def of(cls, answers: Rows, p: Array) -> PairFigures:
         """Score probabilities.
 
         Parameters
         ----------
-        answers : Answers
-            What was answered.
+        answers : Rows
+            What was answered, or happened.
         p : ndarray of shape (P,)
             Probabilities that the left item is preferred.
 
@@ -256,7 +255,7 @@ def read(arguments: argparse.Namespace) -> ComparisonTask:
     ComparisonTask
         Ready.
     """
-    _check_share(arguments.holdout)
+    refuse_one(arguments.holdout)
     user = (arguments.user or "user") if arguments.model == "crowd" else None
     names = ("items", "group", "users")
     files = {name: getattr(arguments, name) for name in names}
@@ -278,10 +277,5 @@ def read_demo(arguments: argparse.Namespace) -> ComparisonTask:
     ComparisonTask
         Ready.
     """
-    _check_share(arguments.holdout)
+    refuse_one(arguments.holdout)
     return ComparisonTask(demo_problem(), arguments.seed, arguments.max_inducing or _DEMO_MAX_INDUCING)
-
-
-def _check_share(holdout: float) -> None:
-    if not holdout:
-        raise DataError("--holdout one is for ratings; of comparisons, a share is held out, such as 0.2")

@@ -99,7 +99,7 @@ class Job:
     def _evaluate(self, settings: dict[str, Any], train: Rows, test: Rows) -> Figures:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the final fit says the same again
-            model = self.task.build(settings).fit(train.X, train.y, sample_weight=train.weight)
+            model = train.fit(self.task.build(settings))
         return self.task.figures(model, test)
 
     @staticmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from skpref.exceptions import DataError
 
@@ -19,7 +19,7 @@ class Model(NamedTuple):
     Parameters
     ----------
     home : str
-        Module whose `read` makes the task.
+        Module and function that make the task from the arguments.
     about : str
         A few words for ``--help``.
     options : tuple of str
@@ -31,18 +31,28 @@ class Model(NamedTuple):
     options: tuple[str, ...]
 
 
-_RATINGS = ("user", "item", "rating", "levels", "duplicates", "sweeps", "factors")
+_PAIRS = ("user", "item", "rating")
+_COMPARISONS = ("items", "id", "group", "max_inducing")
+_RATINGS = (*_PAIRS, "levels", "duplicates", "sweeps", "factors")
 
-# A model is a line here, a module with `read`, and its options in the parser.
+# A model is a line here, a function that reads its data, and its options in the parser.
 MODELS = {
-    "gppl": Model("skpref.cli._comparisons", "comparisons: one view for all", ("items", "id", "group", "max_inducing")),
+    "gppl": Model("skpref.cli._comparisons.read", "comparisons: one view for all", _COMPARISONS),
     "crowd": Model(
-        "skpref.cli._comparisons",
+        "skpref.cli._comparisons.read",
         "comparisons: a consensus and a view of each user",
-        ("items", "id", "group", "max_inducing", "user", "users"),
+        (*_COMPARISONS, "user", "users"),
     ),
-    "m3f": Model("skpref.cli._ratings", "ratings: factors of users and items", _RATINGS),
-    "ipm3f": Model("skpref.cli._ratings", "ratings: as many binary features of users as needed", _RATINGS[:-1]),
+    "m3f": Model("skpref.cli._ratings.read", "ratings: factors of users and items", _RATINGS),
+    "ipm3f": Model("skpref.cli._ratings.read", "ratings: as many binary features of users as needed", _RATINGS[:-1]),
+    "ordinal": Model(
+        "skpref.cli._labels.read_ordinal",
+        "features with ordered labels: a Gaussian process",
+        ("label", "features", "class_order", "group"),
+    ),
+    "fm": Model("skpref.cli._labels.read_machine", "numbers by user and item: factorization machine", _PAIRS),
+    "fm-classifier": Model("skpref.cli._labels.read_machine", "0 or 1 by user and item: the same", _PAIRS),
+    # Sparse Gaussian processes of numbers and classes belong here, with a reader beside `read_ordinal`.
 }
 SPECIAL = tuple(dict.fromkeys(option for model in MODELS.values() for option in model.options))
 
@@ -71,6 +81,6 @@ def read_task(arguments: argparse.Namespace) -> Task:
             owners = [name for name, other in MODELS.items() if option in other.options]
             shown = " or ".join(filter(None, [", ".join(owners[:-1]), owners[-1]]))
             raise DataError(f"--{option.replace('_', '-')} is for --model {shown}, not for {arguments.model}")
-    home: Any = import_module(model.home)
-    task: Task = home.read(arguments)
+    module, _, reader = model.home.rpartition(".")
+    task: Task = getattr(import_module(module), reader)(arguments)
     return task

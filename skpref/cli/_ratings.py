@@ -244,17 +244,7 @@ class RatingTask(Task):
             recommendations_text(user, [row for row in outcome.findings if row["user"] == user][:_ITEMS_SHOWN])
             for user in few
         ]
-        return [self._levels_text(outcome.figures["tuned"]), chain, *shown]
-
-    def _levels_text(self, figures: Any) -> str:
-        rows = []
-        for number, level in enumerate(self.stars.levels.tolist()):
-            given = figures.given == number
-            error = np.abs(figures.predicted - figures.given)[given]
-            share = [f"{np.average(column == number):.3f}" for column in (figures.given, figures.predicted)]
-            rows.append((str(level), *share, f"{error.mean():.3f}" if error.size else "-"))
-        lines = table(("level", "given", "predicted", "MAE where given"), rows)
-        return "\n".join(["Levels on the hold-out (shares)", *lines])
+        return [levels_text(outcome.figures["tuned"], self.stars.levels), chain, *shown]
 
     def write(self, outcome: Outcome, out: Path) -> list[Path]:
         files = [out / "recommendations.csv", out / "risk.png"]
@@ -267,6 +257,31 @@ class RatingTask(Task):
 
     def next_command(self, model: Path) -> str:
         return f"Recommend items:  skpref rank {model} --user ID"
+
+
+def levels_text(figures: Any, levels: NDArray[Any]) -> str:
+    """Return how often levels were given and predicted.
+
+    Parameters
+    ----------
+    figures : RatingFigures
+        On the hold-out.
+    levels : ndarray of shape (L,)
+        What they are called.
+
+    Returns
+    -------
+    str
+        A row a level.
+    """
+    rows = []
+    for number, level in enumerate(levels.tolist()):
+        given = figures.given == number
+        error = np.abs(figures.predicted - figures.given)[given]
+        share = [f"{np.average(column == number):.3f}" for column in (figures.given, figures.predicted)]
+        rows.append((str(level), *share, f"{error.mean():.3f}" if error.size else "-"))
+    lines = table(("level", "given", "predicted", "MAE where given"), rows)
+    return "\n".join(["Levels on the hold-out (shares)", *lines])
 
 
 def _medians(owner: IntArray, level: IntArray, n: int) -> Array:
@@ -322,9 +337,7 @@ def read_ratings(arguments: argparse.Namespace) -> Stars:
         If columns are missing, a cell cannot be used, or a user rated an item differently twice.
     """
     sheet = read_sheet(arguments.data)
-    names = {role: _column(sheet, role, getattr(arguments, role)) for role in _NAMES}
-    if len(set(names.values())) < len(names):
-        raise sheet.fault(f"user, item and rating must be three columns; got {', '.join(names.values())}")
+    names = read_columns(sheet, arguments)
     user, item = sheet.ids(names["user"], "user"), sheet.ids(names["item"])
     levels, level = _levels(sheet, names["rating"], arguments.levels, (user, item))
     weight = sheet.numbers("weight", low=0.0, meaning="weight") if "weight" in sheet.columns else np.ones(user.size)
@@ -338,6 +351,32 @@ def read_ratings(arguments: argparse.Namespace) -> Stars:
         raise sheet.fault(f"{one.size} ratings of positive weight; at least {_FEWEST} are needed for a hold-out")
     rated = Rated(np.column_stack([one.user, one.item]), one.level, one.weight, levels=np.arange(levels.size))
     return Stars(rated, users.ids, items.ids, levels, str(arguments.data))
+
+
+def read_columns(sheet: Sheet, arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the names of the columns of user, item and rating.
+
+    Parameters
+    ----------
+    sheet : Sheet
+        The file.
+    arguments : Namespace
+        With `user`, `item` and `rating`, names or None.
+
+    Returns
+    -------
+    dict of str to str
+        Columns that are there, three of them.
+
+    Raises
+    ------
+    DataError
+        If they are not.
+    """
+    names = {role: _column(sheet, role, getattr(arguments, role)) for role in _NAMES}
+    if len(set(names.values())) < len(names):
+        raise sheet.fault(f"user, item and rating must be three columns; got {', '.join(names.values())}")
+    return names
 
 
 def _column(sheet: Sheet, role: str, name: str | None) -> str:

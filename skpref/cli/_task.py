@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from skpref.exceptions import DataError
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -142,8 +144,7 @@ class Task(ABC):
         settings : dict
             The best.
         """
-        data = self.data
-        return self.build(settings).fit(data.X, data.y, sample_weight=data.weight)
+        return self.data.fit(self.build(settings))
 
     @abstractmethod
     def figures(self, model: Any, test: Any) -> Figures:
@@ -214,3 +215,20 @@ class Task(ABC):
         model : Path
             The model's file.
         """
+
+
+def refuse_one(holdout: float) -> None:
+    """Complain of ``--holdout one`` where rows are not of users.
+
+    Parameters
+    ----------
+    holdout : float
+        What was asked for.
+
+    Raises
+    ------
+    DataError
+        If it is 0.
+    """
+    if not holdout:
+        raise DataError("--holdout one is for ratings (m3f, ipm3f); of other rows, a share is held out, such as 0.2")

@@ -17,6 +17,7 @@ import numpy as np
 from skpref.exceptions import SkprefError
 from skpref.search._answers import Answers, folds, hold_out_of_users
 from skpref.search._default_spaces import Distributions, LogInteger, default_space
+from skpref.search._labelled import Classes, Levels, Numbers
 from skpref.search._loop import SearchResult, Step, TrialRecord, Work, quietly, require_optuna, run_trials
 from skpref.search._rated import Rated
 from skpref.search._rows import Rows
@@ -33,10 +34,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Answers",
     "Builder",
+    "Classes",
     "CrowdBuilder",
     "CrowdSpace",
     "Distributions",
+    "Levels",
     "LogInteger",
+    "Numbers",
     "Rated",
     "Rows",
     "SearchResult",
@@ -80,7 +84,7 @@ def search(
     space : Space, CrowdSpace or Distributions
         What to choose from.
     n_trials : int, default=30
-        Trials at most.
+        Trials at most; fewer where a space of lists has no more to try.
     timeout : float, default=None
         Seconds after which no further trial begins. None: no limit.
     n_folds : int, default=4
@@ -122,7 +126,10 @@ def search(
         return _cross_validated(data, parts, build(settings))
 
     study = _study(optuna, journal, seed)
-    study.enqueue_trial(space.default())
+    everything = points(n_trials) if (points := getattr(space, "points", None)) is not None else []
+    for first in everything or [space.default()]:
+        study.enqueue_trial(first)
+    n_trials = len(everything) or n_trials
     work = Work(space, steps, n_steps, on_fold)
     return run_trials(study, work, n_trials=n_trials, timeout=timeout, on_trial=on_trial)
 

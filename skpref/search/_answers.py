@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, ShuffleSplit, StratifiedShuffleSplit
 
 from skpref.data import Vocabulary
 from skpref.exceptions import DataError
@@ -14,9 +13,7 @@ from skpref.metrics import cross_entropy
 from skpref.search._rows import Metric, Parts, Rows, dealt
 
 if TYPE_CHECKING:
-    from skpref._typing import Array, IntArray
-
-_FEWEST_GROUPS = 5  # so that a fifth of them can be held out
+    from skpref._typing import IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,20 +64,9 @@ class Answers(Rows):
         train, test : ndarray of int
             Rows, ascending.
         """
-        splitter: Any
-        if self.groups is not None:
-            n_groups = len(set(self.groups.tolist()))
-            if n_groups < _FEWEST_GROUPS:
-                raise DataError(f"{n_groups} groups; at least {_FEWEST_GROUPS} are needed to hold some of them out")
-            splitter = GroupShuffleSplit(1, test_size=share, random_state=seed)
-        elif self.has_users:
+        if self.groups is None and self.has_users:
             return hold_out_of_users(self, share, seed)
-        elif _can_stratify(self.y, share):
-            splitter = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
-        else:
-            splitter = ShuffleSplit(1, test_size=share, random_state=seed)
-        train, test = next(splitter.split(self.X, self.y, self.groups))
-        return np.sort(train), np.sort(test)
+        return super().split(share, seed)
 
     def folds(self, n_folds: int, seed: int = 0) -> Parts:
         """Split for the search; see `skpref.search.folds`.
@@ -115,11 +101,6 @@ class Answers(Rows):
             Nats per comparison.
         """
         return float(cross_entropy(test.y, model.predict_proba(test.X)[:, 1], test.weight))
-
-
-def _can_stratify(y: Array, share: float) -> bool:
-    values, counts = np.unique(y, return_counts=True)
-    return 2 <= values.size <= 3 and counts.min() >= 2 and min(share, 1.0 - share) * y.size >= values.size
 
 
 def folds(answers: Answers, n_folds: int = 4, seed: int = 0) -> Parts:
@@ -157,10 +138,7 @@ def folds(answers: Answers, n_folds: int = 4, seed: int = 0) -> Parts:
     """
     if answers.groups is None and answers.has_users:
         return _folds_of_users(answers, n_folds, np.random.default_rng(seed))
-    units = answers.size if answers.groups is None else len(set(answers.groups.tolist()))
-    cls = KFold if answers.groups is None else GroupKFold
-    splitter = cls(min(n_folds, units), shuffle=True, random_state=seed)
-    return list(splitter.split(answers.X, answers.y, answers.groups))
+    return Rows.folds(answers, n_folds, seed)
 
 
 def hold_out_of_users(answers: Answers, share: float, seed: int = 0) -> tuple[IntArray, IntArray]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -194,6 +196,27 @@ class Distributions:
 
     distributions: Mapping[str, Any]
     start: Mapping[str, Any] = ()  # type: ignore[assignment]  # an empty mapping for who only reads
+
+    def points(self, most: int) -> list[Settings]:
+        """Return all settings that there are, if they are few, so that none is tried twice.
+
+        Parameters
+        ----------
+        most : int
+            How many are few.
+
+        Returns
+        -------
+        list of dict
+            The default first; nothing if there are more than `most`.
+        """
+        lists = {name: _values(known) for name, known in self.distributions.items()}
+        plain = all(values and all(isinstance(one, _PRIMITIVES) for one in values) for values in lists.values())
+        if not plain or math.prod(map(len, lists.values())) > most:
+            return []
+        found = [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
+        default = self.default()
+        return sorted(found, key=lambda settings: settings != default)
 
     def default(self) -> Settings:
         """Return the settings that are tried first.

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, ShuffleSplit, StratifiedShuffleSplit
+from sklearn.pipeline import Pipeline
+
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -14,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skpref._typing import Array, IntArray
+
+_FEWEST_GROUPS = 5  # so that a fifth of them can be held out
 
 Parts = list[tuple["IntArray", "IntArray"]]
 
@@ -69,6 +75,8 @@ class Rows:
         The loss.
     objective : str
         What the estimator's trace is called.
+    most_strata : int
+        Different targets up to which a split keeps them in proportion.
 
     Examples
     --------
@@ -85,6 +93,7 @@ class Rows:
 
     metric: ClassVar[Metric]
     objective: ClassVar[str] = "lower_bound"
+    most_strata: ClassVar[int] = 3
 
     @property
     def size(self) -> int:
@@ -108,7 +117,7 @@ class Rows:
         return replace(self, X=self.X[rows], y=self.y[rows], weight=self.weight[rows], groups=groups)
 
     def split(self, share: float, seed: int = 0) -> tuple[IntArray, IntArray]:
-        """Split once, for the final test.
+        """Split once, for the final test: by groups where there are some, else with the targets in proportion.
 
         Parameters
         ----------
@@ -121,16 +130,37 @@ class Rows:
         -------
         train, test : ndarray of int
             Rows, ascending.
+
+        Raises
+        ------
+        DataError
+            If there are too few groups.
         """
-        raise NotImplementedError
+        splitter: Any
+        if self.groups is not None:
+            n_groups = len(set(self.groups.tolist()))
+            if n_groups < _FEWEST_GROUPS:
+                raise DataError(f"{n_groups} groups; at least {_FEWEST_GROUPS} are needed to hold some of them out")
+            splitter = GroupShuffleSplit(1, test_size=share, random_state=seed)
+        elif self._can_stratify(share):
+            splitter = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
+        else:
+            splitter = ShuffleSplit(1, test_size=share, random_state=seed)
+        train, test = next(splitter.split(self.X, self.y, self.groups))
+        return np.sort(train), np.sort(test)
+
+    def _can_stratify(self, share: float) -> bool:
+        values, counts = np.unique(self.y, return_counts=True)
+        enough = counts.min() >= 2 and min(share, 1.0 - share) * self.size >= values.size
+        return 2 <= values.size <= self.most_strata and bool(enough)
 
     def folds(self, n_folds: int, seed: int = 0) -> Parts:
-        """Split for the search, the same for all trials.
+        """Split for the search, the same for all trials: by groups where there are some.
 
         Parameters
         ----------
         n_folds : int
-            How many parts at most.
+            How many parts at most; fewer when there are not as many rows or groups.
         seed : int, default=0
             Of the draw.
 
@@ -139,7 +169,10 @@ class Rows:
         list of (ndarray, ndarray)
             Rows for training and for the test.
         """
-        raise NotImplementedError
+        units = self.size if self.groups is None else len(set(self.groups.tolist()))
+        cls = KFold if self.groups is None else GroupKFold
+        splitter = cls(min(n_folds, units), shuffle=True, random_state=seed)
+        return list(splitter.split(self.X, self.y, self.groups))
 
     def n_stages(self, template: Callable[[], Any]) -> int:
         """Return how many losses `stages` gives, so that a trial can be given up between them.
@@ -172,8 +205,24 @@ class Rows:
         Loss
             The last one is that of the finished fit.
         """
-        model = clone(template).fit(self.X, self.y, sample_weight=self.weight)
+        model = self.fit(clone(template))
         yield Loss(self.loss(model, test), self.trace(model))
+
+    def fit(self, model: Any) -> Any:
+        """Fit an estimator, or a Pipeline whose last step takes weights, to these rows.
+
+        Parameters
+        ----------
+        model : estimator
+            To be fitted.
+
+        Returns
+        -------
+        estimator
+            The same.
+        """
+        weight = f"{model.steps[-1][0]}__sample_weight" if isinstance(model, Pipeline) else "sample_weight"
+        return model.fit(self.X, self.y, **{weight: self.weight})
 
     def loss(self, model: Any, test: Self) -> float:
         """Return the loss of a fitted estimator on other rows.
@@ -205,7 +254,8 @@ class Rows:
         tuple of float
             Its curve.
         """
-        return tuple(model.lower_bounds_)
+        last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+        return tuple(float(value) for value in last.lower_bounds_)
 
 
 def dealt(owner: IntArray, n_folds: int, rng: np.random.Generator) -> IntArray:

@@ -1,0 +1,281 @@
+"""``skpref elicit``: questions on the terminal, and what was learnt from the answers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from skpref.cli._files import nearest, read_sheet
+from skpref.data import OneHotDesign
+from skpref.elicitation import Session
+from skpref.exceptions import DataError
+from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
+from skpref.gp.crowd import CrowdGPPL
+from skpref.gp.pairwise import GPPLClassifier
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from skpref.elicitation import Estimates
+
+_LONGEST: Final = 60
+_MORE: Final = "s = skip, q = quit"
+
+
+def interview(model: Any, arguments: argparse.Namespace) -> int:
+    """Ask, and print what was learnt.
+
+    Parameters
+    ----------
+    model : estimator
+        Loaded.
+    arguments : Namespace
+        Of the command line.
+
+    Returns
+    -------
+    int
+        0; 130 if the person interrupted, what was learnt is printed all the same.
+
+    Raises
+    ------
+    DataError
+        If the model cannot be asked for, or the candidates are not its.
+    """
+    asker = _asker(model, arguments)
+    try:
+        asker.run(arguments.questions)
+    except KeyboardInterrupt:
+        asker.ended = "interrupted"
+        asker.say("")
+    print(json.dumps(asker.findings(), allow_nan=False, indent=1) if arguments.json else asker.text(arguments.top))
+    return 130 if asker.ended == "interrupted" else 0
+
+
+def _asker(model: Any, arguments: argparse.Namespace) -> _Asker:
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    if not hasattr(last, "posterior_"):
+        raise DataError(f"{arguments.model}: holds a {type(last).__name__} that is not fitted")
+    machine = isinstance(last, VariationalFM | VariationalFMClassifier)
+    if machine and not (isinstance(model, Pipeline) and isinstance(model.steps[0][1], OneHotDesign)):
+        why = "does not know the ids of its features; save a Pipeline of OneHotDesign and the machine"
+        raise DataError(f"{arguments.model}: a {type(last).__name__} alone {why}")
+    knows = model.steps[0][1] if machine else model
+    pairs, user = isinstance(last, GPPLClassifier | CrowdGPPL), arguments.user
+    if user is not None and hasattr(knows, "user_ids_"):
+        user = _id_of(user, knows.user_ids_.tolist())
+    items = getattr(knows, "item_ids_", None)
+    if items is None:
+        raise DataError(f"{arguments.model}: a {type(last).__name__} knows no items to ask for")
+    candidates = None if arguments.candidates is None else _read(arguments.candidates, items.tolist(), pairs=pairs)
+    session = Session(model, candidates, arguments.strategy, user=user, random_state=arguments.seed)
+    return _Asker(session, type(last).__name__, user, pairs=pairs, out=sys.stderr if arguments.json else sys.stdout)
+
+
+def _id_of(text: str, known: list[Any]) -> Any:
+    """The id that is written so, or that would be one of the same kind."""
+    found = [one for one in known if str(one) == text]
+    if found:
+        return found[0]
+    whole = known and all(isinstance(one, int) for one in known) and text.strip().lstrip("-").isdecimal()
+    return int(text) if whole else text
+
+
+def _read(path: Path, known: list[Any], *, pairs: bool) -> list[Any]:
+    """Items, or pairs of them, in a file."""
+    sheet = read_sheet(path)
+    names = ["left", "right"] if pairs else ["item"]
+    sheet.require(names, "a file of candidates names pairs" if pairs else "a file of candidates names items")
+    by_text = {str(one): one for one in known}
+    columns = []
+    for name in names:
+        cells = sheet.ids(name).tolist()
+        for index, cell in enumerate(cells):
+            if cell not in by_text:
+                more = nearest(cell, list(by_text)[:5000]) or ""
+                raise sheet.fault(f"unknown item {_shown(cell)!r}{more}", index, name)
+        columns.append([by_text[cell] for cell in cells])
+    rows = list(zip(*columns, strict=True)) if pairs else columns[0]
+    return list(dict.fromkeys(rows))
+
+
+@dataclass
+class _Asker:
+    """A session at a terminal."""
+
+    session: Session
+    model: str
+    user: Any
+    pairs: bool
+    out: Any
+    skipped: list[int] = field(default_factory=list)
+    ended: str = "all asked"
+
+    def say(self, text: str, end: str = "\n") -> None:
+        """Print to the person."""
+        print(text, end=end, file=self.out, flush=True)
+
+    def run(self, n: int) -> None:
+        """Ask at most n questions."""
+        self.say(f"{self.model}: {self._how()}; {_MORE}.")
+        for number in range(1, n + 1):
+            try:
+                row = int(self.session.ask()[0])
+            except DataError as error:
+                if "no candidate left" in str(error):
+                    return
+                raise
+            answer = self._answer(f"[{number}] {self._question(row)} ")
+            if answer is None:
+                self.ended = "quit"
+                return
+            if answer == "skip":
+                self.skipped.append(row)
+            else:
+                self.session.tell({row: answer})
+        self.ended = "enough asked"
+
+    def _how(self) -> str:
+        labels = self.session.labels_
+        if self.pairs:
+            return "which one? 1 or 2" + (", = for a tie" if 0.5 in labels else "")
+        if not labels:
+            return "a number"
+        if len(labels) == 2:
+            return f"y = {_shown(labels[1])}, n = {_shown(labels[0])}"
+        return f"one of {', '.join(_shown(label) for label in labels)}"
+
+    def _question(self, row: int) -> str:
+        asked = self.session.candidates_[row]
+        return f"1 {_shown(asked[0])}   2 {_shown(asked[1])}?" if self.pairs else f"{_shown(asked)}?"
+
+    def _answer(self, question: str) -> Any:
+        """An answer, "skip", or None to quit; asked again until it can be read."""
+        while True:
+            self.say(question, end="")
+            try:
+                line = sys.stdin.readline()
+            except UnicodeDecodeError:
+                self.say(f"That is not text. Answer with {self._how()}; {_MORE}.")
+                continue
+            text = line.strip().lower()
+            if not line or text in {"q", "quit"}:
+                if not line:
+                    self.say("")
+                return None
+            if text in {"s", "skip", ""}:
+                return "skip"
+            answer = self._meant(line.strip())
+            if answer is not None:
+                return answer
+            self.say(f"{_shown(line.strip())!r} is no answer. Answer with {self._how()}; {_MORE}.")
+
+    def _meant(self, text: str) -> Any:
+        """What a text stands for; None if for nothing."""
+        labels = self.session.labels_
+        if self.pairs:
+            sides = {"1": 1.0, "2": 0.0, "=": 0.5} if 0.5 in labels else {"1": 1.0, "2": 0.0}
+            return sides.get(text)
+        if len(labels) == 2 and text.lower() in {"y", "yes", "n", "no"}:
+            return labels[int(text.lower().startswith("y"))]
+        for label in labels:
+            if text in {str(label), _shown(label)}:
+                return label
+        try:
+            value = float(text)
+        except ValueError:
+            return None
+        if not np.isfinite(value):
+            return None
+        return (
+            next((label for label in labels if isinstance(label, int | float) and label == value), None)
+            if labels
+            else value
+        )
+
+    # ---------------------------------------------------------------------------------------------------- what was learnt
+
+    def _rest(self, found: Estimates) -> list[int]:
+        """Rows of the estimates, the best first: of items without an answer, or of all items compared."""
+        rows = np.argsort(-found.value, kind="stable").tolist()
+        return rows if self.pairs else [row for row in rows if row not in self.session.answers_]
+
+    def _next(self) -> Any:
+        try:
+            return self.session.candidates_[int(self.session.ask()[0])]
+        except DataError:
+            return None
+
+    def findings(self) -> dict[str, Any]:
+        """All that was learnt, as plain values."""
+        found = self.session.estimates()
+        candidates = self.session.candidates_
+        return {
+            "model": self.model,
+            "user": _plain(self.user),
+            "ended": self.ended,
+            "answers": [
+                {"question": _plain(candidates[row]), "answer": _plain(answer)}
+                for row, answer in self.session.answers_.items()
+            ],
+            "skipped": [_plain(candidates[row]) for row in self.skipped],
+            "estimates": [
+                {
+                    "item": _plain(found.ids[row]),
+                    "estimate": float(found.value[row]),
+                    "low": float(found.low[row]),
+                    "high": float(found.high[row]),
+                }
+                for row in np.argsort(-found.value, kind="stable").tolist()
+            ],
+            "recommended": [_plain(found.ids[row]) for row in self._rest(found)],
+            "next_question": _plain(self._next()),
+        }
+
+    def text(self, top: int) -> str:
+        """The same for people."""
+        found, n = self.session.estimates(), len(self.session.answers_)
+        rest = self._rest(found)
+        skipped = f", {len(self.skipped)} skipped" if self.skipped else ""
+        lines = [f"\nLearnt from {n} answer{'' if n == 1 else 's'}{skipped}. {self._meaning()}:"]
+        width = max([4, *(len(_shown(found.ids[row])) for row in rest[:top])])
+        lines.append(f"  {'item':<{width}}  {'estimate':>9}  90 % between")
+        for row in rest[:top]:
+            numbers = f"{found.value[row]:9.3g}  {found.low[row]:.3g} and {found.high[row]:.3g}"
+            lines.append(f"  {_shown(found.ids[row]):<{width}}  {numbers}")
+        if len(rest) > top:
+            lines.append(f"  ... and {len(rest) - top} more (--top)")
+        upcoming = self._next()
+        if upcoming is not None:
+            both = f"{_shown(upcoming[0])} or {_shown(upcoming[1])}" if self.pairs else _shown(upcoming)
+            lines.append(f"Next I would ask: {both}")
+        return "\n".join(lines)
+
+    def _meaning(self) -> str:
+        if self.pairs:
+            return "Best by utility, from the average"
+        labels = self.session.labels_
+        if len(labels) == 2:
+            return f"Most probable {_shown(labels[1])}"
+        return "Recommended by expected rating"
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON has."""
+    if isinstance(value, tuple | list):
+        return [_plain(part) for part in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if value is None or isinstance(value, bool | int | float | str) else _shown(value)
+
+
+def _shown(value: Any) -> str:
+    """Text of an id that cannot steer the terminal."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    text = "".join(letter if letter.isprintable() else "?" for letter in text[: _LONGEST + 1])
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."

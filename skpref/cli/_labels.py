@@ -1,0 +1,336 @@
+"""Tasks of rows with a label: ordered levels from features, numbers or two classes from pairs of ids."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from skpref.cli._comparisons import PairFigures
+from skpref.cli._files import read_sheet
+from skpref.cli._rankings import calibration_text
+from skpref.cli._ratings import RatingFigures, levels_text, read_columns
+from skpref.cli._report import cut, table, write_csv
+from skpref.cli._task import Task, refuse_one
+from skpref.data import OneHotDesign
+from skpref.data.levels import ordered_levels
+from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
+from skpref.gp.ordinal import GPOrdinalRegressor
+from skpref.search import Classes, Distributions, Levels, Numbers, default_space
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array
+    from skpref.cli._files import Sheet
+    from skpref.cli._task import Outcome
+    from skpref.search import Rows
+    from skpref.search._loop import Settings
+
+_FEWEST = 10  # rows below which a hold-out says nothing
+_SHOWN = 15  # features
+
+
+class Labelled(NamedTuple):
+    """Rows of a file.
+
+    Parameters
+    ----------
+    rows : Rows
+        What is searched with: labels by number, where they are levels or classes.
+    columns : tuple of str
+        Names of the columns of X.
+    labels : ndarray
+        Labels by number; of numbers, nothing.
+    source : str
+        Where the data are from.
+    group : str or None
+        Column whose values stay together.
+    """
+
+    rows: Rows
+    columns: tuple[str, ...]
+    labels: NDArray[Any]
+    source: str
+    group: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all cells, 64 hexadecimal digits."""
+        rows = self.rows
+        groups = None if rows.groups is None else rows.groups.tolist()
+        cells = self.columns, self.labels.tolist(), rows.X.tolist(), rows.y.tolist(), rows.weight.tolist(), groups
+        return hashlib.sha256(json.dumps(cells).encode()).hexdigest()
+
+
+class LabelTask(Task):
+    """What these tasks share.
+
+    Parameters
+    ----------
+    given : Labelled
+        The data.
+    template : estimator
+        Settings that are not searched for.
+    """
+
+    noun: ClassVar[str] = "rows"
+
+    def __init__(self, given: Labelled, template: Any) -> None:
+        self.given = given
+        self.data = given.rows
+        self._template = template
+
+    def describe(self) -> dict[str, Any]:
+        given = self.given
+        groups = 0 if given.rows.groups is None else len(set(given.rows.groups.tolist()))
+        return {
+            "data.source": given.source,
+            "data.sha256": given.digest,
+            "data.n_rows": given.rows.size,
+            "data.n_features": len(given.columns),
+            "data.n_groups": groups,
+            "data.labels": ", ".join(map(str, given.labels.tolist())),
+        }
+
+    def headline(self) -> str:
+        given, facts = self.given, self.describe()
+        groups = f", {facts['data.n_groups']} groups" if facts["data.n_groups"] else ""
+        labels = f", labels {cut(facts['data.labels'])}" if given.labels.size else ""
+        return (
+            f"Data: {given.source}: {given.rows.size} rows of {len(given.columns)} columns{labels}{groups}; "
+            f"sha256 {facts['data.sha256'][:12]}"
+        )
+
+    def space(self) -> Distributions:
+        return Distributions(default_space(self._template), self._template.get_params())
+
+    def build(self, settings: Settings) -> Any:
+        return clone(self._template).set_params(**settings)
+
+    def split_note(self) -> str:
+        return "" if self.given.group is None else f", split by {self.given.group}"
+
+    def next_command(self, model: Path) -> str:
+        return f"Predict new rows: skpref predict {model} DATA.csv"
+
+
+# -------------------------------------------------------------------------------------------------------------- ordinal
+class OrdinalTask(LabelTask):
+    """Numeric features with ordered levels."""
+
+    def final(self, settings: Settings) -> GPOrdinalRegressor:
+        given, rows = self.given, self.given.rows
+        model = self.build(settings).set_params(class_order=given.labels)
+        model.fit(rows.X, given.labels[rows.y], sample_weight=rows.weight)
+        model.feature_names_in_ = np.array(given.columns, dtype=object)  # as a fit to a data frame does
+        return model
+
+    def build(self, settings: Settings) -> Any:
+        return super().build(settings).set_params(class_order=np.arange(self.given.labels.size))
+
+    def figures(self, model: Any, test: Levels) -> RatingFigures:
+        return RatingFigures(test.y, np.asarray(model.predict(test.X)), test.weight, self.given.labels.size)
+
+    def baselines(self, train: Levels, test: Levels) -> dict[str, Any]:
+        guesses = {"median level": np.floor(np.median(train.y) + 0.5), "commonest level": np.bincount(train.y).argmax()}
+        return {
+            name: RatingFigures(test.y, np.full(test.size, int(guess)), test.weight, self.given.labels.size)
+            for name, guess in guesses.items()
+        }
+
+    def findings(self, model: Any, seed: int) -> list[tuple[str, float]]:
+        """Features by relevance, the most relevant first."""
+        del seed
+        relevance = np.asarray(model.relevance_)
+        order = np.argsort(-relevance, kind="stable")
+        return [(self.given.columns[k], float(relevance[k])) for k in order]
+
+    def sections(self, outcome: Outcome) -> list[str]:
+        shown = outcome.findings[:_SHOWN]
+        title = f"Relevance of the features, {len(shown)} of {len(outcome.findings)}"
+        rows = [(cut(name), f"{value:.3f}") for name, value in shown]
+        levels = levels_text(outcome.figures["tuned"], self.given.labels)
+        return [levels, "\n".join([title, *table(("item", "relevance"), rows)]).replace("item", "feature", 1)]
+
+    def write(self, outcome: Outcome, out: Path) -> list[Path]:
+        path = out / "relevance.csv"
+        write_csv(path, ["feature", "relevance"], outcome.findings)
+        return [path]
+
+
+def read_ordinal(arguments: argparse.Namespace) -> OrdinalTask:
+    """Read a file of features and ordered levels.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        Of the command line.
+
+    Returns
+    -------
+    OrdinalTask
+        Ready.
+    """
+    refuse_one(arguments.holdout)
+    sheet = read_sheet(arguments.data)
+    label, group = arguments.label or "label", arguments.group
+    sheet.require(
+        (label, *([group] if group else [])), "A file of rows has a column label, or another named by --label"
+    )
+    names = _features(sheet, arguments.features, {label, group, "weight", "id"})
+    X = np.column_stack([sheet.numbers(name, meaning="features are numeric; choose by --features") for name in names])
+    order = None if arguments.class_order is None else [level.strip() for level in arguments.class_order.split(",")]
+    cells = sheet.ids(label, "label")
+    labels, y = _ordered(sheet, label, cells, order)
+    groups = None if group is None else np.array([str(cell).strip() for cell in sheet.columns[group]], dtype=object)
+    rows = Levels(X, y, _weights(sheet), groups)
+    _check_size(sheet, rows)
+    given = Labelled(rows, names, labels, str(arguments.data), group)
+    return OrdinalTask(given, GPOrdinalRegressor(random_state=arguments.seed))
+
+
+def _features(sheet: Sheet, asked: str | None, others: set[str | None]) -> tuple[str, ...]:
+    names = [name for name in sheet.names if name not in others] if asked is None else asked.split(",")
+    names = [name.strip() for name in names]
+    sheet.require(names, "It was asked for by --features")
+    if not names:
+        raise sheet.fault("there are no features beside the label")
+    return tuple(names)
+
+
+def _ordered(
+    sheet: Sheet, name: str, cells: NDArray[Any], order: list[str] | None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Levels, low to high: whole numbers by themselves, words by ``--class-order``."""
+    if order is not None:
+        known = set(order)
+        for row, cell in enumerate(cells):
+            if cell not in known:
+                raise sheet.fault(f"{cell[:80]!r} is not in --class-order {', '.join(order)}", row, name)
+        return ordered_levels(cells.astype(str), order)
+    try:
+        numbers = np.array([float(cell) for cell in cells])
+    except ValueError:
+        found = ", ".join(sorted(set(cells))[:8])
+        raise sheet.fault(
+            f"the order of {found} is not known; say it by --class-order, low to high", None, name
+        ) from None
+    if (numbers != np.floor(numbers)).any():
+        raise sheet.fault("levels are whole numbers, or words in the order of --class-order", None, name)
+    return ordered_levels(numbers.astype(np.int64))
+
+
+def _weights(sheet: Sheet) -> Array:
+    if "weight" not in sheet.columns:
+        return np.ones(len(sheet.lines))
+    weight = sheet.numbers("weight", low=0.0, meaning="weight")
+    if not (weight > 0.0).any():
+        raise sheet.fault("all weights are zero", column="weight")
+    return weight
+
+
+def _check_size(sheet: Sheet, rows: Rows) -> None:
+    if rows.size < _FEWEST:
+        raise sheet.fault(f"{rows.size} rows; at least {_FEWEST} are needed for an honest hold-out")
+
+
+# ------------------------------------------------------------------------------------------------------------- machines
+@dataclass(frozen=True, eq=False)
+class NumberFigures:
+    """How well numbers were predicted on the hold-out.
+
+    Parameters
+    ----------
+    rmse, mae : float
+        In the unit of the targets.
+    """
+
+    rmse: float
+    mae: float
+
+    @classmethod
+    def of(cls, rows: Numbers, predicted: Array) -> NumberFigures:
+        """Score predictions.
+
+        Parameters
+        ----------
+        rows : Numbers
+            The truth.
+        predicted : ndarray of shape (n,)
+            Predictions.
+
+        Returns
+        -------
+        NumberFigures
+            The scores.
+        """
+        error = predicted - rows.y
+        rmse = np.sqrt(np.average(error**2, weights=rows.weight))
+        return cls(float(rmse), float(np.average(np.abs(error), weights=rows.weight)))
+
+    def cells(self) -> dict[str, str]:
+        return {"RMSE": f"{self.rmse:.4f}", "MAE": f"{self.mae:.4f}"}
+
+    def metrics(self, prefix: str) -> dict[str, float]:
+        return {f"{prefix}rmse": self.rmse, f"{prefix}mae": self.mae}
+
+
+class MachineTask(LabelTask):
+    """Numbers, or two classes, of pairs of user and item."""
+
+    def figures(self, model: Any, test: Any) -> Any:
+        if isinstance(test, Classes):
+            return PairFigures.of(test, model.predict_proba(test.X)[:, 1])
+        return NumberFigures.of(test, model.predict(test.X))
+
+    def baselines(self, train: Any, test: Any) -> dict[str, Any]:
+        mean = np.full(test.size, np.average(train.y, weights=train.weight))
+        return {"mean": (PairFigures if isinstance(test, Classes) else NumberFigures).of(test, mean)}
+
+    def sections(self, outcome: Outcome) -> list[str]:
+        figures = outcome.figures["tuned"]
+        return [calibration_text(figures.calibration)] if isinstance(figures, PairFigures) else []
+
+    def write(self, outcome: Outcome, out: Path) -> list[Path]:
+        del outcome, out
+        return []
+
+
+def read_machine(arguments: argparse.Namespace) -> MachineTask:
+    """Read a file of pairs of user and item with a number, or with 0 and 1.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        Of the command line.
+
+    Returns
+    -------
+    MachineTask
+        Ready.
+    """
+    refuse_one(arguments.holdout)
+    sheet = read_sheet(arguments.data)
+    names: Mapping[str, str] = read_columns(sheet, arguments)
+    X = np.column_stack([sheet.ids(names["user"], "user"), sheet.ids(names["item"])])
+    source, columns = str(arguments.data), (names["user"], names["item"])
+    if arguments.model == "fm":
+        rows: Rows = Numbers(X, sheet.numbers(names["rating"]), _weights(sheet))
+        machine: Any = VariationalFM(random_state=arguments.seed)
+        given = Labelled(rows, columns, np.array([]), source)
+    else:
+        y = sheet.numbers(names["rating"], 0.0, 1.0, "0 or 1").astype(np.int64)
+        rows, machine = Classes(X, y, _weights(sheet)), VariationalFMClassifier(random_state=arguments.seed)
+        given = Labelled(rows, columns, np.array([0, 1]), source)
+    _check_size(sheet, rows)
+    return MachineTask(given, make_pipeline(OneHotDesign(), machine))

@@ -1,0 +1,159 @@
+"""The command with labelled rows: ordered levels of features, numbers and classes of pairs."""
+
+from __future__ import annotations
+
+import csv
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from skpref import GPOrdinalRegressor, load
+from skpref.cli import main
+from skpref.search import Classes, Levels, Numbers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("optuna")
+pytest.importorskip("matplotlib")
+
+QUICK = ("--trials", "1", "--folds", "2", "--no-mlflow")
+WORDS = ("low", "middle", "high")
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, "utf-8")
+    return path
+
+
+def grades_text(label: str = "label", words: tuple[str, ...] = ("1", "2", "3"), n: int = 45) -> str:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, 2))
+    level = np.digitize(x[:, 0], [-0.5, 0.5])
+    rows = [f"r{k},{a:.3f},{b:.3f},p{k // 3},{words[y]}" for k, ((a, b), y) in enumerate(zip(x, level, strict=True))]
+    return f"id,size,noise,person,{label}\n" + "\n".join(rows) + "\n"
+
+
+def pairs_text(*, binary: bool = False) -> str:
+    rng = np.random.default_rng(0)
+    lines = ["user,item,rating"]
+    for u in range(12):
+        for i in rng.choice(10, 7, replace=False):
+            value = i / 3 + u / 6 + rng.normal(0, 0.1)
+            lines.append(f"u{u},i{i},{int(value > 2.5) if binary else round(value, 2)}")
+    return "\n".join(lines) + "\n"
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "grades.csv", grades_text())
+    return tmp_path
+
+
+def test_ordered_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(folder / "grades.csv", grades_text("grade", WORDS))
+    asked = ["tune", "grades.csv", "--model", "ordinal", "--label", "grade", "--class-order", ",".join(WORDS)]
+    assert main([*asked, "--group", "person", *QUICK]) == 0
+    out, _ = capsys.readouterr()
+    for expected in (
+        r"grades\.csv: 45 rows of 2 columns, labels low, middle, high, 15 groups; sha256 [0-9a-f]{12}",
+        r"Search: 1 trials .*\n  best: trial 0, cross-validated MAE 0\.\d{4}\n  kernel=None",
+        r"Hold-out \(9 rows, 36 to learn from, split by person\)",
+        r"median level +\d\.\d{4}",
+        r"feature +relevance\n +size",
+        r"skpref predict skpref-out.model.skpref DATA.csv",
+    ):
+        assert re.search(expected, out), expected
+    model = load(folder / "skpref-out" / "model.skpref")
+    assert isinstance(model, GPOrdinalRegressor)
+    assert model.classes_.tolist() == list(WORDS)
+    assert model.feature_names_in_.tolist() == ["size", "noise"]
+    assert rows_of(folder / "skpref-out" / "relevance.csv")[0]["feature"] == "size"
+
+
+@pytest.mark.slow
+def test_few_settings_are_tried_once_each(folder: Path) -> None:
+    options = ["--trials", "30", "--folds", "2", "--no-mlflow", "--features", "size, noise"]
+    assert main(["tune", "grades.csv", "--model", "ordinal", *options]) == 0
+    trials = rows_of(folder / "skpref-out" / "trials.csv")
+    assert [row["kernel"] for row in trials] == ["", "ard", "linear-ard", "auto"]
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_machines(folder: Path, capsys: pytest.CaptureFixture[str], *, binary: bool) -> None:
+    write(folder / "pairs.csv", pairs_text(binary=binary))
+    assert main(["tune", "pairs.csv", "--model", "fm-classifier" if binary else "fm", *QUICK]) == 0
+    out, _ = capsys.readouterr()
+    found = {
+        name: float(value)
+        for name, value in re.findall(rf"^  (tuned|mean) +{'[.0-9]+ +' * binary}(\d\.\d+)", out, re.MULTILINE)
+    }
+    assert found["tuned"] < 0.8 * found["mean"]  # the log-loss, or the error
+    assert "84 rows of 2 columns" in out
+    model = load(folder / "skpref-out" / "model.skpref")
+    assert model.predict([["u1", "i9"], ["a stranger", "i0"]]).shape == (2,)
+
+
+BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "typo": (grades_text("lable"), (), "there is no column 'label'; did you mean 'lable'.*Found: id, size"),
+    "text": (grades_text(), (), r"line 2, column 'person': expected a number \(features are numeric; choose by --feat"),
+    "misnamed": (grades_text(), ("--features", "size,nois"), "there is no column 'nois'; did you mean 'noise'"),
+    "words": (grades_text(words=WORDS), ("--group", "person"), "the order of high, low, middle is not known; say it"),
+    "a word": (grades_text(words=WORDS), ("--group", "person", "--class-order", "low,high"), "'middle' is not in --cl"),
+    "halves": (grades_text(words=("1", "1.5", "2")), ("--group", "person"), "levels are whole numbers"),
+    "missing": (grades_text() + "r,1,1,p,\n", ("--group", "person"), "line 47, column 'label': a label id is missing"),
+    "few": (grades_text(n=9), ("--group", "person"), "9 rows; at least 10 are needed"),
+    "no weight": ("x,label,weight\n" + "1,1,0\n2,2,0\n", (), "column 'weight': all weights are zero"),
+    "one": (grades_text(), ("--holdout", "one"), "--holdout one is for ratings"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_complaints_name_file_line_and_column(folder: Path, case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text, more, message = BAD[case]
+    write(folder / "grades.csv", text)
+    assert main(["tune", "grades.csv", "--model", "ordinal", *QUICK, *more]) == 2
+    _, err = capsys.readouterr()
+    assert err.startswith("skpref: error: ")
+    assert err.count("\n") == 1
+    assert re.search(message, err), err
+
+
+class Constant:
+    """Predicts one value, or one probability."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.full(len(X), self.value)
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        return np.tile([1 - self.value, self.value], (len(X), 1))
+
+
+def test_losses_by_hand() -> None:
+    X, weight = np.zeros((3, 1)), np.array([1.0, 1.0, 2.0])
+    levels = Levels(X, np.array([0, 1, 3]), weight)
+    assert levels.loss(Constant(1), levels) == pytest.approx((1 + 0 + 2 * 2) / 4)
+    numbers = Numbers(X, np.array([0.0, 1.0, 3.0]), weight)
+    assert numbers.loss(Constant(1), numbers) == pytest.approx(np.sqrt((1 + 0 + 2 * 4) / 4))
+    classes = Classes(X, np.array([0, 1, 1]), weight)
+    assert classes.loss(Constant(0.8), classes) == pytest.approx(-(np.log(0.2) + 3 * np.log(0.8)) / 4)
+
+
+def test_folds_of_levels_have_them_in_proportion() -> None:
+    y = np.repeat([0, 1, 2], [20, 8, 1])  # the last one is too rare for a part of its own in each fold
+    parts = Levels(np.zeros((29, 1)), y, np.ones(29)).folds(4)
+    assert [np.bincount(y[test], minlength=3)[:2].tolist() for _, test in parts] == [[5, 2]] * 4
+    whole = Levels(np.zeros((29, 1)), y, np.ones(29), np.arange(29) // 3).folds(4)
+    assert all(not set(train // 3) & set(test // 3) for train, test in whole)
+    assert len(Levels(np.zeros((3, 1)), np.arange(3), np.ones(3)).folds(4)) == 3
