@@ -229,7 +229,7 @@ def update_features(
     columns : Lines
         X by columns.
     fields : ndarray of shape (n_fields + 1,)
-        Ranges of columns of which no two share a row, see `fields_of`; those of one range are updated in parallel.
+        Ranges of columns of which no two share a row, see `one_hot_ranges`; those of one range are updated in parallel.
     q : tuple of two ndarrays of shape (K, 1 + d), C-contiguous
         Means and variances; changed.
     prior : tuple of ndarrays of shapes (G, 1 + d), (G, 1 + d) and (K,)
@@ -293,38 +293,3 @@ def feature_gradients(columns: Lines, q: tuple[Array, Array], S: NDArray[Any], s
 
     _in_threads(task, columns.start, 0, columns.start.shape[0] - 1, q[0].shape[1])
     return in_mean, in_variance
-
-
-@njit(nogil=True)
-def _fields(start, index, seen, bounds):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n = 0
-    for k in range(start.shape[0] - 1):
-        for e in range(start[k], start[k + 1]):
-            if seen[index[e]] == n:
-                n += 1
-                bounds[n] = k
-                break
-        for e in range(start[k], start[k + 1]):
-            seen[index[e]] = n
-    bounds[n + 1] = start.shape[0] - 1
-    return n + 1
-
-
-def fields_of(columns: Lines, n_rows: int) -> IntArray:
-    """Cut the columns into ranges, as long as possible from the left, of which no two columns share a row.
-
-    Parameters
-    ----------
-    columns : Lines
-        X by columns, without duplicate entries.
-    n_rows : int
-        Rows of X.
-
-    Returns
-    -------
-    ndarray of shape (n_fields + 1,)
-        Bounds of the ranges: for one-hot columns, the fields that were encoded.
-    """
-    bounds = np.zeros(columns.start.shape[0] + 1, dtype=np.int64)
-    n = _fields(columns.start, columns.at, np.full(n_rows, -1, dtype=np.int64), bounds)
-    return bounds[: n + 1].copy()

@@ -12,16 +12,16 @@ from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import train_test_split
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from skpref._compiled.fm import fields_of
+from skpref._compiled.fm_fields import one_hot_ranges
 from skpref._compiled.m3f import limited_threads
 from skpref._estimator import verbose_printer
 from skpref._math.random import as_generator
 from skpref.exceptions import DataError, DataWarning
 from skpref.factorization._fm_batches import climb
-from skpref.factorization._fm_fit import Plan, ascend, rows_of
+from skpref.factorization._fm_fit import Plan, ascend
 from skpref.factorization._fm_model import Prior, lines_of, start_machine
 from skpref.factorization._fm_posterior import FMPosterior
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 CONSTRAINTS: Final[dict[str, list[Any]]] = {
     "n_factors": [Interval(Integral, 0, None, closed="left")],
     "groups": ["array-like", None],
+    "posterior": [StrOptions({"full", "factorised"})],
     "learn_priors": ["boolean"],
     "batch_size": [Interval(Integral, 1, None, closed="left"), None],
     "n_epochs": [Interval(Integral, 1, None, closed="left")],
@@ -125,8 +126,7 @@ class FMBase(BaseEstimator):
     def _grouped(self, X: Features) -> tuple[NDArray[Any], IntArray]:
         """Labels of the groups, and the group of every feature."""
         if self.groups is None:
-            columns = lines_of(X.tocsc())
-            fields = fields_of(columns, X.shape[0])
+            fields = one_hot_ranges(lines_of(X), X.shape[1])
             one_hot = 1 < fields.size - 1 < X.shape[1] and bool(np.all(np.diff(X.indptr) == fields.size - 1))
             code = np.repeat(np.arange(fields.size - 1), np.diff(fields)) if one_hot else np.zeros(X.shape[1], int)
             return np.arange(code[-1] + 1), code
@@ -165,7 +165,8 @@ class FMBase(BaseEstimator):
         if unknown:
             raise DataError(f"freeze names group {unknown[0]!r}, which is none of {self.groups_.tolist()}.")
         free = ~np.isin(before.prior.group, np.flatnonzero([label in frozen for label in self.groups_.tolist()]))
-        prior = Prior(before.mean, 1.0 / before.variance, np.arange(free.size))
+        lam = np.asarray(np.linalg.inv(before.variance), np.float64) if before.full else 1.0 / before.variance
+        prior = Prior(before.mean, lam, np.arange(free.size))
         plan = replace(self._plan(free, learn=False), free_bias=frozen.size == 0)
         machine = replace(before, bias_prior=before.bias, prior=prior)
         return self._learn(machine, data, plan, (old.offset, old.scale), as_generator(self.random_state), before)
@@ -212,14 +213,14 @@ class FMBase(BaseEstimator):
         self, machine: Machine, data: Data, plan: Plan, rng: np.random.Generator
     ) -> tuple[Machine, Machine, list[float], bool]:
         if self.batch_size is None and self.n_samples == 0:
-            last, bounds, converged = ascend(machine, rows_of(*data), plan)
+            last, bounds, converged = ascend(machine.with_posterior(full=self.posterior == "full"), data, plan)
             return last, last, bounds, converged
         n = data.y.size
         if self.batch_size is not None and self.batch_size > n:
             msg = f"batch_size={self.batch_size} is more than the {n} rows; all of them are one batch."
             warnings.warn(msg, DataWarning, stacklevel=6)
         settings = min(self.batch_size or n, n), float(self.learning_rate), int(self.n_samples)
-        last, average, bounds = climb(machine, data, plan, settings, rng)
+        last, average, bounds = climb(machine.with_posterior(full=False), data, plan, settings, rng)
         return last, average if self.average else last, bounds, False
 
     def _loss(self, machine: Machine, data: Data) -> float:
@@ -276,7 +277,7 @@ class FMBase(BaseEstimator):
     @property
     def weights_std_(self) -> Array:
         """Posterior standard deviations of the weights, shape (n_features,)."""
-        return self._parameters(np.sqrt(self._machine.variance))[0]
+        return self._parameters(np.sqrt(self._machine.variances))[0]
 
     @property
     def factors_(self) -> Array:
@@ -286,7 +287,7 @@ class FMBase(BaseEstimator):
     @property
     def factors_std_(self) -> Array:
         """Posterior standard deviations of the factors, shape (n_features, n_factors)."""
-        return self._parameters(np.sqrt(self._machine.variance))[1]
+        return self._parameters(np.sqrt(self._machine.variances))[1]
 
     @property
     def group_priors_(self) -> dict[Any, dict[str, Any]]:

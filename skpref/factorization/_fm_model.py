@@ -13,6 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from skpref._compiled.fm import Lines, Slopes, row_moments
+from skpref._compiled.fm_full import Belief, log_determinants
+from skpref.factorization._fm_fields import DesignSweep, design_of
 from skpref.likelihoods import Gaussian
 
 if TYPE_CHECKING:
@@ -33,7 +35,10 @@ class Bias(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """N(nu, 1/lam) of the weight and factors of every group, and the group of every feature."""
+    """N(nu, 1/lam) of the weight and factors of every group, and the group of every feature.
+
+    Where a full posterior is gone on from, lam holds matrices, shape (G, 1 + d, 1 + d).
+    """
 
     nu: Array
     lam: Array
@@ -48,8 +53,10 @@ class Machine:
     ----------
     bias : Bias
         q(w_0).
-    mean, variance : ndarray of shape (K, 1 + d)
-        q(w_k) and q(v_kf).
+    mean : ndarray of shape (K, 1 + d)
+        Of w_k and v_kf.
+    variance : ndarray of shape (K, 1 + d) or (K, 1 + d, 1 + d)
+        Of w_k and v_kf, independent; or covariance matrices of (w_k, v_k): the full posterior.
     bias_prior : Bias
         Prior of w_0.
     prior : Prior
@@ -80,8 +87,32 @@ class Machine:
         mu, v : ndarray of shape (n,)
             Under q.
         """
-        mu, v = row_moments(rows, self.mean, self.variance, S)
+        if self.full:
+            X = sparse.csr_array((rows.value, rows.at, rows.start), (rows.start.size - 1, self.mean.shape[0]))
+            mu, v = DesignSweep(design_of(X), self.mean.shape[1]).moments(Belief(self.mean, self.variance))
+        else:
+            mu, v = row_moments(rows, self.mean, self.variance, S)
         return mu + self.bias.mean, v + self.bias.variance
+
+    @property
+    def full(self) -> bool:
+        """Whether q(w_k, v_k) has a covariance matrix."""
+        return self.variance.ndim == 3
+
+    @property
+    def variances(self) -> Array:
+        """Of every weight and factor, shape (K, 1 + d)."""
+        return np.einsum("kaa->ka", self.variance) if self.full else self.variance
+
+    def with_posterior(self, *, full: bool) -> Machine:
+        """Return the machine with a posterior that is full, or that is not; what is dropped are covariances."""
+        if full == self.full:
+            return self
+        nu, lam, group = self.prior
+        if full:
+            return replace(self, variance=diagonals(self.variance))
+        prior = self.prior if lam.ndim == 2 else Prior(nu, np.einsum("gaa->ga", lam).copy(), group)
+        return replace(self, variance=self.variances.copy(), prior=prior)
 
     @property
     def noise(self) -> float:
@@ -94,10 +125,18 @@ class Machine:
         Returns
         -------
         ndarray of shape (K, 1 + d)
-            In nats.
+            In nats; of shape (K,), of weight and factors together, if the posterior is full.
         """
         nu, lam = self.prior.nu[self.prior.group], self.prior.lam[self.prior.group]
-        return normal_divergence(self.mean, self.variance, nu, lam)
+        if not self.full:
+            return normal_divergence(self.mean, self.variance, nu, lam)
+        far = self.mean - nu
+        if lam.ndim == 3:
+            size = np.einsum("kab,kab->k", lam, self.variance) + np.einsum("ka,kab,kb->k", far, lam, far)
+            log_lam = log_determinants(lam)
+        else:
+            size, log_lam = (lam * (self.variances + far**2)).sum(axis=1), np.log(lam).sum(axis=1)
+        return 0.5 * (size - self.mean.shape[1] - log_lam - log_determinants(self.variance))
 
     def bias_divergence(self) -> float:
         """Return KL(q || prior) of w_0.
@@ -133,7 +172,7 @@ class Machine:
         n = np.bincount(group, minlength=n_groups)[:, None].astype(np.float64)
         mine = sparse.csr_array((np.ones(group.size), (group, np.arange(group.size))), (n_groups, group.size))
         nu = self.prior.lam * (mine @ self.mean) / (n * self.prior.lam + 1.0)
-        lam = n / (mine @ (self.variance + (self.mean - nu[group]) ** 2) + 2.0)
+        lam = n / (mine @ (self.variances + (self.mean - nu[group]) ** 2) + 2.0)
         # A group without features stays as it is.
         return replace(self, prior=Prior(nu, np.where(n > 0.0, lam, self.prior.lam), group))
 
@@ -207,6 +246,11 @@ def normal_divergence(mean: Array, variance: Array, nu: Array, lam: Array) -> Ar
     return 0.5 * (ratio + lam * (mean - nu) ** 2 - 1.0 - np.log(ratio))
 
 
+def diagonals(entries: Array) -> Array:
+    """Return diagonal matrices, shape (K, n, n), with these entries, shape (K, n)."""
+    return entries[:, :, None] * np.eye(entries.shape[1])
+
+
 def start_machine(
     rows: Lines, weight: Array, group: IntArray, n_factors: int, likelihood: Likelihood, rng: np.random.Generator
 ) -> Machine:
@@ -230,7 +274,7 @@ def start_machine(
     Returns
     -------
     Machine
-        Weights have the prior N(0, 1).
+        Factorised. Weights have the prior N(0, 1).
     """
     n_features, n_groups, d = group.size, int(group.max()) + 1, n_factors
     row = np.repeat(weight, np.diff(rows.start))

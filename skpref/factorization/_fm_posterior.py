@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,14 +76,18 @@ class FMPosterior:
             Exact under q: maths.md section 9 for two rows; its diagonal is the variance.
         """
         machine, squares = self.machine, X.multiply(X).tocsr()
-        C = (X * machine.variance[:, 0]) @ X.T
-        for m, s2 in zip(machine.mean.T[1:], machine.variance.T[1:], strict=True):
-            Q = X @ m
-            # x_k (Q - q_k): what row i sees of the others where it meets feature k.
-            J = X.multiply(Q[:, None]).tocsr() - squares * m
-            B = ((X * s2) @ X.T).toarray()
-            C = C + (J * s2) @ J.T + sparse.csr_array(0.5 * (B**2 - ((squares * s2**2) @ squares.T).toarray()))
-        return self.scale**2 * (C.toarray() + machine.bias.variance)
+        m, C = machine.mean, machine.with_posterior(full=True).variance
+        # x_k (1, Q - q_k): what multiplies the weight and factors of feature k in row i.
+        seen = [X, *(X.multiply((X @ v)[:, None]).tocsr() - squares * v for v in m.T[1:])]
+        total = sparse.csr_array((X.shape[0], X.shape[0]))
+        for a, b in product(range(m.shape[1]), repeat=2):
+            if not machine.full and a != b:
+                continue
+            total = total + (seen[a] * C[:, a, b]) @ seen[b].T
+            if a > 0 and b > 0:
+                pairs = ((X * C[:, a, b]) @ X.T).toarray() ** 2 - ((squares * C[:, a, b] ** 2) @ squares.T).toarray()
+                total = total + sparse.csr_array(0.5 * pairs)
+        return self.scale**2 * (total.toarray() + machine.bias.variance)
 
     def draws(self, X: Features, n_samples: int, rng: np.random.Generator) -> Array:
         """Draw y(x), without noise: each column belongs to one draw of all parameters.
@@ -102,8 +107,10 @@ class FMPosterior:
             In units of y.
         """
         out, machine, weights = np.empty((X.shape[0], n_samples)), self.machine, X.multiply(X).tocsr()
+        root = np.linalg.cholesky(machine.variance) if machine.full else np.sqrt(machine.variance)
         for s in range(n_samples):
-            theta = machine.mean + np.sqrt(machine.variance) * rng.standard_normal(machine.mean.shape)
+            noise = rng.standard_normal(machine.mean.shape)
+            theta = machine.mean + (np.einsum("kab,kb->ka", root, noise) if machine.full else root * noise)
             w, V = theta[:, 0], theta[:, 1:]
             # [VRK22] section III: half of what the square of a sum has beyond the sum of squares.
             pairs = 0.5 * (((X @ V) ** 2).sum(axis=1) - (weights @ V**2).sum(axis=1))

@@ -40,6 +40,10 @@ class VariationalFM(RegressorMixin, FMBase):
     groups : array-like of shape (n_features,), default=None
         Label of each feature's group; a group shares one prior of weights and one of each factor. None: the fields of
         a one-hot design (ranges of columns of which every row has exactly one), else one group.
+    posterior : {"full", "factorised"}, default="full"
+        Whether a feature's weight and factors have a covariance matrix or are independent, as in [VRK22]. Mini-batches
+        and samples are always factorised. Full, the bound is tighter, and where X is two one-hot fields (users and
+        items) passes are fewer, as factors are turned to where the priors fit them best.
     learn_priors : bool, default=True
         Whether the groups' priors are learnt, under nu ~ N(0, 1) and lam ~ Gamma(1, 1). Else all are N(0, 1), in units
         of the standardised target.
@@ -125,6 +129,7 @@ class VariationalFM(RegressorMixin, FMBase):
         n_factors: int = 5,
         *,
         groups: Any = None,
+        posterior: str = "full",
         learn_priors: bool = True,
         batch_size: int | None = None,
         n_epochs: int = 100,
@@ -143,6 +148,7 @@ class VariationalFM(RegressorMixin, FMBase):
     ) -> None:
         self.n_factors = n_factors
         self.groups = groups
+        self.posterior = posterior
         self.learn_priors = learn_priors
         self.batch_size = batch_size
         self.n_epochs = n_epochs
@@ -309,6 +315,10 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
     groups : array-like of shape (n_features,), default=None
         Label of each feature's group; a group shares one prior of weights and one of each factor. None: the fields of
         a one-hot design (ranges of columns of which every row has exactly one), else one group.
+    posterior : {"full", "factorised"}, default="full"
+        Whether a feature's weight and factors have a covariance matrix or are independent, as in [VRK22]. Mini-batches
+        and samples are always factorised. Full, the bound is tighter, and where X is two one-hot fields (users and
+        items) passes are fewer, as factors are turned to where the priors fit them best.
     learn_priors : bool, default=True
         Whether the groups' priors are learnt, under nu ~ N(0, 1) and lam ~ Gamma(1, 1). Else all are N(0, 1).
     batch_size : int, default=None
@@ -398,6 +408,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         *,
         link: str = "probit",
         groups: Any = None,
+        posterior: str = "full",
         learn_priors: bool = True,
         batch_size: int | None = None,
         n_epochs: int = 100,
@@ -417,6 +428,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         self.n_factors = n_factors
         self.link = link
         self.groups = groups
+        self.posterior = posterior
         self.learn_priors = learn_priors
         self.batch_size = batch_size
         self.n_epochs = n_epochs

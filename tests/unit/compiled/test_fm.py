@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from skpref._compiled import fm
-from skpref._compiled.fm import Slopes, feature_gradients, fields_of, row_moments, update_features
+from skpref._compiled.fm import Slopes, feature_gradients, row_moments, update_features
+from skpref._compiled.fm_fields import one_hot_ranges
 from skpref._compiled.m3f import limited_threads
 from skpref.factorization._fm_model import lines_of
 
@@ -114,7 +115,9 @@ def test_an_update_is_the_best_of_its_feature(seed, d):
     q, pull = (mean.copy(), variance.copy()), w * (y - mu)
     columns = lines_of(X.tocsc())
     prior = nu, lam, np.zeros(K, dtype=np.int64)
-    assert update_features(columns, fields_of(columns, X.shape[0]), q, prior, np.arange(K) == k, S, Slopes(pull, w))
+    assert update_features(
+        columns, one_hot_ranges(lines_of(X), X.shape[1]), q, prior, np.arange(K) == k, S, Slopes(pull, w)
+    )
     others = np.arange(K) != k
     np.testing.assert_array_equal(q[0][others], mean[others])
     # What the rows keep is what they would be told anew.
@@ -143,7 +146,7 @@ def test_short_steps_follow_the_natural_gradient(seed):
     q = mean.copy(), variance.copy()
     prior = np.zeros((1, 4)), np.ones((1, 4)), np.zeros(K, dtype=np.int64)
     slopes = Slopes(slopes.pull.copy(), slopes.weight)
-    update_features(columns, fields_of(columns, X.shape[0]), q, prior, np.ones(K, dtype=bool), S, slopes, rho)
+    update_features(columns, one_hot_ranges(lines_of(X), X.shape[1]), q, prior, np.ones(K, dtype=bool), S, slopes, rho)
     # In the precisions the natural gradient of the bound is -2 dL/dvariance.
     wanted = -2.0 * (in_variance - 0.5 + 0.5 / variance)
     np.testing.assert_allclose((1.0 / q[1] - 1.0 / variance) / rho, wanted, rtol=1e-3, atol=1e-3)
@@ -155,13 +158,13 @@ def test_fields_of_one_hot_columns():
     n, sizes = 200, (7, 5, 3)
     blocks = [sparse.csr_array(np.eye(s)[rng.permutation(np.arange(n) % s)]) for s in sizes]
     X = sparse.hstack(blocks, format="csr")
-    assert fields_of(lines_of(X.tocsc()), n).tolist() == [0, 7, 12, 15]
+    assert one_hot_ranges(lines_of(X), sum(sizes)).tolist() == [0, 7, 12, 15]
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0.0, 1.0))
 def test_columns_of_a_field_share_no_row(seed, density):
     X, *_ = problem(seed, n=8, K=12, density=density)
-    bounds = fields_of(lines_of(X.tocsc()), 8)
+    bounds = one_hot_ranges(lines_of(X), 12)
     assert bounds[0] == 0
     assert bounds[-1] == 12
     assert np.all(np.diff(bounds) > 0)
@@ -188,7 +191,9 @@ def test_same_bits_for_any_number_of_threads(dtype, index, monkeypatch):
             mu, v = row_moments(lines_of(X), *q, S)
             slopes = Slopes(np.cos(mu), np.ones(n))
             gradients = feature_gradients(columns, q, S, slopes)
-            assert update_features(columns, fields_of(columns, n), q, prior, np.ones(K, dtype=bool), S, slopes)
+            assert update_features(
+                columns, one_hot_ranges(lines_of(X), X.shape[1]), q, prior, np.ones(K, dtype=bool), S, slopes
+            )
         results.append((mu, v, *gradients, *q, S, slopes.pull))
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from skpref.factorization._fm_batches import Sizes, batch_of, climb, estimate
-from skpref.factorization._fm_fit import Plan, ascend, rows_of
+from skpref.factorization._fm_fit import Plan, ascend
 from skpref.factorization._fm_model import Bias, Prior, lines_of, start_machine
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
 
@@ -68,7 +68,7 @@ def test_the_bound_never_falls(seed, likelihood, d, scale, learn):
     machine, X, y, weight = problem(seed, likelihood, d=d, scale=scale)
     before = evidence_bound(machine, X, y, weight)
     plan = plan_of(machine, learn_priors=learn, learn_noise=learn)
-    after, bounds, _ = ascend(machine, rows_of(X, y, weight), plan)
+    after, bounds, _ = ascend(machine, (X, y, weight), plan)
     assert np.all(np.diff([before, *bounds]) >= 0.0)
     np.testing.assert_allclose(evidence_bound(after, X, y, weight), bounds[-1], rtol=1e-10)
 
@@ -76,7 +76,7 @@ def test_the_bound_never_falls(seed, likelihood, d, scale, learn):
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_ascent_ends_where_the_gradient_is_zero(likelihood):
     machine, X, y, weight = problem(4, likelihood, n=40)
-    after, _, _ = ascend(machine, rows_of(X, y, weight), plan_of(machine, n_epochs=20_000, learn_noise=False))
+    after, _, _ = ascend(machine, (X, y, weight), plan_of(machine, n_epochs=20_000, learn_noise=False))
     found = estimate(after, batch_of(X, y, weight), Sizes(y.size, np.bincount(X.indices, minlength=X.shape[1])))
     scale = np.abs(weight).sum()
     assert np.abs(found.in_mean).max() < 1e-5 * scale
@@ -188,7 +188,7 @@ def test_climbing_in_batches_comes_near_the_ascent(likelihood, n_samples):
     weight, group = np.ones(n), np.repeat([0, 1], sizes)
     machine = start_machine(lines_of(X), weight, group, 1, likelihood, rng)
     plan = plan_of(machine, n_epochs=150)
-    ascended, _, _ = ascend(machine, rows_of(X, y, weight), plan)
+    ascended, _, _ = ascend(machine, (X, y, weight), plan)
     last, average, bounds = climb(machine, (X, y, weight), plan, (100, 0.05, n_samples), rng)
     mu, _ = ascended.moments(lines_of(X))
     for other, tolerance in ((last, 0.5), (average, 0.25)):
@@ -212,7 +212,7 @@ def test_average_is_of_means_and_log_standard_deviations():
 def test_features_without_entries_get_their_prior():
     machine, X, y, weight = problem(1, Gaussian(1.0), n=20)
     X = sparse.csr_array(X.toarray() * (np.arange(7) != 3))
-    ascended, _, _ = ascend(machine, rows_of(X, y, weight), plan_of(machine))
+    ascended, _, _ = ascend(machine, (X, y, weight), plan_of(machine))
     last, _, _ = climb(machine, (X, y, weight), plan_of(machine), (5, 0.05, 0), np.random.default_rng(0))
     group = last.prior.group[3]
     np.testing.assert_allclose(last.mean[3], last.prior.nu[group])

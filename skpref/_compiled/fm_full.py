@@ -1,0 +1,554 @@
+"""Passes of the factorization machine with full covariances of every feature's weight and factors (maths.md section 9).
+
+Let l be what some features add to y(x) by themselves, weights and pairs among them, and Q = sum_k x_k v_k. Two disjoint
+sets of features join as l = l_1 + l_2 + Q_1 Q_2 and Q = Q_1 + Q_2, so that mean and covariance of (l, Q) are all that a
+row has to know of each set. A set that many rows share, a *pattern*, is looked at once.
+
+Of every pattern is kept, with the upper triangles of symmetric matrices row by row, so that (0, 1..d) come first:
+level = E l, second = E (1, Q)(1, Q)', and spread = Cov (l, Q), the entries off its diagonal doubled.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numba
+import numpy as np
+
+from skpref._compiled._jit import njit
+from skpref._compiled.fm import _FAST, Lines, _in_threads
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array, IntArray
+
+
+class Patterns(NamedTuple):
+    """What is believed of every pattern: see the top of the file."""
+
+    level: Array
+    second: NDArray[Any]
+    spread: NDArray[Any]
+
+
+class Sites(NamedTuple):
+    """Of each row's expected log-likelihood, as -weight/2 E(z^2) + target E(z) in z = y(x) - w_0."""
+
+    weight: Array
+    target: Array
+
+
+class Belief(NamedTuple):
+    """q(w_k, v_k) of every feature: means (K, 1 + d) and covariances (K, 1 + d, 1 + d)."""
+
+    mean: Array
+    covariance: Array
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _join(z, C, other, D, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Join x times a set with mean `other` and covariance D to one with mean z and covariance C."""
+    width = z.shape[0]
+    xx = x * x
+    level, variance = x * other[0], xx * D[0, 0]
+    for a in range(1, width):
+        q, h = x * other[a], z[a]
+        level += h * q
+        variance += 2.0 * (C[0, a] * q + xx * D[0, a] * h)
+        mine, theirs, both = 0.0, 0.0, 0.0
+        for b in range(1, width):
+            mine += C[a, b] * other[b]
+            theirs += D[a, b] * z[b]
+            both += C[a, b] * D[a, b]
+        variance += q * x * mine + xx * (h * theirs + both)
+        C[a, 0] = C[0, a] + xx * D[0, a] + x * mine + xx * theirs
+    z[0] += level
+    C[0, 0] += variance
+    for a in range(1, width):
+        C[0, a] = C[a, 0]
+    for a in range(1, width):
+        z[a] += x * other[a]
+        for b in range(1, width):
+            C[a, b] += xx * D[a, b]
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _leave(z, C, other, D, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Undo `_join`, but for the variance of l."""
+    width = z.shape[0]
+    xx = x * x
+    z[0] -= x * other[0]
+    for a in range(1, width):
+        z[a] -= x * other[a]
+        z[0] -= z[a] * x * other[a]
+        for b in range(1, width):
+            C[a, b] -= xx * D[a, b]
+    for a in range(1, width):
+        change = xx * D[0, a]
+        for b in range(1, width):
+            change += C[a, b] * x * other[b] + xx * D[a, b] * z[b]
+        C[0, a] -= change
+        C[a, 0] = C[0, a]
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _pack(z, C, second, spread):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write `second` and `spread` of a pattern."""
+    width, e = z.shape[0], 0
+    for a in range(width):
+        p = 1.0 if a == 0 else z[a]
+        for b in range(a, width):
+            q = 1.0 if b == 0 else z[b]
+            second[e] = p * q + (0.0 if a == 0 else C[a, b])
+            spread[e] = C[a, b] if a == b else 2.0 * C[a, b]
+            e += 1
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _unpack(level, second, spread, z, C):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    width, e = z.shape[0], 0
+    for a in range(width):
+        z[a] = second[a]
+        C[a, a] = spread[e]
+        for b in range(a + 1, width):
+            C[a, b] = C[b, a] = 0.5 * spread[e + b - a]
+        e += width - a
+    z[0] = level
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _look(first, last, start, at, value, mean, covariance, level, second, spread):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    width = mean.shape[1]
+    z, C = np.empty(width), np.empty((width, width))
+    for p in range(first, last):
+        z[:] = 0.0
+        C[:, :] = 0.0
+        for e in range(start[p], start[p + 1]):
+            _join(z, C, mean[at[e]], covariance[at[e]], value[e])
+        level[p] = z[0]
+        _pack(z, C, second[p], spread[p])
+    return True
+
+
+def look_at_patterns(patterns: Lines, q: Belief, seen: Patterns, first: int, last: int) -> None:
+    """Write what is believed of the patterns `first` to `last`.
+
+    Parameters
+    ----------
+    patterns : Lines
+        Their entries, by pattern.
+    q : Belief
+        Of the features.
+    seen : Patterns
+        Changed.
+    first, last : int
+        Range of patterns.
+    """
+
+    def task(a: int, b: int) -> bool:
+        return bool(_look(a, b, *patterns, *q, *seen))
+
+    _in_threads(task, patterns.start, first, last, 4 * q.mean.shape[1] ** 2)
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _gather(i, f, codes, level, second, spread, z, C, other, D, M, S):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Join the patterns of row i but that of field f; their level."""
+    z[:] = 0.0
+    C[:, :] = 0.0
+    for g in range(codes.shape[0]):
+        if g != f:
+            p = codes[g, i]
+            _unpack(level[p], second[p], spread[p], other, D)
+            _join(z, C, other, D, 1.0)
+    _pack(z, C, M, S)
+    return z[0]
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _moments(first, last, start, rows, codes, level, second, spread, width, mu, v):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    size, two = second.shape[1], codes.shape[0] == 2
+    z, C, other, D = np.empty(width), np.empty((width, width)), np.empty(width), np.empty((width, width))
+    M, S, O, mine = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    for p in range(first, last):
+        e = 0
+        for a in range(width):
+            for b in range(a, width):
+                O[e] = second[p, a] * second[p, b]
+                mine[e] = spread[p, e]
+                e += 1
+        for r in range(start[p], start[p + 1]):
+            i = rows[r]
+            total, variance = level[p], 0.0
+            if two:
+                o = codes[1, i]
+                total += level[o]
+                for a in range(1, width):
+                    total += second[p, a] * second[o, a]
+                for e in range(size):
+                    variance += mine[e] * second[o, e] + O[e] * spread[o, e]
+            else:
+                total += _gather(i, 0, codes, level, second, spread, z, C, other, D, M, S)
+                for a in range(1, width):
+                    total += second[p, a] * M[a]
+                for e in range(size):
+                    variance += mine[e] * M[e] + O[e] * S[e]
+            mu[i], v[i] = total, variance
+    return True
+
+
+def row_moments_full(
+    holders: tuple[IntArray, IntArray], codes: NDArray[np.int32], offsets: IntArray, seen: Patterns, width: int
+) -> tuple[Array, Array]:
+    """Return mean and variance of y(x) - w_0 in every row.
+
+    Parameters
+    ----------
+    holders : tuple of ndarrays of shapes (n_patterns + 1,) and (n_fields * n,)
+        Rows that hold each pattern, and where they start.
+    codes : ndarray of shape (n_fields, n)
+        Patterns of each row, one a field.
+    offsets : ndarray of shape (n_fields + 1,)
+        Range of each field's patterns.
+    seen : Patterns
+        What is believed of them.
+    width : int
+        1 + d.
+
+    Returns
+    -------
+    mu, v : ndarray of shape (n,)
+        Under q.
+    """
+    n = codes.shape[1]
+    mu, v = np.empty(n), np.empty(n)
+
+    def task(a: int, b: int) -> bool:
+        return bool(_moments(a, b, *holders, codes, *seen, width, mu, v))
+
+    _in_threads(task, holders[0], 0, int(offsets[1]), width * width)
+    return mu, v
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _sum_pairs(first, last, f, offset, start, rows, codes, weight, target, level, second, spread, A, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Sum over the rows of patterns where these meet one other pattern; four at once, as one waits for memory."""
+    width, size = B.shape[1], second.shape[1]
+    total, c, others = np.empty(size), np.empty(width), codes[1 - f]
+    for p in range(first, last):
+        total[:] = 0.0
+        c[:] = 0.0
+        stop = start[p] + 4 * ((start[p + 1] - start[p]) // 4)
+        for r in range(start[p], stop, 4):
+            i0, i1, i2, i3 = rows[r], rows[r + 1], rows[r + 2], rows[r + 3]
+            o0, o1, o2, o3 = others[i0], others[i1], others[i2], others[i3]
+            w0, w1, w2, w3 = weight[i0], weight[i1], weight[i2], weight[i3]
+            t0, t1 = target[i0] - w0 * level[o0], target[i1] - w1 * level[o1]
+            t2, t3 = target[i2] - w2 * level[o2], target[i3] - w3 * level[o3]
+            m0, m1, m2, m3 = second[o0], second[o1], second[o2], second[o3]
+            s0, s1, s2, s3 = spread[o0], spread[o1], spread[o2], spread[o3]
+            for e in range(size):
+                total[e] += w0 * m0[e] + w1 * m1[e] + w2 * m2[e] + w3 * m3[e]
+            for a in range(width):
+                c[a] += t0 * m0[a] + t1 * m1[a] + t2 * m2[a] + t3 * m3[a]
+                c[a] -= 0.5 * (w0 * s0[a] + w1 * s1[a] + w2 * s2[a] + w3 * s3[a])
+            c[0] += 0.5 * (w0 * s0[0] + w1 * s1[0] + w2 * s2[0] + w3 * s3[0])
+        for r in range(stop, start[p + 1]):
+            i = rows[r]
+            _add_row(
+                weight[i], target[i] - weight[i] * level[others[i]], second[others[i]], spread[others[i]], total, c
+            )
+        _store(total, c, A[p - offset], B[p - offset])
+    return True
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _add_row(w, rest, M, S, total, c):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add w E (1, h)(1, h)' and E (1, h)(target - w l) of the others of a row, rest = target - w E l."""
+    for e in range(M.shape[0]):
+        total[e] += w * M[e]
+    c[0] += rest
+    for a in range(1, c.shape[0]):
+        c[a] += rest * M[a] - 0.5 * w * S[a]
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _store(total, c, A, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    width, e = c.shape[0], 0
+    for a in range(width):
+        B[a] = c[a]
+        for b in range(a, width):
+            A[a, b] = A[b, a] = total[e]
+            e += 1
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _sum_all(first, last, f, offset, start, rows, codes, weight, target, level, second, spread, A, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Sum over the rows of patterns, whatever they meet."""
+    width, size = B.shape[1], second.shape[1]
+    z, C, other, D = np.empty(width), np.empty((width, width)), np.empty(width), np.empty((width, width))
+    M, S, total, c = np.empty(size), np.empty(size), np.empty(size), np.empty(width)
+    for p in range(first, last):
+        total[:] = 0.0
+        c[:] = 0.0
+        for r in range(start[p], start[p + 1]):
+            i = rows[r]
+            rest = target[i] - weight[i] * _gather(i, f, codes, level, second, spread, z, C, other, D, M, S)
+            _add_row(weight[i], rest, M, S, total, c)
+        _store(total, c, A[p - offset], B[p - offset])
+    return True
+
+
+def sum_up_rows(
+    f: int,
+    holders: tuple[IntArray, IntArray],
+    codes: NDArray[np.int32],
+    offsets: IntArray,
+    sites: Sites,
+    seen: Patterns,
+    width: int,
+) -> tuple[Array, Array]:
+    """Return what its rows say of each pattern of a field: -1/2 E(z' A z) + B E(z), z = (l, Q).
+
+    Parameters
+    ----------
+    f : int
+        The field.
+    holders, codes, offsets, seen, width
+        As in `row_moments_full`.
+    sites : Sites
+        Of the rows.
+
+    Returns
+    -------
+    A : ndarray of shape (n_patterns_of_f, 1 + d, 1 + d)
+        Precisions.
+    B : ndarray of shape (n_patterns_of_f, 1 + d)
+        Precisions times means.
+    """
+    first, last = int(offsets[f]), int(offsets[f + 1])
+    A, B = np.empty((last - first, width, width)), np.empty((last - first, width))
+    kernel = _sum_pairs if codes.shape[0] == 2 else _sum_all
+
+    def task(a: int, b: int) -> bool:
+        return bool(kernel(a, b, f, first, *holders, codes, *sites, *seen, A, B))
+
+    _in_threads(task, holders[0], first, last, width * width)
+    return A, B
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _factor(P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write the transpose of the Cholesky factor over the upper triangle; whether P is positive definite."""
+    n = P.shape[0]
+    for j in range(n):
+        for k in range(j):
+            l = P[k, j]
+            for i in range(j, n):
+                P[j, i] -= l * P[k, i]
+        if not 0.0 < P[j, j] < np.inf:
+            return False
+        scale = 1.0 / np.sqrt(P[j, j])
+        for i in range(j, n):
+            P[j, i] *= scale
+    return True
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _invert_factor(P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write the inverse of a factor that stands in the upper triangle over the lower one."""
+    for i in range(P.shape[0]):
+        g = 1.0 / P[i, i]
+        for j in range(i):
+            P[i, j] = 0.0
+        for k in range(i):
+            l = P[k, i]
+            for j in range(k + 1):
+                P[i, j] += l * P[k, j]
+        for j in range(i):
+            P[i, j] *= -g
+        P[i, i] = g
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _invert(P, C):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write the inverse of P, which is used up, to C; whether P is positive definite."""
+    n = P.shape[0]
+    if not _factor(P):
+        return False
+    _invert_factor(P)
+    C[:, :] = 0.0
+    for k in range(n):
+        for a in range(k + 1):
+            g = P[k, a]
+            for b in range(a + 1):
+                C[a, b] += g * P[k, b]
+    for a in range(n):
+        for b in range(a):
+            C[b, a] = C[a, b]
+    return True
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _hear(z, C, A, b, x, P, gain):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add to a feature's precision P and to `gain` what a pattern says, of which the others have mean z, covariance C.
+
+    With theta = (w_k, v_k) the pattern has (l, Q) = z + x H theta, where H theta = (w_k + h v_k, v_k) and h = Q of the
+    others: E H'AH and E H'(b - A z) follow.
+    """
+    width = z.shape[0]
+    xx, A00 = x * x, A[0, 0]
+    rest = b[0] - A00 * z[0]
+    for a in range(1, width):
+        rest -= A[0, a] * z[a]
+    gain[0] += x * rest
+    P[0, 0] += xx * A00
+    for a in range(1, width):
+        h = z[a]
+        total = h * rest - A00 * C[0, a] + b[a] - A[0, a] * z[0]
+        for c in range(1, width):
+            total -= C[a, c] * A[0, c] + A[a, c] * z[c]
+            P[a, c] += xx * (A00 * (h * z[c] + C[a, c]) + h * A[0, c] + A[0, a] * z[c] + A[a, c])
+        gain[a] += x * total
+        cross = xx * (A00 * h + A[0, a])
+        P[0, a] += cross
+        P[a, 0] += cross
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _move(P, gain, m, C, nu, l, rho, work):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Go part of the way from N(m, C) to the best: precision P and precision times mean `gain`, and the prior's."""
+    width = m.shape[0]
+    for a in range(width):
+        for b in range(width):
+            gain[a] += l[a, b] * (nu[b] - m[b]) - P[a, b] * m[b]
+            P[a, b] = rho * (P[a, b] + l[a, b])
+    if rho < 1.0:
+        if not _invert(C, work):
+            return False
+        for a in range(width):
+            for b in range(width):
+                P[a, b] += (1.0 - rho) * work[a, b]
+    if not _invert(P, C):
+        return False
+    for a in range(width):
+        for b in range(width):
+            m[a] += rho * C[a, b] * gain[b]
+    return True
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _update(first, last, start, at, value, mean, covariance, nu, lam, group, free, A, B, Z, V, rho):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    width = mean.shape[1]
+    P, work, gain = np.empty((width, width)), np.empty((width, width)), np.empty(width)
+    for k in range(first, last):
+        if not free[k] or start[k] == start[k + 1]:
+            continue
+        m, C = mean[k], covariance[k]
+        gain[:] = 0.0
+        P[:, :] = 0.0
+        for e in range(start[k], start[k + 1]):
+            p = at[e]
+            _leave(Z[p], V[p], m, C, value[e])
+            _hear(Z[p], V[p], A[p], B[p], value[e], P, gain)
+        if not _move(P, gain, m, C, nu[group[k]], lam[group[k]], rho, work):
+            return False
+        for e in range(start[k], start[k + 1]):
+            p = at[e]
+            _join(Z[p], V[p], m, C, value[e])
+    return True
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _open(first, last, level, second, spread, Z, V):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for p in range(first, last):
+        _unpack(level[p], second[p], spread[p], Z[p - first], V[p - first])
+
+
+def update_patterns(
+    columns: Lines,
+    ranges: IntArray,
+    patterns: tuple[int, int],
+    q: Belief,
+    prior: tuple[Array, Array, IntArray],
+    free: NDArray[np.bool_],
+    said: tuple[Array, Array],
+    seen: Patterns,
+    rho: float,
+) -> bool:
+    """Update the features of a field one after the other, weight and factors at once.
+
+    Parameters
+    ----------
+    columns : Lines
+        Entries of the field's patterns, numbered from 0, by feature.
+    ranges : ndarray
+        Bounds of ranges of the field's features of which no two share a pattern; those of one are updated in parallel.
+    patterns : tuple of int
+        Range of the field's patterns.
+    q : Belief
+        Of the features; changed.
+    prior : tuple of ndarrays of shapes (G, 1 + d), (G, 1 + d, 1 + d) and (K,)
+        Means and precisions of the groups, and the group of each feature.
+    free : ndarray of shape (K,)
+        Features to update.
+    said : tuple of ndarrays
+        Of `sum_up_rows`.
+    seen : Patterns
+        At q; not changed.
+    rho : float
+        Part of the way to go in natural parameters.
+
+    Returns
+    -------
+    bool
+        False if a number left the range of floating point; `q` then holds anything.
+    """
+    first, last = patterns
+    width = q.mean.shape[1]
+    Z, V = np.empty((last - first, width)), np.empty((last - first, width, width))
+    _open(first, last, *seen, Z, V)
+
+    def task(a: int, b: int) -> bool:
+        return bool(_update(a, b, *columns, *q, *prior, free, *said, Z, V, rho))
+
+    ends_of = pairwise(ranges.tolist()) if numba.get_num_threads() > 1 else [(0, columns.start.shape[0] - 1)]
+    return all(_in_threads(task, columns.start, a, b, 16 * width * width) for a, b in ends_of)
+
+
+@njit(nogil=True, fastmath=_FAST)
+def _log_determinants(C, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    n = C.shape[1]
+    P = np.empty((n, n))
+    for k in range(C.shape[0]):
+        P[:, :] = C[k]
+        total = 0.0 if _factor(P) else np.nan
+        for j in range(n):
+            total += 2.0 * np.log(P[j, j])
+        out[k] = total
+
+
+def log_determinants(C: Array) -> Array:
+    """Return the logarithms of the determinants of many small positive definite matrices.
+
+    Parameters
+    ----------
+    C : ndarray of shape (K, n, n)
+        The matrices.
+
+    Returns
+    -------
+    ndarray of shape (K,)
+        NaN where one is not positive definite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> log_determinants(np.array([np.eye(2), 3.0 * np.eye(2)])).round(3).tolist()
+    [0.0, 2.197]
+    """
+    out = np.empty(C.shape[0])
+    _log_determinants(C, out)
+    return out
