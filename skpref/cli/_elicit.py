@@ -199,7 +199,7 @@ class _Asker:
             else value
         )
 
-    # ---------------------------------------------------------------------------------------------------- what was learnt
+    # ------------------------------------------------------------------------------------------------ what was learnt
 
     def _rest(self, found: Estimates) -> list[int]:
         """Rows of the estimates, the best first: of items without an answer, or of all items compared."""

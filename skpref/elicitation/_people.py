@@ -219,7 +219,7 @@ class Machine(_Joint):
         del rng
         model = whole.steps[-1][1] if isinstance(whole, Pipeline) else whole
         design = whole.steps[0][1] if isinstance(whole, Pipeline) else None
-        if isinstance(design, OneHotDesign) and (user is not None or candidates is None):
+        if isinstance(design, OneHotDesign) and (user is not None or candidates is None or _is_column(candidates)):
             candidates = design.item_ids_ if candidates is None else as_ids(candidates, "candidates", "candidate")
             # Who is not named is nobody that the design knows.
             pairs = [(("somebody new",) if user is None else user, item) for item in candidates.tolist()]
@@ -320,6 +320,9 @@ class _Pairs(_Joint):
             left, right = _pairs_numbered(np.sort(rng.choice(total, _MOST_PAIRS, replace=False)), n)
             return list(zip(ids[left].tolist(), ids[right].tolist(), strict=True))
         left, right = read_pairs(candidates, "candidates")
+        same = [row for row, (a, b) in enumerate(zip(left.tolist(), right.tolist(), strict=True)) if a == b]
+        if same:
+            raise DataError(f"candidate {same[0]} compares item {shorten(left[same[0]])} with itself.")
         return list(zip(left.tolist(), right.tolist(), strict=True))
 
 
@@ -422,6 +425,15 @@ _PEOPLE: Final[dict[type, Any]] = {
     GPPLClassifier: Comparer,
     CrowdGPPL: Member,
 }
+
+
+def _is_column(candidates: Any) -> bool:
+    """Whether they are ids, and not rows."""
+    if hasattr(candidates, "ndim"):
+        return bool(candidates.ndim == 1)
+    return isinstance(candidates, list | tuple) and not any(
+        isinstance(one, list | tuple | np.ndarray) for one in candidates
+    )
 
 
 def _pairs_numbered(number: IntArray, n: int) -> tuple[IntArray, IntArray]:

@@ -84,7 +84,7 @@ class Session:
         `GibbsM3F` or `GibbsIPM3F`; `GPPLClassifier` or `CrowdGPPL`.
     candidates : array-like or sparse matrix, default=None
         Questions. Of a factorization machine: rows of this person, of shape (n, n_features); of a pipeline what it
-        reads, or items, if its first step is a `OneHotDesign` and `user` is given. Of ratings: items, of shape (n,).
+        reads, or items, of shape (n,), if its first step is a `OneHotDesign`. Of ratings: items, of shape (n,).
         Of comparisons: pairs of items, of shape (n, 2). None: all items known; all pairs of them, or 2,000 drawn at
         random where there are more.
     strategy : {"random", "mean", "variance", "information", "determinant"}, default="determinant"

@@ -1,0 +1,176 @@
+"""``skpref elicit`` through its standard input."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+
+from skpref import CrowdGPPL, GibbsM3F, GPOrdinalRegressor, GPPLClassifier, VariationalFM, VariationalFMClassifier, save
+from skpref.cli import main
+from skpref.data import OneHotDesign
+from skpref.datasets import make_crowd
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RNG = np.random.default_rng(0)
+FILMS = ["Alien", "Brazil", "Casablanca", "Duel", "Evil", "Fargo"]
+PAIRS = [(f"user {u}", film) for u in range(15) for film in FILMS]
+Z = (RNG.standard_normal((15, 1)) + RNG.standard_normal((15, 2)) @ RNG.standard_normal((2, 6))).ravel()
+CROWD = make_crowd(n_users=10, n_items=5, n_comparisons=200, random_state=0)
+SHORT = {"n_factors": 2, "n_epochs": 20, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: Any) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    save(make_pipeline(OneHotDesign(), VariationalFM(**SHORT)).fit(PAIRS, Z), folder / "numbers")
+    words = np.where(Z > 0.0, "seen", "not seen")
+    save(make_pipeline(OneHotDesign(), VariationalFMClassifier(**SHORT)).fit(PAIRS, words), folder / "words")
+    levels = GibbsM3F(2, C=0.2, n_sweeps=15, burn_in=5, random_state=0)
+    save(levels.fit(PAIRS, 1 + np.digitize(Z, [-1.0, 0.0, 1.0])), folder / "levels")
+    save(GPPLClassifier().fit([row[1:] for row in np.asarray(CROWD.comparisons).tolist()], CROWD.y), folder / "pairs")
+    save(CrowdGPPL(n_factors=1, random_state=0).fit(CROWD.comparisons, CROWD.y), folder / "crowd")
+    save(VariationalFM(**SHORT).fit(np.eye(4), [1.0, 2.0, 3.0, 4.0]), folder / "bare")
+    save(GPOrdinalRegressor().fit(np.arange(8.0)[:, None], [1, 1, 1, 2, 2, 3, 3, 3]), folder / "grades")
+    save(GPPLClassifier(), folder / "unfitted")
+    return folder
+
+
+def run(arguments: list[Any], typed: str, monkeypatch: Any) -> int:
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    return main(["elicit", *map(str, arguments)])
+
+
+def test_yes_no_skip_and_quit(models: Path, capsys: Any, monkeypatch: Any) -> None:
+    assert run([models / "words"], "y\nn\nperhaps\ns\n seen \nq\n", monkeypatch) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "VariationalFMClassifier: y = seen, n = not seen; s = skip, q = quit." in out
+    assert "'perhaps' is no answer. Answer with y = seen, n = not seen; s = skip, q = quit." in out
+    assert "Learnt from 3 answers, 1 skipped. Most probable seen:" in out
+    assert "[5]" in out
+    assert "[6]" not in out
+    assert "Next I would ask: " in out
+    shown = out.split("Most probable")[1]
+    asked = re.findall(r"\[\d\] (\w+)\?", out)
+    assert asked[0] not in shown
+    # Unanswered ones, skipped ones among them, are recommended.
+    assert len(asked) == 6  # the third was asked again
+    assert asked[2] == asked[3]
+    assert asked[3] in shown
+
+
+def test_json_is_all_there_is_on_the_output(models: Path, capsys: Any, monkeypatch: Any) -> None:
+    assert run([models / "numbers", "--json", "--user", "user 3"], "2.5\nfive\nnan\n-1\n", monkeypatch) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert [answer["answer"] for answer in found["answers"]] == [2.5, -1.0]
+    assert found["model"] == "VariationalFM"
+    assert found["user"] == "user 3"
+    assert found["ended"] == "quit"
+    assert {one["item"] for one in found["estimates"]} == set(FILMS)
+    assert all(one["low"] < one["estimate"] < one["high"] for one in found["estimates"])
+    assert set(found["recommended"]) == set(FILMS) - {answer["question"] for answer in found["answers"]}
+    assert found["next_question"] in FILMS
+    assert "'five' is no answer" in err
+    assert "'nan' is no answer" in err
+
+
+def test_ratings_until_nothing_is_left(models: Path, capsys: Any, monkeypatch: Any) -> None:
+    assert run([models / "levels", "--json"], "4\n3.0\n9\n0\n2\n1\n1\n4\n4\n4\n", monkeypatch) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert found["ended"] == "all asked"
+    assert len(found["answers"]) == 6
+    assert found["next_question"] is None
+    assert found["recommended"] == []
+    assert "GibbsM3F: one of 1, 2, 3, 4; s = skip, q = quit." in err
+    assert run([models / "levels", "--questions", "2"], "4\n4\n4\n", monkeypatch) == 0
+    assert "Learnt from 2 answers. Recommended by expected rating:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "more"), [("pairs", []), ("crowd", ["--user", "3"]), ("crowd", ["--user", "newcomer"])]
+)
+def test_pairs(models: Path, capsys: Any, monkeypatch: Any, name: str, more: list[str]) -> None:
+    assert run([models / name, *more, "--json"], "1\n2\n=\n3\n1\n", monkeypatch) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert [answer["answer"] for answer in found["answers"]] == [1.0, 0.0, 1.0]
+    assert "which one? 1 or 2; s = skip" in err
+    assert sorted(one["item"] for one in found["estimates"]) == [0, 1, 2, 3, 4]
+    assert len(found["next_question"]) == 2
+    assert run([models / name, *more], "1\n", monkeypatch) == 0
+    assert "Best by utility, from the average:" in capsys.readouterr().out
+
+
+def test_an_interrupt_prints_what_was_learnt(models: Path, capsys: Any, monkeypatch: Any) -> None:
+    class Typed:
+        lines = iter(["y\n"])
+
+        def readline(self) -> str:
+            for line in self.lines:
+                return line
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.stdin", Typed())
+    assert main(["elicit", str(models / "words")]) == 130
+    assert "Learnt from 1 answer. Most probable seen:" in capsys.readouterr().out
+    assert main(["elicit", str(models / "words"), "--json"]) == 130
+    assert json.loads(capsys.readouterr().out)["ended"] == "interrupted"
+
+
+def test_candidates_of_a_file(models: Path, capsys: Any, monkeypatch: Any, tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text("item,year\nDuel,1971\nFargo,1996\nDuel,1971\n", "utf-8")
+    assert run([models / "words", "--candidates", tmp_path / "c.csv", "--json"], "y\ny\ny\n", monkeypatch) == 0
+    assert {one["item"] for one in json.loads(capsys.readouterr().out)["estimates"]} == {"Duel", "Fargo"}
+    (tmp_path / "p.csv").write_text("left,right\n0,3\n", "utf-8")
+    assert run([models / "pairs", "--candidates", tmp_path / "p.csv", "--json"], "1\n", monkeypatch) == 0
+    assert len(json.loads(capsys.readouterr().out)["answers"]) == 1
+    for name, file, message in [
+        ("words", "item\nDule\n", "line 2, column 'item': unknown item 'Dule'; did you mean 'Duel'?"),
+        ("words", "film\nDuel\n", "there is no column 'item'"),
+        ("pairs", "left,right\n0,99\n", "unknown item '99'"),
+        ("pairs", "item\n0\n", "there is no column 'left'"),
+        ("words", "", "the file is empty"),
+    ]:
+        (tmp_path / "bad.csv").write_text(file, "utf-8")
+        assert run([models / name, "--candidates", tmp_path / "bad.csv"], "", monkeypatch) == 2
+        assert message in capsys.readouterr().err
+    (tmp_path / "self.csv").write_text("left,right\n2,2\n", "utf-8")
+    assert run([models / "pairs", "--candidates", tmp_path / "self.csv"], "1\n", monkeypatch) == 2
+    assert "compares item 2 with itself" in capsys.readouterr().err
+
+
+def test_what_cannot_be_asked_for(models: Path, capsys: Any, monkeypatch: Any) -> None:
+    for arguments, message in [
+        (["bare"], "a VariationalFM alone does not know the ids of its features; save a Pipeline"),
+        (["grades"], "a GPOrdinalRegressor knows no items to ask for"),
+        (["unfitted"], "holds a GPPLClassifier that is not fitted"),
+        (["levels", "--user", "user 3"], "user 'user 3' is known already"),
+        (["pairs", "--user", "3"], "does not tell users apart"),
+        (["levels", "--strategy", "mean"], "strategy 'mean' asks where"),
+        (["nothing"], "No such file"),
+    ]:
+        assert run([models / arguments[0], *arguments[1:]], "y\n", monkeypatch) == 2
+        assert message in capsys.readouterr().err
+    for wrong in (["--questions", "0"], ["--strategy", "best"]):
+        with pytest.raises(SystemExit):
+            run([models / "words", *wrong], "", monkeypatch)
+
+
+def test_ids_cannot_steer_the_terminal(tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
+    hostile = [("a", "\x1b[2Jred"), ("a", "b" * 500), ("b", "\x1b[2Jred"), ("c", "\u202eevil")]
+    model = make_pipeline(OneHotDesign(), VariationalFM(**SHORT)).fit(hostile, [1.0, 2.0, 3.0, 4.0])
+    save(model, tmp_path / "m")
+    assert run([tmp_path / "m"], "\x1b[31m\n", monkeypatch) == 0
+    out = capsys.readouterr().out
+    assert not {"\x1b", "\u202e"} & set(out)
+    assert "b" * 61 not in out
