@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skpref.data.design import OneHotDesign
     from skpref.data.tables import Table
     from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
     from skpref.factorization.ipm3f import GibbsIPM3F
@@ -26,6 +27,7 @@ __all__ = [
     "GPPLRegressor",
     "GibbsIPM3F",
     "GibbsM3F",
+    "OneHotDesign",
     "SVGPRegressor",
     "Table",
     "VariationalFM",
@@ -42,6 +44,7 @@ _HOMES = {
     "GPPLRegressor": "skpref.gp.pairwise",
     "GibbsIPM3F": "skpref.factorization.ipm3f",
     "GibbsM3F": "skpref.factorization.m3f",
+    "OneHotDesign": "skpref.data.design",
     "SVGPRegressor": "skpref.gp.sparse",
     "Table": "skpref.data.tables",
     "VariationalFM": "skpref.factorization.fm",
