@@ -1,0 +1,62 @@
+"""
+What to ask somebody new
+========================
+
+Who likes one film likes some others. Twenty people are new; each may be asked about a few films, and the answers are to
+tell what they think of the rest. Which films? :mod:`skpref.elicitation` knows five ways to choose. Simulated data.
+"""
+
+# %%
+# Likes of 120 people follow two tastes, and how easily somebody likes anything. A hundred of them are known.
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.pipeline import make_pipeline
+
+from skpref import VariationalFMClassifier
+from skpref.data import OneHotDesign
+from skpref.elicitation import STRATEGIES, Session, replay
+
+rng = np.random.default_rng(1)
+tastes, films = rng.normal(size=(120, 2)), 1.5 * rng.normal(size=(2, 30))
+likes = (rng.normal(size=(120, 1)) + tastes @ films + rng.normal(size=(120, 30)) > 0.0).astype(int)
+pairs = np.argwhere(np.ones((100, 30)))
+design = OneHotDesign()
+machine = VariationalFMClassifier(n_factors=2, groups=design.fit(pairs).groups_, random_state=0)
+model = make_pipeline(design, machine).fit(pairs, likes[:100].ravel())
+
+# %%
+# One person, question by question. Each answer changes what is worth asking next.
+session = Session(model)
+for _ in range(5):
+    film = int(session.ask()[0])
+    session.tell({film: likes[100, film].item()})
+    print(
+        f"film {film:2d}: {'yes' if likes[100, film] else 'no '}  doubt left", session.belief_.variance.mean().round(2)
+    )
+
+# %%
+# What is expected of films that were not asked about, with intervals of 90 %.
+found = session.estimates()
+rest = [film for film in np.argsort(-found.value) if film not in session.answers_][:12]
+fig, axes = plt.subplots(figsize=(7, 3.5), constrained_layout=True)
+axes.vlines(range(12), found.low[rest], found.high[rest], color="lightgray", lw=6)
+axes.scatter(
+    range(12), found.value[rest], c=["tab:green" if likes[100, film] else "tab:red" for film in rest], zorder=2
+)
+axes.set(xlabel="film", ylabel="probability of a like", xticks=range(12), xticklabels=rest, title="green: liked indeed")
+plt.show()
+
+
+# %%
+# All twenty, each strategy: the area under the ROC curve of fifteen films that nobody is asked about.
+def start(person: int, strategy: str, seed: int) -> Session:
+    return Session(model, strategy=strategy, random_state=100 * seed + person)
+
+
+run = replay(start, likes[100:], np.arange(30) >= 15, n_questions=8, batch=2)
+fig, axes = plt.subplots(figsize=(7, 3.5), constrained_layout=True)
+for strategy in STRATEGIES:
+    axes.plot(run.asked, run.mean()[strategy], marker="o", label=strategy)
+axes.set(xlabel="questions to each person", ylabel="AUC")
+axes.legend()
+plt.show()
