@@ -210,7 +210,7 @@ class Machine(_Joint):
     def __init__(self, whole: Any, model: Any, rows: Features, candidates: Any, freeze: Any) -> None:
         self.whole, self.model, self.rows, self.candidates, self._freeze = whole, model, rows, candidates, freeze
         regression = isinstance(model, VariationalFM)
-        self.likelihood = Gaussian(model.noise_**-2) if regression else model.posterior_.machine.likelihood
+        self.likelihood = _normal(model.noise_) if regression else model.posterior_.machine.likelihood
         self.labels = () if regression else tuple(model.classes_.tolist())
 
     @classmethod
@@ -425,6 +425,14 @@ _PEOPLE: Final[dict[type, Any]] = {
     GPPLClassifier: Comparer,
     CrowdGPPL: Member,
 }
+
+
+def _normal(noise: float) -> Gaussian:
+    with np.errstate(over="ignore", divide="ignore"):
+        precision = float(np.float64(noise) ** -2)
+    if not 0.0 < precision < np.inf:
+        raise DataError(f"the model's noise has the standard deviation {noise:g}, whose square leaves float64; scale y")
+    return Gaussian(precision)
 
 
 def _is_column(candidates: Any) -> bool:

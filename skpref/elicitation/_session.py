@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,6 @@ from skpref.elicitation._strategies import check_number, check_strategy, choose
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from skpref._typing import IntArray
     from skpref.elicitation._beliefs import Belief, Estimates
 
@@ -227,6 +226,8 @@ class Session:
             If a question was not asked, was answered before, or an answer is none that the model knows; nothing is
             learnt then.
         """
+        if not isinstance(answers, Mapping):
+            raise DataError(f"answers must be a mapping of rows to answers, such as {{3: 5.0}}; got {answers!r:.80}.")
         values = {}
         for row, answer in answers.items():
             if row not in self._asked:

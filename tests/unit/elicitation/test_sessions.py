@@ -352,3 +352,18 @@ def test_bad_arguments():
         getattr(Session(MODELS["pairs"]), "model_")  # noqa: B009 - a property that raises
     with pytest.raises(DataError, match=r"covariance of 5001 candidates needs 0.2 GB; give at most 5000"):
         select(model[1], sparse.vstack([rows[:1]] * 5001), 2, "determinant")
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_units_that_leave_floating_point(scale):
+    model = make_pipeline(OneHotDesign(), VariationalFM(1, n_epochs=5, random_state=0)).fit(
+        PAIRS[:60], scale * Z[:60, 0]
+    )
+    with pytest.raises(DataError, match="whose square leaves float64; scale y"):
+        Session(model)
+
+
+def test_answers_are_a_mapping():
+    for wrong in ([1, 2], None, 3.0):
+        with pytest.raises(DataError, match="answers must be a mapping of rows to answers"):
+            Session(MODELS["classifier"]).tell(wrong)
