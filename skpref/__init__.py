@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skpref.gp.crowd import CrowdGPPL
     from skpref.gp.ordinal import GPOrdinalRegressor
     from skpref.gp.pairwise import GPPLClassifier, GPPLRegressor
-    from skpref.gp.sparse import SVGPRegressor
+    from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
     from skpref.persistence import load, save
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "GibbsIPM3F",
     "GibbsM3F",
     "OneHotDesign",
+    "SVGPClassifier",
     "SVGPRegressor",
     "Table",
     "VariationalFM",
@@ -45,6 +46,7 @@ _HOMES = {
     "GibbsIPM3F": "skpref.factorization.ipm3f",
     "GibbsM3F": "skpref.factorization.m3f",
     "OneHotDesign": "skpref.data.design",
+    "SVGPClassifier": "skpref.gp.sparse",
     "SVGPRegressor": "skpref.gp.sparse",
     "Table": "skpref.data.tables",
     "VariationalFM": "skpref.factorization.fm",

@@ -10,9 +10,9 @@ import numpy as np
 from skpref import kernels
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
-from skpref.inference.blocks import DenseBlock
 from skpref.inference.ep import cavities, ep_gradient, expectation_propagation, variational_bound
 from skpref.inference.laplace import laplace, laplace_gradient, mode_adjoint
+from skpref.inference.lazy import inducing_gradient
 from skpref.inference.scale import FixedScale
 from skpref.inference.terms import RowTerm, Segment
 
@@ -275,14 +275,8 @@ class SparseEvidence:
         schedule = replace(self.schedule, batch_size=None, on_iteration=None, tol=_SEARCH_BOUND_TOL)
         result = svi.fit(problem, start, schedule, np.random.default_rng(0))
         self.last[:] = [(theta, result.state)]
-        seen, term, block = result.evaluation, problem.terms[0], result.state.blocks[0]
+        seen = result.evaluation
         assert seen is not None  # noqa: S101 - full data
-        assert isinstance(term, RowTerm)  # noqa: S101
-        assert isinstance(block, DenseBlock)  # noqa: S101
-        curvature = -0.5 * seen.sites.weight
-        adjoint = term.basis_adjoint(block, seen.sites.gradient, curvature, 1.0)
-        gradient = basis.rows_gradient(self.data.X, term.rows, adjoint)
-        if term.residual is not None:
-            gradient = gradient + kernels.diagonal_vjp(kernel, self.data.X, curvature)
+        gradient, _ = inducing_gradient(basis, self.data.X, problem, result.state, seen)
         in_likelihood = likelihood.theta_expectation(self.data.y, seen.mu, seen.v) @ self.data.weight
         return Seen(seen.bound, gradient, in_likelihood, result.converged)

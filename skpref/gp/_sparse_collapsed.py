@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from skpref import kernels
 from skpref._compiled._jit import n_threads
@@ -23,8 +22,6 @@ from skpref.inference.collapsed import Collapsed, Moments, collapse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features
     from skpref.inference.basis import InducingBasis
@@ -237,23 +234,3 @@ def _through_rows(
         theta = theta + own + through
         points = moved if points is None else points + moved
     return theta, points
-
-
-def can_move(rows: GaussianRows, kernel: Kernel, points: Features) -> bool:
-    """Tell whether the gradient in the inducing points is known here.
-
-    Parameters
-    ----------
-    rows : GaussianRows
-        Rows.
-    kernel : Kernel
-        Covariance function.
-    points : {ndarray, CSR} of shape (M, d)
-        Inducing points.
-
-    Returns
-    -------
-    bool
-        As `moves_points` says, for dense rows.
-    """
-    return not sparse.issparse(rows.X) and kernels.moves_points(kernel, points)

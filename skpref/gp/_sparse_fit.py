@@ -7,18 +7,19 @@ together, where that pays; and, where these looked at a sample of the rows, the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import ConstantKernel
 
-from skpref import inducing
+from skpref import inducing, kernels
 from skpref._math.threads import calm_blas
 from skpref.exceptions import DataError
 from skpref.gp._latent_posterior import SparseLatent
 from skpref.gp._ordinal_kernels import named_kernel
-from skpref.gp._sparse_collapsed import bound, can_move
+from skpref.gp._sparse_collapsed import bound
 from skpref.inference import hyper
 from skpref.inference.basis import InducingBasis
 from skpref.inference.collapsed import collapse
@@ -32,7 +33,17 @@ if TYPE_CHECKING:
     from skpref.gp._sparse_collapsed import GaussianRows
     from skpref.inference.collapsed import Collapsed, Moments
 
-__all__ = ["SparseConfig", "SparseFit", "SparseStart", "choose_points", "fit_collapsed", "follow", "start_kernel"]
+__all__ = [
+    "Run",
+    "Slopes",
+    "SparseConfig",
+    "SparseFit",
+    "SparseStart",
+    "first_start",
+    "fit_collapsed",
+    "follow",
+    "going_on",
+]
 
 _AMPLITUDE: Final = (1e-4, 1e4)  # of the default kernel's variance, in variances of the targets
 _NOISE: Final = (1e-7, 1e2)  # of the noise variance, in variances of the targets
@@ -187,11 +198,27 @@ def choose_points(X: Features, kernel: Kernel, config: SparseConfig, rng: np.ran
     return inducing.choose(X, config.n_inducing, config.inducing, rng, scale, kernel=kernel)
 
 
+class Slopes(NamedTuple):
+    """A bound, and its gradient in the kernel's theta, the log of the noise variance and the inducing points."""
+
+    value: float
+    theta: Array
+    log_noise: float
+    points: Array | None
+
+
+class Look(Protocol):
+    """A bound as a function of kernel, noise and points."""
+
+    def __call__(self, here: SparseStart, /) -> tuple[Slopes, float]:
+        """Value with gradients, and the sum of the weights behind it."""
+
+
 @dataclass(eq=False)
 class _Search:
     """The bound a unit of weight as a function of the free hyper-parameters (and points, in length-scales)."""
 
-    rows: GaussianRows
+    look: Look
     start: SparseStart
     held_noise: bool
     unit: Array | None
@@ -227,15 +254,13 @@ class _Search:
         return SparseStart(kernel, noise, points)
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
-        here = self.at(theta)
-        seen = bound(self.rows, InducingBasis.at(here.kernel, here.points), here.noise)
+        seen, total = self.look(self.at(theta))
         parts = [seen.theta]
         if not self.held_noise:
             parts.append(np.array([seen.log_noise]))
         if self.unit is not None:
             assert seen.points is not None  # noqa: S101 - `can_move` was asked
             parts.append(np.ravel(seen.points * self.unit))
-        total = seen.moments.weight
         self.trace.append(seen.value)
         if self.on_value is not None:
             self.on_value(seen.value / total)
@@ -275,45 +300,89 @@ def fit_collapsed(
     """
     with calm_blas(min(config.n_inducing, rows.n)):
         sample = rows.sample(_FEW, rng)
-        starts = _starts(rows, kernel, config, rng, start, anew=anew)
-        run = _Run(config, starts[0])
+        starts = [] if start is None else [going_on(rows.X, start, config, rng)]
+        if start is None or (anew and config.optimizer is not None):
+            starts.append(first_start(rows.X, kernel, config, rng))
+        run = Run(config, starts[0])
         if config.optimizer is not None:
-            run.search(sample)
+            look = _collapsed(sample)
+            run.search(look)
             # Where all is noise to the model it may have looked too far, or too long at other rows.
-            others = starts[1:] or ([_shorter(starts[0])] if run.end.noise > _ALL_NOISE else [])
-            run.try_also(others, sample)
+            others = starts[1:] or ([shorter(starts[0])] if run.end.noise > _ALL_NOISE else [])
+            run.try_also(others, look)
             if _pays(sample, run.end, config):
-                run.search(sample, points=True)
+                run.search(look, points=True)
             if sample.n < rows.n <= _MANY:
-                run.search(rows)
+                run.search(_collapsed(rows))
         return run.result(rows)
 
 
-def _starts(
-    rows: GaussianRows,
-    kernel: Kernel | None,
-    config: SparseConfig,
-    rng: np.random.Generator,
-    earlier: SparseStart | None,
-    *,
-    anew: bool,
-) -> list[SparseStart]:
-    """Where a search starts: where an earlier fit ended, or anew, or both."""
-    starts = []
-    if earlier is not None:
-        points, noise = earlier.points, earlier.noise if config.noise is None else config.noise
-        if not isinstance(config.inducing, str) or points.shape[0] < config.n_inducing:
-            points = choose_points(rows.X, earlier.kernel, config, rng)
-        starts.append(SparseStart(earlier.kernel, noise, points))
-    if earlier is None or (anew and config.optimizer is not None):
-        first = start_kernel(kernel, rows.X, rng)
-        noise = _START_NOISE if config.noise is None else config.noise
-        starts.append(SparseStart(first, noise, choose_points(rows.X, first, config, rng)))
-    return starts
+def first_start(
+    X: Features, kernel: Kernel | None, config: SparseConfig, rng: np.random.Generator, noise: float = _START_NOISE
+) -> SparseStart:
+    """Return where a search starts that knows nothing yet.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n, d)
+        Rows.
+    kernel : Kernel or None
+        Covariance function; None = the default.
+    config : SparseConfig
+        Parameters.
+    rng : numpy.random.Generator
+        Inducing points.
+    noise : float, default=0.1
+        Variance of the noise, where it is learnt.
+
+    Returns
+    -------
+    SparseStart
+        Kernel, noise and inducing points.
+    """
+    first = start_kernel(kernel, X, rng)
+    noise = noise if config.noise is None else config.noise
+    return SparseStart(first, noise, choose_points(X, first, config, rng))
 
 
-def _shorter(start: SparseStart) -> SparseStart:
-    """The start with all length-scales at a quarter, within their bounds."""
+def going_on(X: Features, earlier: SparseStart, config: SparseConfig, rng: np.random.Generator) -> SparseStart:
+    """Return where a search starts that goes on from an earlier one: its points, once they are as many as may be.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n, d)
+        Rows.
+    earlier : SparseStart
+        Where that ended.
+    config : SparseConfig
+        Parameters.
+    rng : numpy.random.Generator
+        Inducing points.
+
+    Returns
+    -------
+    SparseStart
+        Kernel, noise and inducing points.
+    """
+    points, noise = earlier.points, earlier.noise if config.noise is None else config.noise
+    if not isinstance(config.inducing, str) or points.shape[0] < config.n_inducing:
+        points = choose_points(X, earlier.kernel, config, rng)
+    return SparseStart(earlier.kernel, noise, points)
+
+
+def shorter(start: SparseStart) -> SparseStart:
+    """Return the start with all length-scales at a quarter, within their bounds.
+
+    Parameters
+    ----------
+    start : SparseStart
+        Where a search started.
+
+    Returns
+    -------
+    SparseStart
+        Another one.
+    """
     kernel = start.kernel
     names = [h.name for h in kernel.hyperparameters if not h.fixed for _ in range(h.n_elements)]
     shift = np.array([np.log(_SHORTER) if name.endswith("length_scale") else 0.0 for name in names])
@@ -324,31 +393,96 @@ def _shorter(start: SparseStart) -> SparseStart:
 
 
 def _pays(rows: GaussianRows, end: SparseStart, config: SparseConfig) -> bool:
-    """Whether the inducing points are to be moved."""
-    if config.learn_inducing is False or not can_move(rows, end.kernel, end.points):
+    if not may_move(rows.X, end, config):
         return False
     if config.learn_inducing is True:
         return True
-    if not isinstance(config.inducing, str) or end.points.shape[0] >= rows.n:
-        return False
     seen = bound(rows, InducingBasis.at(end.kernel, end.points), end.noise, gradient=False).moments
-    left_open = 0.5 * (seen.prior - float(np.trace(seen.gram))) / end.noise
-    return left_open > _OPEN * seen.weight
+    return pays_to_move(0.5 * (seen.prior - float(np.trace(seen.gram))) / end.noise, seen.weight)
+
+
+def may_move(X: Features, end: SparseStart, config: SparseConfig) -> bool:
+    """Tell whether inducing points can and may be moved.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n, d)
+        Distinct rows.
+    end : SparseStart
+        Kernel and points.
+    config : SparseConfig
+        Parameters.
+
+    Returns
+    -------
+    bool
+        With "auto" not where they were given, or are the rows themselves.
+    """
+    if config.learn_inducing is False or sparse.issparse(X) or not kernels.moves_points(end.kernel, end.points):
+        return False
+    return config.learn_inducing is True or (isinstance(config.inducing, str) and end.points.shape[0] < X.shape[0])
+
+
+def pays_to_move(left_open: float, weight: float) -> bool:
+    """Tell whether inducing points leave enough open for it to pay to move them.
+
+    Parameters
+    ----------
+    left_open : float
+        Nats that the bound loses to what they leave open.
+    weight : float
+        Sum of the weights of the rows.
+
+    Returns
+    -------
+    bool
+        Whether it is more than a hundredth of a nat a row.
+    """
+    return left_open > _OPEN * weight
+
+
+def _collapsed(rows: GaussianRows) -> Look:
+    def look(here: SparseStart) -> tuple[Slopes, float]:
+        seen = bound(rows, InducingBasis.at(here.kernel, here.points), here.noise)
+        return Slopes(seen.value, seen.theta, seen.log_noise, seen.points), seen.moments.weight
+
+    return look
 
 
 @dataclass(eq=False)
-class _Run:
-    """A fit on its way."""
+class Run:
+    """A fit on its way: where its searches have come to, and what they saw.
+
+    Parameters
+    ----------
+    config : SparseConfig
+        Parameters.
+    end : SparseStart
+        Where it stands.
+    trace : list of float
+        Values of the bound.
+    converged : bool, default=True
+        Whether all searches ended by themselves.
+    """
 
     config: SparseConfig
     end: SparseStart
     trace: list[float] = field(default_factory=list)
     converged: bool = True
 
-    def search(self, rows: GaussianRows, *, points: bool = False) -> None:
+    def search(self, look: Look, *, points: bool = False) -> None:
+        """Search from where this stands.
+
+        Parameters
+        ----------
+        look : callable
+            The bound.
+        points : bool, default=False
+            Whether inducing points move too.
+        """
         end, config = self.end, self.config
         unit = _length_scales(end) if points else None
-        task = _Search(rows, end, config.noise is not None, unit, config.on_value)
+        task = _Search(look, end, config.noise is not None, unit, config.on_value)
         if not task.theta.size:
             return
         tol = config.tol * (_POINTS_TOL / 1e-4 if points else 1.0)
@@ -357,15 +491,35 @@ class _Run:
         self.converged = self.converged and best.converged
         self.trace += task.trace
 
-    def try_also(self, starts: list[SparseStart], rows: GaussianRows) -> None:
-        """Search from further starts; the highest bound wins."""
+    def try_also(self, starts: list[SparseStart], look: Look) -> None:
+        """Search from further starts; the highest bound wins.
+
+        Parameters
+        ----------
+        starts : list of SparseStart
+            Where.
+        look : callable
+            The bound.
+        """
         for start in starts:
-            other = _Run(self.config, start)
-            other.search(rows)
+            other = Run(self.config, start)
+            other.search(look)
             if max(other.trace, default=-np.inf) > max(self.trace, default=-np.inf):
                 self.end, self.converged, self.trace = other.end, other.converged, self.trace + other.trace
 
     def result(self, rows: GaussianRows) -> SparseFit:
+        """Return the collapsed fit of some rows at the end of the search.
+
+        Parameters
+        ----------
+        rows : GaussianRows
+            All rows.
+
+        Returns
+        -------
+        SparseFit
+            The fit.
+        """
         basis = InducingBasis.at(self.end.kernel, self.end.points)
         seen = bound(rows, basis, self.end.noise, gradient=False)
         latent = latent_of(basis, seen.collapsed)

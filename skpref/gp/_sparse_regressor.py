@@ -16,6 +16,7 @@ from skpref._estimator import (
     check_n_samples,
     digest,
     unchanged_on_failure,
+    verbose_printer,
     warn_constant,
     warn_not_converged,
 )
@@ -27,8 +28,12 @@ from skpref.gp._pairwise_base import canonical, exact, stack
 from skpref.gp._relevance import prior_relevance
 from skpref.gp._sparse_collapsed import bound, moments
 from skpref.gp._sparse_fit import SparseConfig, SparseStart, fit_collapsed, follow
+from skpref.gp._sparse_general import GeneralConfig, GeneralStart, Observations, fit_general
+from skpref.gp._sparse_noise import check_counts, draw_noise, noise_of, start_likelihood
 from skpref.gp._sparse_rows import Unit, cells_of, gaussian_rows, unit_of
 from skpref.inference.basis import InducingBasis
+from skpref.inference.svi import Schedule
+from skpref.likelihoods import Gaussian, Likelihood, StudentT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,10 +44,12 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features
     from skpref.gp._sparse_collapsed import GaussianRows
     from skpref.gp._sparse_fit import SparseFit
+    from skpref.gp._sparse_rows import Cells
     from skpref.inference.collapsed import Moments
 
 _REMEMBERED = 10_000  # rows of a stream from which kernel, noise and points are learnt
 _MOST_JOINT = 10_000  # rows of a joint posterior
+_STANDARDISED = ("gaussian", "student-t")
 
 
 class SVGPRegressor(RegressorMixin, BaseEstimator):
@@ -66,15 +73,29 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
         Whether they are moved by the gradient of the bound. "auto": where they leave more than a hundredth of a nat a
         row open, their number is less than that of the rows, and they are not given. Dense rows and kernels made of
         scikit-learn's `RBF`, `Matern` and `ConstantKernel` only; otherwise they stay.
+    likelihood : {"gaussian", "student-t", "poisson"} or Likelihood, default="gaussian"
+        How y comes from f. "student-t": noise with heavy tails (4 degrees of freedom), so that outliers hardly matter;
+        "poisson": counts, of mean rate exp(f). Others of `skpref.likelihoods` see y as it is.
     noise : "learn" or float, default="learn"
-        Standard deviation of the noise, in units of y.
-    optimizer : {"l-bfgs-b"} or None, default="l-bfgs-b"
-        Whether kernel, noise and points are learnt. None keeps the kernel's, with noise 0.3 standard deviations of the
+        Standard deviation of Gaussian noise, in units of y.
+    inference : {"auto", "collapsed", "vb", "svi"}, default="auto"
+        "collapsed": q at its optimum, Gaussian noise only; "vb": full passes of natural-gradient steps; "svi": steps on
+        mini-batches. "auto": "collapsed" for Gaussian noise; else "vb" while its rows fit in 2 GiB, else "svi".
+    optimizer : {"l-bfgs-b", "adam"} or None, default="l-bfgs-b"
+        How kernel, noise and points are learnt. "l-bfgs-b": by the bound with q at its optimum. "adam": a step after
+        every step of "svi", for which it stands. None keeps the kernel's, with noise 0.3 standard deviations of the
         targets unless `noise` says otherwise.
+    batch_size : int, default=1000
+        Rows a step of "svi".
+    learning_rate : float, default=0.01
+        Step of "adam".
+    delay, forgetting_rate : float, default=1.0, 0.9
+        Step size (t + delay)^-forgetting_rate of "svi".
     max_iter : int, default=200
-        Iterations of each search at most.
+        Iterations of each search, passes of "vb" and "svi" at most.
     tol : float, default=1e-4
         A search ends when an iteration gains less than ``tol / 100`` nats a row, one that moves points below `tol`.
+        "vb" and "svi" end as in `GPPLRegressor`.
     window : int or None, default=None
         How many of the latest rows `partial_fit` counts. None: all, none is ever forgotten.
     warm_start : bool, default=False
@@ -88,14 +109,18 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
     ----------
     kernel_ : Kernel
         Kernel with its learnt hyper-parameters.
+    likelihood_ : Likelihood
+        With its own parameters learnt, of standardised targets ("poisson": of y itself).
     noise_ : float
-        Standard deviation of the noise, in units of y.
+        Standard deviation of the noise, in units of y; NaN for likelihoods that have none.
     inducing_points_ : {ndarray, CSR} of shape (M, n_features)
         Where the inducing points ended.
     posterior_ : SparseLatent
         All that predictions of f (of standardised targets) need.
     y_mean_, y_scale_ : float
-        Mean and standard deviation of the targets.
+        Mean and standard deviation of the targets; 0 and 1 where they are not standardised.
+    inference_ : {"collapsed", "vb", "svi"}
+        What "auto" chose.
     lower_bound_ : float
         Lower bound on the log evidence of y, in nats.
     lower_bounds_ : list of float
@@ -144,8 +169,14 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
         "n_inducing": [Interval(Integral, 1, None, closed="left")],
         "inducing": [StrOptions({"kmeans++", "kmeans", "random", "variance"}), "array-like", "sparse matrix"],
         "learn_inducing": ["boolean", StrOptions({"auto"})],
+        "likelihood": [StrOptions({"gaussian", "student-t", "poisson"}), Likelihood],
         "noise": [StrOptions({"learn"}), Interval(Real, 0.0, None, closed="neither")],
-        "optimizer": [StrOptions({"l-bfgs-b"}), None],
+        "inference": [StrOptions({"auto", "collapsed", "vb", "svi"})],
+        "optimizer": [StrOptions({"l-bfgs-b", "adam"}), None],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
+        "delay": [Interval(Real, 0.0, None, closed="left")],
+        "forgetting_rate": [Interval(Real, 0.5, 1.0, closed="right")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0.0, None, closed="left")],
         "window": [Interval(Integral, 1, None, closed="left"), None],
@@ -161,8 +192,14 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
         n_inducing: int = 500,
         inducing: Any = "kmeans++",
         learn_inducing: bool | str = "auto",
+        likelihood: str | Likelihood = "gaussian",
         noise: float | str = "learn",
+        inference: str = "auto",
         optimizer: str | None = "l-bfgs-b",
+        batch_size: int = 1000,
+        learning_rate: float = 0.01,
+        delay: float = 1.0,
+        forgetting_rate: float = 0.9,
         max_iter: int = 200,
         tol: float = 1e-4,
         window: int | None = None,
@@ -174,8 +211,14 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
         self.n_inducing = n_inducing
         self.inducing = inducing
         self.learn_inducing = learn_inducing
+        self.likelihood = likelihood
         self.noise = noise
+        self.inference = inference
         self.optimizer = optimizer
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.delay = delay
+        self.forgetting_rate = forgetting_rate
         self.max_iter = max_iter
         self.tol = tol
         self.window = window
@@ -229,6 +272,8 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
         The first 10,000 rows are kept, and kernel, noise and points are learnt anew with every call, from where they
         stand. After that these stay, but for the noise; rows are added to the sums that the posterior is a function
         of, and then dropped: nothing is forgotten, and memory does not grow. With `window` the latest rows alone count.
+        Other likelihoods than the Gaussian have no such sums: there all rows (or the window's) are kept, the kernel
+        stays as it was learnt from the first call, and the inference goes on from where it stands.
 
         Parameters
         ----------
@@ -260,7 +305,7 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
                 X, y, weight = self._rows
                 self._rows = X[-self.window :], y[-self.window :], weight[-self.window :]
             rows = self._rows
-            if first or rows[1].shape[0] <= _REMEMBERED:
+            if first or rows[1].shape[0] <= _REMEMBERED or not self._collapses():
                 return self._learn(going_on=not first, streaming=True)
             if self.window is None:
                 self._rows = None
@@ -290,17 +335,75 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
         return gaussian_rows(cells, unit), unit
 
     def _learn(self, *, going_on: bool, streaming: bool = False) -> Self:
-        rows, unit = self._gaussian_rows()
-        if rows.n > 1:
-            warn_constant(rows.X, "all rows")
-        check_memory(1, min(self.n_inducing, rows.n), whose="rows")
-        key = digest((exact(self.kernel), rows.X.shape[1]))
+        assert self._rows is not None  # noqa: S101 - there is something to learn from
+        check_counts(self.likelihood, self._rows[1])
+        cells = cells_of(*self._rows)
+        if cells.X.shape[0] > 1:
+            warn_constant(cells.X, "all rows")
+        check_memory(1, min(self.n_inducing, cells.X.shape[0]), whose="rows")
+        key = digest((exact(self.kernel), cells.X.shape[1], repr(self.likelihood), self._collapses()))
         goes_on = going_on and getattr(self, "_warm_key", None) == key
-        start = self._start() if goes_on else None
         rng = as_generator(self.random_state)
-        result = fit_collapsed(rows, self.kernel, self._config(unit), rng, start, anew=streaming)
+        unit = unit_of(cells) if self.likelihood in _STANDARDISED else Unit(0.0, 1.0)
+        if self._collapses():
+            start = self._start() if goes_on else None
+            rows = gaussian_rows(cells, unit)
+            result = fit_collapsed(rows, self.kernel, self._config(unit), rng, start, anew=streaming)
+            self._warm_key = key
+            return self._keep(result, unit, warned=not streaming)
+        if goes_on and streaming:
+            unit = Unit(self.y_mean_, self.y_scale_)  # the scale of f, which stays
+        self._general(cells, unit, rng, goes_on=goes_on, held=streaming)
         self._warm_key = key
-        return self._keep(result, unit, warned=not streaming)
+        return self
+
+    def _collapses(self) -> bool:
+        gaussian = self.likelihood == "gaussian" and self.optimizer != "adam"
+        if self.inference == "collapsed" and not gaussian:
+            msg = (
+                f"inference='collapsed' is of likelihood='gaussian' without optimizer='adam'; got {self.likelihood!r}, "
+                f"{self.optimizer!r}. Use inference='auto'."
+            )
+            raise DataError(msg)
+        return gaussian and self.inference in {"auto", "collapsed"}
+
+    def _general(self, cells: Cells, unit: Unit, rng: np.random.Generator, *, goes_on: bool, held: bool) -> None:
+        """Fit on the engine's loop."""
+        data = Observations(cells.X[cells.row], (cells.y - unit.mean) / unit.scale, cells.weight)
+        config, end = self._config(unit), getattr(self, "_end", None)
+        start = end if goes_on else None
+        held = held and start is not None
+        if self.likelihood == "gaussian" and self.optimizer == "l-bfgs-b" and not held:
+            # Whatever finds q, kernel and noise are found best where it is at its optimum.
+            sample = gaussian_rows(cells, unit).sample(_REMEMBERED, rng)
+            earlier = self._start() if goes_on else None
+            found = fit_collapsed(sample, self.kernel, config, rng, earlier).end
+            start, held = GeneralStart(found.kernel, found.points, Gaussian(1.0 / found.noise)), True
+        likelihood = start_likelihood(self.likelihood, config.noise, data)
+        schedule = Schedule(
+            max_iter=self.max_iter,
+            tol=self.tol,
+            batch_size=self.batch_size,
+            delay=self.delay,
+            forgetting_rate=self.forgetting_rate,
+            on_iteration=verbose_printer(type(self).__name__) if self.verbose else None,
+        )
+        inference = "auto" if self.inference == "collapsed" else self.inference
+        general = GeneralConfig(config, inference, schedule, self.learning_rate)
+        result = fit_general(data, likelihood, self.kernel, general, rng, start, held=held)
+        self._end: GeneralStart | None = result.end
+        self.inference_ = result.inference
+        self.kernel_, self.inducing_points_ = result.end.kernel, result.end.points
+        self.likelihood_, self.posterior_ = result.end.likelihood, result.latent
+        self.noise_ = noise_of(self.likelihood_) * unit.scale
+        self.y_mean_, self.y_scale_ = unit
+        self.n_samples_seen_ = float(cells.weight.sum())
+        jacobian = self.n_samples_seen_ * float(np.log(unit.scale))
+        self.lower_bounds_ = [value - jacobian for value in result.bounds]
+        self.lower_bound_ = self.lower_bounds_[-1]
+        self.n_iter_, self.converged_ = result.n_iter, result.converged
+        if not result.converged:
+            warn_not_converged(self, self.n_iter_, 6)
 
     def _start(self) -> SparseStart:
         noise = (self.noise_ / self.y_scale_) ** 2
@@ -333,7 +436,9 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
         return self
 
     def _keep(self, result: SparseFit, unit: Unit, *, warned: bool) -> Self:
+        self._end, self.inference_ = None, "collapsed"
         self.kernel_, self.inducing_points_ = result.end.kernel, result.end.points
+        self.likelihood_ = Gaussian(1.0 / result.end.noise)
         self.noise_ = float(np.sqrt(result.end.noise)) * unit.scale
         self.y_mean_, self.y_scale_ = unit
         self.posterior_ = result.latent
@@ -385,15 +490,57 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
         if return_std and return_cov:
             msg = "return_std and return_cov: only one of the two can be asked for."
             raise DataError(msg)
-        rows, own = self._new(X), self.noise_ if noise else 0.0
+        rows = self._new(X)
         if return_cov:
             mean, covariance = self._joint(rows)
-            covariance.flat[:: rows.shape[0] + 1] += (own / self.y_scale_) ** 2
+            covariance.flat[:: rows.shape[0] + 1] += self._own_variance() if noise else 0.0
             return self._mapped(mean), covariance * self.y_scale_**2
-        mean, variance = self.posterior_.latent(rows, variance=return_std)
+        linear = self._is_linear()
+        mean, variance = self.posterior_.latent(rows, variance=return_std or not linear)
+        predicted = self._mapped(mean if linear else self.likelihood_.predict(mean, variance))
         if not return_std:
-            return self._mapped(mean)
-        return self._mapped(mean), np.hypot(np.sqrt(variance) * self.y_scale_, own)
+            return predicted
+        if noise and not linear:
+            return predicted, np.sqrt(self._predictive()(mean, variance))
+        own = np.sqrt(self._own_variance()) if noise else 0.0
+        return predicted, np.hypot(np.sqrt(variance), own) * self.y_scale_
+
+    def predict_latent(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
+        """Return posterior means of f as the likelihood sees it: of standardised targets, or logs of counts.
+
+        Parameters
+        ----------
+        X : {array-like, CSR} of shape (n, n_features)
+            Rows.
+        return_std : bool, default=False
+            Whether to add posterior standard deviations.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,)
+            f.
+        std : ndarray of shape (n,)
+            Only when asked for.
+        """
+        mean, variance = self.posterior_.latent(self._new(X), variance=return_std)
+        return (mean, np.sqrt(variance)) if return_std else mean
+
+    def _is_linear(self) -> bool:
+        """Whether a new y is f plus noise."""
+        return isinstance(self.likelihood_, Gaussian | StudentT)
+
+    def _predictive(self) -> Callable[[Array, Array], Array]:
+        found: Callable[[Array, Array], Array] | None = getattr(self.likelihood_, "predictive_variance", None)
+        if found is None:
+            msg = f"{type(self.likelihood_).__name__} tells no variance of a new y: use predict_latent."
+            raise DataError(msg)
+        return found
+
+    def _own_variance(self) -> float:
+        """Variance of the noise, in variances of the targets."""
+        if isinstance(self.likelihood_, Gaussian):
+            return 1.0 / self.likelihood_.precision
+        return float(self._predictive()(np.zeros(1), np.zeros(1))[0])
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None, *, noise: bool = True) -> Array:
         """Draw joint samples from the posterior.
@@ -417,10 +564,13 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
         check_n_samples(n_samples)
         mean, covariance = self._joint(self._new(X))
         rng = as_generator(random_state)
-        f = self._mapped(mean[:, None] + cholesky(covariance) @ rng.standard_normal((mean.size, n_samples)))
-        return f + self.noise_ * rng.standard_normal(f.shape) if noise else f
+        f = mean[:, None] + cholesky(covariance) @ rng.standard_normal((mean.size, n_samples))
+        return self._mapped(f + draw_noise(self.likelihood_, f.shape, rng) if noise else f)
 
     def _joint(self, rows: Features) -> tuple[Array, Array]:
+        if not self._is_linear():
+            msg = f"a joint posterior is of y = f + noise; with {type(self.likelihood_).__name__} use predict_latent."
+            raise DataError(msg)
         if rows.shape[0] > _MOST_JOINT:
             msg = (
                 f"a joint posterior is of at most {_MOST_JOINT} rows; got {rows.shape[0]}. Use return_std, or batches."
@@ -460,6 +610,9 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         if theta is None and not eval_gradient:
             return self.lower_bound_
+        if self.inference_ != "collapsed":
+            msg = f"log_marginal_likelihood at other hyper-parameters is of 'collapsed'; got {self.inference_!r}."
+            raise DataError(msg)
         own = np.append(self.kernel_.theta, np.log(self.noise_))
         theta = own if theta is None else np.asarray(theta, dtype=np.float64)
         if theta.shape != own.shape or not np.all(np.isfinite(theta)):

@@ -88,6 +88,9 @@ class Schedule:
         Step size (t + delay)^-forgetting_rate of mini-batches.
     on_iteration : callable, default=None
         Called after every pass; a true answer stops the loop.
+    tune : callable, default=None
+        Called after every step on a mini-batch with the problem, the mini-batch, its observations and the new state;
+        returns the problem of the next step, with hyper-parameters moved.
     """
 
     max_iter: int = 200
@@ -96,6 +99,7 @@ class Schedule:
     delay: float = 1.0
     forgetting_rate: float = 0.9
     on_iteration: OnIteration | None = None
+    tune: Callable[[Problem, Problem, IntArray, State], Problem] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -497,8 +501,11 @@ def _fit_minibatches(problem: Problem, state: State, schedule: Schedule, rng: np
         estimates = []
         for index in _batches(problem, schedule.batch_size or 1, rng):
             rho = (state.step + 1 + schedule.delay) ** -schedule.forgetting_rate
-            state, seen = minibatch_step(problem.batch(index), state, rho)
+            batch = problem.batch(index)
+            state, seen = minibatch_step(batch, state, rho)
             estimates.append(seen.bound)
+            if schedule.tune is not None:
+                problem = schedule.tune(problem, batch, index, state)
         if problem.learns and problem.likelihood.has_parameters:
             # Parameters are few, but a rare answer must occur: thousands of observations, once a pass.
             some = problem.batch(rng.permutation(problem.n_observations)[:_LEARNING_ROWS])

@@ -1,6 +1,7 @@
 """Likelihoods: log p(y | z), its derivatives and expectations, pointwise."""
 
 from skpref.likelihoods.base import Likelihood
+from skpref.likelihoods.counts import Poisson
 from skpref.likelihoods.gaussian import Gaussian
 from skpref.likelihoods.ordinal import OrdinalProbit
 from skpref.likelihoods.pairwise import (
@@ -8,6 +9,7 @@ from skpref.likelihoods.pairwise import (
     PairwiseLogit,
     PairwiseProbit,
 )
+from skpref.likelihoods.robust import StudentT
 from skpref.likelihoods.ties import PairwiseProbitTies
 
 __all__ = [
@@ -18,4 +20,6 @@ __all__ = [
     "PairwiseLogit",
     "PairwiseProbit",
     "PairwiseProbitTies",
+    "Poisson",
+    "StudentT",
 ]

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skpref import SVGPRegressor
+from skpref import SVGPClassifier, SVGPRegressor
 
-MODELS = [SVGPRegressor(n_inducing=10, tol=0.1, random_state=0)]
+MODELS = [SVGPRegressor(n_inducing=10, tol=0.1, random_state=0), SVGPClassifier(optimizer=None, random_state=0)]
+OTHERS = [
+    SVGPRegressor(),
+    SVGPRegressor(inference="svi", optimizer="adam", learning_rate=0.05, tol=0.1),
+    SVGPRegressor(likelihood="student-t", tol=0.1),
+    SVGPClassifier(),
+    SVGPClassifier(likelihood="logit", inference="svi", optimizer="adam", learning_rate=0.05, tol=0.1),
+]
 
 
 @parametrize_with_checks(MODELS)
 def test_every_check(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(OTHERS)
+def test_every_check_of_other_parameters(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -1,0 +1,102 @@
+"""Poisson likelihood: counts, with a log link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Final, Self
+
+import numpy as np
+from scipy.special import gammaln
+
+from skpref.exceptions import DataError
+from skpref.likelihoods.base import Likelihood
+
+if TYPE_CHECKING:
+    from skpref._typing import Array
+    from skpref.likelihoods.base import Triple
+
+__all__ = ["Poisson"]
+
+_LARGEST: Final = 700.0  # of exponents
+_LEAST: Final = 1e-300
+
+
+@dataclass(frozen=True)
+class Poisson(Likelihood):
+    """p(y | z) = Poisson(y; rate exp(z)).
+
+    Parameters
+    ----------
+    rate : float, default=1.0
+        Mean count where z = 0; `learnt` fits it. With it z need not carry the level of the counts.
+
+    Raises
+    ------
+    DataError
+        If the rate is not a positive finite number.
+
+    Examples
+    --------
+    >>> from skpref.likelihoods import Poisson
+    >>> Poisson(2.0).predict([0.0], [0.0])
+    array([2.])
+    """
+
+    has_parameters: ClassVar[bool] = True
+    rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.rate) and self.rate > 0.0):
+            raise DataError(f"rate must be a positive finite number; got {self.rate!r}. It is the count where z = 0")
+
+    def _mean(self, exponent: Array) -> Array:
+        return np.asarray(self.rate * np.exp(np.minimum(exponent, _LARGEST)))
+
+    def _derivatives(self, y: Array, z: Array) -> Triple:
+        mean = self._mean(z)
+        return y * (np.log(self.rate) + z) - mean - gammaln(y + 1.0), y - mean, -mean
+
+    def _expectation(self, y: Array, mu: Array, v: Array) -> Triple:
+        mean = self._mean(mu + 0.5 * v)
+        return y * (np.log(self.rate) + mu) - mean - gammaln(y + 1.0), y - mean, -0.5 * mean
+
+    def _tilted(self, y: Array, mu: Array, v: Array) -> Triple:
+        del y, mu, v
+        raise DataError(
+            "Poisson has no moments of N(z; mu, v) p(y | z), which EP would want; use another inference: 'vb'"
+        )
+
+    def _predict(self, mu: Array, v: Array) -> Array:
+        return self._mean(mu + 0.5 * v)
+
+    def predictive_variance(self, mu: Array, v: Array) -> Array:
+        """Return the variance of a new y whose z ~ N(mu, v).
+
+        Parameters
+        ----------
+        mu, v : ndarray of shape (n,)
+            Mean and variance of z.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            m + m^2 (exp(v) - 1), m the mean of y.
+        """
+        mean = self._predict(mu, v)
+        return np.asarray(mean + mean**2 * np.expm1(np.minimum(v, _LARGEST)))
+
+    def learnt(self, y: Array, mu: Array, v: Array, weight: Array) -> Self:
+        """Return the likelihood with the rate that fits q best: total count over total of E[exp(z)].
+
+        Parameters
+        ----------
+        y, mu, v, weight : ndarray of shape (n,)
+            Observations, means and variances of z, weights.
+
+        Returns
+        -------
+        Poisson
+            A new object.
+        """
+        total = float(weight @ np.exp(np.minimum(mu + 0.5 * v, _LARGEST)))
+        return replace(self, rate=max(float(weight @ y) / total, _LEAST))

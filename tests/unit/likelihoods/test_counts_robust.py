@@ -1,0 +1,90 @@
+"""Poisson and Student's t: the conformance kit, and what is their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+
+from skpref.exceptions import DataError
+from skpref.likelihoods import Poisson, StudentT
+
+RNG = np.random.default_rng(4)
+Z = RNG.standard_normal(20)
+FINE = np.linspace(-60.0, 60.0, 200_001)
+
+
+def average(function, mu, v):
+    """E[function(z)], z ~ N(mu, v), by a fine sum."""
+    return np.trapezoid(function(FINE) * stats.norm.pdf(FINE, mu, np.sqrt(v)), FINE)
+
+
+def test_log_prob_is_that_of_scipy():
+    counts = RNG.poisson(3.0, 20)
+    assert_allclose(Poisson(2.5).log_prob(counts, Z), stats.poisson.logpmf(counts, 2.5 * np.exp(Z)), rtol=1e-10)
+    y = RNG.standard_normal(20)
+    assert_allclose(StudentT(0.7, 3.0).log_prob(y, Z), stats.t.logpdf(y, 3.0, Z, 0.7), rtol=1e-10)
+
+
+@pytest.mark.parametrize("likelihood", [Poisson(2.5), StudentT(0.7, 3.0)], ids=str)
+def test_derivatives_are_those_of_differences(likelihood):
+    y, v, h = RNG.poisson(3.0, 20).astype(float), RNG.uniform(0.1, 2.0, 20), 1e-5
+    _, first, second = likelihood.derivatives(y, Z)
+    assert_allclose(first, (likelihood.log_prob(y, Z + h) - likelihood.log_prob(y, Z - h)) / (2 * h), atol=1e-7)
+    ends = [likelihood.derivatives(y, Z + s)[1] for s in (h, -h)]
+    assert_allclose(second, (ends[0] - ends[1]) / (2 * h), atol=1e-7)
+    _, in_mu, in_v = likelihood.expectation(y, Z, v)
+    ends = [likelihood.expectation(y, Z + s, v)[0] for s in (h, -h)]
+    assert_allclose(in_mu, (ends[0] - ends[1]) / (2 * h), atol=1e-6)
+    ends = [likelihood.expectation(y, Z, v + s)[0] for s in (h, -h)]
+    assert_allclose(in_v, (ends[0] - ends[1]) / (2 * h), atol=1e-6)
+    assert np.all(in_v < 0.0)
+    if isinstance(likelihood, Poisson):
+        with pytest.raises(DataError, match="EP"):
+            likelihood.tilted(y, Z, v)
+        return
+    ends = [likelihood.tilted(y, Z + s, v) for s in (h, -h)]
+    assert_allclose(likelihood.tilted(y, Z, v)[1], (ends[0][0] - ends[1][0]) / (2 * h), atol=1e-6)
+    assert_allclose(likelihood.tilted(y, Z, v)[2], (ends[0][1] - ends[1][1]) / (2 * h), atol=1e-5)
+
+
+@pytest.mark.parametrize("likelihood", [Poisson(2.5), StudentT(0.7, 3.0)], ids=str)
+def test_moments_are_those_of_a_fine_sum(likelihood):
+    for y, mu, v in ((0.0, 0.3, 0.5), (4.0, -1.0, 1.5)):
+        value = average(lambda z, y=y: likelihood.log_prob(y, z), mu, v)
+        if isinstance(likelihood, Poisson):
+            assert_allclose(likelihood.expectation(y, mu, v)[0], value, rtol=1e-9)
+            mean = average(lambda z: 2.5 * np.exp(z), mu, v)
+            assert_allclose(likelihood.predict(mu, v), mean, rtol=1e-9)
+            square = average(lambda z: 2.5 * np.exp(z) + 6.25 * np.exp(2.0 * z), mu, v)
+            assert_allclose(likelihood.predictive_variance(np.array(mu), np.array(v)), square - mean**2, rtol=1e-8)
+        else:
+            assert likelihood.expectation(y, mu, v)[0] < value
+            p = average(lambda z, y=y: np.exp(likelihood.log_prob(y, z)), mu, v)
+            assert_allclose(likelihood.tilted(y, mu, v)[0], np.log(p), rtol=1e-6)
+    assert_allclose(likelihood.expectation(1.0, Z, 0.0)[0], likelihood.log_prob(1.0, Z), rtol=1e-12)
+
+
+def test_what_is_learnt_is_the_best():
+    y, mu, v, weight = RNG.poisson(3.0, 50).astype(float), RNG.standard_normal(50), np.full(50, 0.2), np.ones(50)
+    for start, name in ((Poisson(), "rate"), (StudentT(), "scale")):
+        best = start.learnt(y, mu, v, weight)
+        for factor in (0.97, 1.03):
+            other = type(best)(**{name: factor * getattr(best, name)})
+            assert other.expectation(y, mu, v)[0].sum() < best.expectation(y, mu, v)[0].sum()
+
+
+def test_far_out_all_is_finite():
+    far = np.array([-1e6, 1e6, 0.0])
+    for likelihood in (Poisson(), StudentT()):
+        for part in (*likelihood.derivatives(2.0, far), *likelihood.expectation(2.0, far, 1.0)):
+            assert np.all(np.isfinite(part))
+    assert_allclose(StudentT(2.0, 4.0).predictive_variance(Z, np.ones(20)), 9.0)
+    assert StudentT(2.0, 1.5).predictive_variance(Z, np.ones(20))[0] == np.inf
+
+
+@pytest.mark.parametrize("call", [lambda: Poisson(0.0), lambda: StudentT(scale=-1.0), lambda: StudentT(df=np.nan)])
+def test_parameters_must_be_positive(call):
+    with pytest.raises(DataError, match="positive finite"):
+        call()
