@@ -78,7 +78,7 @@ def run_nmae(args: argparse.Namespace) -> None:
         "levels": LEVELS,
         "random_state": args.seed,
     }
-    grid = [args.C] if args.C else GRID.tolist()
+    grid = [args.C] if args.C else [float(C) for C in args.grid.split(",")] if args.grid else GRID.tolist()
     found: dict[tuple[str, str], list[float]] = {}
     for part in partitions(args.ratings, SHARED / "data/movielens/splits")[: args.partitions]:
         search = {**params, "n_chains": 1}
@@ -199,6 +199,7 @@ if __name__ == "__main__":
     parser.add_argument("--ratings", type=Path)
     parser.add_argument("--model", choices=["m3f", "ipm3f"], default="m3f")
     parser.add_argument("--C", type=float)
+    parser.add_argument("--grid", help="values of C instead of the eleven, with commas")
     parser.add_argument("--sweeps", type=int, default=50)
     parser.add_argument("--burn-in", type=int, default=10)
     parser.add_argument("--chains", type=int, default=1)
