@@ -67,8 +67,8 @@ def start_likelihood(likelihood: str | Likelihood, noise: float | None, data: Ob
     return Poisson(max(mean, _LEAST_RATE))
 
 
-def noise_of(likelihood: Likelihood) -> float:
-    """Return the scale of the noise, in units of what the model sees; NaN where there is none.
+def noise_of(likelihood: Likelihood) -> float | None:
+    """Return the scale of the noise, in units of what the model sees; None where there is none.
 
     Parameters
     ----------
@@ -77,12 +77,12 @@ def noise_of(likelihood: Likelihood) -> float:
 
     Returns
     -------
-    float
+    float or None
         Standard deviation (of Student's t: scale).
     """
     if isinstance(likelihood, Gaussian):
         return float(likelihood.precision**-0.5)
-    return likelihood.scale if isinstance(likelihood, StudentT) else float("nan")
+    return likelihood.scale if isinstance(likelihood, StudentT) else None
 
 
 def draw_noise(likelihood: Likelihood, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -102,5 +102,6 @@ def draw_noise(likelihood: Likelihood, shape: tuple[int, ...], rng: np.random.Ge
     ndarray of that shape
         In units of what the model sees.
     """
+    scale = noise_of(likelihood) or 0.0
     unit = rng.standard_t(likelihood.df, shape) if isinstance(likelihood, StudentT) else rng.standard_normal(shape)
-    return np.asarray(noise_of(likelihood) * unit)
+    return np.asarray(scale * unit)

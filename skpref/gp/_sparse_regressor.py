@@ -111,8 +111,8 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
         Kernel with its learnt hyper-parameters.
     likelihood_ : Likelihood
         With its own parameters learnt, of standardised targets ("poisson": of y itself).
-    noise_ : float
-        Standard deviation of the noise, in units of y; NaN for likelihoods that have none.
+    noise_ : float or None
+        Standard deviation of the noise (scale of Student's t), in units of y; None for likelihoods without noise.
     inducing_points_ : {ndarray, CSR} of shape (M, n_features)
         Where the inducing points ended.
     posterior_ : SparseLatent
@@ -395,7 +395,8 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
         self.inference_ = result.inference
         self.kernel_, self.inducing_points_ = result.end.kernel, result.end.points
         self.likelihood_, self.posterior_ = result.end.likelihood, result.latent
-        self.noise_ = noise_of(self.likelihood_) * unit.scale
+        noise = noise_of(self.likelihood_)
+        self.noise_: float | None = None if noise is None else noise * unit.scale
         self.y_mean_, self.y_scale_ = unit
         self.n_samples_seen_ = float(cells.weight.sum())
         jacobian = self.n_samples_seen_ * float(np.log(unit.scale))
@@ -406,8 +407,8 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
             warn_not_converged(self, self.n_iter_, 6)
 
     def _start(self) -> SparseStart:
-        noise = (self.noise_ / self.y_scale_) ** 2
-        return SparseStart(self.kernel_, noise, self.inducing_points_)
+        assert isinstance(self.likelihood_, Gaussian)  # noqa: S101 - it knows the noise in the model's units
+        return SparseStart(self.kernel_, 1.0 / self.likelihood_.precision, self.inducing_points_)
 
     def _config(self, unit: Unit) -> SparseConfig:
         return SparseConfig(
@@ -613,7 +614,7 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
         if self.inference_ != "collapsed":
             msg = f"log_marginal_likelihood at other hyper-parameters is of 'collapsed'; got {self.inference_!r}."
             raise DataError(msg)
-        own = np.append(self.kernel_.theta, np.log(self.noise_))
+        own = np.append(self.kernel_.theta, np.log(self.noise_ or 0.0))
         theta = own if theta is None else np.asarray(theta, dtype=np.float64)
         if theta.shape != own.shape or not np.all(np.isfinite(theta)):
             msg = f"theta must be {own.size} finite numbers (the kernel's, then log noise); got {theta!r:.200}."

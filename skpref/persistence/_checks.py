@@ -541,6 +541,7 @@ def _check_latent_fits(latent: Any, n: int, width: int | None, where: str) -> No
 
 # What checks in other files start from.
 require, array, positive = _require, _array, _positive
+features, indices, kernel_width = _features, _indices, _check_kernel_width
 
 # Records that are not made of their parts as they stand.
 BUILDERS: dict[type[Any], Callable[[dict[str, Any], str], Any]] = {

@@ -22,16 +22,27 @@ from skpref.gp._latent_posterior import ExactLatent, SparseLatent
 from skpref.gp._ordinal_fit import OrdinalMember, OrdinalStart
 from skpref.gp._pair_posterior import PairPosterior
 from skpref.gp._roster import Roster
+from skpref.gp._sparse_general import GeneralStart
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.ordinal import GPOrdinalRegressor
 from skpref.gp.pairwise import GPPLClassifier, GPPLRegressor
+from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
+from skpref.inference.collapsed import Moments
 from skpref.inference.gibbs import Chain
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.svi import State
 from skpref.inference.terms import Segment
-from skpref.likelihoods import Gaussian, OrdinalProbit, PairwiseLogit, PairwiseProbit, PairwiseProbitTies
+from skpref.likelihoods import (
+    Gaussian,
+    OrdinalProbit,
+    PairwiseLogit,
+    PairwiseProbit,
+    PairwiseProbitTies,
+    Poisson,
+    StudentT,
+)
 
 
 def _by_name(*classes: type) -> dict[str, type[Any]]:
@@ -46,6 +57,8 @@ ESTIMATORS = _by_name(
     GPPLRegressor,
     GibbsIPM3F,
     GibbsM3F,
+    SVGPClassifier,
+    SVGPRegressor,
     OneHotDesign,
     Pipeline,  # of our own steps
     VariationalFM,
@@ -66,10 +79,12 @@ RECORDS = _by_name(
     FixedScale,
     GammaScale,
     Gaussian,
+    GeneralStart,
     IPM3FPosterior,
     InducingBasis,
     Known,
     M3FPosterior,
+    Moments,
     Machine,
     OrdinalMember,
     OrdinalProbit,
@@ -78,6 +93,7 @@ RECORDS = _by_name(
     PairwiseLogit,
     PairwiseProbit,
     PairwiseProbitTies,
+    Poisson,
     Prior,
     Ratings,
     Roster,
@@ -85,6 +101,7 @@ RECORDS = _by_name(
     SparseLatent,
     StackedBlock,
     State,
+    StudentT,
 )
 # Saved by get_params. Ours and scikit-learn's have different names, so one list serves both.
 KERNELS = _by_name(

@@ -142,7 +142,7 @@ def test_counts():
     assert np.all(std**2 > mean)
     latent, _ = model.predict_latent(X, return_std=True)
     assert np.corrcoef(latent, F)[0, 1] > 0.98
-    assert np.isnan(model.noise_)
+    assert model.noise_ is None
     with pytest.raises(DataError, match="predict_latent"):
         model.sample_y(X)
     with pytest.raises(DataError, match="collapsed"):
