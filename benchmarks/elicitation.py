@@ -72,8 +72,10 @@ def run(matrix: Matrix, n_factors: int, seed: int) -> dict[str, Array]:
     machine = VariationalFMClassifier(n_factors, groups=groups, random_state=seed)
     model = make_pipeline(design, machine).fit(pairs, matrix.rated[known].ravel())
 
+    session = Session(model)
+
     def start(person: int, strategy: str, of_run: int) -> Session:
-        return Session(model, None, strategy, random_state=1000 * of_run + person)
+        return session.fresh(strategy, random_state=1000 * of_run + person)
 
     found = replay(start, matrix.rated[matrix.people], matrix.held, seeds=(seed,))
     return {strategy: scores[0] for strategy, scores in found.scores.items()}

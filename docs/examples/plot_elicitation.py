@@ -50,7 +50,7 @@ plt.show()
 # %%
 # All twenty, each strategy: the area under the ROC curve of fifteen films that nobody is asked about.
 def start(person: int, strategy: str, seed: int) -> Session:
-    return Session(model, strategy=strategy, random_state=100 * seed + person)
+    return session.fresh(strategy, random_state=100 * seed + person)
 
 
 run = replay(start, likes[100:], np.arange(30) >= 15, n_questions=8, batch=2)

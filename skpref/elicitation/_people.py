@@ -196,12 +196,14 @@ class _Joint:
             )
         return np.asarray(self.model.latent_covariance(self.rows))
 
+    @cached_property
+    def _before(self) -> Belief:
+        """What is believed before any answer."""
+        return believed(self.likelihood, *self._moments, lambda: self._covariance)
+
     def belief(self, answers: Mapping[int, float]) -> Belief:
         """Return what is believed after answers."""
-        mean, variance = self._moments
-        if answers:
-            return told(self.likelihood, mean, self._covariance, answers)
-        return believed(self.likelihood, mean, variance, lambda: self._covariance)
+        return told(self.likelihood, self._moments[0], self._covariance, answers) if answers else self._before
 
 
 class Machine(_Joint):

@@ -120,8 +120,9 @@ def replay(
     >>> pairs = np.argwhere(np.ones((20, 10)))
     >>> machine = VariationalFMClassifier(n_factors=0, n_epochs=20)
     >>> model = make_pipeline(OneHotDesign(), machine).fit(pairs, likes[:20].ravel())
+    >>> session = Session(model)
     >>> def start(person, strategy, seed):
-    ...     return Session(model, strategy=strategy, user=20 + person, random_state=seed)
+    ...     return session.fresh(strategy, random_state=1000 * seed + person)
     >>> found = replay(start, likes[20:], np.arange(10) >= 6, n_questions=4, batch=2, strategies=["information"])
     >>> found.asked.tolist(), found.scores["information"].shape
     ([0, 2, 4], (1, 3))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from skpref.exceptions import DataError
 if TYPE_CHECKING:
     from skpref._typing import IntArray
     from skpref.elicitation._beliefs import Belief, Estimates
+    from skpref.elicitation._people import Person
 
 
 def select(
@@ -141,14 +143,41 @@ class Session:
         random_state: Any = None,
     ) -> None:
         check_strategy(strategy)
-        self._strategy, self._rng = strategy, as_generator(random_state)
-        self._person = person_of(model, candidates, user, freeze, self._rng)
-        self.candidates_, self.labels_ = self._person.candidates, self._person.labels
+        rng = as_generator(random_state)
+        self._begin(person_of(model, candidates, user, freeze, rng), strategy, rng)
+
+    def _begin(self, person: Person, strategy: str, rng: np.random.Generator) -> None:
+        self._person, self._strategy, self._rng = person, strategy, rng
+        self.candidates_, self.labels_ = person.candidates, person.labels
         self.answers_: dict[int, Any] = {}
         self._values: dict[int, float] = {}
         self._asked: set[int] = set()
         self._belief: Belief | None = None
         self._model: Any = None
+
+    def fresh(self, strategy: str | None = None, random_state: Any = None) -> Session:
+        """Return a session with the same questions for somebody else of whom as much is known.
+
+        What was found out about the candidates before any answer is shared, so that a session for each visitor of a
+        site costs next to nothing to begin.
+
+        Parameters
+        ----------
+        strategy : str, default=None
+            See `select`. None: that of this session.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed of "random".
+
+        Returns
+        -------
+        Session
+            Without answers.
+        """
+        strategy = self._strategy if strategy is None else strategy
+        check_strategy(strategy)
+        session = copy(self)
+        session._begin(self._person, strategy, as_generator(random_state))  # noqa: SLF001 - its own class
+        return session
 
     @property
     def belief_(self) -> Belief:

@@ -122,6 +122,20 @@ def test_all_answers_count_whatever_their_order():
     assert first.answers_ == again.answers_
 
 
+@pytest.mark.parametrize("name", ["classifier", "ratings", "crowd"])
+def test_a_fresh_session_is_a_new_one(name):
+    used = Session(MODELS[name], random_state=0)
+    used.tell({int(row): ANSWER[name] for row in used.ask(2)})
+    fresh, new = used.fresh(), Session(MODELS[name])
+    assert fresh.answers_ == {}
+    np.testing.assert_array_equal(fresh.belief_.mean, new.belief_.mean)
+    np.testing.assert_array_equal(fresh.ask(3), new.ask(3))
+    fresh.tell({int(row): ANSWER[name] for row in list(fresh._asked)[:1]})
+    assert len(used.answers_) == 2
+    with pytest.raises(DataError, match="strategy must be one of"):
+        used.fresh("best")
+
+
 def test_a_member_of_the_crowd_is_not_a_stranger():
     model = MODELS["crowd"]
     known = Session(model, user=3)
@@ -211,10 +225,10 @@ def test_candidates_may_be_few():
 
 # -------------------------------------------------------------------------------------------------------------- replays
 def test_e5_people_are_known_the_better_the_more_they_are_asked():
-    model = MODELS["classifier"]
+    session = Session(MODELS["classifier"])
 
     def start(person, strategy, seed):
-        return Session(model, strategy=strategy, random_state=1000 * seed + person)
+        return session.fresh(strategy, random_state=1000 * seed + person)
 
     held = np.arange(ITEMS) % 2 == 0
     run = replay(start, LIKES[USERS : USERS + 12], held, n_questions=6, batch=3, strategies=("random", "determinant"))
