@@ -1,9 +1,10 @@
 """Search for the settings of a model by cross-validated loss, with Optuna.
 
-What the command ``skpref tune`` runs: data that know how to be split and what a loss is (`Answers`, `Rated`), a space
-of settings (`Space`, `CrowdSpace`, or `Distributions`, of which `default_space` gives one for each estimator), what
-they mean (`Builder`, `CrowdBuilder`), and the loop (`search`), which keeps finished trials when one fails or when the
-user stops it. Folds and sampler are seeded, so that equal calls give equal trials.
+What the command ``skpref tune`` runs: data that know how to be split and what a loss is (`Answers`, `Rated`, `Levels`,
+`Numbers`, `Classes`), a space of settings (`Space`, `CrowdSpace`, or `Distributions`, of which `default_space` gives
+one for each estimator), what they mean (`Builder`, `CrowdBuilder`), and the loop (`search`), which keeps finished
+trials when one fails or when the user stops it. `OptunaSearch` is the same loop as a scikit-learn estimator. Folds and
+sampler are seeded, so that equal calls give equal trials.
 """
 
 from __future__ import annotations
@@ -18,7 +19,17 @@ from skpref.exceptions import SkprefError
 from skpref.search._answers import Answers, folds, hold_out_of_users
 from skpref.search._default_spaces import Distributions, LogInteger, default_space
 from skpref.search._labelled import Classes, Levels, Numbers
-from skpref.search._loop import SearchResult, Step, TrialRecord, Work, quietly, require_optuna, run_trials
+from skpref.search._loop import (
+    SearchResult,
+    Step,
+    TrialRecord,
+    Work,
+    enqueue_first,
+    open_study,
+    require_optuna,
+    run_trials,
+)
+from skpref.search._optuna_search import OptunaSearch
 from skpref.search._rated import Rated
 from skpref.search._rows import Rows
 from skpref.search._spaces import Builder, CrowdBuilder, CrowdSpace, Space
@@ -41,6 +52,7 @@ __all__ = [
     "Levels",
     "LogInteger",
     "Numbers",
+    "OptunaSearch",
     "Rated",
     "Rows",
     "SearchResult",
@@ -51,8 +63,6 @@ __all__ = [
     "hold_out_of_users",
     "search",
 ]
-
-_STARTUP_TRIALS = 8  # random ones, before the sampler has something to go by
 
 
 def search(
@@ -118,18 +128,15 @@ def search(
     >>> [trial.state for trial in result.trials]
     ['complete', 'complete']
     """
-    optuna = require_optuna()
+    require_optuna()
     parts = data.folds(n_folds, seed)
     n_steps = len(parts) * data.n_stages(lambda: build(space.default()))
 
-    def steps(settings: Settings) -> Iterator[Step]:
+    def steps(_: Any, settings: Settings) -> Iterator[Step]:
         return _cross_validated(data, parts, build(settings))
 
-    study = _study(optuna, journal, seed)
-    everything = points(n_trials) if (points := getattr(space, "points", None)) is not None else []
-    for first in everything or [space.default()]:
-        study.enqueue_trial(first)
-    n_trials = len(everything) or n_trials
+    study = _study(journal, seed)
+    n_trials = enqueue_first(study, space, n_trials) or n_trials
     work = Work(space, steps, n_steps, on_fold)
     return run_trials(study, work, n_trials=n_trials, timeout=timeout, on_trial=on_trial)
 
@@ -151,14 +158,6 @@ def _silently(losses: Iterator[Loss]) -> Loss | None:
         return next(losses, None)
 
 
-def _study(optuna: Any, journal: str | Path | None, seed: int) -> Any:
-    storage = None
-    if journal is not None:
-        storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(journal)))
-    sampler = optuna.samplers.TPESampler(n_startup_trials=_STARTUP_TRIALS, seed=seed)
-    pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=1)
+def _study(journal: str | Path | None, seed: int) -> Any:
     name = f"skpref-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**9}"
-    with quietly():
-        return optuna.create_study(
-            direction="minimize", storage=storage, sampler=sampler, pruner=pruner, study_name=name
-        )
+    return open_study(name, storage=journal, seed=seed)

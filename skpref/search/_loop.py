@@ -5,6 +5,7 @@ It knows neither data nor estimators: what to do with settings is `Work`.
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ from skpref.exceptions import MissingExtraError, SkprefError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+ERROR = "skpref:error"  # attribute of a trial that failed by itself
+_STARTUP_TRIALS = 8  # random ones, before the sampler has something to go by
 
 Settings = dict[str, Any]
 
@@ -64,20 +68,23 @@ class Work(NamedTuple):
     space : Space
         What to choose from.
     steps : callable
-        Settings -> steps, done one after the other.
+        (trial, settings) -> steps, done one after the other.
     n_steps : int
         How many there are.
     on_step : callable, default=None
         Called with (trial, steps done in it, steps in it).
     catch : tuple of exception types, default=(Exception,)
         What makes a trial fail and lets the search go on.
+    sign : float, default=1.0
+        What losses are multiplied by for the study: -1 where it maximises a score.
     """
 
     space: Space
-    steps: Callable[[Settings], Iterable[Step]]
+    steps: Callable[[Any, Settings], Iterable[Step]]
     n_steps: int
     on_step: Callable[[int, int, int], None] | None = None
     catch: tuple[type[Exception], ...] = (Exception,)
+    sign: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -168,13 +175,14 @@ def run_trials(
     n_trials: int | None,
     timeout: float | None = None,
     on_trial: Callable[[TrialRecord], None] | None = None,
+    enough: Callable[[], bool] = bool,
 ) -> SearchResult:
     """Run trials until there are enough, the time is up, or the user stops them; what is finished is kept.
 
     Parameters
     ----------
     study : optuna.Study
-        Minimising. The work's default is to be enqueued by the caller.
+        The work's default is to be enqueued by the caller.
     work : Work
         What to do.
     n_trials : int or None
@@ -183,6 +191,8 @@ def run_trials(
         Seconds after which no further trial begins.
     on_trial : callable, default=None
         Called with the record of every trial that ended.
+    enough : callable, default=bool
+        Asked before every trial whether others have done what was to be done.
 
     Returns
     -------
@@ -190,17 +200,24 @@ def run_trials(
         All trials that ended.
     """
     result, began = SearchResult(), time.monotonic()
+    stops: list[bool] = []
+
+    def goes_on() -> bool:
+        more = n_trials is None or len(result.trials) < n_trials
+        return more and not stops and (timeout is None or time.monotonic() - began < timeout) and not enough()
+
     with quietly():
+        study.stop = lambda: stops.append(True)  # by which samplers and callbacks end what optuna runs itself
         try:
-            while (n_trials is None or len(result.trials) < n_trials) and (
-                timeout is None or time.monotonic() - began < timeout
-            ):
+            while goes_on():
                 record = _ask_run_tell(study, work)
                 result.trials.append(record)
                 if on_trial is not None:
                     on_trial(record)
         except KeyboardInterrupt:
             result.interrupted = True
+        finally:
+            del study.stop
     return result
 
 
@@ -214,9 +231,11 @@ def _ask_run_tell(study: Any, work: Work) -> TrialRecord:
         study.tell(trial, state=TrialState.FAIL)
         raise
     if record.state == "complete":
-        study.tell(trial, record.score)
-    else:
-        study.tell(trial, state=TrialState.PRUNED if record.state == "pruned" else TrialState.FAIL)
+        study.tell(trial, work.sign * record.score)
+        return record
+    if record.state == "failed":
+        trial.set_user_attr(ERROR, record.error)
+    study.tell(trial, state=TrialState.PRUNED if record.state == "pruned" else TrialState.FAIL)
     return record
 
 
@@ -229,11 +248,11 @@ def _run(trial: Any, work: Work) -> TrialRecord:
     try:
         settings = work.space.suggest(trial)
         _tick(work, trial.number, 0)
-        for done, step in enumerate(work.steps(settings), 1):
+        for done, step in enumerate(work.steps(trial, settings), 1):
             losses[step.fold] = step.loss
             trace = step.trace if step.fold == 0 else trace
             _tick(work, trial.number, done)
-            trial.report(float(np.mean(list(losses.values()))), done)
+            trial.report(work.sign * float(np.mean(list(losses.values()))), done)
             if done < work.n_steps and trial.should_prune():
                 state = "pruned"
                 break
@@ -277,3 +296,74 @@ def quietly() -> Iterator[None]:
         yield
     finally:
         optuna.logging.set_verbosity(before)
+
+
+def open_study(
+    name: str | None,
+    *,
+    storage: Any = None,
+    sampler: Any = None,
+    pruner: Any = "median",
+    seed: int | None = None,
+    direction: str = "minimize",
+) -> Any:
+    """Make a study, or open the one of that name.
+
+    Parameters
+    ----------
+    name : str or None
+        Its name; None: one is made up.
+    storage : path-like, str or optuna storage, default=None
+        A file for a journal, the address of a database (``postgresql://...``), or optuna's own. None: in memory.
+    sampler : optuna sampler, default=None
+        None: TPE, after eight trials at random.
+    pruner : optuna pruner, "median" or None, default="median"
+        "median" gives up what is worse than the median of the earlier trials after as many steps, once there are five.
+    seed : int, default=None
+        Of the sampler.
+    direction : {"minimize", "maximize"}, default="minimize"
+        Of the study.
+
+    Returns
+    -------
+    optuna.Study
+        Perhaps with earlier trials.
+    """
+    optuna = require_optuna()
+    if isinstance(storage, os.PathLike) or (isinstance(storage, str) and "://" not in storage):
+        storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(os.fspath(storage)))
+    if pruner == "median":
+        pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=1)
+    with quietly():
+        return optuna.create_study(
+            direction=direction,
+            storage=storage,
+            sampler=sampler or optuna.samplers.TPESampler(n_startup_trials=_STARTUP_TRIALS, seed=seed),
+            pruner=pruner or optuna.pruners.NopPruner(),
+            study_name=name,
+            load_if_exists=name is not None,
+        )
+
+
+def enqueue_first(study: Any, space: Space, n_trials: int | None) -> int | None:
+    """Let a new study begin with the default settings, and try all of them once where they are few.
+
+    Parameters
+    ----------
+    study : optuna.Study
+        Without trials.
+    space : Space
+        Which may have a method `points`.
+    n_trials : int or None
+        Trials at most.
+
+    Returns
+    -------
+    int or None
+        How many settings there are, where they are not more than the trials; else None.
+    """
+    points = space.points(n_trials) if hasattr(space, "points") and n_trials is not None else []
+    with quietly():
+        for settings in points or [space.default()]:
+            study.enqueue_trial(settings)
+    return len(points) or None

@@ -1,0 +1,313 @@
+"""`OptunaSearch`: the surface of scikit-learn's searches over the one loop; studies that survive."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+import sklearn
+from scipy import stats
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import FitFailedWarning
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from skpref import GPPLRegressor
+from skpref.exceptions import DataError
+from skpref.search import OptunaSearch
+
+optuna = pytest.importorskip("optuna")
+
+ROOT = Path(__file__).resolve().parents[2]
+X, Y = load_iris(return_X_y=True)
+C = {"C": stats.loguniform(1e-3, 1e3)}
+
+
+class Guess(ClassifierMixin, BaseEstimator):
+    """Scores `value` in every fold, or raises; counts what it is fitted with."""
+
+    seen: list[Any] = []  # noqa: RUF012 - of all clones
+
+    def __init__(self, value: float = 0.5, fail: float = 2.0) -> None:
+        self.value = value
+        self.fail = fail
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Guess:
+        if self.value > self.fail:
+            msg = "too much"
+            raise RuntimeError(msg)
+        self.seen.append((self.value, len(y), None if sample_weight is None else np.asarray(sample_weight)))
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.zeros(len(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        return self.value
+
+
+# -------------------------------------------------------------------------------------------------------------- surface
+def test_all_of_a_list_are_tried_once_and_scored_as_by_a_grid() -> None:
+    values = [0.01, 0.1, 1.0, 10.0]
+    search = OptunaSearch(SVC(), {"C": values}, n_trials=30, pruner=None, return_train_score=True).fit(X, Y)
+    grid = GridSearchCV(SVC(), {"C": values}, return_train_score=True).fit(X, Y)
+    assert search.best_params_ == grid.best_params_
+    assert search.best_score_ == grid.best_score_
+    ours, theirs = search.cv_results_, grid.cv_results_
+    order = np.argsort(ours["param_C"].data.astype(float))
+    for name in theirs:
+        if "time" not in name and name != "params":
+            np.testing.assert_array_equal(np.asarray(ours[name])[order], np.asarray(theirs[name]), err_msg=name)
+    assert set(ours) == {*theirs, "state"}
+    assert ours["params"][0] == {"C": 1.0}  # the estimator's own
+    assert search.n_splits_ == 5
+    np.testing.assert_array_equal(search.predict(X), grid.predict(X))
+    assert search.score(X, Y) == grid.score(X, Y)
+
+
+def test_several_metrics_threads_and_clones() -> None:
+    metrics = ["accuracy", "neg_log_loss"]
+    searches = [
+        OptunaSearch(
+            make_pipeline(StandardScaler(), LogisticRegression()),
+            {"logisticregression__C": C["C"]},
+            n_trials=6,
+            scoring=metrics,
+            refit="neg_log_loss",
+            pruner=None,
+            n_jobs=n_jobs,
+            random_state=3,
+        )
+        for n_jobs in (None, 2)
+    ]
+    with joblib.parallel_config(backend="threading"):
+        one, two = (clone(search).fit(X, Y) for search in searches)
+    for metric in metrics:
+        np.testing.assert_array_equal(one.cv_results_[f"mean_test_{metric}"], two.cv_results_[f"mean_test_{metric}"])
+    assert one.best_index_ == int(np.argmax(one.cv_results_["mean_test_neg_log_loss"]))
+    assert one.study_.best_value == one.best_score_
+    assert one.multimetric_
+    assert "neg_log_loss" in one.scorer_
+    assert "StandardScaler" in one._repr_html_()
+    with pytest.raises(DataError, match=r"refit must name the metric of \['accuracy', 'neg_log_loss'\]"):
+        OptunaSearch(SVC(), C, scoring=metrics).fit(X, Y)
+
+
+def test_weights_are_sliced_and_groups_split() -> None:
+    Guess.seen.clear()
+    weight, groups = np.arange(12.0), np.repeat(np.arange(4), 3)
+    search = OptunaSearch(Guess(), {"value": [0.5]}, cv=GroupKFold(4))
+    search.fit(np.zeros((12, 1)), np.arange(12) % 2, sample_weight=weight, groups=groups)
+    *folds, final = Guess.seen
+    assert [n for _, n, _ in folds] == [9] * 4
+    assert sorted(w.sum() for _, _, w in folds) == sorted(66 - weight[groups == g].sum() for g in range(4))
+    assert final[2].tolist() == weight.tolist()
+
+
+def test_groups_of_comparisons_are_routed() -> None:
+    rng = np.random.default_rng(0)
+    rows, qid = rng.normal(size=(40, 2)), np.repeat(np.arange(8), 5)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = GPPLRegressor(random_state=0).set_fit_request(qid=True).set_score_request(qid=True)
+        search = OptunaSearch(model, {"shape_s0": [1.0, 2.0]}, cv=GroupKFold(2).set_split_request(groups=True))
+        search.fit(rows, rows[:, 0], qid=qid, groups=qid)
+    assert search.best_score_ > 0.8
+
+
+def test_the_default_space_goes_through_pipelines() -> None:
+    model = make_pipeline(StandardScaler(), GPPLRegressor(random_state=0, max_iter=20))
+    search = OptunaSearch(model, n_trials=2, cv=2, random_state=0)
+    space = search._space().distributions
+    assert {"gpplregressor__likelihood", "gpplregressor__n_inducing"} < set(space)
+    with pytest.raises(DataError, match="no default space for Ridge"):
+        OptunaSearch(Ridge()).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"param_distributions": {}}, "param_distributions must be 'default' or a dict that is not empty"),
+        ({"param_distributions": {"C": 3.0}}, r"param_distributions\['C'\] must be a list, a distribution"),
+        ({"n_trials": None}, "n_trials and timeout are both None"),
+    ],
+)
+def test_what_is_no_search(params: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        OptunaSearch(SVC(), **{"param_distributions": C, **params}).fit(X, Y)
+
+
+# --------------------------------------------------------------------------------------------------------------- trials
+def test_the_first_trial_is_the_estimator_itself_and_equal_seeds_are_equal_trials() -> None:
+    one, two, other = (OptunaSearch(SVC(C=5.0), C, n_trials=4, cv=2, random_state=s).fit(X, Y) for s in (1, 1, 2))
+    assert one.cv_results_["params"][0] == {"C": 5.0}
+    assert one.cv_results_["params"] == two.cv_results_["params"]
+    assert one.cv_results_["params"][1:] != other.cv_results_["params"][1:]
+    assert one.best_score_ == pytest.approx(cross_val_score(one.best_estimator_, X, Y, cv=2).mean())
+
+
+def test_poor_trials_are_given_up_between_folds() -> None:
+    Guess.seen.clear()
+    space = {"value": optuna.distributions.FloatDistribution(0.0, 1.0)}
+    sampler = optuna.samplers.GridSampler({"value": [0.9, 0.8, 0.85, 0.95, 0.7, 0.6, 0.1]}, seed=0)
+    search = OptunaSearch(Guess(), space, n_trials=8, cv=4, sampler=sampler).fit(np.zeros((20, 1)), np.arange(20) % 2)
+    results = search.cv_results_
+    pruned = results["state"] == "pruned"
+    assert pruned.any()
+    assert np.isnan(results["mean_test_score"][pruned]).all()
+    assert np.isfinite(results["split0_test_score"]).all()
+    assert np.isnan(results["split3_test_score"][pruned]).all()
+    assert len(Guess.seen) - 1 < 8 * 4
+    assert results["rank_test_score"][search.best_index_] == 1
+    assert (results["rank_test_score"][pruned] == results["rank_test_score"].max()).all()
+
+
+def test_trials_that_fail_are_kept_as_such() -> None:
+    data = np.zeros((8, 1)), np.arange(8) % 2
+    search = OptunaSearch(Guess(fail=0.6), {"value": [0.5, 0.7, 0.55]}, cv=2)
+    with pytest.warns(FitFailedWarning, match="1 of 3 trials failed; their scores are nan"):
+        search.fit(*data)
+    assert sorted(search.cv_results_["state"]) == ["complete", "complete", "failed"]
+    assert search.best_params_ == {"value": 0.55}
+    with pytest.raises(RuntimeError, match="too much"):
+        clone(search).set_params(error_score="raise").fit(*data)
+    with pytest.raises(ValueError, match=r"(?s)none of 2 trials succeeded; the first error was.*too much"):
+        OptunaSearch(Guess(fail=0.6), {"value": [0.8, 0.7]}, cv=2).fit(*data)
+
+
+def test_time_callbacks_and_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    heard: list[Any] = []
+    data = np.zeros((8, 1)), np.arange(8) % 2
+    search = OptunaSearch(
+        Guess(), {"value": stats.uniform(0, 1)}, n_trials=None, timeout=0.3, callbacks=[lambda *e: heard.append(e)]
+    )
+    search.set_params(verbose=1, cv=2, random_state=0).fit(*data)
+    n = len(search.cv_results_["params"])
+    assert len(heard) == n >= 1
+    assert all(study is heard[0][0] and trial.number == k for k, (study, trial) in enumerate(heard))
+    assert "trial 0: complete, score 0.5000" in capsys.readouterr().out
+
+
+def test_callbacks_of_scikit_learn_hear_of_every_fold() -> None:
+    callback = pytest.importorskip("sklearn.callback")
+
+    class Ear:
+        def __init__(self) -> None:
+            self.names: list[str] = []
+
+        def setup(self, *_: Any, **__: Any) -> None:
+            pass
+
+        def teardown(self, *_: Any, **__: Any) -> None:
+            pass
+
+        def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+            self.names.append(context.task_name)
+
+        def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
+            return False
+
+    assert isinstance(Ear(), callback.FitCallback)
+    ear = Ear()
+    OptunaSearch(Ridge(), {"alpha": [0.1, 1.0]}, cv=3).set_callbacks(ear).fit(X, Y)
+    assert ear.names.count("candidate-split-evaluation") == 6
+    assert ear.names.count("search") == ear.names.count("refit-with-best-params") == 1
+
+
+# -------------------------------------------------------------------------------------------------------------- studies
+def test_a_study_goes_on_where_it_was_left(tmp_path: Path) -> None:
+    asked = OptunaSearch(SVC(), C, cv=2, storage=tmp_path / "study.journal", random_state=0, pruner=None)
+    first = clone(asked).set_params(n_trials=3).fit(X, Y)
+    second = clone(asked).set_params(n_trials=5).fit(X, Y)
+    assert second.cv_results_["params"][:3] == first.cv_results_["params"]
+    np.testing.assert_array_equal(second.cv_results_["split1_test_score"][:3], first.cv_results_["split1_test_score"])
+    assert len({params["C"] for params in second.cv_results_["params"]}) == 5  # nothing is asked for again
+    third = clone(asked).set_params(n_trials=5).fit(X, Y)  # nothing is left to do
+    np.testing.assert_array_equal(third.cv_results_["mean_test_score"], second.cv_results_["mean_test_score"])
+    assert third.best_params_ == second.best_params_
+    np.testing.assert_array_equal(third.predict(X), second.predict(X))
+    with pytest.raises(DataError, match=r"is of another estimator or other data; give another study_name"):
+        clone(asked).fit(X[::-1], Y)
+    with pytest.raises(DataError, match=r"is of another estimator or other data"):
+        clone(asked).set_params(estimator=SVC(kernel="linear")).fit(X, Y)
+    assert clone(asked).set_params(study_name="other", n_trials=1).fit(X[::-1], Y).n_splits_ == 2
+
+
+def test_ctrl_c_leaves_the_study(tmp_path: Path) -> None:
+    def stop(study: Any, trial: Any) -> None:
+        if trial.number == 1:
+            raise KeyboardInterrupt
+
+    search = OptunaSearch(SVC(), C, cv=2, n_trials=4, storage=tmp_path / "s.journal", random_state=0, callbacks=[stop])
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(X, Y)
+    again = search.set_params(callbacks=None).fit(X, Y)
+    assert len(again.cv_results_["params"]) == 4
+
+
+SCRIPT = """
+import sys, time
+import numpy as np
+from scipy import stats
+from sklearn.datasets import load_iris
+from sklearn.svm import SVC
+from skpref.search import OptunaSearch
+X, y = load_iris(return_X_y=True)
+slow = (lambda study, trial: time.sleep(float(sys.argv[3])),)
+search = OptunaSearch(SVC(), {"C": stats.loguniform(1e-3, 1e3)}, cv=2, n_trials=int(sys.argv[2]), storage=sys.argv[1],
+                      random_state=int(sys.argv[4]), callbacks=slow, pruner=None).fit(X, y)
+print(len(search.cv_results_["params"]))
+"""
+
+
+def started(*arguments: Any) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", SCRIPT, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def trials_in(path: Path) -> list[Any]:
+    if not path.exists():
+        return []
+    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(path)))
+    names = optuna.get_all_study_names(storage)
+    return optuna.load_study(study_name=names[0], storage=storage).trials if names else []
+
+
+@pytest.mark.slow
+def test_a_search_that_is_killed_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "study.journal"
+    process = started(path, 100, 0.2, 0)
+    deadline = time.monotonic() + 120
+    while sum(trial.state.is_finished() for trial in trials_in(path)) < 3 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    before = [trial.params for trial in trials_in(path) if trial.state.is_finished()]
+    assert len(before) >= 3
+    search = OptunaSearch(SVC(), C, cv=2, n_trials=len(before) + 2, storage=path, random_state=0, pruner=None)
+    search.fit(X, Y)
+    assert search.cv_results_["params"][: len(before)] == before
+    assert len(search.cv_results_["params"]) == len(before) + 2
+
+
+@pytest.mark.slow
+def test_two_processes_share_a_study(tmp_path: Path) -> None:
+    path = tmp_path / "study.journal"
+    processes = [started(path, 12, 0.1, seed) for seed in (1, 2)]
+    counts = [int(process.communicate(timeout=300)[0]) for process in processes]
+    assert all(process.returncode == 0 for process in processes)
+    assert min(counts) >= 12
+    assert max(counts) <= 13  # both may have been at their last one
