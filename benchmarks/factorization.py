@@ -1,6 +1,9 @@
 """Factorization machines on MovieLens and the elicitation task of [VRK22], tables III and IV.
 
-    python benchmarks/factorization.py ratings RATINGS SPLIT [--n-factors 5 10] [--n-epochs 100]
+    python benchmarks/factorization.py ratings RATINGS SPLIT [--n-factors 5 10] [--n-epochs 100] [--posterior full]
+    python benchmarks/factorization.py ratings RATINGS SPLIT --implicit
+    python benchmarks/factorization.py ratings RATINGS SPLIT --rivals VENV/bin/python   (with myFM: pip install myfm)
+    python benchmarks/factorization.py scale --n-epochs 3
     python benchmarks/factorization.py elicit FOLDER [--n-factors 5]
 
 RATINGS is `ratings.csv.gz` (user,item,rating) or `u.data`, SPLIT one of `shared/data/movielens/splits/*_8020_seed*`;
@@ -15,17 +18,23 @@ import os
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import resource
+import subprocess
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy import sparse
 from scipy.stats import norm
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, average_precision_score, roc_auc_score
 
 from skpref import VariationalFM, VariationalFMClassifier
+from skpref.data import OneHotDesign
 from skpref.elicitation import STRATEGIES, Session
 
 Array = npt.NDArray[np.float64]
@@ -48,35 +57,91 @@ def classification(y: IntArray, p: Array) -> dict[str, float]:
     }
 
 
-def ratings(path: Path, split: Path, n_factors: int, n_epochs: int) -> None:
-    """Regression, and classification of ratings of 4 and more."""
+def read_ratings(path: Path) -> IntArray:
+    """User, item, rating, ..."""
     if path.name == "u.data":
-        table = np.loadtxt(path, dtype=np.int64)
-    else:
-        table = pd.read_csv(path).to_numpy(dtype=np.int64)
-    (users, u), (items, i) = (np.unique(table[:, c], return_inverse=True) for c in (0, 1))
-    X, y = one_hot(u, i, users.size, items.size), table[:, 2]
-    test, groups = np.loadtxt(split, dtype=int) == 2, np.repeat([0, 1], [users.size, items.size])
-    options = {"n_factors": n_factors, "n_epochs": n_epochs, "groups": groups, "random_state": 0}
+        return np.loadtxt(path, dtype=np.int64)
+    return pd.read_csv(path).to_numpy(dtype=np.int64)
+
+
+def ratings(path: Path, split: Path, options: dict[str, Any], *, implicit: bool) -> None:
+    """Regression, and classification of ratings of 4 and more."""
+    table, test = read_ratings(path), np.loadtxt(split, dtype=int) == 2
+    y = table[:, 2]
+    design = OneHotDesign(implicit=implicit).fit(table[~test, :2])
+    train, held = (design.transform(table[rows, :2]) for rows in (~test, test))
+    options |= {"groups": design.groups_, "random_state": 0}
+    name = f"{split.name.removesuffix('.txt.gz')} {options['posterior']} rank {options['n_factors']}"
+    name += " implicit" if implicit else ""
+    # Compiled and read from disk before the clock runs.
+    for make in (VariationalFM, VariationalFMClassifier):
+        make(**options | {"n_epochs": 1}).fit(train[:200], y[~test][:200] >= 4)
     began = time.process_time()
-    model = VariationalFM(**options).fit(X[~test], y[~test])
+    model = VariationalFM(**options).fit(train, y[~test])
     seconds = time.process_time() - began
-    mean, std = model.predict(X[test], return_std=True)
+    mean, std = model.predict(held, return_std=True)
     found = {"RMSE": float(np.sqrt(np.mean((np.clip(mean, 1, 5) - y[test]) ** 2)))}
     for level in (0.5, 0.8, 0.95):
         found[f"in {level:.0%}"] = float(np.mean(np.abs(y[test] - mean) < norm.ppf(0.5 + level / 2) * std))
-    show(f"{split.name} rank {n_factors} regression", found, seconds, model.n_iter_)
+    show(f"{name} regression", found, seconds, model.n_iter_)
     likes, began = (y >= 4).astype(int), time.process_time()
-    classifier = VariationalFMClassifier(**options).fit(X[~test], likes[~test])
+    classifier = VariationalFMClassifier(**options).fit(train, likes[~test])
     seconds = time.process_time() - began
-    found = classification(likes[test], classifier.predict_proba(X[test])[:, 1])
-    show(f"{split.name} rank {n_factors} binary", found, seconds, classifier.n_iter_)
+    p = classifier.predict_proba(held)[:, 1]
+    show(f"{name} binary", classification(likes[test], p), seconds, classifier.n_iter_)
+    bins = np.minimum((10 * p).astype(int), 9)
+    rows = [f"{p[bins == b].mean():.2f}->{likes[test][bins == b].mean():.2f}" for b in np.unique(bins)]
+    print(f"{name} probability->frequency: {' '.join(rows)}", flush=True)
 
 
-def show(what: str, found: dict[str, float], seconds: float, n_iter: int) -> None:
+def rivals(path: Path, split: Path, n_factors: int, python: str) -> None:
+    """MyFM in its own environment, and logistic regression without factors."""
+    table, test = read_ratings(path), np.loadtxt(split, dtype=int) == 2
+    (users, u), (items, i) = (np.unique(table[:, c], return_inverse=True) for c in (0, 1))
+    X, y = one_hot(u, i, users.size, items.size), table[:, 2]
+    name, likes, began = f"{split.name.removesuffix('.txt.gz')}", (y >= 4).astype(int), time.process_time()
+    logistic = LogisticRegression(max_iter=200).fit(X[~test], likes[~test])
+    seconds = time.process_time() - began
+    p = logistic.predict_proba(X[test])[:, 1]
+    show(f"{name} logistic regression binary", classification(likes[test], p), seconds, int(logistic.n_iter_[0]))
+    with TemporaryDirectory() as folder:
+        data, out = Path(folder, "data.npz"), Path(folder, "out.npz")
+        np.savez(data, u=u, i=i, y=y, test=test)
+        script = Path(__file__).with_name("_factorization_myfm.py")
+        for kind in ("variational", "gibbs"):
+            subprocess.run([python, str(script), str(data), str(out), kind, str(n_factors)], check=True)
+            found = np.load(out)
+            rmse = {"RMSE": float(np.sqrt(np.mean((np.clip(found["mean"], 1, 5) - y[test]) ** 2)))}
+            show(f"{name} myFM {kind} rank {n_factors} regression", rmse, *found["cost"][0])
+            if "p" in found:
+                what = classification(likes[test], found["p"])
+                show(f"{name} myFM {kind} rank {n_factors} binary", what, *found["cost"][1])
+
+
+def scale(n_factors: int, n_epochs: int) -> None:
+    """Seconds a pass and memory beyond X for up to 20 million rows and 150 thousand columns."""
+    for n in (1_250_000, 5_000_000, 20_000_000):
+        rng = np.random.default_rng(0)
+        u, i = np.sort(rng.integers(0, 130_000, n)), (20_000 * rng.random(n) ** 2).astype(np.int64)
+        X, y = one_hot(u, i, 130_000, 20_000), rng.standard_normal(n)
+        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+        del u, i
+        size = (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes + y.nbytes) / 2**30
+        began, peak = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        VariationalFM(n_factors, n_epochs=n_epochs, random_state=0).fit(X, y)
+        seconds = time.process_time() - began
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        print(
+            f"{n:,} rows rank {n_factors}: {seconds:.1f} s, {n_epochs} passes; X and y {size:.2f} GiB, peak before fit"
+            f" {peak:.2f}, after {grown:.2f}",
+            flush=True,
+        )
+
+
+def show(what: str, found: dict[str, float], seconds: float, n_iter: float) -> None:
     """One line."""
     numbers = "  ".join(f"{name} {value:.4f}" for name, value in found.items())
-    print(f"{what}: {numbers}  {seconds:.1f} s, {n_iter} passes", flush=True)
+    print(f"{what}: {numbers}  {seconds:.1f} s, {n_iter:.0f} passes", flush=True)
 
 
 def elicit(path: Path, n_factors: int) -> dict[str, Array]:
@@ -107,14 +172,23 @@ def elicit(path: Path, n_factors: int) -> dict[str, Array]:
 def main() -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", choices=["ratings", "elicit"])
-    parser.add_argument("paths", nargs="+", type=Path)
+    parser.add_argument("task", choices=["ratings", "elicit", "scale"])
+    parser.add_argument("paths", nargs="*", type=Path)
     parser.add_argument("--n-factors", nargs="+", type=int, default=[5])
     parser.add_argument("--n-epochs", type=int, default=100)
+    parser.add_argument("--posterior", default="full")
+    parser.add_argument("--implicit", action="store_true")
+    parser.add_argument("--rivals", metavar="PYTHON")
     args = parser.parse_args()
     for n_factors in args.n_factors:
         if args.task == "ratings":
-            ratings(*args.paths, n_factors, args.n_epochs)
+            options = {"n_factors": n_factors, "n_epochs": args.n_epochs, "posterior": args.posterior}
+            ratings(*args.paths, options, implicit=args.implicit)
+            if args.rivals:
+                rivals(*args.paths, n_factors, args.rivals)
+            continue
+        if args.task == "scale":
+            scale(n_factors, args.n_epochs)
             continue
         runs = [elicit(path, n_factors) for path in sorted(args.paths[0].glob("movie10k_seed*.csv"))]
         for strategy in STRATEGIES:

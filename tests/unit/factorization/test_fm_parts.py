@@ -63,9 +63,11 @@ def evidence_bound(machine, X, y, weight):
     st.integers(0, 3),
     st.sampled_from([0.1, 1.0, 10.0]),
     st.booleans(),
+    st.booleans(),
 )
-def test_the_bound_never_falls(seed, likelihood, d, scale, learn):
+def test_the_bound_never_falls(seed, likelihood, d, scale, learn, full):
     machine, X, y, weight = problem(seed, likelihood, d=d, scale=scale)
+    machine = machine.with_posterior(full=full)
     before = evidence_bound(machine, X, y, weight)
     plan = plan_of(machine, learn_priors=learn, learn_noise=learn)
     after, bounds, _ = ascend(machine, (X, y, weight), plan)
