@@ -223,7 +223,7 @@ def test_hostile_files_are_refused(fitted: dict[str, Any], tmp_path: Path, case:
         load(tmp_path / "m")
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data(), name=st.sampled_from(["regressor", "classifier", "pipeline"]))
 def test_any_array_of_another_shape_is_refused_or_harmless(
     fitted: dict[str, Any], tmp_path_factory: Any, data: Any, name: str

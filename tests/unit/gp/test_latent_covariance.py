@@ -39,7 +39,7 @@ def test_covariance_of_pairs(items, order):
 @pytest.mark.parametrize("items", [None, DATA.table])
 @pytest.mark.parametrize("user", [3, "a stranger"])
 def test_covariance_of_a_users_pairs(items, user):
-    model = CrowdGPPL(items, n_factors=2, random_state=0).fit(DATA.comparisons, DATA.y)
+    model = CrowdGPPL(items, n_factors=2, max_iter=30, random_state=0).fit(DATA.comparisons, DATA.y)
     assert model.posterior_.users.n_factors > 0
     pairs = [[user, a, b] for a, b in PAIRS]
     C, (mean, variance) = model.latent_covariance(pairs), model.latent_mean_and_variance(pairs)
@@ -48,11 +48,11 @@ def test_covariance_of_a_users_pairs(items, user):
     assert np.linalg.eigvalsh(C).min() > -1e-12
     posterior = model.posterior_ if user == 3 else model.posterior_.of_strangers()
     person = model._people(np.array([3]))[0] if user == 3 else STRANGER
-    draws = posterior.sample(person, model._items.select(None, "items")[1], 60_000, np.random.default_rng(0))[:, 0]
+    draws = posterior.sample(person, model._items.select(None, "items")[1], 30_000, np.random.default_rng(0))[:, 0]
     z = np.array([draws[:, a] - draws[:, b] for a, b in PAIRS])
     z -= z.mean(axis=1, keepdims=True)
     products = z[:, None] * z
-    near = np.abs(products.mean(axis=2) - C) < 6.0 * products.std(axis=2) / np.sqrt(60_000) + 1e-12
+    near = np.abs(products.mean(axis=2) - C) < 6.0 * products.std(axis=2) / np.sqrt(30_000) + 1e-12
     assert near.all()
 
 
