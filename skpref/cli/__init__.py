@@ -1,8 +1,9 @@
-"""The command ``skpref``: tune, demo, rank."""
+"""The command ``skpref``: tune, fit, predict, rank, elicit, demo."""
 
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import sys
 import warnings
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+_JSON = "print JSON for programs, and all else to the standard error"
 _MAX_INDUCING = "inducing points at most: time grows with their square (default: {})"
 
 
@@ -80,6 +82,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_tune(commands)
     _add_demo(commands)
+    _add_fit(commands)
+    _add_predict(commands)
     _add_rank(commands)
     _add_elicit(commands)
     return parser
@@ -100,9 +104,16 @@ def _add_tune(commands: Any) -> None:
         "A file of ratings has the columns user, item, rating; perhaps weight. The hold-out has some of\n"
         "each user's ratings. A file of rows has a column label and numeric features.",
     )
-    tune.add_argument("data", type=Path, metavar="DATA", help="file of comparisons, ratings or rows")
-    tune.add_argument("--model", choices=list(MODELS), default="gppl", help="what to learn (default: gppl)")
-    add = tune.add_argument_group("comparisons").add_argument
+    _add_data_options(tune)
+    _add_job_options(tune, trials=30)
+    tune.set_defaults(command="tune")
+
+
+def _add_data_options(parser: argparse.ArgumentParser) -> None:
+    """Where the data are, and what they mean: of `tune` and of `fit`."""
+    parser.add_argument("data", type=Path, metavar="DATA", help="file of comparisons, ratings or rows")
+    parser.add_argument("--model", choices=list(MODELS), default="gppl", help="what to learn (default: gppl)")
+    add = parser.add_argument_group("comparisons").add_argument
     add("--items", type=Path, help="file of the items' features")
     add("--id", metavar="COLUMN", help="column of ids in ITEMS (default: id)")
     text = "file of the users' features, for --model crowd; its ids are in a column named as in DATA, or id"
@@ -110,7 +121,7 @@ def _add_tune(commands: Any) -> None:
     text = "column whose values stay together in splits, such as a person: the hold-out is then of people never seen"
     add("--group", metavar="COLUMN", help=text)
     add("--max-inducing", type=_at_least(1), metavar="M", help=_MAX_INDUCING.format(500))
-    add = tune.add_argument_group("ratings").add_argument
+    add = parser.add_argument_group("ratings").add_argument
     add("--user", metavar="COLUMN", help="column of who answered or rated (default: user); for --model crowd too")
     add("--item", metavar="COLUMN", help="column of what was rated (default: item)")
     add("--rating", metavar="COLUMN", help="column of the ratings (default: rating)")
@@ -119,12 +130,45 @@ def _add_tune(commands: Any) -> None:
     add("--duplicates", choices=["error", "mean", "last"], help=text)
     add("--sweeps", type=_at_least(2), metavar="N", help="sweeps of a chain, a fifth of them burn-in (default: 50)")
     add("--factors", type=_at_least(1), metavar="K", help="factors at most, for --model m3f (default: 100)")
-    add = tune.add_argument_group("rows with ordered labels").add_argument
+    add = parser.add_argument_group("rows with ordered labels").add_argument
     add("--label", metavar="COLUMN", help="column of the labels (default: label)")
     add("--features", metavar="A,B,...", help="columns of features (default: all others but id, weight and the group)")
     add("--class-order", metavar="A,B,...", help="all labels, low to high (default: numbers as they are)")
-    _add_job_options(tune, trials=30)
-    tune.set_defaults(command="tune")
+
+
+def _add_fit(commands: Any) -> None:
+    fit = commands.add_parser(
+        "fit",
+        help="fit a model with given settings, without a search",
+        description="Fit one model to a whole file, with its default settings or others, and write it. Files and "
+        "models are those of `tune`.",
+    )
+    _add_data_options(fit)
+    add = fit.add_argument_group("fit").add_argument
+    text = "a parameter of the estimator, such as C=0.1 or kernel=auto; several times for several"
+    add("--set", type=_setting, action="append", metavar="NAME=VALUE", help=text)
+    add("--out", type=Path, default=Path("model.skpref"), metavar="FILE", help="the model (default: model.skpref)")
+    add("--seed", type=_at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")
+    add("--json", action="store_true", help=_JSON)
+    fit.set_defaults(command="fit", holdout=0.2)
+
+
+def _add_predict(commands: Any) -> None:
+    predict = commands.add_parser(
+        "predict",
+        help="predict the rows of a file with a saved model",
+        description="Put predictions behind the columns of a file: the probability that left is preferred (left, "
+        "right; of a crowd, user too), the level that a user gives to an item (user, item), or what follows from "
+        "features.",
+    )
+    predict.add_argument("model", type=Path, metavar="MODEL")
+    predict.add_argument("data", type=Path, metavar="DATA")
+    predict.add_argument("--user", metavar="COLUMN", help="column of users (default: user)")
+    predict.add_argument("--item", metavar="COLUMN", help="column of items (default: item)")
+    predict.add_argument("--top", type=_at_least(1), default=20, metavar="N", help="rows to print (default: 20)")
+    predict.add_argument("--out", type=Path, metavar="FILE", help="write all rows to this CSV file")
+    predict.add_argument("--json", action="store_true", help=_JSON)
+    predict.set_defaults(command="predict")
 
 
 def _add_demo(commands: Any) -> None:
@@ -152,6 +196,7 @@ def _add_job_options(parser: argparse.ArgumentParser, trials: int) -> None:
     add("--holdout", type=_share, default=0.2, metavar="SHARE", help=text)
     add("--experiment", default="skpref", metavar="NAME", help="MLflow experiment (default: skpref)")
     add("--no-mlflow", action="store_true", help="do not track")
+    add("--json", action="store_true", help=_JSON)
 
 
 def _add_rank(commands: Any) -> None:
@@ -168,6 +213,7 @@ def _add_rank(commands: Any) -> None:
     rank.add_argument("--user", metavar="ID", help="whose view to rank by, with a model of a crowd")
     rank.add_argument("--top", type=_at_least(1), default=20, metavar="N", help="items to print (default: 20)")
     rank.add_argument("--out", type=Path, metavar="FILE", help="write the whole ranking to this CSV file")
+    rank.add_argument("--json", action="store_true", help=_JSON)
     rank.set_defaults(command="rank")
 
 
@@ -202,6 +248,16 @@ def _at_least(low: int) -> Callable[[str], int]:
         return value
 
     return whole_number
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    try:
+        return name, ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        return name, value  # a word
 
 
 def _positive(text: str) -> float:

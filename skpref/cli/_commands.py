@@ -6,22 +6,25 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING, Any
 
+from sklearn.pipeline import Pipeline
+
 from skpref.cli._comparisons import read_demo
 from skpref.cli._elicit import interview
 from skpref.cli._files import nearest
 from skpref.cli._inputs import read_ids, read_items
 from skpref.cli._job import Job
 from skpref.cli._models import read_task
+from skpref.cli._predict import predict as predict_rows
 from skpref.cli._progress import Bar
 from skpref.cli._rankings import ranking_text, write_ranking
 from skpref.cli._ratings import recommend
-from skpref.cli._report import report, write_files
+from skpref.cli._report import print_json, report, summary, write_files
 from skpref.cli._task import Options
-from skpref.exceptions import DataError, MissingExtraError
+from skpref.exceptions import DataError, MissingExtraError, SkprefError
 from skpref.factorization._max_margin import MaxMarginFactorization
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
-from skpref.persistence import load
+from skpref.persistence import load, save
 from skpref.tracking.mlflow import Tracker
 
 if TYPE_CHECKING:
@@ -48,6 +51,56 @@ def tune(arguments: argparse.Namespace) -> int:
     """
     _check_extras(arguments)
     return _run_job(read_task(arguments), arguments)
+
+
+def fit(arguments: argparse.Namespace) -> int:
+    """Fit a model with settings that are given, without a search.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        Of the command line.
+
+    Returns
+    -------
+    int
+        0.
+    """
+    task = read_task(arguments)
+    _say(arguments, task.headline())
+    try:
+        model = task.final(task.space().default(), dict(arguments.set or ()))
+    except (ValueError, TypeError) as error:
+        if isinstance(error, SkprefError):
+            raise
+        raise DataError(str(error).splitlines()[0]) from error  # a parameter that the estimator does not take
+    save(model, arguments.out)
+    if arguments.json:
+        last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+        print_json({**task.describe(), "estimator": type(last).__name__, "file": str(arguments.out)})
+    _say(arguments, f"Written to {arguments.out}\n{task.next_command(arguments.out)}")
+    return 0
+
+
+def predict(arguments: argparse.Namespace) -> int:
+    """Predict the rows of a file.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        Of the command line.
+
+    Returns
+    -------
+    int
+        0.
+    """
+    return predict_rows(load(arguments.model), arguments)
+
+
+def _say(arguments: argparse.Namespace, text: str) -> None:
+    """Print for people, beside what is for programs."""
+    print(text, file=sys.stderr if arguments.json else sys.stdout, flush=True)
 
 
 def demo(arguments: argparse.Namespace) -> int:
@@ -83,15 +136,17 @@ def _run_job(task: Task, arguments: argparse.Namespace) -> int:
     names = ("model", "trials", "timeout", "out", "seed", "folds", "holdout")
     options = Options(**{name: getattr(arguments, name) for name in names})
     tracker = None if arguments.no_mlflow else Tracker(arguments.experiment, spool=arguments.out / "spool")
-    print(task.headline())
-    sys.stdout.flush()
+    _say(arguments, task.headline())
     bar = Bar(sys.stderr, options.trials, options.timeout, task.data.metric.title)
     job = Job(task, options, tracker, bar)
     outcome = job.run()
-    print("\n" + report(outcome))
+    if not arguments.json:
+        print("\n" + report(outcome))
     files = write_files(outcome, options.out)
     job.finish(files)
-    print(_last_lines(files, task, options.out, tracker))
+    if arguments.json:
+        print_json(summary(outcome, files))
+    _say(arguments, _last_lines(files, task, options.out, tracker))
     return 0
 
 
@@ -133,10 +188,15 @@ def rank(arguments: argparse.Namespace) -> int:
         items = read_items(arguments.items, arguments.id, _feature_names(model, arguments.model))
     ranking = model.rank(items, arguments.user) if isinstance(model, CrowdGPPL) else model.rank(items)
     title = "Ranking" if arguments.user is None else f"Ranking by user {arguments.user[:80]!r}"
-    print(ranking_text(ranking, arguments.top, title))
+    if arguments.json:
+        columns = ranking.columns()
+        rows = zip(*(column.tolist()[: arguments.top] for column in columns.values()), strict=True)
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        print(ranking_text(ranking, arguments.top, title))
     if arguments.out is not None:
         write_ranking(ranking, arguments.out)
-        print(f"\nWritten to {arguments.out}")
+        _say(arguments, f"\nWritten to {arguments.out}")
     return 0
 
 

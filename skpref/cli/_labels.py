@@ -128,9 +128,9 @@ class LabelTask(Task):
 class OrdinalTask(LabelTask):
     """Numeric features with ordered levels."""
 
-    def final(self, settings: Settings) -> GPOrdinalRegressor:
+    def final(self, settings: Settings, params: Settings | None = None) -> GPOrdinalRegressor:
         given, rows = self.given, self.given.rows
-        model = self.build(settings).set_params(class_order=given.labels)
+        model = self.build(settings).set_params(class_order=given.labels, **(params or {}))
         model.fit(rows.X, given.labels[rows.y], sample_weight=rows.weight)
         model.feature_names_in_ = np.array(given.columns, dtype=object)  # as a fit to a data frame does
         return model
@@ -287,6 +287,11 @@ class NumberFigures:
 
 class MachineTask(LabelTask):
     """Numbers, or two classes, of pairs of user and item."""
+
+    def final(self, settings: Settings, params: Settings | None = None) -> Any:
+        machine = self._template.steps[-1][0]
+        named = {name if "__" in name else f"{machine}__{name}": value for name, value in (params or {}).items()}
+        return super().final(settings, named)
 
     def figures(self, model: Any, test: Any) -> Any:
         if isinstance(test, Classes):

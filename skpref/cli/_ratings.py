@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from skpref.cli._files import nearest, read_sheet
 from skpref.cli._inputs import read_ids
-from skpref.cli._report import cut, table, write_csv
+from skpref.cli._report import cut, print_json, table, write_csv
 from skpref.cli._task import Task
 from skpref.data import Ratings, Vocabulary
 from skpref.data.ratings import rating_levels, spelt
@@ -201,9 +202,9 @@ class RatingTask(Task):
         params = {**self._template.get_params(deep=False), **settings, "levels": list(range(self.stars.levels.size))}
         return type(self._template)(**params)
 
-    def final(self, settings: Settings) -> MaxMarginFactorization:
+    def final(self, settings: Settings, params: Settings | None = None) -> MaxMarginFactorization:
         stars = self.stars
-        model = self.build(settings).set_params(levels=stars.levels.tolist())
+        model = self.build(settings).set_params(levels=stars.levels.tolist(), **(params or {}))
         fitted: MaxMarginFactorization = model.fit(stars.X, stars.levels[stars.rated.y], stars.rated.weight)
         return fitted
 
@@ -353,7 +354,9 @@ def read_ratings(arguments: argparse.Namespace) -> Stars:
     return Stars(rated, users.ids, items.ids, levels, str(arguments.data))
 
 
-def read_columns(sheet: Sheet, arguments: argparse.Namespace) -> dict[str, str]:
+def read_columns(
+    sheet: Sheet, arguments: argparse.Namespace, roles: tuple[str, ...] = ("user", "item", "rating")
+) -> dict[str, str]:
     """Return the names of the columns of user, item and rating.
 
     Parameters
@@ -362,20 +365,22 @@ def read_columns(sheet: Sheet, arguments: argparse.Namespace) -> dict[str, str]:
         The file.
     arguments : Namespace
         With `user`, `item` and `rating`, names or None.
+    roles : tuple of str
+        Which of them are wanted.
 
     Returns
     -------
     dict of str to str
-        Columns that are there, three of them.
+        Columns that are there, a different one for each.
 
     Raises
     ------
     DataError
         If they are not.
     """
-    names = {role: _column(sheet, role, getattr(arguments, role)) for role in _NAMES}
+    names = {role: _column(sheet, role, getattr(arguments, role)) for role in roles}
     if len(set(names.values())) < len(names):
-        raise sheet.fault(f"user, item and rating must be three columns; got {', '.join(names.values())}")
+        raise sheet.fault(f"{', '.join(roles)} must be different columns; got {', '.join(names.values())}")
     return names
 
 
@@ -523,9 +528,12 @@ def recommend(model: MaxMarginFactorization, arguments: argparse.Namespace) -> i
         items[:] = [all_items.get(name, name) for name in asked]
     n = len(all_items) if arguments.out is not None else arguments.top
     rows = recommended(model, known[user], max(n, 0 if items is None else items.size), items)
-    print(recommendations_text(user, rows[: arguments.top]))
+    if arguments.json:
+        print_json(rows[: arguments.top])
+    else:
+        print(recommendations_text(user, rows[: arguments.top]))
     if arguments.out is not None:
         names = list(rows[0]) if rows else ["user", "rank", "item", "level", "score", "std"]
         write_csv(arguments.out, names, (row.values() for row in rows))
-        print(f"\nWritten to {arguments.out}")
+        print(f"\nWritten to {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
     return 0

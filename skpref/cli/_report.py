@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import csv
+import json
+import math
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from skpref.persistence import save
 
@@ -188,6 +192,62 @@ def write_trials(trials: Sequence[TrialRecord], path: Path, metric: str) -> None
         for t in trials
     )
     write_csv(path, header, rows)
+
+
+def print_json(found: Any) -> None:
+    """Print what a program can read; numbers that are not finite become null.
+
+    Parameters
+    ----------
+    found : object
+        Of dicts, lists, texts and numbers.
+    """
+    print(json.dumps(_plain(found), allow_nan=False, indent=1))
+
+
+def _plain(found: Any) -> Any:
+    if isinstance(found, dict):
+        return {str(name): _plain(value) for name, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [_plain(value) for value in found]
+    if isinstance(found, np.generic | np.ndarray):
+        return _plain(found.tolist())
+    if isinstance(found, float):
+        return found if math.isfinite(found) else None
+    return found if found is None or isinstance(found, bool | int | str) else str(found)
+
+
+def summary(outcome: Outcome, files: Sequence[Path]) -> dict[str, Any]:
+    """Return the report for programs.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        Of the job.
+    files : sequence of Path
+        What was written.
+
+    Returns
+    -------
+    dict of str
+        Data, trials, best settings, figures on the hold-out, files.
+    """
+    result, task = outcome.result, outcome.task
+    trials = [
+        {"trial": t.number, "state": t.state, "score": t.score, "seconds": t.seconds, "settings": t.settings}
+        for t in result.trials
+    ]
+    return {
+        **task.describe(),
+        "metric": task.data.metric.name,
+        "interrupted": result.interrupted,
+        "best": {"trial": result.best.number, "score": result.best.score, "settings": result.best.settings},
+        "trials": trials,
+        "holdout": {name: figures.metrics("") for name, figures in outcome.figures.items()},
+        "n_train": outcome.n_train,
+        "n_holdout": outcome.n_test,
+        "files": [str(path) for path in files],
+    }
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:

@@ -136,15 +136,17 @@ class Task(ABC):
             Of the space.
         """
 
-    def final(self, settings: Settings) -> Any:
+    def final(self, settings: Settings, params: Settings | None = None) -> Any:
         """Return an estimator fitted with all rows, as it is saved.
 
         Parameters
         ----------
         settings : dict
             The best.
+        params : dict, default=None
+            Further parameters of the estimator, from the command line.
         """
-        return self.data.fit(self.build(settings))
+        return self.data.fit(self.build(settings).set_params(**(params or {})))
 
     @abstractmethod
     def figures(self, model: Any, test: Any) -> Figures:

@@ -1,0 +1,139 @@
+"""``skpref predict``: the rows of a file with what a saved model says of them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from skpref.cli._files import read_sheet
+from skpref.cli._ratings import read_columns
+from skpref.cli._report import cut, print_json, table, write_csv
+from skpref.data import OneHotDesign
+from skpref.exceptions import DataError
+from skpref.factorization._max_margin import MaxMarginFactorization
+from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
+from skpref.gp.crowd import CrowdGPPL
+from skpref.gp.ordinal import GPOrdinalRegressor
+from skpref.gp.pairwise import GPPLClassifier
+
+if TYPE_CHECKING:
+    import argparse
+
+    from numpy.typing import NDArray
+
+    from skpref.cli._files import Sheet
+
+Columns = dict[str, "NDArray[Any]"]
+
+
+def predict(model: Any, arguments: argparse.Namespace) -> int:
+    """Predict the rows of a file.
+
+    Parameters
+    ----------
+    model : estimator
+        Loaded.
+    arguments : Namespace
+        Of the command line.
+
+    Returns
+    -------
+    int
+        0.
+
+    Raises
+    ------
+    DataError
+        If the model cannot predict rows of a file, or columns are missing.
+    """
+    sheet = read_sheet(arguments.data)
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    known = [rule for cls, rule in _PREDICTED.items() if isinstance(last, cls) and hasattr(last, "posterior_")]
+    if not known:
+        kinds = ", ".join(cls.__name__ for cls in _PREDICTED)
+        raise DataError(f"{arguments.model}: holds no fitted model that predicts rows of a file ({kinds})")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # names of columns are checked here
+        found = known[0](model, sheet, arguments)
+    cells = {name: sheet.columns[name] for name in sheet.names if name not in found}
+    columns = {**cells, **{name: column.tolist() for name, column in found.items()}}
+    rows = list(zip(*columns.values(), strict=True))
+    if arguments.out is not None:
+        write_csv(arguments.out, list(columns), rows)
+    if arguments.json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    elif arguments.out is not None:
+        print(f"{len(rows)} rows written to {arguments.out}")
+    else:
+        shown = rows[: arguments.top]
+        print("\n".join(table(list(columns), [[_cell(cell) for cell in row] for row in shown])))
+        if len(shown) < len(rows):
+            print(f"  ... {len(rows)} rows; --out FILE writes all of them")
+    return 0
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else cut(value)
+
+
+def _pairs(model: GPPLClassifier, sheet: Sheet, _: argparse.Namespace) -> Columns:
+    sheet.require(("left", "right"), "A file of questions has the columns left and right")
+    X = np.column_stack([sheet.ids("left"), sheet.ids("right")])
+    return {"probability_left": model.predict_proba(X)[:, 1]}
+
+
+def _crowd(model: CrowdGPPL, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
+    user = arguments.user or "user"
+    purpose = f"A file of questions to a crowd has the columns {user} (or another one, named by --user), left and right"
+    sheet.require((user, "left", "right"), purpose)
+    X = np.column_stack([sheet.ids(user, "user"), sheet.ids("left"), sheet.ids("right")])
+    return {"probability_left": model.predict_proba(X)[:, 1]}
+
+
+def _rated(sheet: Sheet, arguments: argparse.Namespace) -> NDArray[Any]:
+    names = read_columns(sheet, arguments, ("user", "item"))
+    return np.column_stack([sheet.ids(names["user"], "user"), sheet.ids(names["item"])])
+
+
+def _stars(model: MaxMarginFactorization, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
+    X = _rated(sheet, arguments)
+    mean, std = model.predict_score(X, return_std=True)
+    return {"level": model.predict(X), "score": mean, "std": std, **_by_level(model, X)}
+
+
+def _machine(model: Pipeline, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
+    if not isinstance(model, Pipeline) or not isinstance(model.steps[0][1], OneHotDesign):
+        raise DataError(f"{arguments.model}: a factorization machine predicts pairs of ids behind a OneHotDesign only")
+    X = _rated(sheet, arguments)
+    if isinstance(model.steps[-1][1], VariationalFMClassifier):
+        return {"probability": model.predict_proba(X)[:, 1]}
+    mean, std = model.predict(X, return_std=True)
+    return {"prediction": mean, "std": std}
+
+
+def _levels(model: GPOrdinalRegressor, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        raise DataError(f"{arguments.model}: does not know the names of its features; predict with it in Python")
+    sheet.require(names.tolist(), "The model was fitted with it")
+    X = np.column_stack([sheet.numbers(name, meaning="features are numeric") for name in names.tolist()])
+    return {"level": model.predict(X), **_by_level(model, X)}
+
+
+def _by_level(model: Any, X: NDArray[Any]) -> Columns:
+    probabilities = model.predict_proba(X)
+    return {f"p_{level}": column for level, column in zip(model.classes_.tolist(), probabilities.T, strict=True)}
+
+
+# A family of models is a line here.
+_PREDICTED: dict[type, Any] = {
+    GPPLClassifier: _pairs,
+    CrowdGPPL: _crowd,
+    MaxMarginFactorization: _stars,
+    GPOrdinalRegressor: _levels,
+    VariationalFM: _machine,
+    VariationalFMClassifier: _machine,
+}

@@ -1,0 +1,149 @@
+"""``skpref fit`` and ``predict`` for every kind of model, and JSON for programs."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from skpref import GibbsM3F, GPPLRegressor, load, save
+from skpref.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, "utf-8")
+    return path
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def table(header: str, rows: list[tuple[Any, ...]]) -> str:
+    return "\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n"
+
+
+RNG = np.random.default_rng(0)
+PAIRS = [(a, b) for a, b in RNG.integers(0, 6, (60, 2)).tolist() if a != b]
+STARS = [(u, i, min(5, max(1, i // 2 + 1 + u % 2))) for u in range(10) for i in range(8)]
+SIZES = [(round(x, 3), int(x > 0) + int(x > 1)) for x in RNG.normal(0.5, 1, 40)]
+# What is learnt from, with what, what is asked, and a column of the answer that grows from the first to the last row.
+KINDS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
+    "gppl": (
+        table("left,right,label", [(f"i{a}", f"i{b}", int(a > b)) for a, b in PAIRS]),
+        ("--set", "shape_s0=3.0"),
+        "left,right\ni0,i5\ni5,i0\n",
+        "probability_left",
+    ),
+    "crowd": (
+        table("user,left,right,label", [(f"u{k % 4}", f"i{a}", f"i{b}", int(a > b)) for k, (a, b) in enumerate(PAIRS)]),
+        ("--set", "n_factors=2"),
+        "user,left,right\nu1,i0,i5\nsomebody,i5,i0\n",
+        "probability_left",
+    ),
+    "m3f": (
+        table("user,item,rating", STARS),
+        ("--factors", "3", "--set", "C=0.5", "--sweeps", "20"),
+        "user,item\n1,0\n1,7\n",
+        "level",
+    ),
+    "ordinal": (table("size,label", SIZES), ("--set", "optimizer=None"), "size\n-1\n2\n", "level"),
+    "fm": (table("user,item,rating", STARS), ("--set", "n_factors=1"), "user,item,old\n1,0,x\n1,7,y\n", "prediction"),
+    "fm-classifier": (
+        table("user,item,rating", [(u, i, int(stars > 2)) for u, i, stars in STARS]),
+        (),
+        "user,item\n1,0\n1,7\n",
+        "probability",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fit_then_predict(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data, options, asked, column = KINDS[kind]
+    write(tmp_path / "data.csv", data)
+    write(tmp_path / "asked.csv", asked)
+    assert main(["fit", "data.csv", "--model", kind, *options, "--out", "m.skpref"]) == 0
+    out, _ = capsys.readouterr()
+    assert "Written to m.skpref" in out
+    assert main(["predict", "m.skpref", "asked.csv"]) == 0
+    out, _ = capsys.readouterr()
+    assert column in out.splitlines()[0]
+    assert main(["predict", "m.skpref", "asked.csv", "--out", "answered.csv"]) == 0
+    assert capsys.readouterr().out == "2 rows written to answered.csv\n"
+    first, last = rows_of(tmp_path / "answered.csv")
+    assert list(first)[: asked.splitlines()[0].count(",") + 1] == asked.splitlines()[0].split(",")
+    assert float(first[column]) < float(last[column])
+    probabilities = [float(value) for name, value in first.items() if name.startswith("p_")]
+    assert not probabilities or sum(probabilities) == pytest.approx(1.0, abs=1e-6)
+    assert main(["predict", "m.skpref", "asked.csv", "--json"]) == 0
+    answers = json.loads(capsys.readouterr().out)
+    assert [str(row[column]) for row in answers] == [first[column], last[column]]
+    # A typo is told by the name of the column, and by those that there are.
+    write(tmp_path / "typo.csv", re.sub(r"^(\w+)", r"\1s", asked))
+    assert main(["predict", "m.skpref", "typo.csv"]) == 2
+    err = capsys.readouterr().err
+    name = asked.partition(",")[0].partition("\n")[0]
+    assert err.startswith(f"skpref: error: typo.csv: there is no column '{name}'; did you mean '{name}s'?")
+    assert f"Found: {name}s" in err
+    assert err.count("\n") == 1
+
+
+def test_settings_of_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "stars.csv", KINDS["m3f"][0])
+    fit = ["fit", "stars.csv", "--model", "m3f", "--factors", "2", "--sweeps", "10"]
+    assert main([*fit, "--set", "prediction=median", "--set", "margin=5", "--json"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert (found["estimator"], found["file"], found["data.n_ratings"]) == ("GibbsM3F", "model.skpref", 80)
+    assert "Written to model.skpref" in err
+    model = load(tmp_path / "model.skpref")
+    assert isinstance(model, GibbsM3F)
+    assert (model.prediction, model.margin, model.n_factors) == ("median", 5, 2)
+    for wrong, message in (("sigmma=1", "Invalid parameter 'sigmma'"), ("sigma=-1", "'sigma' parameter of GibbsM3F")):
+        assert main([*fit, "--set", wrong]) == 2
+        err = capsys.readouterr().err
+        assert message in err
+        assert err.count("\n") == 1
+    with pytest.raises(SystemExit) as stop:
+        main([*fit, "--set", "sigma"])
+    assert stop.value.code == 2
+    assert "'sigma' is not NAME=VALUE" in capsys.readouterr().err
+    assert main(["predict", "nowhere.skpref", "stars.csv"]) == 2
+    save(GPPLRegressor(), tmp_path / "m")
+    assert main(["predict", "m", "stars.csv"]) == 2
+    assert "holds no fitted model that predicts rows of a file" in capsys.readouterr().err
+
+
+def test_tune_and_rank_for_programs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("optuna")
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    quick = ["--trials", "2", "--folds", "2", "--no-mlflow", "--json"]
+    write(tmp_path / "votes.csv", KINDS["gppl"][0])
+    assert main(["tune", "votes.csv", *quick]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert found["metric"] == "log_loss"
+    assert found["best"]["score"] == min(trial["score"] for trial in found["trials"])
+    assert set(found["holdout"]["tuned"]) == {"accuracy", "log_loss", "ece"}
+    assert "skpref-out/model.skpref" in found["files"]
+    assert "Data: votes.csv" in err
+    assert main(["rank", "skpref-out/model.skpref", "--top", "3", "--json"]) == 0
+    ranking = json.loads(capsys.readouterr().out)
+    assert [row["rank"] for row in ranking] == [1, 2, 3]
+    assert ranking[0]["id"] == "i5"
