@@ -167,7 +167,11 @@ BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
         r"stars\.csv: there is no column 'rating'; did you mean 'ratng'\?.*Found: user, item, ratng",
     ),
     "misnamed": (GOOD, ("--item", "itm"), "there is no column 'itm'; did you mean 'item'"),
-    "one column twice": (GOOD, ("--item", "user"), "user, item, rating must be different columns; got user, user, rating"),
+    "one column twice": (
+        GOOD,
+        ("--item", "user"),
+        "user, item, rating must be different columns; got user, user, rating",
+    ),
     "user missing": (GOOD + ",i1,3\n", (), "line 314, column 'user': a user id is missing"),
     "rating missing": (GOOD + "u99,i1,\n", (), "line 314, column 'rating': a number is missing"),
     "a word": (GOOD + "u99,i1,good\n", (), "line 314, column 'rating': expected a number .*--levels.*got 'good'"),
