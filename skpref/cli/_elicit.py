@@ -244,10 +244,13 @@ class _Asker:
         rest = self._rest(found)
         skipped = f", {len(self.skipped)} skipped" if self.skipped else ""
         lines = [f"\nLearnt from {n} answer{'' if n == 1 else 's'}{skipped}. {self._meaning()}:"]
+        chances = not self.pairs and len(self.session.labels_) == 2
         width = max([4, *(len(_shown(found.ids[row])) for row in rest[:top])])
         lines.append(f"  {'item':<{width}}  {'estimate':>9}  90 % between")
         for row in rest[:top]:
-            numbers = f"{found.value[row]:9.3g}  {found.low[row]:.3g} and {found.high[row]:.3g}"
+            # Of probabilities near 0 the exponent says nothing.
+            form = ".2f" if chances else ".3g"
+            numbers = f"{found.value[row]:9{form}}  {found.low[row]:{form}} and {found.high[row]:{form}}"
             lines.append(f"  {_shown(found.ids[row]):<{width}}  {numbers}")
         if len(rest) > top:
             lines.append(f"  ... and {len(rest) - top} more (--top)")
