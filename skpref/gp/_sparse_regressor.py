@@ -70,8 +70,8 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
     inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
         Where they start.
     learn_inducing : bool or "auto", default="auto"
-        Whether they are moved by the gradient of the bound. "auto": where they leave more than a hundredth of a nat a
-        row open, their number is less than that of the rows, and they are not given. Dense rows and kernels made of
+        Whether they are moved by the gradient of the bound. "auto": where they leave more than a thousandth of a nat
+        a row open, their number is less than that of the rows, and they are not given. Dense rows and kernels made of
         scikit-learn's `RBF`, `Matern` and `ConstantKernel` only; otherwise they stay.
     likelihood : {"gaussian", "student-t", "poisson"} or Likelihood, default="gaussian"
         How y comes from f. "student-t": noise with heavy tails (4 degrees of freedom), so that outliers hardly matter;
@@ -94,7 +94,8 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
     max_iter : int, default=200
         Iterations of each search, passes of "vb" and "svi" at most.
     tol : float, default=1e-4
-        A search ends when an iteration gains less than ``tol / 100`` nats a row, one that moves points below `tol`.
+        A search ends when an iteration gains less than ``tol / 100`` nats a row, one that moves points below
+        ``tol / 10`` or after `max_iter` iterations.
         "vb" and "svi" end as in `GPPLRegressor`.
     window : int or None, default=None
         How many of the latest rows `partial_fit` counts. None: all, none is ever forgotten.
@@ -128,7 +129,7 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
     n_iter_ : int
         Evaluations of the bound.
     converged_ : bool
-        Whether the searches ended by themselves.
+        Whether the searches for kernel and noise ended by themselves.
     n_samples_seen_ : float
         Sum of the weights behind the posterior.
     n_features_in_ : int
@@ -143,9 +144,10 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
 
     Notes
     -----
-    Up to 10,000 rows are searched with as they are. Of more, a sample of 10,000 finds kernel, noise and inducing
-    points first; then, up to a million rows, kernel and noise are searched for with all of them. The posterior is that
-    of all rows in any case. Equal rows count as one row with their mean target.
+    Two starts (of the default kernel) are tried on at most 2,000 rows, and the better goes on. Up to 10,000 rows are
+    searched with as they are. Of more, a sample of 10,000 finds kernel, noise and inducing points first; then, up to a
+    million rows, kernel and noise are searched for with all of them. The posterior is that of all rows in any case.
+    Equal rows count as one row with their mean target.
 
     References
     ----------
