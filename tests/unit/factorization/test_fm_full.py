@@ -153,7 +153,7 @@ def test_an_update_is_the_best_for_its_feature(seed, kind, d):
     rng = np.random.default_rng(seed)
     k = int(rng.integers(X.shape[1]))
     free = np.arange(X.shape[1]) == k
-    plan = plan_of(free.size, free=free, free_bias=False, learn_priors=False, learn_noise=False, n_epochs=1)
+    plan = plan_of(free.size, free=free, free_bias=False, learn_priors=False, learn_noise=False, n_epochs=80)
     after, bounds, _ = ascend(machine, (X, y, weight), plan)
     best = evidence_bound(after, X, y, weight)
     np.testing.assert_allclose(bounds[-1], best, rtol=1e-10)
