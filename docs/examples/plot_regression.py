@@ -2,7 +2,7 @@
 A function of many points through a few
 =======================================
 
-Two thousand noisy measurements of a function, twelve inducing points that find their own places, and outliers that a
+Two thousand noisy measurements of a function, twenty inducing points that find their own places, and outliers that a
 likelihood with heavy tails ignores: :class:`skpref.SVGPRegressor`. The data are simulated.
 """
 
@@ -27,8 +27,8 @@ line = np.linspace(-0.5, 11.0, 400)[:, None]
 # %%
 # Inducing points that stay where k-means++ put them, and points that follow the gradient of the bound. The bound tells
 # in nats what moving them is worth.
-held = SVGPRegressor(n_inducing=12, learn_inducing=False, random_state=0).fit(X, y)
-moved = SVGPRegressor(n_inducing=12, learn_inducing=True, random_state=0).fit(X, y)
+held = SVGPRegressor(n_inducing=20, learn_inducing=False, random_state=0).fit(X, y)
+moved = SVGPRegressor(n_inducing=20, learn_inducing=True, random_state=0).fit(X, y)
 print(f"bound held {held.lower_bound_:.1f}, moved {moved.lower_bound_:.1f}; noise {moved.noise_:.3f} (truth 0.150)")
 
 fig, axes = plt.subplots(2, 1, sharex=True, sharey=True, figsize=(7, 6), constrained_layout=True)
@@ -37,13 +37,13 @@ for axis, model, name in zip(axes, (held, moved), ("held", "moved"), strict=True
     axis.plot(X[:, 0], y, ".", color="0.8", markersize=2)
     axis.plot(line[:, 0], mean)
     axis.fill_between(line[:, 0], mean - 2.0 * std, mean + 2.0 * std, alpha=0.3)
-    axis.plot(model.inducing_points_[:, 0], np.full(12, -1.8), "^", color="black")
+    axis.plot(model.inducing_points_[:, 0], np.full(20, -1.8), "^", color="black")
     axis.set(ylabel="y", title=f"inducing points {name}")
 
 # %%
 # One measurement in fifty goes astray. Gaussian noise has to explain it; Student's t calls it an outlier.
 astray = y + 8.0 * (rng.random(2000) < 0.02)
 for likelihood in ("gaussian", "student-t"):
-    model = SVGPRegressor(likelihood=likelihood, n_inducing=12, random_state=0).fit(X, astray)
+    model = SVGPRegressor(likelihood=likelihood, n_inducing=20, random_state=0).fit(X, astray)
     error = np.sqrt(np.mean((model.predict(X) - truth(X[:, 0])) ** 2))
     print(f"{likelihood:10} error about the true function {error:.3f}")

@@ -237,10 +237,12 @@ class SVGPClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X, y, sample_weight : array-like
+        X, y : array-like
             As in `fit`.
         classes : array-like of shape (n_classes,), default=None
             All classes; only needed at the first call, where `y` may lack some.
+        sample_weight : array-like of shape (n,), default=None
+            As in `fit`.
 
         Returns
         -------
