@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from skpref.factorization.ipm3f import GibbsIPM3F
     from skpref.factorization.m3f import GibbsM3F
     from skpref.gp.crowd import CrowdGPPL
+    from skpref.gp.latent import BayesianGPLVM
     from skpref.gp.ordinal import GPOrdinalRegressor
     from skpref.gp.pairwise import GPPLClassifier, GPPLRegressor
     from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
     from skpref.persistence import load, save
 
 __all__ = [
+    "BayesianGPLVM",
     "CrowdGPPL",
     "GPOrdinalRegressor",
     "GPPLClassifier",
@@ -39,6 +41,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BayesianGPLVM": "skpref.gp.latent",
     "CrowdGPPL": "skpref.gp.crowd",
     "GPOrdinalRegressor": "skpref.gp.ordinal",
     "GPPLClassifier": "skpref.gp.pairwise",

@@ -33,12 +33,15 @@ class Optimum:
         Calls of the objective, all starts together.
     converged : bool
         Whether the best start met its tolerance.
+    n_iter : int
+        Iterations of the best start.
     """
 
     theta: Array
     value: float
     n_evaluations: int
     converged: bool
+    n_iter: int
 
 
 def maximise(
@@ -105,7 +108,7 @@ def maximise(
         if best is None or end.value > best.value:
             best = end
     assert best is not None  # noqa: S101 - there is always one start
-    return Optimum(best.theta, best.value, calls, best.converged)
+    return Optimum(best.theta, best.value, calls, best.converged, best.n_iter)
 
 
 def _ascend(objective: Objective, start: Array, bounds: Array, max_iter: int, tol: float) -> Optimum:
@@ -129,4 +132,4 @@ def _ascend(objective: Objective, start: Array, bounds: Array, max_iter: int, to
 
     options = {"maxiter": max_iter, "ftol": tol * 0.01, "gtol": 1e-5}
     result = minimize(negative, start * stretch, method="L-BFGS-B", jac=True, bounds=bounds * stretch, options=options)
-    return Optimum(best[1], best[0], calls, bool(result.success))
+    return Optimum(best[1], best[0], calls, bool(result.success), int(result.nit))

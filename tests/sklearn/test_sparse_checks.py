@@ -1,4 +1,4 @@
-"""scikit-learn's own checks: sparse Gaussian processes pass all of them."""
+"""scikit-learn's own checks: sparse Gaussian processes and the latent variable model pass all of them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skpref import SVGPClassifier, SVGPRegressor
+from skpref import BayesianGPLVM, SVGPClassifier, SVGPRegressor
 
-MODELS = [SVGPRegressor(n_inducing=10, tol=0.1, random_state=0), SVGPClassifier(optimizer=None, random_state=0)]
+MODELS = [
+    SVGPRegressor(n_inducing=10, tol=0.1, random_state=0),
+    SVGPClassifier(optimizer=None, random_state=0),
+    BayesianGPLVM(n_inducing=5, tol=1.0, random_state=0),
+]
 OTHERS = [
+    BayesianGPLVM(),
     SVGPRegressor(),
     SVGPRegressor(inference="svi", optimizer="adam", learning_rate=0.05, tol=0.1),
     SVGPRegressor(likelihood="student-t", tol=0.1),

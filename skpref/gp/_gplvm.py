@@ -1,0 +1,240 @@
+"""The Bayesian Gaussian process latent variable model: its collapsed bound, and what a row of data tells of its input.
+
+Every column y_d (d = 1..D) of the data is a Gaussian process with noise of precision beta over inputs that are not
+observed, x_n ~ N(0, I), with a squared exponential kernel of amplitude a and inverse squared length-scales w. With
+q(x_n) = N(mu_n, diag s_n) and inducing variables u = f(Z) + noise, the best q(u_d) is Gaussian, and the bound on
+log p(Y) is that of regression with the expectations Psi1 = E K_nm and Psi2 = E K_mn K_nm in place of the kernel's
+values, less sum_n KL(q(x_n) || N(0, I)) ([TL10] eq. 14). With L L^T = K_mm, `collapse` gets A = L^-1 Psi2 L^-T and
+C = L^-1 Psi1^T Y. Its value does not change when both are rotated, so that any root of K_mm gives the gradient:
+
+    dF/dPsi2 = L^-T A' L^-1,   dF/dPsi1 = Y (L^-T C')^T,   dF/dK_mm = -L^-T sym(A' A + C' C^T / 2) L^-1,
+
+where A' and C' are the gradients in A and C.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from skpref._compiled.psi import fit_rows, psi_statistics, psi_vjp
+from skpref._math.linalg import cholesky, cholesky_precision, inverse_lower
+from skpref.inference.collapsed import Collapsed, Moments, collapse
+from skpref.inference.exact import inverse_spd
+
+if TYPE_CHECKING:
+    from skpref._typing import Array
+
+# Variance of the inducing variables' own noise, in units of the amplitude. It is part of the model (any linear map of
+# f may be an inducing variable), so F is a bound with it too; without it Psi2, a sum that is rounded, would be divided
+# by eigenvalues of K_mm of its own rounding error.
+_NUGGET: Final = 1e-6
+
+
+class Hyper(NamedTuple):
+    """What is shared by all rows.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (M, Q)
+        Inducing inputs.
+    log_w : ndarray of shape (Q,)
+        Logarithms of the inverse squared length-scales.
+    log_a : float
+        Logarithm of the amplitude.
+    log_beta : float
+        Logarithm of the precision of the noise.
+    """
+
+    Z: Array
+    log_w: Array
+    log_a: float
+    log_beta: float
+
+
+class Inputs(NamedTuple):
+    """Posterior of the latent inputs: means and variances, each of shape (n, Q)."""
+
+    mu: Array
+    s: Array
+
+    def divergence(self) -> float:
+        """Return the sum of KL(q(x_n) || N(0, I))."""
+        return 0.5 * float(np.sum(self.mu**2 + self.s - 1.0 - np.log(self.s)))
+
+
+@dataclass(frozen=True, eq=False)
+class Mapping:
+    """Posterior of the functions from latent inputs to data, by the inducing variables.
+
+    Parameters
+    ----------
+    hyper : Hyper
+        Kernel, noise and inducing inputs.
+    V : ndarray of shape (M, D)
+        Mean weights: E f_d(x) = k(x, Z) V_d.
+    gap : ndarray of shape (M, M)
+        K_mm^-1 minus the covariance of the weights: var f_d(x) = a - k(x, Z) gap k(Z, x).
+    """
+
+    hyper: Hyper
+    V: Array
+    gap: Array
+
+    def mean(self, inputs: Inputs) -> Array:
+        """Return the mean of f at uncertain inputs.
+
+        Parameters
+        ----------
+        inputs : Inputs
+            Their means and variances, shape (n, Q).
+
+        Returns
+        -------
+        ndarray of shape (n, D)
+            Of each column.
+        """
+        Z, log_w, log_a, _ = self.hyper
+        psi1, _ = psi_statistics(*inputs, Z, np.exp(log_w), float(np.exp(log_a)))
+        return psi1 @ self.V
+
+    def moments(self, inputs: Inputs) -> tuple[Array, Array]:
+        """Return mean and variance of f at uncertain inputs, rows apart.
+
+        Parameters
+        ----------
+        inputs : Inputs
+            Their means and variances, shape (n, Q).
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (n, D)
+            Of each column, without noise.
+        """
+        Z, log_w, log_a, _ = self.hyper
+        a, w = float(np.exp(log_a)), np.exp(log_w)
+        mean, variance = (
+            np.empty((inputs.mu.shape[0], self.V.shape[1])),
+            np.empty((inputs.mu.shape[0], self.V.shape[1])),
+        )
+        for i in range(inputs.mu.shape[0]):
+            row = slice(i, i + 1)
+            psi1, psi2 = psi_statistics(inputs.mu[row], inputs.s[row], Z, w, a)
+            mean[row] = psi1 @ self.V
+            second = np.einsum("md,md->d", self.V, psi2 @ self.V)
+            variance[i] = np.maximum(a - np.sum(self.gap * psi2) + second - mean[i] ** 2, 0.0)
+        return mean, variance
+
+    def infer(self, Y: Array, start: Inputs, *, max_iter: int, tol: float) -> tuple[Inputs, Array]:
+        """Find q(x) of rows of data, each for itself, with this mapping held.
+
+        Parameters
+        ----------
+        Y : ndarray of shape (n, D)
+            Data, on the mapping's scale.
+        start : Inputs
+            Where to start.
+        max_iter : int
+            Steps a row.
+        tol : float
+            Gain in nats at which a row ends.
+
+        Returns
+        -------
+        inputs : Inputs
+            Their posterior.
+        bound : ndarray of shape (n,)
+            Bound on log p(y_n) of each row.
+        """
+        Z, log_w, log_a, log_beta = self.hyper
+        a, beta, D = float(np.exp(log_a)), float(np.exp(log_beta)), Y.shape[1]
+        W = 0.5 * beta * (D * self.gap - self.V @ self.V.T)
+        mu, s, value = fit_rows(*start, Z, np.exp(log_w), a, beta * (Y @ self.V.T), W, max_iter=max_iter, tol=tol)
+        constant = 0.5 * D * (log_beta - np.log(2.0 * np.pi)) - 0.5 * beta * (D * a + np.einsum("nd,nd->n", Y, Y))
+        return Inputs(mu, s), value + constant
+
+
+def kernel_matrix(hyper: Hyper) -> Array:
+    """Covariance of the inducing variables, their own noise included, shape (M, M)."""
+    scaled = hyper.Z * np.exp(0.5 * hyper.log_w)
+    gram = scaled @ scaled.T
+    square = np.diagonal(gram)
+    distance = np.maximum(square[:, None] + square - 2.0 * gram, 0.0)
+    np.fill_diagonal(distance, 0.0)
+    K: Array = np.exp(hyper.log_a) * (np.exp(-0.5 * distance) + _NUGGET * np.eye(square.size))
+    return K
+
+
+def _collapsed(Y: Array, inputs: Inputs, hyper: Hyper, root: Array) -> tuple[Moments, Collapsed]:
+    """Moments of the data over uncertain inputs, and the bound of regression at its best q(u)."""
+    a, n = float(np.exp(hyper.log_a)), Y.shape[0]
+    psi1, psi2 = psi_statistics(*inputs, hyper.Z, np.exp(hyper.log_w), a)
+    A = root @ psi2 @ root.T
+    moments = Moments(0.5 * (A + A.T), root @ (psi1.T @ Y), n * a, float(np.sum(Y**2)), float(n))
+    return moments, collapse(moments, float(np.exp(hyper.log_beta)))
+
+
+def mapping_of(Y: Array, inputs: Inputs, hyper: Hyper) -> Mapping:
+    """Return the best posterior of the functions.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, D)
+        Data, centred.
+    inputs : Inputs
+        Posterior of the latent inputs.
+    hyper : Hyper
+        Kernel, noise and inducing inputs.
+
+    Returns
+    -------
+    Mapping
+        By the inducing variables.
+    """
+    root = inverse_lower(cholesky(kernel_matrix(hyper)))
+    _, best = _collapsed(Y, inputs, hyper, root)
+    S = inverse_spd(cholesky_precision(best.precision))
+    return Mapping(hyper, root.T @ best.mean, root.T @ (root - S @ root))
+
+
+def bound_and_gradient(Y: Array, inputs: Inputs, hyper: Hyper) -> tuple[float, Inputs, Hyper]:
+    """Return the collapsed bound F and its gradient.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, D)
+        Data, centred.
+    inputs : Inputs
+        Posterior of the latent inputs.
+    hyper : Hyper
+        Kernel, noise and inducing inputs.
+
+    Returns
+    -------
+    value : float
+        F in nats.
+    inputs_gradient : Inputs
+        In means and variances.
+    hyper_gradient : Hyper
+        In what `hyper` holds.
+    """
+    w, a = np.exp(hyper.log_w), float(np.exp(hyper.log_a))
+    K = kernel_matrix(hyper)
+    root = inverse_lower(cholesky(K))
+    moments, best = _collapsed(Y, inputs, hyper, root)
+    G1 = Y @ (root.T @ best.cross).T
+    G2 = root.T @ best.gram @ root
+    inner = best.gram @ moments.gram + 0.5 * best.cross @ moments.cross.T
+    GK = -0.5 * root.T @ (inner + inner.T) @ root
+    gmu, gs, gZ, gw, glog_a = psi_vjp(*inputs, hyper.Z, w, a, np.ascontiguousarray(G1), 0.5 * (G2 + G2.T))
+    # Through K_mm: its logarithm's slope is -w (z - z') in z and -(z - z')^2 / 2 in w.
+    P = GK * K
+    glog_a += float(np.sum(P)) - 0.5 * Y.size * float(np.exp(hyper.log_beta)) * a
+    np.fill_diagonal(P, 0.0)
+    spread = P.sum(axis=1)
+    gZ -= 2.0 * w * (spread[:, None] * hyper.Z - P @ hyper.Z)
+    gw -= np.einsum("m,mq->q", spread, hyper.Z**2) - np.einsum("mq,mq->q", hyper.Z, P @ hyper.Z)
+    inputs_gradient = Inputs(gmu - inputs.mu, gs - 0.5 * (1.0 - 1.0 / inputs.s))
+    return best.value - inputs.divergence(), inputs_gradient, Hyper(gZ, gw * w, glog_a, best.log_beta)
