@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _NUGGET: Final = 1e-6
 
 
-class Hyper(NamedTuple):
+class LatentHyper(NamedTuple):
     """What is shared by all rows.
 
     Parameters
@@ -66,12 +66,12 @@ class Inputs(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Mapping:
+class LatentMapping:
     """Posterior of the functions from latent inputs to data, by the inducing variables.
 
     Parameters
     ----------
-    hyper : Hyper
+    hyper : LatentHyper
         Kernel, noise and inducing inputs.
     V : ndarray of shape (M, D)
         Mean weights: E f_d(x) = k(x, Z) V_d.
@@ -79,7 +79,7 @@ class Mapping:
         K_mm^-1 minus the covariance of the weights: var f_d(x) = a - k(x, Z) gap k(Z, x).
     """
 
-    hyper: Hyper
+    hyper: LatentHyper
     V: Array
     gap: Array
 
@@ -156,7 +156,7 @@ class Mapping:
         return Inputs(mu, s), value + constant
 
 
-def kernel_matrix(hyper: Hyper) -> Array:
+def kernel_matrix(hyper: LatentHyper) -> Array:
     """Covariance of the inducing variables, their own noise included, shape (M, M)."""
     scaled = hyper.Z * np.exp(0.5 * hyper.log_w)
     gram = scaled @ scaled.T
@@ -167,7 +167,7 @@ def kernel_matrix(hyper: Hyper) -> Array:
     return K
 
 
-def _collapsed(Y: Array, inputs: Inputs, hyper: Hyper, root: Array) -> tuple[Moments, Collapsed]:
+def _collapsed(Y: Array, inputs: Inputs, hyper: LatentHyper, root: Array) -> tuple[Moments, Collapsed]:
     """Moments of the data over uncertain inputs, and the bound of regression at its best q(u)."""
     a, n = float(np.exp(hyper.log_a)), Y.shape[0]
     psi1, psi2 = psi_statistics(*inputs, hyper.Z, np.exp(hyper.log_w), a)
@@ -176,7 +176,7 @@ def _collapsed(Y: Array, inputs: Inputs, hyper: Hyper, root: Array) -> tuple[Mom
     return moments, collapse(moments, float(np.exp(hyper.log_beta)))
 
 
-def mapping_of(Y: Array, inputs: Inputs, hyper: Hyper) -> Mapping:
+def mapping_of(Y: Array, inputs: Inputs, hyper: LatentHyper) -> LatentMapping:
     """Return the best posterior of the functions.
 
     Parameters
@@ -185,21 +185,21 @@ def mapping_of(Y: Array, inputs: Inputs, hyper: Hyper) -> Mapping:
         Data, centred.
     inputs : Inputs
         Posterior of the latent inputs.
-    hyper : Hyper
+    hyper : LatentHyper
         Kernel, noise and inducing inputs.
 
     Returns
     -------
-    Mapping
+    LatentMapping
         By the inducing variables.
     """
     root = inverse_lower(cholesky(kernel_matrix(hyper)))
     _, best = _collapsed(Y, inputs, hyper, root)
     S = inverse_spd(cholesky_precision(best.precision))
-    return Mapping(hyper, root.T @ best.mean, root.T @ (root - S @ root))
+    return LatentMapping(hyper, root.T @ best.mean, root.T @ (root - S @ root))
 
 
-def bound_and_gradient(Y: Array, inputs: Inputs, hyper: Hyper) -> tuple[float, Inputs, Hyper]:
+def bound_and_gradient(Y: Array, inputs: Inputs, hyper: LatentHyper) -> tuple[float, Inputs, LatentHyper]:
     """Return the collapsed bound F and its gradient.
 
     Parameters
@@ -208,7 +208,7 @@ def bound_and_gradient(Y: Array, inputs: Inputs, hyper: Hyper) -> tuple[float, I
         Data, centred.
     inputs : Inputs
         Posterior of the latent inputs.
-    hyper : Hyper
+    hyper : LatentHyper
         Kernel, noise and inducing inputs.
 
     Returns
@@ -217,7 +217,7 @@ def bound_and_gradient(Y: Array, inputs: Inputs, hyper: Hyper) -> tuple[float, I
         F in nats.
     inputs_gradient : Inputs
         In means and variances.
-    hyper_gradient : Hyper
+    hyper_gradient : LatentHyper
         In what `hyper` holds.
     """
     w, a = np.exp(hyper.log_w), float(np.exp(hyper.log_a))
@@ -237,4 +237,4 @@ def bound_and_gradient(Y: Array, inputs: Inputs, hyper: Hyper) -> tuple[float, I
     gZ -= 2.0 * w * (spread[:, None] * hyper.Z - P @ hyper.Z)
     gw -= np.einsum("m,mq->q", spread, hyper.Z**2) - np.einsum("mq,mq->q", hyper.Z, P @ hyper.Z)
     inputs_gradient = Inputs(gmu - inputs.mu, gs - 0.5 * (1.0 - 1.0 / inputs.s))
-    return best.value - inputs.divergence(), inputs_gradient, Hyper(gZ, gw * w, glog_a, best.log_beta)
+    return best.value - inputs.divergence(), inputs_gradient, LatentHyper(gZ, gw * w, glog_a, best.log_beta)

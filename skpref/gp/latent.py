@@ -18,7 +18,7 @@ from skpref import inducing
 from skpref._estimator import check_memory, unchanged_on_failure, verbose_printer, warn_not_converged
 from skpref._math.random import as_generator
 from skpref.exceptions import DataError
-from skpref.gp._gplvm import Hyper, Inputs, bound_and_gradient, mapping_of
+from skpref.gp._gplvm import Inputs, LatentHyper, bound_and_gradient, mapping_of
 from skpref.inference.hyper import Optimum, maximise
 from skpref.tracking.protocol import Iteration
 
@@ -357,7 +357,7 @@ def _standardised(X: Array) -> tuple[Array, float, Array]:
     return mean, scale, Y / scale
 
 
-def _start(Y: Array, Q: int, n_inducing: int, rng: np.random.Generator) -> tuple[Inputs, Hyper]:
+def _start(Y: Array, Q: int, n_inducing: int, rng: np.random.Generator) -> tuple[Inputs, LatentHyper]:
     """Principal components as coordinates, and as length-scales what keeps rows at the mean distance alike."""
     n, D = Y.shape
     rank = min(Q, n - 1, D)
@@ -369,16 +369,16 @@ def _start(Y: Array, Q: int, n_inducing: int, rng: np.random.Generator) -> tuple
     mu[:, used] = pca.transform(Y)[:, used] / np.sqrt(pca.explained_variance_[used])
     w = _CORRELATION * np.maximum(share, 1e-3)
     Z = np.array(inducing.choose(mu, n_inducing, rng=rng))
-    hyper = Hyper(Z, np.log(w), 0.0, float(np.log(_SIGNAL_TO_NOISE)))
+    hyper = LatentHyper(Z, np.log(w), 0.0, float(np.log(_SIGNAL_TO_NOISE)))
     return Inputs(mu, np.full((n, Q), _START_VARIANCE)), hyper
 
 
-def _relevance(inputs: Inputs, hyper: Hyper) -> Array:
+def _relevance(inputs: Inputs, hyper: LatentHyper) -> Array:
     spread: Array = np.exp(hyper.log_w) * inputs.mu.var(axis=0)
     return spread
 
 
-def _ordered(inputs: Inputs, hyper: Hyper) -> tuple[Inputs, Hyper]:
+def _ordered(inputs: Inputs, hyper: LatentHyper) -> tuple[Inputs, LatentHyper]:
     order = np.argsort(-_relevance(inputs, hyper), kind="stable")
     shown = Inputs(np.ascontiguousarray(inputs.mu[:, order]), np.ascontiguousarray(inputs.s[:, order]))
     return shown, hyper._replace(Z=np.ascontiguousarray(hyper.Z[:, order]), log_w=hyper.log_w[order])
@@ -387,7 +387,7 @@ def _ordered(inputs: Inputs, hyper: Hyper) -> tuple[Inputs, Hyper]:
 @dataclass(frozen=True, eq=False)
 class _Found:
     inputs: Inputs
-    hyper: Hyper
+    hyper: LatentHyper
     n_iter: int
     converged: bool
 
@@ -395,7 +395,7 @@ class _Found:
 class _Search:
     """L-BFGS-B over everything at once: means, log variances, Z, log w, log a, log beta."""
 
-    def __init__(self, Y: Array, start: tuple[Inputs, Hyper], show: Any) -> None:
+    def __init__(self, Y: Array, start: tuple[Inputs, LatentHyper], show: Any) -> None:
         inputs, hyper = start
         self._Y, self._show, self._began = Y, show, time.perf_counter()
         self._n, self._Q = inputs.mu.shape
@@ -433,11 +433,11 @@ class _Search:
             self._show(Iteration(self._calls, max(self._most, self._calls), self._best, seconds))
         return value, self._packed(in_inputs._replace(s=in_inputs.s * inputs.s), in_hyper)
 
-    def _packed(self, inputs: Inputs, hyper: Hyper) -> Array:
+    def _packed(self, inputs: Inputs, hyper: LatentHyper) -> Array:
         parts = (inputs.mu.ravel(), inputs.s.ravel(), hyper.Z.ravel(), hyper.log_w, [hyper.log_a], [hyper.log_beta])
         return np.concatenate(parts)
 
-    def _unpacked(self, theta: Array) -> tuple[Inputs, Hyper]:
+    def _unpacked(self, theta: Array) -> tuple[Inputs, LatentHyper]:
         mu, log_s, Z, log_w, log_a, log_beta = np.split(theta, self._cuts)
         inputs = Inputs(mu.reshape(self._n, self._Q), np.exp(log_s).reshape(self._n, self._Q))
-        return inputs, Hyper(Z.reshape(-1, self._Q), log_w, float(log_a[0]), float(log_beta[0]))
+        return inputs, LatentHyper(Z.reshape(-1, self._Q), log_w, float(log_a[0]), float(log_beta[0]))

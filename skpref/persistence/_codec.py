@@ -34,6 +34,7 @@ from skpref.gp._roster import Roster
 from skpref.inference.blocks import StackedBlock
 from skpref.persistence._archive import MANIFEST, storable
 from skpref.persistence._checks import BUILDERS, CHECKS, check_csr, check_ids_match
+from skpref.persistence._checks_latent import LATENT_CHECKS
 from skpref.persistence._checks_machines import MACHINE_CHECKS
 from skpref.persistence._checks_ratings import RATING_CHECKS
 from skpref.persistence._checks_sparse import SPARSE_CHECKS
@@ -388,7 +389,7 @@ class Decoder:
             raise _fault(path, str(error)) from error
 
     def _checked(self, value: Any, path: str) -> Any:
-        for cls, check in (CHECKS | RATING_CHECKS | MACHINE_CHECKS | SPARSE_CHECKS).items():
+        for cls, check in (CHECKS | RATING_CHECKS | MACHINE_CHECKS | SPARSE_CHECKS | LATENT_CHECKS).items():
             if isinstance(value, cls):
                 try:
                     check(value, path)

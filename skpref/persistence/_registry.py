@@ -18,12 +18,14 @@ from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
 from skpref.gp._crowd_posterior import CrowdPosterior, FactorPosterior
+from skpref.gp._gplvm import LatentHyper, LatentMapping
 from skpref.gp._latent_posterior import ExactLatent, SparseLatent
 from skpref.gp._ordinal_fit import OrdinalMember, OrdinalStart
 from skpref.gp._pair_posterior import PairPosterior
 from skpref.gp._roster import Roster
 from skpref.gp._sparse_general import GeneralStart
 from skpref.gp.crowd import CrowdGPPL
+from skpref.gp.latent import BayesianGPLVM
 from skpref.gp.ordinal import GPOrdinalRegressor
 from skpref.gp.pairwise import GPPLClassifier, GPPLRegressor
 from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
@@ -51,6 +53,7 @@ def _by_name(*classes: type) -> dict[str, type[Any]]:
 
 # A new estimator is one line here (and a check of its own in _checks.py if its parts depend on each other).
 ESTIMATORS = _by_name(
+    BayesianGPLVM,
     CrowdGPPL,
     GPOrdinalRegressor,
     GPPLClassifier,
@@ -83,6 +86,8 @@ RECORDS = _by_name(
     IPM3FPosterior,
     InducingBasis,
     Known,
+    LatentHyper,
+    LatentMapping,
     M3FPosterior,
     Moments,
     Machine,

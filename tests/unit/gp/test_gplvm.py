@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
-from skpref.gp._gplvm import Hyper, Inputs, bound_and_gradient, kernel_matrix, mapping_of
+from skpref.gp._gplvm import Inputs, LatentHyper, bound_and_gradient, kernel_matrix, mapping_of
 
 seeds = st.integers(0, 2**32 - 1)
 few = settings(max_examples=25, deadline=None)
 
 
-def draw(seed: int) -> tuple[Any, Any, Inputs, Hyper]:
+def draw(seed: int) -> tuple[Any, Any, Inputs, LatentHyper]:
     rng = np.random.default_rng(seed)
     n, M, Q, D = rng.integers(1, 12), rng.integers(1, 6), rng.integers(1, 4), rng.integers(1, 4)
     inputs = Inputs(rng.normal(size=(n, Q)), np.exp(rng.normal(-1.0, 1.0, (n, Q))))
-    hyper = Hyper(rng.normal(size=(M, Q)), rng.normal(-1.0, 1.0, Q), float(rng.normal()), float(rng.normal()))
+    hyper = LatentHyper(rng.normal(size=(M, Q)), rng.normal(-1.0, 1.0, Q), float(rng.normal()), float(rng.normal()))
     return rng, rng.normal(size=(n, D)), inputs, hyper
 
 
@@ -35,7 +35,7 @@ def test_the_gradient_is_the_slope(seed: int) -> None:
 
     def value(t: float) -> float:
         mu, log_s, *rest = (x + t * u for x, u in zip(there, direction, strict=True))
-        return bound_and_gradient(Y, Inputs(mu, np.exp(log_s)), Hyper(*rest))[0]
+        return bound_and_gradient(Y, Inputs(mu, np.exp(log_s)), LatentHyper(*rest))[0]
 
     h = 1e-4
     slope = (value(-2 * h) - 8.0 * value(-h) + 8.0 * value(h) - value(2 * h)) / (12.0 * h)
