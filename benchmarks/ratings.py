@@ -5,14 +5,16 @@
     python benchmarks/ratings.py nmae --ratings ml-1m/ratings.csv.gz            # three partitions, C by validation
     python benchmarks/ratings.py nmae --ratings ... --C 0.075 --chains 4        # without a search
     python benchmarks/ratings.py nmae --ratings ... --model ipm3f
+    python benchmarks/ratings.py rivals --ratings ... --C 0.075 --rivals PYTHON  # beside myFM, Surprise and medians
     python benchmarks/ratings.py speed --ratings ml-1m/ratings.csv.gz
     python benchmarks/ratings.py speed --ratings ... --model ipm3f --C 0.1      # seconds as the features grow
     python benchmarks/ratings.py large                                          # 20 million simulated ratings, K = 50
 
 The ratings are not redistributed: see `_ratings_data`. NMAE is the mean absolute error over 1.6. Weak users are in
-training; strong ones are folded in. C is chosen among the eleven values of [XZZ13] by the error on one rating of each
-weak user, which joins the training ratings of the fit that is tested. The floor of a sweep is what BLAS takes, in the
-same run and with as many threads, for one `dsyrk` and one `dpotrf` for every row.
+training; strong ones are folded in. PYTHON is the interpreter of an environment with myFM and scikit-surprise; these
+know no folding in and are trained with the strong users' ratings too. C is chosen among the eleven values of [XZZ13] by
+the error on one rating of each weak user, which joins the training ratings of the fit that is tested. The floor of a
+sweep is what BLAS takes, in the same run and with as many threads, for one `dsyrk` and one `dpotrf` for every row.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ import argparse
 import os
 import resource
 import statistics
+import subprocess
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,6 +32,7 @@ from typing import Any
 
 import numba
 import numpy as np
+import pandas as pd
 from _ratings_data import CHANCE, Partition, Rated, partitions, simulated
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf
@@ -106,6 +111,47 @@ def run_nmae(args: argparse.Namespace) -> None:
         print(f"mean {rule:8} {group:7} {statistics.mean(errors):.4f}")
 
 
+def medians(train: Rated, X: Any) -> Any:  # noqa: ANN401 - levels of pairs
+    """Mean of the user's and the item's median, rounded."""
+    found = []
+    for column in (0, 1):
+        table = pd.Series(train.y).groupby(train.X[:, column]).median()
+        found.append(table.reindex(X[:, column]).fillna(np.median(train.y)).to_numpy())
+    return np.rint(np.mean(found, axis=0))
+
+
+def rival(python: str, kind: str, train: Rated, X: Any) -> tuple[Any, float]:  # noqa: ANN401
+    """Levels that another package predicts, and its CPU seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        data, out = Path(folder, "data.npz"), Path(folder, "out.npz")
+        np.savez(data, X=train.X, y=train.y, X_test=X)
+        script = Path(__file__).with_name("_ratings_rivals.py")
+        subprocess.run([python, str(script), str(data), str(out), kind], check=True, stdout=subprocess.DEVNULL)
+        with np.load(out) as found:
+            return found["predicted"], float(found["seconds"])
+
+
+def run_rivals(args: argparse.Namespace) -> None:
+    for part in partitions(args.ratings, SHARED / "data/movielens/splits")[: args.partitions]:
+        weak, strong = part.final("weak"), part.final("strong")
+        tests = {"weak": part.weak_test, "strong": part.strong_test}
+        all_known = Rated(np.vstack([weak.X, strong.X]), np.concatenate([weak.y, strong.y]))
+        X = np.vstack([test.X for test in tests.values()])
+        found = {"mean of medians": (medians(all_known, X), 0.0)}
+        if args.rivals:
+            found |= {kind: rival(args.rivals, kind, all_known, X) for kind in ("myfm", "surprise")}
+        start = time.process_time()
+        model = GibbsM3F(C=args.C or 0.075, n_sweeps=args.sweeps, n_chains=args.chains, levels=LEVELS, random_state=0)
+        model.fit(weak.X, weak.y)
+        known = np.isin(strong.X[:, 1], model.item_ids_)
+        model.fold_in(strong.X[known], strong.y[known])
+        found["ours"] = (model.predict(X), time.process_time() - start)
+        for name, (level, seconds) in found.items():
+            parts = np.split(level, [part.weak_test.y.size])
+            errors = [np.abs(guess - test.y).mean() / CHANCE for guess, test in zip(parts, tests.values(), strict=True)]
+            print(f"{part.name} {name:16} weak {errors[0]:.4f} strong {errors[1]:.4f}, {seconds:.0f} s CPU", flush=True)
+
+
 def numbered(rated: Rated) -> tuple[Ratings, Prior]:
     """All users and items numbered, and the prior of the paper."""
     (users, user), (items, item) = (np.unique(column, return_inverse=True) for column in rated.X.T)
@@ -167,8 +213,6 @@ def floor_seconds(given: Problem) -> float:
 
 
 def run_speed(args: argparse.Namespace) -> None:
-    import pandas as pd
-
     table = pd.read_csv(args.ratings).to_numpy(dtype=np.int64)
     rated = Rated(table[:, :2], table[:, 2])
     print(f"{numba.get_num_threads()} threads, load {os.getloadavg()[0]:.1f}")
@@ -195,11 +239,12 @@ def run_large(args: argparse.Namespace) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["nmae", "speed", "large"])
+    parser.add_argument("what", choices=["nmae", "rivals", "speed", "large"])
     parser.add_argument("--ratings", type=Path)
     parser.add_argument("--model", choices=["m3f", "ipm3f"], default="m3f")
     parser.add_argument("--C", type=float)
     parser.add_argument("--grid", help="values of C instead of the eleven, with commas")
+    parser.add_argument("--rivals", help="interpreter with myFM and scikit-surprise")
     parser.add_argument("--sweeps", type=int, default=50)
     parser.add_argument("--burn-in", type=int, default=10)
     parser.add_argument("--chains", type=int, default=1)
@@ -209,4 +254,4 @@ if __name__ == "__main__":
     parser.add_argument("--dtype", default="float64")
     parser.add_argument("--seed", type=int, default=0)
     given_args = parser.parse_args()
-    {"nmae": run_nmae, "speed": run_speed, "large": run_large}[given_args.what](given_args)
+    {"nmae": run_nmae, "rivals": run_rivals, "speed": run_speed, "large": run_large}[given_args.what](given_args)
