@@ -29,7 +29,7 @@ def test_every_check(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-@pytest.mark.slow
+@pytest.mark.statistical  # minutes: nightly
 @parametrize_with_checks(OTHERS)
 def test_every_check_of_other_parameters(estimator: Any, check: Any) -> None:
     check(estimator)
