@@ -269,7 +269,8 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
         X, y : array-like
             As in `fit`.
         classes : array-like of shape (n_classes,), default=None
-            All levels, low to high; only needed at the first call, where `class_order` is another place for them.
+            All levels, low to high; only needed at the first call, where `class_order` is another place for them. Where
+            they are given here, the first rows may be of one level.
         sample_weight : array-like of shape (n,), default=None
             As in `fit`.
 
@@ -290,7 +291,7 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
         with unchanged_on_failure(self):
             if not hasattr(self, "posterior_"):
                 order = self.class_order if classes is None else classes
-                X, level, weight = self._read(X, y, sample_weight, order=order, fewest=2 if order is None else 1)
+                X, level, weight = self._read(X, y, sample_weight, order=order, fewest=2 if classes is None else 1)
                 self._rows = X, level, weight
                 return self._learn(going_on=False, streaming=True)
             if classes is not None and not np.array_equal(np.asarray(classes), self.classes_):

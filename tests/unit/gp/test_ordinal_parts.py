@@ -100,22 +100,20 @@ def test_parts_of_other_models_are_refused() -> None:
         fixed(kernel="precomputed").partial_fit(X @ X.T, Y)
 
 
-@pytest.mark.parametrize("said", ["classes", "class_order"])
-def test_a_first_part_may_hold_one_level_only_when_all_are_known(said: str) -> None:
+def test_a_first_part_may_hold_one_level_where_classes_says_which_there_are() -> None:
     options = {"kernel": RBF(1.2, "fixed"), "tol": 1e-6, "max_iter": 2000, "inference": "vb"}
-    order = {} if said == "classes" else {"class_order": range(4)}
     whole = learning(**options).fit(X, Y)
-    parts = learning(**options, **order)
+    parts = learning(**options)
     lowest = Y == 0
-    parts.partial_fit(X[lowest], Y[lowest], **({"classes": range(4)} if said == "classes" else {}))
+    parts.partial_fit(X[lowest], Y[lowest], classes=range(4))
     assert_array_equal(parts.classes_, range(4))
     assert np.all(parts.predict(X[lowest]) == 0)
     parts.partial_fit(X[~lowest], Y[~lowest])
     assert_allclose(parts.predict_proba(NEW), whole.predict_proba(NEW), atol=3e-3)
     with pytest.raises(DataError, match="at least 2 classes"):
-        learning(**options).partial_fit(X[lowest], Y[lowest])
+        learning(**options, class_order=range(4)).partial_fit(X[lowest], Y[lowest])
     with pytest.raises(DataError, match="at least 2 classes"):
-        learning(**options, **order).fit(X[lowest], Y[lowest])
+        learning(**options).fit(X[lowest], Y[lowest])
 
 
 def test_a_compound_kernel_is_refused() -> None:
