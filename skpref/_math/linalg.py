@@ -24,6 +24,7 @@ __all__ = [
     "cholesky",
     "cholesky_precision",
     "cholesky_vjp",
+    "congruent",
     "inverse_lower",
     "log_det",
     "product",
@@ -264,6 +265,37 @@ def times_lower_t(A: Array, L: Array) -> Array:
         return np.zeros(A.shape)
     a, lower = _triangle(L)
     return np.asarray(dtrmm(1.0, a, A.T, lower=lower, trans_a=1 - lower)).T
+
+
+def congruent(A: Array, L: Array) -> Array:
+    """Return L^T A L for a lower triangular L, at half the flops of two full products.
+
+    Parameters
+    ----------
+    A : ndarray of shape (M, M)
+        Symmetric.
+    L : ndarray of shape (M, M)
+        Lower triangular (what stands above the diagonal is not read), in C or Fortran order.
+
+    Returns
+    -------
+    ndarray of shape (M, M)
+        Symmetric to the last bit, in C order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref._math.linalg import congruent
+    >>> congruent(np.eye(2), np.array([[1.0, 0.0], [3.0, 4.0]])).tolist()
+    [[10.0, 12.0], [12.0, 16.0]]
+    """
+    if 0 in A.shape:
+        return np.zeros(A.shape)
+    a, lower = _triangle(L)
+    # A in C order is its own transpose in Fortran order, so nothing is copied but the first result.
+    half = dtrmm(1.0, a, A.T if A.flags.c_contiguous else A, lower=lower, trans_a=lower)
+    full = dtrmm(1.0, a, half, side=1, lower=lower, trans_a=1 - lower, overwrite_b=1)
+    return np.asarray(0.5 * (full + full.T))
 
 
 def solve_lower(L: Array, B: Array, *, overwrite_b: bool = False) -> Array:

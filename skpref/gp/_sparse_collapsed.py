@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import dger
 
 from skpref import kernels
 from skpref._compiled._jit import n_threads
-from skpref._math.linalg import inverse_lower, product, solve_lower_t
+from skpref._math.linalg import congruent, inverse_lower, product, times_lower_t
 from skpref.inference.basis import chunks
 from skpref.inference.collapsed import Collapsed, Moments, collapse
 
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features
     from skpref.inference.basis import InducingBasis
 
-_CHUNK: Final = 1 << 20  # numbers of a chunk's kernel matrix (8 MiB)
+_CHUNK: Final = 1 << 18  # numbers of a chunk's kernel matrix (2 MiB: all passes over it find it in a near cache)
 _KEPT_BYTES: Final = 2**28  # of kernel values that are kept from the first pass for the second
-_PARTS: Final = 4  # blocks of columns of a triangular factor: 5/8 of the flops of a full product
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,18 +96,9 @@ def _in_order(parts: list[Any], work: Callable[[Any], Any]) -> Iterator[Any]:
         yield from pool.map(work, parts)
 
 
-def _rows_of(K: Array, U: Array) -> Array:
-    """K U for an upper triangular U."""
-    cuts = np.linspace(0, U.shape[0], _PARTS + 1).astype(np.int64)
-    out = np.empty_like(K)
-    for first, last in pairwise(cuts):
-        np.matmul(K[:, :last], U[:last, first:last], out=out[:, first:last])
-    return out
-
-
-def _moments_of(rows: GaussianRows, part: slice, K: Array, basis: InducingBasis, U: Array) -> Moments:
+def _moments_of(rows: GaussianRows, part: slice, K: Array, basis: InducingBasis, inverse: Array) -> Moments:
     y, weight = rows.y[part], rows.weight[part]
-    phi = _rows_of(K, U)
+    phi = times_lower_t(K, inverse)
     if not np.all(weight == 1.0):
         root = np.sqrt(weight)
         phi *= root[:, None]
@@ -132,14 +122,14 @@ def moments(rows: GaussianRows, basis: InducingBasis) -> Moments:
     Moments
         Sums; memory does not grow with the number of rows.
     """
-    total, _ = _sums(rows, basis, np.ascontiguousarray(inverse_lower(basis.chol).T), keep=False)
+    total, _ = _sums(rows, basis, inverse_lower(basis.chol), keep=False)
     return total
 
 
-def _sums(rows: GaussianRows, basis: InducingBasis, U: Array, *, keep: bool) -> tuple[Moments, list[_Chunk | None]]:
+def _sums(rows: GaussianRows, basis: InducingBasis, inverse: Array, *, keep: bool) -> tuple[Moments, list[_Chunk | None]]:
     def work(part: slice) -> tuple[Moments, _Chunk | None]:
         chunk = _Chunk(*kernels.cross_pullback(basis.kernel, rows.X[part], basis.points))
-        return _moments_of(rows, part, chunk.K, basis, U), chunk if keep else None
+        return _moments_of(rows, part, chunk.K, basis, inverse), chunk if keep else None
 
     size, kept = basis.chol.shape[0], []
     total = Moments(np.zeros((size, size)), np.zeros((size, 1)), 0.0, rows.scatter, 0.0)
@@ -194,27 +184,27 @@ def bound(rows: GaussianRows, basis: InducingBasis, noise: float, *, gradient: b
     size, beta = basis.chol.shape[0], 1.0 / noise
     keep = gradient and 8 * rows.n * size <= _KEPT_BYTES
     inverse = inverse_lower(basis.chol)
-    sums, kept = _sums(rows, basis, np.ascontiguousarray(inverse.T), keep=keep)
+    sums, kept = _sums(rows, basis, inverse, keep=keep)
     seen = collapse(sums, beta)
     if not gradient:
         return Gradient(seen.value, np.zeros(0), -seen.log_beta, None, sums, seen)
-    theta, points = _through_rows(rows, basis, seen, beta, kept)
-    # Through the factor: Phi = K L^-T.
+    theta, points = _through_rows(rows, basis, inverse, seen, beta, kept)
+    # Through Phi = K L^-T. The bound is the same for any square root of k(Z, Z), so the sum over rows of the gradient in
+    # phi times phi^T is symmetric, and the way back is that through the inverse of the matrix.
     inner = product(seen.gram, sums.gram)
-    inner *= 2.0
-    inner += product(seen.cross, sums.cross.T)
-    own, moved = basis.factor_pullback(inner)
+    inner *= -1.0
+    inner -= product(0.5 * seen.cross, sums.cross.T)
+    own, moved = basis.gram_pullback(congruent(inner, inverse))
     points = None if points is None or moved is None else points + moved
     return Gradient(seen.value, theta + own, -seen.log_beta, points, sums, seen)
 
 
 def _through_rows(
-    rows: GaussianRows, basis: InducingBasis, seen: Collapsed, beta: float, kept: list[_Chunk | None]
+    rows: GaussianRows, basis: InducingBasis, inverse: Array, seen: Collapsed, beta: float, kept: list[_Chunk | None]
 ) -> tuple[Array, Array | None]:
     """Gradients in theta and points through the rows of the kernel matrix and the prior variances."""
-    back = solve_lower_t(basis.chol, solve_lower_t(basis.chol, 2.0 * seen.gram).T)
-    back = np.ascontiguousarray(0.5 * (back + back.T))
-    linear = solve_lower_t(basis.chol, seen.cross)[:, 0]
+    back = congruent(2.0 * seen.gram, inverse)
+    linear = product(inverse.T, seen.cross)[:, 0]
     size = basis.chol.shape[0]
 
     def work(task: tuple[slice, _Chunk | None]) -> tuple[Array, Array, Array | None]:
@@ -223,7 +213,7 @@ def _through_rows(
             chunk = _Chunk(*kernels.cross_pullback(basis.kernel, rows.X[part], basis.points))
         weight = rows.weight[part]
         G = chunk.K @ back
-        G += rows.y[part][:, None] * linear
+        dger(1.0, linear, rows.y[part], a=G.T, overwrite_a=1)  # G += y linear^T, where it stands
         if not np.all(weight == 1.0):
             G *= weight[:, None]
         own = kernels.diagonal_vjp(basis.kernel, rows.X[part], -0.5 * beta * weight)

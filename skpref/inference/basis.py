@@ -175,11 +175,26 @@ class InducingBasis:
         points : ndarray of shape (M, d) or None
             Gradient in Z; None where `kernels.moves_points` says no.
         """
-        adjoint = cholesky_vjp(self.chol, -np.tril(solve_lower_t(self.chol, inner)))
-        theta = kernels.gram_vjp(self.kernel, self.points, adjoint)
+        return self.gram_pullback(cholesky_vjp(self.chol, -np.tril(solve_lower_t(self.chol, inner))))
+
+    def gram_pullback(self, adjoint: Array) -> tuple[Array, Array | None]:
+        """Pull a gradient in k(Z, Z) back to the kernel's hyper-parameters and to the inducing points.
+
+        Parameters
+        ----------
+        adjoint : ndarray of shape (M, M)
+            Symmetric; C-contiguous, and its memory may be used up.
+
+        Returns
+        -------
+        theta : ndarray of shape (n_theta,)
+            Gradient in the kernel's theta.
+        points : ndarray of shape (M, d) or None
+            Gradient in Z; None where `kernels.moves_points` says no.
+        """
         if not kernels.moves_points(self.kernel, self.points):
-            return theta, None
-        _, moved = kernels.cross_pullback(self.kernel, self.points, self.points)[1](adjoint)
+            return kernels.gram_vjp(self.kernel, self.points, adjoint), None
+        theta, moved = kernels.cross_pullback(self.kernel, self.points, self.points)[1](adjoint)
         return theta, None if moved is None else 2.0 * moved
 
     def kappa_gradient(self, X: Features, left: IntArray, right: IntArray, adjoint: Array) -> Array:

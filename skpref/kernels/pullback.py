@@ -164,13 +164,14 @@ def _distance_kernel(kernel: Any, X: Array, Z: Array) -> tuple[Array, _Pull]:  #
     # Squares are multiplied out below: about a middle they keep their digits.
     middle = Z.mean(axis=0)
     left, right = (X - middle) * scale, (Z - middle) * scale
+    ones = np.ones((X.shape[0], 1))
 
     def pull(W: Array) -> tuple[Array, Array]:
         V = W if nu == np.inf else W * _slope(_distances(left, right), nu)
-        pulled = V.T @ left
-        total = V.sum(axis=0)[:, None]
+        sums = V.T @ np.hstack([left, ones])
+        pulled, total = sums[:, :-1], sums[:, -1:]
         points = pulled - total * right
-        squares = V.sum(axis=1) @ left**2 - np.sum(right * (pulled + points), axis=0)
+        squares = (V @ np.ones(V.shape[1])) @ left**2 - np.sum(right * (pulled + points), axis=0)
         if kernel.hyperparameter_length_scale.fixed:
             squares = np.zeros(0)
         elif not kernel.anisotropic:
