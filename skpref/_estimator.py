@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from skpref._callbacks import teller
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
@@ -192,3 +193,26 @@ def verbose_printer(
         return None if then is None else then(event)
 
     return show
+
+
+def on_iteration(
+    estimator: Any, *, step: str = "pass", objective: str = "bound", sign: float = 1.0
+) -> OnIteration | None:
+    """Return what is to be called after each iteration of a fit: callbacks that follow it; where verbose, a printer.
+
+    Parameters
+    ----------
+    estimator : Followed
+        Which is fitted.
+    step, objective, sign : str, str, float
+        As for `verbose_printer`.
+
+    Returns
+    -------
+    callable or None
+        None where nobody wants to know.
+    """
+    then = teller(estimator)
+    if not estimator.verbose:
+        return then
+    return verbose_printer(type(estimator).__name__, then, step=step, objective=objective, sign=sign)

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from skpref._compiled._jit import njit
 from skpref._compiled.m3f import FAST, Sums, all_well, augment, threshold_sums
 from skpref._compiled.streams import ZIGGURAT, normal, open_stream, uniform
-from skpref._compiled.tiles import factor, solve_factored
+from skpref._compiled.tiles import factor, padded, solve_factored
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -106,8 +106,8 @@ def held_of(Z: NDArray[np.uint8]) -> Held:
 
 @njit(fastmath=FAST)
 def _many_ratings(column, first, n, held, place, n_active, weight, pull, precision, P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Precision matrix of the features that some rater holds, its linear term behind it as a further column."""
-    held_start, feature = held[0], held[1]
+    """Precision matrix of the features that some rater holds, its linear term behind it as a further row."""
+    held_start, feature, linear = held[0], held[1], P[P.shape[1]]
     mine = np.empty(n_active, np.int64)
     P[:] = 0.0
     for e in range(n):
@@ -117,9 +117,9 @@ def _many_ratings(column, first, n, held, place, n_active, weight, pull, precisi
             n_held += 1
         for s in range(n_held):
             row = P[mine[s]]
-            for t in range(s, n_held):
+            for t in range(s + 1):
                 row[mine[t]] += w
-            row[n_active] += h
+            linear[mine[s]] += h
     for a in range(n_active):
         P[a, a] += precision
 
@@ -137,32 +137,32 @@ def _few_ratings(column, first, n, held, weight, pull, variance, noise, residual
             mine[word, e] = bits[column[first + e], word]
     for a in range(n):
         i, root = column[first + a], np.sqrt(weight[a])
-        common[a:] = 0
+        common[: a + 1] = 0
         for word in range(words):
             own, row = mine[word, a], mine[word]
-            for b in range(a, n):
+            for b in range(a + 1):
                 common[b] += np.int64(_ones(own & row[b]))
-        for b in range(a, n):
+        for b in range(a + 1):
             P[a, b] = variance * root * np.sqrt(weight[b]) * common[b]
         P[a, a] += 1.0
         total = 0.0
         for s in range(held_start[i], held_start[i + 1]):
             total += noise[feature[s]]
-        P[a, n] = (pull[a] / root if root > 0.0 else 0.0) - residual[a] - root * total
+        P[P.shape[1], a] = (pull[a] / root if root > 0.0 else 0.0) - residual[a] - root * total
 
 
 @njit(fastmath=FAST)
 def _draw_many(rows, row, held, precision, work, place, n_active, items):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     start, column = rows[0], rows[1]
     P_flat, weight, pull, noise, _, solved = work
-    m = -(-(n_active + 1) // 8) * 8
-    P = P_flat[: m * m].reshape(m, m)
+    behind = padded(n_active)
+    P = P_flat[: (behind + 2) * behind].reshape(behind + 2, behind)
     _many_ratings(column, start[row], start[row + 1] - start[row], held, place, n_active, weight, pull, precision, P)
     if not factor(P, n_active):
         return False
     for k in range(items.shape[1]):
         if place[k] >= 0:
-            solved[place[k]] = P[place[k], n_active] + noise[k]
+            solved[place[k]] = P[behind, place[k]] + noise[k]
     solve_factored(P, n_active, solved)
     for k in range(items.shape[1]):  # those that no rater holds have their prior
         items[row, k] = solved[place[k]] if place[k] >= 0 else noise[k] / np.sqrt(precision)
@@ -175,15 +175,15 @@ def _draw_few(rows, row, held, precision, work, items):  # type: ignore[no-untyp
     held_start, feature = held[0], held[1]
     P_flat, weight, pull, noise, residual, solved = work
     first, n, variance = start[row], start[row + 1] - start[row], 1.0 / precision
-    m = -(-(n + 1) // 8) * 8
-    P = P_flat[: m * m].reshape(m, m)
+    behind = padded(n)
+    P = P_flat[: (behind + 2) * behind].reshape(behind + 2, behind)
     for k in range(items.shape[1]):
         noise[k] *= np.sqrt(variance)
     _few_ratings(column, first, n, held, weight, pull, variance, noise, residual, P)
     if not factor(P, n):
         return False
     for e in range(n):
-        solved[e] = P[e, n]
+        solved[e] = P[behind, e]
     solve_factored(P, n, solved)
     for k in range(items.shape[1]):
         items[row, k] = noise[k]
@@ -222,8 +222,8 @@ def _items_task(task, rows, items, held, theta, whose, model, name, ziggurat):  
     width, longest = items.shape[1], 0
     for i in range(cut[task], cut[task + 1]):
         longest = max(longest, start[order[i] + 1] - start[order[i]])
-    size = width + 9
-    P, place = np.empty(size * size), np.empty(width, np.int64)
+    size = padded(width)
+    P, place = np.empty((size + 2) * size), np.empty(width, np.int64)
     weight, pull, x = np.empty(longest), np.empty(longest), np.empty(longest)
     q, chance = np.empty(longest * theta.shape[1]), np.empty(longest * theta.shape[1])
     noise, residual, solved = np.empty(width), np.empty(size), np.empty(size)

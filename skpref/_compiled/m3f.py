@@ -16,7 +16,7 @@ import numpy as np
 
 from skpref._compiled._jit import njit
 from skpref._compiled.streams import ZIGGURAT, inverse_gaussian_of, normal, open_stream, uniform
-from skpref._compiled.tiles import add_gram, factor, solve_factored
+from skpref._compiled.tiles import add_gram, factor, padded, solve_factored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
 
 _TASKS = 64  # portions of like work that threads take
-_BLOCK = 64  # ratings whose rows are gathered at once; with 100 factors they fill the first cache
+_BLOCK = 128  # ratings whose rows are gathered at once; with 100 factors they fit the second cache
 _SMALL = 1 << 21  # products (about 1 ms) below which waking threads costs more than it saves
 _HEAVY = 1e3  # weight from which a rating's share is added in double precision whatever the dtype
 FAST = {"contract", "reassoc", "nsz"}  # of sums over ratings and factors
@@ -183,78 +183,66 @@ def augment(rows, row, x, theta, whose, margin, counter, step, ziggurat, q, weig
 
 
 @njit(fastmath=FAST)
-def _many_ratings(A, C, P, column, first, n, weight, pull, theirs, precision):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Precision matrix of a row with many ratings, its linear term behind it as a further column.
+def _many_ratings(A, P, column, first, n, weight, pull, theirs, precision):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Precision matrix of a row with many ratings, its linear term behind it as a further row.
 
-    Both are in one Gram matrix, that of the rows (sqrt(w_e) u_e, h_e / sqrt(w_e)).
+    Both are in one Gram matrix, that of the columns (sqrt(w_e) u_e, h_e / sqrt(w_e)).
     """
-    width, single = theirs.shape[1], A.itemsize < 8
+    (width, behind), single = (theirs.shape[1], P.shape[1]), A.itemsize < 8
     P[:] = 0.0
-    C[:] = 0
     filled = 0
     for e in range(n):
         j, w, h = column[first + e], weight[e], pull[e]
         if single and w > _HEAVY:
             for a in range(width):
-                for b in range(a, width):
+                for b in range(a + 1):
                     P[a, b] += w * theirs[j, a] * theirs[j, b]
-                P[a, width] += h * theirs[j, a]
+                P[behind, a] += h * theirs[j, a]
             continue
         root = np.sqrt(w)
         for k in range(width):
-            A[filled, k] = root * theirs[j, k]
-        A[filled, width] = h / root if root > 0.0 else 0.0
+            A[k, filled] = root * theirs[j, k]
+        A[behind, filled] = h / root if root > 0.0 else 0.0
         filled += 1
         if filled == _BLOCK:
-            add_gram(C, A, filled)
+            add_gram(P, A, filled)
             filled = 0
-    add_gram(C, A, filled)
+    add_gram(P, A, filled)
     for a in range(width):
-        for b in range(a, width + 1):
-            P[a, b] += C[a, b]
         P[a, a] += precision
 
 
 @njit(fastmath=FAST)
-def _few_ratings(B, C, P, column, first, n, weight, pull, theirs, variance, noise, residual):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """I + sigma^2 B^T B of a row with few ratings, and behind it what it is to be solved for.
+def _few_ratings(B, P, column, first, n, weight, pull, theirs, sigma, noise, residual):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """I + B B^T of a row with few ratings, and behind it what it is to be solved for.
 
-    B has the columns sqrt(w_e) u_e. With u ~ N(0, sigma^2 I), d ~ N(0, I) and a_e = h_e / sqrt(w_e), the row
-    u + sigma^2 B (I + sigma^2 B^T B)^-1 (a - B^T u - d) has the distribution wanted (Bhattacharya et al., 2016).
+    B has the rows sigma sqrt(w_e) u_e. With z ~ N(0, I), d ~ N(0, I) and a_e = h_e / sqrt(w_e), the row
+    sigma (z + B^T (I + B B^T)^-1 (a - B z - d)) has the distribution wanted (Bhattacharya et al., 2016).
     """
-    width = theirs.shape[1]
-    B[:] = 0
-    C[:] = 0
+    P[:] = 0.0
+    B[n:] = 0
     for e in range(n):
         j, root = column[first + e], np.sqrt(weight[e])
-        for k in range(width):
-            B[k, e] = root * theirs[j, k]
-    add_gram(C, B, width)
-    for a in range(n):
-        for b in range(a, n):
-            P[a, b] = variance * C[a, b]
-        P[a, a] += 1.0
-        root = np.sqrt(weight[a])
-        P[a, n] = (pull[a] / root if root > 0.0 else 0.0) - residual[a]
-        for b in range(n + 1, P.shape[1]):
-            P[a, b] = 0.0
-    for k in range(width):
-        u = noise[k]
-        for e in range(n):
-            P[e, n] -= u * B[k, e]
+        total = (pull[e] / root if root > 0.0 else 0.0) - residual[e]
+        for k in range(theirs.shape[1]):
+            B[e, k] = sigma * root * theirs[j, k]
+            total -= B[e, k] * noise[k]
+        P[e, e] = 1.0
+        P[P.shape[1], e] = total
+    add_gram(P[: P.shape[1]], B, theirs.shape[1])
 
 
 @njit(fastmath=FAST)
 def _draw_many(rows, row, theirs, precision, work, mine):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     start, column = rows[0], rows[1]
-    A, _, C_flat, P_flat, weight, pull, noise, _, solved = work
-    width, wide = theirs.shape[1], A.shape[1]
-    C, P = C_flat[: wide * wide].reshape(wide, wide), P_flat[: wide * wide].reshape(wide, wide)
-    _many_ratings(A, C, P, column, start[row], start[row + 1] - start[row], weight, pull, theirs, precision)
+    A, _, P_flat, weight, pull, noise, _, solved = work
+    width, behind = theirs.shape[1], A.shape[0] - 2
+    P = P_flat[: (behind + 2) * behind].reshape(behind + 2, behind)
+    _many_ratings(A, P, column, start[row], start[row + 1] - start[row], weight, pull, theirs, precision)
     if not factor(P, width):
         return False
     for k in range(width):
-        solved[k] = P[k, width] + noise[k]
+        solved[k] = P[behind, k] + noise[k]
     solve_factored(P, width, solved)
     for k in range(width):
         mine[row, k] = solved[k]
@@ -264,24 +252,22 @@ def _draw_many(rows, row, theirs, precision, work, mine):  # type: ignore[no-unt
 @njit(fastmath=FAST)
 def _draw_few(rows, row, theirs, precision, work, mine):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     start, column = rows[0], rows[1]
-    A, B_flat, C_flat, P_flat, weight, pull, noise, residual, solved = work
-    width, n, lanes, variance = theirs.shape[1], start[row + 1] - start[row], 64 // A.itemsize, 1.0 / precision
-    m = -(-(n + 1) // lanes) * lanes
-    B = B_flat[: width * m].reshape(width, m)
-    C, P = C_flat[: m * m].reshape(m, m), P_flat[: m * m].reshape(m, m)
-    for k in range(width):
-        noise[k] *= np.sqrt(variance)
-    _few_ratings(B, C, P, column, start[row], n, weight, pull, theirs, variance, noise, residual)
+    _, B, P_flat, weight, pull, noise, residual, solved = work
+    width, n, sigma = theirs.shape[1], start[row + 1] - start[row], 1.0 / np.sqrt(precision)
+    behind = padded(n)
+    P = P_flat[: (behind + 2) * behind].reshape(behind + 2, behind)
+    _few_ratings(B[:behind], P, column, start[row], n, weight, pull, theirs, sigma, noise, residual)
     if not factor(P, n):
         return False
     for e in range(n):
-        solved[e] = P[e, n]
+        solved[e] = P[behind, e]
     solve_factored(P, n, solved)
     for k in range(width):
-        total = 0.0
-        for e in range(n):
-            total += B[k, e] * solved[e]
-        mine[row, k] = noise[k] + variance * total
+        mine[row, k] = sigma * noise[k]
+    for e in range(n):
+        share = sigma * solved[e]
+        for k in range(width):
+            mine[row, k] += share * B[e, k]
     return True
 
 
@@ -324,14 +310,14 @@ def _task(task, rows, mine, theirs, theta, whose, model, name, ziggurat, like, o
     """Draw the rows of one portion; tell whether all went well."""
     start, order, cut = rows[0], rows[4], rows[5]
     (margin, precision), (seed, sweep, block) = model, name
-    width, lanes = mine.shape[1], 64 // like.itemsize
-    few, longest = (4 * width) // 5, 0
+    width, longest = mine.shape[1], 0
+    few = (4 * width) // 5
     for i in range(cut[task], cut[task + 1]):
         longest = max(longest, start[order[i] + 1] - start[order[i]])
-    wide = -(-(width + 1) // lanes) * lanes
-    size = max(wide, -(-(min(few, longest) + 1) // lanes) * lanes)
-    A, B = np.zeros((_BLOCK, wide), like.dtype), np.empty(width * size, like.dtype)
-    C, P = np.empty(size * size, like.dtype), np.empty(size * size)
+    size = padded(width)
+    # Columns of A are written, rows are read: a length of rows that is no power of two keeps both in the first cache.
+    A, B = np.zeros((size + 2, _BLOCK + 8), like.dtype), np.empty((size, width), like.dtype)
+    P = np.empty((size + 2) * size)
     weight, pull, x = np.empty(longest), np.empty(longest), np.empty(longest)
     q, chance = np.empty(longest * theta.shape[1]), np.empty(longest * theta.shape[1])
     noise, residual, solved = np.empty(width), np.empty(size), np.empty(size)
@@ -343,7 +329,7 @@ def _task(task, rows, mine, theirs, theta, whose, model, name, ziggurat, like, o
         counter = augment(rows, row, x, theta, whose, margin, counter, step, ziggurat, q, weight, pull, chance)
         for k in range(width):
             noise[k], counter = normal(counter, step, ziggurat)
-        work = A, B, C, P, weight, pull, noise, residual, solved
+        work = A, B, P, weight, pull, noise, residual, solved
         if n > few:
             well = _draw_many(rows, row, theirs, precision, work, mine)
         else:

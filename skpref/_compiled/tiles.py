@@ -1,154 +1,90 @@
-"""Gram matrices and Cholesky factors of width 10 to 500, in tiles that stay in the processor's registers.
+"""Gram matrices and Cholesky factors of width 10 to 500, by inner products of two rows with four at a time.
 
-BLAS is slow at this size (a Cholesky factor at width 100 runs at a twentieth of the peak) and its threads and bits are
-the environment's. Here a tile of 4 rows by up to 4 vector registers is summed over all terms before it is written. Both
-loops are serial and sum in a fixed order.
+BLAS is slow at this size (its Cholesky factor of width 100 runs at a tenth of the processor's peak), and its threads and
+bits are the environment's. Eight inner products at a time stay in registers, whatever the processor: the compiler makes
+vectors of them as it does of any sum. Loops are serial and sum in a fixed order.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from skpref._compiled._jit import njit
 
-_BYTES = 64  # of a vector; processors with shorter ones split it
 _HEIGHT = 4
-_CONTRACT = ("contract",)  # may fuse products with sums
+_FAST = {"contract", "reassoc", "nsz"}
 
 
-def _tile_of(n_vectors: int) -> Any:  # noqa: ANN401 - numba's own kind of function
-    """Make the function C[i, :] += s sum_e A[e, a + i] A[e, b:] for i < 4 and `n_vectors` vectors of columns."""
-
-    @intrinsic
-    def tile(typingctx, C, c, ldc, A, a, b, lda, n, s):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, ARG001
-        signature = types.void(C, *(types.int64,) * 2, A, *(types.int64,) * 4, C.dtype)
-        return signature, _emitter(n_vectors)
-
-    return tile
-
-
-def _emitter(n_vectors: int) -> Any:  # noqa: ANN401
-    def emit(context, builder, signature, args):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-        scalar = context.get_value_type(signature.args[0].dtype)
-        size = 8 if isinstance(scalar, ir.DoubleType) else 4
-        lanes = _BYTES // size
-        vector = ir.VectorType(scalar, lanes)
-        into, rows = (context.make_array(signature.args[k])(context, builder, args[k]).data for k in (0, 3))
-        _, c, ldc, _, a, b, lda, n, s = args
-
-        def integer(k):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-            return ir.Constant(ir.IntType(64), k)
-
-        def splat(x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-            undefined, zero = ir.Constant(vector, ir.Undefined), ir.IntType(32)
-            first = builder.insert_element(undefined, x, zero(0))
-            return builder.shuffle_vector(first, undefined, ir.VectorType(zero, lanes)([0] * lanes))
-
-        def place(base, offset, v):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-            return builder.bitcast(builder.gep(base, [builder.add(offset, integer(v * lanes))]), vector.as_pointer())
-
-        def plus_product(x, y, z):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-            return builder.fadd(builder.fmul(x, y, flags=_CONTRACT), z, flags=_CONTRACT)
-
-        # Slots of the stack, which LLVM turns into registers.
-        nought = ir.Constant(vector, None)
-        sums = [[cgutils.alloca_once_value(builder, nought) for _ in range(n_vectors)] for _ in range(_HEIGHT)]
-        with cgutils.for_range(builder, n) as loop:
-            row = builder.mul(loop.index, lda)
-            column, first = builder.add(row, b), builder.add(row, a)
-            right = [builder.load(place(rows, column, v), align=size) for v in range(n_vectors)]
-            for i in range(_HEIGHT):
-                left = splat(builder.load(builder.gep(rows, [builder.add(first, integer(i))])))
-                for v in range(n_vectors):
-                    builder.store(plus_product(left, right[v], builder.load(sums[i][v])), sums[i][v])
-        scale = splat(s)
-        for i in range(_HEIGHT):
-            offset = builder.add(c, builder.mul(ldc, integer(i)))
-            for v in range(n_vectors):
-                target = place(into, offset, v)
-                total = plus_product(scale, builder.load(sums[i][v]), builder.load(target, align=size))
-                builder.store(total, target, align=size)
-        return context.get_dummy_value()
-
-    return emit
-
-
-_tile_1, _tile_2, _tile_3, _tile_4 = (_tile_of(n) for n in (1, 2, 3, 4))
-
-
-def padded_width(width: int, dtype: Any = np.float64) -> int:  # noqa: ANN401 - anything that names a dtype
-    """Return the width of rows that the tiles can work on.
+@njit()
+def padded(n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return how many rows a matrix of n rows takes.
 
     Parameters
     ----------
-    width : int
-        Numbers that count.
-    dtype : dtype, default=float64
-        Their kind.
+    n : int
+        Number wanted.
 
     Returns
     -------
     int
-        The next multiple of a vector's length.
+        The next multiple of a tile's height.
     """
-    lanes = _BYTES // int(np.dtype(dtype).itemsize)
-    return -(-width // lanes) * lanes
+    return -(-n // _HEIGHT) * _HEIGHT
 
 
-@njit()
-def _rows_times(C, a, A, n, s):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """C[a:a+4, b:] += s sum_{e<n} A[e, a:a+4]^T A[e, b:], from the vector in which the diagonal lies."""
-    width = C.shape[1]
-    lanes = 64 // C.itemsize
-    b = a // lanes * lanes
-    while b < width:
-        left = (width - b) // lanes
-        if left >= 4:
-            _tile_4(C, a * width + b, width, A, a, b, A.shape[1], n, s)
-            b += 4 * lanes
-        elif left == 3:
-            _tile_3(C, a * width + b, width, A, a, b, A.shape[1], n, s)
-            b += 3 * lanes
-        elif left == 2:
-            _tile_2(C, a * width + b, width, A, a, b, A.shape[1], n, s)
-            b += 2 * lanes
-        else:
-            _tile_1(C, a * width + b, width, A, a, b, A.shape[1], n, s)
-            b += lanes
+@njit(fastmath=_FAST)
+def _add_products(P, i, j, A, n, sign):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """P[i : i + 2, j : j + 4] += sign A[i : i + 2, :n] A[j : j + 4, :n]^T."""
+    zero = A.dtype.type(0)
+    p0 = p1 = p2 = p3 = q0 = q1 = q2 = q3 = zero
+    p, q, r0, r1, r2, r3 = A[i], A[i + 1], A[j], A[j + 1], A[j + 2], A[j + 3]
+    for e in range(n):
+        a, b, c0, c1, c2, c3 = p[e], q[e], r0[e], r1[e], r2[e], r3[e]
+        p0 += a * c0
+        p1 += a * c1
+        p2 += a * c2
+        p3 += a * c3
+        q0 += b * c0
+        q1 += b * c1
+        q2 += b * c2
+        q3 += b * c3
+    above, below = P[i], P[i + 1]
+    above[j] += sign * p0
+    above[j + 1] += sign * p1
+    above[j + 2] += sign * p2
+    above[j + 3] += sign * p3
+    below[j] += sign * q0
+    below[j + 1] += sign * q1
+    below[j + 2] += sign * q2
+    below[j + 3] += sign * q3
 
 
-@njit()
-def add_gram(C, A, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Add the Gram matrix of some rows to the upper triangle of C.
+@njit(fastmath=_FAST)
+def add_gram(P, A, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add the inner products of some rows to the lower triangle of P.
 
     Parameters
     ----------
-    C : ndarray of shape (width, width), C-contiguous
-        Changed; below the diagonal it holds anything afterwards.
-    A : ndarray of shape (at least n, width), C-contiguous
-        Rows; `width` comes from `padded_width`.
+    P : ndarray of shape (m, width)
+        Changed; m is even, `width` from `padded`. Above the diagonal it holds anything afterwards.
+    A : ndarray of shape (at least m, at least n)
+        Rows, of which the first `width` are the columns of P.
     n : int
-        Rows to sum over.
+        Length of the products.
     """
-    one = C.dtype.type(1.0)
-    for a in range(0, C.shape[0], 4):
-        _rows_times(C, a, A, n, one)
+    for j in range(0, P.shape[1], _HEIGHT):
+        for i in range(j, P.shape[0], 2):
+            _add_products(P, i, j, A, n, 1.0)
 
 
-@njit(fastmath={"contract"})
+@njit(fastmath=_FAST)
 def factor(P, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Put R with R^T R = P into the upper triangle of P, and solve R^T Z = B for columns B behind it.
+    """Put L with L L^T = P into the lower triangle of P, and B L^-T into the rows B behind it.
 
     Parameters
     ----------
-    P : ndarray of shape (width, width), C-contiguous
-        The upper triangle of its first `n` rows is read; its first `n` columns are the matrix, the others B. Changed.
+    P : ndarray of shape (m, padded(n))
+        The lower triangle of its first `n` rows is the matrix, the rows from `padded(n)` on are B; m is even. Changed.
     n : int
         Rows of the matrix.
 
@@ -158,31 +94,43 @@ def factor(P, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
         Whether all pivots were positive and finite.
     """
     width = P.shape[1]
-    for a in range(0, n, 4):
-        _rows_times(P, a, P, a, -1.0)
-        for p in range(a, min(a + 4, n)):
-            row = P[p]
-            for q in range(a, p):
-                above = P[q]
-                share = above[p]
-                for b in range(p, width):
-                    row[b] -= share * above[b]
-            pivot = row[p]
-            if not 0.0 < pivot < np.inf:
-                return False
-            scale = 1.0 / np.sqrt(pivot)
-            for b in range(p, width):
-                row[b] *= scale
+    for p in range(n, width):
+        P[p] = 0.0
+        P[p, p] = 1.0
+    for j in range(0, width, _HEIGHT):
+        for i in range(j, P.shape[0], 2):
+            _add_products(P, i, j, P, j, -1.0)
+        for p in range(j, j + _HEIGHT):
+            for q in range(j, p + 1):
+                total = P[p, q]
+                for k in range(j, q):
+                    total -= P[p, k] * P[q, k]
+                if q == p:
+                    if not 0.0 < total < np.inf:
+                        return False
+                    P[p, p] = np.sqrt(total)
+                else:
+                    P[p, q] = total / P[q, q]
+        s0, s1, s2, s3 = 1.0 / P[j, j], 1.0 / P[j + 1, j + 1], 1.0 / P[j + 2, j + 2], 1.0 / P[j + 3, j + 3]
+        l10, l20, l21 = P[j + 1, j], P[j + 2, j], P[j + 2, j + 1]
+        l30, l31, l32 = P[j + 3, j], P[j + 3, j + 1], P[j + 3, j + 2]
+        for i in range(j + _HEIGHT, P.shape[0]):
+            row = P[i]
+            a = row[j] * s0
+            b = (row[j + 1] - a * l10) * s1
+            c = (row[j + 2] - a * l20 - b * l21) * s2
+            row[j], row[j + 1], row[j + 2] = a, b, c
+            row[j + 3] = (row[j + 3] - a * l30 - b * l31 - c * l32) * s3
     return True
 
 
-@njit(fastmath={"contract", "reassoc"})
-def solve_factored(R, n, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Solve R x = b in place.
+@njit(fastmath=_FAST)
+def solve_factored(L, n, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Solve L^T x = b in place.
 
     Parameters
     ----------
-    R : ndarray of shape (width, width)
+    L : ndarray of shape (at least n, at least n)
         From `factor`.
     n : int
         Rows of the matrix.
@@ -190,8 +138,8 @@ def solve_factored(R, n, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, AN
         b, then the solution.
     """
     for p in range(n - 1, -1, -1):
-        row = R[p]
-        total = 0.0
-        for b in range(p + 1, n):
-            total += row[b] * x[b]
-        x[p] = (x[p] - total) / row[p]
+        row = L[p]
+        share = x[p] / row[p]
+        x[p] = share
+        for q in range(p):
+            x[q] -= share * row[q]

@@ -176,11 +176,13 @@ class OneHotDesign(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sc
             self._rows(one, column, kind)
             for one, column, kind in zip((self._users, self._items), columns, _GROUPS[:2], strict=True)
         )
-        n, first = user.size, self._users.size + 1
-        at = np.column_stack([user, first + item]).ravel()
-        shape = n, first + self._items.size + 1
-        design = sparse.csr_array((np.ones(2 * n), at, np.arange(0, 2 * n + 1, 2)), shape)
-        return design if self.rated_ is None else sparse.hstack([design, self.rated_[user]], format="csr")
+        # A user's rows differ in the item alone: theirs is put in the place of the first one's.
+        n_users, n_items = self._users.size + 1, self._items.size + 1
+        place = np.ones(n_users), np.zeros(n_users, dtype=np.int32), np.arange(n_users + 1, dtype=np.int32)
+        parts = [sparse.eye_array(n_users, format="csr"), sparse.csr_array(place, (n_users, n_items))]
+        design = sparse.hstack(parts if self.rated_ is None else [*parts, self.rated_], format="csr")[user]
+        design.indices[design.indptr[:-1] + 1] = n_users + item
+        return design
 
     def _rows(self, known: Vocabulary, column: IdColumn, kind: str) -> IntArray:
         rows = known.encode(column, unknown="raise" if self.unknown == "raise" else "mark", noun="row", kind=kind)
@@ -236,7 +238,8 @@ class OneHotDesign(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
 def _rated(user: IntArray, item: IntArray, shape: tuple[int, int]) -> sparse.csr_array:
     """1/sqrt(n_u) where user u rated an item, once for each of them."""
-    rated = sparse.csr_array((np.ones(user.size), (user, item)), shape)
+    index = sparse.get_index_dtype(maxval=max(user.size, *shape))
+    rated = sparse.csr_array((np.ones(user.size), (user.astype(index), item.astype(index))), shape)
     rated.sum_duplicates()
     rated.data[:] = np.repeat(1.0 / np.sqrt(np.maximum(np.diff(rated.indptr), 1)), np.diff(rated.indptr))
     return rated

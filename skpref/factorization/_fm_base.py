@@ -15,9 +15,10 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from skpref._callbacks import Followed
 from skpref._compiled.fm_fields import one_hot_ranges
 from skpref._compiled.m3f import limited_threads
-from skpref._estimator import verbose_printer
+from skpref._estimator import on_iteration
 from skpref._math.random import as_generator
 from skpref.exceptions import DataError, DataWarning
 from skpref.factorization._fm_batches import climb
@@ -87,7 +88,7 @@ class _Watch:
         return len(self.losses) - 1 - best >= self._patience
 
 
-class FMBase(BaseEstimator):
+class FMBase(Followed, BaseEstimator):
     """Base class of the factorization machines."""
 
     def __sklearn_tags__(self) -> Tags:
@@ -175,7 +176,7 @@ class FMBase(BaseEstimator):
         dtype = np.dtype(self.dtype)
         if dtype not in (np.float64, np.float32):
             raise DataError(f"dtype must be float64 or float32; got {self.dtype!r}.")
-        show = verbose_printer(type(self).__name__) if self.verbose else None
+        show = on_iteration(self)
         priors = learn and bool(self.learn_priors)
         return Plan(self.n_epochs, float(self.tol), priors, learn, free, True, dtype, show)
 

@@ -15,8 +15,9 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from skpref._callbacks import Followed, followed
 from skpref._compiled.m3f import limited_threads
-from skpref._estimator import digest, unchanged_on_failure, verbose_printer
+from skpref._estimator import digest, on_iteration, unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import Vocabulary
 from skpref.data._ids import shorten
@@ -99,7 +100,7 @@ class Known(NamedTuple):
     levels: NDArray[Any]
 
 
-class MaxMarginFactorization(ClassifierMixin, BaseEstimator):
+class MaxMarginFactorization(ClassifierMixin, Followed, BaseEstimator):
     """Rows are (user, item), targets are ratings: a model says what it samples by `_sampler` and `_problem`."""
 
     C: float
@@ -169,7 +170,8 @@ class MaxMarginFactorization(ClassifierMixin, BaseEstimator):
         ValueError
             If an id or rating is missing, a rating is not among the levels, or a user rated an item differently twice.
         """
-        return self._start(X, y, sample_weight, self.levels)
+        with followed(self, X, y, sample_weight):
+            return self._start(X, y, sample_weight, self.levels)
 
     def _start(self, X: Any, y: Any, sample_weight: Any, levels: Any) -> Self:
         with unchanged_on_failure(self):
@@ -375,7 +377,7 @@ class MaxMarginFactorization(ClassifierMixin, BaseEstimator):
             seed = int(self.random_state) if isinstance(self.random_state, Integral) else None
             run = key, seed, self.n_sweeps, self.burn_in, self.n_samples, [chain.sweep for chain in starts]
             checkpoint = gibbs.Checkpoint(Path(self.checkpoint), digest(run), float(self.checkpoint_seconds))
-        show = verbose_printer(type(self).__name__, step="sweep", objective="risk", sign=-1.0) if self.verbose else None
+        show = on_iteration(self, step="sweep", objective="risk", sign=-1.0)
         return gibbs.Plan(
             self.n_sweeps,
             self.burn_in,

@@ -13,11 +13,12 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
+from skpref._callbacks import Followed
 from skpref._estimator import (
     check_memory,
     check_n_samples,
     digest,
-    verbose_printer,
+    on_iteration,
     warn_constant,
     warn_not_converged,
 )
@@ -56,7 +57,7 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-class PairwiseGP(BaseEstimator):
+class PairwiseGP(Followed, BaseEstimator):
     """What the estimators share: from merged comparisons of seen items to fitted attributes."""
 
     posterior_: Any
@@ -69,7 +70,7 @@ class PairwiseGP(BaseEstimator):
             batch_size=self.batch_size,
             delay=self.delay,
             forgetting_rate=self.forgetting_rate,
-            on_iteration=verbose_printer(type(self).__name__) if self.verbose else None,
+            on_iteration=on_iteration(self),
         )
         return PairConfig(
             likelihood=as_likelihood(self.likelihood),

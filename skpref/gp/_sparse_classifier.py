@@ -12,11 +12,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from skpref._callbacks import Followed, followed
 from skpref._estimator import (
     check_memory,
     digest,
+    on_iteration,
     unchanged_on_failure,
-    verbose_printer,
     warn_constant,
     warn_not_converged,
 )
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 _LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit}
 
 
-class SVGPClassifier(ClassifierMixin, BaseEstimator):
+class SVGPClassifier(ClassifierMixin, Followed, BaseEstimator):
     """Gaussian-process classification through inducing points: any number of rows, time n M^2.
 
     Of two classes, the probability of the second is Phi(f(x)) or 1/(1 + exp(-f(x))), f with a Gaussian-process prior.
@@ -225,7 +226,7 @@ class SVGPClassifier(ClassifierMixin, BaseEstimator):
         ConvergenceWarning
             If a search or the inference did not meet its tolerance in `max_iter` iterations.
         """
-        with unchanged_on_failure(self):
+        with followed(self, X, y, sample_weight), unchanged_on_failure(self):
             self._rows = self._read(X, y, sample_weight, None)
             return self._learn(going_on=self.warm_start)
 
@@ -329,7 +330,7 @@ class SVGPClassifier(ClassifierMixin, BaseEstimator):
             batch_size=self.batch_size,
             delay=self.delay,
             forgetting_rate=self.forgetting_rate,
-            on_iteration=verbose_printer(name) if self.verbose else None,
+            on_iteration=on_iteration(self),
         )
         return GeneralConfig(sparse, self.inference, schedule, self.learning_rate)
 

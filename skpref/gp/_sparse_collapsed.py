@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features
     from skpref.inference.basis import InducingBasis
 
-_CHUNK: Final = 1 << 18  # numbers of a chunk's kernel matrix (2 MiB: all passes over it find it in a near cache)
+_CHUNK: Final = 1 << 19  # numbers of a chunk's kernel matrix (4 MiB)
 _KEPT_BYTES: Final = 2**28  # of kernel values that are kept from the first pass for the second
 
 
@@ -126,7 +126,9 @@ def moments(rows: GaussianRows, basis: InducingBasis) -> Moments:
     return total
 
 
-def _sums(rows: GaussianRows, basis: InducingBasis, inverse: Array, *, keep: bool) -> tuple[Moments, list[_Chunk | None]]:
+def _sums(
+    rows: GaussianRows, basis: InducingBasis, inverse: Array, *, keep: bool
+) -> tuple[Moments, list[_Chunk | None]]:
     def work(part: slice) -> tuple[Moments, _Chunk | None]:
         chunk = _Chunk(*kernels.cross_pullback(basis.kernel, rows.X[part], basis.points))
         return _moments_of(rows, part, chunk.K, basis, inverse), chunk if keep else None

@@ -11,12 +11,13 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from skpref._callbacks import Followed, followed
 from skpref._estimator import (
     check_memory,
     check_n_samples,
     digest,
+    on_iteration,
     unchanged_on_failure,
-    verbose_printer,
     warn_constant,
     warn_not_converged,
 )
@@ -52,7 +53,7 @@ _MOST_JOINT = 10_000  # rows of a joint posterior
 _STANDARDISED = ("gaussian", "student-t")
 
 
-class SVGPRegressor(RegressorMixin, BaseEstimator):
+class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
     """Gaussian-process regression through inducing points: any number of rows, time n M^2, flat memory.
 
     f has a Gaussian-process prior, y is f plus noise. M inducing points stand for all rows; kernel, noise and the
@@ -263,7 +264,7 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
         ConvergenceWarning
             If a search did not meet its tolerance in `max_iter` iterations.
         """
-        with unchanged_on_failure(self):
+        with followed(self, X, y, sample_weight), unchanged_on_failure(self):
             self._rows: tuple[Features, Array, Array] | None = self._read(X, y, sample_weight)
             self._sums: Moments | None = None
             return self._learn(going_on=self.warm_start)
@@ -388,7 +389,7 @@ class SVGPRegressor(RegressorMixin, BaseEstimator):
             batch_size=self.batch_size,
             delay=self.delay,
             forgetting_rate=self.forgetting_rate,
-            on_iteration=verbose_printer(type(self).__name__) if self.verbose else None,
+            on_iteration=on_iteration(self),
         )
         inference = "auto" if self.inference == "collapsed" else self.inference
         general = GeneralConfig(config, inference, schedule, self.learning_rate)

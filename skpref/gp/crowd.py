@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from skpref._callbacks import followed
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import Table, read_pairs
@@ -279,7 +280,7 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         ValueError
             If an id is unknown or missing, an item is compared with itself, or a label is outside [0, 1].
         """
-        with unchanged_on_failure(self):
+        with followed(self, X, y, sample_weight), unchanged_on_failure(self):
             user, left, right = self._read(X, reset=True)
             require_labels(self, y)
             items, users = Roster.of(self.items, "items", left, right), Roster.of(self.users, "users", user)

@@ -8,14 +8,15 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skpref import inducing
-from skpref._estimator import check_memory, unchanged_on_failure, verbose_printer, warn_not_converged
+from skpref._callbacks import Followed, followed
+from skpref._estimator import check_memory, on_iteration, unchanged_on_failure, warn_not_converged
 from skpref._math.random import as_generator
 from skpref.exceptions import DataError
 from skpref.gp._gplvm import Inputs, LatentHyper, bound_and_gradient, mapping_of
@@ -41,7 +42,7 @@ _STEPS, _GAIN = 200, 1e-5  # of the search for the input of a row: more changes 
 _LOG_S, _LOG = (-15.0, 3.0), (-25.0, 15.0)
 
 
-class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Followed, BaseEstimator):
     """Bayesian Gaussian process latent variable model ([TL10]; [HFL13] section 4.3).
 
     Every feature is a smooth function, a Gaussian process with a squared exponential kernel, of a few coordinates that
@@ -155,6 +156,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.verbose = verbose
         self.random_state = random_state
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
         """Find the coordinates of rows, and the functions from coordinates to features.
 
@@ -170,8 +172,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         BayesianGPLVM
             Itself.
         """
-        self._validate_params()
-        with unchanged_on_failure(self):
+        with followed(self, X), unchanged_on_failure(self):
             before = getattr(self, "mapping_", None) if self.warm_start else None
             table = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
             n, D = table.shape
@@ -187,7 +188,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self
 
     def _show(self) -> Any:
-        return verbose_printer(type(self).__name__, step="evaluation") if self.verbose else None
+        return on_iteration(self, step="evaluation")
 
     def _keep(self, Y: Array, found: _Found, mean: Array, scale: float) -> None:
         # The search moves all rows together; each for itself is where `transform` ends.

@@ -11,11 +11,12 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from skpref._callbacks import Followed, followed
 from skpref._estimator import (
     check_memory,
     digest,
+    on_iteration,
     unchanged_on_failure,
-    verbose_printer,
     warn_constant,
     warn_not_converged,
 )
@@ -45,7 +46,7 @@ _SYMMETRY = 1e-8  # of a precomputed covariance, relative to its largest entry
 _HALF = 0.5 - 1e-12  # a level whose cumulative probability is 1/2 up to rounding is the median
 
 
-class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
+class GPOrdinalRegressor(ClassifierMixin, Followed, BaseEstimator):
     """Gaussian-process regression on ordered labels: grades, stars, stages of a disease.
 
     A latent f(x) with a Gaussian-process prior of unit amplitude, plus noise, falls between two of r - 1 learnt
@@ -252,7 +253,7 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
         ConvergenceWarning
             If the last inference did not meet its tolerance in `max_iter` iterations.
         """
-        with unchanged_on_failure(self):
+        with followed(self, X, y, sample_weight), unchanged_on_failure(self):
             X, level, weight = self._read(X, y, sample_weight)
             self._rows = X, level, weight
             self._learn(going_on=self.warm_start)
@@ -402,7 +403,7 @@ class GPOrdinalRegressor(ClassifierMixin, BaseEstimator):
             batch_size=self.batch_size if inference == "svi" else None,
             delay=self.delay,
             forgetting_rate=self.forgetting_rate,
-            on_iteration=verbose_printer(type(self).__name__) if self.verbose else None,
+            on_iteration=on_iteration(self),
         )
         return OrdinalConfig(
             inference=inference,

@@ -90,7 +90,8 @@ class Encoder:
         if ESTIMATORS.get(name) is not type(value):
             raise DataError(f"cannot save a {type(value).__qualname__}; only {', '.join(ESTIMATORS)} can be saved")
         params = value.get_params(deep=False)
-        fitted = {key: item for key, item in vars(value).items() if key not in params and _ATTRIBUTE.fullmatch(key)}
+        learnt = (key for key in vars(value) if key not in params and _ATTRIBUTE.fullmatch(key))
+        fitted = {key: vars(value)[key] for key in learnt if "callback" not in key}  # those are scikit-learn's
         # A data frame or array that the user gave is written as it was read.
         params |= {key: table for key, table in _tables_read(fitted).items() if not isinstance(params[key], Table)}
         parts = [{key: self._encode(item, _join(path, key)) for key, item in part.items()} for part in (params, fitted)]

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from skpref.search._loop import Settings
+    from skpref.search._loop import Settings, Tell
     from skpref.search._loop import Space as AnySpace
     from skpref.search._rows import Loss, Parts
 
@@ -132,23 +132,26 @@ def search(
     parts = data.folds(n_folds, seed)
     n_steps = len(parts) * data.n_stages(lambda: build(space.default()))
 
-    def steps(_: Any, settings: Settings) -> Iterator[Step]:
-        return _cross_validated(data, parts, build(settings))
+    def run(_: Any, settings: Settings, tell: Tell) -> None:
+        _cross_validate(data, parts, build(settings), tell)
 
     study = _study(journal, seed)
     n_trials = enqueue_first(study, space, n_trials) or n_trials
-    work = Work(space, steps, n_steps, on_fold)
+    work = Work(space, run, n_steps, on_fold)
     return run_trials(study, work, n_trials=n_trials, timeout=timeout, on_trial=on_trial)
 
 
-def _cross_validated(data: Rows, parts: Parts, template: Any) -> Iterator[Step]:
+def _cross_validate(data: Rows, parts: Parts, template: Any, tell: Tell) -> None:
     """Fit and score fold after fold, stage after stage."""
+    done = 0
     for fold, (train, test) in enumerate(parts):
         losses = data.take(train).stages(template, data.take(test))
         while (loss := _silently(losses)) is not None:
             if not np.isfinite(loss.value):
                 raise SkprefError(f"the {data.metric.title} of a fold is {loss.value}")
-            yield Step(fold, loss.value, loss.trace)
+            done += 1
+            if tell(Step(fold, loss.value, done, loss.trace)):
+                return
 
 
 def _silently(losses: Iterator[Loss]) -> Loss | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -16,10 +17,11 @@ import numpy as np
 from skpref.exceptions import MissingExtraError, SkprefError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterator
 
 ERROR = "skpref:error"  # attribute of a trial that failed by itself
 _STARTUP_TRIALS = 8  # random ones, before the sampler has something to go by
+_UNPRUNED = 5  # complete trials, before there is something to compare with
 
 Settings = dict[str, Any]
 
@@ -51,13 +53,19 @@ class Step(NamedTuple):
         Of the cross-validation, from 0. A later step of the same fold takes the place of the earlier one.
     loss : float
         On the fold's test part.
+    done : int
+        Steps that are done with it; a fit that converged early leaves some out.
     trace : tuple of float
         Objective after each iteration of the fit.
     """
 
     fold: int
     loss: float
+    done: int
     trace: tuple[float, ...] = ()
+
+
+Tell = Callable[[Step], bool]  # takes what a step found; true: the trial is to be given up
 
 
 class Work(NamedTuple):
@@ -67,10 +75,10 @@ class Work(NamedTuple):
     ----------
     space : Space
         What to choose from.
-    steps : callable
-        (trial, settings) -> steps, done one after the other.
+    run : callable
+        (trial, settings, tell): calls `tell` with every step, and returns when all are done or it is told to give up.
     n_steps : int
-        How many there are.
+        How many steps there are.
     on_step : callable, default=None
         Called with (trial, steps done in it, steps in it).
     catch : tuple of exception types, default=(Exception,)
@@ -80,7 +88,7 @@ class Work(NamedTuple):
     """
 
     space: Space
-    steps: Callable[[Any, Settings], Iterable[Step]]
+    run: Callable[[Any, Settings, Tell], None]
     n_steps: int
     on_step: Callable[[int, int, int], None] | None = None
     catch: tuple[type[Exception], ...] = (Exception,)
@@ -245,17 +253,21 @@ def _run(trial: Any, work: Work) -> TrialRecord:
     settings: Settings = {}
     losses: dict[int, float] = {}
     trace: tuple[float, ...] = ()
+
+    def tell(step: Step) -> bool:
+        nonlocal state, trace
+        losses[step.fold] = step.loss
+        trace = step.trace if step.fold == 0 else trace
+        _tick(work, trial.number, step.done)
+        trial.report(work.sign * float(np.mean(list(losses.values()))), step.done)
+        if step.done < work.n_steps and trial.should_prune():
+            state = "pruned"
+        return state == "pruned"
+
     try:
         settings = work.space.suggest(trial)
         _tick(work, trial.number, 0)
-        for done, step in enumerate(work.steps(trial, settings), 1):
-            losses[step.fold] = step.loss
-            trace = step.trace if step.fold == 0 else trace
-            _tick(work, trial.number, done)
-            trial.report(work.sign * float(np.mean(list(losses.values()))), done)
-            if done < work.n_steps and trial.should_prune():
-                state = "pruned"
-                break
+        work.run(trial, settings, tell)
     except work.catch as problem:
         state, error = "failed", f"{type(problem).__name__}: {problem}"
     return TrialRecord(trial.number, state, settings, tuple(losses.values()), time.monotonic() - began, trace, error)
@@ -318,7 +330,7 @@ def open_study(
     sampler : optuna sampler, default=None
         None: TPE, after eight trials at random.
     pruner : optuna pruner, "median" or None, default="median"
-        "median" gives up what is worse than the median of the earlier trials after as many steps, once there are five.
+        "median" gives up what is worse than the median of the complete trials after as many steps, once there are five.
     seed : int, default=None
         Of the sampler.
     direction : {"minimize", "maximize"}, default="minimize"
@@ -333,7 +345,7 @@ def open_study(
     if isinstance(storage, os.PathLike) or (isinstance(storage, str) and "://" not in storage):
         storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(os.fspath(storage)))
     if pruner == "median":
-        pruner = optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=1)
+        pruner = _median_pruner(optuna)
     with quietly():
         return optuna.create_study(
             direction=direction,
@@ -343,6 +355,26 @@ def open_study(
             study_name=name,
             load_if_exists=name is not None,
         )
+
+
+def _median_pruner(optuna: Any) -> Any:
+    """Compare with the median at the same step.
+
+    Optuna's own compares the best of all steps so far, as is right for a curve; of a mean over folds, a first fold that
+    is easy would then speak for a trial for ever.
+    """
+
+    class MedianPruner(optuna.pruners.BasePruner):  # type: ignore[misc]  # optuna is not there for the type checker
+        def prune(self, study: Any, trial: Any) -> bool:
+            step, states = trial.last_step, (optuna.trial.TrialState.COMPLETE,)
+            complete = study.get_trials(deepcopy=False, states=states)
+            if step is None or len(complete) < _UNPRUNED:
+                return False
+            values = [one.intermediate_values[step] for one in complete if step in one.intermediate_values]
+            behind = np.median(values or [np.nan]) - trial.intermediate_values[step]
+            return bool(behind > 0.0 if study.direction.name == "MAXIMIZE" else behind < 0.0)
+
+    return MedianPruner()
 
 
 def enqueue_first(study: Any, space: Space, n_trials: int | None) -> int | None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import joblib
 import numpy as np
@@ -14,22 +13,26 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._validation import _score
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.validation import _check_method_params
 
 from skpref.exceptions import DataError
+from skpref.search._contexts import LOOKS, Contexts, Watch
 from skpref.search._default_spaces import Distributions, check_distributions, default_space
-from skpref.search._loop import ERROR, Step, Work, enqueue_first, open_study, require_optuna, run_trials
+from skpref.search._loop import Step, Work, enqueue_first, open_study, require_optuna, run_trials
+from skpref.search._outcomes import Folds, Gathered, Row, blank, has_ended, none_succeeded, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from skpref.search._loop import SearchResult, Settings, TrialRecord
+    from skpref.search._loop import SearchResult, Settings, Tell, TrialRecord
 
 _FOLD = "skpref:fold{}"  # of a trial in a study: what came out of one fold
 _KEY = "skpref:key"  # of a study: digest of estimator and data
 _STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
-_KEPT = ("test_scores", "train_scores", "fit_time", "score_time", "n_test_samples")
 
 
 class OptunaSearch(BaseSearchCV):
@@ -196,7 +199,7 @@ class OptunaSearch(BaseSearchCV):
         self._check_settings()
         # Asked for by a storage only: it takes time.
         key = None if self.storage is None else joblib.hash([self.estimator, X, y])
-        self._gathered = _Gathered(key, X, y)
+        self._gathered = Gathered(key, X, y)
         try:
             return super().fit(X, y, **params)
         finally:
@@ -219,39 +222,82 @@ class OptunaSearch(BaseSearchCV):
         # scikit-learn 1.8 wants all folds at once; then there is nothing to give up between them.
         splitter = getattr(self, "_checked_cv_orig", None)
         at_once = n_splits if splitter is None else min(effective_n_jobs(self.n_jobs), n_splits)
-        folds = _Folds(splitter or check_cv(self.cv, gathered.y, classifier=is_classifier(self.estimator)))
-        context = _Context(self, callback_ctx)
+        parts = 1 if self.pruner is None or at_once > 1 or callback_ctx is None else LOOKS
+        folds = Folds(splitter or check_cv(self.cv, gathered.y, classifier=is_classifier(self.estimator)))
+        contexts = Contexts(self, callback_ctx)
 
-        def evaluated(settings: Settings, wanted: range) -> list[dict[str, Any]]:
+        def evaluated(settings: Settings, wanted: range, context: dict[str, Any]) -> list[dict[str, Any]]:
             folds.wanted, self.n_splits_ = wanted, len(wanted)
-            with context.of(len(wanted)) as inner:
-                more = {} if inner is None else {"callback_ctx": inner}
-                evaluate_candidates([settings], cv=folds, **more)
+            evaluate_candidates([settings], cv=folds, **context)
             return gathered.out[-len(wanted) :]
 
-        def steps(trial: Any, settings: Settings) -> Iterator[Step]:
-            for first in range(0, n_splits, at_once):
-                wanted = range(first, min(first + at_once, n_splits))
-                for fold, out in zip(wanted, evaluated(settings, wanted), strict=True):
-                    trial.set_user_attr(_FOLD.format(fold), _plain(out))
-                    yield Step(fold, -self._score_of(out))
+        def run(trial: Any, settings: Settings, tell: Tell) -> None:
+            with contexts.trial(trial.number, settings) as task:
+                for first in range(0, n_splits, at_once):
+                    wanted = range(first, min(first + at_once, n_splits))
+                    watch = Watch(self._look(folds, first, tell)) if parts > 1 else None
+                    with task.folds(len(wanted), watch) as context:
+                        outs = evaluated(settings, wanted, context)
+                    if watch is not None and watch.stopped:
+                        task.pruned = True
+                        return
+                    for fold, out in zip(wanted, outs, strict=True):
+                        trial.set_user_attr(_FOLD.format(fold), plain(out))
+                        task.add(out)
+                        task.pruned |= tell(Step(fold, -self._score_of(out), parts * (fold + 1)))
+                    if task.pruned:
+                        return
 
-        work = Work(space, steps, n_splits, catch=() if self.error_score == "raise" else (Exception,), sign=-1.0)
+        catch = () if self.error_score == "raise" else (Exception,)
+        work = Work(space, run, parts * n_splits, catch=catch, sign=-1.0)
+        learnt = None
         try:
             few = None if self.n_trials is None else len(space.points(self.n_trials))
             result = self._trials(study, work, few or self.n_trials)
             rows = self._rows(study, space, n_splits)
             # Where fits worked but scores are NaN, the refit tells why, as in scikit-learn's searches.
             if not gathered.out and not any(row.state == "complete" for row in rows):
-                raise DataError(_none_succeeded(result, len(rows)))
+                raise DataError(none_succeeded(result, len(rows)))
             if not gathered.out:  # all trials are of an earlier run, but scikit-learn wants to have seen a fold
                 best = max((row for row in rows if row.state == "complete"), key=lambda row: row.score)
-                evaluated(best.settings, range(1))
+                evaluated(best.settings, range(1), {})
+            learnt = study
         finally:
             self.n_splits_ = n_splits
-            context.end()
+            contexts.end(learnt)
         gathered.formatted.update(self._whole_results(rows, gathered.out[0]))
         self.study_ = study
+
+    def _look(self, folds: Folds, fold: int, tell: Tell) -> Callable[[Any, int], bool]:
+        """What scores an estimator, as if its fit had ended now, on the test part of a fold."""
+        X, y, scorers, params = self._gathered.scoring()
+
+        def look(estimator: Any, parts: int) -> bool:
+            train, test = folds.rows(fold)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the finished fit says it again
+                held = _safe_split(estimator, X, y, test, train)
+                of_rows = _check_method_params(X, params=params, indices=test)
+                out = {"test_scores": _score(estimator, *held, scorers, of_rows, float("nan"))}
+            try:
+                loss = -self._score_of(out)
+            except DataError:  # nothing can be said yet
+                return False
+            return tell(Step(fold, loss, LOOKS * fold + parts))
+
+        return look
+
+    def _get_scorers(self) -> Any:
+        """Keep what scikit-learn scores with, to look into fits with the same."""
+        found = super()._get_scorers()
+        self._gathered.scorers = found[0]
+        return found
+
+    def _get_routed_params_for_fit(self, params: Any) -> Any:
+        """Keep what scikit-learn hands to scorers."""
+        found = super()._get_routed_params_for_fit(params)
+        self._gathered.score_params = found.scorer.score
+        return found
 
     def _space(self) -> Distributions:
         given = self.param_distributions
@@ -280,7 +326,7 @@ class OptunaSearch(BaseSearchCV):
 
     def _trials(self, study: Any, work: Work, n_trials: int | None) -> SearchResult:
         def enough() -> bool:
-            return n_trials is not None and sum(map(_has_ended, study.get_trials(deepcopy=False))) >= n_trials
+            return n_trials is not None and sum(map(has_ended, study.get_trials(deepcopy=False))) >= n_trials
 
         def tell(record: TrialRecord) -> None:
             if self.verbose:
@@ -306,13 +352,13 @@ class OptunaSearch(BaseSearchCV):
 
     # ----------------------------------------------------------------- results
 
-    def _rows(self, study: Any, space: Distributions, n_splits: int) -> list[_Row]:
+    def _rows(self, study: Any, space: Distributions, n_splits: int) -> list[Row]:
         """All trials of the study that ended, those of other runs and processes too."""
         from optuna.trial import FixedTrial
 
         rows = []
         for trial in study.get_trials(deepcopy=False):
-            if not _has_ended(trial) or not trial.params:
+            if not has_ended(trial) or not trial.params:
                 continue
             outs = [trial.user_attrs.get(_FOLD.format(fold)) for fold in range(n_splits)]
             state = _STATES[trial.state.name]
@@ -320,17 +366,17 @@ class OptunaSearch(BaseSearchCV):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 settings = space.suggest(FixedTrial(trial.params))
-            rows.append(_Row(settings, state, outs, score))
+            rows.append(Row(settings, state, outs, score))
         return rows
 
-    def _whole_results(self, rows: list[_Row], example: dict[str, Any]) -> dict[str, Any]:
+    def _whole_results(self, rows: list[Row], example: dict[str, Any]) -> dict[str, Any]:
         """What scikit-learn makes of all folds of all trials, with blanks where there are none."""
         n_failed = sum(row.state == "failed" for row in rows)
         if n_failed:
             msg = f"{n_failed} of {len(rows)} trials failed; their scores are {self.error_score}."
             warnings.warn(msg, FitFailedWarning, stacklevel=5)
         outs = [
-            _blank(example, self.error_score if row.state == "failed" else float("nan"))
+            blank(example, self.error_score if row.state == "failed" else float("nan"))
             if out is None or row.state == "failed"
             else {**example, **out}
             for row in rows
@@ -350,151 +396,3 @@ class OptunaSearch(BaseSearchCV):
         self._gathered.out = out
         self._gathered.formatted = {}
         return self._gathered.formatted
-
-
-class _Gathered:
-    """What a running fit holds.
-
-    Parameters
-    ----------
-    key : str or None
-        Digest of estimator and data.
-    X, y : object
-        The data.
-    """
-
-    def __init__(self, key: str | None, X: Any, y: Any) -> None:
-        self.key = key
-        self.X = X
-        self.y = y
-        self.out: list[dict[str, Any]] = []
-        self.formatted: dict[str, Any] = {}
-
-
-class _Row(NamedTuple):
-    """A trial that ended.
-
-    Parameters
-    ----------
-    settings : dict
-        Parameters by name.
-    state : {"complete", "pruned", "failed"}
-        How it ended.
-    outs : list of dict or None
-        What came out of each fold; None where it was not run.
-    score : float
-        Mean over the folds; NaN if it is not complete.
-    """
-
-    settings: Settings
-    state: str
-    outs: list[dict[str, Any] | None]
-    score: float
-
-
-class _Folds:
-    """The same folds for all trials, some of them at a time.
-
-    Parameters
-    ----------
-    splitter : splitter
-        It is asked once.
-    """
-
-    def __init__(self, splitter: Any) -> None:
-        self.wanted = range(0)
-        self._splitter = splitter
-        self._all: list[Any] = []
-
-    def split(self, X: Any, y: Any = None, **params: Any) -> list[Any]:
-        """Return the folds that are wanted.
-
-        Parameters
-        ----------
-        X, y : array-like
-            The data.
-        **params : dict
-            Such as groups.
-
-        Returns
-        -------
-        list of (ndarray, ndarray)
-            Rows of training and test.
-        """
-        self._all = self._all or list(self._splitter.split(X, y, **params))
-        return [self._all[fold] for fold in self.wanted]
-
-
-class _Context:
-    """Contexts of scikit-learn's callbacks, where there are some.
-
-    Parameters
-    ----------
-    search : OptunaSearch
-        Whose trials they are of.
-    root : CallbackContext or None
-        Of the fit.
-    """
-
-    def __init__(self, search: OptunaSearch, root: Any) -> None:
-        self._search = search
-        self._context = None
-        if root is not None:
-            context = root.subcontext(task_name="search", max_subtasks=None)
-            self._context = context.call_on_fit_task_begin(estimator=search)
-
-    @contextmanager
-    def of(self, n: int) -> Iterator[Any]:
-        """Open a context for some folds of a trial.
-
-        Parameters
-        ----------
-        n : int
-            How many.
-
-        Yields
-        ------
-        CallbackContext or None
-            For scikit-learn.
-        """
-        if self._context is None:
-            yield None
-            return
-        inner = self._context.subcontext(task_name="trial", max_subtasks=n, sequential_subtasks=False)
-        inner.call_on_fit_task_begin(estimator=self._search)
-        yield inner
-        inner.call_on_fit_task_end(estimator=self._search)
-
-    def end(self) -> None:
-        """Close the context of all trials."""
-        if self._context is not None:
-            self._context.call_on_fit_task_end(estimator=self._search)
-
-
-def _has_ended(trial: Any) -> bool:
-    """Whether a trial ended by itself, and not since its process was stopped."""
-    return trial.state.name in {"COMPLETE", "PRUNED"} or (trial.state.name == "FAIL" and ERROR in trial.user_attrs)
-
-
-def _plain(out: dict[str, Any]) -> dict[str, Any]:
-    """What a storage can hold of a fold."""
-    kept = {name: out[name] for name in _KEPT if name in out}
-    return {
-        name: {key: float(one) for key, one in value.items()} if isinstance(value, dict) else float(value)
-        for name, value in kept.items()
-    }
-
-
-def _blank(example: dict[str, Any], score: Any) -> dict[str, Any]:
-    """A fold that was not run: scores alone."""
-    blank: dict[str, Any] = {**example, "fit_time": float("nan"), "score_time": float("nan")}
-    for name in ("test_scores", "train_scores"):
-        if name in example:
-            known = example[name]
-            blank[name] = dict.fromkeys(known, score) if isinstance(known, dict) else score
-    return blank
-
-
-def _none_succeeded(result: SearchResult, n: int) -> str:
-    errors = [trial.error for trial in result.trials if trial.error]
-    return f"none of {n} trials succeeded; the first error was: {errors[0] if errors else 'of an earlier run'}"
