@@ -364,7 +364,7 @@ def _median_pruner(optuna: Any) -> Any:
     is easy would then speak for a trial for ever.
     """
 
-    class MedianPruner(optuna.pruners.BasePruner):  # type: ignore[misc]  # optuna is not there for the type checker
+    class MedianPruner(optuna.pruners.BasePruner):
         def prune(self, study: Any, trial: Any) -> bool:
             step, states = trial.last_step, (optuna.trial.TrialState.COMPLETE,)
             complete = study.get_trials(deepcopy=False, states=states)

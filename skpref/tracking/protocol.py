@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -20,12 +21,16 @@ class Iteration:
         Value of the objective (lower bound, log joint), in nats.
     seconds : float
         Time since the fit began.
+    fitted : callable, default=None
+        Gives the estimator as if its fit had ended now, or None where there is nothing to predict with yet. None: it is
+        not known what that would be.
     """
 
     step: int
     n_max: int
     bound: float
     seconds: float
+    fitted: Callable[[], Any] | None = None
 
     @property
     def eta(self) -> float:
