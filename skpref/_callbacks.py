@@ -1,0 +1,207 @@
+"""Callbacks of a running fit: scikit-learn's own (from 1.9 on, SLEP023), and before that the same hooks by ourselves.
+
+All that is known of scikit-learn's young interface stands here. Beside its hooks, a callback may have
+
+- ``on_iteration(estimator, context, iteration)``, called after each iteration with an `Iteration`; a true answer stops
+  the fit, which keeps what it has;
+- ``on_told(context, **news)``, called by `tell`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+try:
+    from sklearn.callback import CallbackSupportMixin
+except ImportError:  # scikit-learn 1.8
+    CallbackSupportMixin = None
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from skpref.tracking.protocol import Iteration, OnIteration
+
+
+class _Context:
+    """What a fit by itself needs of scikit-learn's context, where there is none.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose fit begins.
+    parent : _Context, default=None
+        Of an iteration: the fit's.
+    """
+
+    task_id = 0
+    source_task_name: str | None = None
+    root_uuid: uuid.UUID
+
+    def __init__(self, estimator: Any, parent: _Context | None = None) -> None:
+        self._callbacks = getattr(estimator, "_skl_callbacks", [])
+        self.estimator_name = type(estimator).__name__
+        self.task_name = "fit" if parent is None else "iteration"
+        self.parent = parent
+        self.root_uuid = uuid.uuid4() if parent is None else parent.root_uuid
+
+    def __iter__(self) -> Iterator[_Context]:
+        yield self
+
+    def call_on_fit_task_begin(self, *, estimator: Any, X: Any = None, y: Any = None, metadata: Any = None) -> _Context:
+        for callback in self._callbacks:
+            callback.on_fit_task_begin(estimator, self, X=X, y=y, metadata=metadata)
+        return self
+
+    def call_on_fit_task_end(
+        self,
+        *,
+        estimator: Any,
+        X: Any = None,
+        y: Any = None,
+        metadata: Any = None,
+        reconstruction_attributes: Any = None,  # noqa: ARG002 - as in scikit-learn
+    ) -> bool:
+        hooks = [callback.on_fit_task_end for callback in self._callbacks]
+        stops = [hook(estimator, self, X=X, y=y, metadata=metadata) for hook in hooks]
+        return any(stops)
+
+
+class _OwnSupport:
+    """Stands for scikit-learn's mixin where there is none: callbacks of a single fit, which clones share."""
+
+    def set_callbacks(self, *callbacks: Any) -> Any:
+        """Set callbacks for the estimator.
+
+        Parameters
+        ----------
+        *callbacks : callback instances
+            In the place of those set before.
+
+        Returns
+        -------
+        self
+            Itself.
+        """
+        vars(self).pop("_skl_callbacks", None)
+        if callbacks:
+            self._skl_callbacks = list(callbacks)
+        return self
+
+    def __sklearn_clone__(self) -> Any:
+        other = super().__sklearn_clone__()  # type: ignore[misc]  # of BaseEstimator
+        if "_skl_callbacks" in vars(self):
+            other._skl_callbacks = self._skl_callbacks
+        return other
+
+    def _init_callback_context(self, **_: Any) -> _Context:
+        self._callback_fit_ctx = _Context(self)
+        for callback in self._callback_fit_ctx._callbacks:
+            callback.setup(estimator=self, context=self._callback_fit_ctx)
+        return self._callback_fit_ctx
+
+
+class Followed(CallbackSupportMixin or _OwnSupport):  # type: ignore[misc]  # whichever there is
+    """Base class of estimators whose fits can be followed by callbacks."""
+
+
+@contextmanager
+def followed(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Iterator[None]:
+    """Tell callbacks of the begin and the end of a fit; the body is the fit.
+
+    Parameters
+    ----------
+    estimator : Followed
+        Which is fitted.
+    X, y, sample_weight : array-like
+        What `fit` was given.
+
+    Yields
+    ------
+    None
+        Control to the body.
+    """
+    metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+    data = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
+    context = estimator._init_callback_context(max_subtasks=None)
+    try:
+        context.call_on_fit_task_begin(**data)
+        try:
+            yield
+        except BaseException as error:
+            tell(context, status="KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED", error=error)
+            raise
+        # The estimator itself is what was fitted: no attribute is to be set on its copy.
+        context.call_on_fit_task_end(**data, reconstruction_attributes=dict)
+    finally:
+        if CallbackSupportMixin is None:  # else scikit-learn's decorator of `fit` does it
+            for callback in context._callbacks:
+                callback.teardown(estimator=estimator, context=context)
+            del estimator._callback_fit_ctx
+
+
+def teller(estimator: Any) -> OnIteration | None:
+    """Return what tells callbacks of each iteration.
+
+    Parameters
+    ----------
+    estimator : Followed
+        In the body of `followed`; elsewhere there is nobody to tell.
+
+    Returns
+    -------
+    callable or None
+        Takes an `Iteration`. None where there are no callbacks.
+    """
+    context = getattr(estimator, "_callback_fit_ctx", None)
+    if context is None or not context._callbacks:
+        return None
+    hooks = [callback.on_iteration for callback in context._callbacks if hasattr(callback, "on_iteration")]
+    some_wait_for_tasks = len(hooks) < len(context._callbacks) and CallbackSupportMixin is not None
+
+    def tell_all(iteration: Iteration) -> bool:
+        stops = [hook(estimator, context, iteration) for hook in hooks]
+        if some_wait_for_tasks:  # a context an iteration is kept by scikit-learn: only for those who know nothing else
+            task = context.subcontext(task_name="iteration").call_on_fit_task_begin(estimator=estimator)
+            stops.append(task.call_on_fit_task_end(estimator=estimator))
+        return any(stops)
+
+    return tell_all
+
+
+def tell(
+    context: Any,
+    *,
+    name: str | None = None,
+    params: Mapping[str, Any] | None = None,
+    metrics: Mapping[str, Any] | None = None,
+    tags: Mapping[str, Any] | None = None,
+    files: Mapping[str, Any] | None = None,
+    status: str | None = None,
+    error: BaseException | None = None,
+) -> None:
+    """Tell callbacks more of a running task than scikit-learn's hooks can.
+
+    Parameters
+    ----------
+    context : CallbackContext or None
+        Of the task; None: nobody is told.
+    name : str, default=None
+        What a run of this task is to be called; before `call_on_fit_task_begin`.
+    params, tags : mapping of str, default=None
+        What was set, and what is to be known of it.
+    metrics : mapping of str to float or sequence of float, default=None
+        Numbers; a sequence is a curve with the steps 1, 2, ...
+    files : mapping of str, default=None
+        By their names in the run: paths, matplotlib figures, or text.
+    status : {"FINISHED", "FAILED", "KILLED"}, default=None
+        How the task ends.
+    error : BaseException, default=None
+        Why it failed.
+    """
+    news: dict[str, Any] = {"name": name, "params": params, "metrics": metrics, "tags": tags, "files": files}
+    news |= {"status": status, "error": error}
+    for callback in getattr(context, "_callbacks", ()):
+        if hasattr(callback, "on_told"):
+            callback.on_told(context, **{key: value for key, value in news.items() if value is not None})

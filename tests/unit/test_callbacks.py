@@ -1,0 +1,197 @@
+"""Callbacks that follow a fit: scikit-learn's hooks, our two, and the same where scikit-learn has none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skpref import GPPLClassifier, SVGPRegressor, VariationalFM, load, save
+from skpref._callbacks import tell
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from skpref.tracking.protocol import Iteration
+
+sklearn_callback = pytest.importorskip("sklearn.callback", reason="scikit-learn 1.8 has no callbacks")
+PAIRS, FIRST_WINS = [["tea", "coffee"], ["tea", "water"], ["coffee", "water"]], [1, 1, 0]
+
+
+class Listener:
+    """Remembers what it was told."""
+
+    max_propagation_depth = None
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.heard: list[Any] = []
+        self.iterations: list[Iteration] = []
+        self.stop_at = stop_at
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        self.heard.append("setup")
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        self.heard.append("teardown")
+
+    def on_fit_task_begin(self, estimator: Any, context: Any, *, X: Any = None, y: Any = None) -> None:
+        self.heard.append(("begin", type(estimator).__name__, context.parent is not None))
+
+    def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> None:
+        self.heard.append(("end", type(estimator).__name__, context.parent is not None))
+
+    def on_iteration(self, estimator: Any, context: Any, iteration: Iteration) -> bool:
+        self.iterations.append(iteration)
+        return iteration.step == self.stop_at
+
+    def on_told(self, context: Any, **news: Any) -> None:
+        self.heard.append(news)
+
+
+def test_a_fit_is_followed_from_begin_to_end() -> None:
+    listener = Listener()
+    model = GPPLClassifier().set_callbacks(listener).fit(PAIRS, FIRST_WINS)
+    assert listener.heard == [
+        "setup",
+        ("begin", "GPPLClassifier", False),
+        ("end", "GPPLClassifier", False),
+        "teardown",
+    ]
+    assert [event.step for event in listener.iterations] == list(range(1, model.n_iter_ + 1))
+    assert [event.bound for event in listener.iterations] == model.lower_bounds_
+
+
+def test_a_callback_changes_no_bit_and_can_be_taken_off() -> None:
+    listener = Listener()
+    plain = GPPLClassifier().fit(PAIRS, FIRST_WINS)
+    followed = GPPLClassifier().set_callbacks(listener).fit(PAIRS, FIRST_WINS)
+    assert followed.utility().tobytes() == plain.utility().tobytes()
+    assert set(vars(followed)) - set(vars(plain)) == {"_skl_callbacks"}
+    n_heard = len(listener.heard)
+    assert set(vars(followed.set_callbacks().fit(PAIRS, FIRST_WINS))) == set(vars(plain))
+    assert len(listener.heard) == n_heard
+
+
+def test_a_true_answer_stops_the_fit() -> None:
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    model = VariationalFM(n_epochs=50, tol=0.0, random_state=0).set_callbacks(Listener(stop_at=3)).fit(X, X[:, 0])
+    assert model.n_iter_ == 3
+
+
+def test_a_printer_and_a_callback_both_hear(capsys: pytest.CaptureFixture[str]) -> None:
+    listener = Listener()
+    model = GPPLClassifier(verbose=1).set_callbacks(listener).fit(PAIRS, FIRST_WINS)
+    assert capsys.readouterr().out.count("GPPLClassifier: pass ") == len(listener.iterations) == model.n_iter_
+
+
+def test_a_failure_is_told_and_what_was_fitted_stays() -> None:
+    listener = Listener()
+    model = GPPLClassifier().fit(PAIRS, FIRST_WINS).set_callbacks(listener)
+    before = vars(model).copy()
+    with pytest.raises(DataError, match="compares item"):
+        model.fit([["tea", "tea"]], [1])
+    assert vars(model) == before
+    setup, begin, told, teardown = listener.heard
+    assert (setup, begin, teardown) == ("setup", ("begin", "GPPLClassifier", False), "teardown")
+    assert told["status"] == "FAILED"
+    assert isinstance(told["error"], DataError)
+
+
+def test_an_interruption_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    listener = Listener()
+    monkeypatch.setattr(GPPLClassifier, "_read", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        GPPLClassifier().set_callbacks(listener).fit(PAIRS, FIRST_WINS)
+    assert listener.heard[2]["status"] == "KILLED"
+
+
+def test_callbacks_go_through_searches_and_pipelines() -> None:
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    listener = Listener()
+    pipeline = make_pipeline(StandardScaler(), VariationalFM(n_epochs=3, random_state=0))
+    search = GridSearchCV(pipeline, {"variationalfm__n_factors": [1, 2]}, cv=2).set_callbacks(listener)
+    search.fit(X, X[:, 0])
+    ends = [event[1:] for event in listener.heard if event[0] == "end"]
+    assert ends.count(("VariationalFM", True)) == 5
+    assert ends.count(("Pipeline", True)) == 5
+    assert listener.heard.count("setup") == listener.heard.count("teardown") == 1
+    assert len(listener.iterations) == 5 * 3
+
+
+def test_scikit_learns_own_callbacks_follow_our_fits() -> None:
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    monitor = sklearn_callback.ScoringMonitor(scoring="r2")
+    model = VariationalFM(n_epochs=4, tol=0.0, random_state=0).set_callbacks(monitor).fit(X, X[:, 0])
+    log = monitor.get_logs()
+    assert [row["task_name"] for row in log.data] == ["fit"]
+    assert log.data[0]["r2"] == pytest.approx(model.score(X, X[:, 0]))
+
+
+def test_whoever_knows_no_iterations_gets_tasks() -> None:
+    Plain = type("Plain", (), {name: value for name, value in vars(Listener).items() if name != "on_iteration"})
+    plain = Plain()
+    model = VariationalFM(n_epochs=4, tol=0.0, random_state=0).set_callbacks(plain)
+    model.fit(np.eye(4), [1.0, 2.0, 3.0, 4.0])
+    assert plain.heard.count(("begin", "VariationalFM", True)) == model.n_iter_
+
+
+def test_partial_fit_has_nobody_to_tell() -> None:
+    listener = Listener()
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    model = SVGPRegressor(random_state=0).set_callbacks(listener).partial_fit(X, X[:, 0])
+    model.partial_fit(X, X[:, 0])
+    assert listener.heard == []
+
+
+def test_clones_share_callbacks_and_files_leave_them_out(tmp_path: Path) -> None:
+    listener = Listener()
+    model = GPPLClassifier().set_callbacks(listener)
+    assert clone(model)._skl_callbacks == [listener]
+    save(model.fit(PAIRS, FIRST_WINS), tmp_path / "model.skpref")
+    assert "_skl_callbacks" not in vars(load(tmp_path / "model.skpref"))
+
+
+def test_nobody_is_told_where_nobody_listens() -> None:
+    tell(None, params={"a": 1})
+    tell(type("Context", (), {"_callbacks": [object()]})(), params={"a": 1})
+
+
+def test_the_same_hooks_where_scikit_learn_has_none() -> None:
+    code = """
+import sys
+import sklearn.callback._callback_support, sklearn.linear_model, sklearn.model_selection, sklearn.pipeline
+del sklearn.callback.CallbackSupportMixin  # as before 1.9
+from sklearn.base import clone
+from skpref import GPPLClassifier, _callbacks
+assert _callbacks.CallbackSupportMixin is None
+heard = []
+class Listener:
+    def setup(self, estimator, context): heard.append("setup")
+    def teardown(self, estimator, context): heard.append("teardown")
+    def on_fit_task_begin(self, estimator, context, *, X=None, y=None, metadata=None): heard.append(len(X))
+    def on_fit_task_end(self, estimator, context, *, X=None, y=None, metadata=None): heard.append(context.task_name)
+    def on_iteration(self, estimator, context, iteration): heard.append(iteration.step); return iteration.step == 2
+    def on_told(self, context, **news): heard.append(news["status"])
+model = GPPLClassifier().set_callbacks(Listener())
+model = clone(model).fit([["a", "b"], ["b", "c"]], [1, 1])
+assert not hasattr(model, "_callback_fit_ctx")
+try:
+    model.fit([["a", "a"]], [1])
+except ValueError:
+    pass
+print(*heard)
+assert not hasattr(model.set_callbacks(), "_skl_callbacks")
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.stderr == ""
+    assert done.stdout.split() == ["setup", "2", "1", "2", "fit", "teardown", "setup", "1", "FAILED", "teardown"]
