@@ -94,7 +94,7 @@ class VariationalFM(RegressorMixin, FMBase):
         Labels of the groups.
     group_priors_ : dict
         What was learnt of every group's prior, by label.
-    lower_bounds_, lower_bound_ : ndarray of shape (n_iter_,), float
+    lower_bounds_, lower_bound_ : ndarray of shape (n_passes,), float
         Bound after each pass, with the hyper-priors; in mini-batches, means of its estimates.
     converged_ : bool
         Whether coordinate ascent came to rest.
@@ -370,7 +370,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         Labels of the groups.
     group_priors_ : dict
         What was learnt of every group's prior, by label.
-    lower_bounds_, lower_bound_ : ndarray of shape (n_iter_,), float
+    lower_bounds_, lower_bound_ : ndarray of shape (n_passes,), float
         Bound after each pass, with the hyper-priors; in mini-batches, means of its estimates.
     converged_ : bool
         Whether coordinate ascent came to rest.
