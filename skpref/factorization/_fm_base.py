@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
@@ -198,6 +199,7 @@ class FMBase(Followed, BaseEstimator):
             )
             watch = _Watch(data.part(held), self._loss, self.n_iter_no_change)
             data, plan = data.part(np.sort(kept)), replace(plan, stop=watch)
+        plan = replace(plan, fitted=lambda machine: self._as_of(machine, units))
         with limited_threads(None if self.n_jobs is None else effective_n_jobs(self.n_jobs)):
             last, average, bounds, converged = self._run(machine, data, plan, rng)
         best = watch.best if watch is not None and watch.best is not None else average
@@ -209,6 +211,12 @@ class FMBase(Followed, BaseEstimator):
         self.lower_bound_, self.n_iter_, self.converged_ = float(self.lower_bounds_[-1]), len(bounds), converged
         self.validation_losses_ = np.array(watch.losses) if watch is not None else np.empty(0)
         return self
+
+    def _as_of(self, machine: Machine, units: tuple[float, float]) -> Self:
+        """A copy that holds what a fit has found so far."""
+        other = copy(self)
+        other.posterior_ = FMPosterior(machine, machine, *units)
+        return other
 
     def _run(
         self, machine: Machine, data: Data, plan: Plan, rng: np.random.Generator

@@ -13,7 +13,6 @@ from skpref.exceptions import DataError
 from skpref.factorization._fm_fit import UNLEARNT, overflow
 from skpref.factorization._fm_model import Bias, lines_of, normal_divergence
 from skpref.likelihoods import Gaussian
-from skpref.tracking.protocol import Iteration
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -255,8 +254,7 @@ def climb(
         if 2 * (epoch + 1) > plan.n_epochs:
             average.add(climber.machine)
         bounds.append(value + climber.machine.log_hyper_prior())
-        told = Iteration(epoch + 1, plan.n_epochs, bounds[-1], perf_counter() - began)
-        if (plan.on_iteration and plan.on_iteration(told)) or (plan.stop and plan.stop(average.of(climber.machine))):
+        if plan.stops(bounds, began, average.of(climber.machine)):
             break
     return climber.machine, average.of(climber.machine), bounds
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -53,6 +54,8 @@ class Plan:
         Told of every pass.
     stop : callable or None
         Sees the machine after every pass; true ends the fit.
+    fitted : callable or None
+        What an estimator with a machine is, for the events.
     """
 
     n_epochs: int
@@ -64,6 +67,28 @@ class Plan:
     dtype: np.dtype
     on_iteration: OnIteration | None = None
     stop: Callable[[Machine], bool] | None = None
+    fitted: Callable[[Machine], Any] | None = None
+
+    def stops(self, bounds: list[float], began: float, machine: Machine) -> bool:
+        """Tell of a pass.
+
+        Parameters
+        ----------
+        bounds : list of float
+            Bound after each pass.
+        began : float
+            When the first began.
+        machine : Machine
+            What the fit would end with now.
+
+        Returns
+        -------
+        bool
+            Whether to end it.
+        """
+        fitted = None if self.fitted is None else partial(self.fitted, machine)
+        told = Iteration(len(bounds), self.n_epochs, bounds[-1], perf_counter() - began, fitted)
+        return bool((self.on_iteration and self.on_iteration(told)) or (self.stop and self.stop(machine)))
 
 
 def ascend(machine: Machine, data: tuple[Features, Array, Array], plan: Plan) -> tuple[Machine, list[float], bool]:
@@ -116,8 +141,7 @@ def ascend(machine: Machine, data: tuple[Features, Array, Array], plan: Plan) ->
         converged = len(bounds) > UNLEARNT and new - bound < enough * rho
         machine, slopes, moments, bound, rho = tried, new_slopes, new_moments, new, min(1.0, 2.0 * rho)
         bounds.append(bound)
-        told = Iteration(len(bounds), plan.n_epochs, bound, perf_counter() - began)
-        if (plan.on_iteration and plan.on_iteration(told)) or (plan.stop and plan.stop(machine)):
+        if plan.stops(bounds, began, machine):
             break
     return machine, bounds or [bound], converged
 

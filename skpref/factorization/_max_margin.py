@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
@@ -354,7 +355,8 @@ class MaxMarginFactorization(ClassifierMixin, Followed, BaseEstimator):
             starts = [c.redirected(self._sampler.start(problem, int(c.state["seed"]), c.state)) for c in going_on]
         step = self._sampler.step(problem)
         with self._threads():
-            self._chains = gibbs.run(starts, lambda _: step, self._plan(key, starts))
+            plan = replace(self._plan(key, starts), fitted=lambda chains: self._as_of(chains, known, problem.prior))
+            self._chains = gibbs.run(starts, lambda _: step, plan)
             self._keep_traces(problem)
         self._known, self._ratings, self._key = known, given, key
         self._keep(problem.prior)
@@ -392,6 +394,16 @@ class MaxMarginFactorization(ClassifierMixin, Followed, BaseEstimator):
         """What is kept of a sample: 7 digits are enough for a prediction."""
         dtype = {"users": self._sampler.users_dtype}
         return {name: np.asarray(state[name], dtype=dtype.get(name, np.float32)) for name in _PARTS}
+
+    def _as_of(self, chains: list[Chain], known: Known, prior: Prior) -> Self | None:
+        """A copy that holds what chains have gathered so far; None during burn-in."""
+        begun = [chain for chain in chains if chain.samples]
+        if not begun:
+            return None
+        other = copy(self)
+        other.__dict__ |= {"_chains": begun, "_known": known}
+        other._keep(prior)  # noqa: SLF001 - our own
+        return other
 
     def _keep(self, prior: Prior) -> None:
         chains = self._chains

@@ -13,6 +13,7 @@ import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -160,6 +161,8 @@ class Plan:
         Where to write down what there is.
     on_iteration : callable, default=None
         Called after every sweep; a true answer stops the chain it was about and those behind it.
+    fitted : callable, default=None
+        What an estimator with these chains is, for the events.
     """
 
     n_sweeps: int
@@ -169,6 +172,7 @@ class Plan:
     average: Average = running_mean
     checkpoint: Checkpoint | None = None
     on_iteration: OnIteration | None = None
+    fitted: Callable[[list[Chain]], Any] | None = None
 
 
 def run(starts: Sequence[Chain], step_of: Callable[[int], Step], plan: Plan) -> list[Chain]:
@@ -201,7 +205,7 @@ def run(starts: Sequence[Chain], step_of: Callable[[int], Step], plan: Plan) -> 
         step, stopped = step_of(number), False
         while chains[number].sweep < end and not stopped:
             chains[number], objective = advanced(chains[number], step, plan, end)
-            stopped = clock.tell(objective)
+            stopped = clock.tell(objective, chains)
             if plan.checkpoint is not None and clock.due() and not stopped:
                 write_checkpoint(plan.checkpoint, chains)
         if stopped:
@@ -220,13 +224,14 @@ class _Clock:
         self._done = self._first = self._n_max + left
         self._start = self._written = time.perf_counter()
 
-    def tell(self, objective: float) -> bool:
+    def tell(self, objective: float, chains: list[Chain]) -> bool:
         self._done += 1
         if self._plan.on_iteration is None:
             return False
         # Seconds are of this process; those before an interruption are estimated from them.
         seconds = (time.perf_counter() - self._start) * self._done / (self._done - self._first)
-        return bool(self._plan.on_iteration(Iteration(self._done, self._n_max, objective, seconds)))
+        fitted = None if self._plan.fitted is None else partial(self._plan.fitted, chains)
+        return bool(self._plan.on_iteration(Iteration(self._done, self._n_max, objective, seconds, fitted)))
 
     def due(self) -> bool:
         checkpoint, now = self._plan.checkpoint, time.perf_counter()

@@ -39,8 +39,9 @@ class OptunaSearch(BaseSearchCV):
     """Search for the parameters of an estimator by cross-validation, each trial with an eye on those before.
 
     The surface is that of scikit-learn's `RandomizedSearchCV`, the trials are Optuna's. All trials have the same folds.
-    A trial whose mean score over the folds so far is below the median of the earlier ones is given up. Finished trials
-    survive a process that is killed if `storage` is given: the next `fit` to the same data goes on from there.
+    A trial whose mean score over the folds so far is below the median of the complete ones is given up, after a fold or
+    inside a fit. Finished trials survive a process that is killed if `storage` is given: the next `fit` to the same
+    data goes on from there.
 
     Parameters
     ----------
@@ -63,7 +64,11 @@ class OptunaSearch(BaseSearchCV):
     sampler : optuna sampler, default=None
         None: the tree-structured Parzen estimator, after eight trials at random.
     pruner : optuna pruner, "median" or None, default="median"
-        When to give up a trial between two folds, once five have been finished; None: never.
+        When to give up a trial, once five are complete; None: never. Trials are compared after each fold and, where
+        folds run one at a time, thrice inside each fit, at a quarter, a half and three quarters of its iterations:
+        there, the estimator is scored on the test part as if its fit had ended. That needs scikit-learn 1.9 and a fit
+        that tells what it has so far: `GibbsM3F`, `GibbsIPM3F` and the factorization machines do, by themselves or as the
+        last step of a Pipeline. Looking does not change a fit.
     storage : path-like, str or optuna storage, default=None
         Where the study is kept: a file (a journal, which several processes may share), the address of a database such
         as ``postgresql://...``, or optuna's own. None: in memory.
@@ -89,7 +94,8 @@ class OptunaSearch(BaseSearchCV):
         With all trials.
     cv_results_ : dict of str to ndarray
         As in `RandomizedSearchCV`, a row a trial; ``state`` is "complete", "pruned" or "failed". Folds that were not
-        run have NaN.
+        finished have NaN, and so has the mean of a pruned trial; how far it had come is in its ``study_.trials``. Those
+        of a failed trial have `error_score`.
     best_estimator_, best_params_, best_score_, best_index_, scorer_, n_splits_, refit_time_, multimetric_
         As in `RandomizedSearchCV`.
 
