@@ -67,8 +67,8 @@ class OptunaSearch(BaseSearchCV):
         When to give up a trial, once five are complete; None: never. Trials are compared after each fold and, where
         folds run one at a time, thrice inside each fit, at a quarter, a half and three quarters of its iterations:
         there, the estimator is scored on the test part as if its fit had ended. That needs scikit-learn 1.9 and a fit
-        that tells what it has so far: `GibbsM3F`, `GibbsIPM3F` and the factorization machines do, by themselves or as the
-        last step of a Pipeline. Looking does not change a fit.
+        that tells what it has so far: `GibbsM3F`, `GibbsIPM3F` and the factorization machines do, by themselves or as
+        the last step of a Pipeline. Looking does not change a fit.
     storage : path-like, str or optuna storage, default=None
         Where the study is kept: a file (a journal, which several processes may share), the address of a database such
         as ``postgresql://...``, or optuna's own. None: in memory.
