@@ -5,9 +5,11 @@
     python benchmarks/factorization.py ratings RATINGS SPLIT --rivals VENV/bin/python   (with myFM: pip install myfm)
     python benchmarks/factorization.py scale --n-epochs 3
     python benchmarks/factorization.py elicit FOLDER [--n-factors 5]
+    python benchmarks/factorization.py duolingo SAMPLE [--n-factors 0 5]
 
 RATINGS is `ratings.csv.gz` (user,item,rating) or `u.data`, SPLIT one of `shared/data/movielens/splits/*_8020_seed*`;
-FOLDER holds `movie10k_seed*.csv`. `shared/data/movielens/README.md` says how they are made. One thread, CPU seconds.
+FOLDER holds `movie10k_seed*.csv`, SAMPLE is `fr_en_sample_7933.csv.gz`. `shared/data/movielens/README.md` says how they
+are made. One thread, CPU seconds.
 """
 
 from __future__ import annotations
@@ -31,10 +33,12 @@ import pandas as pd
 from scipy import sparse
 from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, average_precision_score, roc_auc_score
+from sklearn.metrics import accuracy_score, average_precision_score, log_loss, roc_auc_score
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import OneHotEncoder
 
 from skpref import VariationalFM, VariationalFMClassifier
-from skpref.data import OneHotDesign
+from skpref.data import OneHotDesign, feature_groups
 from skpref.elicitation import STRATEGIES, Session
 
 Array = npt.NDArray[np.float64]
@@ -144,6 +148,25 @@ def show(what: str, found: dict[str, float], seconds: float, n_iter: float) -> N
     print(f"{what}: {numbers}  {seconds:.1f} s, {n_iter:.0f} passes", flush=True)
 
 
+def duolingo(path: Path, n_factors: int) -> None:
+    """Probability that a learner gets a word right, from learner, word and format; mean (sd) over ten splits."""
+    table = pd.read_csv(path)
+    encoder = OneHotEncoder(handle_unknown="ignore").fit(table[["user_id", "token", "format"]])
+    X, y = encoder.transform(table[["user_id", "token", "format"]]), 1 - table["label"].to_numpy()
+    machine = VariationalFMClassifier(n_factors, groups=feature_groups(encoder), random_state=0)
+    models = {f"rank {n_factors}": machine, "logistic regression": LogisticRegression(max_iter=500)}
+    for name, model in models.items():
+        found, began = [], time.process_time()
+        for seed in range(10):
+            parts = train_test_split(X, y, test_size=0.2, random_state=seed, stratify=y)
+            p = model.fit(parts[0], parts[2]).predict_proba(parts[1])[:, 1]
+            found.append([*classification(parts[3], p).values(), log_loss(parts[3], p)])
+        mean, sd = np.mean(found, axis=0), np.std(found, axis=0)
+        named = zip(("accuracy", "AUC", "MAP", "log-loss"), mean, sd, strict=True)
+        numbers = "  ".join(f"{what} {m:.4f} ({s:.4f})" for what, m, s in named)
+        print(f"duolingo sample {name}: {numbers}  {(time.process_time() - began) / 10:.2f} s", flush=True)
+
+
 def elicit(path: Path, n_factors: int) -> dict[str, Array]:
     """AUC on the validation items after 0, 4, ..., 20 questions to each of 20 people, by strategy."""
     table = pd.read_csv(path)
@@ -172,7 +195,7 @@ def elicit(path: Path, n_factors: int) -> dict[str, Array]:
 def main() -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("task", choices=["ratings", "elicit", "scale"])
+    parser.add_argument("task", choices=["ratings", "elicit", "scale", "duolingo"])
     parser.add_argument("paths", nargs="*", type=Path)
     parser.add_argument("--n-factors", nargs="+", type=int, default=[5])
     parser.add_argument("--n-epochs", type=int, default=100)
@@ -189,6 +212,9 @@ def main() -> None:
             continue
         if args.task == "scale":
             scale(n_factors, args.n_epochs)
+            continue
+        if args.task == "duolingo":
+            duolingo(*args.paths, n_factors)
             continue
         runs = [elicit(path, n_factors) for path in sorted(args.paths[0].glob("movie10k_seed*.csv"))]
         for strategy in STRATEGIES:
