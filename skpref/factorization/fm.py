@@ -45,6 +45,7 @@ class VariationalFM(RegressorMixin, FMBase):
         Whether a feature's weight and factors have a covariance matrix or are independent, as in [VRK22]. Mini-batches
         and samples are always factorised. Full, the bound is tighter, and where X is two one-hot fields (users and
         items) passes are fewer, as factors are turned to where the priors fit them best.
+        Rows of columns that no one-hot field tells (measured features) keep some 4 (1 + d)^2 numbers each.
     learn_priors : bool, default=True
         Whether the groups' priors are learnt, under nu ~ N(0, 1) and lam ~ Gamma(1, 1). Else all are N(0, 1), in units
         of the standardised target.
@@ -320,6 +321,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         Whether a feature's weight and factors have a covariance matrix or are independent, as in [VRK22]. Mini-batches
         and samples are always factorised. Full, the bound is tighter, and where X is two one-hot fields (users and
         items) passes are fewer, as factors are turned to where the priors fit them best.
+        Rows of columns that no one-hot field tells (measured features) keep some 4 (1 + d)^2 numbers each.
     learn_priors : bool, default=True
         Whether the groups' priors are learnt, under nu ~ N(0, 1) and lam ~ Gamma(1, 1). Else all are N(0, 1).
     batch_size : int, default=None
