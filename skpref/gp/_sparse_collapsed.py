@@ -191,8 +191,8 @@ def bound(rows: GaussianRows, basis: InducingBasis, noise: float, *, gradient: b
     if not gradient:
         return Gradient(seen.value, np.zeros(0), -seen.log_beta, None, sums, seen)
     theta, points = _through_rows(rows, basis, inverse, seen, beta, kept)
-    # Through Phi = K L^-T. The bound is the same for any square root of k(Z, Z), so the sum over rows of the gradient in
-    # phi times phi^T is symmetric, and the way back is that through the inverse of the matrix.
+    # Through Phi = K L^-T. The bound is the same for any square root of k(Z, Z), so the sum over rows of the gradient
+    # in phi times phi^T is symmetric, and the way back is that through the inverse of the matrix.
     inner = product(seen.gram, sums.gram)
     inner *= -1.0
     inner -= product(0.5 * seen.cross, sums.cross.T)

@@ -1,13 +1,14 @@
 """From rows and targets to a posterior of f: kernel, noise and inducing points by the collapsed bound.
 
-Three searches by L-BFGS-B, each from where the last one ended: the hyper-parameters with the inducing points held, from
-two starts; both together, where that pays; and, where these looked at a sample of the rows, the hyper-parameters with
-all rows.
+Up to four searches by L-BFGS-B, each from where the last one ended: hyper-parameters with the inducing points held,
+from two starts, of many rows at a glance (some rows, few points); then with all points, chosen by the length-scales
+found; points and hyper-parameters together, where that pays; and, where these looked at a sample of the rows, the
+hyper-parameters with all rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -51,11 +52,13 @@ _NOISE: Final = (1e-7, 1e2)  # of the noise variance, in variances of the target
 _START_NOISE: Final = 0.1
 _ALL_NOISE: Final = 0.95  # of the variance of the targets
 _SHORTER: Final = 0.4
-_GLANCE: Final = 2_000  # rows that tell which start is the better
+_ALL: Final = 2_000  # rows up to which starts are compared with all rows and points: a glance may mistake the better
+_GLANCE: Final = 1_000, 100  # rows and inducing points that tell which start is the better
 _FEW: Final = 10_000  # rows that all searches look at
 _MANY: Final = 1_000_000  # rows beyond which the last search is left out, and noise alone follows all rows
 _OPEN: Final = 0.001  # nats a row that the inducing points leave open, from which "auto" moves them
-_POINTS_TOL: Final = 10.0  # times that of other searches: one that moves points ends at a gain of 1e-5 nats a row
+_LITTLE, _MEMORY = 10, 50  # steps from which a search learns curvature, of hyper-parameters and of points too
+_GAIN: Final = 10.0  # times the tolerance of other models: an iteration gains 1e-5 nats a row, or the search ends
 
 
 @dataclass(frozen=True)
@@ -302,23 +305,53 @@ def fit_collapsed(
     """
     with calm_blas(min(config.n_inducing, rows.n)):
         sample = rows.sample(_FEW, rng)
-        starts = [] if start is None else [going_on(rows.X, start, config, rng)]
-        if start is None or (anew and config.optimizer is not None):
-            starts.append(first_start(rows.X, kernel, config, rng))
-        run = Run(config, starts[0])
-        if config.optimizer is not None:
-            glance, look = sample.sample(_GLANCE, rng), _collapsed(sample)
-            run.search(_collapsed(glance))
-            # Another start may lead to another optimum: anew beside where an earlier fit ended, or shorter scales.
-            others = starts[1:] or ([shorter(starts[0])] if start is None and _doubtful(kernel, run.end) else [])
-            run.try_also(others, _collapsed(glance))
-            if glance.n < sample.n:
-                run.search(look)
-            if _pays(sample, run.end, config):
-                run.search(look, points=True)
-            if sample.n < rows.n <= _MANY:
-                run.search(_collapsed(rows))
+        earlier = None if start is None else going_on(rows.X, start, config, rng)
+        if config.optimizer is None:
+            return Run(config, earlier or first_start(rows.X, kernel, config, rng)).result(rows)
+        run, look = _begun(rows, sample, kernel, config, rng, earlier, anew=anew), _collapsed(sample)
+        if rows.n > _ALL:
+            run.search(look)
+        if _pays(sample, run.end, config):
+            run.search(look, points=True)
+        if sample.n < rows.n <= _MANY:
+            run.search(_collapsed(rows))
         return run.result(rows)
+
+
+def _begun(
+    rows: GaussianRows,
+    sample: GaussianRows,
+    kernel: Kernel | None,
+    config: SparseConfig,
+    rng: np.random.Generator,
+    earlier: SparseStart | None,
+    *,
+    anew: bool,
+) -> Run:
+    """Return a run that stands where the best of a few starts leads; many rows are only glanced at."""
+    whole = rows.n <= _ALL
+    if earlier is not None and not (whole or anew):
+        return Run(config, earlier)
+    glance, few = rows, config
+    if not whole:
+        glance, few = sample.sample(_GLANCE[0], rng), replace(config, n_inducing=min(config.n_inducing, _GLANCE[1]))
+    starts = []
+    if earlier is not None:
+        points = earlier.points if whole else choose_points(glance.X, earlier.kernel, few, rng)
+        starts.append(SparseStart(earlier.kernel, earlier.noise, points))
+    if earlier is None or anew:
+        starts.append(first_start(glance.X, kernel, few, rng))
+    run, look = Run(few, starts[0]), _collapsed(glance)
+    run.search(look)
+    own = run.end
+    # Another start may lead to another optimum: anew beside where an earlier fit ended, or shorter scales.
+    run.try_also(starts[1:] or ([shorter(starts[0])] if earlier is None and _doubtful(kernel, own) else []), look)
+    if whole:
+        return run
+    if earlier is not None and run.end is own:
+        return Run(config, earlier)
+    end = run.end
+    return Run(config, SparseStart(end.kernel, end.noise, choose_points(rows.X, end.kernel, config, rng)))
 
 
 def first_start(
@@ -494,8 +527,8 @@ class Run:
         task = _Search(look, end, config.noise is not None, unit, config.on_value)
         if not task.theta.size:
             return
-        tol = config.tol * (_POINTS_TOL if points else 1.0)
-        best = hyper.maximise(task, task.theta, task.bounds, max_iter=config.max_iter, tol=tol)
+        tol, memory = _GAIN * config.tol, _MEMORY if points else _LITTLE
+        best = hyper.maximise(task, task.theta, task.bounds, max_iter=config.max_iter, tol=tol, memory=memory)
         self.end = task.at(best.theta)
         # Points can be moved for ever at little gain: their search ends with its iterations, and that is no failure.
         self.converged = self.converged and (best.converged or points)

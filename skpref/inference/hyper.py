@@ -54,6 +54,7 @@ def maximise(
     box: Array | None = None,
     max_iter: int = 50,
     tol: float = 1e-4,
+    memory: int = 10,
 ) -> Optimum:
     """Maximise by L-BFGS-B from a given point and from random points within the bounds; the best end wins.
 
@@ -75,6 +76,8 @@ def maximise(
         Iterations a start.
     tol : float, default=1e-4
         Relative gain at which a start ends.
+    memory : int, default=10
+        Steps from which curvature is learnt; more of them pay where there are hundreds of variables.
 
     Returns
     -------
@@ -103,7 +106,7 @@ def maximise(
         starts += [rng.uniform(box[:, 0], box[:, 1]) for _ in range(n_restarts)]
     best, calls = None, 0
     for start in starts:
-        end = _ascend(objective, start, bounds, max_iter, tol)
+        end = _ascend(objective, start, bounds, max_iter, tol, memory)
         calls += end.n_evaluations
         if best is None or end.value > best.value:
             best = end
@@ -111,7 +114,7 @@ def maximise(
     return Optimum(best.theta, best.value, calls, best.converged, best.n_iter)
 
 
-def _ascend(objective: Objective, start: Array, bounds: Array, max_iter: int, tol: float) -> Optimum:
+def _ascend(objective: Objective, start: Array, bounds: Array, max_iter: int, tol: float, memory: int) -> Optimum:
     # With all variables bounded L-BFGS-B's first step is the gradient itself, in log hyper-parameters a leap to the
     # bounds. Stretched variables make the first step at most 1.
     first = objective(start)
@@ -130,6 +133,6 @@ def _ascend(objective: Objective, start: Array, bounds: Array, max_iter: int, to
             best = (value, theta)
         return -value, -gradient / stretch
 
-    options = {"maxiter": max_iter, "ftol": tol * 0.01, "gtol": 1e-5}
+    options = {"maxiter": max_iter, "ftol": tol * 0.01, "gtol": 1e-5, "maxcor": memory}
     result = minimize(negative, start * stretch, method="L-BFGS-B", jac=True, bounds=bounds * stretch, options=options)
     return Optimum(best[1], best[0], calls, bool(result.success), int(result.nit))

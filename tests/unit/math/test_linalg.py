@@ -111,9 +111,20 @@ def test_cholesky_vjp_against_central_differences(seed, size, order):
     assert np.sum(Kbar * dK) == pytest.approx(want, rel=1e-7, abs=1e-7)
 
 
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 20), orders=st.tuples(*[st.sampled_from(ORDERS)] * 2))
+def test_congruent_is_the_product_of_three(seed, size, orders):
+    rng = np.random.default_rng(seed)
+    L, A = np.tril(rng.normal(size=(size, size))), covariance(rng, size)
+    got = linalg.congruent(np.array(A, order=orders[0]), np.array(L, order=orders[1]))
+    np.testing.assert_allclose(got, L.T @ A @ L, rtol=1e-10, atol=1e-10)
+    np.testing.assert_array_equal(got, got.T)
+    assert got.flags.c_contiguous
+
+
 def test_empty_matrices():
     empty = np.zeros((0, 0))
     for function in (linalg.cholesky, linalg.cholesky_precision, linalg.inverse_lower):
         assert function(empty).shape == (0, 0)
     assert linalg.cholesky_vjp(empty, empty).shape == (0, 0)
+    assert linalg.congruent(empty, empty).shape == (0, 0)
     assert linalg.log_det(empty) == 0.0
