@@ -1,1 +1,40 @@
-"""Tracking of fits: the events (plain Python) and their adapters."""
+"""Tracking of fits: what a running fit tells (plain Python), and MLflow, which keeps it.
+
+The public names are loaded when they are first used, so that importing this costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skpref.tracking._model import save_model, served_model
+    from skpref.tracking.callback import MLflowCallback, TrackedRun, autolog, track
+    from skpref.tracking.mlflow import Tracker, sync
+
+__all__ = ["MLflowCallback", "TrackedRun", "Tracker", "autolog", "save_model", "served_model", "sync", "track"]
+
+_HOMES = {
+    "MLflowCallback": "skpref.tracking.callback",
+    "TrackedRun": "skpref.tracking.callback",
+    "Tracker": "skpref.tracking.mlflow",
+    "autolog": "skpref.tracking.callback",
+    "save_model": "skpref.tracking._model",
+    "served_model": "skpref.tracking._model",
+    "sync": "skpref.tracking.mlflow",
+    "track": "skpref.tracking.callback",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        msg = f"module 'skpref.tracking' has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

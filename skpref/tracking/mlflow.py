@@ -2,56 +2,60 @@
 
 A tracker must never cost a fit. Whatever goes wrong with the store (no server, a server that goes away, a locked
 database, no right to write) gives one `TrackingWarning`; from then on every event is written to a spool file, a line of
-JSON each, which `resend` sends later.
+JSON each, which `sync` sends later.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
-import logging
 import math
 import os
+import re
+import sys
+import tempfile
 import time
+import uuid
 import warnings
-from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
 
 from skpref.exceptions import MissingExtraError, TrackingWarning
+from skpref.tracking import _spool
+from skpref.tracking._store import LOCK, Store, absolute, first_line, without_password
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from skpref.tracking.protocol import Iteration, OnIteration
 
-__all__ = ["DEFAULT_URI", "Tracker", "resend"]
+__all__ = ["DEFAULT_URI", "Synced", "Tracker", "resend", "sync"]
 
 DEFAULT_URI = "sqlite:///mlruns/mlflow.db"
 _DEFAULT_ROOT = Path("mlruns")
 _BATCH = 1000  # metrics a call: MLflow's limit
 _PARAM_BATCH = 100  # parameters or tags a call: MLflow's limit
 _MAX_VALUE = 5000  # characters of a tag: MLflow's limit (a parameter may have 6000)
-# MLflow waits up to 120 s and tries 7 times; a fit should not wait for minutes. Settings of the user come first.
-_PATIENCE = {
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
-    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-}
+_MAX_KEY = 250  # characters of a name: MLflow's limit
+_UNFIT = re.compile(r"[^\w\-./: ]")  # characters that MLflow refuses in names
+_FLUSH_SECONDS = 10.0  # a curve on the screen is at most so old
+_PATIENCE_EVENTS = 3  # failing one after the other, until `sync` gives up a store
+_RETRY_SECONDS = 30.0  # before a store that failed is asked again
+_LIVE: dict[str, Tracker] = {}  # so that copies of a tracker in one process are one tracker
 
 
 class Tracker:
     """Sends what happens to MLflow.
+
+    A tracker may be used by several threads, and be pickled: its copies in other processes write to the same runs.
 
     Parameters
     ----------
     experiment : str, default="skpref"
         Name of the experiment; made when it does not exist.
     tracking_uri : str, default=None
-        MLflow store. None: the environment variable MLFLOW_TRACKING_URI, else ``sqlite:///mlruns/mlflow.db`` with files
-        in ``mlruns/artifacts``, both made in the working folder on demand.
+        MLflow store. None: what ``mlflow.set_tracking_uri`` set, else the environment variable MLFLOW_TRACKING_URI,
+        else ``sqlite:///mlruns/mlflow.db`` with files in ``mlruns/artifacts``, both made in the working folder.
     spool : path-like, default="mlruns/spool"
         Folder for what cannot be sent.
 
@@ -85,19 +89,33 @@ class Tracker:
         if importlib.util.find_spec("mlflow") is None:
             raise MissingExtraError("tracking needs MLflow: pip install 'skpref[mlflow]', or go without (--no-mlflow)")
         self.experiment = experiment
-        self.tracking_uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_URI
+        self.tracking_uri = tracking_uri or _uri_set() or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_URI
         self.online = True
-        self.spool_file: Path | None = None
-        self._spool = Path(spool)
-        self._client: Any = None
-        self._experiment_id = ""
-        self._runs: dict[str, str] = {}  # our key -> MLflow's run id
+        self._root = Path.cwd()  # of relative addresses, wherever a process works later
+        self._spool = _spool.Spool(self._root / spool)
+        self._id = uuid.uuid4().hex
+        where = self._root / _DEFAULT_ROOT if self.tracking_uri == DEFAULT_URI else None
+        self._store = Store(experiment, absolute(self.tracking_uri, self._root), where)
         self._buffer: dict[str, list[list[Any]]] = {}
-        self._n_keys = 0
-        self._warned_of_values = False
+        self._flushed: dict[str, float] = {}
+        self._failed_at = 0.0
+        self._warned: set[str] = set()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        _LIVE[self._id] = self
+        made = self.experiment, self._store.uri, self._spool.folder
+        state = {"tracking_uri": self.tracking_uri, "online": self.online, "_warned": set(self._warned)}
+        return _revived, (self._id, made, state, self._store.experiment_id, dict(self._store.runs))
+
+    @property
+    def spool_file(self) -> Path | None:
+        """Where this process keeps what cannot be sent, if there is anything."""
+        return self._spool.file
 
     # ------------------------------------------------------------------------------------------------------- events
-    def start(self, name: str, parent: str | None = None, tags: Mapping[str, Any] | None = None) -> str:
+    def start(
+        self, name: str, parent: str | None = None, tags: Mapping[str, Any] | None = None, key: str | None = None
+    ) -> str:
         """Start a run.
 
         Parameters
@@ -108,18 +126,36 @@ class Tracker:
             Key of the run in which this one is nested.
         tags : mapping of str, default=None
             Tags.
+        key : str, default=None
+            Key by which all processes know the run; up to its first dot it is the same for all that belongs together.
+            None: a new one.
 
         Returns
         -------
         str
             Key of the run, for the other methods.
         """
-        self._n_keys += 1
-        key = f"run-{self._n_keys}"
-        self._emit({"op": "start", "run": key, "parent": parent, "name": name, "time": _now()})
-        if tags:
-            self.set_tags(key, tags)
+        key = key or uuid.uuid4().hex
+        event = {"op": "start", "run": key, "parent": parent, "name": name, "time": _now(), "tags": _texts(tags or {})}
+        self._emit(event)
         return key
+
+    def adopt(self, run_id: str, experiment_id: str) -> str:
+        """Make a run that somebody else began usable as a parent; what follows goes to its experiment.
+
+        Parameters
+        ----------
+        run_id, experiment_id : str
+            MLflow's ids of it.
+
+        Returns
+        -------
+        str
+            Its key.
+        """
+        self._store.runs[run_id] = run_id
+        self._store.experiment_id = experiment_id
+        return run_id
 
     def log_params(self, run: str, params: Mapping[str, Any]) -> None:
         """Log parameters.
@@ -161,6 +197,19 @@ class Tracker:
         """
         self._keep(run, ([name, value, _now(), step] for name, value in metrics.items()))
 
+    def log_scores(self, run: str, metrics: Mapping[str, float]) -> None:
+        """Log metrics of a run that has ended, perhaps in another process; nothing if it never began.
+
+        Parameters
+        ----------
+        run : str
+            Key of a run.
+        metrics : mapping of str to float
+            Finite values.
+        """
+        points = [[_name(name), float(value), _now(), 0] for name, value in metrics.items()]
+        self._emit({"op": "scores", "run": run, "points": points})
+
     def log_curve(self, run: str, name: str, values: Iterable[float]) -> None:
         """Log a whole curve, such as the bound after each pass.
 
@@ -174,6 +223,20 @@ class Tracker:
             Its values at the steps 1, 2, ...
         """
         self._keep(run, ([name, value, _now(), step] for step, value in enumerate(values, 1)))
+
+    def log_points(self, run: str, name: str, points: Iterable[tuple[int, float, int]]) -> None:
+        """Log a part of a curve.
+
+        Parameters
+        ----------
+        run : str
+            Key of a run.
+        name : str
+            Name of the metric.
+        points : iterable of (int, float, int)
+            Step, value, and when it was, in milliseconds since 1970.
+        """
+        self._keep(run, ([name, value, when, step] for step, value, when in points))
 
     def on_iteration(self, run: str, name: str = "lower_bound") -> OnIteration:
         """Return a callback that logs the objective of a running fit.
@@ -196,7 +259,7 @@ class Tracker:
 
         return log
 
-    def log_artifact(self, run: str, path: str | os.PathLike[str]) -> None:
+    def log_artifact(self, run: str, path: str | os.PathLike[str], folder: str | None = None) -> None:
         """Keep a copy of a file with the run.
 
         Parameters
@@ -205,8 +268,88 @@ class Tracker:
             Key of a run.
         path : path-like
             The file.
+        folder : str, default=None
+            Where in the run.
         """
-        self._emit({"op": "artifact", "run": run, "path": str(Path(path).resolve())})
+        self._emit({"op": "artifact", "run": run, "path": str(Path(path).resolve()), "folder": folder})
+
+    def log_text(self, run: str, name: str, text: str) -> None:
+        """Keep a text with the run.
+
+        Parameters
+        ----------
+        run : str
+            Key of a run.
+        name : str
+            Name of the file.
+        text : str
+            What is in it.
+        """
+        self._log_written(run, name, lambda path: path.write_text(text, "utf-8"))
+
+    def log_figure(self, run: str, name: str, figure: Any) -> None:
+        """Keep a figure with the run.
+
+        Parameters
+        ----------
+        run : str
+            Key of a run.
+        name : str
+            Name of the file, by which its format is chosen.
+        figure : matplotlib Figure
+            It is left open.
+        """
+        self._log_written(run, name, lambda path: figure.savefig(path, dpi=120))
+
+    def _log_written(self, run: str, name: str, write: Callable[[Path], Any]) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / Path(name).name
+            write(path)
+            parent = Path(name).parent.as_posix()
+            self.log_artifact(run, path, None if parent == "." else parent)
+
+    def log_data(self, run: str, data: Mapping[str, str]) -> None:
+        """Say what data a run used.
+
+        Parameters
+        ----------
+        run : str
+            Key of a run.
+        data : mapping of str to str
+            Name, digest (36 characters at most), source, source_type, schema, profile, context: as in MLflow.
+        """
+        self._emit({"op": "data", "run": run, "values": dict(data)})
+
+    def log_model(
+        self, run: str, path: str | os.PathLike[str], name: str = "model", registered: str | None = None
+    ) -> None:
+        """Log a model.
+
+        Parameters
+        ----------
+        run : str
+            Key of a run.
+        path : path-like
+            Folder in MLflow's format, as `skpref.tracking.save_model` writes it.
+        name : str, default="model"
+            Its name in the run.
+        registered : str, default=None
+            Name in the registry, of which it becomes a new version. None: it is not registered.
+        """
+        path = str(Path(path).resolve())
+        self._emit({"op": "model", "run": run, "path": path, "name": name, "registered": registered})
+
+    def sweep(self, fit: str, status: str = "FAILED") -> None:
+        """End the runs of a fit that nobody ended, since what was to end them failed or was killed.
+
+        Parameters
+        ----------
+        fit : str
+            What their keys have before the first dot.
+        status : str, default="FAILED"
+            As for `end`.
+        """
+        self._emit({"op": "sweep", "fit": fit, "status": status, "time": _now()})
 
     def end(self, run: str, status: str = "FINISHED") -> None:
         """End a run, after sending what is left of it.
@@ -218,8 +361,13 @@ class Tracker:
         status : {"FINISHED", "FAILED", "KILLED"}, default="FINISHED"
             How it ended.
         """
-        self._flush(run)
+        self.flush(run)
         self._emit({"op": "end", "run": run, "status": status, "time": _now()})
+
+    def retry(self) -> None:
+        """Try a store that failed once more, if that was some time ago."""
+        if not self.online and time.monotonic() - self._failed_at > _RETRY_SECONDS:
+            self.online = True
 
     def how_to_look(self) -> str:
         """Return what to do to see the runs: a command, or an address.
@@ -229,27 +377,58 @@ class Tracker:
         str
             Without passwords.
         """
-        shown = _without_password(self.tracking_uri)
+        shown = without_password(self.tracking_uri)
         return f"open {shown}" if shown.startswith("http") else f"mlflow ui --backend-store-uri {shown}"
 
     # ----------------------------------------------------------------------------------------------------- buffering
     def _keep(self, run: str, points: Iterable[list[Any]]) -> None:
-        buffer = self._buffer.setdefault(run, [])
-        for point in points:
-            point[1] = float(point[1])
+        now = time.monotonic()
+        buffer, flushed = self._buffer.setdefault(run, []), self._flushed.setdefault(run, now)
+        for name, value, *when in points:
+            point = [_name(name), float(value), *when]
             if math.isfinite(point[1]):
                 buffer.append(point)
-            elif not self._warned_of_values:
-                self._warned_of_values = True
-                message = (
-                    f"metric {point[0]!r} is {point[1]} at step {point[3]}; values that are not finite are skipped"
-                )
-                warnings.warn(message, TrackingWarning, stacklevel=3)
-        if len(buffer) >= _BATCH:
+            else:
+                self._warn_of_value(point)
+        if len(buffer) >= _BATCH or (buffer and now - flushed > _FLUSH_SECONDS):
             self._flush(run)
+
+    def _warn_of_value(self, point: list[Any]) -> None:
+        if "values" in self._warned:
+            return
+        self._warned.add("values")
+        message = f"metric {point[0]!r} is {point[1]} at step {point[3]}; values that are not finite are skipped"
+        warnings.warn(message, TrackingWarning, stacklevel=4)
+
+    def flush(self, run: str) -> None:
+        """Send what is left of the metrics of a run.
+
+        Parameters
+        ----------
+        run : str
+            Key of a run.
+        """
+        self._flush(run)
+        self._flushed.pop(run, None)
+
+    def run_id(self, run: str) -> str | None:
+        """Return MLflow's id of a run.
+
+        Parameters
+        ----------
+        run : str
+            Key of a run.
+
+        Returns
+        -------
+        str or None
+            None for one that the store was not told of.
+        """
+        return self._store.runs.get(run)
 
     def _flush(self, run: str) -> None:
         points = self._buffer.pop(run, [])
+        self._flushed[run] = time.monotonic()
         for first in range(0, len(points), _BATCH):
             self._emit({"op": "metrics", "run": run, "points": points[first : first + _BATCH]})
 
@@ -260,108 +439,166 @@ class Tracker:
             self._write(event)
             return
         try:
-            self.send(event)
+            self._store.send(event)
         except Exception as error:  # noqa: BLE001 - whatever a store can raise must not cost the fit
-            self.online = False
+            self.online, self._failed_at = False, time.monotonic()
             self._write(event)
             self._warn(error)
         except BaseException:
             self._write(event)
             raise
 
-    def send(self, event: Mapping[str, Any]) -> None:
-        """Send one event now; errors of the store are raised.
-
-        Parameters
-        ----------
-        event : mapping
-            As in a spool file.
-        """
-        with _patiently(), _quietly():
-            if self._client is None:
-                self._connect()
-            _SENDERS[event["op"]](self, event)
-
-    def _connect(self) -> None:
-        import mlflow
-
-        default = self.tracking_uri == DEFAULT_URI
-        if default:
-            _DEFAULT_ROOT.mkdir(exist_ok=True)
-        client = mlflow.MlflowClient(tracking_uri=self.tracking_uri)
-        found = client.get_experiment_by_name(self.experiment)
-        if found is None:
-            where = (_DEFAULT_ROOT / "artifacts").resolve().as_uri() if default else None
-            self._experiment_id = client.create_experiment(self.experiment, artifact_location=where)
-        else:
-            self._experiment_id = found.experiment_id
-        self._client = client
-
-    def _send_start(self, event: Mapping[str, Any]) -> None:
-        tags = {"mlflow.source.name": "skpref", "mlflow.source.type": "LOCAL"}
-        if event["parent"] is not None:
-            tags["mlflow.parentRunId"] = self._runs[event["parent"]]
-        run = self._client.create_run(self._experiment_id, start_time=event["time"], tags=tags, run_name=event["name"])
-        self._runs[event["run"]] = run.info.run_id
-
-    def _send_params(self, event: Mapping[str, Any]) -> None:
-        from mlflow.entities import Param
-
-        params = [Param(name, value) for name, value in event["values"].items()]
-        self._client.log_batch(self._runs[event["run"]], params=params)
-
-    def _send_tags(self, event: Mapping[str, Any]) -> None:
-        from mlflow.entities import RunTag
-
-        tags = [RunTag(name, value) for name, value in event["values"].items()]
-        self._client.log_batch(self._runs[event["run"]], tags=tags)
-
-    def _send_metrics(self, event: Mapping[str, Any]) -> None:
-        from mlflow.entities import Metric
-
-        metrics = [Metric(*point) for point in event["points"]]
-        self._client.log_batch(self._runs[event["run"]], metrics=metrics)
-
-    def _send_artifact(self, event: Mapping[str, Any]) -> None:
-        self._client.log_artifact(self._runs[event["run"]], event["path"])
-
-    def _send_end(self, event: Mapping[str, Any]) -> None:
-        self._client.set_terminated(self._runs[event["run"]], event["status"], event["time"])
-
     # ------------------------------------------------------------------------------------------------------ spooling
     def _write(self, event: Mapping[str, Any]) -> None:
-        if self.spool_file is None:
-            self._spool.mkdir(parents=True, exist_ok=True)
-            name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.time_ns() % 10**6}.jsonl"
-            self.spool_file = self._spool / name
-            head = {"op": "store", "experiment": self.experiment, "runs": self._runs}
-            self.spool_file.write_text(json.dumps(head) + "\n", "utf-8")
-        with self.spool_file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(event) + "\n")
+        head = {
+            "experiment": self.experiment,
+            "tracking_uri": without_password(self._store.uri),
+            "runs": self._store.runs,
+        }
+        with LOCK:
+            try:
+                self._spool.write(event, head)
+            except OSError as error:
+                self._warn_of_loss(error)
+
+    def _warn_of_loss(self, error: OSError) -> None:
+        if "loss" not in self._warned:
+            self._warned.add("loss")
+            message = f"nor can it be kept in {self._spool.folder}: {error}. The fit goes on, and is not tracked."
+            warnings.warn(f"What MLflow was not told: {message}", TrackingWarning, stacklevel=6)
 
     def _warn(self, error: Exception) -> None:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        if len(reason) > 300:
-            reason = reason[:300] + "..."
-        message = (
-            f"MLflow at {_without_password(self.tracking_uri)} cannot be used: {reason}. The fit goes on; the runs are "
-            f"kept in {self.spool_file}, from where skpref.tracking.mlflow.resend sends them later."
-        )
+        if "store" in self._warned:
+            return
+        self._warned.add("store")
+        message = f"MLflow at {without_password(self.tracking_uri)} cannot be used: {first_line(error)}. "
+        if self.spool_file is not None:
+            message += (
+                f"The fit goes on; the runs are kept in {self.spool_file}, from where "
+                f"`skpref mlflow-sync {self.spool_file.parent}` sends them later."
+            )
         warnings.warn(message, TrackingWarning, stacklevel=5)
 
 
-_SENDERS = {
-    "start": Tracker._send_start,  # noqa: SLF001 - a table of the class's own methods
-    "params": Tracker._send_params,  # noqa: SLF001
-    "tags": Tracker._send_tags,  # noqa: SLF001
-    "metrics": Tracker._send_metrics,  # noqa: SLF001
-    "artifact": Tracker._send_artifact,  # noqa: SLF001
-    "end": Tracker._send_end,  # noqa: SLF001
-}
+def _revived(
+    identity: str, made: tuple[Any, ...], state: Mapping[str, Any], experiment_id: str, runs: Mapping[str, str]
+) -> Tracker:
+    """The tracker of this process that a pickled one stands for."""
+    with LOCK:
+        if identity not in _LIVE:
+            _LIVE[identity] = Tracker(*made)
+            vars(_LIVE[identity]).update({**state, "_id": identity})
+        store = _LIVE[identity]._store  # noqa: SLF001 - of this module
+        store.experiment_id = store.experiment_id or experiment_id
+        store.runs |= runs
+        return _LIVE[identity]
+
+
+@dataclass
+class Synced:
+    """What `sync` did.
+
+    Parameters
+    ----------
+    n_events, n_files : int, default=0
+        Events that were sent; files of which nothing is left to send.
+    problems : list of str
+        Why something is still kept.
+    """
+
+    n_events: int = 0
+    n_files: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def sync(
+    folder: str | os.PathLike[str] = _DEFAULT_ROOT / "spool",
+    tracking_uri: str | None = None,
+    *,
+    experiment: str | None = None,
+) -> Synced:
+    """Send what trackers could not send, from all their files in a folder, and delete what has arrived.
+
+    Nothing arrives twice: where an earlier call was stopped half-way, the next one goes on.
+
+    Parameters
+    ----------
+    folder : path-like, default="mlruns/spool"
+        As named in the warning.
+    tracking_uri : str, default=None
+        The store. None: that of the time; one whose address holds a password is not remembered, so that the environment
+        variable MLFLOW_TRACKING_URI takes its place.
+    experiment : str, default=None
+        Where to send runs that had not begun in the store. None: where they belong.
+
+    Returns
+    -------
+    Synced
+        How much was sent, and what went wrong.
+
+    Examples
+    --------
+    >>> from skpref.tracking.mlflow import sync
+    >>> sync("no/such/folder")
+    Synced(n_events=0, n_files=0, problems=[])
+    """
+    done = Synced()
+    groups: dict[tuple[str, str | None], list[Path]] = {}
+    for path in sorted(Path(folder).glob("*.jsonl")) + sorted(Path(folder).glob("*.sending")):
+        # Under its new name no running fit goes on writing to it.
+        file = path.rename(path.with_suffix(".sending"))
+        try:
+            head, _ = _spool.read(file)
+        except (OSError, ValueError) as error:
+            done.problems.append(f"{file}: {first_line(error)}")
+            continue
+        uri = head.get("tracking_uri") or ""
+        store = tracking_uri or (None if "***@" in uri else uri or None)
+        groups.setdefault((experiment or head.get("experiment", "skpref"), store), []).append(file)
+    for (name, uri), files in groups.items():
+        _send_files(files, _store_of(name, uri), done)
+    return done
+
+
+def _store_of(experiment: str, uri: str | None) -> Store:
+    """The store that a tracker would use, which knows that it may have seen it all."""
+    store = Tracker(experiment, uri)._store  # noqa: SLF001 - of this module
+    store.again = True
+    return store
+
+
+def _send_files(files: list[Path], store: Store, done: Synced) -> None:
+    """Send the events of some processes in the order in which they happened."""
+    queue: list[tuple[int, int, Path, dict[str, Any]]] = []
+    left: dict[Path, list[dict[str, Any]]] = {}
+    for file in files:
+        head, left[file] = _spool.read(file)
+        store.runs |= head.get("runs", {})
+        queue += [(event["time"], number, file, event) for number, event in enumerate(left[file])]
+    failed: dict[Path, Exception] = {}
+    in_a_row = 0
+    for _, _, file, event in sorted(queue, key=lambda entry: entry[:2]):
+        try:
+            store.send(event)
+        except Exception as error:  # noqa: BLE001 - as in `_emit`: whatever a store can raise
+            failed.setdefault(file, error)
+            in_a_row += 1
+            if in_a_row == _PATIENCE_EVENTS:  # the store is away, so the rest need not be tried
+                failed |= {other: error for other in files if other not in failed}
+                break
+        else:
+            in_a_row = 0
+            done.n_events += 1
+    for file in files:
+        if file in failed:
+            done.problems.append(f"{file.rename(file.with_suffix('.jsonl'))}: {first_line(failed[file])}")
+        else:
+            _spool.discard(file, left[file])
+            done.n_files += 1
 
 
 def resend(spool_file: str | os.PathLike[str], tracking_uri: str | None = None) -> int:
-    """Send what a `Tracker` could not send.
+    """Send one file of what a `Tracker` could not send; `sync` sends all.
 
     Parameters
     ----------
@@ -383,58 +620,38 @@ def resend(spool_file: str | os.PathLike[str], tracking_uri: str | None = None) 
     Examples
     --------
     >>> from skpref.tracking.mlflow import resend
-    >>> resend("mlruns/spool/20261121-081530-4711-12.jsonl")  # doctest: +SKIP
+    >>> resend("mlruns/spool/20261121-081530-4711-12ab34.jsonl")  # doctest: +SKIP
     """
-    lines = Path(spool_file).read_text("utf-8").splitlines()
-    head, *events = [json.loads(line) for line in lines]
-    tracker = Tracker(head["experiment"], tracking_uri)
-    tracker._runs.update(head["runs"])  # noqa: SLF001 - of this module
+    head, events = _spool.read(Path(spool_file))
+    store = _store_of(head["experiment"], tracking_uri)
+    store.runs |= head["runs"]
     for event in events:
-        tracker.send(event)
+        store.send(event)
     return len(events)
 
 
-@contextmanager
-def _patiently() -> Iterator[None]:
-    """Shorten MLflow's time limits, where the user has not set them, while a call lasts."""
-    added = [name for name in _PATIENCE if name not in os.environ]
-    os.environ.update({name: _PATIENCE[name] for name in added})
-    try:
-        yield
-    finally:
-        for name in added:
-            os.environ.pop(name, None)
+def _uri_set() -> str | None:
+    """The store that the user chose in MLflow itself."""
+    if "mlflow" not in sys.modules:
+        return None
+    import mlflow
 
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Keep MLflow's talk of migrations and retries, and its dependencies' deprecations, off the screen."""
-    before = logging.root.manager.disable
-    logging.disable(max(before, logging.WARNING))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
+    return mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() or mlflow.active_run() is not None else None
 
 
 def _now() -> int:
     return int(time.time() * 1000)
 
 
+def _name(name: object) -> str:
+    return _UNFIT.sub("_", str(name))[:_MAX_KEY]
+
+
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
-    return {str(name): str(value)[:_MAX_VALUE] for name, value in values.items()}
+    return {_name(name): str(value)[:_MAX_VALUE] for name, value in values.items()}
 
 
 def _parts(values: dict[str, str], size: int) -> Iterator[dict[str, str]]:
     items = list(values.items())
     for first in range(0, len(items), size):
         yield dict(items[first : first + size])
-
-
-def _without_password(uri: str) -> str:
-    parts = urlsplit(uri)
-    if "@" not in parts.netloc:
-        return uri
-    return urlunsplit(parts._replace(netloc="***@" + parts.netloc.rpartition("@")[2]))

@@ -30,7 +30,7 @@ def test_a_parent_a_run_a_trial_curves_and_files(home: Path, capsys: pytest.Capt
     assert "mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db" in capsys.readouterr().out
     reader = Tracker("job")
     reader.end(reader.start("reader"))
-    runs = {run.info.run_name: run for run in reader._client.search_runs([reader._experiment_id])}
+    runs = {run.info.run_name: run for run in reader._store.client.search_runs([reader._store.experiment_id])}
     assert set(runs) == {"reader", "tune", "trial 0", "trial 1", "trial 2"}
     parent = runs["tune"]
     assert parent.info.status == "FINISHED"
@@ -46,8 +46,8 @@ def test_a_parent_a_run_a_trial_curves_and_files(home: Path, capsys: pytest.Capt
         assert trial.data.tags["state"] == "complete"
         assert "shape_s0" in trial.data.params
         assert "cv_log_loss" in trial.data.metrics
-        bounds = reader._client.get_metric_history(trial.info.run_id, "lower_bound")
+        bounds = reader._store.client.get_metric_history(trial.info.run_id, "lower_bound")
         assert [point.step for point in bounds] == list(range(1, len(bounds) + 1))
-    artifacts = {file.path for file in reader._client.list_artifacts(parent.info.run_id)}
+    artifacts = {file.path for file in reader._store.client.list_artifacts(parent.info.run_id)}
     assert artifacts >= {"model.skpref", "ranking.csv", "trials.csv", "bound.png", "ranking.png", "calibration.png"}
     load(home / "out" / "model.skpref")

@@ -27,11 +27,11 @@ def events(tracker: Tracker) -> list[dict[str, Any]]:
 
 
 def stored(tracker: Tracker, key: str) -> Any:
-    return tracker._client.get_run(tracker._runs[key])
+    return tracker._store.client.get_run(tracker._store.runs[key])
 
 
 def curve(tracker: Tracker, key: str, name: str) -> list[tuple[int, float]]:
-    history = tracker._client.get_metric_history(tracker._runs[key], name)
+    history = tracker._store.client.get_metric_history(tracker._store.runs[key], name)
     return sorted((point.step, point.value) for point in history)
 
 
@@ -64,7 +64,7 @@ def test_runs_parameters_curves_and_files_arrive(home: Path) -> None:
     assert len(params) == 152
     assert len(params["text"]) == 5000
     tags = stored(tracker, child).data.tags
-    assert tags["mlflow.parentRunId"] == tracker._runs[parent]
+    assert tags["mlflow.parentRunId"] == tracker._store.runs[parent]
     assert stored(tracker, parent).data.tags["kind"] == "test"
     assert curve(tracker, child, "lower_bound")[:2] == [(1, -1.0), (2, -0.5)]
     assert len(curve(tracker, child, "lower_bound")) == 1200
@@ -156,7 +156,7 @@ def test_what_could_not_be_sent_can_be_sent_later(home: Path, closed_port: str, 
     assert resend(tracker.spool_file) == 4
     reader = Tracker("later")
     reader.start("look")
-    (run,) = reader._client.search_runs([reader._experiment_id], "attributes.run_name = 'late study'")
+    (run,) = reader._store.client.search_runs([reader._store.experiment_id], "attributes.run_name = 'late study'")
     assert run.data.metrics == {"loss": 0.25}
     assert run.info.status == "FINISHED"
 
@@ -169,7 +169,7 @@ def test_a_store_that_fails_half_way_loses_nothing(home: Path, tmp_path: Path, m
     def locked(*_: Any, **__: Any) -> None:
         raise OSError("database is locked\nand more")
 
-    monkeypatch.setattr(tracker._client, "log_batch", locked)
+    monkeypatch.setattr(tracker._store.client, "log_batch", locked)
     with pytest.warns(TrackingWarning, match=r"database is locked\. The fit goes on") as seen:
         tracker.log_params(run, {"after": 2})
     assert len(seen) == 1
@@ -194,7 +194,7 @@ def test_an_interruption_keeps_the_event_and_goes_on(
     def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tracker._client, "log_batch", stop)
+    monkeypatch.setattr(tracker._store.client, "log_batch", stop)
     with pytest.raises(KeyboardInterrupt):
         tracker.log_params(run, {"a": 1})
     assert [event["op"] for event in events(tracker)] == ["store", "params"]

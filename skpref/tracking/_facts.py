@@ -1,0 +1,163 @@
+"""What is to be known of a fit beside its outcome: its data, its parameters, the versions, time and memory."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from skpref import __version__
+from skpref._estimator import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "mlflow")
+_MAX_TEXT = 500  # characters of a parameter: more is an array or a table
+_MAX_COLUMNS = 100  # named in the schema
+
+
+def describe_data(X: Any, y: Any, metadata: Mapping[str, Any] | None) -> tuple[dict[str, str], dict[str, str]]:
+    """Describe the data of a fit.
+
+    Parameters
+    ----------
+    X, y : array-like, or None
+        As given to `fit`.
+    metadata : mapping or None
+        Such as sample_weight.
+
+    Returns
+    -------
+    params, dataset : dict of str to str
+        Shape and SHA-256 of all of it, to the last bit; and what MLflow calls a dataset.
+    """
+    parts = [part for part in (X, y, *(metadata or {}).values()) if part is not None]
+    tables = [table for part in parts for table in _tables(part)]
+    names = [str(name) for name in getattr(X, "columns", ())]
+    kinds = [(table.shape, str(table.dtype)) for table in tables]
+    total = digest((names, kinds), *tables)
+    shape = np.shape(X) if hasattr(X, "shape") else tables[0].shape
+    params = {"data.shape": " x ".join(map(str, shape)), "data.sha256": total}
+    width = shape[1] if len(shape) > 1 else 1
+    columns = names[:_MAX_COLUMNS] or [str(number) for number in range(min(width, _MAX_COLUMNS))]
+    types = _types(X, tables, len(columns))
+    schema = [{"name": name, "type": kind, "required": True} for name, kind in zip(columns, types, strict=False)]
+    dataset = {
+        "name": "data",
+        "digest": total[:32],
+        "source_type": "skpref",
+        "source": json.dumps({"sha256": total}),
+        "schema": json.dumps({"mlflow_colspec": schema}),
+        "profile": json.dumps({"num_rows": int(shape[0]), "num_elements": int(np.prod(shape))}),
+    }
+    return params, dataset
+
+
+def _tables(part: Any) -> list[Any]:
+    if hasattr(part, "columns") and hasattr(part, "iloc"):
+        return [_plain(part.iloc[:, number]) for number in range(part.shape[1])]
+    return [part if sparse.issparse(part) else _plain(part)]
+
+
+def _plain(values: Any) -> Any:
+    try:
+        array = np.asarray(values)
+    except ValueError:  # of rows of several lengths: `fit` will say so
+        array = np.asarray(values, dtype=object)
+    return array.astype(object) if array.dtype.hasobject and array.dtype != object else array
+
+
+def _types(X: Any, tables: list[Any], n: int) -> list[str]:
+    kinds = [table.dtype.kind for table in tables[:n]] if hasattr(X, "iloc") else [tables[0].dtype.kind] * n
+    return [{"f": "double", "i": "long", "u": "long", "b": "boolean"}.get(kind, "string") for kind in kinds]
+
+
+def parameters(estimator: Any) -> dict[str, str]:
+    """Return the parameters of an estimator as text.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose, with those of its parts.
+
+    Returns
+    -------
+    dict of str to str
+        Long ones are cut off.
+    """
+    given = estimator.get_params(deep=True)
+    return {name: _text(value) for name, value in sorted(given.items())}
+
+
+def _text(value: Any) -> str:
+    with np.printoptions(threshold=20, edgeitems=3):
+        text = " ".join(repr(value).split()) if not isinstance(value, str) else value
+    return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 3] + "..."
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what takes part.
+
+    Returns
+    -------
+    dict of str to str
+        Tags.
+    """
+    found = {"python": platform.python_version(), "skpref": __version__}
+    for name in _LIBRARIES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {f"version.{name}": version for name, version in found.items()}
+
+
+def peak_memory() -> float:
+    """Return the most memory that this process ever held.
+
+    Returns
+    -------
+    float
+        In megabytes; NaN where the system does not say.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return float("nan")
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def outcome(estimator: Any) -> tuple[dict[str, float], dict[str, list[float]]]:
+    """Return what a fitted estimator says of its fit.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted.
+
+    Returns
+    -------
+    values, curves : dict of str to float, dict of str to list of float
+        Curves by iteration: ``lower_bound``, ``risk`` of each chain, ``validation_loss``.
+    """
+    values: dict[str, float] = {}
+    for name in ("n_iter_", "converged_", "log_marginal_likelihood_value_", "refit_time_", "best_score_"):
+        value = vars(estimator).get(name)
+        if isinstance(value, int | float | np.number | np.bool_):
+            values[name.strip("_")] = float(value)
+    curves: dict[str, list[float]] = {}
+    for name, shown in (("lower_bounds_", "lower_bound"), ("validation_losses_", "validation_loss")):
+        curve = np.asarray(vars(estimator).get(name, ()), dtype=float)
+        if curve.ndim == 1 and curve.size:
+            curves[shown] = curve.tolist()
+    risks = np.atleast_2d(np.asarray(vars(estimator).get("risks_", ()), dtype=float))
+    for number, chain in enumerate(risks if risks.size else ()):
+        curves["risk" if len(risks) == 1 else f"risk.{number}"] = chain.tolist()
+    return values, curves
