@@ -156,7 +156,7 @@ def _draw_many(rows, row, held, precision, work, place, n_active, items):  # typ
     start, column = rows[0], rows[1]
     P_flat, weight, pull, noise, _, solved = work
     behind = padded(n_active)
-    P = P_flat[: (behind + 2) * behind].reshape(behind + 2, behind)
+    P = P_flat[: (behind + 3) * behind].reshape(behind + 3, behind)
     _many_ratings(column, start[row], start[row + 1] - start[row], held, place, n_active, weight, pull, precision, P)
     if not factor(P, n_active):
         return False
@@ -176,7 +176,7 @@ def _draw_few(rows, row, held, precision, work, items):  # type: ignore[no-untyp
     P_flat, weight, pull, noise, residual, solved = work
     first, n, variance = start[row], start[row + 1] - start[row], 1.0 / precision
     behind = padded(n)
-    P = P_flat[: (behind + 2) * behind].reshape(behind + 2, behind)
+    P = P_flat[: (behind + 3) * behind].reshape(behind + 3, behind)
     for k in range(items.shape[1]):
         noise[k] *= np.sqrt(variance)
     _few_ratings(column, first, n, held, weight, pull, variance, noise, residual, P)
@@ -223,7 +223,7 @@ def _items_task(task, rows, items, held, theta, whose, model, name, ziggurat):  
     for i in range(cut[task], cut[task + 1]):
         longest = max(longest, start[order[i] + 1] - start[order[i]])
     size = padded(width)
-    P, place = np.empty((size + 2) * size), np.empty(width, np.int64)
+    P, place = np.empty((size + 3) * size), np.empty(width, np.int64)
     weight, pull, x = np.empty(longest), np.empty(longest), np.empty(longest)
     q, chance = np.empty(longest * theta.shape[1]), np.empty(longest * theta.shape[1])
     noise, residual, solved = np.empty(width), np.empty(size), np.empty(size)

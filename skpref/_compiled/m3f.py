@@ -236,8 +236,8 @@ def _few_ratings(B, P, column, first, n, weight, pull, theirs, sigma, noise, res
 def _draw_many(rows, row, theirs, precision, work, mine):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     start, column = rows[0], rows[1]
     A, _, P_flat, weight, pull, noise, _, solved = work
-    width, behind = theirs.shape[1], A.shape[0] - 2
-    P = P_flat[: (behind + 2) * behind].reshape(behind + 2, behind)
+    width, behind = theirs.shape[1], A.shape[0] - 3
+    P = P_flat[: (behind + 3) * behind].reshape(behind + 3, behind)
     _many_ratings(A, P, column, start[row], start[row + 1] - start[row], weight, pull, theirs, precision)
     if not factor(P, width):
         return False
@@ -255,7 +255,7 @@ def _draw_few(rows, row, theirs, precision, work, mine):  # type: ignore[no-unty
     _, B, P_flat, weight, pull, noise, residual, solved = work
     width, n, sigma = theirs.shape[1], start[row + 1] - start[row], 1.0 / np.sqrt(precision)
     behind = padded(n)
-    P = P_flat[: (behind + 2) * behind].reshape(behind + 2, behind)
+    P = P_flat[: (behind + 3) * behind].reshape(behind + 3, behind)
     _few_ratings(B[:behind], P, column, start[row], n, weight, pull, theirs, sigma, noise, residual)
     if not factor(P, n):
         return False
@@ -316,8 +316,8 @@ def _task(task, rows, mine, theirs, theta, whose, model, name, ziggurat, like, o
         longest = max(longest, start[order[i] + 1] - start[order[i]])
     size = padded(width)
     # Columns of A are written, rows are read: a length of rows that is no power of two keeps both in the first cache.
-    A, B = np.zeros((size + 2, _BLOCK + 8), like.dtype), np.empty((size, width), like.dtype)
-    P = np.empty((size + 2) * size)
+    A, B = np.zeros((size + 3, _BLOCK + 8), like.dtype), np.empty((size, width), like.dtype)
+    P = np.empty((size + 3) * size)
     weight, pull, x = np.empty(longest), np.empty(longest), np.empty(longest)
     q, chance = np.empty(longest * theta.shape[1]), np.empty(longest * theta.shape[1])
     noise, residual, solved = np.empty(width), np.empty(size), np.empty(size)
