@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skpref import kernels
+from skpref._math.linalg import inverse_lower
 from skpref.inference.basis import chunks
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.terms import RowTerm, Segment
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["InducingTerm", "inducing_gradient", "row_term"]
 
 
-def row_term(basis: InducingBasis, X: Features, scale: str) -> RowTerm:
+def row_term(basis: InducingBasis, X: Features, scale: str, inverse: Array | None = None) -> RowTerm:
     """Return the term z_i = f(x_i) with its rows.
 
     Parameters
@@ -34,13 +36,15 @@ def row_term(basis: InducingBasis, X: Features, scale: str) -> RowTerm:
         Inputs.
     scale : str
         Name of the prior scale.
+    inverse : ndarray of shape (M, M), default=None
+        Of the basis' factor, if it is known.
 
     Returns
     -------
     RowTerm
         Rows phi(x_i) and residuals.
     """
-    rows = basis.rows(X)
+    rows = basis.rows(X, inverse)
     return RowTerm(rows, (Segment(scale, rows.shape[1]),), basis.residual(X, rows))
 
 
@@ -88,7 +92,7 @@ class InducingTerm:
             Their rows.
         """
         del members
-        return row_term(self.basis, self.X[index], self.scale)
+        return row_term(self.basis, self.X[index], self.scale, self._inverse)
 
     @property
     def residual(self) -> Array:
@@ -191,7 +195,11 @@ class InducingTerm:
         return np.concatenate([part.variance(block) for part in self._parts()])
 
     def _parts(self) -> Iterator[RowTerm]:
-        return (row_term(self.basis, self.X[part], self.scale) for part in chunks(self.n_observations))
+        return (row_term(self.basis, self.X[part], self.scale, self._inverse) for part in chunks(self.n_observations))
+
+    @cached_property
+    def _inverse(self) -> Array:
+        return inverse_lower(self.basis.chol)
 
     def _sum(self, each: Array, how: Callable[[RowTerm, Array], Array]) -> Array:
         cuts = [each[..., part] for part in chunks(self.n_observations)]
