@@ -95,8 +95,8 @@ class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
     max_iter : int, default=200
         Iterations of each search, passes of "vb" and "svi" at most.
     tol : float, default=1e-4
-        A search ends when an iteration gains less than ``tol / 100`` nats a row, one that moves points below
-        ``tol / 10`` or after `max_iter` iterations.
+        A search ends when an iteration gains less than ``tol / 10`` nats a row (or after `max_iter` iterations): a
+        tenth of a nat in all for 10,000 rows, which no comparison of models can tell apart.
         "vb" and "svi" end as in `GPPLRegressor`.
     window : int or None, default=None
         How many of the latest rows `partial_fit` counts. None: all, none is ever forgotten.
@@ -126,9 +126,9 @@ class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
     lower_bound_ : float
         Lower bound on the log evidence of y, in nats.
     lower_bounds_ : list of float
-        Its values in the search (where that looked at a sample of the rows, of the sample).
+        Its values in the search (where that looked at a sample of the rows, of the sample), first glances left out.
     n_iter_ : int
-        Evaluations of the bound.
+        Evaluations of the bound, as many as `lower_bounds_` has values.
     converged_ : bool
         Whether the searches for kernel and noise ended by themselves.
     n_samples_seen_ : float
@@ -145,7 +145,8 @@ class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
 
     Notes
     -----
-    Two starts (of the default kernel) are tried on at most 2,000 rows, and the better goes on. Up to 10,000 rows are
+    Two starts (of the default kernel) are tried, of more than 2,000 rows with 1,000 rows and 100 inducing points, and
+    the better goes on, with all inducing points chosen by the length-scales it has found. Up to 10,000 rows are
     searched with as they are. Of more, a sample of 10,000 finds kernel, noise and inducing points first; then, up to a
     million rows, kernel and noise are searched for with all of them. The posterior is that of all rows in any case.
     Equal rows count as one row with their mean target.

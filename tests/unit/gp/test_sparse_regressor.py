@@ -136,6 +136,33 @@ def test_a_sample_of_the_rows_finds_what_all_confirm(monkeypatch):
     assert larger.lower_bound_ <= large.lower_bound_ + 1.0
 
 
+def test_many_rows_are_glanced_at_and_points_chosen_by_the_scales_found(monkeypatch):
+    monkeypatch.setattr(_sparse_fit, "_ALL", 100)
+    monkeypatch.setattr(_sparse_fit, "_GLANCE", (80, 10))
+    seen, choose = [], _sparse_fit.choose_points
+
+    def choosing(rows, kernel, config, rng):
+        seen.append((len(rows), config.n_inducing, kernel.k2.length_scale))
+        return choose(rows, kernel, config, rng)
+
+    monkeypatch.setattr(_sparse_fit, "choose_points", choosing)
+    fit = model(learn_inducing=False).fit(X, Y)
+    assert [where[:2] for where in seen] == [(80, 10), (300, 15)]
+    # The first feature alone matters, as the glance has found.
+    assert seen[1][2][1] > 3.0 * seen[1][2][0]
+    assert fit.noise_ == pytest.approx(0.2, rel=0.15)
+    # A warm start is near its end already; a stream looks both there and anew.
+    monkeypatch.setattr(_sparse_fit, "choose_points", choose)
+    warm = model(learn_inducing=False, warm_start=True).fit(X, Y)
+    theta, evaluations = warm.kernel_.theta, warm.n_iter_
+    warm.fit(X, Y)
+    assert_allclose(warm.kernel_.theta, theta, atol=0.2)
+    assert warm.n_iter_ < evaluations
+    stream = model().partial_fit(X[:150], Y[:150]).partial_fit(X[150:], Y[150:])
+    assert stream.noise_ == pytest.approx(0.2, rel=0.15)
+    assert stream.lower_bound_ > fit.lower_bound_ - 10.0
+
+
 def test_sparse_rows_give_what_dense_ones_give():
     options = {"kernel": KERNEL, "learn_inducing": False, "max_iter": 20, "tol": 1e-2}
     dense, other = model(**options).fit(X, Y), model(**options).fit(sparse.csr_array(X), Y)

@@ -67,3 +67,17 @@ def test_restarts_need_finite_bounds_and_a_generator(rng):
     bounds = np.array([[-1.0, 1.0 if rng is None else np.inf]])
     with pytest.raises(ValueError, match="n_restarts=2"):
         maximise(bowl(np.zeros(1)), np.zeros(1), bounds, n_restarts=2, rng=rng)
+
+
+def test_memory_of_more_steps_saves_evaluations_where_variables_are_many():
+    rng = np.random.default_rng(0)
+    half = rng.standard_normal((60, 60))
+    curvature = half @ half.T + 0.01 * np.eye(60)
+
+    def bowl(theta):
+        return -0.5 * float(theta @ curvature @ theta), -curvature @ theta
+
+    box = np.tile([-np.inf, np.inf], (60, 1))
+    few, many = (maximise(bowl, np.ones(60), box, max_iter=500, tol=1e-12, memory=m) for m in (5, 60))
+    assert many.value > -1e-4
+    assert many.n_evaluations < few.n_evaluations
