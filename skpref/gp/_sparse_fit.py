@@ -351,7 +351,8 @@ def _begun(
     if earlier is not None and run.end is own:
         return Run(config, earlier)
     end = run.end
-    return Run(config, SparseStart(end.kernel, end.noise, choose_points(rows.X, end.kernel, config, rng)))
+    start = SparseStart(end.kernel, end.noise, choose_points(rows.X, end.kernel, config, rng))
+    return Run(config, start, scale=run.scale)
 
 
 def first_start(
@@ -505,12 +506,15 @@ class Run:
         Values of the bound.
     converged : bool, default=True
         Whether all searches ended by themselves.
+    scale : ndarray of shape (n_theta,), default=None
+        How far hyper-parameters vary, from the last search.
     """
 
     config: SparseConfig
     end: SparseStart
     trace: list[float] = field(default_factory=list)
     converged: bool = True
+    scale: Array | None = None
 
     def search(self, look: Look, *, points: bool = False) -> None:
         """Search from where this stands.
@@ -527,9 +531,17 @@ class Run:
         task = _Search(look, end, config.noise is not None, unit, config.on_value)
         if not task.theta.size:
             return
-        tol, memory = _GAIN * config.tol, _MEMORY if points else _LITTLE
-        best = hyper.maximise(task, task.theta, task.bounds, max_iter=config.max_iter, tol=tol, memory=memory)
+        best = hyper.maximise(
+            task,
+            task.theta,
+            task.bounds,
+            max_iter=config.max_iter,
+            tol=_GAIN * config.tol,
+            memory=_MEMORY if points else _LITTLE,
+            scale=None if points else self.scale,
+        )
         self.end = task.at(best.theta)
+        self.scale = self.scale if points else best.scale
         # Points can be moved for ever at little gain: their search ends with its iterations, and that is no failure.
         self.converged = self.converged and (best.converged or points)
         self.trace += task.trace
@@ -549,6 +561,7 @@ class Run:
             other.search(look)
             if max(other.trace, default=-np.inf) > max(self.trace, default=-np.inf):
                 self.end, self.converged, self.trace = other.end, other.converged, self.trace + other.trace
+                self.scale = other.scale
 
     def result(self, rows: GaussianRows) -> SparseFit:
         """Return the collapsed fit of some rows at the end of the search.

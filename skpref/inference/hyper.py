@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 from scipy.optimize import minimize
 
 if TYPE_CHECKING:
     from skpref._typing import Array
+
+_MANY: Final = 100  # variables beyond which no scale is learnt: its cost is their square
+_WIDE: Final = 100.0  # between which and its inverse scales may lie
 
 
 class Objective(Protocol):
@@ -35,6 +38,8 @@ class Optimum:
         Whether the best start met its tolerance.
     n_iter : int
         Iterations of the best start.
+    scale : ndarray of shape (n_theta,)
+        Root of the diagonal of the inverse curvature that the best start has learnt, for a search of a like objective.
     """
 
     theta: Array
@@ -42,6 +47,7 @@ class Optimum:
     n_evaluations: int
     converged: bool
     n_iter: int
+    scale: Array
 
 
 def maximise(
@@ -55,6 +61,7 @@ def maximise(
     max_iter: int = 50,
     tol: float = 1e-4,
     memory: int = 10,
+    scale: Array | None = None,
 ) -> Optimum:
     """Maximise by L-BFGS-B from a given point and from random points within the bounds; the best end wins.
 
@@ -78,6 +85,9 @@ def maximise(
         Relative gain at which a start ends.
     memory : int, default=10
         Steps from which curvature is learnt; more of them pay where there are hundreds of variables.
+    scale : ndarray of shape (n_theta,), default=None
+        How far variables vary (`Optimum.scale` of a like objective, of fewer rows for one): the first step is about
+        Newton's then. None = 1 each.
 
     Returns
     -------
@@ -106,19 +116,22 @@ def maximise(
         starts += [rng.uniform(box[:, 0], box[:, 1]) for _ in range(n_restarts)]
     best, calls = None, 0
     for start in starts:
-        end = _ascend(objective, start, bounds, max_iter, tol, memory)
+        end = _ascend(objective, start, bounds, max_iter, tol, memory, scale)
         calls += end.n_evaluations
         if best is None or end.value > best.value:
             best = end
     assert best is not None  # noqa: S101 - there is always one start
-    return Optimum(best.theta, best.value, calls, best.converged, best.n_iter)
+    return Optimum(best.theta, best.value, calls, best.converged, best.n_iter, best.scale)
 
 
-def _ascend(objective: Objective, start: Array, bounds: Array, max_iter: int, tol: float, memory: int) -> Optimum:
+def _ascend(
+    objective: Objective, start: Array, bounds: Array, max_iter: int, tol: float, memory: int, scale: Array | None
+) -> Optimum:
     # With all variables bounded L-BFGS-B's first step is the gradient itself, in log hyper-parameters a leap to the
-    # bounds. Stretched variables make the first step at most 1.
+    # bounds. Stretched variables make the first step at most 1, and Newton's where their curvature is known.
     first = objective(start)
-    stretch = float(np.sqrt(max(1.0, np.max(np.abs(first[1]), initial=0.0))))
+    scale = np.ones(start.shape) if scale is None else scale
+    stretch = np.sqrt(max(1.0, float(np.max(np.abs(first[1]) * scale**2, initial=0.0)))) / scale
     # The best point is kept by ourselves: the last point of a line search that was cut short may be a worse one.
     best, calls = (first[0], start), 1
 
@@ -134,5 +147,9 @@ def _ascend(objective: Objective, start: Array, bounds: Array, max_iter: int, to
         return -value, -gradient / stretch
 
     options = {"maxiter": max_iter, "ftol": tol * 0.01, "gtol": 1e-5, "maxcor": memory}
-    result = minimize(negative, start * stretch, method="L-BFGS-B", jac=True, bounds=bounds * stretch, options=options)
-    return Optimum(best[1], best[0], calls, bool(result.success), int(result.nit))
+    limits = bounds * stretch[:, None]
+    result = minimize(negative, start * stretch, method="L-BFGS-B", jac=True, bounds=limits, options=options)
+    if start.size <= _MANY:
+        spread = np.diagonal(result.hess_inv.todense())
+        scale = np.clip(np.sqrt(np.maximum(spread, 0.0)) / stretch, 1.0 / _WIDE, _WIDE)
+    return Optimum(best[1], best[0], calls, bool(result.success), int(result.nit), scale)

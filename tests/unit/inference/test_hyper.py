@@ -69,6 +69,23 @@ def test_restarts_need_finite_bounds_and_a_generator(rng):
         maximise(bowl(np.zeros(1)), np.zeros(1), bounds, n_restarts=2, rng=rng)
 
 
+def test_a_scale_from_fewer_rows_makes_the_first_step_newtons():
+    curvature = np.array([1e-3, 1.0, 4.0])
+
+    def bowl_of(rows):
+        return lambda theta: (-0.5 * rows * float(theta**2 @ curvature), -rows * theta * curvature)
+
+    box = np.tile([-50.0, 50.0], (3, 1))
+    first = maximise(bowl_of(1.0), np.array([30.0, 2.0, -1.0]), box, tol=1e-10, max_iter=200)
+    assert_allclose(first.scale, curvature**-0.5, rtol=0.6)
+    plain, scaled = (
+        maximise(bowl_of(1.0), np.array([20.0, 1.0, 2.0]), box, tol=1e-10, max_iter=200, scale=scale)
+        for scale in (None, first.scale)
+    )
+    assert scaled.n_evaluations < plain.n_evaluations
+    assert abs(scaled.value) < 1e-6
+
+
 def test_memory_of_more_steps_saves_evaluations_where_variables_are_many():
     rng = np.random.default_rng(0)
     half = rng.standard_normal((60, 60))
