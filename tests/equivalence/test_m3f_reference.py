@@ -3,7 +3,7 @@
 The small problem is put into one table of ratings many times over, with users and items of its own each time: as many
 independent chains, so that standard errors are those of independent numbers. With some 100 correlated statistics, five
 standard errors are a false alarm in about 1e-4 of runs. The long run is nightly (a million sweeps); a short one, at
-every push, would notice a bias of a fifth of a standard deviation. Users and items are numbered in another order there:
+every push, would notice a bias of a tenth of a standard deviation. Users and items are numbered in another order there:
 what is theirs must go with them.
 """
 
