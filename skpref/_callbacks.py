@@ -106,26 +106,19 @@ class Followed(CallbackSupportMixin or _OwnSupport):  # type: ignore[misc]  # wh
     """Base class of estimators whose fits can be followed by callbacks."""
 
 
-def set_everywhere(callbacks: list[Any] | None) -> list[Any] | None:
+def set_everywhere(callbacks: list[Any] | None) -> None:
     """Set callbacks of all estimators that have none of their own.
 
     Parameters
     ----------
     callbacks : list of callback instances, or None
         None: there are none.
-
-    Returns
-    -------
-    list or None
-        Those set before.
     """
     support: Any = CallbackSupportMixin or _OwnSupport
-    before = vars(support).get("_skl_callbacks")
     if callbacks is not None:
         support._skl_callbacks = callbacks
-    elif before is not None:
+    elif "_skl_callbacks" in vars(support):
         del support._skl_callbacks
-    return before
 
 
 @contextmanager

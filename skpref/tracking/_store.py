@@ -280,7 +280,8 @@ def absolute(uri: str, root: Path) -> str:
         The address, the same in whatever folder a process works.
     """
     scheme, colon, path = uri.partition(":///")
-    return f"{scheme}:///{root / path}" if colon and scheme.startswith("sqlite") and path else uri
+    is_file = bool(colon) and scheme.startswith("sqlite") and not path.startswith(("file:", ":memory:"))
+    return f"{scheme}:///{root / path}" if is_file else uri
 
 
 def without_password(uri: str) -> str:

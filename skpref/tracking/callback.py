@@ -15,6 +15,8 @@ from skpref.tracking.mlflow import Tracker
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from skpref.tracking.protocol import Iteration
+
 __all__ = ["MLflowCallback", "TrackedRun", "autolog", "track"]
 
 _SPOOL = Path("mlruns") / "spool"
@@ -98,19 +100,76 @@ class MLflowCallback(Recorder):
         )
 
 
-class _Everywhere(Recorder):
-    """On all estimators of the process; it is not handed on, since everybody has it."""
-
-    active = True
+class _Block(Recorder):
+    """Writes what is fitted while it is current: what holds an estimator of ours, and has no callback of its own."""
 
     def _is_run(self, estimator: Any, context: Any) -> bool:
-        if not self.active or not super()._is_run(estimator, context):
+        if not super()._is_run(estimator, context):
             return False
         if any(isinstance(callback, MLflowCallback) for callback in context._callbacks):  # noqa: SLF001
             return False  # whoever set one by hand wants that one
         if context.parent is None:
             return _holds_ours(estimator)
         return self._run_around(context) is not None
+
+
+class _Everywhere:
+    """On all estimators of the process, and forever on clones made meanwhile; it hands on to whoever is current.
+
+    scikit-learn does not hand it on, since everybody has it: it does not say how deep.
+    """
+
+    current: _Block | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _everywhere, (os.getpid(), self.current)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Everywhere:
+        return self
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        pass
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        if self.current is not None:
+            self.current.teardown(estimator, context)
+
+    def on_fit_task_begin(
+        self, estimator: Any, context: Any, *, X: Any = None, y: Any = None, metadata: Any = None
+    ) -> None:
+        if self.current is not None:
+            self.current.on_fit_task_begin(estimator, context, X=X, y=y, metadata=metadata)
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
+        if self.current is not None:
+            self.current.on_fit_task_end(estimator, context)
+
+    def on_iteration(self, estimator: Any, context: Any, iteration: Iteration) -> None:
+        if self.current is not None:
+            self.current.on_iteration(estimator, context, iteration)
+
+    def on_told(self, context: Any, **news: Any) -> None:
+        if self.current is not None:
+            self.current.on_told(context, **news)
+
+
+_EVERYWHERE = _Everywhere()
+
+
+def _everywhere(process: int, current: _Block | None) -> _Everywhere:
+    """What a pickled one stands for: this process's own; in a worker, that of the process it works for."""
+    if process == os.getpid():
+        return _EVERYWHERE
+    other = _Everywhere()
+    other.current = current if process == os.getppid() else None  # a model that was kept tracks nothing by itself
+    return other
+
+
+def _make_current(block: _Block | None) -> _Block | None:
+    """Return who was current before."""
+    before, _EVERYWHERE.current = _EVERYWHERE.current, block
+    set_everywhere(None if block is None else [_EVERYWHERE])
+    return before
 
 
 def _holds_ours(estimator: Any) -> bool:
@@ -164,22 +223,11 @@ def autolog(
     >>> autolog(disable=True)
     """
     if disable:
-        _replace(None)
+        _make_current(None)
         return
     tracker, parent = _tracker(experiment, tracking_uri, spool)
     options = {"log_model": log_model, "plots": plots, "registered_model_name": registered_model_name, "tags": tags}
-    _replace([_Everywhere(tracker, parent, **options)])  # type: ignore[arg-type]  # one dict for several types
-
-
-def _replace(callbacks: list[Any] | None) -> list[Any] | None:
-    before = set_everywhere(callbacks)
-    for callback in before or ():
-        if isinstance(callback, _Everywhere):
-            callback.active = False  # clones that were made meanwhile still hold it
-    for callback in callbacks or ():
-        if isinstance(callback, _Everywhere):
-            callback.active = True
-    return before
+    _make_current(_Block(tracker, parent, **options))  # type: ignore[arg-type]  # one dict for several types
 
 
 class TrackedRun:
@@ -294,7 +342,7 @@ def track(
     tracker, parent = _tracker(experiment, tracking_uri, spool)
     run = TrackedRun(tracker, tracker.start(name, parent, tags))
     options = {"log_model": log_model, "plots": plots, "registered_model_name": registered_model_name, "tags": tags}
-    before = _replace([_Everywhere(tracker, run.key, **options)])  # type: ignore[arg-type]
+    before = _make_current(_Block(tracker, run.key, **options))  # type: ignore[arg-type]
     token = _CURRENT.set(run)
     status = "FINISHED"
     try:
@@ -305,5 +353,5 @@ def track(
         raise
     finally:
         _CURRENT.reset(token)
-        _replace(before)
+        _make_current(before)
         tracker.end(run.key, status)

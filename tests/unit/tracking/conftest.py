@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -21,6 +28,101 @@ def home(_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A working folder with the default store, and no settings of the user's."""
     pytest.importorskip("mlflow")
     monkeypatch.chdir(_home)
-    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_HTTP_REQUEST_TIMEOUT", "MLFLOW_HTTP_REQUEST_MAX_RETRIES"):
+    for name in (
+        "MLFLOW_TRACKING_URI",
+        "MLFLOW_EXPERIMENT_NAME",
+        "MLFLOW_HTTP_REQUEST_TIMEOUT",
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES",
+    ):
         monkeypatch.delenv(name, raising=False)
     return _home
+
+
+class Seen:
+    """Runs of an experiment, as a store holds them."""
+
+    def __init__(self, client: Any, experiment: str) -> None:
+        self.client = client
+        found = client.get_experiment_by_name(experiment)
+        runs = [] if found is None else list(client.search_runs([found.experiment_id], max_results=1000))
+        self.experiment = found
+        self.runs = sorted(runs, key=lambda run: run.info.start_time)
+
+    def children(self, run: Any = None) -> list[Any]:
+        """Runs nested in a run, or outermost ones."""
+        wanted = None if run is None else run.info.run_id
+        return [one for one in self.runs if one.data.tags.get("mlflow.parentRunId") == wanted]
+
+    def tree(self, run: Any = None) -> list[Any]:
+        """Names of runs, each with those nested in it; in the order of names, since processes overlap."""
+        return sorted([one.info.run_name, *self.tree(one)] for one in self.children(run))
+
+    def curve(self, run: Any, name: str) -> list[tuple[int, float]]:
+        """Steps and values of a metric."""
+        history = self.client.get_metric_history(run.info.run_id, name)
+        return sorted((point.step, point.value) for point in history)
+
+    def files(self, run: Any) -> set[str]:
+        """Names of a run's files."""
+        return {file.path for file in self.client.list_artifacts(run.info.run_id)}
+
+    def models(self) -> list[Any]:
+        """Models of the experiment."""
+        return list(self.client.search_logged_models([self.experiment.experiment_id]))
+
+
+@pytest.fixture
+def seen(home: Path) -> Callable[..., Seen]:
+    """Look into the default store, or another one."""
+
+    def look(experiment: str, uri: str | None = None) -> Seen:
+        import mlflow
+
+        return Seen(mlflow.MlflowClient(uri or f"sqlite:///{home}/mlruns/mlflow.db"), experiment)
+
+    return look
+
+
+@pytest.fixture
+def closed_port() -> Iterator[str]:
+    """An address at which nobody listens: bound, so that nobody else takes it."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{holder.getsockname()[1]}"
+
+
+def free_port() -> int:
+    """Return a port that nobody uses now."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        return int(holder.getsockname()[1])
+
+
+@contextmanager
+def served(arguments: list[str], port: int, path: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run ``mlflow ...`` until the block ends; it has begun when the address answers."""
+    quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    environment = {**os.environ, **quiet, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with log.open("wb") as file:
+        command = [sys.executable, "-m", "mlflow", *arguments, "--port", str(port), "--workers", "1"]
+        process = subprocess.Popen(command, stdout=file, stderr=file, env=environment, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 180.0
+        while True:
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5.0).read()
+                break
+            except OSError:
+                assert process.poll() is None, log.read_text("utf-8")[-2000:]
+                assert time.monotonic() < deadline, log.read_text("utf-8")[-2000:]
+                time.sleep(0.2)
+        yield process
+    finally:
+        kill(process)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """End a server and its workers, as a power cut does."""
+    if process.poll() is None:
+        os.killpg(process.pid, 9)
+        process.wait(timeout=30.0)

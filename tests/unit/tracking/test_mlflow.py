@@ -17,7 +17,6 @@ from skpref.tracking.mlflow import DEFAULT_URI, Tracker, resend
 from skpref.tracking.protocol import Iteration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -33,14 +32,6 @@ def stored(tracker: Tracker, key: str) -> Any:
 def curve(tracker: Tracker, key: str, name: str) -> list[tuple[int, float]]:
     history = tracker._store.client.get_metric_history(tracker._store.runs[key], name)
     return sorted((point.step, point.value) for point in history)
-
-
-@pytest.fixture
-def closed_port() -> Iterator[str]:
-    """An address at which nobody listens: bound, so that nobody else takes it."""
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{holder.getsockname()[1]}"
 
 
 def test_runs_parameters_curves_and_files_arrive(home: Path) -> None:
