@@ -182,10 +182,10 @@ class Timed(NamedTuple):
         return f"{self.wall:.2f} s ({self.cpu:.2f} s of CPU)"
 
 
-def timed(work: Callable[[], Any]) -> tuple[Any, Timed]:
+def timed(work: Callable[..., Any], *args: Any) -> tuple[Any, Timed]:  # noqa: ANN401 - whatever it takes
     """A result, and what it took."""
     wall, cpu = time.perf_counter(), time.process_time()
-    found = work()
+    found = work(*args)
     return found, Timed(time.perf_counter() - wall, time.process_time() - cpu)
 
 
@@ -195,7 +195,7 @@ def buffet_seconds(rated: Rated, C: float, n: int) -> None:
     given = _ipm3f_fit.problem_of(ratings, C, prior, 9.0, 3.0, 10)
     state, step = _ipm3f_fit.start_state(given, 0), _ipm3f_fit.step_of(given)
     for sweep in range(1, n + 1):
-        (state, _), took = timed(lambda state=state, sweep=sweep: step(state, sweep))
+        (state, _), took = timed(step, state, sweep)
         K, held = state["feature"].size, state["users"].sum() / given.n_users
         print(f"sweep {sweep}: K {K}, {held:.1f} a user, {took}, load {os.getloadavg()[0]:.1f}", flush=True)
     lengths = np.diff(given.items.start)
@@ -207,7 +207,7 @@ def sweep_seconds(given: Problem, n: int) -> list[Timed]:
     """What some sweeps take after a first one."""
     state, step, seconds = start_state(given, 0), step_of(given), []
     for sweep in range(n + 1):
-        (state, _), took = timed(lambda state=state, sweep=sweep: step(state, sweep + 1))
+        (state, _), took = timed(step, state, sweep + 1)
         seconds.append(took)
     return seconds[1:]
 
