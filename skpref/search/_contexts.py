@@ -250,10 +250,10 @@ class Watch:
         parts = LOOKS * iteration.step // iteration.n_max
         if not self._parts < parts < LOOKS or iteration.fitted is None or self.stopped:
             return self.stopped
+        self._parts = parts  # a chain in its burn-in is not looked at one sweep later: a single sample tells little
         fitted = iteration.fitted()
         whole = None if fitted is None else _in_place_of(self._outer, estimator, fitted)
         if whole is not None:
-            self._parts = parts
             self.stopped = self._look(whole, parts)
         return self.stopped
 

@@ -12,6 +12,7 @@ from scipy import stats
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
+from skpref import kernels
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _NOWHERE = object()
 _PRIMITIVES = (type(None), bool, int, float, str)  # what optuna stores as it is
 _SEEDS = 2**31 - 1
 _TAIL = 1e-12  # beyond which no quantile is asked for
+_FEW_ITEMS = 100  # up to here all items are inducing points, and their number is no question
 _KINDS = "a list, a distribution of scipy.stats (anything with `rvs`), a LogInteger, or a distribution of optuna"
 
 
@@ -116,19 +118,43 @@ def _pairwise(estimator: Any) -> dict[str, Any]:
         "shape_s0": stats.loguniform(0.5, 20.0),
         "rate_s0": stats.loguniform(0.2, 50.0),
     }
-    if getattr(estimator, "items", None) is not None:
-        space |= {"item_effects": [False, True], "optimizer": ["l-bfgs-b", None], "n_inducing": LogInteger(50, 500)}
+    items = getattr(estimator, "items", None)
+    if items is None:
+        return space
+    space["item_effects"] = [False, True]
+    if items.ids.size > _FEW_ITEMS:
+        space["n_inducing"] = LogInteger(50, min(500, items.ids.size))
     return space
 
 
+def _items(estimator: Any) -> dict[str, Any]:
+    space, items = _pairwise(estimator), estimator.items
+    if items is not None and estimator.kernel is None:
+        space["kernel"] = [None, *_kernels(items.features)]
+    if items is not None:
+        space["optimizer"] = [None, "l-bfgs-b"]
+    return space
+
+
+def _kernels(features: Any) -> list[Any]:
+    """Kernels beside the default, which is a product of Matern-3/2, at the scale of the features."""
+    median = kernels.median_length_scales(features, np.random.default_rng(0))
+    wide = np.sqrt(median.size) * median  # a product of many features must be wide, or nothing resembles anything
+    shapes = (
+        (kernels.ProductMatern, wide, 0.5),
+        (kernels.ProductMatern, wide, np.inf),
+        (kernels.AdditiveMatern, median, 1.5),
+    )
+    return [cls(scale, np.column_stack([1e-2 * scale, 1e3 * scale]), nu=nu) for cls, scale, nu in shapes]
+
+
 def _rows(estimator: Any) -> dict[str, Any]:
-    return _pairwise(estimator) | {"optimizer": ["l-bfgs-b", None], "n_inducing": LogInteger(50, 500)}
+    space = _pairwise(estimator) | {"n_inducing": LogInteger(50, 500)}
+    return space if estimator.kernel is None else space | {"optimizer": [None, "l-bfgs-b"]}
 
 
 def _crowd(estimator: Any) -> dict[str, Any]:
-    space = _pairwise(estimator)
-    space.pop("optimizer", None)
-    return space | {"n_factors": stats.randint(0, 21), "rate_sd0": stats.loguniform(0.02, 20.0)}
+    return _pairwise(estimator) | {"n_factors": stats.randint(0, 21), "rate_sd0": stats.loguniform(0.02, 20.0)}
 
 
 def _ordinal(_: Any) -> dict[str, Any]:
@@ -162,7 +188,7 @@ def _binary_machine(estimator: Any) -> dict[str, Any]:
 
 # An estimator is a line here. By name: whoever searches one family need not wait for the others.
 _SPACES: dict[str, Callable[[Any], dict[str, Any]]] = {
-    "GPPLClassifier": _pairwise,
+    "GPPLClassifier": _items,
     "GPPLRegressor": _rows,
     "CrowdGPPL": _crowd,
     "GPOrdinalRegressor": _ordinal,
@@ -229,6 +255,21 @@ class Distributions:
         start = dict(self.start)
         near = {name: _nearest(known, start[name]) for name, known in self.distributions.items() if name in start}
         return {name: value for name, value in near.items() if value is not _NOWHERE}
+
+    def encoded(self, settings: Settings) -> Settings:
+        """Return settings as a trial has them: of values that no storage can hold, their places in the list.
+
+        Parameters
+        ----------
+        settings : dict
+            Settings by name, of the space.
+
+        Returns
+        -------
+        dict
+            Parameters of a trial, by name.
+        """
+        return {name: _encoded(_values(self.distributions[name]), value) for name, value in settings.items()}
 
     def suggest(self, trial: Any) -> Settings:
         """Draw settings.
@@ -311,15 +352,20 @@ def _nearest(known: Any, value: Any) -> Any:
     """The value of a range or list that is nearest to one, if it can be tried first."""
     values = _values(known)
     if values:
-        kept = all(isinstance(one, _PRIMITIVES) for one in values)
-        return (
-            value
-            if kept and any(value is one or (type(value) is type(one) and value == one) for one in values)
-            else _NOWHERE
-        )
+        return value if any(_same(value, one) for one in values) else _NOWHERE
     limits = _limits(known)
     if limits is not None and isinstance(value, int | float) and not isinstance(value, bool):
         return type(limits[1])(np.clip(value, limits[1], limits[2]))
     if _is_of_optuna(known) and isinstance(value, _PRIMITIVES):
         return value if known._contains(known.to_internal_repr(value)) else _NOWHERE  # noqa: SLF001 - nothing public says it
     return _NOWHERE
+
+
+def _same(value: Any, one: Any) -> bool:
+    return value is one or (isinstance(one, _PRIMITIVES) and type(value) is type(one) and value == one)
+
+
+def _encoded(values: list[Any], value: Any) -> Any:
+    if all(isinstance(one, _PRIMITIVES) for one in values):
+        return value
+    return next(place for place, one in enumerate(values) if _same(value, one))

@@ -397,5 +397,5 @@ def enqueue_first(study: Any, space: Space, n_trials: int | None) -> int | None:
     points = space.points(n_trials) if hasattr(space, "points") and n_trials is not None else []
     with quietly():
         for settings in points or [space.default()]:
-            study.enqueue_trial(settings)
+            study.enqueue_trial(space.encoded(settings) if hasattr(space, "encoded") else settings)
     return len(points) or None
