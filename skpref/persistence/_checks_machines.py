@@ -52,7 +52,10 @@ def _check_machine(machine: Machine, where: str) -> None:
 
 
 def _check_covariances(matrices: NDArray[np.float64], where: str) -> None:
-    require(np.array_equal(matrices, matrices.transpose(0, 2, 1)), where, "must be symmetric")
+    # An inverse or an average of such matrices is symmetric up to rounding only.
+    rounding = 1e-10 * np.abs(matrices).max(axis=(1, 2), keepdims=True, initial=0.0)
+    differences = np.abs(matrices - matrices.transpose(0, 2, 1))
+    require((differences <= rounding).all(), where, "must be symmetric")
     try:
         np.linalg.cholesky(matrices)
     except np.linalg.LinAlgError:

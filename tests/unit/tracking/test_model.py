@@ -1,0 +1,272 @@
+"""Models in MLflow's format: written as data, loaded, registered, and asked over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+from skpref import (
+    CrowdGPPL,
+    GibbsM3F,
+    GPOrdinalRegressor,
+    GPPLClassifier,
+    OneHotDesign,
+    SVGPRegressor,
+    Table,
+    VariationalFM,
+    VariationalFMClassifier,
+)
+from skpref.exceptions import ModelFormatError
+from skpref.tracking import MLflowCallback, save_model
+from skpref.tracking._model import read_parts, requirements, write_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+mlflow = pytest.importorskip("mlflow")
+pytestmark = pytest.mark.usefixtures("home")
+
+PAIRS, FIRST_WINS = [["tea", "coffee"], ["tea", "water"], ["coffee", "water"]], [1, 1, 1]
+X = np.random.default_rng(0).standard_normal((20, 2))
+RATED = [[user, item] for user in ("ann", "bob", "cyd") for item in ("tea", "coffee", "water")]
+STARS = [3, 1, 2, 3, 2, 1, 3, 1, 2]
+
+
+def with_features() -> GPPLClassifier:
+    """Items of a table: others are unknown."""
+    drinks = Table([[0.0], [0.5], [1.0]], ids=["tea", "coffee", "water"])
+    return GPPLClassifier(items=drinks).fit(PAIRS, FIRST_WINS)
+
+
+def round_trip(estimator: Any, example: Any, folder: Path) -> Any:
+    save_model(estimator, folder / "model", example)
+    return mlflow.pyfunc.load_model(str(folder / "model"))
+
+
+# ------------------------------------------------------------------------------------------------------------- as data
+def test_every_file_is_data(tmp_path: Path) -> None:
+    save_model(GPPLClassifier().fit(PAIRS, FIRST_WINS), tmp_path / "model", PAIRS)
+    names = {path.name for path in (tmp_path / "model").rglob("*") if path.is_file()}
+    assert not [name for name in names if name.endswith((".pkl", ".pickle", ".joblib", ".cloudpickle"))]
+    assert {"MLmodel", "model.skpref", "serve.py", "requirements.txt", "input_example.json"} <= names
+    lines = (tmp_path / "model" / "requirements.txt").read_text("utf-8").split()
+    assert lines == requirements()
+    assert all("==" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        make_pipeline(StandardScaler(), SVGPRegressor(random_state=0, n_inducing=5)),
+        make_pipeline(SimpleImputer(), "passthrough", VariationalFM(n_epochs=3)),
+        make_pipeline(make_pipeline(StandardScaler()), VariationalFM(n_epochs=3)),
+    ],
+)
+def test_pipelines_with_steps_of_scikit_learn(pipeline: Any, tmp_path: Path) -> None:
+    served = round_trip(pipeline.fit(X, X[:, 0]), X, tmp_path)
+    np.testing.assert_array_equal(served.predict(X), pipeline.predict(X))
+    std = served.predict(X, params={"return_std": True})
+    np.testing.assert_allclose(std["prediction"], pipeline.predict(X))
+    assert (std["std"] > 0.0).all()
+
+
+def test_what_is_not_known_to_be_harmless_is_neither_written_nor_read(tmp_path: Path) -> None:
+    from skops import io
+
+    def own(table: Any) -> Any:
+        return table
+
+    odd = FunctionTransformer(own).fit(X)
+    with pytest.raises(ModelFormatError, match=r"holds .*own"):
+        write_parts(odd, tmp_path)
+    io.dump(odd, tmp_path / "model.skops")
+    with pytest.raises(ModelFormatError, match="not known to be harmless"):
+        read_parts(tmp_path)
+
+
+def test_a_path_in_the_index_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.json").write_text(json.dumps([["step", "../../elsewhere"]]), "utf-8")
+    with pytest.raises(ModelFormatError, match="not a number"):
+        read_parts(tmp_path)
+
+
+def test_scikit_learns_own_models_too(tmp_path: Path) -> None:
+    model = LogisticRegression().fit(X, X[:, 0] > 0.0)
+    served = round_trip(model, X, tmp_path)
+    np.testing.assert_array_equal(served.predict(X), model.predict(X))
+
+
+# ------------------------------------------------------------------------------------------------------------- params
+def test_classes_probabilities_and_latent_values(tmp_path: Path) -> None:
+    model = GPPLClassifier().fit(PAIRS, FIRST_WINS)
+    served = round_trip(model, PAIRS, tmp_path)
+    assert [column.name for column in served.metadata.signature.inputs.inputs] == ["left", "right"]
+    asked = served.input_example
+    np.testing.assert_array_equal(served.predict(asked), model.predict(PAIRS[:2]))
+    proba = served.predict(asked, params={"return_proba": True})
+    np.testing.assert_array_equal(proba.to_numpy(), model.predict_proba(PAIRS[:2]))
+    assert list(proba.columns) == ["0", "1"]
+    latent = served.predict(asked, params={"return_std": True})
+    mean, variance = model.latent_mean_and_variance(PAIRS[:2])
+    np.testing.assert_allclose(latent[["latent", "latent_std"]].to_numpy(), np.c_[mean, np.sqrt(variance)])
+
+
+@pytest.mark.parametrize("return_proba", [False, True])
+def test_answers_for_users_in_the_place_of_the_column(tmp_path: Path, return_proba: bool) -> None:
+    answers = [[user, *pair] for user in ("ann", "bob") for pair in PAIRS]
+    model = CrowdGPPL(n_factors=1, random_state=0).fit(answers, [1, 1, 1, 0, 0, 0])
+    served = round_trip(model, answers, tmp_path)
+    rows = served.input_example.drop(columns="user")
+    found = served.predict(rows, params={"users": ["bob", "ann"], "return_proba": return_proba})
+    assert list(found.columns) == ["bob", "ann"]
+    for user in ("ann", "bob"):
+        asked = [[user, *pair] for pair in PAIRS[:2]]
+        expected = model.predict_proba(asked)[:, 1] if return_proba else model.predict(asked)
+        np.testing.assert_allclose(found[user], expected)
+    with_column = served.predict(served.input_example)
+    np.testing.assert_array_equal(with_column, model.predict(answers[:2]))
+
+
+def test_raters_and_designs(tmp_path: Path) -> None:
+    chains = GibbsM3F(n_sweeps=6, burn_in=2, random_state=0).fit(RATED, STARS)
+    served = round_trip(chains, RATED, tmp_path / "chains")
+    np.testing.assert_array_equal(served.predict(served.input_example), chains.predict(RATED[:2]))
+    assert set(served.predict(served.input_example, params={"return_std": True})) == {
+        "prediction",
+        "latent",
+        "latent_std",
+    }
+    items = served.input_example[["item"]]
+    assert list(served.predict(items, params={"users": ["cyd"]})) == ["cyd"]
+    machine = make_pipeline(OneHotDesign(), VariationalFMClassifier(n_epochs=5, random_state=0))
+    served = round_trip(machine.fit(RATED, np.array(STARS) > 1), RATED, tmp_path / "machine")
+    np.testing.assert_array_equal(served.predict(served.input_example), machine.predict(RATED[:2]))
+
+
+def test_levels_whole_numbers_as_ids_and_frames(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["height", "width"])
+    grades = GPOrdinalRegressor(random_state=0, optimizer=None).fit(frame, np.arange(20) % 3)
+    served = round_trip(grades, frame, tmp_path / "grades")
+    turned = frame[["width", "height"]]
+    np.testing.assert_array_equal(served.predict(turned), grades.predict(frame))
+    numbers = GPPLClassifier().fit([[1, 2], [2, 3]], [1, 1])
+    served = round_trip(numbers, [[1, 2], [2, 3]], tmp_path / "numbers")
+    assert str(served.metadata.signature.inputs.inputs[0].type) == "DataType.long"
+    np.testing.assert_array_equal(served.predict(served.input_example), [1, 1])
+    mixed = pandas.DataFrame({"colour": ["red", "blue"] * 10})
+    encoded = make_pipeline(OneHotEncoder(), VariationalFM(n_epochs=3)).fit(mixed, X[:, 0])
+    served = round_trip(encoded, mixed, tmp_path / "colours")
+    np.testing.assert_allclose(served.predict(mixed), encoded.predict(mixed))
+
+
+def test_what_a_model_cannot_is_said(tmp_path: Path) -> None:
+    served = round_trip(GPPLClassifier().fit(PAIRS, FIRST_WINS), PAIRS, tmp_path)
+    names = [param.name for param in served.metadata.signature.params.params]
+    assert names == ["return_std", "return_proba"]
+    inner = served.unwrap_python_model().answers
+    with pytest.raises(ValueError, match="does not tell users apart"):
+        inner.answer(served.input_example, {"users": ["ann"]})
+    with pytest.raises(ValueError, match="cannot be asked for together"):
+        inner.answer(served.input_example, {"users": ["ann"], "return_std": True})
+
+
+def test_an_unknown_id_is_named(tmp_path: Path) -> None:
+    served = round_trip(with_features(), PAIRS, tmp_path)
+    with pytest.raises(mlflow.MlflowException, match="unknown item 'milk'"):
+        served.predict(served.input_example.assign(left="milk"))
+
+
+# ------------------------------------------------------------------------------------------------------------ registry
+def test_versions_and_aliases(seen: Callable[..., Any]) -> None:
+    for _ in range(2):
+        callback = MLflowCallback("registered", registered_model_name="drinks", plots=False)
+        model = GPPLClassifier().set_callbacks(callback).fit(PAIRS, FIRST_WINS)
+    client = seen("registered").client
+    assert sorted(int(version.version) for version in client.search_model_versions("name = 'drinks'")) == [1, 2]
+    client.set_registered_model_alias("drinks", "champion", "2")
+    mlflow.set_tracking_uri(callback.tracker._store.uri)
+    try:
+        served = mlflow.pyfunc.load_model("models:/drinks@champion")
+        (logged, *_) = seen("registered").models()
+        by_id = mlflow.pyfunc.load_model(f"models:/{logged.model_id}")
+    finally:
+        mlflow.set_tracking_uri(None)
+    for loaded in (served, by_id):
+        np.testing.assert_array_equal(loaded.predict(served.input_example), model.predict(PAIRS[:2]))
+    assert served.metadata.run_id in {run.info.run_id for run in seen("registered").runs}
+
+
+# ------------------------------------------------------------------------------------------------------------- serving
+@contextmanager
+def answering(folder: Path) -> Iterator[Callable[[Any], tuple[int, Any]]]:
+    """The application that ``mlflow models serve`` runs, in a thread."""
+    import socket
+
+    import uvicorn
+    from mlflow.pyfunc import scoring_server
+
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        app = scoring_server.init(mlflow.pyfunc.load_model(str(folder)))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[door])), daemon=True)
+        thread.start()
+        deadline = time.monotonic() + 60.0
+        while not server.started:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        try:
+            yield lambda body: ask(door.getsockname()[1], body)
+        finally:
+            server.should_exit = True
+            thread.join(timeout=30.0)
+
+
+def ask(port: int, body: Any) -> tuple[int, Any]:
+    """Status and answer of a request."""
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/invocations", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60.0) as answer:  # noqa: S310 - of our own address
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
+def check_served_pairs(asking: Callable[[Any], tuple[int, Any]], model: Any) -> None:
+    records = [{"left": "tea", "right": "water"}, {"left": "water", "right": "coffee"}]
+    assert asking({"dataframe_records": records}) == (200, {"predictions": [1, 0]})
+    split = {"columns": ["left", "right"], "data": [["tea", "coffee"]]}
+    status, answer = asking({"dataframe_split": split, "params": {"return_proba": True}})
+    assert status == 200
+    expected = model.predict_proba([["tea", "coffee"]])[0]
+    np.testing.assert_allclose(list(answer["predictions"][0].values()), expected)
+    status, answer = asking({"dataframe_records": [{"left": "tea", "right": "x-17"}]})
+    assert status == 400
+    assert "unknown item 'x-17'" in answer["message"]
+    status, answer = asking({"dataframe_records": [{"left": "tea"}]})
+    assert status == 400
+    assert "right" in answer["message"]
+
+
+def test_a_server_answers_rows_of_ids(tmp_path: Path) -> None:
+    model = with_features()
+    save_model(model, tmp_path / "model", PAIRS)
+    with answering(tmp_path / "model") as asking:
+        check_served_pairs(asking, model)
