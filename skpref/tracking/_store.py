@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import re
 import threading
 import warnings
 from contextlib import contextmanager, suppress
@@ -28,6 +29,7 @@ _PATIENCE = {
 }
 
 
+_SECRET = re.compile(r"//[^/@\s]+@")  # user and password in an address
 # One at a time: the store's settings and the loggers that are quietened are the process's.
 LOCK = threading.RLock()
 
@@ -218,7 +220,7 @@ def quietly() -> Iterator[None]:
         Control to the body.
     """
     before = logging.root.manager.disable
-    logging.disable(max(before, logging.WARNING))
+    logging.disable(max(before, logging.ERROR))  # we tell of errors ourselves, once
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -260,7 +262,10 @@ def first_line(error: Exception) -> str:
     str
         A line.
     """
-    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    # SQLAlchemy begins with how it came to it.
+    line = next((line for line in lines if not line.startswith("(raised as a result of")), lines[0])
+    line = _SECRET.sub("//***@", line)
     return line[:300] + "..." if len(line) > 300 else line
 
 

@@ -15,6 +15,7 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 
@@ -91,38 +92,47 @@ def closed_port() -> Iterator[str]:
         yield f"http://127.0.0.1:{holder.getsockname()[1]}"
 
 
-def free_port() -> int:
-    """Return a port that nobody uses now."""
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        return int(holder.getsockname()[1])
+@pytest.fixture
+def mlflow_server(tmp_path: Path) -> Callable[..., AbstractContextManager[Server]]:
+    """Run ``mlflow ...`` for as long as a block lasts."""
+    return lambda arguments, path: _served(arguments, path, tmp_path / "server.log")
+
+
+class Server:
+    """A process of MLflow's, and its address."""
+
+    def __init__(self, process: subprocess.Popen[bytes], uri: str) -> None:
+        self.process = process
+        self.uri = uri
+
+    def kill(self) -> None:
+        """End it and its workers, as a power cut does."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, 9)
+            self.process.wait(timeout=30.0)
 
 
 @contextmanager
-def served(arguments: list[str], port: int, path: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run ``mlflow ...`` until the block ends; it has begun when the address answers."""
+def _served(arguments: list[str], path: str, log: Path) -> Iterator[Server]:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        port = int(holder.getsockname()[1])
     quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     environment = {**os.environ, **quiet, "PYTHONPATH": os.pathsep.join(sys.path)}
     with log.open("wb") as file:
         command = [sys.executable, "-m", "mlflow", *arguments, "--port", str(port), "--workers", "1"]
         process = subprocess.Popen(command, stdout=file, stderr=file, env=environment, start_new_session=True)
+    server = Server(process, f"http://127.0.0.1:{port}")
     try:
         deadline = time.monotonic() + 180.0
         while True:
             try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5.0).read()
+                urllib.request.urlopen(server.uri + path, timeout=5.0).read()  # noqa: S310 - our own address
                 break
             except OSError:
                 assert process.poll() is None, log.read_text("utf-8")[-2000:]
                 assert time.monotonic() < deadline, log.read_text("utf-8")[-2000:]
                 time.sleep(0.2)
-        yield process
+        yield server
     finally:
-        kill(process)
-
-
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """End a server and its workers, as a power cut does."""
-    if process.poll() is None:
-        os.killpg(process.pid, 9)
-        process.wait(timeout=30.0)
+        server.kill()

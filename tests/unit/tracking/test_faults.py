@@ -1,0 +1,258 @@
+"""A store that fails costs one warning, never a fit; what it was not told arrives later, once."""
+
+from __future__ import annotations
+
+import json
+import resource
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skpref import GPPLClassifier, VariationalFM
+from skpref.cli import main
+from skpref.exceptions import TrackingWarning
+from skpref.tracking import MLflowCallback, sync, track
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+mlflow = pytest.importorskip("mlflow")
+pytest.importorskip("sklearn.callback", reason="scikit-learn 1.8 does not hand callbacks on")
+pytestmark = pytest.mark.usefixtures("home")
+
+PAIRS, FIRST_WINS = [["tea", "coffee"], ["tea", "water"], ["coffee", "water"]], [1, 1, 1]
+X = np.random.default_rng(0).standard_normal((24, 2))
+FM = VariationalFM(n_epochs=3, tol=0.0, random_state=7)
+
+
+@pytest.fixture
+def default(home: Path) -> str:
+    return f"sqlite:///{home}/mlruns/mlflow.db"
+
+
+def kept(spool: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in spool.glob("*.jsonl") for line in file.read_text("utf-8").splitlines()]
+
+
+def test_a_search_that_nobody_hears_is_sent_later_and_once(
+    closed_port: str, default: str, tmp_path: Path, seen: Callable[..., Any]
+) -> None:
+    callback = MLflowCallback("unheard", closed_port, spool=tmp_path)
+    search = GridSearchCV(make_pipeline(StandardScaler(), FM), {"variationalfm__n_factors": [1, 2]}, cv=2)
+    with pytest.warns(TrackingWarning, match=r"cannot be used.*`skpref mlflow-sync .*` sends them later") as caught:
+        search.set_callbacks(callback).fit(X, X[:, 0])
+    assert len(caught) == 1
+    search.set_callbacks(callback).fit(X, X[:, 0])  # a second warning would be an error here
+    assert [event["op"] for event in kept(tmp_path)].count("start") == 2 * 11
+    (file,) = tmp_path.glob("*.jsonl")
+    again = file.read_bytes()
+    copies = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    done = sync(tmp_path, default)
+    assert (done.n_files, done.problems) == (1, [])
+    assert not tmp_path.exists()  # nothing is left, not even the folder
+    folds = [[f"Pipeline {number}", ["VariationalFM"]] for number in range(4)]
+    tree = ["GridSearchCV", *folds, ["Pipeline refit", ["VariationalFM"]]]
+    store = seen("unheard")
+    assert store.tree() == [tree, tree]
+    assert {run.info.status for run in store.runs} == {"FINISHED"}
+    assert len(store.models()) == 2
+    first = store.children()[0]
+    assert first.data.metrics["best.mean_test_score"] == pytest.approx(search.best_score_)
+    fold = next(run for run in store.children(first) if run.info.run_name == "Pipeline 3")
+    assert fold.data.metrics["test_score"] == pytest.approx(search.cv_results_["split1_test_score"][1])
+    served = mlflow.pyfunc.load_model(store.models()[0].artifact_location)
+    np.testing.assert_array_equal(served.predict(X), search.predict(X))
+    # As if the first attempt had been stopped just before it deleted what it had sent.
+    for name, content in copies.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    file.rename(file.with_suffix(".sending"))
+    assert file.with_suffix(".sending").read_bytes() == again
+    sync(tmp_path, default)
+    assert (seen("unheard").tree(), len(seen("unheard").models())) == ([tree, tree], 2)
+    assert len(seen("unheard").curve(store.children(fold)[0], "lower_bound")) == 3
+
+
+def test_a_store_that_cannot_be_written(home: Path, default: str, tmp_path: Path, seen: Callable[..., Any]) -> None:
+    FM.set_callbacks(MLflowCallback("can be read", log_model=False)).fit(X, X[:, 0])  # so that there is a store
+    readable = f"sqlite:///file:{home}/mlruns/mlflow.db?mode=ro&uri=true"
+    callback = MLflowCallback("can be read", readable, spool=tmp_path, log_model=False)
+    with pytest.warns(TrackingWarning, match="readonly database") as caught:
+        model = VariationalFM(n_epochs=3, tol=0.0).set_callbacks(callback).fit(X, X[:, 0])
+    FM.set_callbacks()
+    assert len(caught) == 1
+    assert model.n_iter_ == 3
+    assert sync(tmp_path, default).problems == []
+    assert [run.info.status for run in seen("can be read").runs] == ["FINISHED", "FINISHED"]
+
+
+@pytest.mark.parametrize("uri", ["nonsense://nowhere", "sqlite:////dev/null/store.db", "not a store"])
+def test_an_address_that_is_none(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a name without a scheme is a folder for MLflow
+    callback = MLflowCallback(tracking_uri=uri, spool=tmp_path / "spool", log_model=False, plots=False)
+    with pytest.warns(TrackingWarning, match="cannot be used") as caught:
+        model = GPPLClassifier().set_callbacks(callback).fit(PAIRS, FIRST_WINS)
+    assert len(caught) == 1
+    assert model.n_iter_ > 0
+    assert kept(tmp_path / "spool")[0]["op"] == "store"
+
+
+def test_an_experiment_that_was_deleted(default: str, tmp_path: Path, seen: Callable[..., Any]) -> None:
+    client = mlflow.MlflowClient(default)
+    client.delete_experiment(client.create_experiment("deleted"))
+    with pytest.warns(TrackingWarning, match="the experiment 'deleted' was deleted; restore it, or name another"):
+        VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("deleted", spool=tmp_path)).fit(X, X[:, 0])
+    done = sync(tmp_path)
+    assert "was deleted" in done.problems[0]
+    assert (done.n_events, done.n_files) == (0, 0)
+    assert sync(tmp_path, experiment="another").problems == []
+    assert seen("another").tree() == [["VariationalFM"]]
+
+
+def test_a_full_disk_costs_two_warnings(closed_port: str, tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    callback = MLflowCallback("full", closed_port, spool=tmp_path)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300, hard))  # what a disk with 300 bytes left does to every file
+        try:
+            model = VariationalFM(n_epochs=2).set_callbacks(callback).fit(X, X[:, 0])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    messages = [str(one.message) for one in caught if issubclass(one.category, TrackingWarning)]
+    assert model.n_iter_ == 2
+    assert [message.split(":")[0] for message in messages[:1]] == ["What MLflow was not told"]
+    assert len(messages) <= 3, messages
+
+
+def test_a_folder_for_the_rest_that_cannot_be_made(
+    closed_port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("in the way", "utf-8")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    callback = MLflowCallback("elsewhere", closed_port, spool=tmp_path / "file" / "spool", log_model=False)
+    with pytest.warns(TrackingWarning, match=r"kept in .*skpref-spool"):
+        VariationalFM(n_epochs=2).set_callbacks(callback).fit(X, X[:, 0])
+    assert kept(tmp_path / "temporary" / "skpref-spool")
+
+
+def test_a_fit_goes_on_in_a_new_file_when_sync_took_the_old(
+    closed_port: str, default: str, tmp_path: Path, seen: Callable[..., Any]
+) -> None:
+
+    def work() -> None:
+        with track("two files", "taken", closed_port, spool=tmp_path) as run:
+            run.log_metrics({"first": 1.0})
+            run.tracker.flush(run.key)
+            assert sync(tmp_path, default).n_files == 1
+            run.log_metrics({"second": 2.0})
+
+    with pytest.warns(TrackingWarning, match="cannot be used"):
+        work()
+    assert sync(tmp_path, default).n_files == 1
+    (found,) = seen("taken").runs
+    assert found.data.metrics == {"first": 1.0, "second": 2.0}
+    assert found.info.status == "FINISHED"
+
+
+def test_a_store_that_comes_back_is_asked_again(
+    closed_port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Callable[..., Any]
+) -> None:
+    callback = MLflowCallback("back", spool=tmp_path, log_model=False)
+
+    def away(*_: Any, **__: Any) -> None:
+        raise OSError("away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("skpref.tracking._store.Store._connect", away)
+        with pytest.warns(TrackingWarning, match="away"):
+            VariationalFM(n_epochs=2).set_callbacks(callback).fit(X, X[:, 0])
+    VariationalFM(n_epochs=2).set_callbacks(callback).fit(X, X[:, 0])  # too early
+    assert seen("back").experiment is None
+    monkeypatch.setattr("skpref.tracking.mlflow._RETRY_SECONDS", 0.0)
+    VariationalFM(n_epochs=2).set_callbacks(callback).fit(X, X[:, 0])
+    assert seen("back").tree() == [["VariationalFM"]]
+    sync(tmp_path)
+    assert seen("back").tree() == 3 * [["VariationalFM"]]
+
+
+def test_the_command_sends_and_says_what_it_could_not(
+    closed_port: str, default: str, tmp_path: Path, seen: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    spool = tmp_path / "spool"
+    with pytest.warns(TrackingWarning):
+        VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("by hand", closed_port, spool=spool)).fit(X, X[:, 0])
+    assert main(["mlflow-sync", str(spool), "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["events"] == 0
+    assert "skpref: note: " in err
+    assert main(["mlflow-sync", str(spool), "--tracking-uri", default]) == 0
+    assert "events of 1 files sent" in capsys.readouterr().out
+    assert main(["mlflow-sync", str(spool)]) == 0
+    assert capsys.readouterr().out == "nothing to send\n"
+    assert seen("by hand").tree() == [["VariationalFM"]]
+
+
+def test_a_line_that_was_cut_off_and_a_file_that_is_none(tmp_path: Path, default: str, closed_port: str) -> None:
+    with pytest.warns(TrackingWarning):
+        VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("cut", closed_port, spool=tmp_path)).fit(X, X[:, 0])
+    (file,) = tmp_path.glob("*.jsonl")
+    file.write_bytes(file.read_bytes()[:-10])
+    (tmp_path / "0.jsonl").write_text("no line\nof ours\n", "utf-8")
+    done = sync(tmp_path, default)
+    assert done.n_files == 1
+    assert len(done.problems) == 1
+    assert "0.sending" in done.problems[0]
+
+
+def test_passwords_are_not_written(tmp_path: Path, closed_port: str) -> None:
+    uri = closed_port.replace("http://", "http://me:secret@")
+    with pytest.warns(TrackingWarning) as caught:
+        VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("safe", uri, spool=tmp_path)).fit(X, X[:, 0])
+    assert "secret" not in str(caught[0].message)
+    assert "secret" not in "".join(path.read_text("utf-8") for path in tmp_path.glob("*.jsonl"))
+
+
+# ------------------------------------------------------------------------------------------------------------- servers
+@pytest.mark.slow
+def test_a_server_that_is_killed_half_way(
+    home: Path, default: str, tmp_path: Path, seen: Callable[..., Any], mlflow_server: Callable[..., Any]
+) -> None:
+    VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("warm", log_model=False)).fit(X, X[:, 0])
+    artifacts = str(home / "mlruns" / "artifacts")
+    arguments = ["server", "--backend-store-uri", default, "--no-serve-artifacts", "--default-artifact-root", artifacts]
+    iterations: list[int] = []
+    with mlflow_server(arguments, "/health") as server:
+
+        class Killer:
+            def setup(self, estimator: Any, context: Any) -> None: ...
+            def teardown(self, estimator: Any, context: Any) -> None: ...
+            def on_fit_task_begin(self, estimator: Any, context: Any) -> None: ...
+            def on_fit_task_end(self, estimator: Any, context: Any) -> None: ...
+            def on_iteration(self, estimator: Any, context: Any, iteration: Any) -> None:
+                iterations.append(iteration.step)
+                if iteration.step == 2:
+                    (run,) = seen("killed").runs  # the server was told of the run
+                    assert run.info.status == "RUNNING"
+                    server.kill()
+
+        callback = MLflowCallback("killed", server.uri, spool=tmp_path / "spool")
+        model = VariationalFM(n_epochs=5, tol=0.0, random_state=0).set_callbacks(callback, Killer())
+        with pytest.warns(TrackingWarning, match="cannot be used") as caught:
+            model.fit(X, X[:, 0])
+    assert len(caught) == 1
+    assert iterations == [1, 2, 3, 4, 5]
+    plain = VariationalFM(n_epochs=5, tol=0.0, random_state=0).fit(X, X[:, 0])
+    np.testing.assert_array_equal(model.predict(X), plain.predict(X))
+    assert sync(tmp_path / "spool", default).problems == []
+    (run,) = seen("killed").runs
+    assert run.info.status == "FINISHED"
+    assert seen("killed").curve(run, "lower_bound") == list(enumerate(model.lower_bounds_.tolist(), 1))
+    assert len(seen("killed").models()) == 1
