@@ -1,4 +1,4 @@
-"""The command ``skpref``: tune, fit, predict, rank, elicit, demo."""
+"""The command ``skpref``: tune, run, fit, predict, rank, elicit, demo, mlflow-sync."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import skpref
+from skpref.cli._experiment import add_run
 from skpref.cli._models import MODELS
+from skpref.cli._sync import add_sync
 from skpref.exceptions import SkprefError
 
 if TYPE_CHECKING:
@@ -81,11 +83,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"skpref {skpref.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_tune(commands)
+    add_run(commands, lambda: parser.parse_args(["tune", ""]))
     _add_demo(commands)
     _add_fit(commands)
     _add_predict(commands)
     _add_rank(commands)
     _add_elicit(commands)
+    add_sync(commands)
     return parser
 
 

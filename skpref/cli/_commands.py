@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 
 from skpref.cli._comparisons import read_demo
 from skpref.cli._elicit import interview
+from skpref.cli._experiment import read_experiment
 from skpref.cli._files import nearest
 from skpref.cli._inputs import read_ids, read_items
 from skpref.cli._job import Job
@@ -19,12 +20,14 @@ from skpref.cli._progress import Bar
 from skpref.cli._rankings import ranking_text, write_ranking
 from skpref.cli._ratings import recommend
 from skpref.cli._report import print_json, report, summary, write_files
+from skpref.cli._sync import mlflow_sync  # noqa: F401 - a command
 from skpref.cli._task import Options
 from skpref.exceptions import DataError, MissingExtraError, SkprefError
 from skpref.factorization._max_margin import MaxMarginFactorization
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.persistence import load, save
+from skpref.search._narrowed import NarrowedSpace
 from skpref.tracking.mlflow import Tracker
 
 if TYPE_CHECKING:
@@ -51,6 +54,30 @@ def tune(arguments: argparse.Namespace) -> int:
     """
     _check_extras(arguments)
     return _run_job(read_task(arguments), arguments)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the experiment of a TOML file.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        Of the command line.
+
+    Returns
+    -------
+    int
+        0.
+    """
+    options = read_experiment(arguments, arguments.tune_defaults())
+    _check_extras(options)
+    task = read_task(options) if options.dataset is None else read_demo(options)
+    if options.space:
+        try:
+            NarrowedSpace(task.space(), options.space)
+        except DataError as error:
+            raise DataError(f"{arguments.file}: [space] {error}") from error
+    return _run_job(task, options, arguments.file)
 
 
 def fit(arguments: argparse.Namespace) -> int:
@@ -131,10 +158,11 @@ def _check_extras(arguments: argparse.Namespace) -> None:
         )
 
 
-def _run_job(task: Task, arguments: argparse.Namespace) -> int:
+def _run_job(task: Task, arguments: argparse.Namespace, experiment: Path | None = None) -> int:
     arguments.out.mkdir(parents=True, exist_ok=True)
     names = ("model", "trials", "timeout", "out", "seed", "folds", "holdout")
-    options = Options(**{name: getattr(arguments, name) for name in names})
+    space = getattr(arguments, "space", {})
+    options = Options(**{name: getattr(arguments, name) for name in names}, space=space)
     tracker = None if arguments.no_mlflow else Tracker(arguments.experiment, spool=arguments.out / "spool")
     _say(arguments, task.headline())
     bar = Bar(sys.stderr, options.trials, options.timeout, task.data.metric.title)
@@ -143,11 +171,20 @@ def _run_job(task: Task, arguments: argparse.Namespace) -> int:
     if not arguments.json:
         print("\n" + report(outcome))
     files = write_files(outcome, options.out)
+    if experiment is not None:
+        files.append(_copied(experiment, options.out / "experiment.toml"))
     job.finish(files)
     if arguments.json:
         print_json(summary(outcome, files))
     _say(arguments, _last_lines(files, task, options.out, tracker))
     return 0
+
+
+def _copied(experiment: Path, target: Path) -> Path:
+    """The experiment beside its results."""
+    if not (target.exists() and target.samefile(experiment)):
+        target.write_bytes(experiment.read_bytes())
+    return target
 
 
 def _last_lines(files: list[Path], task: Task, out: Path, tracker: Tracker | None) -> str:

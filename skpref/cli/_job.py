@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from skpref.cli._report import write_trials
 from skpref.cli._task import Outcome
 from skpref.search import SearchResult, search
+from skpref.search._narrowed import NarrowedSpace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,12 +79,12 @@ class Job:
         return Outcome(task, train.size, test.size, result, figures, model, findings)
 
     def _search(self, train: Rows) -> SearchResult:
-        options = self.options
+        options, space = self.options, self.task.space()
         try:
             return search(
                 train,
                 self.task.build,
-                self.task.space(),
+                NarrowedSpace(space, options.space) if options.space else space,
                 n_trials=options.trials,
                 timeout=options.timeout,
                 n_folds=options.folds or self.task.n_folds,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from skpref.search import Rows, SearchResult
@@ -35,6 +36,8 @@ class Options:
         Folds of the cross-validation; None: as many as the task has by default.
     holdout : float
         Share that is held out; 0: one rating of each user.
+    space : mapping of str, default={}
+        What was chosen of the space, as `NarrowedSpace` takes it.
     """
 
     model: str
@@ -44,6 +47,7 @@ class Options:
     seed: int
     folds: int | None
     holdout: float
+    space: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Figures(Protocol):

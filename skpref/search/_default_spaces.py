@@ -25,6 +25,7 @@ _PRIMITIVES = (type(None), bool, int, float, str)  # what optuna stores as it is
 _SEEDS = 2**31 - 1
 _TAIL = 1e-12  # beyond which no quantile is asked for
 _FEW_ITEMS = 100  # up to here all items are inducing points, and their number is no question
+_MANY_FEATURES = 50  # up to here it is a question whether each has its own length-scale; beyond, it takes too long
 _KINDS = "a list, a distribution of scipy.stats (anything with `rvs`), a LogInteger, or a distribution of optuna"
 
 
@@ -131,8 +132,10 @@ def _items(estimator: Any) -> dict[str, Any]:
     space, items = _pairwise(estimator), estimator.items
     if items is not None and estimator.kernel is None:
         space["kernel"] = [None, *_kernels(items.features)]
-    if items is not None:
+    if items is not None and items.features.shape[1] <= _MANY_FEATURES:
         space["optimizer"] = [None, "l-bfgs-b"]
+    elif items is not None and estimator.kernel is None:
+        space["optimizer"] = [None]
     return space
 
 

@@ -188,7 +188,7 @@ def test_every_kind_of_distribution_is_drawn_from() -> None:
 
 def test_the_start_is_taken_to_the_space() -> None:
     start = {"list": "c", "objects": None, "log": 50.0, "whole": 9, "own": 4, "optuna": 2, "normal": 5.0}
-    assert Distributions(ANY, start).default() == {"log": 10.0, "whole": 5, "own": 4, "optuna": 2}
+    assert Distributions(ANY, start).default() == {"objects": None, "log": 10.0, "whole": 5, "own": 4, "optuna": 2}
     assert Distributions({"flag": [True, False]}, {"flag": 1}).default() == {}  # 1 is not True
     assert Distributions({"low": LogInteger(2, 9)}, {"low": True}).default() == {}
 

@@ -1,0 +1,184 @@
+"""`skpref run`: a whole experiment in a TOML file, read strictly; equal files give equal digits."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skpref.cli import main
+from skpref.exceptions import DataError
+from skpref.search import Distributions, Space
+from skpref.search._narrowed import NarrowedSpace
+
+optuna = pytest.importorskip("optuna")
+pytest.importorskip("matplotlib")
+
+ROOT = Path(__file__).resolve().parents[2]
+EXPERIMENT = """
+[data]
+file = "data/answers.csv"
+
+[model]
+name = "gppl"
+
+[search]
+trials = 2
+folds = 2
+holdout = 0.25
+seed = 3
+
+[tracking]
+mlflow = false
+
+[output]
+folder = "results"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    pairs = [rng.choice(6, 2, replace=False).tolist() for _ in range(40)]
+    rows = [f"{a},{b},{int(a + rng.normal() > b)}" for a, b in pairs]
+    (tmp_path / "plan" / "data").mkdir(parents=True)
+    (tmp_path / "plan" / "data" / "answers.csv").write_text("left,right,label\n" + "\n".join(rows) + "\n", "utf-8")
+    return tmp_path / "plan"
+
+
+def ran(folder: Path, text: str, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, str, str]:
+    (folder / "experiment.toml").write_text(text, "utf-8")
+    code = main(["run", str(folder / "experiment.toml"), *more])
+    return code, *capsys.readouterr()
+
+
+def digits(text: str) -> Any:
+    found = json.loads(text)
+    for trial in found["trials"]:
+        del trial["seconds"]
+    del found["files"]
+    return found
+
+
+def test_an_experiment_is_run_twice_with_equal_digits(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = EXPERIMENT + '\n[space]\nlikelihood = ["logit"]\nshape_s0 = { low = 1.0, high = 3.0 }\n'
+    code, first, errors = ran(folder, text, capsys, "--json")
+    assert code == 0, errors
+    results = folder / "results"  # paths are from the folder of the file
+    assert {"model.skpref", "trials.csv", "experiment.toml"} <= {path.name for path in results.iterdir()}
+    assert (results / "experiment.toml").read_text("utf-8") == text
+    settings = [trial["settings"] for trial in json.loads(first)["trials"]]
+    assert all(one["likelihood"] == "logit" and 1.0 <= one["shape_s0"] <= 3.0 for one in settings)
+    assert json.loads(first)["n_holdout"] == 10
+    code, second, _ = ran(folder, text, capsys, "--json", "--out", "elsewhere")
+    assert code == 0
+    assert digits(first) == digits(second)
+    assert Path("elsewhere", "model.skpref").exists()
+
+
+def replaced(old: str, new: str) -> str:
+    assert old in EXPERIMENT
+    return EXPERIMENT.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[data\n", r"is not TOML: .*line 1"),
+        ("[dat]\nfile = 'x'\n", r"unknown section \[dat\]; did you mean 'data'\?"),
+        ("file = 'x'\n", r"unknown section \[file\]; known are data, model"),
+        ("data = 'x'\n", r"'data' must be a section, \[data\] with keys below it"),
+        ("", r"\[data\] needs either file = ... or dataset = 'travellers', and has neither"),
+        (replaced("[model]", "dataset = 'travellers'\n[model]"), r"\[data\] needs either .*, not both"),
+        (replaced("trials = 2", "trails = 2"), r"unknown key in \[search\]: 'trails'; did you mean 'trials'\?"),
+        (replaced("trials = 2", "trials = 0"), r"\[search\] trials must be a whole number >= 1; got 0"),
+        (replaced("trials = 2", "trials = true"), r"\[search\] trials must be a whole number >= 1; got True"),
+        (replaced("trials = 2", "timeout = -1"), r"\[search\] timeout must be a positive number; got -1"),
+        (replaced("0.25", "1.5"), r'\[search\] holdout must be a number between 0 and 1, or "one"; got 1.5'),
+        (replaced("gppl", "gpl"), r"\[model\] name must be one of gppl, crowd, .*; got 'gpl'"),
+        (replaced("[search]", "sweeps = 9\n[search]"), r"\[model\] sweeps is for m3f, ipm3f, not for .*'gppl'"),
+        (replaced("mlflow = false", "mlflow = 'no'"), r"\[tracking\] mlflow must be true or false; got 'no'"),
+        (replaced("[model]", "class_order = 'a,b'\n[model]"), r"\[data\] class_order must be a list of .*; got 'a,b'"),
+        (EXPERIMENT + "[space]\n", r"\[space\] is empty; leave it out for the model's own space"),
+        (EXPERIMENT + "[space]\nkernal = 'ard'\n", r"\[space\] there is no setting 'kernal'; there are likelihood"),
+        (
+            EXPERIMENT + "[space]\nlikelihood = 'cubit'\n",
+            r"\[space\] likelihood must be one of .*'probit'.*; got 'cubit'",
+        ),
+        (replaced("answers.csv", "answer.csv"), r"data/answer.csv: No such file or directory"),
+    ],
+)
+def test_what_is_no_experiment(folder: Path, capsys: pytest.CaptureFixture[str], text: str, message: str) -> None:
+    code, out, errors = ran(folder, text, capsys)
+    assert (code, out) == (2, "")
+    assert re.search(message, errors), errors
+    assert len(errors.splitlines()) == 1
+
+
+def test_a_file_that_is_not_there_or_no_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "none.toml"]) == 2
+    assert "none.toml: No such file or directory" in capsys.readouterr().err
+    (folder / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    assert main(["run", str(folder / "binary.toml")]) == 2
+    assert "is not a text in UTF-8" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------------------------------------------- space
+@pytest.mark.parametrize(
+    ("chosen", "wanted"),
+    [
+        ({"shape_s0": 3.0}, {3.0}),
+        ({"shape_s0": [1.0, 2.5]}, {1.0, 2.5}),
+        ({"shape_s0": {"low": 4.0, "high": 4.0}}, {4.0}),
+        ({"likelihood": "logit"}, {"logit"}),
+    ],
+)
+def test_values_are_drawn_from_what_was_chosen(chosen: dict[str, Any], wanted: set[Any]) -> None:
+    space = NarrowedSpace(Space(n_items=500), chosen)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    study.enqueue_trial(space.encoded(space.default()))
+    (name,) = chosen
+    drawn = [space.suggest(study.ask()) for _ in range(30)]
+    assert {settings[name] for settings in drawn} == wanted
+    assert space.default()[name] in wanted
+    assert drawn[0]["rate_s0"] == Space().default()["rate_s0"]
+    assert len({settings["rate_s0"] for settings in drawn}) > 20  # the rest is as it was
+
+
+def test_whole_numbers_and_ranges() -> None:
+    chosen = {"n_inducing": {"low": 60, "high": 70}, "length_scale_factor": {"low": 1.0, "high": 2.0, "log": False}}
+    space = NarrowedSpace(Space(n_items=500), chosen)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    drawn = [space.suggest(study.ask()) for _ in range(30)]
+    assert {60, 70} >= {min(s["n_inducing"] for s in drawn), 70}
+    assert all(60 <= s["n_inducing"] <= 70 and isinstance(s["n_inducing"], int) for s in drawn)
+    assert all(1.0 <= s["length_scale_factor"] <= 2.0 for s in drawn if "length_scale_factor" in s)
+    assert space.default()["n_inducing"] == 70  # the default is 500
+    distributions = NarrowedSpace(Distributions({"a": [1, 2, 3], "b": [None, "x"]}, {"a": 3}), {"a": [1, 2]})
+    assert distributions.default() == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        (
+            {"n_inducing": 60.5},
+            "n_inducing must be a whole number, a list of them, or { low = 50, high = 500, log = true }",
+        ),
+        ({"shape_s0": {"low": 3.0}}, "shape_s0 must be a number"),
+        ({"shape_s0": {"low": 3.0, "high": 1.0}}, "shape_s0 must be a number"),
+        ({"shape_s0": {"low": 0.0, "high": 1.0}}, "shape_s0 must be a number"),
+        ({"shape_s0": {"low": 1.0, "high": 2.0, "step": 1}}, "shape_s0 must be a number"),
+        ({"shape_s0": "much"}, "shape_s0 must be a number"),
+        ({"shape_s0": []}, "a list of values is empty"),
+        ({"ard": 1}, r"ard must be one of \[False, True\], or a list of some; got 1"),
+    ],
+)
+def test_what_cannot_be_drawn_from(chosen: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        NarrowedSpace(Space(n_items=500), chosen)
