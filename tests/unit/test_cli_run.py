@@ -19,6 +19,7 @@ optuna = pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
 
 ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
 EXPERIMENT = """
 [data]
 file = "data/answers.csv"
@@ -126,6 +127,23 @@ def test_a_file_that_is_not_there_or_no_text(folder: Path, capsys: pytest.Captur
     (folder / "binary.toml").write_bytes(b"\xff\xfe\x00")
     assert main(["run", str(folder / "binary.toml")]) == 2
     assert "is not a text in UTF-8" in capsys.readouterr().err
+
+
+def between(name: str) -> str:
+    """What README.md has between two marks, without the fence."""
+    found = re.search(rf"<!-- {name}:begin -->\n```\w*\n(.*?)```\n<!-- {name}:end -->", README, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.filterwarnings("ignore:The comparisons form")
+def test_readmes_experiment_gives_the_numbers_that_it_prints(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("statsmodels")
+    code, out, errors = ran(folder, between("experiment"), capsys)
+    assert code == 0, errors
+    printed = between("printed").splitlines()
+    assert [line for line in printed if line not in out.splitlines()] == []
+    assert sum(bool(re.search(r"\d\.\d", line)) for line in printed) >= 5
 
 
 # ---------------------------------------------------------------------------------------------------------------- space
