@@ -2,8 +2,9 @@
 
 Run by ``regression.py`` with an interpreter that has torch and gpytorch; this file imports nothing of the benchmarks,
 so that the two environments share only the two files.  ``IN.npz`` holds ``X``, ``y`` (standardised), ``X_test``,
-``n_inducing``, ``batch_size``, ``n_steps``; with ``n_steps`` 0 natural-gradient steps alone are timed.  ``OUT.npz``
-receives ``mean``, ``variance`` (of new y), ``cpu_seconds``, ``step_seconds`` (CPU, of one natural-gradient step),
+``n_inducing``, ``batch_size``, ``n_steps``, ``classes`` (whether y is 0 or 1, seen through a probit); with ``n_steps``
+0 natural-gradient steps alone are timed.  ``OUT.npz`` receives ``mean``, ``variance`` (of new y; for classes the mean
+is the probability of 1), ``cpu_seconds``, ``step_seconds`` (CPU, of one natural-gradient step),
 ``bound`` (nats a row, mean of the last steps).
 
 As its documentation has it: whitened natural variational distribution, NGD with step 0.1 for q, Adam with step 0.01
@@ -54,8 +55,12 @@ def main(source: Path, target: Path) -> None:
     X, y = torch.as_tensor(given["X"]), torch.as_tensor(given["y"])
     n, size, n_steps = X.shape[0], int(given["batch_size"]), int(given["n_steps"])
     points = X[torch.randperm(n)[: int(given["n_inducing"])]].clone()
-    model, likelihood = Model(points), gpytorch.likelihoods.GaussianLikelihood()
-    likelihood.noise = 0.1
+    model = Model(points)
+    likelihood = (
+        gpytorch.likelihoods.BernoulliLikelihood if given["classes"] else gpytorch.likelihoods.GaussianLikelihood
+    )()
+    if not given["classes"]:
+        likelihood.noise = 0.1
     objective = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=n)
     natural = gpytorch.optim.NGD(model.variational_parameters(), num_data=n, lr=0.1)
     adam = torch.optim.Adam([*model.hyperparameters(), *likelihood.parameters()], lr=0.01)

@@ -152,12 +152,13 @@ def exact(split: Split, n_inducing: int) -> Said | None:
     return Said(mean, std**2, model.log_marginal_likelihood_value_ / n, cpu_seconds)
 
 
-def ask_gpytorch(split: Split, n_inducing: int, n_steps: int) -> dict[str, Array]:
+def ask_gpytorch(split: Split, n_inducing: int, n_steps: int, *, classes: bool = False) -> dict[str, Array]:
     """Run GPyTorch in its environment."""
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "in.npz"), Path(folder, "out.npz")
         given = {"X": split.X, "y": split.y, "X_test": split.X_test}
-        np.savez(source, **given, n_inducing=min(n_inducing, len(split.y)), batch_size=BATCH, n_steps=n_steps)
+        sizes = {"n_inducing": min(n_inducing, len(split.y)), "batch_size": BATCH, "n_steps": n_steps}
+        np.savez(source, **given, **sizes, classes=classes)
         script = Path(__file__).with_name("_gpytorch.py")
         subprocess.run([str(GPYTORCH_PYTHON), str(script), str(source), str(target)], check=True)
         with np.load(target) as answer:

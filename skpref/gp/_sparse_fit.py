@@ -1,9 +1,8 @@
 """From rows and targets to a posterior of f: kernel, noise and inducing points by the collapsed bound.
 
-Up to four searches by L-BFGS-B, each from where the last one ended: hyper-parameters with the inducing points held,
-from two starts, of many rows at a glance (some rows, few points); then with all points, chosen by the length-scales
-found; points and hyper-parameters together, where that pays; and, where these looked at a sample of the rows, the
-hyper-parameters with all rows.
+Up to four searches by L-BFGS-B, each from where the last one ended: hyper-parameters by the evidence of a few rows
+themselves; by the bound, with inducing points chosen by the length-scales found; points and hyper-parameters together,
+where that pays; and, where these looked at a sample of the rows, the hyper-parameters with all rows.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from skpref.exceptions import DataError
 from skpref.gp._latent_posterior import SparseLatent
 from skpref.gp._ordinal_kernels import named_kernel
 from skpref.gp._sparse_collapsed import bound
+from skpref.gp._sparse_exact import evidence
 from skpref.inference import hyper
 from skpref.inference.basis import InducingBasis
 from skpref.inference.collapsed import collapse
@@ -52,8 +52,9 @@ _NOISE: Final = (1e-7, 1e2)  # of the noise variance, in variances of the target
 _START_NOISE: Final = 0.1
 _ALL_NOISE: Final = 0.95  # of the variance of the targets
 _SHORTER: Final = 0.4
-_ALL: Final = 2_000  # rows up to which starts are compared with all rows and points: a glance may mistake the better
-_GLANCE: Final = 1_000, 100  # rows and inducing points that tell which start is the better
+_GLANCE: Final = 400  # rows whose own evidence tells where to start
+_LEAST_NOISE: Final = 0.01  # after which noise starts again: a few rows may be explained without any
+_ALL: Final = 2_000  # rows up to which the plain start is tried with all rows as well
 _FEW: Final = 10_000  # rows that all searches look at
 _MANY: Final = 1_000_000  # rows beyond which the last search is left out, and noise alone follows all rows
 _OPEN: Final = 0.001  # nats a row that the inducing points leave open, from which "auto" moves them
@@ -308,9 +309,12 @@ def fit_collapsed(
         earlier = None if start is None else going_on(rows.X, start, config, rng)
         if config.optimizer is None:
             return Run(config, earlier or first_start(rows.X, kernel, config, rng)).result(rows)
-        run, look = _begun(rows, sample, kernel, config, rng, earlier, anew=anew), _collapsed(sample)
-        if rows.n > _ALL:
+        look = _collapsed(sample)
+        if earlier is not None and not anew:
+            run = Run(config, earlier)
             run.search(look)
+        else:
+            run = _begun(rows, sample, kernel, config, rng, earlier)
         if _pays(sample, run.end, config):
             run.search(look, points=True)
         if sample.n < rows.n <= _MANY:
@@ -325,34 +329,24 @@ def _begun(
     config: SparseConfig,
     rng: np.random.Generator,
     earlier: SparseStart | None,
-    *,
-    anew: bool,
 ) -> Run:
-    """Return a run that stands where the best of a few starts leads; many rows are only glanced at."""
-    whole = rows.n <= _ALL
-    if earlier is not None and not (whole or anew):
-        return Run(config, earlier)
-    glance, few = rows, config
-    if not whole:
-        glance, few = sample.sample(_GLANCE[0], rng), replace(config, n_inducing=min(config.n_inducing, _GLANCE[1]))
-    starts = []
-    if earlier is not None:
-        points = earlier.points if whole else choose_points(glance.X, earlier.kernel, few, rng)
-        starts.append(SparseStart(earlier.kernel, earlier.noise, points))
-    if earlier is None or anew:
-        starts.append(first_start(glance.X, kernel, few, rng))
-    run, look = Run(few, starts[0]), _collapsed(glance)
+    """Return a run after its search with points held, the best of a few starts behind it."""
+    few, look = sample.sample(_GLANCE, rng), _collapsed(sample)
+    unlearnt = _unlearnt(kernel, few.X, config, rng)
+    glance = Run(config, unlearnt)
+    glance.search(_evidence(few))
+    # Another start may lead to another optimum: shorter scales, what an earlier fit of other rows has found.
+    others = [shorter(unlearnt)] if _doubtful(kernel, glance.end) else []
+    glance.try_also(others, _evidence(few))
+    noise = glance.end.noise if config.noise is not None else max(glance.end.noise, _LEAST_NOISE)
+    found = replace(glance.end, noise=noise, points=choose_points(rows.X, glance.end.kernel, config, rng))
+    run = Run(config, found, scale=glance.scale)
     run.search(look)
-    own = run.end
-    # Another start may lead to another optimum: anew beside where an earlier fit ended, or shorter scales.
-    run.try_also(starts[1:] or ([shorter(starts[0])] if earlier is None and _doubtful(kernel, own) else []), look)
-    if whole:
-        return run
-    if earlier is not None and run.end is own:
-        return Run(config, earlier)
-    end = run.end
-    start = SparseStart(end.kernel, end.noise, choose_points(rows.X, end.kernel, config, rng))
-    return Run(config, start, scale=run.scale)
+    others = [] if earlier is None else [earlier]
+    if few.n < rows.n <= _ALL:
+        others.append(first_start(rows.X, kernel, config, rng))
+    run.try_also(others, look)
+    return run
 
 
 def first_start(
@@ -378,9 +372,15 @@ def first_start(
     SparseStart
         Kernel, noise and inducing points.
     """
-    first = start_kernel(kernel, X, rng)
-    noise = noise if config.noise is None else config.noise
-    return SparseStart(first, noise, choose_points(X, first, config, rng))
+    first = _unlearnt(kernel, X, config, rng, noise)
+    return replace(first, points=choose_points(X, first.kernel, config, rng))
+
+
+def _unlearnt(
+    kernel: Kernel | None, X: Features, config: SparseConfig, rng: np.random.Generator, noise: float = _START_NOISE
+) -> SparseStart:
+    """Where a search starts that knows nothing yet, all rows for points."""
+    return SparseStart(start_kernel(kernel, X, rng), noise if config.noise is None else config.noise, X)
 
 
 def going_on(X: Features, earlier: SparseStart, config: SparseConfig, rng: np.random.Generator) -> SparseStart:
@@ -482,6 +482,13 @@ def pays_to_move(left_open: float, weight: float) -> bool:
         Whether it is more than a thousandth of a nat a row.
     """
     return left_open > _OPEN * weight
+
+
+def _evidence(rows: GaussianRows) -> Look:
+    def look(here: SparseStart) -> tuple[Slopes, float]:
+        return Slopes(*evidence(rows, here.kernel, here.noise), None), float(rows.weight.sum())
+
+    return look
 
 
 def _collapsed(rows: GaussianRows) -> Look:

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy import sparse
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, RationalQuadratic
 
 from skpref import SVGPRegressor
 from skpref.gp import _sparse_collapsed
 from skpref.gp._sparse_collapsed import GaussianRows, bound, moments
+from skpref.gp._sparse_exact import evidence
 from skpref.gp._sparse_fit import latent_of
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
@@ -132,6 +134,35 @@ def test_gradients_are_those_of_differences(seed):
     wanted = seen.theta @ along[0] + seen.log_noise * along[1] + np.sum(seen.points * along[2])
     size = np.abs(seen.theta).sum() + abs(seen.log_noise) + np.abs(seen.points).sum()
     assert_allclose(wanted, slope, atol=1e-5 * (1.0 + size))
+
+
+@given(SEEDS)
+@settings(max_examples=25, deadline=None)
+def test_the_evidence_of_rows_is_the_bound_of_all_of_them_as_points(seed):
+    rows, kernel, _, noise, rng = random_case(seed)
+    rows = GaussianRows(rows.X, rows.y, np.ceil(rows.weight), float(rng.uniform(0.0, 3.0)))
+    # As far apart as points of other cases are, so that no jitter is needed.
+    rows.X[:, 0] = np.linspace(-20.0, 20.0, rows.n)
+    seen, wanted = evidence(rows, kernel, noise), bound(rows, InducingBasis.at(kernel, rows.X), noise)
+    size = np.abs(wanted.theta).sum() + abs(wanted.log_noise)
+    assert_allclose(seen[0], wanted.value, rtol=1e-9)
+    assert_allclose(seen[1], wanted.theta, rtol=1e-6, atol=1e-7 * size)
+    assert_allclose(seen[2], wanted.log_noise, rtol=1e-6, atol=1e-7 * size)
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.8) + DotProduct(0.5), RationalQuadratic(), ConstantKernel(0.7) * RBF(1.2)])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
+def test_the_gradient_of_the_evidence_is_that_of_differences(kernel, form):
+    rng = np.random.default_rng(1)
+    y, weight = rng.standard_normal(25), rng.uniform(0.5, 3.0, 25)
+    rows = GaussianRows(form(rng.standard_normal((25, 2))), y, weight, 1.3)
+    value, theta, log_noise = evidence(rows, kernel, 0.3)
+    for k, step in enumerate(1e-4 * np.eye(theta.size)):
+        ends = [evidence(rows, kernel.clone_with_theta(kernel.theta + s * step), 0.3)[0] for s in (1.0, -1.0)]
+        assert_allclose(theta[k], (ends[0] - ends[1]) / 2e-4, rtol=1e-5, atol=1e-6)
+    ends = [evidence(rows, kernel, 0.3 * np.exp(s * 1e-4))[0] for s in (1.0, -1.0)]
+    assert_allclose(log_noise, (ends[0] - ends[1]) / 2e-4, rtol=1e-6)
+    assert np.isfinite(value)
 
 
 @given(SEEDS)

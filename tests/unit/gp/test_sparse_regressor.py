@@ -15,6 +15,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 from skpref import SVGPRegressor
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp import _sparse_fit, _sparse_regressor
+from skpref.gp._sparse_collapsed import GaussianRows
 
 RNG = np.random.default_rng(2)
 X = RNG.uniform(-3.0, 3.0, (300, 2))
@@ -136,9 +137,9 @@ def test_a_sample_of_the_rows_finds_what_all_confirm(monkeypatch):
     assert larger.lower_bound_ <= large.lower_bound_ + 1.0
 
 
-def test_many_rows_are_glanced_at_and_points_chosen_by_the_scales_found(monkeypatch):
+def test_a_glance_at_few_rows_finds_the_scales_by_which_points_are_chosen(monkeypatch):
+    monkeypatch.setattr(_sparse_fit, "_GLANCE", 80)
     monkeypatch.setattr(_sparse_fit, "_ALL", 100)
-    monkeypatch.setattr(_sparse_fit, "_GLANCE", (80, 10))
     seen, choose = [], _sparse_fit.choose_points
 
     def choosing(rows, kernel, config, rng):
@@ -147,9 +148,9 @@ def test_many_rows_are_glanced_at_and_points_chosen_by_the_scales_found(monkeypa
 
     monkeypatch.setattr(_sparse_fit, "choose_points", choosing)
     fit = model(learn_inducing=False).fit(X, Y)
-    assert [where[:2] for where in seen] == [(80, 10), (300, 15)]
+    assert [where[:2] for where in seen] == [(300, 15)]
     # The first feature alone matters, as the glance has found.
-    assert seen[1][2][1] > 3.0 * seen[1][2][0]
+    assert seen[0][2][1] > 3.0 * seen[0][2][0]
     assert fit.noise_ == pytest.approx(0.2, rel=0.15)
     # A warm start is near its end already; a stream looks both there and anew.
     monkeypatch.setattr(_sparse_fit, "choose_points", choose)
@@ -161,6 +162,23 @@ def test_many_rows_are_glanced_at_and_points_chosen_by_the_scales_found(monkeypa
     stream = model().partial_fit(X[:150], Y[:150]).partial_fit(X[150:], Y[150:])
     assert stream.noise_ == pytest.approx(0.2, rel=0.15)
     assert stream.lower_bound_ > fit.lower_bound_ - 10.0
+
+
+def test_few_inducing_points_do_not_make_noise_of_what_the_rows_say():
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-1.0, 1.0, (2500, 30))
+    targets = np.sin(4.0 * rows[:, 3]) * rows[:, 7] + 0.1 * rng.standard_normal(2500)
+    fit = model(n_inducing=20, learn_inducing=False).fit(rows[:2400], targets[:2400])
+    assert fit.score(rows[2400:], targets[2400:]) > 0.9
+    assert set(np.argsort(fit.relevance_)[-2:]) == {3, 7}
+    # From an unlearnt kernel the bound's search ends where all is noise.
+    unit = (targets[:2400] - targets[:2400].mean()) / targets[:2400].std()
+    config = _sparse_fit.SparseConfig(
+        "l-bfgs-b", 20, "kmeans++", learn_inducing=False, noise=None, max_iter=99, tol=1e-4
+    )
+    run = _sparse_fit.Run(config, _sparse_fit.first_start(rows[:2400], None, config, np.random.default_rng(0)))
+    run.search(_sparse_fit._collapsed(GaussianRows(rows[:2400], unit, np.ones(2400))))
+    assert run.end.noise > 0.95
 
 
 def test_sparse_rows_give_what_dense_ones_give():
