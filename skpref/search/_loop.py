@@ -6,6 +6,7 @@ It knows neither data nor estimators: what to do with settings is `Work`.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from skpref.exceptions import MissingExtraError, SkprefError
+from skpref.exceptions import DataError, MissingExtraError, SkprefError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -340,21 +341,36 @@ def open_study(
     -------
     optuna.Study
         Perhaps with earlier trials.
+
+    Raises
+    ------
+    DataError
+        If the file or the database cannot be opened.
     """
     optuna = require_optuna()
-    if isinstance(storage, os.PathLike) or (isinstance(storage, str) and "://" not in storage):
-        storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(os.fspath(storage)))
-    if pruner == "median":
-        pruner = _median_pruner(optuna)
+    sampler = sampler or optuna.samplers.TPESampler(n_startup_trials=_STARTUP_TRIALS, seed=seed)
+    pruner = _median_pruner(optuna) if pruner == "median" else pruner or optuna.pruners.NopPruner()
+    options = {"direction": direction, "sampler": sampler, "pruner": pruner}
     with quietly():
-        return optuna.create_study(
-            direction=direction,
-            storage=storage,
-            sampler=sampler or optuna.samplers.TPESampler(n_startup_trials=_STARTUP_TRIALS, seed=seed),
-            pruner=pruner or optuna.pruners.NopPruner(),
-            study_name=name,
-            load_if_exists=name is not None,
-        )
+        if not isinstance(storage, str | os.PathLike):
+            return optuna.create_study(storage=storage, study_name=name, load_if_exists=name is not None, **options)
+        text = os.fspath(storage)
+        try:
+            kept = text if "://" in text else _journal(optuna, text)
+            return optuna.create_study(storage=kept, study_name=name, load_if_exists=name is not None, **options)
+        except Exception as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            hint = "a storage is a file, or the address of a database such as postgresql+psycopg://user@host/name"
+            raise DataError(f"storage {_shown(text)} cannot be used: {reason[:300]}; {hint}") from error
+
+
+def _journal(optuna: Any, path: str) -> Any:
+    return optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(path))
+
+
+def _shown(storage: str) -> str:
+    """A storage without its password."""
+    return re.sub(r"(://[^/@]*):[^/@]*@", r"\1:***@", storage)
 
 
 def _median_pruner(optuna: Any) -> Any:

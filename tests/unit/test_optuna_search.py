@@ -142,10 +142,11 @@ def test_the_default_space_goes_through_pipelines() -> None:
         ({"param_distributions": {}}, "param_distributions must be 'default' or a dict that is not empty"),
         ({"param_distributions": {"C": 3.0}}, r"param_distributions\['C'\] must be a list, a distribution"),
         ({"n_trials": None}, "n_trials and timeout are both None"),
+        ({"n_trials": 0}, r"'n_trials' parameter .* must be an int in the range \[1, inf\)"),
     ],
 )
 def test_what_is_no_search(params: dict[str, Any], message: str) -> None:
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(ValueError, match=message):
         OptunaSearch(SVC(), **{"param_distributions": C, **params}).fit(X, Y)
 
 
@@ -243,6 +244,20 @@ def test_a_study_goes_on_where_it_was_left(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"is of another estimator or other data"):
         clone(asked).set_params(estimator=SVC(kernel="linear")).fit(X, Y)
     assert clone(asked).set_params(study_name="other", n_trials=1).fit(X[::-1], Y).n_splits_ == 2
+
+
+@pytest.mark.parametrize(
+    ("storage", "message"),
+    [
+        ("none/study.journal", r"storage none/study.journal cannot be used: .*No such file or directory"),
+        ("oracle://me:secret@nowhere/x", r"storage oracle://me:\*\*\*@nowhere/x cannot be used: "),
+        ("sqlite:////none/at/all.db", r"storage sqlite:////none/at/all.db cannot be used: .*unable to open"),
+    ],
+)
+def test_a_storage_that_cannot_be_used_is_named(storage: str, message: str) -> None:
+    with pytest.raises(DataError, match=message) as caught:
+        OptunaSearch(SVC(), C, cv=2, storage=storage).fit(X, Y)
+    assert "secret" not in str(caught.value)
 
 
 def test_ctrl_c_leaves_the_study(tmp_path: Path) -> None:
