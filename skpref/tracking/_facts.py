@@ -148,7 +148,7 @@ def outcome(estimator: Any) -> tuple[dict[str, float], dict[str, list[float]]]:
         Curves by iteration: ``lower_bound``, ``risk`` of each chain, ``validation_loss``.
     """
     values: dict[str, float] = {}
-    for name in ("n_iter_", "converged_", "log_marginal_likelihood_value_", "refit_time_", "best_score_"):
+    for name in ("n_iter_", "converged_", "log_marginal_likelihood_value_", "refit_time_"):
         value = vars(estimator).get(name)
         if isinstance(value, int | float | np.number | np.bool_):
             values[name.strip("_")] = float(value)
