@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ERROR = "skpref:error"  # attribute of a trial that failed by itself
 _STARTUP_TRIALS = 8  # random ones, before the sampler has something to go by
+_RANDOM_EVERY = 4  # trials, of which one is at random
 _UNPRUNED = 5  # complete trials, before there is something to compare with
 
 Settings = dict[str, Any]
@@ -329,7 +330,7 @@ def open_study(
     storage : path-like, str or optuna storage, default=None
         A file for a journal, the address of a database (``postgresql://...``), or optuna's own. None: in memory.
     sampler : optuna sampler, default=None
-        None: TPE, after eight trials at random.
+        None: TPE, after eight trials at random; every fourth of the others is at random, too.
     pruner : optuna pruner, "median" or None, default="median"
         "median" gives up what is worse than the median of the complete trials after as many steps, once there are five.
     seed : int, default=None
@@ -348,7 +349,7 @@ def open_study(
         If the file or the database cannot be opened.
     """
     optuna = require_optuna()
-    sampler = sampler or optuna.samplers.TPESampler(n_startup_trials=_STARTUP_TRIALS, seed=seed)
+    sampler = sampler or _sampler(optuna, seed)
     pruner = _median_pruner(optuna) if pruner == "median" else pruner or optuna.pruners.NopPruner()
     options = {"direction": direction, "sampler": sampler, "pruner": pruner}
     with quietly():
@@ -371,6 +372,33 @@ def _journal(optuna: Any, path: str) -> Any:
 def _shown(storage: str) -> str:
     """A storage without its password."""
     return re.sub(r"(://[^/@]*):[^/@]*@", r"\1:***@", storage)
+
+
+def _sampler(optuna: Any, seed: int | None) -> Any:
+    """TPE that also looks elsewhere.
+
+    Among settings of which many are nearly as good, it soon draws from the neighbourhood of the first good ones alone:
+    on comparisons of arguments, 79 trials found less than 45 at random. Those at random are mostly given up early.
+    """
+    random = optuna.samplers.RandomSampler(seed)
+
+    class Sampler(optuna.samplers.TPESampler):
+        def reseed_rng(self) -> None:
+            super().reseed_rng()
+            random.reseed_rng()
+
+        def sample_relative(self, study: Any, trial: Any, search_space: Any) -> Any:
+            return {} if _at_random(trial) else super().sample_relative(study, trial, search_space)
+
+        def sample_independent(self, study: Any, trial: Any, name: str, distribution: Any) -> Any:
+            sample = random.sample_independent if _at_random(trial) else super().sample_independent
+            return sample(study, trial, name, distribution)
+
+    return Sampler(n_startup_trials=_STARTUP_TRIALS, seed=seed)
+
+
+def _at_random(trial: Any) -> bool:
+    return trial.number >= _STARTUP_TRIALS and trial.number % _RANDOM_EVERY == 0
 
 
 def _median_pruner(optuna: Any) -> Any:

@@ -62,7 +62,8 @@ class OptunaSearch(BaseSearchCV):
     refit : bool, str or callable, default=True
         As in `RandomizedSearchCV`.
     sampler : optuna sampler, default=None
-        None: the tree-structured Parzen estimator, after eight trials at random.
+        None: the tree-structured Parzen estimator, after eight trials at random; every fourth of the others is at
+        random, too, since what was good first is not always best.
     pruner : optuna pruner, "median" or None, default="median"
         When to give up a trial, once five are complete; None: never. Trials are compared after each fold and, where
         folds run one at a time, thrice inside each fit, at a quarter, a half and three quarters of its iterations:
