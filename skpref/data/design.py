@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from skpref._callbacks import Followed, followed
 from skpref.data._ids import read_rated
 from skpref.data._vocabulary import Vocabulary
 from skpref.exceptions import DataError
@@ -29,7 +30,7 @@ __all__ = ["OneHotDesign", "feature_groups", "one_hot_design"]
 _GROUPS = ("user", "item", "implicit")
 
 
-class OneHotDesign(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class OneHotDesign(TransformerMixin, Followed, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Rows of (user id, item id) as a sparse matrix with a column for every user and every item.
 
     Two more columns stand for users and items that `fit` did not see. No row of the training pairs has a one there, so
@@ -133,7 +134,11 @@ class OneHotDesign(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sc
         ValueError
             If an id is missing, or is not among `users` or `items` where these are given.
         """
-        del y
+        with followed(self, X, y):
+            self._learn(X)
+        return self
+
+    def _learn(self, X: object) -> None:
         columns = self._read(X, reset=True)
         known = [
             Vocabulary.from_columns(column) if given is None else Vocabulary(given, name)
@@ -145,7 +150,6 @@ class OneHotDesign(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sc
         )
         self._users, self._items = known
         self.rated_ = _rated(user, item, (known[0].size + 1, known[1].size)) if self.implicit else None
-        return self
 
     def _read(self, X: object, *, reset: bool) -> tuple[IdColumn, IdColumn]:
         columns = read_rated(X)

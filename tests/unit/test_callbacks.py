@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skpref import GPPLClassifier, SVGPRegressor, VariationalFM, load, save
+from skpref import GPPLClassifier, OneHotDesign, SVGPRegressor, VariationalFM, _callbacks, load, save
 from skpref._callbacks import tell
 from skpref.exceptions import DataError
+from skpref.tracking.protocol import Iteration
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from skpref.tracking.protocol import Iteration
 
 sklearn_callback = pytest.importorskip("sklearn.callback", reason="scikit-learn 1.8 has no callbacks")
 PAIRS, FIRST_WINS = [["tea", "coffee"], ["tea", "water"], ["coffee", "water"]], [1, 1, 0]
@@ -126,6 +124,14 @@ def test_callbacks_go_through_searches_and_pipelines() -> None:
     assert len(listener.iterations) == 5 * 3
 
 
+def test_a_design_in_a_pipeline_takes_callbacks_too() -> None:
+    listener = Listener()
+    rated = [["ann", "tea"], ["ann", "coffee"], ["bob", "tea"]]
+    pipeline = make_pipeline(OneHotDesign(), VariationalFM(n_epochs=2)).set_callbacks(listener)
+    pipeline.fit(rated, [1.0, 2.0, 3.0])  # scikit-learn warns of steps that do not, and warnings are errors here
+    assert [event[1] for event in listener.heard if event[0] == "end"] == ["OneHotDesign", "VariationalFM", "Pipeline"]
+
+
 def test_scikit_learns_own_callbacks_follow_our_fits() -> None:
     X = np.random.default_rng(0).standard_normal((30, 2))
     monitor = sklearn_callback.ScoringMonitor(scoring="r2")
@@ -164,34 +170,51 @@ def test_nobody_is_told_where_nobody_listens() -> None:
     tell(type("Context", (), {"_callbacks": [object()]})(), params={"a": 1})
 
 
-def test_the_same_hooks_where_scikit_learn_has_none() -> None:
-    code = """
-import sys
-import sklearn.callback._callback_support, sklearn.linear_model, sklearn.model_selection, sklearn.pipeline
-del sklearn.callback.CallbackSupportMixin  # as before 1.9
-from sklearn.base import clone
-from skpref import GPPLClassifier, _callbacks
-assert _callbacks.CallbackSupportMixin is None
-heard = []
-class Listener:
-    def setup(self, estimator, context): heard.append("setup")
-    def teardown(self, estimator, context): heard.append("teardown")
-    def on_fit_task_begin(self, estimator, context, *, X=None, y=None, metadata=None): heard.append(len(X))
-    def on_fit_task_end(self, estimator, context, *, X=None, y=None, metadata=None): heard.append(context.task_name)
-    def on_iteration(self, estimator, context, iteration): heard.append(iteration.step); return iteration.step == 2
-    def on_told(self, context, **news): heard.append(news["status"])
-model = GPPLClassifier().set_callbacks(Listener())
-model = clone(model).fit([["a", "b"], ["b", "c"]], [1, 1])
-assert not hasattr(model, "_callback_fit_ctx")
-try:
-    model.fit([["a", "a"]], [1])
-except ValueError:
-    pass
-print(*heard)
-assert not hasattr(model.set_callbacks(), "_skl_callbacks")
-"""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.stderr == ""
-    assert done.stdout.split() == ["setup", "2", "1", "2", "fit", "teardown", "setup", "1", "FAILED", "teardown"]
+def test_the_same_hooks_where_scikit_learn_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(sklearn_callback, "CallbackSupportMixin")
+    spec = importlib.util.spec_from_file_location("callbacks_of_1_8", _callbacks.__file__)
+    old = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(old)
+    assert old.CallbackSupportMixin is None
+
+    class Counts(old.Followed, BaseEstimator):
+        """Fits in five iterations; fails without data."""
+
+        def fit(self, X: list[float], y: Any = None) -> Counts:
+            with old.followed(self, X, y):
+                tell_all = old.teller(self)
+                steps = (
+                    step for step in range(1, 6) if tell_all is not None and tell_all(Iteration(step, 5, X[0], 0.1))
+                )
+                self.stopped_at_ = next(steps, None)
+            return self
+
+    class Early(Listener):
+        def on_fit_task_begin(
+            self, estimator: Any, context: Any, *, X: Any = None, y: Any = None, metadata: Any = None
+        ) -> None:
+            self.heard.append((context.estimator_name, context.task_name, len(X), list(context) == [context]))
+
+        def on_fit_task_end(
+            self, estimator: Any, context: Any, *, X: Any = None, y: Any = None, metadata: Any = None
+        ) -> None:
+            self.heard.append(context.root_uuid)
+
+    listener = Early(stop_at=3)
+    model = clone(Counts().set_callbacks(listener))
+    assert model.fit([1.0]).stopped_at_ == 3
+    with pytest.raises(IndexError):
+        model.fit([])
+    one, two, three, four, five, six, told, eight = listener.heard
+    assert (one, two, four) == ("setup", ("Counts", "fit", 1, True), "teardown")
+    assert (five, six, eight) == ("setup", ("Counts", "fit", 0, True), "teardown")
+    assert three is not None
+    assert told["status"] == "FAILED"
+    assert [event.step for event in listener.iterations] == [1, 2, 3]
+    assert not hasattr(model, "_callback_fit_ctx")
+    assert Counts().fit([1.0]).stopped_at_ is None
+    assert not hasattr(model.set_callbacks(), "_skl_callbacks")
+    old.set_everywhere([listener])
+    assert Counts().fit([1.0]).stopped_at_ == 3
+    old.set_everywhere(None)
+    assert Counts().fit([1.0]).stopped_at_ is None

@@ -174,7 +174,7 @@ def test_what_was_cloned_in_one_block_is_tracked_in_the_next(seen: Callable[...,
 
 
 def test_a_block_is_a_run_around_its_fits(seen: Callable[..., Any], tmp_path: Path) -> None:
-    (tmp_path / "note.txt").write_text("kept", "utf-8")
+    (tmp_path / "words.txt").write_text("kept", "utf-8")
     with track("outer", "blocks", log_model=False) as outer:
         FM.fit(X, X[:, 0])
         with track("inner", log_model=False) as inner:
@@ -182,14 +182,14 @@ def test_a_block_is_a_run_around_its_fits(seen: Callable[..., Any], tmp_path: Pa
             inner.log_metrics({"accuracy": 0.5})
         FM.fit(X, X[:, 0])
         outer.log_params({"fold": 3})
-        outer.log_artifact(tmp_path / "note.txt")
+        outer.log_artifact(tmp_path / "words.txt")
     FM.fit(X, X[:, 0])
     store = seen("blocks")
     assert store.tree() == [["outer", ["VariationalFM"], ["VariationalFM"], ["inner", ["GPPLClassifier"]]]]
     (run,) = store.children()
     assert run.info.run_id == outer.run_id
     assert run.data.params == {"fold": "3"}
-    assert store.files(run) == {"note.txt"}
+    assert store.files(run) == {"words.txt"}
     (nested,) = [one for one in store.runs if one.info.run_name == "inner"]
     assert nested.data.metrics == {"accuracy": 0.5}
 
@@ -318,19 +318,19 @@ def test_trials_are_runs_of_what_they_tell(seen: Callable[..., Any], tmp_path: P
     callback = MLflowCallback("trials", log_model=False)
     search, root = FM, Task(None, "fit", 0, [callback])
     callback.on_fit_task_begin(search, root)
-    (tmp_path / "note.txt").write_text("kept", "utf-8")
+    (tmp_path / "words.txt").write_text("kept", "utf-8")
     for number, status in enumerate(["FINISHED", "FAILED"]):
         trial = Task(root, "trial", number, [callback])
         tell(trial, name=f"trial {number}", params={"C": number})
         callback.on_fit_task_begin(search, trial)
         tell(trial, metrics={"mean": 0.5, "fold_score": [0.4, 0.6]}, tags={"state": "pruned"}, status=status)
         callback.on_fit_task_end(search, trial)
-    tell(root, files={"a.png": Figure(), "b/trials.csv": "n\n1\n", "note.txt": tmp_path / "note.txt"})
+    tell(root, files={"a.png": Figure(), "b/trials.csv": "n\n1\n", "words.txt": tmp_path / "words.txt"})
     callback.on_fit_task_end(search, root)
     store = seen("trials")
     assert store.tree() == [["VariationalFM", ["trial 0"], ["trial 1"]]]
     (parent,) = store.children()
-    assert store.files(parent) == {"a.png", "b", "note.txt"}
+    assert store.files(parent) == {"a.png", "b", "words.txt"}
     first, second = sorted(store.children(parent), key=lambda run: run.info.run_name)
     assert (first.info.status, second.info.status) == ("FINISHED", "FAILED")
     assert (first.data.params, second.data.params) == ({"C": "0"}, {"C": "1"})

@@ -188,7 +188,7 @@ def test_the_command_sends_and_says_what_it_could_not(
 ) -> None:
     spool = tmp_path / "spool"
     with pytest.warns(TrackingWarning):
-        VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("by hand", closed_port, spool=spool)).fit(X, X[:, 0])
+        VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("by command", closed_port, spool=spool)).fit(X, X[:, 0])
     assert main(["mlflow-sync", str(spool), "--json"]) == 1
     out, err = capsys.readouterr()
     assert json.loads(out)["events"] == 0
@@ -197,7 +197,7 @@ def test_the_command_sends_and_says_what_it_could_not(
     assert "events of 1 files sent" in capsys.readouterr().out
     assert main(["mlflow-sync", str(spool)]) == 0
     assert capsys.readouterr().out == "nothing to send\n"
-    assert seen("by hand").tree() == [["VariationalFM"]]
+    assert seen("by command").tree() == [["VariationalFM"]]
 
 
 def test_a_line_that_was_cut_off_and_a_file_that_is_none(tmp_path: Path, default: str, closed_port: str) -> None:
