@@ -15,6 +15,7 @@ from skpref._compiled.streams import normal_rows
 from skpref.factorization._m3f_fit import (
     FIRST_ITEMS,
     FIRST_USERS,
+    FOLLOWING,
     ITEMS,
     USERS,
     Folding,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from skpref.factorization._m3f_fit import Prior
     from skpref.inference.gibbs import State, Step
 
-_FOLLOWING = 6  # sweeps of new users for each sample: its features are others than those of the sample before
 _GUESS = 256  # features, when ratings are dealt out to threads
 _FADED = 0.5  # holders on average below which an average forgets a feature that is gone
 
@@ -248,8 +248,15 @@ def folding_of(problem: BuffetProblem, seed: int) -> Folding:
 
     def begin(source: State, before: State | None) -> State:
         known, width = source["users"], source["items"].shape[1]
+        Z = np.zeros((problem.n_users, width), np.uint8)
+        if before is not None:  # of features that still live, who held them is a better start than nothing
+            _, here, there = np.intersect1d(
+                source["feature"], before["feature"], assume_unique=True, return_indices=True
+            )
+            Z[:, here] = before["users"][:, there]
         return {
-            "users": np.zeros((problem.n_users, width), np.uint8),
+            "users": Z,
+            "feature": source["feature"],
             "items": source["items"].astype(np.float64),
             "thresholds": (
                 source["thresholds"].astype(np.float64)
@@ -275,7 +282,7 @@ def folding_of(problem: BuffetProblem, seed: int) -> Folding:
         require_finite(bool(np.isfinite(loss)), number)
         return state, Info(-loss, {"loss": loss}, {"users": Z, "thresholds": theta})
 
-    return Folding(begin, step, lambda old, new: with_users(old, new, own=own), _FOLLOWING)
+    return Folding(begin, step, lambda old, new: with_users(old, new, own=own), FOLLOWING)
 
 
 def aligned_mean(average: State | None, added: State, n: int) -> State:

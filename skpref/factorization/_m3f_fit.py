@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Kinds of rows, which name their random streams.
 ITEMS, USERS, _THRESHOLDS, FIRST_ITEMS, FIRST_USERS = range(1, 6)
-_FOLLOWING = 3  # sweeps of new users for each sample of the items: their chain starts near its end
+FOLLOWING = 3  # sweeps of new users for each sample of the items: their chain starts near its end
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,9 +257,7 @@ def folding_of(problem: Problem, seed: int) -> Folding:
         state = start_state(problem, seed) if before is None else before
         return {**state, **{name: source[name].astype(np.float64) for name in fixed}}
 
-    return Folding(
-        begin, step_of(problem, fixed_items=True), lambda old, new: with_users(old, new, own=own), _FOLLOWING
-    )
+    return Folding(begin, step_of(problem, fixed_items=True), lambda old, new: with_users(old, new, own=own), FOLLOWING)
 
 
 def folded(chain: Chain, way: Folding, plan: Plan) -> Chain:

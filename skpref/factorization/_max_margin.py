@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from copy import copy
 from dataclasses import replace
+from itertools import count
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
@@ -393,7 +394,8 @@ class MaxMarginFactorization(ClassifierMixin, Followed, BaseEstimator):
     def _kept(self, state: State) -> State:
         """What is kept of a sample: 7 digits are enough for a prediction."""
         dtype = {"users": self._sampler.users_dtype}
-        return {name: np.asarray(state[name], dtype=dtype.get(name, np.float32)) for name in _PARTS}
+        names = {name: state[name] for name in ("feature",) if name in state}
+        return {**names, **{name: np.asarray(state[name], dtype=dtype.get(name, np.float32)) for name in _PARTS}}
 
     def _as_of(self, chains: list[Chain], known: Known, prior: Prior) -> Self | None:
         """A copy that holds what chains have gathered so far; None during burn-in."""
@@ -420,7 +422,13 @@ class MaxMarginFactorization(ClassifierMixin, Followed, BaseEstimator):
         )
         # Held once: tables and samples are the posterior's.
         self._chains = [
-            replace(chain, state=_bare(chain.state), average=_bare(chain.average or {}), samples=()) for chain in chains
+            replace(
+                chain,
+                state=_bare(chain.state),
+                average=_bare(chain.average or {}),
+                samples=tuple(map(_bare, chain.samples)),
+            )
+            for chain in chains
         ]
         self.classes_ = self._known.levels
         # Mean over chains of U V^T, in factors side by side.
@@ -441,9 +449,7 @@ class MaxMarginFactorization(ClassifierMixin, Followed, BaseEstimator):
 
     def _whole_chains(self) -> list[Chain]:
         """The chains with their tables and samples."""
-        posterior, n = self.posterior_, len(self._chains)
-        samples = [dict(zip(_PARTS, part, strict=True)) for part in zip(*posterior.samples, strict=True)]
-        each = len(samples) // n
+        posterior, numbers = self.posterior_, count()
 
         def filled(bare: State, tables: Factors, number: int) -> State:
             found = {name: table[number] for name, table in zip(_PARTS, tables, strict=True)}
@@ -457,7 +463,7 @@ class MaxMarginFactorization(ClassifierMixin, Followed, BaseEstimator):
                 chain,
                 state=filled(chain.state, posterior.last, i),
                 average=filled(chain.average or {}, posterior.average, i),
-                samples=tuple(samples[i * each : (i + 1) * each]),
+                samples=tuple(filled(sample, posterior.samples, next(numbers)) for sample in chain.samples),
             )
             for i, chain in enumerate(self._chains)
         ]

@@ -61,8 +61,9 @@ def _check_chain(chain: Chain, where: str) -> None:
     require(all(type(n) is int and 0 <= n < 1 << 40 for n in counts), where, "sweeps must be whole numbers >= 0")
     done = chain.sweep - chain.begin
     require(done >= chain.n_averaged >= 1, f"{where}.n_averaged", f"must be among {done} sweeps")
-    require(chain.samples == (), f"{where}.samples", "are the posterior's")
-    require(isinstance(chain.state, dict) and isinstance(chain.average, dict), where, "must have state and average")
+    require(isinstance(chain.samples, tuple), f"{where}.samples", "must be a tuple")
+    states = chain.state, chain.average, *chain.samples
+    require(all(isinstance(state, dict) for state in states), where, "must have state, average and samples")
     array(chain.state.get("seed"), f"{where}.state.seed", (), np.uint64)
     lists = isinstance(chain.trace, dict) and all(
         isinstance(values, list) and 1 <= len(values) <= done and all(isinstance(value, float) for value in values)
@@ -129,15 +130,20 @@ def n_factors(average: Factors) -> int:
 
 
 def _check_features(chain: Chain, posterior: M3FPosterior, where: str, *, binary: bool) -> None:
-    """Names of features against the tables whose columns they name."""
+    """Names of features against the tables, the posterior's, whose columns they name."""
     average = chain.average or {}
+    n_samples = posterior.samples.users.shape[0] // posterior.average.users.shape[0]
+    require(len(chain.samples) == n_samples, f"{where}.samples", f"must be {n_samples}")
     names = {"seed", "feature", "born"} if binary else {"seed"}
     require(set(chain.state) == names, f"{where}.state", f"must have {', '.join(sorted(names))}")
-    require(set(average) == names - {"seed", "born"}, f"{where}.average", "has other parts than its model")
+    for part, name in ((average, "average"), *((sample, "samples") for sample in chain.samples)):
+        require(set(part) == names - {"seed", "born"}, f"{where}.{name}", "has other parts than its model")
     if not binary:
         return
     born = int(array(chain.state["born"], f"{where}.state.born", (), np.int64))
-    for part, tables, name in ((chain.state, posterior.last, "state"), (average, posterior.average, "average")):
+    samples = ((sample, posterior.samples, f"samples.{i}") for i, sample in enumerate(chain.samples))
+    others = (chain.state, posterior.last, "state"), (average, posterior.average, "average")
+    for part, tables, name in (*others, *samples):
         feature = array(part["feature"], f"{where}.{name}.feature", (None,), np.int64)
         require(feature.size <= tables.items.shape[2], f"{where}.{name}.feature", "names more features than there are")
         ascending = (np.diff(feature) > 0).all() and (not feature.size or 0 <= feature[0] <= feature[-1] < born)

@@ -181,6 +181,18 @@ HOSTILE: dict[str, tuple[str, Any, str]] = {
         other_array("_chains.0.average.feature.npy", lambda a: np.arange(-99, 0)),
         "more features than there are",
     ),
+    "samples of another feature": (
+        "ipm3f",
+        other_array("_chains.0.samples.1.feature.npy", lambda a: a - 99),
+        "samples.1.feature: must ascend below",
+    ),
+    "samples that lack": ("ipm3f", lambda m, _: chain(m)["samples"]["$tuple"].pop(), "samples: must be 4"),
+    "samples without names": (
+        "ipm3f",
+        lambda m, _: chain(m)["samples"]["$tuple"][0]["$dict"].clear(),
+        "samples: has other parts",
+    ),
+    "samples of no kind": ("m3f", lambda m, _: chain(m).update(samples=3), "samples: must be a tuple"),
     "no names": ("ipm3f", lambda m, _: chain(m)["average"]["$dict"].clear(), "average: has other parts"),
     "rate of none": ("ipm3f", lambda m, _: record(attributes(m)["posterior_"]).update(alpha=0.0), "alpha"),
 }

@@ -9,8 +9,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.utils._param_validation import InvalidParameterError
 
+from skpref.data.ratings import Ratings
 from skpref.exceptions import DataError, UnknownIdError
-from skpref.factorization._ipm3f_fit import aligned_mean, start_state
+from skpref.factorization._ipm3f_fit import aligned_mean, folding_of, start_state
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.inference import gibbs
 
@@ -155,6 +156,17 @@ def test_folded_users_leave_the_others_alone_and_are_predicted(own):
     with pytest.raises(UnknownIdError, match="unknown item 77: fold_in"):
         model.fold_in([(99, 77)], [3])
     assert model.partial_fit([(99, 77)], [3]).user_factors_.shape[0] == 61
+
+
+def test_folded_users_keep_features_that_live_from_sample_to_sample(fitted):
+    ratings = Ratings(np.zeros(2, np.int64), np.array([0, 1]), np.array([0, 4]), np.ones(2), 1, 30, 5)
+    way = folding_of(fitted._problem(ratings), 0)
+    theta, known = np.zeros((4, 4)), np.ones((4, 3), np.uint8)
+    one = {"users": known, "items": np.zeros((30, 3)), "thresholds": theta, "feature": np.array([2, 5, 8])}
+    state = {**way.begin(one, None), "users": np.array([[1, 0, 1]], np.uint8)}
+    after = way.begin({**one, "feature": np.array([5, 7, 8])}, state)
+    np.testing.assert_array_equal(after["users"], [[0, 0, 1]])
+    np.testing.assert_array_equal(after["holders"], 4.0)
 
 
 def test_partial_fit_learns_more():
