@@ -165,7 +165,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: Any = None
     Raises
     ------
     DataError
-        If a step is neither ours nor one that can be written as data.
+        If it is no estimator, or a step is neither ours nor one that can be written as data.
     MissingExtraError
         If mlflow is not installed.
 
@@ -193,6 +193,8 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: Any = None
 
     mlflow = require_mlflow()
     estimator = getattr(estimator, "best_estimator_", estimator)
+    if not (hasattr(estimator, "predict") or hasattr(estimator, "transform")):
+        raise DataError(f"estimator must be one that predicts or transforms; got {type(estimator).__name__}.")
     with tempfile.TemporaryDirectory() as temporary:
         parts, code = Path(temporary) / "parts", Path(temporary) / "serve.py"
         parts.mkdir()
@@ -318,7 +320,7 @@ def _params(estimator: Any) -> list[Any]:
 
 def _std_of(last: Any) -> str | None:
     """Name of the method that gives standard deviations."""
-    if "return_std" in inspect.signature(last.predict).parameters:
+    if hasattr(last, "predict") and "return_std" in inspect.signature(last.predict).parameters:
         return "predict"
     names = (*_LATENT, "latent_mean_and_variance")
     return next((name for name in names if hasattr(last, name)), None)
@@ -392,7 +394,8 @@ class _Answers:
             names = [str(one) for one in self._last.classes_]
             return pd.DataFrame(self._estimator.predict_proba(rows), columns=names)
         if not params.get("return_std"):
-            return np.asarray(self._estimator.predict(rows))
+            answer = self._estimator.predict if hasattr(self._last, "predict") else self._estimator.transform
+            return np.asarray(answer(rows))
         name = _std_of(self._last)
         if name is None:
             raise DataError(f"{type(self._last).__name__} has no standard deviations; leave return_std out")

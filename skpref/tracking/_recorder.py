@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -168,11 +169,12 @@ class Recorder:
 
     def _tell_what_is_given(self, key: str, estimator: Any, X: Any, y: Any, metadata: Any) -> None:
         params = _facts.parameters(estimator)
-        if X is not None:
-            described, dataset = _facts.describe_data(X, y, metadata)
-            params |= described
-            self.tracker.log_data(key, dataset)
-            self._open[key].example = example_rows(X) if self._open[key].outermost and self.log_model else None
+        with suppress(ValueError, TypeError, IndexError):  # of what is no table `fit` will say more
+            if X is not None:
+                described, dataset = _facts.describe_data(X, y, metadata)
+                self._open[key].example = example_rows(X) if self._open[key].outermost and self.log_model else None
+                params |= described
+                self.tracker.log_data(key, dataset)
         self.tracker.log_params(key, params)
 
     @_harmless
@@ -289,10 +291,12 @@ class Recorder:
             means = {name: column for name, column in results.items() if name.startswith("mean_test_")}
             best_means = {f"best.{name}": float(column[search.best_index_]) for name, column in means.items()}
             self.tracker.log_metrics(key, best_means)
+        if any(task.task_name == TRIAL for task in context):
+            return  # a search that tells by itself; its table has trials of earlier runs, too
         folds = [task for task in context if _EVALUATION in (task.task_name, task.source_task_name)]
         n_splits, n_candidates = search.n_splits_, len(search.cv_results_["params"])
         if len(folds) != n_splits * n_candidates or len(folds) > _MOST_FOLDS:
-            return  # a search that halves, or one that tells by itself
+            return
         for number, task in enumerate(folds):
             candidate, split = divmod(number, n_splits)
             if key_of(task) in self._begun or (_ran_elsewhere(task) and hasattr(search.estimator, "set_callbacks")):

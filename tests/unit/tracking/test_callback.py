@@ -223,6 +223,12 @@ def test_a_fit_that_raises_is_a_run_that_failed(seen: Callable[..., Any]) -> Non
     assert seen("fails").models() == []
 
 
+def test_what_is_no_table_is_left_to_the_fit(seen: Callable[..., Any]) -> None:
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        VariationalFM().set_callbacks(MLflowCallback("ragged")).fit([[1.0, 2.0], [3.0]], [1.0, 2.0])
+    assert [run.info.status for run in seen("ragged").runs] == ["FAILED"]
+
+
 def test_an_interrupted_fit_was_killed(seen: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -269,7 +275,8 @@ def test_chains_have_a_curve_each_and_levels_may_be_few(seen: Callable[..., Any]
 def test_a_model_that_keeps_no_trace_has_the_curve_that_was_heard(seen: Callable[..., Any]) -> None:
     model = BayesianGPLVM(1, n_inducing=6, max_iter=5, random_state=0)
     with pytest.warns(ConvergenceWarning):
-        model.set_callbacks(MLflowCallback("latent", log_model=False)).fit(X)
+        model.set_callbacks(MLflowCallback("latent")).fit(X)
+    assert len(seen("latent").models()) == 1
     (run,) = seen("latent").runs
     assert [step for step, _ in seen("latent").curve(run, "objective")][:2] == [1, 2]
 

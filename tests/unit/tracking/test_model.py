@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from skpref import (
+    BayesianGPLVM,
     CrowdGPPL,
     GibbsM3F,
     GPOrdinalRegressor,
@@ -29,7 +30,7 @@ from skpref import (
     VariationalFM,
     VariationalFMClassifier,
 )
-from skpref.exceptions import ModelFormatError
+from skpref.exceptions import DataError, ModelFormatError
 from skpref.tracking import MLflowCallback, save_model
 from skpref.tracking._model import read_parts, requirements, write_parts
 
@@ -172,6 +173,14 @@ def test_levels_whole_numbers_as_ids_and_frames(tmp_path: Path) -> None:
     encoded = make_pipeline(OneHotEncoder(), VariationalFM(n_epochs=3)).fit(mixed, X[:, 0])
     served = round_trip(encoded, mixed, tmp_path / "colours")
     np.testing.assert_allclose(served.predict(mixed), encoded.predict(mixed))
+
+
+def test_a_model_that_transforms(tmp_path: Path) -> None:
+    model = BayesianGPLVM(1, n_inducing=6, max_iter=50, random_state=0).fit(X)
+    served = round_trip(model, X, tmp_path)
+    np.testing.assert_array_equal(served.predict(X), model.transform(X))
+    with pytest.raises(DataError, match="one that predicts or transforms; got int"):
+        save_model(3, tmp_path / "three")
 
 
 def test_what_a_model_cannot_is_said(tmp_path: Path) -> None:
