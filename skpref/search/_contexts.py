@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from skpref._callbacks import tell
 from skpref.search._figures import figures_of
+from skpref.search._outcomes import in_a_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,7 +77,8 @@ class Contexts:
             raise
         finally:
             state = "complete" if error is None and not task.pruned else "pruned" if error is None else "failed"
-            tell(context, metrics=task.metrics(state), tags={"state": state}, status=status, error=error)
+            tags = {"state": state} | ({} if error is None else {"error": in_a_line(error)})
+            tell(context, metrics=task.metrics(state), tags=tags, status=status)
             context.call_on_fit_task_end(estimator=self._search)
 
     def end(self, study: Any = None) -> None:

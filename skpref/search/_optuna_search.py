@@ -23,7 +23,7 @@ from skpref.exceptions import DataError
 from skpref.search._contexts import LOOKS, Contexts, Watch
 from skpref.search._default_spaces import Distributions, check_distributions, default_space
 from skpref.search._loop import Step, Work, enqueue_first, open_study, require_optuna, run_trials
-from skpref.search._outcomes import Folds, Gathered, Row, blank, has_ended, none_succeeded, plain
+from skpref.search._outcomes import Folds, Gathered, Row, blank, has_ended, in_a_line, none_succeeded, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -250,8 +250,9 @@ class OptunaSearch(BaseSearchCV):
                         return
                     for fold, out in zip(wanted, outs, strict=True):
                         trial.set_user_attr(_FOLD.format(fold), plain(out))
+                        score = self._score_of(out)
                         task.add(out)
-                        task.pruned |= tell(Step(fold, -self._score_of(out), parts * (fold + 1)))
+                        task.pruned |= tell(Step(fold, -score, parts * (fold + 1)))
                     if task.pruned:
                         return
 
@@ -337,7 +338,7 @@ class OptunaSearch(BaseSearchCV):
 
         def tell(record: TrialRecord) -> None:
             if self.verbose:
-                score = f"{-record.score:.4f}" if record.state != "failed" else record.error.splitlines()[0]
+                score = f"{-record.score:.4f}" if record.state != "failed" else in_a_line(record.error)
                 print(f"trial {record.number}: {record.state}, score {score}, {record.seconds:.1f} s")  # noqa: T201
             for callback in self.callbacks or ():
                 callback(study, study.trials[-1])

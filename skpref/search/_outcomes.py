@@ -141,3 +141,20 @@ def blank(example: dict[str, Any], score: Any) -> dict[str, Any]:
 def none_succeeded(result: SearchResult, n: int) -> str:
     errors = [trial.error for trial in result.trials if trial.error]
     return f"none of {n} trials succeeded; the first error was: {errors[0] if errors else 'of an earlier run'}"
+
+
+def in_a_line(error: BaseException | str) -> str:
+    """Return the line of an error that tells what happened: the last one, as in a traceback.
+
+    Parameters
+    ----------
+    error : BaseException or str
+        With a message of several lines, where scikit-learn quotes a traceback.
+
+    Returns
+    -------
+    str
+        One line.
+    """
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1].strip() if any("Traceback" in line for line in lines) else lines[0]
