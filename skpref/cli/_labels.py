@@ -124,15 +124,42 @@ class LabelTask(Task):
         return f"Predict new rows: skpref predict {model} DATA.csv"
 
 
+class FeatureTask(LabelTask):
+    """Numeric features, of which a Gaussian process tells the relevance."""
+
+    def named(self, model: Any) -> Any:
+        """Return a fitted estimator that knows the names of its features, as after a fit to a data frame."""
+        model.feature_names_in_ = np.array(self.given.columns, dtype=object)
+        return model
+
+    def findings(self, model: Any, seed: int) -> list[tuple[str, float]]:
+        """Features by relevance, the most relevant first."""
+        del seed
+        relevance = np.asarray(model.relevance_)
+        order = np.argsort(-relevance, kind="stable")
+        return [(self.given.columns[k], float(relevance[k])) for k in order]
+
+    def relevance_text(self, outcome: Outcome) -> str:
+        """Return a table of the most relevant features."""
+        shown = outcome.findings[:_SHOWN]
+        title = f"Relevance of the features, {len(shown)} of {len(outcome.findings)}"
+        rows = [(cut(name), f"{value:.3f}") for name, value in shown]
+        return "\n".join([title, *table(("item", "relevance"), rows)]).replace("item", "feature", 1)
+
+    def write(self, outcome: Outcome, out: Path) -> list[Path]:
+        path = out / "relevance.csv"
+        write_csv(path, ["feature", "relevance"], outcome.findings)
+        return [path]
+
+
 # -------------------------------------------------------------------------------------------------------------- ordinal
-class OrdinalTask(LabelTask):
+class OrdinalTask(FeatureTask):
     """Numeric features with ordered levels."""
 
     def final(self, settings: Settings, params: Settings | None = None) -> GPOrdinalRegressor:
         given, rows = self.given, self.given.rows
         model = self.build(settings).set_params(class_order=given.labels, **(params or {}))
-        model.fit(rows.X, given.labels[rows.y], sample_weight=rows.weight)
-        model.feature_names_in_ = np.array(given.columns, dtype=object)  # as a fit to a data frame does
+        self.named(model.fit(rows.X, given.labels[rows.y], sample_weight=rows.weight))
         return model
 
     def build(self, settings: Settings) -> Any:
@@ -148,24 +175,8 @@ class OrdinalTask(LabelTask):
             for name, guess in guesses.items()
         }
 
-    def findings(self, model: Any, seed: int) -> list[tuple[str, float]]:
-        """Features by relevance, the most relevant first."""
-        del seed
-        relevance = np.asarray(model.relevance_)
-        order = np.argsort(-relevance, kind="stable")
-        return [(self.given.columns[k], float(relevance[k])) for k in order]
-
     def sections(self, outcome: Outcome) -> list[str]:
-        shown = outcome.findings[:_SHOWN]
-        title = f"Relevance of the features, {len(shown)} of {len(outcome.findings)}"
-        rows = [(cut(name), f"{value:.3f}") for name, value in shown]
-        levels = levels_text(outcome.figures["tuned"], self.given.labels)
-        return [levels, "\n".join([title, *table(("item", "relevance"), rows)]).replace("item", "feature", 1)]
-
-    def write(self, outcome: Outcome, out: Path) -> list[Path]:
-        path = out / "relevance.csv"
-        write_csv(path, ["feature", "relevance"], outcome.findings)
-        return [path]
+        return [levels_text(outcome.figures["tuned"], self.given.labels), self.relevance_text(outcome)]
 
 
 def read_ordinal(arguments: argparse.Namespace) -> OrdinalTask:
@@ -183,20 +194,43 @@ def read_ordinal(arguments: argparse.Namespace) -> OrdinalTask:
     """
     refuse_one(arguments.holdout)
     sheet = read_sheet(arguments.data)
+    names, X, groups = read_features(sheet, arguments)
     label, group = arguments.label or "label", arguments.group
-    sheet.require(
-        (label, *([group] if group else [])), "A file of rows has a column label, or another named by --label"
-    )
-    names = _features(sheet, arguments.features, {label, group, "weight", "id"})
-    X = np.column_stack([sheet.numbers(name, meaning="features are numeric; choose by --features") for name in names])
     order = None if arguments.class_order is None else [level.strip() for level in arguments.class_order.split(",")]
     cells = sheet.ids(label, "label")
     labels, y = _ordered(sheet, label, cells, order)
-    groups = None if group is None else np.array([str(cell).strip() for cell in sheet.columns[group]], dtype=object)
-    rows = Levels(X, y, _weights(sheet), groups)
-    _check_size(sheet, rows)
+    rows = Levels(X, y, read_weights(sheet), groups)
+    check_size(sheet, rows)
     given = Labelled(rows, names, labels, str(arguments.data), group)
     return OrdinalTask(given, GPOrdinalRegressor(random_state=arguments.seed))
+
+
+def read_features(sheet: Sheet, arguments: argparse.Namespace) -> tuple[tuple[str, ...], Array, NDArray[Any] | None]:
+    """Read what stands beside the labels.
+
+    Parameters
+    ----------
+    sheet : Sheet
+        The file.
+    arguments : Namespace
+        Of the command line.
+
+    Returns
+    -------
+    names : tuple of str
+        Of the features.
+    X : ndarray of shape (n, d)
+        Features.
+    groups : ndarray of shape (n,) or None
+        What stays together.
+    """
+    label, group = arguments.label or "label", arguments.group
+    wanted = (label, *([group] if group else []))
+    sheet.require(wanted, "A file of rows has a column label, or another named by --label")
+    names = _features(sheet, arguments.features, {label, group, "weight", "id"})
+    X = np.column_stack([sheet.numbers(name, meaning="features are numeric; choose by --features") for name in names])
+    groups = None if group is None else np.array([str(cell).strip() for cell in sheet.columns[group]], dtype=object)
+    return names, X, groups
 
 
 def _features(sheet: Sheet, asked: str | None, others: set[str | None]) -> tuple[str, ...]:
@@ -230,7 +264,19 @@ def _ordered(
     return ordered_levels(numbers.astype(np.int64))
 
 
-def _weights(sheet: Sheet) -> Array:
+def read_weights(sheet: Sheet) -> Array:
+    """Read the column of weights, or 1 where there is none.
+
+    Parameters
+    ----------
+    sheet : Sheet
+        The file.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Weights.
+    """
     if "weight" not in sheet.columns:
         return np.ones(len(sheet.lines))
     weight = sheet.numbers("weight", low=0.0, meaning="weight")
@@ -239,7 +285,21 @@ def _weights(sheet: Sheet) -> Array:
     return weight
 
 
-def _check_size(sheet: Sheet, rows: Rows) -> None:
+def check_size(sheet: Sheet, rows: Rows) -> None:
+    """Refuse a file of too few rows.
+
+    Parameters
+    ----------
+    sheet : Sheet
+        The file.
+    rows : Rows
+        Its rows.
+
+    Raises
+    ------
+    DataError
+        If there are too few for a hold-out.
+    """
     if rows.size < _FEWEST:
         raise sheet.fault(f"{rows.size} rows; at least {_FEWEST} are needed for an honest hold-out")
 
@@ -330,12 +390,12 @@ def read_machine(arguments: argparse.Namespace) -> MachineTask:
     X = np.column_stack([sheet.ids(names["user"], "user"), sheet.ids(names["item"])])
     source, columns = str(arguments.data), (names["user"], names["item"])
     if arguments.model == "fm":
-        rows: Rows = Numbers(X, sheet.numbers(names["rating"]), _weights(sheet))
+        rows: Rows = Numbers(X, sheet.numbers(names["rating"]), read_weights(sheet))
         machine: Any = VariationalFM(random_state=arguments.seed)
         given = Labelled(rows, columns, np.array([]), source)
     else:
         y = sheet.numbers(names["rating"], 0.0, 1.0, "0 or 1").astype(np.int64)
-        rows, machine = Classes(X, y, _weights(sheet)), VariationalFMClassifier(random_state=arguments.seed)
+        rows, machine = Classes(X, y, read_weights(sheet)), VariationalFMClassifier(random_state=arguments.seed)
         given = Labelled(rows, columns, np.array([0, 1]), source)
-    _check_size(sheet, rows)
+    check_size(sheet, rows)
     return MachineTask(given, make_pipeline(OneHotDesign(), machine))

@@ -52,7 +52,16 @@ MODELS = {
     ),
     "fm": Model("skpref.cli._labels.read_machine", "numbers by user and item: factorization machine", _PAIRS),
     "fm-classifier": Model("skpref.cli._labels.read_machine", "0 or 1 by user and item: the same", _PAIRS),
-    # Sparse Gaussian processes of numbers and classes belong here, with a reader beside `read_ordinal`.
+    "svgp": Model(
+        "skpref.cli._sparse.read_sparse",
+        "features with a number: a sparse Gaussian process",
+        ("label", "features", "group", "max_inducing"),
+    ),
+    "svgp-classifier": Model(
+        "skpref.cli._sparse.read_sparse",
+        "features with one of two classes: the same",
+        ("label", "features", "group", "max_inducing"),
+    ),
 }
 SPECIAL = tuple(dict.fromkeys(option for model in MODELS.values() for option in model.options))
 

@@ -18,6 +18,7 @@ from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.ordinal import GPOrdinalRegressor
 from skpref.gp.pairwise import GPPLClassifier
+from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
 
 if TYPE_CHECKING:
     import argparse
@@ -114,13 +115,27 @@ def _machine(model: Pipeline, sheet: Sheet, arguments: argparse.Namespace) -> Co
     return {"prediction": mean, "std": std}
 
 
-def _levels(model: GPOrdinalRegressor, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
+def _features(model: Any, sheet: Sheet, arguments: argparse.Namespace) -> NDArray[Any]:
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         raise DataError(f"{arguments.model}: does not know the names of its features; predict with it in Python")
     sheet.require(names.tolist(), "The model was fitted with it")
-    X = np.column_stack([sheet.numbers(name, meaning="features are numeric") for name in names.tolist()])
+    return np.column_stack([sheet.numbers(name, meaning="features are numeric") for name in names.tolist()])
+
+
+def _levels(model: GPOrdinalRegressor, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
+    X = _features(model, sheet, arguments)
     return {"level": model.predict(X), **_by_level(model, X)}
+
+
+def _numbers(model: SVGPRegressor, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
+    mean, std = model.predict(_features(model, sheet, arguments), return_std=True)
+    return {"prediction": mean, "std": std}
+
+
+def _classes(model: SVGPClassifier, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
+    X = _features(model, sheet, arguments)
+    return {"class": model.predict(X), **_by_level(model, X)}
 
 
 def _by_level(model: Any, X: NDArray[Any]) -> Columns:
@@ -134,6 +149,8 @@ _PREDICTED: dict[type, Any] = {
     CrowdGPPL: _crowd,
     MaxMarginFactorization: _stars,
     GPOrdinalRegressor: _levels,
+    SVGPRegressor: _numbers,
+    SVGPClassifier: _classes,
     VariationalFM: _machine,
     VariationalFMClassifier: _machine,
 }

@@ -189,6 +189,18 @@ def _binary_machine(estimator: Any) -> dict[str, Any]:
     return _machine(estimator) | {"link": ["probit", "logit"]}
 
 
+def _sparse(_: Any) -> dict[str, Any]:
+    return {"likelihood": ["gaussian", "student-t"], "n_inducing": LogInteger(50, 500)}
+
+
+def _sparse_classes(_: Any) -> dict[str, Any]:
+    return {"likelihood": ["probit", "logit"], "n_inducing": LogInteger(50, 500)}
+
+
+def _latent(_: Any) -> dict[str, Any]:
+    return {"n_components": [None, 1, 2, 3, 5], "n_inducing": LogInteger(20, 100)}
+
+
 # An estimator is a line here. By name: whoever searches one family need not wait for the others.
 _SPACES: dict[str, Callable[[Any], dict[str, Any]]] = {
     "GPPLClassifier": _items,
@@ -199,6 +211,9 @@ _SPACES: dict[str, Callable[[Any], dict[str, Any]]] = {
     "GibbsIPM3F": _ipm3f,
     "VariationalFM": _machine,
     "VariationalFMClassifier": _binary_machine,
+    "SVGPRegressor": _sparse,
+    "SVGPClassifier": _sparse_classes,
+    "BayesianGPLVM": _latent,
 }
 
 

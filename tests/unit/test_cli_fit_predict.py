@@ -56,6 +56,13 @@ KINDS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
         "level",
     ),
     "ordinal": (table("size,label", SIZES), ("--set", "optimizer=None"), "size\n-1\n2\n", "level"),
+    "svgp": (table("size,label", SIZES), ("--max-inducing", "9"), "size\n-1\n2\n", "prediction"),
+    "svgp-classifier": (
+        table("size,label", [(x, "big" if level else "a small one") for x, level in SIZES]),
+        ("--set", "n_inducing=8"),
+        "size\n2\n-1\n",
+        "p_a small one",
+    ),
     "fm": (table("user,item,rating", STARS), ("--set", "n_factors=1"), "user,item,old\n1,0,x\n1,7,y\n", "prediction"),
     "fm-classifier": (
         table("user,item,rating", [(u, i, int(stars > 2)) for u, i, stars in STARS]),

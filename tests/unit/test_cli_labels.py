@@ -157,3 +157,27 @@ def test_folds_of_levels_have_them_in_proportion() -> None:
     whole = Levels(np.zeros((29, 1)), y, np.ones(29), np.arange(29) // 3).folds(4)
     assert all(not set(train // 3) & set(test // 3) for train, test in whole)
     assert len(Levels(np.zeros((3, 1)), np.arange(3), np.ones(3)).folds(4)) == 3
+
+
+# --------------------------------------------------------------------------------------------------------------- sparse
+@pytest.mark.parametrize("model", ["svgp", "svgp-classifier"])
+def test_numbers_and_classes_of_features(folder: Path, capsys: pytest.CaptureFixture[str], model: str) -> None:
+    rng = np.random.default_rng(0)
+    rows = [(a, b, (a > 0) if model == "svgp-classifier" else round(2.0 * a, 3)) for a, b in rng.normal(size=(60, 2))]
+    write(folder / "rows.csv", "size,noise,label\n" + "\n".join(f"{a:.3f},{b:.3f},{y}" for a, b, y in rows) + "\n")
+    job = ("--trials", "2", "--folds", "2", "--no-mlflow", "--out", model)
+    assert main(["tune", "rows.csv", "--model", model, "--max-inducing", "20", *job]) == 0
+    out, _ = capsys.readouterr()
+    assert "Relevance of the features, 2 of 2" in out
+    assert ("RMSE" if model == "svgp" else "Calibration on the hold-out") in out
+    assert [row["feature"] for row in rows_of(folder / model / "relevance.csv")] == ["size", "noise"]
+    assert max(int(row["n_inducing"]) for row in rows_of(folder / model / "trials.csv")) <= 20
+    assert main(["predict", f"{model}/model.skpref", "rows.csv", "--out", "predicted.csv"]) == 0
+    assert len(rows_of(folder / "predicted.csv")) == 60
+
+
+def test_three_classes_are_too_many(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tune", "grades.csv", "--model", "svgp-classifier", *QUICK, "--features", "size,noise"]) == 2
+    assert re.search(
+        r"column 'label': two classes are needed; got 3: 1, 2, 3; for ordered levels", capsys.readouterr().err
+    )

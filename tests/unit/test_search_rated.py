@@ -116,6 +116,9 @@ ESTIMATORS = [
     skpref.GibbsIPM3F(),
     skpref.VariationalFM(),
     skpref.VariationalFMClassifier(),
+    skpref.SVGPRegressor(),
+    skpref.SVGPClassifier(),
+    skpref.BayesianGPLVM(),
 ]
 
 
