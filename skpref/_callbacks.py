@@ -9,6 +9,7 @@ All that is known of scikit-learn's young interface stands here. Beside its hook
 
 from __future__ import annotations
 
+import inspect
 import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -49,23 +50,21 @@ class _Context:
     def __iter__(self) -> Iterator[_Context]:
         yield self
 
-    def call_on_fit_task_begin(self, *, estimator: Any, X: Any = None, y: Any = None, metadata: Any = None) -> _Context:
-        for callback in self._callbacks:
-            callback.on_fit_task_begin(estimator, self, X=X, y=y, metadata=metadata)
+    def call_on_fit_task_begin(self, **data: Any) -> _Context:
+        self._call("on_fit_task_begin", **data)
         return self
 
-    def call_on_fit_task_end(
-        self,
-        *,
-        estimator: Any,
-        X: Any = None,
-        y: Any = None,
-        metadata: Any = None,
-        reconstruction_attributes: Any = None,  # noqa: ARG002 - as in scikit-learn
-    ) -> bool:
-        hooks = [callback.on_fit_task_end for callback in self._callbacks]
-        stops = [hook(estimator, self, X=X, y=y, metadata=metadata) for hook in hooks]
-        return any(stops)
+    def call_on_fit_task_end(self, **data: Any) -> bool:
+        return any(self._call("on_fit_task_end", **data))
+
+    def _call(self, name: str, *, estimator: Any, **data: Any) -> list[Any]:
+        """Give each hook what it asks for by name."""
+        answers = []
+        for callback in self._callbacks:
+            hook = getattr(callback, name)
+            asked = [key for key, one in inspect.signature(hook).parameters.items() if one.kind == one.KEYWORD_ONLY]
+            answers.append(hook(estimator, self, **{key: data.get(key) for key in asked}))
+        return answers
 
 
 class _OwnSupport:
@@ -91,7 +90,7 @@ class _OwnSupport:
 
     def __sklearn_clone__(self) -> Any:
         other = super().__sklearn_clone__()  # type: ignore[misc]  # of BaseEstimator
-        if "_skl_callbacks" in vars(self):
+        if hasattr(self, "_skl_callbacks"):  # those of all estimators, too: a clone takes them to another process
             other._skl_callbacks = self._skl_callbacks
         return other
 

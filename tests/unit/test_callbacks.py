@@ -195,9 +195,7 @@ def test_the_same_hooks_where_scikit_learn_has_none(monkeypatch: pytest.MonkeyPa
         ) -> None:
             self.heard.append((context.estimator_name, context.task_name, len(X), list(context) == [context]))
 
-        def on_fit_task_end(
-            self, estimator: Any, context: Any, *, X: Any = None, y: Any = None, metadata: Any = None
-        ) -> None:
+        def on_fit_task_end(self, estimator: Any, context: Any, *, y: Any = None) -> None:
             self.heard.append(context.root_uuid)
 
     listener = Early(stop_at=3)
@@ -216,5 +214,6 @@ def test_the_same_hooks_where_scikit_learn_has_none(monkeypatch: pytest.MonkeyPa
     assert not hasattr(model.set_callbacks(), "_skl_callbacks")
     old.set_everywhere([listener])
     assert Counts().fit([1.0]).stopped_at_ == 3
+    assert vars(clone(Counts()))["_skl_callbacks"] == [listener]
     old.set_everywhere(None)
     assert Counts().fit([1.0]).stopped_at_ is None
