@@ -40,7 +40,7 @@ _MAX_KEY = 250  # characters of a name: MLflow's limit
 _UNFIT = re.compile(r"[^\w\-./: ]")  # characters that MLflow refuses in names
 _FLUSH_SECONDS = 10.0  # a curve on the screen is at most so old
 _PATIENCE_EVENTS = 3  # failing one after the other, until `sync` gives up a store
-_RETRY_SECONDS = 30.0  # before a store that failed is asked again
+_RETRY_SECONDS = 300.0  # before a store that failed is asked again: one that never answers takes 20 s to say so
 _LIVE: dict[str, Tracker] = {}  # so that copies of a tracker in one process are one tracker
 
 
