@@ -66,7 +66,7 @@ class OptunaSearch(BaseSearchCV):
         random, too, since what was good first is not always best.
     pruner : optuna pruner, "median" or None, default="median"
         When to give up a trial, once five are complete; None: never. Trials are compared after each fold and, where
-        folds run one at a time, thrice inside each fit, at a quarter, a half and three quarters of its iterations:
+        folds run one at a time, inside the first fit, at a quarter, a half and three quarters of its iterations:
         there, the estimator is scored on the test part as if its fit had ended. That needs scikit-learn 1.9 and a fit
         that tells what it has so far: `GibbsM3F`, `GibbsIPM3F` and the factorization machines do, by themselves or as
         the last step of a Pipeline. Looking does not change a fit.
@@ -242,7 +242,8 @@ class OptunaSearch(BaseSearchCV):
             with contexts.trial(trial.number, settings) as task:
                 for first in range(0, n_splits, at_once):
                     wanted = range(first, min(first + at_once, n_splits))
-                    watch = Watch(self._look(folds, first, tell)) if parts > 1 else None
+                    # Later folds are not looked into: what survives the first is seldom poor, and looks cost time.
+                    watch = Watch(self._look(folds, tell)) if parts > 1 and first == 0 else None
                     with task.folds(len(wanted), watch) as context:
                         outs = evaluated(settings, wanted, context)
                     if watch is not None and watch.stopped:
@@ -276,12 +277,12 @@ class OptunaSearch(BaseSearchCV):
         gathered.formatted.update(self._whole_results(rows, gathered.out[0]))
         self.study_ = study
 
-    def _look(self, folds: Folds, fold: int, tell: Tell) -> Callable[[Any, int], bool]:
-        """What scores an estimator, as if its fit had ended now, on the test part of a fold."""
+    def _look(self, folds: Folds, tell: Tell) -> Callable[[Any, int], bool]:
+        """What scores an estimator, as if its fit had ended now, on the test part of the first fold."""
         X, y, scorers, params = self._gathered.scoring()
 
         def look(estimator: Any, parts: int) -> bool:
-            train, test = folds.rows(fold)
+            train, test = folds.rows(0)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the finished fit says it again
                 held = _safe_split(estimator, X, y, test, train)
@@ -291,7 +292,7 @@ class OptunaSearch(BaseSearchCV):
                 loss = -self._score_of(out)
             except DataError:  # nothing can be said yet
                 return False
-            return tell(Step(fold, loss, LOOKS * fold + parts))
+            return tell(Step(0, loss, parts))
 
         return look
 
