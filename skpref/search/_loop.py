@@ -349,8 +349,8 @@ def open_study(
         If the file or the database cannot be opened.
     """
     optuna = require_optuna()
-    sampler = sampler or _sampler(optuna, seed)
-    pruner = _median_pruner(optuna) if pruner == "median" else pruner or optuna.pruners.NopPruner()
+    sampler = sampler or _Sampler(seed)
+    pruner = _MedianPruner() if pruner == "median" else pruner or optuna.pruners.NopPruner()
     options = {"direction": direction, "sampler": sampler, "pruner": pruner}
     with quietly():
         if not isinstance(storage, str | os.PathLike):
@@ -374,51 +374,56 @@ def _shown(storage: str) -> str:
     return re.sub(r"(://[^/@]*):[^/@]*@", r"\1:***@", storage)
 
 
-def _sampler(optuna: Any, seed: int | None) -> Any:
-    """TPE that also looks elsewhere.
+class _Sampler:
+    """TPE that also looks elsewhere: optuna's sampler in all that is asked of one, but not by class, to be pickled.
 
-    Among settings of which many are nearly as good, it soon draws from the neighbourhood of the first good ones alone:
+    Among settings of which many are nearly as good, TPE soon draws from the neighbourhood of the first good ones alone:
     on comparisons of arguments, 79 trials found less than 45 at random. Those at random are mostly given up early.
+
+    Parameters
+    ----------
+    seed : int or None
+        Of both samplers.
     """
-    random = optuna.samplers.RandomSampler(seed)
 
-    class Sampler(optuna.samplers.TPESampler):
-        def reseed_rng(self) -> None:
-            super().reseed_rng()
-            random.reseed_rng()
+    def __init__(self, seed: int | None) -> None:
+        samplers = require_optuna().samplers
+        self._tpe = samplers.TPESampler(n_startup_trials=_STARTUP_TRIALS, seed=seed)
+        self._random = samplers.RandomSampler(seed)
+        for name in ("infer_relative_search_space", "before_trial", "after_trial", "_raise_error_if_multi_objective"):
+            setattr(self, name, getattr(self._tpe, name))
 
-        def sample_relative(self, study: Any, trial: Any, search_space: Any) -> Any:
-            return {} if _at_random(trial) else super().sample_relative(study, trial, search_space)
+    def reseed_rng(self) -> None:
+        self._tpe.reseed_rng()
+        self._random.reseed_rng()
 
-        def sample_independent(self, study: Any, trial: Any, name: str, distribution: Any) -> Any:
-            sample = random.sample_independent if _at_random(trial) else super().sample_independent
-            return sample(study, trial, name, distribution)
+    def sample_relative(self, study: Any, trial: Any, search_space: Any) -> Any:
+        return {} if _at_random(trial) else self._tpe.sample_relative(study, trial, search_space)
 
-    return Sampler(n_startup_trials=_STARTUP_TRIALS, seed=seed)
+    def sample_independent(self, study: Any, trial: Any, name: str, distribution: Any) -> Any:
+        sampler = self._random if _at_random(trial) else self._tpe
+        return sampler.sample_independent(study, trial, name, distribution)
 
 
 def _at_random(trial: Any) -> bool:
-    return trial.number >= _STARTUP_TRIALS and trial.number % _RANDOM_EVERY == 0
+    return bool(trial.number >= _STARTUP_TRIALS and trial.number % _RANDOM_EVERY == 0)
 
 
-def _median_pruner(optuna: Any) -> Any:
+class _MedianPruner:
     """Compare with the median at the same step.
 
     Optuna's own compares the best of all steps so far, as is right for a curve; of a mean over folds, a first fold that
     is easy would then speak for a trial for ever.
     """
 
-    class MedianPruner(optuna.pruners.BasePruner):
-        def prune(self, study: Any, trial: Any) -> bool:
-            step, states = trial.last_step, (optuna.trial.TrialState.COMPLETE,)
-            complete = study.get_trials(deepcopy=False, states=states)
-            if step is None or len(complete) < _UNPRUNED:
-                return False
-            values = [one.intermediate_values[step] for one in complete if step in one.intermediate_values]
-            behind = np.median(values or [np.nan]) - trial.intermediate_values[step]
-            return bool(behind > 0.0 if study.direction.name == "MAXIMIZE" else behind < 0.0)
-
-    return MedianPruner()
+    def prune(self, study: Any, trial: Any) -> bool:
+        complete = [one for one in study.get_trials(deepcopy=False) if one.state.name == "COMPLETE"]
+        step = trial.last_step
+        if step is None or len(complete) < _UNPRUNED:
+            return False
+        values = [one.intermediate_values[step] for one in complete if step in one.intermediate_values]
+        behind = np.median(values or [np.nan]) - trial.intermediate_values[step]
+        return bool(behind > 0.0 if study.direction.name == "MAXIMIZE" else behind < 0.0)
 
 
 def enqueue_first(study: Any, space: Space, n_trials: int | None) -> int | None:
