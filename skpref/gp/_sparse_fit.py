@@ -56,6 +56,8 @@ _GLANCE: Final = 400  # rows whose own evidence tells where to start
 _LEAST_NOISE: Final = 0.01  # after which noise starts again: a few rows may be explained without any
 _ALL: Final = 2_000  # rows up to which the plain start is tried with all rows as well
 _FEW: Final = 10_000  # rows that all searches look at
+_LAST: Final = 10  # iterations of the last search, which sees all of more rows than that: it begins near its end
+_LOOKS: Final = 4  # evaluations of a line search of it
 _MANY: Final = 1_000_000  # rows beyond which the last search is left out, and noise alone follows all rows
 _OPEN: Final = 0.001  # nats a row that the inducing points leave open, from which "auto" moves them
 _LITTLE, _MEMORY = 10, 50  # steps from which a search learns curvature, of hyper-parameters and of points too
@@ -318,7 +320,7 @@ def fit_collapsed(
         if _pays(sample, run.end, config):
             run.search(look, points=True)
         if sample.n < rows.n <= _MANY:
-            run.search(_collapsed(rows))
+            run.search(_collapsed(rows), most=_LAST)
         return run.result(rows)
 
 
@@ -523,7 +525,7 @@ class Run:
     converged: bool = True
     scale: Array | None = None
 
-    def search(self, look: Look, *, points: bool = False) -> None:
+    def search(self, look: Look, *, points: bool = False, most: int | None = None) -> None:
         """Search from where this stands.
 
         Parameters
@@ -532,6 +534,8 @@ class Run:
             The bound.
         points : bool, default=False
             Whether inducing points move too.
+        most : int, default=None
+            Iterations at most of a search that may end with them; None = as the parameters have it.
         """
         end, config = self.end, self.config
         unit = _length_scales(end) if points else None
@@ -542,15 +546,16 @@ class Run:
             task,
             task.theta,
             task.bounds,
-            max_iter=config.max_iter,
+            max_iter=config.max_iter if most is None else min(config.max_iter, most),
             tol=_GAIN * config.tol,
             memory=_MEMORY if points else _LITTLE,
             scale=None if points else self.scale,
+            most_looks=20 if most is None else _LOOKS,
         )
         self.end = task.at(best.theta)
         self.scale = self.scale if points else best.scale
         # Points can be moved for ever at little gain: their search ends with its iterations, and that is no failure.
-        self.converged = self.converged and (best.converged or points)
+        self.converged = self.converged and (best.converged or points or most is not None)
         self.trace += task.trace
 
     def try_also(self, starts: list[SparseStart], look: Look) -> None:

@@ -148,8 +148,8 @@ class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
     The evidence of 400 rows themselves, from two starts (of the default kernel), tells where to begin and by which
     length-scales to choose inducing points; up to 2,000 rows, the plain start is tried as well. Up to 10,000 rows are
     searched with as they are. Of more, a sample of 10,000 finds kernel, noise and inducing points first; then, up to a
-    million rows, kernel and noise are searched for with all of them. The posterior is that of all rows in any case.
-    Equal rows count as one row with their mean target.
+    million rows, kernel and noise are searched for with all of them, for at most 10 iterations. The posterior is that
+    of all rows in any case. Equal rows count as one row with their mean target.
 
     References
     ----------

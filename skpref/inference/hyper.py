@@ -62,6 +62,7 @@ def maximise(
     tol: float = 1e-4,
     memory: int = 10,
     scale: Array | None = None,
+    most_looks: int = 20,
 ) -> Optimum:
     """Maximise by L-BFGS-B from a given point and from random points within the bounds; the best end wins.
 
@@ -88,6 +89,8 @@ def maximise(
     scale : ndarray of shape (n_theta,), default=None
         How far variables vary (`Optimum.scale` of a like objective, of fewer rows for one): the first step is about
         Newton's then. None = 1 each.
+    most_looks : int, default=20
+        Evaluations of a line search at most: each of one that fails, as where a jitter sets in, is lost.
 
     Returns
     -------
@@ -116,7 +119,7 @@ def maximise(
         starts += [rng.uniform(box[:, 0], box[:, 1]) for _ in range(n_restarts)]
     best, calls = None, 0
     for start in starts:
-        end = _ascend(objective, start, bounds, max_iter, tol, memory, scale)
+        end = _ascend(objective, start, bounds, max_iter, tol, memory, scale, most_looks)
         calls += end.n_evaluations
         if best is None or end.value > best.value:
             best = end
@@ -125,7 +128,14 @@ def maximise(
 
 
 def _ascend(
-    objective: Objective, start: Array, bounds: Array, max_iter: int, tol: float, memory: int, scale: Array | None
+    objective: Objective,
+    start: Array,
+    bounds: Array,
+    max_iter: int,
+    tol: float,
+    memory: int,
+    scale: Array | None,
+    most_looks: int,
 ) -> Optimum:
     # With all variables bounded L-BFGS-B's first step is the gradient itself, in log hyper-parameters a leap to the
     # bounds. Stretched variables make the first step at most 1, and Newton's where their curvature is known.
@@ -146,7 +156,7 @@ def _ascend(
             best = (value, theta)
         return -value, -gradient / stretch
 
-    options = {"maxiter": max_iter, "ftol": tol * 0.01, "gtol": 1e-5, "maxcor": memory}
+    options = {"maxiter": max_iter, "ftol": tol * 0.01, "gtol": 1e-5, "maxcor": memory, "maxls": most_looks}
     limits = bounds * stretch[:, None]
     result = minimize(negative, start * stretch, method="L-BFGS-B", jac=True, bounds=limits, options=options)
     if start.size <= _MANY:
