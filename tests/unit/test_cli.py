@@ -204,7 +204,7 @@ def test_a_tracking_server_that_is_not_there(
     assert err.count("cannot be used") == 1
     assert "Ranking, top 10 of 12" in out
     assert "could not be sent and are kept in" in out
-    (spool,) = (folder / "skpref-out" / "spool").iterdir()
+    (spool,) = (folder / "skpref-out" / "spool").glob("*.jsonl")
     events = [json.loads(line) for line in spool.read_text("utf-8").splitlines()]
     assert [event["op"] for event in events].count("start") == 3  # a parent and two trials
     assert [event["op"] for event in events].count("end") == 3
