@@ -209,12 +209,15 @@ def _add_rank(commands: Any) -> None:
         help="rank items, known or new, with a saved model",
         description="Rank items by their features. ITEMS has a column id and the features that the model was tuned "
         "with, in any order; other columns are left alone. A model without features ranks the ids it knows. A model of "
-        "a crowd ranks by the consensus, or by the view of one user.",
+        "a crowd ranks by the consensus, or by the view of one user; one of users and items ranks all items for a "
+        "user; one of features the rows of ITEMS, by what it predicts of them.",
     )
     rank.add_argument("model", type=Path, metavar="MODEL")
     rank.add_argument("items", type=Path, metavar="ITEMS", nargs="?", help="what to rank; default: all known items")
     rank.add_argument("--id", default="id", metavar="COLUMN", help="column of ids in ITEMS (default: id)")
-    rank.add_argument("--user", metavar="ID", help="whose view to rank by, with a model of a crowd")
+    rank.add_argument(
+        "--user", metavar="ID", help="whose view to rank by, with a model of a crowd or of users and items"
+    )
     rank.add_argument("--top", type=_at_least(1), default=20, metavar="N", help="items to print (default: 20)")
     rank.add_argument("--out", type=Path, metavar="FILE", help="write the whole ranking to this CSV file")
     rank.add_argument("--json", action="store_true", help=_JSON)

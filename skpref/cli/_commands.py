@@ -17,6 +17,7 @@ from skpref.cli._job import Job
 from skpref.cli._models import read_task
 from skpref.cli._predict import predict as predict_rows
 from skpref.cli._progress import Bar
+from skpref.cli._rank_rows import rank_rows, ranks_rows
 from skpref.cli._rankings import ranking_text, write_ranking
 from skpref.cli._ratings import recommend
 from skpref.cli._report import print_json, report, summary, write_files
@@ -212,8 +213,10 @@ def rank(arguments: argparse.Namespace) -> int:
     model = load(arguments.model)
     if isinstance(model, MaxMarginFactorization) and hasattr(model, "posterior_"):
         return recommend(model, arguments)
+    if ranks_rows(model):
+        return rank_rows(model, arguments)
     if not isinstance(model, GPPLClassifier | CrowdGPPL) or not hasattr(model, "posterior_"):
-        kinds = "GPPLClassifier or CrowdGPPL (or GibbsM3F, GibbsIPM3F)"
+        kinds = "GPPLClassifier or CrowdGPPL (or model of ratings, labels or numbers)"
         raise DataError(f"{arguments.model}: holds no fitted {kinds}, as `skpref tune` writes them")
     _check_user(model, arguments)
     items: Any = None

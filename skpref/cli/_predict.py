@@ -108,14 +108,52 @@ def _stars(model: MaxMarginFactorization, sheet: Sheet, arguments: argparse.Name
 def _machine(model: Pipeline, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
     if not isinstance(model, Pipeline) or not isinstance(model.steps[0][1], OneHotDesign):
         raise DataError(f"{arguments.model}: a factorization machine predicts pairs of ids behind a OneHotDesign only")
-    X = _rated(sheet, arguments)
+    return machine_columns(model, _rated(sheet, arguments))
+
+
+def machine_columns(model: Pipeline, X: NDArray[Any]) -> Columns:
+    """Return what a factorization machine behind a `OneHotDesign` says of pairs of ids.
+
+    Parameters
+    ----------
+    model : Pipeline
+        Fitted.
+    X : ndarray of shape (n, 2)
+        Users and items.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n,)
+        "probability", or "prediction" and "std".
+    """
     if isinstance(model.steps[-1][1], VariationalFMClassifier):
         return {"probability": model.predict_proba(X)[:, 1]}
     mean, std = model.predict(X, return_std=True)
     return {"prediction": mean, "std": std}
 
 
-def _features(model: Any, sheet: Sheet, arguments: argparse.Namespace) -> NDArray[Any]:
+def features_of(model: Any, sheet: Sheet, arguments: argparse.Namespace) -> NDArray[Any]:
+    """Return the columns that a model of features was fitted with.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, with the names of its features.
+    sheet : Sheet
+        With these columns, and others.
+    arguments : Namespace
+        Of the command line.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+        In the model's order.
+
+    Raises
+    ------
+    DataError
+        If it does not know names, or a column is missing.
+    """
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         raise DataError(f"{arguments.model}: does not know the names of its features; predict with it in Python")
@@ -124,17 +162,17 @@ def _features(model: Any, sheet: Sheet, arguments: argparse.Namespace) -> NDArra
 
 
 def _levels(model: GPOrdinalRegressor, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
-    X = _features(model, sheet, arguments)
+    X = features_of(model, sheet, arguments)
     return {"level": model.predict(X), **_by_level(model, X)}
 
 
 def _numbers(model: SVGPRegressor, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
-    mean, std = model.predict(_features(model, sheet, arguments), return_std=True)
+    mean, std = model.predict(features_of(model, sheet, arguments), return_std=True)
     return {"prediction": mean, "std": std}
 
 
 def _classes(model: SVGPClassifier, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
-    X = _features(model, sheet, arguments)
+    X = features_of(model, sheet, arguments)
     return {"class": model.predict(X), **_by_level(model, X)}
 
 

@@ -73,6 +73,16 @@ KINDS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
 }
 
 
+# What is ranked, and what may come last.
+RANKED: dict[str, tuple[tuple[str, ...], set[Any]]] = {
+    "ordinal": (("asked.csv",), {"1"}),
+    "svgp": (("asked.csv",), {"1"}),
+    "svgp-classifier": (("asked.csv",), {"2"}),
+    "fm": (("--user", "1"), {"0", "1"}),
+    "fm-classifier": (("--user", "1"), {"0", "1"}),
+}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_fit_then_predict(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -97,6 +107,19 @@ def test_fit_then_predict(
     assert main(["predict", "m.skpref", "asked.csv", "--json"]) == 0
     answers = json.loads(capsys.readouterr().out)
     assert [str(row[column]) for row in answers] == [first[column], last[column]]
+    if kind in RANKED:
+        what, last_ones = RANKED[kind]
+        assert main(["rank", "m.skpref", *what, "--top", "1", "--out", "ranked.csv"]) == 0
+        assert "Ranking" in capsys.readouterr().out
+        ranked = rows_of(tmp_path / "ranked.csv")
+        by = list(ranked[0])[2]
+        assert ranked[-1]["id"] in last_ones
+        assert [float(row[by]) for row in ranked] == sorted((float(row[by]) for row in ranked), reverse=True)
+        assert main(["rank", "m.skpref", *what, "--json"]) == 0
+        assert [str(row["id"]) for row in json.loads(capsys.readouterr().out)] == [row["id"] for row in ranked]
+        wrong = ["--user", "nobody"] if "--user" in what else []
+        assert main(["rank", "m.skpref", *wrong]) == 2
+        assert ("unknown user 'nobody'" if wrong else "ranks the rows of a file") in capsys.readouterr().err
     # A typo is told by the name of the column, and by those that there are.
     write(tmp_path / "typo.csv", re.sub(r"^(\w+)", r"\1s", asked))
     assert main(["predict", "m.skpref", "typo.csv"]) == 2
