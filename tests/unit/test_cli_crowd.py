@@ -176,7 +176,7 @@ def test_a_crowd_is_tracked_without_its_data(folder: Path, monkeypatch: pytest.M
     pytest.importorskip("mlflow")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
     assert main(["tune", "votes.csv", *QUICK[:-1]]) == 0
-    (spool,) = (folder / "skpref-out" / "spool").iterdir()
+    (spool,) = (folder / "skpref-out" / "spool").glob("*.jsonl")
     raw = spool.read_text("utf-8")
     events = [json.loads(line) for line in raw.splitlines()]
     files = {Path(event["path"]).name for event in events if event["op"] == "artifact"}
