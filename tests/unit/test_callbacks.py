@@ -166,8 +166,13 @@ def test_clones_share_callbacks_and_files_leave_them_out(tmp_path: Path) -> None
 
 
 def test_nobody_is_told_where_nobody_listens() -> None:
+    heard: list[dict[str, Any]] = []
+    listener = type("Told", (), {"on_told": lambda _, context, **news: heard.append({"of": context, **news})})()
+    context = type("Context", (), {"_callbacks": [object(), listener]})()
     tell(None, params={"a": 1})
-    tell(type("Context", (), {"_callbacks": [object()]})(), params={"a": 1})
+    assert heard == []
+    tell(context, params={"a": 1})
+    assert heard == [{"of": context, "params": {"a": 1}}]
 
 
 def test_the_same_hooks_where_scikit_learn_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
