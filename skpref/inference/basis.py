@@ -71,10 +71,16 @@ class InducingBasis:
         ndarray of shape (n, M)
             L^-1 k(Z, x), a row an input.
         """
+
+        def some(X: Features) -> Array:
+            K = kernels.cross(self.kernel, X, self.points)
+            return solve_lower(self.chol, K.T).T if inverse is None else times_lower_t(K, inverse)
+
+        if X.shape[0] <= _CHUNK:
+            return some(X)
         out = np.empty((X.shape[0], self.chol.shape[0]))
         for part in chunks(X.shape[0]):
-            K = kernels.cross(self.kernel, X[part], self.points)
-            out[part] = solve_lower(self.chol, K.T).T if inverse is None else times_lower_t(K, inverse)
+            out[part] = some(X[part])
         return out
 
     def residual(self, X: Features, rows: Array) -> Array:

@@ -19,6 +19,7 @@ from skpref._compiled.factors import settled_scale
 from skpref._math.linalg import symmetric_product
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.gauge import balance
+from skpref.inference.gaussian import Epoch, has_constant_sites
 from skpref.inference.problem import (
     Evaluation,
     Problem,
@@ -80,8 +81,8 @@ class Schedule:
     max_iter : int, default=200
         Passes over the data at most.
     tol : float, default=1e-4
-        Stop when a pass gains less than tol (1 + |objective|) / 100 nats (full data), or when the mean bound of
-        an epoch of mini-batches changes by less than tol (1 + |bound|).
+        Stop when a pass gains less than tol (1 + |objective|) / 100 nats (full data), or when the mean bound of an
+        epoch of mini-batches (where sites are constant, the bound at its end) changes by less than tol (1 + |bound|).
     batch_size : int or None, default=None
         Observations a step; None = all of them.
     delay, forgetting_rate : float
@@ -497,11 +498,15 @@ def _accelerated_step(
 
 def _fit_minibatches(problem: Problem, state: State, schedule: Schedule, rng: np.random.Generator) -> Fit:
     start, bounds, converged = time.perf_counter(), [], False
-    for epoch in range(1, schedule.max_iter + 1):
+    for number in range(1, schedule.max_iter + 1):
         estimates = []
+        epoch = Epoch(problem) if schedule.tune is None and has_constant_sites(problem, state) else None
         for index in _batches(problem, schedule.batch_size or 1, rng):
             rho = (state.step + 1 + schedule.delay) ** -schedule.forgetting_rate
             batch = problem.batch(index)
+            if epoch is not None:
+                state = epoch.step(batch, state, rho)
+                continue
             state, seen = minibatch_step(batch, state, rho)
             estimates.append(seen.bound)
             if schedule.tune is not None:
@@ -510,9 +515,9 @@ def _fit_minibatches(problem: Problem, state: State, schedule: Schedule, rng: np
             # Parameters are few, but a rare answer must occur: thousands of observations, once a pass.
             some = problem.batch(rng.permutation(problem.n_observations)[:_LEARNING_ROWS])
             problem = replace(problem, likelihood=_learn_likelihood(some, state, evaluate(some, state))[0].likelihood)
-        bounds.append(float(np.mean(estimates)))
-        converged = epoch > 1 and abs(bounds[-1] - bounds[-2]) <= schedule.tol * (1.0 + abs(bounds[-1]))
-        if _stops(schedule, epoch, bounds[-1], start) or converged:
+        bounds.append(float(np.mean(estimates)) if epoch is None else epoch.bound(state))
+        converged = number > 1 and abs(bounds[-1] - bounds[-2]) <= schedule.tol * (1.0 + abs(bounds[-1]))
+        if _stops(schedule, number, bounds[-1], start) or converged:
             break
     return Fit(state, problem.likelihood, bounds, converged)
 
