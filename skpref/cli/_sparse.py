@@ -74,7 +74,7 @@ def read_sparse(arguments: argparse.Namespace) -> SparseTask:
     if arguments.model == "svgp":
         rows: Rows = Numbers(X, sheet.numbers(label), read_weights(sheet), groups)
         labels: NDArray[Any] = np.array([])
-        model: Any = SVGPRegressor(random_state=arguments.seed)
+        model: Any = SVGPRegressor(n_inducing=500, random_state=arguments.seed)
     else:
         labels, y = _two_classes(sheet, label)
         rows = Classes(X, y, read_weights(sheet), groups)

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 _REMEMBERED = 10_000  # rows of a stream from which kernel, noise and points are learnt
 _MOST_JOINT = 10_000  # rows of a joint posterior
+_POINTS, _MANY_POINTS, _FEW_ROWS = 500, 1000, 2000  # of n_inducing="auto"
 _STANDARDISED = ("gaussian", "student-t")
 
 
@@ -66,8 +67,9 @@ class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
         Covariance of f in variances of the targets: one of `skpref.kernels` or of scikit-learn. None stands for an
         amplitude times the squared exponential with a length-scale a feature (ARD), which starts at the deviations of
         the features, so these need no standardisation.
-    n_inducing : int, default=500
-        Inducing points M at most; never more than there are distinct rows.
+    n_inducing : int or "auto", default="auto"
+        Inducing points M at most; never more than there are distinct rows. "auto": 500; 1,000 where there are at most
+        2,000 distinct rows, which a pass is cheap for and the exact Gaussian process would still be fitted to.
     inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
         Where they start.
     learn_inducing : bool or "auto", default="auto"
@@ -170,7 +172,7 @@ class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [Kernel, None],
-        "n_inducing": [Interval(Integral, 1, None, closed="left")],
+        "n_inducing": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "inducing": [StrOptions({"kmeans++", "kmeans", "random", "variance"}), "array-like", "sparse matrix"],
         "learn_inducing": ["boolean", StrOptions({"auto"})],
         "likelihood": [StrOptions({"gaussian", "student-t", "poisson"}), Likelihood],
@@ -193,7 +195,7 @@ class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
         self,
         kernel: Kernel | None = None,
         *,
-        n_inducing: int = 500,
+        n_inducing: int | str = "auto",
         inducing: Any = "kmeans++",
         learn_inducing: bool | str = "auto",
         likelihood: str | Likelihood = "gaussian",
@@ -344,7 +346,7 @@ class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
         cells = cells_of(*self._rows)
         if cells.X.shape[0] > 1:
             warn_constant(cells.X, "all rows")
-        check_memory(1, min(self.n_inducing, cells.X.shape[0]), whose="rows")
+        check_memory(1, min(self._most_points(cells.X.shape[0]), cells.X.shape[0]), whose="rows")
         key = digest((exact(self.kernel), cells.X.shape[1], repr(self.likelihood), self._collapses()))
         goes_on = going_on and getattr(self, "_warm_key", None) == key
         rng = as_generator(self.random_state)
@@ -352,7 +354,7 @@ class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
         if self._collapses():
             start = self._start() if goes_on else None
             rows = gaussian_rows(cells, unit)
-            result = fit_collapsed(rows, self.kernel, self._config(unit), rng, start, anew=streaming)
+            result = fit_collapsed(rows, self.kernel, self._config(unit, rows.n), rng, start, anew=streaming)
             self._warm_key = key
             return self._keep(result, unit, warned=not streaming)
         if goes_on and streaming:
@@ -374,7 +376,7 @@ class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
     def _general(self, cells: Cells, unit: Unit, rng: np.random.Generator, *, goes_on: bool, held: bool) -> None:
         """Fit on the engine's loop."""
         data = Observations(cells.X[cells.row], (cells.y - unit.mean) / unit.scale, cells.weight)
-        config, end = self._config(unit), getattr(self, "_end", None)
+        config, end = self._config(unit, cells.X.shape[0]), getattr(self, "_end", None)
         start = end if goes_on else None
         held = held and start is not None
         if self.likelihood == "gaussian" and self.optimizer == "l-bfgs-b" and not held:
@@ -410,14 +412,19 @@ class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
         if not result.converged:
             warn_not_converged(self, self.n_iter_, 6)
 
+    def _most_points(self, n_distinct: int) -> int:
+        if self.n_inducing == "auto":
+            return _MANY_POINTS if n_distinct <= _FEW_ROWS else _POINTS
+        return int(self.n_inducing)
+
     def _start(self) -> SparseStart:
         assert isinstance(self.likelihood_, Gaussian)  # noqa: S101 - it knows the noise in the model's units
         return SparseStart(self.kernel_, 1.0 / self.likelihood_.precision, self.inducing_points_)
 
-    def _config(self, unit: Unit) -> SparseConfig:
+    def _config(self, unit: Unit, n_distinct: int) -> SparseConfig:
         return SparseConfig(
             optimizer=self.optimizer,
-            n_inducing=self.n_inducing,
+            n_inducing=self._most_points(n_distinct),
             inducing=self.inducing,
             learn_inducing=self.learn_inducing,
             noise=None if self.noise == "learn" else (float(self.noise) / unit.scale) ** 2,
@@ -436,7 +443,7 @@ class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
             sums = moments(rows, basis)
             if not anew and self._sums is not None:
                 sums = self._sums + sums
-            self._keep(follow(sums, start, basis, self._config(unit)), unit, warned=False)
+            self._keep(follow(sums, start, basis, self._config(unit, rows.n)), unit, warned=False)
         self._sums = sums
         return self
 
@@ -626,7 +633,7 @@ class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
         rows, unit = self._gaussian_rows(Unit(self.y_mean_, self.y_scale_))
         kernel = self.kernel_.clone_with_theta(theta[:-1])
         noise = float(np.exp(2.0 * (theta[-1] - np.log(unit.scale))))
-        with calm_blas(self.n_inducing):
+        with calm_blas(self.inducing_points_.shape[0]):
             basis = InducingBasis.at(kernel, self.inducing_points_)
             seen = bound(rows, basis, noise, gradient=eval_gradient)
         value = seen.value - seen.moments.weight * float(np.log(unit.scale))

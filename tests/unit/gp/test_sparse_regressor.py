@@ -292,3 +292,15 @@ def test_no_row_of_positive_weight_is_refused():
 def test_a_line_an_evaluation_is_printed(capsys):
     model(verbose=1, tol=1.0, learn_inducing=False).fit(X, Y)
     assert "SVGPRegressor: bound" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("n", "wanted"), [(30, 30), (1200, 1000), (2000, 1000), (2001, 500)])
+def test_few_rows_get_more_points_by_default(n, wanted):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2))
+    fitted = SVGPRegressor(optimizer=None, learn_inducing=False, random_state=0).fit(
+        np.vstack([X, X[:5]]), rng.normal(size=n + 5)
+    )
+    assert fitted.inducing_points_.shape[0] == wanted
+    again = SVGPRegressor(n_inducing=7, optimizer=None, random_state=0).fit(X, X[:, 0])
+    assert again.inducing_points_.shape[0] == 7
