@@ -311,14 +311,13 @@ def fit_collapsed(
         earlier = None if start is None else going_on(rows.X, start, config, rng)
         if config.optimizer is None:
             return Run(config, earlier or first_start(rows.X, kernel, config, rng)).result(rows)
-        look = _collapsed(sample)
         if earlier is not None and not anew:
             run = Run(config, earlier)
-            run.search(look)
+            run.search(_cheapest(sample, earlier))
         else:
             run = _begun(rows, sample, kernel, config, rng, earlier)
         if _pays(sample, run.end, config):
-            run.search(look, points=True)
+            run.search(_collapsed(sample), points=True)
         if sample.n < rows.n <= _MANY:
             run.search(_collapsed(rows), most=_LAST)
         return run.result(rows)
@@ -333,7 +332,7 @@ def _begun(
     earlier: SparseStart | None,
 ) -> Run:
     """Return a run after its search with points held, the best of a few starts behind it."""
-    few, look = sample.sample(_GLANCE, rng), _collapsed(sample)
+    few = sample.sample(_GLANCE, rng)
     unlearnt = _unlearnt(kernel, few.X, config, rng)
     glance = Run(config, unlearnt)
     glance.search(_evidence(few))
@@ -342,7 +341,7 @@ def _begun(
     glance.try_also(others, _evidence(few))
     noise = glance.end.noise if config.noise is not None else max(glance.end.noise, _LEAST_NOISE)
     found = replace(glance.end, noise=noise, points=choose_points(rows.X, glance.end.kernel, config, rng))
-    run = Run(config, found, scale=glance.scale)
+    run, look = Run(config, found, scale=glance.scale), _cheapest(sample, found)
     run.search(look)
     others = [] if earlier is None else [earlier]
     if few.n < rows.n <= _ALL:
@@ -484,6 +483,13 @@ def pays_to_move(left_open: float, weight: float) -> bool:
         Whether it is more than a thousandth of a nat a row.
     """
     return left_open > _OPEN * weight
+
+
+def _cheapest(rows: GaussianRows, start: SparseStart) -> Look:
+    """The bound; where the points are the rows it is the evidence, which is had with fewer products."""
+    # Other kernels may hold white noise, of which points say nothing.
+    plain = kernels.moves_points(start.kernel, start.points) and not sparse.issparse(rows.X)
+    return _evidence(rows) if plain and np.array_equal(start.points, rows.X) else _collapsed(rows)
 
 
 def _evidence(rows: GaussianRows) -> Look:

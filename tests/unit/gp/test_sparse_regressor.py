@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, WhiteKernel
 
 from skpref import SVGPRegressor
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp import _sparse_fit, _sparse_regressor
 from skpref.gp._sparse_collapsed import GaussianRows
+from skpref.gp._sparse_fit import SparseStart, _cheapest, _collapsed
+from skpref.gp._sparse_rows import cells_of, gaussian_rows, unit_of
 
 RNG = np.random.default_rng(2)
 X = RNG.uniform(-3.0, 3.0, (300, 2))
@@ -304,3 +309,27 @@ def test_few_rows_get_more_points_by_default(n, wanted):
     assert fitted.inducing_points_.shape[0] == wanted
     again = SVGPRegressor(n_inducing=7, optimizer=None, random_state=0).fit(X, X[:, 0])
     assert again.inducing_points_.shape[0] == 7
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), noise=st.floats(-4.0, 1.0), scale=st.floats(-1.0, 1.0))
+def test_where_points_are_rows_the_bound_is_looked_at_as_evidence(seed, noise, scale):
+    rng = np.random.default_rng(seed)
+    cells = cells_of(
+        rng.normal(size=(9, 2))[[0, 1, 2, 3, 4, 5, 6, 7, 8, 0]], rng.normal(size=10), rng.exponential(size=10) + 0.1
+    )
+    rows = gaussian_rows(cells, unit_of(cells))
+    here = SparseStart(ConstantKernel(2.0) * RBF([np.exp(scale), 1.0]), float(np.exp(noise)), rows.X)
+    one, weight = _cheapest(rows, here)(here)
+    other, same = _collapsed(rows)(here)
+    assert weight == same
+    assert one.points is None
+    assert other.points is not None
+    np.testing.assert_allclose(one.value, other.value, rtol=1e-7)
+    np.testing.assert_allclose(
+        np.append(one.theta, one.log_noise), np.append(other.theta, other.log_noise), rtol=1e-5, atol=1e-6
+    )
+    few = replace(here, points=rows.X[:4])
+    assert _cheapest(rows, few)(few)[0].points is not None
+    white = replace(here, kernel=here.kernel + WhiteKernel(0.1))
+    assert _cheapest(rows, white)(white)[0].value == _collapsed(rows)(white)[0].value
