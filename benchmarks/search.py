@@ -132,7 +132,7 @@ def optuna_search(
     *,
     seconds: float = np.inf,
     n_trials: int = 10_000,
-    pruner: str | None = "median",
+    pruner: str | None = "racing",
 ) -> Run:
     """Until the time is up, or so many trials are done."""
     run, began = Run(), time.process_time()

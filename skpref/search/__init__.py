@@ -30,6 +30,7 @@ from skpref.search._loop import (
     run_trials,
 )
 from skpref.search._optuna_search import OptunaSearch
+from skpref.search._racing import RacingPruner
 from skpref.search._rated import Rated
 from skpref.search._rows import Rows
 from skpref.search._spaces import Builder, CrowdBuilder, CrowdSpace, Space
@@ -80,10 +81,10 @@ def search(
 ) -> SearchResult:
     """Try settings and keep what came out.
 
-    Each trial fits one model a fold and is scored by the mean loss of the test parts; a trial that is worse than the
-    median of the earlier ones after the same number of steps (folds, or sweeps of a chain) is given up. The first trial
-    has the default settings. A trial that raises is recorded as failed and the search goes on; Ctrl-C ends it and keeps
-    what is finished.
+    Each trial fits one model a fold and is scored by the mean loss of the test parts; a trial that is clearly behind
+    the best one after the same number of steps (folds, or sweeps of a chain) is given up. The first trial has the
+    default settings. A trial that raises is recorded as failed and the search goes on; Ctrl-C ends it and keeps what
+    is finished.
 
     Parameters
     ----------
@@ -130,14 +131,15 @@ def search(
     """
     require_optuna()
     parts = data.folds(n_folds, seed)
-    n_steps = len(parts) * data.n_stages(lambda: build(space.default()))
+    per_fold = data.n_stages(lambda: build(space.default()))
 
     def run(_: Any, settings: Settings, tell: Tell) -> None:
         _cross_validate(data, parts, build(settings), tell)
 
-    study = _study(journal, seed)
+    name = f"skpref-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**9}"
+    study = open_study(name, storage=journal, seed=seed, pruner=RacingPruner(per_fold))
     n_trials = enqueue_first(study, space, n_trials) or n_trials
-    work = Work(space, run, n_steps, on_fold)
+    work = Work(space, run, per_fold * len(parts), on_fold)
     return run_trials(study, work, n_trials=n_trials, timeout=timeout, on_trial=on_trial)
 
 
@@ -159,8 +161,3 @@ def _silently(losses: Iterator[Loss]) -> Loss | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return next(losses, None)
-
-
-def _study(journal: str | Path | None, seed: int) -> Any:
-    name = f"skpref-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**9}"
-    return open_study(name, storage=journal, seed=seed)

@@ -189,8 +189,10 @@ def _binary_machine(estimator: Any) -> dict[str, Any]:
     return _machine(estimator) | {"link": ["probit", "logit"]}
 
 
-def _sparse(_: Any) -> dict[str, Any]:
-    return {"likelihood": ["gaussian", "student-t"], "n_inducing": LogInteger(50, 500)}
+def _sparse(estimator: Any) -> dict[str, Any]:
+    space: dict[str, Any] = {"likelihood": ["gaussian", "student-t"]}
+    # "auto" takes as many points as are cheap: held-out rows would only ask for more.
+    return space if estimator.n_inducing == "auto" else space | {"n_inducing": LogInteger(50, 500)}
 
 
 def _sparse_classes(_: Any) -> dict[str, Any]:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 ERROR = "skpref:error"  # attribute of a trial that failed by itself
 _STARTUP_TRIALS = 8  # random ones, before the sampler has something to go by
 _RANDOM_EVERY = 4  # trials, of which one is at random
-_UNPRUNED = 5  # complete trials, before there is something to compare with
 
 Settings = dict[str, Any]
 
@@ -317,7 +316,7 @@ def open_study(
     *,
     storage: Any = None,
     sampler: Any = None,
-    pruner: Any = "median",
+    pruner: Any = None,
     seed: int | None = None,
     direction: str = "minimize",
 ) -> Any:
@@ -331,8 +330,8 @@ def open_study(
         A file for a journal, the address of a database (``postgresql://...``), or optuna's own. None: in memory.
     sampler : optuna sampler, default=None
         None: TPE, after eight trials at random; every fourth of the others is at random, too.
-    pruner : optuna pruner, "median" or None, default="median"
-        "median" gives up what is worse than the median of the complete trials after as many steps, once there are five.
+    pruner : optuna pruner or None, default=None
+        Such as a `RacingPruner`. None: no trial is given up.
     seed : int, default=None
         Of the sampler.
     direction : {"minimize", "maximize"}, default="minimize"
@@ -350,8 +349,7 @@ def open_study(
     """
     optuna = require_optuna()
     sampler = sampler or _Sampler(seed)
-    pruner = _MedianPruner() if pruner == "median" else pruner or optuna.pruners.NopPruner()
-    options = {"direction": direction, "sampler": sampler, "pruner": pruner}
+    options = {"direction": direction, "sampler": sampler, "pruner": pruner or optuna.pruners.NopPruner()}
     with quietly():
         if not isinstance(storage, str | os.PathLike):
             return optuna.create_study(storage=storage, study_name=name, load_if_exists=name is not None, **options)
@@ -407,23 +405,6 @@ class _Sampler:
 
 def _at_random(trial: Any) -> bool:
     return bool(trial.number >= _STARTUP_TRIALS and trial.number % _RANDOM_EVERY == 0)
-
-
-class _MedianPruner:
-    """Compare with the median at the same step.
-
-    Optuna's own compares the best of all steps so far, as is right for a curve; of a mean over folds, a first fold that
-    is easy would then speak for a trial for ever.
-    """
-
-    def prune(self, study: Any, trial: Any) -> bool:
-        complete = [one for one in study.get_trials(deepcopy=False) if one.state.name == "COMPLETE"]
-        step = trial.last_step
-        if step is None or len(complete) < _UNPRUNED:
-            return False
-        values = [one.intermediate_values[step] for one in complete if step in one.intermediate_values]
-        behind = np.median(values or [np.nan]) - trial.intermediate_values[step]
-        return bool(behind > 0.0 if study.direction.name == "MAXIMIZE" else behind < 0.0)
 
 
 def enqueue_first(study: Any, space: Space, n_trials: int | None) -> int | None:

@@ -369,20 +369,6 @@ def tpe_sampler(seed: int) -> Any:
     return optuna.samplers.TPESampler(n_startup_trials=8, seed=seed)
 
 
-def test_a_trial_is_compared_at_the_same_step_and_not_by_its_best() -> None:
-    study = open_study(None)
-    for values in [(0.5, 0.5)] * 5:
-        trial = study.ask()
-        for step, value in enumerate(values, 1):
-            trial.report(value, step)
-        study.tell(trial, values[-1])
-    trial = study.ask()
-    trial.report(0.1, 1)  # an easy first fold
-    assert not trial.should_prune()
-    trial.report(0.6, 2)
-    assert trial.should_prune()
-
-
 def test_no_trial_begins_after_the_timeout() -> None:
     def slow(_: dict[str, Any]) -> Guess:
         return Guess(act=lambda: time.sleep(0.03))

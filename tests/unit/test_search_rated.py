@@ -130,7 +130,7 @@ def test_a_default_space_fits_its_estimator_and_scikit_learns_search(estimator: 
     start = known.default()
     assert set(start) == set(space)
     drawn = [Distributions(space).suggest(study.ask()) for _ in range(10)]
-    for settings in [start, *drawn, *ParameterSampler(space, 4, random_state=0)]:
+    for settings in [start, *drawn, *ParameterSampler(space, 2, random_state=0)]:
         type(estimator)(**{**estimator.get_params(deep=False), **settings})._validate_params()
     study.enqueue_trial(known.encoded(start))  # of kernels, their places in the list
     assert Distributions(space).suggest(study.ask()) == start
