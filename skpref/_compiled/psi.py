@@ -1,35 +1,341 @@
 """Expectations of a squared exponential kernel over Gaussian inputs (the psi statistics), and their adjoints.
 
-With x_n ~ N(mu_n, diag s_n), k(x, z) = a exp(-1/2 sum_q w_q (x_q - z_q)^2) and the offsets d = mu_n - z:
+With x_n ~ N(mu_n, diag s_n) and k(x, z) = a exp(-1/2 sum_q w_q (x_q - z_q)^2), the expectations
 
-    psi1_nm    = E k(x_n, z_m)            = a prod_q (w_q s_q + 1)^-1/2 exp(-1/2 sum_q c_q d_mq^2),  c = w/(w s + 1)
-    psi2_n,ml  = E k(x_n, z_m) k(x_n, z_l) = a^2 prod_q (2 w_q s_q + 1)^-1/2
-                 exp(-1/4 sum_q w_q (z_mq - z_lq)^2 - 1/4 sum_q e_q (d_mq + d_lq)^2),               e = w/(2 w s + 1)
+    psi1_nm    = E k(x_n, z_m)              ([TL10] eq. 15),
+    psi2_n,ml  = E k(x_n, z_m) k(x_n, z_l)  ([TL10] eq. 16)
 
-([TL10] eq. 15-16 in this notation.) A row costs M^2 Q multiplications and M^2/2 exponentials, in
-loops over l that run in SIMD lanes. Rows are dealt to a fixed
-number of blocks, whose sums are added in order: any number of threads gives the same bits.
+are one formula at a point p, for the order r = 1 with p = z_m and for r = 2 with p the middle of z_m and z_l:
+
+    log psi = r log a - 1/2 sum_q log t_q - r/2 sum_q e_q (mu_q - p_q)^2 - 1/4 sum_q w_q (z_mq - z_lq)^2,
+    t = r w s + 1,  e = w / t.
+
+It is a polynomial of second degree in p, so that logarithms for many rows and points are a product of two matrices of
+width 2 Q + 2, and so are all gradients: a row costs 2 M^2 Q multiplications and M^2/2 exponentials in one direction,
+twice as many multiplications in the other, and runs at the speed of BLAS. Rows are dealt to a fixed number of blocks,
+whose sums are added in order: with one thread in BLAS, any number of threads gives the same bits.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numba import prange
 
-from skpref._compiled._jit import may_use_threads, njit
+from skpref._compiled._jit import may_use_threads, n_threads, njit
 from skpref._compiled.kernels import _exp
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from skpref._typing import Array
 
-__all__ = ["fit_rows", "psi_statistics", "psi_vjp"]
+__all__ = ["fit_rows", "psi_first", "psi_products", "psi_statistics", "psi_vjp"]
 
-_BLOCKS: Final = 16
+_BLOCKS: Final = 8
+_ROWS, _POINTS = 64, 640  # of a tile, which stays in the second cache
+_WORTH: Final = 1_000_000  # exponentials from which a second thread gains more than it costs
+_FAR: Final = 60.0  # beyond the farthest point, in units where the exponent is a square: there psi is 0
 _ARMIJO: Final = 1e-4
 _HALVINGS: Final = 30
+
+
+@njit()
+def _exponential(tile):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Replace all numbers by their exponentials; a denormal one, which would slow down the products to come, by 0."""
+    for i in range(tile.shape[0]):
+        for j in range(tile.shape[1]):
+            tile[i, j] = _exp(tile[i, j])
+
+
+class _Points(NamedTuple):
+    """Where psi is wanted: centred points (P, Q), and what the distance within a pair takes off its logarithm (P,)."""
+
+    order: int
+    at: Array
+    apart: Array
+
+    def right(self) -> Array:
+        return np.vstack([self.at.T**2, self.at.T, np.ones(self.apart.size), self.apart])
+
+
+class _Rows(NamedTuple):
+    """Centred means, variances and what follows from them: t, e and the rows' factors of log psi, (n, 2 Q + 2)."""
+
+    mu: Array
+    s: Array
+    t: Array
+    e: Array
+    left: Array
+
+
+def _pairs(Z: Array, w: Array) -> tuple[Any, Any, _Points]:
+    """Return indices m >= l of all pairs of inducing inputs, and their middles."""
+    one, other = np.tril_indices(Z.shape[0])
+    apart = -0.25 * ((Z[one] - Z[other]) ** 2 @ w)
+    return one, other, _Points(2, 0.5 * (Z[one] + Z[other]), apart)
+
+
+def _rows_for(order: int, mu: Array, s: Array, Z: Array, w: Array, a: float) -> _Rows:
+    t = order * w * s + 1.0
+    e = w / t
+    # A row so far from all inducing inputs that psi vanishes is moved to where its square is no infinity.
+    limit = np.abs(Z).max(axis=0) + _FAR / np.sqrt(e)
+    mu = np.clip(mu, -limit, limit)
+    slope = order * e * mu
+    constant = order * math.log(a) - 0.5 * np.sum(np.log(t) + slope * mu, axis=1)
+    return _Rows(mu, s, t, e, np.column_stack([-0.5 * order * e, slope, constant, np.ones(mu.shape[0])]))
+
+
+def _tiles(left: Array, right: Array, rows: range) -> Iterator[tuple[slice, slice, Array]]:
+    """Values of psi for some of the rows, a tile at a time."""
+    work = np.empty(_ROWS * min(_POINTS, right.shape[1]))
+    for p in range(0, right.shape[1], _POINTS):
+        points = slice(p, min(p + _POINTS, right.shape[1]))
+        below = np.ascontiguousarray(right[:, points])
+        for i in range(rows.start, rows.stop, _ROWS):
+            part = slice(i, min(i + _ROWS, rows.stop))
+            shape = (part.stop - i, points.stop - p)
+            tile = work[: shape[0] * shape[1]].reshape(shape)
+            np.dot(left[part], below, out=tile)
+            _exponential(tile)
+            yield part, points, tile
+
+
+def _in_blocks(n: int, width: int, work: Callable[[range], Any]) -> Iterator[Any]:
+    """Results of `work` for blocks of rows, in their order."""
+    blocks = [range(b * n // _BLOCKS, (b + 1) * n // _BLOCKS) for b in range(_BLOCKS)]
+    threads = min(n_threads(), _BLOCKS) if n * width >= _WORTH else 1
+    if threads < 2:
+        yield from map(work, blocks)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(work, blocks)
+
+
+def _summed(rows: _Rows, points: _Points) -> Array:
+    """Sum of psi over the rows, shape (P,)."""
+    right = points.right()
+
+    def work(block: range) -> Array:
+        total = np.zeros(right.shape[1])
+        for part, at, tile in _tiles(rows.left, right, block):
+            total[at] += np.ones(part.stop - part.start) @ tile
+        return total
+
+    total = np.zeros(right.shape[1])
+    for one in _in_blocks(rows.mu.shape[0], total.size, work):
+        total += one
+    return total
+
+
+def _weighted(rows: _Rows, points: _Points, weights: Array) -> Array:
+    """Sums of psi over the points with weights (P, k), shape (n, k)."""
+    right, out = points.right(), np.zeros((rows.mu.shape[0], weights.shape[1]))
+
+    def work(block: range) -> None:
+        for part, at, tile in _tiles(rows.left, right, block):
+            out[part] += tile @ weights[at]
+
+    for _ in _in_blocks(out.shape[0], right.shape[1], work):
+        pass
+    return out
+
+
+class _Pull(NamedTuple):
+    """Gradients of a weighted sum of psi, those through `apart` left out; `total` is the sum over rows, (P,)."""
+
+    mu: Array
+    s: Array
+    at: Array
+    w: Array
+    total: Array
+
+
+def _pull(rows: _Rows, points: _Points, G: Array) -> _Pull:
+    """Pull adjoints back: G is that of all rows alike, shape (P,), or one a row, shape (n, P)."""
+    order, Q, right = points.order, rows.mu.shape[1], points.right()
+    each = G.ndim == 2
+    weights = np.ascontiguousarray(right[:-1].T) * (1.0 if each else G[:, None])
+    by_row = np.zeros((rows.mu.shape[0], 2 * Q + 1))
+    factors = np.column_stack([rows.e, rows.e * rows.mu, np.ones(rows.mu.shape[0])])
+
+    def work(block: range) -> Array:
+        by_point = np.zeros((2 * Q + 1, right.shape[1]))
+        for part, at, tile in _tiles(rows.left, right, block):
+            adjoint = tile * G[part, at] if each else tile
+            by_row[part] += adjoint @ weights[at]
+            by_point[:, at] += factors[part].T @ adjoint
+        return by_point
+
+    by_point = np.zeros((2 * Q + 1, right.shape[1]))
+    for one in _in_blocks(rows.mu.shape[0], right.shape[1], work):
+        by_point += one
+    if not each:
+        by_point *= G
+    square, first, total = by_row[:, :Q], by_row[:, Q:-1], by_row[:, -1:]
+    mu, s, t, e, _ = rows
+    spread = mu * (mu * total - 2.0 * first) + square  # sum of the adjoints times (mu - p)^2
+    return _Pull(
+        -order * e * (mu * total - first),
+        0.5 * order * e * (order * e * spread - total),
+        order * (by_point[Q:-1] - points.at.T * by_point[:Q]).T,
+        -0.5 * order * np.sum((s * total + spread / t) / t, axis=0),
+        by_point[-1],
+    )
+
+
+def psi_statistics(mu: Array, s: Array, Z: Array, w: Array, a: float) -> tuple[Array, Array]:
+    """Return the expected kernel rows and the sum of the expected products of kernel rows.
+
+    Parameters
+    ----------
+    mu, s : ndarray of shape (n, Q)
+        Means and variances of the inputs.
+    Z : ndarray of shape (M, Q)
+        Inducing inputs.
+    w : ndarray of shape (Q,)
+        Inverse squared length-scales.
+    a : float
+        Amplitude of the kernel, k(x, x).
+
+    Returns
+    -------
+    psi1 : ndarray of shape (n, M)
+        E k(x_n, z_m).
+    psi2 : ndarray of shape (M, M)
+        sum_n E k(x_n, z_m) k(x_n, z_l).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref._compiled.psi import psi_statistics
+    >>> psi_statistics(np.zeros((1, 1)), np.full((1, 1), 1.5), np.zeros((1, 1)), np.ones(1), 1.0)[1]
+    array([[0.5]])
+    """
+    middle = Z.mean(axis=0)
+    mu, Z = mu - middle, Z - middle
+    one, other, points = _pairs(Z, w)
+    psi2 = np.empty((Z.shape[0], Z.shape[0]))
+    psi2[one, other] = _summed(_rows_for(2, mu, s, Z, w, a), points)
+    psi2[other, one] = psi2[one, other]
+    return _first_of(mu, s, Z, w, a), psi2
+
+
+def _first_of(mu: Array, s: Array, Z: Array, w: Array, a: float) -> Array:
+    rows, points = _rows_for(1, mu, s, Z, w, a), _Points(1, Z, np.zeros(Z.shape[0]))
+    psi1 = rows.left @ points.right()
+    _exponential(psi1)
+    return psi1
+
+
+def psi_first(mu: Array, s: Array, Z: Array, w: Array, a: float) -> Array:
+    """Return the expected kernel rows alone.
+
+    Parameters
+    ----------
+    mu, s, Z, w, a
+        As in `psi_statistics`.
+
+    Returns
+    -------
+    ndarray of shape (n, M)
+        E k(x_n, z_m).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref._compiled.psi import psi_first
+    >>> psi_first(np.zeros((1, 1)), np.full((1, 1), 3.0), np.zeros((1, 1)), np.ones(1), 1.0)
+    array([[0.5]])
+    """
+    middle = Z.mean(axis=0)
+    return _first_of(mu - middle, s, Z - middle, w, a)
+
+
+def psi_products(mu: Array, s: Array, Z: Array, w: Array, a: float, H: Array) -> Array:
+    """Return expected quadratic forms of the kernel rows.
+
+    Parameters
+    ----------
+    mu, s, Z, w, a
+        As in `psi_statistics`.
+    H : ndarray of shape (k, M, M)
+        Matrices of the forms, symmetric.
+
+    Returns
+    -------
+    ndarray of shape (n, k)
+        E k(x_n, Z) H_j k(Z, x_n).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref._compiled.psi import psi_products
+    >>> one = np.ones((1, 1, 1))
+    >>> psi_products(np.zeros((1, 1)), np.full((1, 1), 1.5), np.zeros((1, 1)), np.ones(1), 1.0, one)
+    array([[0.5]])
+    """
+    middle = Z.mean(axis=0)
+    mu, Z = mu - middle, Z - middle
+    one, other, points = _pairs(Z, w)
+    weights = np.ascontiguousarray((H[:, one, other] * np.where(one == other, 1.0, 2.0)).T)
+    return _weighted(_rows_for(2, mu, s, Z, w, a), points, weights)
+
+
+def psi_vjp(
+    mu: Array, s: Array, Z: Array, w: Array, a: float, G1: Array, G2: Array
+) -> tuple[Array, Array, Array, Array, float]:
+    """Pull adjoints of the psi statistics back to all that they depend on.
+
+    Parameters
+    ----------
+    mu, s, Z, w, a
+        As in `psi_statistics`.
+    G1 : ndarray of shape (n, M)
+        Adjoint of psi1.
+    G2 : ndarray of shape (M, M)
+        Adjoint of psi2, symmetric.
+
+    Returns
+    -------
+    gmu, gs : ndarray of shape (n, Q)
+        Gradients in the means and the variances.
+    gZ : ndarray of shape (M, Q)
+        In the inducing inputs.
+    gw : ndarray of shape (Q,)
+        In the inverse squared length-scales.
+    ga : float
+        In the logarithm of the amplitude.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpref._compiled.psi import psi_vjp
+    >>> one = np.ones((1, 1))
+    >>> round(psi_vjp(0.0 * one, one, 0.0 * one, np.ones(1), 2.0, one, 0.0 * one)[-1], 4)
+    1.4142
+    """
+    middle = Z.mean(axis=0)
+    mu, Z = mu - middle, Z - middle
+    first = _pull(_rows_for(1, mu, s, Z, w, a), _Points(1, Z, np.zeros(Z.shape[0])), G1)
+    one, other, points = _pairs(Z, w)
+    adjoint = G2[one, other] * np.where(one == other, 1.0, 2.0)
+    second = _pull(_rows_for(2, mu, s, Z, w, a), points, adjoint)
+    half = np.zeros((*G2.shape, Z.shape[1]))
+    half[one, other] = 0.5 * second.at
+    # Through the distance within a pair; `sums` has every pair twice, half of it each time.
+    sums = np.zeros_like(G2)
+    sums[one, other] = 0.5 * second.total
+    sums += sums.T
+    spread = sums.sum(axis=1)
+    gZ = first.at + half.sum(axis=0) + half.sum(axis=1) - w * (spread[:, None] * Z - sums @ Z)
+    gw = first.w + second.w - 0.5 * (np.einsum("m,mq->q", spread, Z**2) - np.einsum("mq,mq->q", Z, sums @ Z))
+    ga = float(first.total.sum() + 2.0 * second.total.sum())
+    return first.mu + second.mu, first.s + second.s, gZ, gw, ga
 
 
 @njit()
@@ -74,59 +380,27 @@ def _second(s, w, a, apart, D, R, total, out):  # type: ignore[no-untyped-def]  
             out[m, l] = scale * apart[m, l] * _exp(-total[l])
 
 
-def _statistics(mu, s, ZT, w, a, apart, psi1):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n, (Q, M) = mu.shape[0], ZT.shape
-    parts = np.zeros((_BLOCKS, M, M))
-    for block in prange(_BLOCKS):
-        D, R, work, one = np.empty((Q, M)), np.empty((Q, M)), np.empty(M), np.empty((M, M))
-        total = parts[block]
-        for i in range(block * n // _BLOCKS, (block + 1) * n // _BLOCKS):
-            _first(mu[i], s[i], ZT, w, a, D, psi1[i])
-            _second(s[i], w, a, apart, D, R, work, one)
-            for m in range(M):
-                for l in range(m + 1):
-                    total[m, l] += one[m, l]
-    psi2 = np.zeros((M, M))
-    for block in range(_BLOCKS):
-        psi2 += parts[block]
-    for m in range(M):
-        for l in range(m):
-            psi2[l, m] = psi2[m, l]
-    return psi2
-
-
-_statistics_serial = njit()(_statistics)
-_statistics_parallel = njit(parallel=True)(_statistics)
-
-
 @njit()
-def _pull_first(s, w, P, D, gmu, gs, gZT, gw):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Add the gradients through psi1 of one input; P holds adjoint times value; returns the sum of P."""
+def _pull_first(s, w, P, D, gmu, gs):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add the gradients through psi1 of one input; P holds adjoint times value."""
     Q, M = D.shape
     total = 0.0
     for m in range(M):
         total += P[m]
     for q in range(Q):
-        shrink = 1.0 / (w[q] * s[q] + 1.0)
-        c = w[q] * shrink
+        c = w[q] / (w[q] * s[q] + 1.0)
         first = second = 0.0
         for m in range(M):
             pd = P[m] * D[q, m]
             first += pd
             second += pd * D[q, m]
-            gZT[q, m] += c * pd
         gmu[q] -= c * first
         gs[q] += 0.5 * c * (c * second - total)
-        gw[q] -= 0.5 * shrink * (s[q] * total + shrink * second)
-    return total
 
 
 @njit()
-def _pull_second(s, w, P, D, row, PD, gmu, gs, gZT, gw):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Add the gradients through psi2 of one input, but for those through `apart`.
-
-    P holds adjoint times value, full and symmetric; row and PD are work.
-    """
+def _pull_second(s, w, P, D, row, PD, gmu, gs):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add the gradients through psi2 of one input; P holds adjoint times value, full and symmetric."""
     Q, M = D.shape
     row[:] = 0.0
     PD[:] = 0.0
@@ -141,132 +415,19 @@ def _pull_second(s, w, P, D, row, PD, gmu, gs, gZT, gw):  # type: ignore[no-unty
     for m in range(M):
         total += row[m]
     for q in range(Q):
-        shrink = 1.0 / (2.0 * w[q] * s[q] + 1.0)
-        e = w[q] * shrink
+        e = w[q] / (2.0 * w[q] * s[q] + 1.0)
         first = second = 0.0
         for m in range(M):
             own = row[m] * D[q, m]
-            both = own + PD[q, m]
             first += own
-            second += D[q, m] * both  # twice the sum of P (mu - (z + z')/2)^2
-            gZT[q, m] += e * both
+            second += D[q, m] * (own + PD[q, m])  # twice the sum of P (mu - (z + z')/2)^2
         gmu[q] -= 2.0 * e * first
         gs[q] += e * (e * second - total)
-        gw[q] -= shrink * (s[q] * total + 0.5 * shrink * second)
-
-
-def _adjoints(mu, s, ZT, w, a, apart, G1, G2, gmu, gs):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    n, (Q, M) = mu.shape[0], ZT.shape
-    gZT, gw, ga, sums = np.zeros((_BLOCKS, Q, M)), np.zeros((_BLOCKS, Q)), np.zeros(_BLOCKS), np.zeros((_BLOCKS, M, M))
-    for block in prange(_BLOCKS):
-        D, R, PD = np.empty((Q, M)), np.empty((Q, M)), np.empty((Q, M))
-        work, P1, P2 = np.empty(M), np.empty(M), np.empty((M, M))
-        total = sums[block]
-        for i in range(block * n // _BLOCKS, (block + 1) * n // _BLOCKS):
-            _first(mu[i], s[i], ZT, w, a, D, P1)
-            for m in range(M):
-                P1[m] *= G1[i, m]
-            _second(s[i], w, a, apart, D, R, work, P2)
-            for m in range(M):
-                for l in range(m + 1):
-                    P2[m, l] *= G2[m, l]
-                    P2[l, m] = P2[m, l]
-                    total[m, l] += P2[m, l]
-            ga[block] += _pull_first(s[i], w, P1, D, gmu[i], gs[i], gZT[block], gw[block])
-            _pull_second(s[i], w, P2, D, work, PD, gmu[i], gs[i], gZT[block], gw[block])
-    for block in range(1, _BLOCKS):
-        gZT[0] += gZT[block]
-        gw[0] += gw[block]
-        ga[0] += ga[block]
-        sums[0] += sums[block]
-    return gZT[0], gw[0], ga[0], sums[0]
-
-
-_adjoints_serial = njit()(_adjoints)
-_adjoints_parallel = njit(parallel=True)(_adjoints)
 
 
 def _apart(Z: Array, w: Array) -> Array:
     apart: Array = np.exp(-0.25 * np.einsum("mlq,q->ml", (Z[:, None] - Z[None]) ** 2, w))
     return apart
-
-
-def psi_statistics(mu: Array, s: Array, Z: Array, w: Array, a: float) -> tuple[Array, Array]:
-    """Return the expected kernel rows and the sum of the expected products of kernel rows.
-
-    Parameters
-    ----------
-    mu, s : ndarray of shape (n, Q)
-        Means and variances of the inputs.
-    Z : ndarray of shape (M, Q)
-        Inducing inputs.
-    w : ndarray of shape (Q,)
-        Inverse squared length-scales.
-    a : float
-        Amplitude of the kernel, k(x, x).
-
-    Returns
-    -------
-    psi1 : ndarray of shape (n, M)
-        E k(x_n, z_m).
-    psi2 : ndarray of shape (M, M)
-        sum_n E k(x_n, z_m) k(x_n, z_l).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._compiled.psi import psi_statistics
-    >>> psi_statistics(np.zeros((1, 1)), np.full((1, 1), 1.5), np.zeros((1, 1)), np.ones(1), 1.0)[1]
-    array([[0.5]])
-    """
-    psi1 = np.empty((mu.shape[0], Z.shape[0]))
-    loop = _statistics_parallel if may_use_threads() else _statistics_serial
-    psi2: Array = loop(mu, s, np.ascontiguousarray(Z.T), w, a, _apart(Z, w), psi1)
-    return psi1, psi2
-
-
-def psi_vjp(
-    mu: Array, s: Array, Z: Array, w: Array, a: float, G1: Array, G2: Array
-) -> tuple[Array, Array, Array, Array, float]:
-    """Pull adjoints of the psi statistics back to all that they depend on.
-
-    Parameters
-    ----------
-    mu, s, Z, w, a
-        As in `psi_statistics`.
-    G1 : ndarray of shape (n, M)
-        Adjoint of psi1.
-    G2 : ndarray of shape (M, M)
-        Adjoint of psi2, symmetric.
-
-    Returns
-    -------
-    gmu, gs : ndarray of shape (n, Q)
-        Gradients in the means and the variances.
-    gZ : ndarray of shape (M, Q)
-        In the inducing inputs.
-    gw : ndarray of shape (Q,)
-        In the inverse squared length-scales.
-    ga : float
-        In the logarithm of the amplitude.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._compiled.psi import psi_vjp
-    >>> one = np.ones((1, 1))
-    >>> round(psi_vjp(0.0 * one, one, 0.0 * one, np.ones(1), 2.0, one, 0.0 * one)[-1], 4)
-    1.4142
-    """
-    gmu, gs = np.zeros_like(mu), np.zeros_like(s)
-    loop = _adjoints_parallel if may_use_threads() else _adjoints_serial
-    gZT, gw, ga, below = loop(mu, s, np.ascontiguousarray(Z.T), w, a, _apart(Z, w), G1, G2, gmu, gs)
-    sums = np.tril(below) + np.tril(below, -1).T
-    spread = sums.sum(axis=1)
-    # Through exp(-1/4 sum w (z - z')^2); every pair counts twice in the slope of its inducing inputs.
-    gZ = gZT.T - w * (spread[:, None] * Z - sums @ Z)
-    gw -= 0.5 * (np.einsum("m,mq->q", spread, Z**2) - np.einsum("mq,ml,lq->q", Z, sums, Z))
-    return gmu, gs, gZ, gw, float(ga + 2.0 * sums.sum())
 
 
 @njit()
@@ -294,16 +455,16 @@ def _fit_rows(mu, s, ZT, w, a, apart, G, W, max_iter, tol, value):  # type: igno
     n, (Q, M) = mu.shape[0], ZT.shape
     steps = np.zeros(n, dtype=np.int64)
     for i in prange(n):
-        D, R, PD, gZT = np.empty((Q, M)), np.empty((Q, M)), np.empty((Q, M)), np.zeros((Q, M))
+        D, R, PD = np.empty((Q, M)), np.empty((Q, M)), np.empty((Q, M))
         work, P1, P2 = np.empty(M), np.empty(M), np.empty((M, M))
-        gmu, gs, gw, new_mu, new_s = np.empty(Q), np.empty(Q), np.empty(Q), np.empty(Q), np.empty(Q)
+        gmu, gs, new_mu, new_s = np.empty(Q), np.empty(Q), np.empty(Q), np.empty(Q)
         here = _row_value(mu[i], s[i], ZT, w, a, apart, G[i], W, P1, D, R, work, P2)
         rho = 1.0
         for step in range(max_iter):
             gmu[:] = 0.0
             gs[:] = 0.0
-            _pull_first(s[i], w, P1, D, gmu, gs, gZT, gw)
-            _pull_second(s[i], w, P2, D, work, PD, gmu, gs, gZT, gw)
+            _pull_first(s[i], w, P1, D, gmu, gs)
+            _pull_second(s[i], w, P2, D, work, PD, gmu, gs)
             # The natural gradient of a Gaussian with precision 1/s: the prior's precision is 1.
             gain = 0.0
             for q in range(Q):

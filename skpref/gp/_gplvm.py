@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from skpref._compiled.psi import fit_rows, psi_statistics, psi_vjp
+from skpref._compiled.psi import fit_rows, psi_first, psi_products, psi_statistics, psi_vjp
 from skpref._math.linalg import cholesky, cholesky_precision, inverse_lower
 from skpref.inference.collapsed import Collapsed, Moments, collapse
 from skpref.inference.exact import inverse_spd
@@ -97,8 +97,7 @@ class LatentMapping:
             Of each column.
         """
         Z, log_w, log_a, _ = self.hyper
-        psi1, _ = psi_statistics(*inputs, Z, np.exp(log_w), float(np.exp(log_a)))
-        return psi1 @ self.V
+        return psi_first(*inputs, Z, np.exp(log_w), float(np.exp(log_a))) @ self.V
 
     def moments(self, inputs: Inputs) -> tuple[Array, Array]:
         """Return mean and variance of f at uncertain inputs, rows apart.
@@ -115,17 +114,10 @@ class LatentMapping:
         """
         Z, log_w, log_a, _ = self.hyper
         a, w = float(np.exp(log_a)), np.exp(log_w)
-        mean, variance = (
-            np.empty((inputs.mu.shape[0], self.V.shape[1])),
-            np.empty((inputs.mu.shape[0], self.V.shape[1])),
-        )
-        for i in range(inputs.mu.shape[0]):
-            row = slice(i, i + 1)
-            psi1, psi2 = psi_statistics(inputs.mu[row], inputs.s[row], Z, w, a)
-            mean[row] = psi1 @ self.V
-            second = np.einsum("md,md->d", self.V, psi2 @ self.V)
-            variance[i] = np.maximum(a - np.sum(self.gap * psi2) + second - mean[i] ** 2, 0.0)
-        return mean, variance
+        mean = psi_first(*inputs, Z, w, a) @ self.V
+        forms = np.concatenate([np.einsum("md,ld->dml", self.V, self.V), self.gap[None]])
+        second = psi_products(*inputs, Z, w, a, forms)
+        return mean, np.maximum(a - second[:, -1:] + second[:, :-1] - mean**2, 0.0)
 
     def infer(self, Y: Array, start: Inputs, *, max_iter: int, tol: float) -> tuple[Inputs, Array]:
         """Find q(x) of rows of data, each for itself, with this mapping held.

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skpref._compiled.psi import fit_rows, psi_statistics, psi_vjp
+from skpref._compiled.psi import fit_rows, psi_first, psi_products, psi_statistics, psi_vjp
 
 seeds = st.integers(0, 2**32 - 1)
 few = settings(max_examples=25, deadline=None)
@@ -152,3 +152,41 @@ def test_far_and_near_inputs_stay_finite(scale: float) -> None:
     G = np.ones((mu.shape[0], Z.shape[0]))
     for out in fit_rows(mu * scale, s, Z, w, a, G, -np.eye(Z.shape[0]), max_iter=50, tol=1e-9):
         assert np.all(np.isfinite(out))
+
+
+@few
+@given(seed=seeds)
+def test_quadratic_forms_are_those_of_a_row_alone(seed: int) -> None:
+    rng, mu, s, Z, w, a = draw(seed)
+    H = rng.normal(size=(2, Z.shape[0], Z.shape[0]))
+    H = H + H.transpose(0, 2, 1)
+    each = [psi_statistics(mu[i : i + 1], s[i : i + 1], Z, w, a) for i in range(mu.shape[0])]
+    assert_allclose(psi_first(mu, s, Z, w, a), np.vstack([one for one, _ in each]), rtol=1e-12, atol=1e-14)
+    forms = [[np.sum(h * two) for h in H] for _, two in each]
+    assert_allclose(psi_products(mu, s, Z, w, a, H), forms, rtol=1e-10, atol=1e-10 * a**2)
+
+
+def test_many_tiles_and_blocks_make_one_sum() -> None:
+    # 300 rows in 8 blocks, 1,275 pairs in 2 tiles, with a rest of each.
+    rng = np.random.default_rng(8)
+    mu, Z, w = rng.normal(size=(300, 2)), rng.normal(size=(50, 2)), np.array([0.7, 2.0])
+    s, G1, G2 = np.exp(rng.normal(-2.0, 1.0, (300, 2))), rng.normal(size=(300, 50)), rng.normal(size=(50, 50))
+    G2 = G2 + G2.T
+    halves = [slice(0, 131), slice(131, 300)]
+    parts = [psi_vjp(mu[h], s[h], Z, w, 1.3, G1[h], G2) for h in halves]
+    gmu, gs, *shared = psi_vjp(mu, s, Z, w, 1.3, G1, G2)
+    assert_allclose(gmu, np.vstack([part[0] for part in parts]), rtol=1e-9, atol=1e-9)
+    assert_allclose(gs, np.vstack([part[1] for part in parts]), rtol=1e-9, atol=1e-9)
+    for k, ours in enumerate(shared, start=2):
+        assert_allclose(ours, parts[0][k] + parts[1][k], rtol=1e-9, atol=1e-9)
+    assert_allclose(psi_statistics(mu, s, Z, w, 1.3)[1], plain(mu, s, Z, w, 1.3)[1], rtol=1e-11)
+
+
+@pytest.mark.parametrize("far", [1e3, 1e155, 1e300])
+def test_rows_far_from_all_points_see_nothing(far: float) -> None:
+    _, _, _, Z, w, a = draw(5)
+    mu, s = np.full((1, Z.shape[1]), far), np.ones((1, Z.shape[1]))
+    assert np.all(psi_first(mu, s, Z, w, a) == 0.0)
+    assert np.all(psi_statistics(mu, s, Z, w, a)[1] == 0.0)
+    for pulled in psi_vjp(mu, s, Z, w, a, np.ones((1, Z.shape[0])), np.ones((Z.shape[0], Z.shape[0]))):
+        assert np.all(pulled == 0.0)
