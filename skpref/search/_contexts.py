@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skpref.search._loop import Settings
     from skpref.tracking.protocol import Iteration
 
-LOOKS = 4  # parts of a fit; its score is looked at between them
+PARTS = 4  # of a fit; after the first of them there is something to see
 
 
 class Contexts:
@@ -178,12 +178,14 @@ class TrialTask:
 
 
 class Watch:
-    """A callback that scores a fit on held-out rows on its way, and stops it when the trial is to be given up.
+    """A callback that scores a fit once on held-out rows on its way, and stops it when the trial is to be given up.
+
+    A second look would cost as much as the first (a prediction), and nearly all that it would give up has been.
 
     Parameters
     ----------
     look : callable
-        (estimator as if its fit had ended now, parts done of `LOOKS`) -> whether to give up.
+        (estimator as if its fit had ended now, parts done of `PARTS`) -> whether to give up.
     """
 
     max_propagation_depth = None  # through Pipelines, down to the estimator that iterates
@@ -191,7 +193,8 @@ class Watch:
     def __init__(self, look: Callable[[Any, int], bool]) -> None:
         self._look = look
         self._outer: Any = None
-        self._parts = 0
+        self._parts = 0  # done when it was last tried
+        self._looked = False
         self.stopped = False
 
     def setup(self, estimator: Any, context: Any) -> None:
@@ -232,7 +235,7 @@ class Watch:
         return False
 
     def on_iteration(self, estimator: Any, context: Any, iteration: Iteration) -> bool:
-        """Look, where another part of the fit is done.
+        """Look, at the end of the first part of the fit at which there is something to see.
 
         Parameters
         ----------
@@ -249,14 +252,14 @@ class Watch:
             Whether to stop.
         """
         del context
-        parts = LOOKS * iteration.step // iteration.n_max
-        if not self._parts < parts < LOOKS or iteration.fitted is None or self.stopped:
+        parts = PARTS * iteration.step // iteration.n_max
+        if self._looked or not self._parts < parts < PARTS or iteration.fitted is None:
             return self.stopped
         self._parts = parts  # a chain in its burn-in is not looked at one sweep later: a single sample tells little
         fitted = iteration.fitted()
         whole = None if fitted is None else _in_place_of(self._outer, estimator, fitted)
         if whole is not None:
-            self.stopped = self._look(whole, parts)
+            self._looked, self.stopped = True, self._look(whole, parts)
         return self.stopped
 
 

@@ -20,7 +20,7 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
 from skpref.exceptions import DataError
-from skpref.search._contexts import LOOKS, Contexts, Watch
+from skpref.search._contexts import PARTS, Contexts, Watch
 from skpref.search._default_spaces import Distributions, check_distributions, default_space
 from skpref.search._loop import Step, Work, enqueue_first, open_study, require_optuna, run_trials
 from skpref.search._outcomes import Folds, Gathered, Row, blank, has_ended, in_a_line, none_succeeded, plain
@@ -67,10 +67,11 @@ class OptunaSearch(BaseSearchCV):
     pruner : optuna pruner, "racing" or None, default="racing"
         When to give up a trial; None: never. "racing": when it is further behind the best one than differences to the
         best one moved in the other complete trials, from there to their end (by Student's t, at the 5 % level); see
-        Notes. Trials are compared after each fold and, where folds run one at a time, inside the first fit, at a
-        quarter, a half and three quarters of its iterations: there, the estimator is scored on the test part as if its
-        fit had ended. That needs scikit-learn 1.9 and a fit that tells what it has so far: `GibbsM3F`, `GibbsIPM3F` and
-        the factorization machines do, by themselves or as the last step of a Pipeline. Looking does not change a fit.
+        Notes. Trials are compared after each fold and, where folds run one at a time, once inside the first
+        fit, at a quarter of its iterations (where a chain is in its burn-in then, at the next quarter): there, the
+        estimator is scored on the test part as if its fit had ended. That needs scikit-learn 1.9 and a fit that tells
+        what it has so far: `GibbsM3F`, `GibbsIPM3F` and the factorization machines do, by themselves or as the last
+        step of a Pipeline. Looking does not change a fit.
     storage : path-like, str or optuna storage, default=None
         Where the study is kept: a file (a journal, which several processes may share), the address of a database such
         as ``postgresql://...``, or optuna's own. None: in memory.
@@ -109,8 +110,8 @@ class OptunaSearch(BaseSearchCV):
     -----
     The first trial of a study has the estimator's own parameters, as far as the space holds them.
 
-    A pruner is told the mean score over the folds that were run: after k folds as step 4 k, and by looks into the first
-    fit as steps 1 to 3. Racing is after Maron and Moore [1]_: since folds are the same for all trials, the difference
+    A pruner is told the mean score over the folds that were run: after k folds as step 4 k, and by the look into the first
+    fit as step 1, 2 or 3. Racing is after Maron and Moore [1]_: since folds are the same for all trials, the difference
     of two of them says more after a few folds than the value of either. It begins with the third trial.
 
     References
@@ -263,12 +264,12 @@ class OptunaSearch(BaseSearchCV):
                         trial.set_user_attr(_FOLD.format(fold), plain(out))
                         score = self._score_of(out)
                         task.add(out)
-                        task.pruned |= tell(Step(fold, -score, LOOKS * (fold + 1)))
+                        task.pruned |= tell(Step(fold, -score, PARTS * (fold + 1)))
                     if task.pruned:
                         return
 
         catch = () if self.error_score == "raise" else (Exception,)
-        work = Work(space, run, LOOKS * n_splits, catch=catch, sign=-1.0)
+        work = Work(space, run, PARTS * n_splits, catch=catch, sign=-1.0)
         learnt = None
         try:
             few = None if self.n_trials is None else len(space.points(self.n_trials))
@@ -328,7 +329,7 @@ class OptunaSearch(BaseSearchCV):
         name = self.study_name or ("skpref" if self.storage is not None else None)
         random_state = check_random_state(self.random_state)
         seed = None if self.random_state is None else int(random_state.randint(np.iinfo(np.int32).max))
-        pruner = RacingPruner(LOOKS) if self.pruner == "racing" else self.pruner
+        pruner = RacingPruner(PARTS) if self.pruner == "racing" else self.pruner
         options = {"storage": self.storage, "pruner": pruner, "direction": "maximize"}
         study = open_study(name, sampler=self.sampler, seed=seed, **options)
         n_before = len(study.get_trials(deepcopy=False))

@@ -29,7 +29,7 @@ STARS = np.clip(np.round(SCORES), 0, 3).astype(int)
 
 
 class Climber(Followed, RegressorMixin, BaseEstimator):
-    """Scores `value` times the share of its iterations that were done; counts all iterations, and sees weights."""
+    """Scores `value` less the share of its iterations that are to come; counts all iterations, and sees weights."""
 
     done = 0
 
@@ -43,7 +43,7 @@ class Climber(Followed, RegressorMixin, BaseEstimator):
             tell = teller(self)
             for step in range(1, self.max_iter + 1):
                 Climber.done += 1
-                self.score_ = self.value * step / self.max_iter
+                self.score_ = self.value - 1.0 + step / self.max_iter
                 if tell is not None and tell(Iteration(step, self.max_iter, 0.0, 1.0, lambda: self)):
                     break
         return self
@@ -79,8 +79,8 @@ def test_a_poor_trial_is_given_up_inside_a_fit(pipeline: bool) -> None:
         assert np.isnan(results["mean_test_score"][number])
         assert np.isnan(results["split1_test_score"][number])
     complete = search.study_.trials[0]
-    assert list(complete.intermediate_values) == [1, 2, 3, 4, 8]  # three looks into the first of two folds
-    assert complete.intermediate_values[1] == complete.value / 4
+    assert list(complete.intermediate_values) == [1, 4, 8]  # one look, into the first of two folds
+    assert complete.intermediate_values[1] == complete.value - 0.75
     assert last.state.is_finished()
     full = 8 * 2
     n_complete = 7 - pruned.size
@@ -102,7 +102,7 @@ def test_weights_of_scores_are_those_of_the_held_out_rows() -> None:
         model = Climber().set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
         search = OptunaSearch(model, {"value": stats.uniform(0, 1)}, n_trials=1, cv=KFold(3))
         search.fit(ROWS, ROWS[:, 0], sample_weight=np.ones(12))
-    assert list(search.study_.trials[0].intermediate_values) == [1, 2, 3, 4, 8, 12]
+    assert list(search.study_.trials[0].intermediate_values) == [1, 4, 8, 12]
 
 
 def test_callbacks_of_the_user_hear_of_iterations_too() -> None:
@@ -179,6 +179,10 @@ def test_nothing_is_seen_of_a_chain_before_its_burn_in_is_over() -> None:
 def test_a_search_that_looks_scores_as_one_that_does_not() -> None:
     model = make_pipeline(OneHotDesign(), VariationalFM(2, random_state=0, n_epochs=20))
     space = {"variationalfm__n_factors": [1, 2]}
+    # A chain has nothing to show in its burn-in: it is looked into at the next quarter.
+    chain = GibbsM3F(2, n_sweeps=8, burn_in=3, levels=range(4), random_state=0)
+    looked = OptunaSearch(chain, {"C": [0.1]}, cv=CV).fit(PAIRS, STARS)
+    assert list(looked.study_.trials[0].intermediate_values) == [2, 4, 8]
     looks, plain = (OptunaSearch(model, space, cv=CV, pruner=p).fit(PAIRS, SCORES) for p in ("racing", None))
     assert 1 in looks.study_.trials[0].intermediate_values
     np.testing.assert_array_equal(looks.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
