@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,11 @@ class LogInteger:
     low, high : int
         Both ends, which are included; at least 1.
 
+    Raises
+    ------
+    DataError
+        If they are not whole, less than 1, or in the wrong order.
+
     Examples
     --------
     >>> from skpref.search import LogInteger
@@ -47,6 +53,11 @@ class LogInteger:
 
     low: int
     high: int
+
+    def __post_init__(self) -> None:
+        whole = all(isinstance(end, Integral) and not isinstance(end, bool) for end in (self.low, self.high))
+        if not whole or not 1 <= self.low <= self.high:
+            raise DataError(f"LogInteger wants whole numbers, 1 <= low <= high; got {self.low!r} and {self.high!r}.")
 
     def rvs(self, size: Any = None, random_state: Any = None) -> Any:
         """Draw, as scikit-learn's `RandomizedSearchCV` asks for it.
@@ -326,6 +337,12 @@ def check_distributions(distributions: Any) -> None:
     for name, known in distributions.items():
         if not (_values(known) or hasattr(known, "rvs") or _is_of_optuna(known)):
             raise DataError(f"param_distributions[{name!r}] must be {_KINDS}; got {known!r}.")
+        if isinstance(known, type | stats.rv_continuous | stats.rv_discrete):
+            msg = f"param_distributions[{name!r}] has no parameters yet: call it, as in scipy.stats.loguniform(0.01, 1)"
+            raise DataError(f"{msg}; got {known!r}.")
+        kind, low, high = _limits(known) or ("", 0, 0)
+        if not -math.inf < low <= high < math.inf or (kind.startswith("log") and low <= 0):
+            raise DataError(f"param_distributions[{name!r}] is not a range: it goes from {low} to {high}.")
 
 
 def _values(known: Any) -> list[Any]:
@@ -346,7 +363,7 @@ def _limits(known: Any) -> tuple[str, Any, Any] | None:
     if name not in kind:
         return None
     low, high = known.support()
-    whole = int if name == "randint" else float
+    whole = int if name == "randint" and np.isfinite([low, high]).all() else float  # NaN: there is no such range
     return kind[name], whole(low), whole(high)
 
 

@@ -197,7 +197,7 @@ def run_trials(
     n_trials : int or None
         Trials at most; None: until the time is up.
     timeout : float, default=None
-        Seconds after which no further trial begins.
+        Seconds after which no further trial begins; the first one does.
     on_trial : callable, default=None
         Called with the record of every trial that ended.
     enough : callable, default=bool
@@ -213,7 +213,8 @@ def run_trials(
 
     def goes_on() -> bool:
         more = n_trials is None or len(result.trials) < n_trials
-        return more and not stops and (timeout is None or time.monotonic() - began < timeout) and not enough()
+        in_time = timeout is None or not result.trials or time.monotonic() - began < timeout
+        return more and not stops and in_time and not enough()
 
     with quietly():
         study.stop = lambda: stops.append(True)  # by which samplers and callbacks end what optuna runs itself

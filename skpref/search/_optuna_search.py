@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -110,9 +111,9 @@ class OptunaSearch(BaseSearchCV):
     -----
     The first trial of a study has the estimator's own parameters, as far as the space holds them.
 
-    A pruner is told the mean score over the folds that were run: after k folds as step 4 k, and by the look into the first
-    fit as step 1, 2 or 3. Racing is after Maron and Moore [1]_: since folds are the same for all trials, the difference
-    of two of them says more after a few folds than the value of either. It begins with the third trial.
+    A pruner is told the mean score over the folds that were run: after k folds as step 4 k, and by the look into the
+    first fit as step 1, 2 or 3. Racing is after Maron and Moore [1]_: since folds are the same for all trials, the
+    difference of two of them says more after a few folds than the value of either. It begins with the third trial.
 
     References
     ----------
@@ -226,6 +227,19 @@ class OptunaSearch(BaseSearchCV):
     def _check_settings(self) -> None:
         if self.n_trials is None and self.timeout is None:
             raise DataError("n_trials and timeout are both None: the search would never end; set one of them.")
+        wanted = {
+            "sampler": ("sample_relative", "a sampler of optuna, such as optuna.samplers.RandomSampler(), or None"),
+            "pruner": ("prune", "'racing', a pruner of optuna, such as optuna.pruners.MedianPruner(), or None"),
+            "storage": ("create_new_study", "a file, the address of a database, a storage of optuna, or None"),
+        }
+        for name, (method, what) in wanted.items():
+            given = getattr(self, name)
+            known = {"pruner": given == "racing", "storage": isinstance(given, str | os.PathLike)}.get(name, False)
+            if not (given is None or known or (hasattr(given, method) and not isinstance(given, type))):
+                raise DataError(f"{name} must be {what}; got {given!r}.")
+        for callback in self.callbacks or ():
+            if not callable(callback):
+                raise DataError(f"callbacks must be functions of (study, trial); got {callback!r} among them.")
         if isinstance(self.scoring, list | tuple | set | dict) and not isinstance(self.refit, str):
             msg = (
                 f"refit must name the metric of {list(self.scoring)} that is to be maximised; got refit={self.refit!r}."
@@ -236,6 +250,8 @@ class OptunaSearch(BaseSearchCV):
 
     def _run_search(self, evaluate_candidates: Callable[..., Any], *, callback_ctx: Any = None) -> None:
         space, n_splits, gathered = self._space(), self.n_splits_, self._gathered
+        if not n_splits:
+            raise DataError(f"cv={self.cv!r} has no folds; give a number, a splitter, or a list of (train, test).")
         study = self._study(space, gathered.key)
         # scikit-learn 1.8 wants all folds at once; then there is nothing to give up between them.
         splitter = getattr(self, "_checked_cv_orig", None)

@@ -140,7 +140,8 @@ def blank(example: dict[str, Any], score: Any) -> dict[str, Any]:
 
 def none_succeeded(result: SearchResult, n: int) -> str:
     errors = [trial.error for trial in result.trials if trial.error]
-    return f"none of {n} trials succeeded; the first error was: {errors[0] if errors else 'of an earlier run'}"
+    first = in_a_line(errors[0]) if errors else "of an earlier run"
+    return f"none of {n} trials succeeded; the first error was: {first}"
 
 
 def in_a_line(error: BaseException | str) -> str:

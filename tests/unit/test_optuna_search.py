@@ -26,7 +26,7 @@ from sklearn.svm import SVC
 
 from skpref import GPPLRegressor
 from skpref.exceptions import DataError
-from skpref.search import OptunaSearch
+from skpref.search import LogInteger, OptunaSearch
 
 optuna = pytest.importorskip("optuna")
 
@@ -141,6 +141,19 @@ def test_the_default_space_goes_through_pipelines() -> None:
     [
         ({"param_distributions": {}}, "param_distributions must be 'default' or a dict that is not empty"),
         ({"param_distributions": {"C": 3.0}}, r"param_distributions\['C'\] must be a list, a distribution"),
+        ({"param_distributions": {"C": stats.loguniform}}, r"\['C'\] has no parameters yet: call it"),
+        ({"param_distributions": {"C": stats.uniform(5, -4)}}, r"\['C'\] is not a range: it goes from nan to nan"),
+        ({"param_distributions": {"C": stats.randint(5, 2)}}, r"\['C'\] is not a range"),
+        ({"param_distributions": {"C": stats.loguniform(0, 1)}}, r"\['C'\] is not a range"),
+        ({"pruner": "hyperband"}, "pruner must be 'racing', a pruner of optuna, .* got 'hyperband'"),
+        (
+            {"pruner": optuna.pruners.MedianPruner},
+            "pruner must be 'racing', a pruner of optuna, .* or None; got <class",
+        ),
+        ({"sampler": "tpe"}, "sampler must be a sampler of optuna, .* got 'tpe'"),
+        ({"storage": 3}, "storage must be a file, the address of a database, .* got 3"),
+        ({"callbacks": [3]}, r"callbacks must be functions of \(study, trial\); got 3"),
+        ({"cv": []}, r"cv=\[\] has no folds"),
         ({"n_trials": None}, "n_trials and timeout are both None"),
         ({"n_trials": 0}, r"'n_trials' parameter .* must be an int in the range \[1, inf\)"),
     ],
@@ -148,6 +161,12 @@ def test_the_default_space_goes_through_pipelines() -> None:
 def test_what_is_no_search(params: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         OptunaSearch(SVC(), **{"param_distributions": C, **params}).fit(X, Y)
+
+
+@pytest.mark.parametrize("ends", [(0, 5), (9, 5), (1.5, 5), (True, 5)])
+def test_whole_numbers_without_a_logarithm(ends: Any) -> None:
+    with pytest.raises(DataError, match="LogInteger wants whole numbers, 1 <= low <= high"):
+        LogInteger(*ends)
 
 
 # --------------------------------------------------------------------------------------------------------------- trials
@@ -199,6 +218,8 @@ def test_time_callbacks_and_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(heard) == n >= 1
     assert all(study is heard[0][0] and trial.number == k for k, (study, trial) in enumerate(heard))
     assert "trial 0: complete, score 0.5000" in capsys.readouterr().out
+    search.set_params(timeout=1e-9, callbacks=None).fit(*data)
+    assert search.cv_results_["state"].tolist() == ["complete"]
 
 
 def test_callbacks_of_scikit_learn_hear_of_every_fold() -> None:
