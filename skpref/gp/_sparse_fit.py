@@ -460,11 +460,12 @@ def may_move(X: Features, end: SparseStart, config: SparseConfig) -> bool:
     Returns
     -------
     bool
-        With "auto" not where they were given, or are the rows themselves.
+        With "auto" not where they were given, or are more than two thirds of the rows: those leave little to gain.
     """
     if config.learn_inducing is False or sparse.issparse(X) or not kernels.moves_points(end.kernel, end.points):
         return False
-    return config.learn_inducing is True or (isinstance(config.inducing, str) and end.points.shape[0] < X.shape[0])
+    few = 3 * end.points.shape[0] <= 2 * X.shape[0]
+    return config.learn_inducing is True or (isinstance(config.inducing, str) and few)
 
 
 def pays_to_move(left_open: float, weight: float) -> bool:

@@ -74,8 +74,8 @@ class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
         Where they start.
     learn_inducing : bool or "auto", default="auto"
         Whether they are moved by the gradient of the bound. "auto": where they leave more than a thousandth of a nat
-        a row open, their number is less than that of the rows, and they are not given. Dense rows and kernels made of
-        scikit-learn's `RBF`, `Matern` and `ConstantKernel` only; otherwise they stay.
+        a row open, are at most two thirds of the rows, and are not given. Dense rows and kernels made of scikit-learn's
+        `RBF`, `Matern` and `ConstantKernel` only; otherwise they stay.
     likelihood : {"gaussian", "student-t", "poisson"} or Likelihood, default="gaussian"
         How y comes from f. "student-t": noise with heavy tails (4 degrees of freedom), so that outliers hardly matter;
         "poisson": counts, of mean rate exp(f). Others of `skpref.likelihoods` see y as it is.

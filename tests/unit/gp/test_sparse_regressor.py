@@ -19,7 +19,7 @@ from skpref import SVGPRegressor
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp import _sparse_fit, _sparse_regressor
 from skpref.gp._sparse_collapsed import GaussianRows
-from skpref.gp._sparse_fit import SparseStart, _cheapest, _collapsed
+from skpref.gp._sparse_fit import SparseConfig, SparseStart, _cheapest, _collapsed, may_move
 from skpref.gp._sparse_rows import cells_of, gaussian_rows, unit_of
 
 RNG = np.random.default_rng(2)
@@ -178,9 +178,7 @@ def test_few_inducing_points_do_not_make_noise_of_what_the_rows_say():
     assert set(np.argsort(fit.relevance_)[-2:]) == {3, 7}
     # From an unlearnt kernel the bound's search ends where all is noise.
     unit = (targets[:2400] - targets[:2400].mean()) / targets[:2400].std()
-    config = _sparse_fit.SparseConfig(
-        "l-bfgs-b", 20, "kmeans++", learn_inducing=False, noise=None, max_iter=99, tol=1e-4
-    )
+    config = SparseConfig("l-bfgs-b", 20, "kmeans++", learn_inducing=False, noise=None, max_iter=99, tol=1e-4)
     run = _sparse_fit.Run(config, _sparse_fit.first_start(rows[:2400], None, config, np.random.default_rng(0)))
     run.search(_sparse_fit._collapsed(GaussianRows(rows[:2400], unit, np.ones(2400))))
     assert run.end.noise > 0.95
@@ -333,3 +331,20 @@ def test_where_points_are_rows_the_bound_is_looked_at_as_evidence(seed, noise, s
     assert _cheapest(rows, few)(few)[0].points is not None
     white = replace(here, kernel=here.kernel + WhiteKernel(0.1))
     assert _cheapest(rows, white)(white)[0].value == _collapsed(rows)(white)[0].value
+
+
+@pytest.mark.parametrize(
+    ("n_points", "learn", "inducing", "wanted"),
+    [
+        (200, "auto", "kmeans++", True),
+        (201, "auto", "kmeans++", False),
+        (201, True, "kmeans++", True),
+        (20, False, "kmeans++", False),
+        (20, "auto", X[:20], False),
+        (20, True, X[:20], True),
+    ],
+)
+def test_which_points_may_move(n_points, learn, inducing, wanted):
+    config = SparseConfig("l-bfgs-b", n_points, inducing, learn, noise=None, max_iter=9, tol=1e-4)
+    assert may_move(X, SparseStart(KERNEL, 0.1, X[:n_points]), config) is wanted
+    assert not may_move(sparse.csr_array(X), SparseStart(KERNEL, 0.1, X[:n_points]), config)
