@@ -47,7 +47,7 @@ def mlflow_sync(arguments: argparse.Namespace) -> int:
         0 = all was sent; 1 = some is still kept, the standard error says why.
     """
     from skpref.cli._report import print_json
-    from skpref.tracking.mlflow import sync
+    from skpref.tracking.sending import sync
 
     sent = sync(arguments.spool, arguments.tracking_uri, experiment=arguments.experiment)
     for problem in sent.problems:

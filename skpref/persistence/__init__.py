@@ -19,7 +19,7 @@ import sklearn
 
 from skpref.exceptions import ModelFormatError
 from skpref.persistence._archive import read_archive, write_archive
-from skpref.persistence._codec import Decoder, Encoder
+from skpref.persistence._encoder import Encoder
 from skpref.persistence._registry import ESTIMATORS
 
 if TYPE_CHECKING:
@@ -112,6 +112,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     path = Path(path)
     try:
         manifest, arrays = read_archive(path, FORMAT_VERSION)
+        from skpref.persistence._codec import Decoder  # with the checks of all estimators
+
         decoder = Decoder(arrays)
         estimator = decoder.estimator(manifest["estimator"])
         decoder.check_all_used()

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skpref.tracking._model import save_model, served_model
     from skpref.tracking.callback import MLflowCallback, TrackedRun, autolog, track
-    from skpref.tracking.mlflow import Tracker, sync
+    from skpref.tracking.mlflow import Tracker
+    from skpref.tracking.sending import sync
 
 __all__ = ["MLflowCallback", "TrackedRun", "Tracker", "autolog", "save_model", "served_model", "sync", "track"]
 
@@ -22,7 +23,7 @@ _HOMES = {
     "autolog": "skpref.tracking.callback",
     "save_model": "skpref.tracking._model",
     "served_model": "skpref.tracking._model",
-    "sync": "skpref.tracking.mlflow",
+    "sync": "skpref.tracking.sending",
     "track": "skpref.tracking.callback",
 }
 

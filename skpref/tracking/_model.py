@@ -11,16 +11,15 @@ import copy
 import importlib.metadata
 import inspect
 import json
+import tempfile
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.pipeline import Pipeline
 
 from skpref.exceptions import DataError, ModelFormatError, SkprefError
-from skpref.persistence import load, save, saved_classes
 
 if TYPE_CHECKING:
     import os
@@ -35,6 +34,7 @@ from skpref.tracking import served_model
 mlflow.models.set_model(served_model())
 '''
 _INDEX = "pipeline.json"
+_CARD = "card.json"
 _IDS = {"GPPLClassifier": ("left", "right"), "CrowdGPPL": ("user", "left", "right")}
 _RATED = ("user", "item")  # columns of `GibbsM3F`, `GibbsIPM3F` and of whatever begins with `OneHotDesign`
 _WIDEST = 1000  # features a row of the example may have
@@ -65,9 +65,11 @@ def write_parts(estimator: Any, folder: Path) -> list[str]:
         If a part is neither ours nor one that skops knows to be harmless.
     """
     if _is_ours(estimator):
+        from skpref.persistence import save
+
         save(estimator, folder / "model.skpref")
         return []
-    if isinstance(estimator, Pipeline):
+    if _is_pipeline(estimator):
         index: list[Any] = []
         needs: set[str] = set()
         for number, (name, step) in enumerate(estimator.steps):
@@ -111,8 +113,12 @@ def read_parts(folder: Path) -> Any:
         index = json.loads((folder / _INDEX).read_text("utf-8"))
         if not all(part is None or str(part).isdecimal() for _, part in index):
             raise ModelFormatError(f"{_INDEX}: a part is not a number")
+        from sklearn.pipeline import Pipeline
+
         return Pipeline([(name, "passthrough" if part is None else read_parts(folder / part)) for name, part in index])
     if (folder / "model.skpref").exists():
+        from skpref.persistence import load
+
         return load(folder / "model.skpref")
     from skops import io
 
@@ -121,8 +127,26 @@ def read_parts(folder: Path) -> Any:
 
 
 def _is_ours(estimator: Any) -> bool:
-    steps = [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
-    return all(type(step).__module__.startswith("skpref.") and type(step).__name__ in saved_classes() for step in steps)
+    steps = [step for _, step in estimator.steps] if _is_pipeline(estimator) else [estimator]
+    if not all(type(step).__module__.startswith("skpref.") for step in steps):
+        return False
+    from skpref.persistence import saved_classes
+
+    return all(type(step).__name__ in saved_classes() for step in steps)
+
+
+def _is_pipeline(estimator: Any) -> bool:
+    from sklearn.pipeline import Pipeline
+
+    return isinstance(estimator, Pipeline)
+
+
+def _first_of(estimator: Any) -> Any:
+    return estimator.steps[0][1] if _is_pipeline(estimator) else estimator
+
+
+def _last_of(estimator: Any) -> Any:
+    return estimator.steps[-1][1] if _is_pipeline(estimator) else estimator
 
 
 def _without_callbacks(value: Any) -> Any:
@@ -187,28 +211,65 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: Any = None
     >>> import mlflow
     >>> served = mlflow.pyfunc.load_model("drinks")  # doctest: +SKIP
     """
-    import tempfile
+    from skpref.tracking._store import require_mlflow
 
-    from skpref.tracking._store import LOCK, patiently, quietly, require_mlflow
+    require_mlflow()
+    with tempfile.TemporaryDirectory() as temporary:
+        prepare(estimator, Path(temporary) / "prepared", example)
+        complete(Path(temporary) / "prepared", path)
 
-    mlflow = require_mlflow()
+
+def prepare(estimator: Any, folder: Path, example: Any = None) -> None:
+    """Write what of a model only its own process knows; nothing of MLflow is imported.
+
+    Parameters
+    ----------
+    estimator, example : object
+        As for `save_model`.
+    folder : Path
+        For `complete`; it must not exist.
+
+    Raises
+    ------
+    DataError
+        As `save_model`.
+    """
     estimator = getattr(estimator, "best_estimator_", estimator)
     if not (hasattr(estimator, "predict") or hasattr(estimator, "transform")):
         raise DataError(f"estimator must be one that predicts or transforms; got {type(estimator).__name__}.")
-    with tempfile.TemporaryDirectory() as temporary:
-        parts, code = Path(temporary) / "parts", Path(temporary) / "serve.py"
-        parts.mkdir()
-        needs = write_parts(estimator, parts)
+    (folder / "parts").mkdir(parents=True)
+    card: dict[str, Any] = {"requirements": requirements(*write_parts(estimator, folder / "parts"))}
+    if example is not None:
+        rows = example_rows(example)
+        card["rows"], card["columns"] = _as_json(rows), _columns(estimator, rows)
+        card["answer"], card["params"] = _as_json(_Answers(estimator).answer(rows, {})), _params(estimator)
+    (folder / _CARD).write_text(json.dumps(card, default=_cell), "utf-8")
+
+
+def complete(folder: Path, path: str | os.PathLike[str]) -> None:
+    """Make of a prepared model a folder in MLflow's format.
+
+    Parameters
+    ----------
+    folder : Path
+        As `prepare` wrote it.
+    path : path-like
+        The folder; it must not exist.
+    """
+    from skpref.tracking._store import LOCK, patiently, quietly, require_mlflow
+
+    mlflow = require_mlflow()
+    card = json.loads((folder / _CARD).read_text("utf-8"))
+    with tempfile.TemporaryDirectory() as temporary, LOCK, patiently(), quietly():
+        code = Path(temporary) / "serve.py"
         code.write_text(_CODE, "utf-8")
-        with LOCK, patiently(), quietly():
-            described = {} if example is None else _described(estimator, example)
-            mlflow.pyfunc.save_model(
-                path=str(path),
-                python_model=str(code),
-                artifacts={"model": str(parts)},
-                pip_requirements=requirements(*needs),
-                **described,
-            )
+        mlflow.pyfunc.save_model(
+            path=str(path),
+            python_model=str(code),
+            artifacts={"model": str(folder / "parts")},
+            pip_requirements=card["requirements"],
+            **(_described(card) if "rows" in card else {}),
+        )
 
 
 def requirements(*more: str) -> list[str]:
@@ -238,24 +299,44 @@ def requirements(*more: str) -> list[str]:
 
 
 # --------------------------------------------------------------------------------------------------------- signature
-def _described(estimator: Any, example: Any) -> dict[str, Any]:
+def _described(card: Mapping[str, Any]) -> dict[str, Any]:
     """Signature and example, as far as they can be told."""
     from mlflow.models.signature import ModelSignature, infer_signature
-    from mlflow.types.schema import ColSpec, ParamSchema
+    from mlflow.types.schema import ColSpec, ParamSchema, ParamSpec
 
-    rows = example_rows(example)
-    columns = _columns(estimator, rows)
+    rows, columns = _from_json(card["rows"]), card["columns"]
     asked = _with_columns(rows, columns)
-    params = ParamSchema(_params(estimator))
-    answer = _Answers(estimator).answer(asked, {})
-    inferred = infer_signature(asked, answer)
+    shapes: dict[str, Any] = {"users": (-1,)}
+    params = [ParamSpec(name, kind, default=default, shape=shapes.get(name)) for name, kind, default in card["params"]]
+    inferred = infer_signature(asked, _from_json(card["answer"]))
     if columns is not None and not hasattr(rows, "iloc") and columns[0] == "user":
         # `users` takes the place of this column.
         inferred.inputs.inputs[0] = ColSpec(inferred.inputs.inputs[0].type, "user", required=False)
-    signature = ModelSignature(inputs=inferred.inputs, outputs=inferred.outputs, params=params)
+    signature = ModelSignature(inputs=inferred.inputs, outputs=inferred.outputs, params=ParamSchema(params))
     if asked.shape[1] > _WIDEST:
         return {"signature": signature}
     return {"signature": signature, "input_example": asked}
+
+
+def _as_json(rows: Any) -> dict[str, Any]:
+    """A table for JSON, with its types."""
+    if hasattr(rows, "iloc"):
+        columns = [rows.iloc[:, number] for number in range(rows.shape[1])]
+        return {"frame": [[column.name, str(column.dtype), column.tolist()] for column in columns]}
+    return {"dtype": str(rows.dtype), "values": rows.tolist()}
+
+
+def _from_json(table: Mapping[str, Any]) -> Any:
+    if "frame" in table:
+        import pandas as pd
+
+        return pd.DataFrame({name: pd.Series(values, dtype=dtype) for name, dtype, values in table["frame"]})
+    return np.asarray(table["values"], dtype=table["dtype"])
+
+
+def _cell(value: Any) -> Any:
+    """What JSON does not know: scalars of numpy's; of missing values, times and whatever else, the text."""
+    return value.item() if isinstance(value, np.generic) else str(value)
 
 
 def example_rows(X: Any) -> Any:
@@ -281,7 +362,7 @@ def example_rows(X: Any) -> Any:
 
 def _columns(estimator: Any, rows: Any) -> tuple[str, ...] | None:
     """Names of columns of ids; None where columns are features."""
-    first = estimator.steps[0][1] if isinstance(estimator, Pipeline) else estimator
+    first = _first_of(estimator)
     if type(first).__name__ in _IDS:
         return _IDS[type(first).__name__]
     if type(first).__name__ in {"GibbsM3F", "GibbsIPM3F"}:
@@ -304,17 +385,16 @@ def _with_columns(rows: Any, columns: tuple[str, ...] | None) -> Any:
     return table
 
 
-def _params(estimator: Any) -> list[Any]:
-    from mlflow.types.schema import ParamSpec
-
-    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    known = []
+def _params(estimator: Any) -> list[tuple[str, str, Any]]:
+    """Name, type and default of each."""
+    last = _last_of(estimator)
+    known: list[tuple[str, str, Any]] = []
     if _std_of(last) is not None:
-        known.append(ParamSpec("return_std", "boolean", default=False))
+        known.append(("return_std", "boolean", False))
     if hasattr(last, "predict_proba"):
-        known.append(ParamSpec("return_proba", "boolean", default=False))
+        known.append(("return_proba", "boolean", False))
     if _place_of_user(estimator) is not None:
-        known.append(ParamSpec("users", "string", default=[], shape=(-1,)))
+        known.append(("users", "string", []))
     return known
 
 
@@ -327,7 +407,7 @@ def _std_of(last: Any) -> str | None:
 
 
 def _place_of_user(estimator: Any) -> int | None:
-    first = estimator.steps[0][1] if isinstance(estimator, Pipeline) else estimator
+    first = _first_of(estimator)
     return 0 if type(first).__name__ in {"CrowdGPPL", "GibbsM3F", "GibbsIPM3F", "OneHotDesign"} else None
 
 
@@ -343,7 +423,7 @@ class _Answers:
 
     def __init__(self, estimator: Any) -> None:
         self._estimator = estimator
-        self._last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+        self._last = _last_of(estimator)
 
     def answer(self, asked: Any, params: Mapping[str, Any]) -> Any:
         """Answer the rows of a request.
@@ -360,13 +440,13 @@ class _Answers:
         ndarray or DataFrame
             A row for each of `asked`.
         """
-        import pandas as pd
-
         users = params.get("users")
         if users is None or not len(users):
             return self._plain(self._rows(asked), params)
         if params.get("return_std"):
             raise DataError("users and return_std cannot be asked for together")
+        import pandas as pd
+
         columns = {user: self._plain(self._rows(asked, user), params) for user in users}
         # Of a pair, the probability of 1 says all.
         values = {user: one.iloc[:, -1] if hasattr(one, "iloc") else one for user, one in columns.items()}
@@ -379,13 +459,16 @@ class _Answers:
         place = _place_of_user(self._estimator)
         if place is None:
             raise DataError(f"{type(self._last).__name__} does not tell users apart; leave users out")
-        first = self._estimator.steps[0][1] if isinstance(self._estimator, Pipeline) else self._estimator
+        first = _first_of(self._estimator)
         rows = np.asarray(asked, dtype=object)
         if rows.shape[1] == len(_IDS.get(type(first).__name__, _RATED)):
             rows = np.delete(rows, place, axis=1)
         return np.insert(rows, place, user, axis=1)
 
     def _plain(self, rows: Any, params: Mapping[str, Any]) -> Any:
+        if not (params.get("return_proba") or params.get("return_std")):
+            answer = self._estimator.predict if hasattr(self._last, "predict") else self._estimator.transform
+            return np.asarray(answer(rows))
         import pandas as pd
 
         if params.get("return_proba"):
@@ -393,13 +476,10 @@ class _Answers:
                 raise DataError(f"{type(self._last).__name__} has no probabilities; leave return_proba out")
             names = [str(one) for one in self._last.classes_]
             return pd.DataFrame(self._estimator.predict_proba(rows), columns=names)
-        if not params.get("return_std"):
-            answer = self._estimator.predict if hasattr(self._last, "predict") else self._estimator.transform
-            return np.asarray(answer(rows))
         name = _std_of(self._last)
         if name is None:
             raise DataError(f"{type(self._last).__name__} has no standard deviations; leave return_std out")
-        inner = self._estimator[:-1].transform(rows) if isinstance(self._estimator, Pipeline) else rows
+        inner = self._estimator[:-1].transform(rows) if _is_pipeline(self._estimator) else rows
         if name == "latent_mean_and_variance":
             mean, variance = self._last.latent_mean_and_variance(inner)
             std = np.sqrt(variance)
@@ -454,20 +534,28 @@ def upload(client: Any, experiment_id: str, run_id: str, event: Mapping[str, Any
     again : bool
         Whether it may have been sent already.
     """
-    from mlflow.entities import LoggedModelOutput
-    from mlflow.models import Model
-
-    name, path = event["name"], event["path"]
+    name, path = event["name"], Path(event["path"])
     if again:
         found = client.search_logged_models([experiment_id], f"source_run_id = '{run_id}' AND name = '{name}'")
         if any(str(model.status) == "READY" for model in found):
             return
-    logged = client.create_logged_model(experiment_id, name=name, source_run_id=run_id, model_type="pyfunc")
-    manifest = Model.load(path)
+    with tempfile.TemporaryDirectory() as temporary:
+        if (path / _CARD).exists():
+            complete(path, Path(temporary) / "model")
+            path = Path(temporary) / "model"
+        _upload(client, experiment_id, run_id, path, event)
+
+
+def _upload(client: Any, experiment_id: str, run_id: str, path: Path, event: Mapping[str, Any]) -> None:
+    from mlflow.entities import LoggedModelOutput
+    from mlflow.models import Model
+
+    logged = client.create_logged_model(experiment_id, name=event["name"], source_run_id=run_id, model_type="pyfunc")
+    manifest = Model.load(str(path))
     manifest.run_id, manifest.model_id, manifest.model_uuid = run_id, logged.model_id, logged.model_id
     manifest.artifact_path = logged.artifact_location
-    manifest.save(str(Path(path) / "MLmodel"))
-    client.log_model_artifacts(logged.model_id, path)
+    manifest.save(str(path / "MLmodel"))
+    client.log_model_artifacts(logged.model_id, str(path))
     client.finalize_logged_model(logged.model_id, "READY")
     client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
     if event.get("registered"):

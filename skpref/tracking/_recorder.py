@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import sys
-import tempfile
 import time
 import warnings
 from contextlib import suppress
@@ -17,7 +16,7 @@ import numpy as np
 
 from skpref.exceptions import SkprefError, TrackingWarning
 from skpref.tracking import _facts
-from skpref.tracking._model import example_rows, save_model
+from skpref.tracking._model import example_rows
 from skpref.tracking._store import first_line
 
 if TYPE_CHECKING:
@@ -133,6 +132,8 @@ class Recorder:
             self._end(inner, "KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
         if context.parent is None and any(_ran_elsewhere(task) for task in context):
             self.tracker.sweep(key.partition(".")[0])
+        if context.parent is None:
+            self.tracker.settle()  # folds that failed ended after the search
 
     @_harmless
     def on_fit_task_begin(
@@ -278,7 +279,7 @@ class Recorder:
         if run.outermost and self.plots:
             self._tell_plots(key, estimator)
         if run.outermost and self.log_model:
-            self._tell_model(key, estimator, run.example)
+            self._tell_model(key, estimator, run)
 
     def _tell_search(self, key: str, search: Any, context: Any) -> None:
         results = {name: column for name, column in search.cv_results_.items() if name != "params"}
@@ -320,18 +321,14 @@ class Recorder:
             displays[name].from_estimator(last, ax=axes)
             self.tracker.log_figure(key, name, axes.figure)
 
-    def _tell_model(self, key: str, estimator: Any, example: Any) -> None:
+    def _tell_model(self, key: str, estimator: Any, run: _Open) -> None:
         if hasattr(estimator, "cv_results_") and not hasattr(estimator, "best_estimator_"):
             return
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model"
-            try:
-                save_model(copy.copy(estimator), path, example)
-            except SkprefError as error:
-                self.tracker.set_tags(key, {"model": f"not logged: {error}"})
-                self.warn(f"The model of {self._open[key].name} is not logged: {first_line(error)}.")
-                return
-            self.tracker.log_model(key, path, registered=self.registered_model_name)
+        try:
+            self.tracker.log_estimator(key, copy.copy(estimator), run.example, self.registered_model_name)
+        except SkprefError as error:
+            self.tracker.set_tags(key, {"model": f"not logged: {error}"})
+            self.warn(f"The model of {run.name} is not logged: {first_line(error)}.")
 
     def _end(self, key: str, status: str) -> None:
         if self._open[key].points:

@@ -1,27 +1,33 @@
 """MLflow adapter: runs, parameters, curves and files go to an MLflow store; what cannot be sent is kept on disk.
 
-A tracker must never cost a fit. Whatever goes wrong with the store (no server, a server that goes away, a locked
-database, no right to write) gives one `TrackingWarning`; from then on every event is written to a spool file, a line of
-JSON each, which `sync` sends later.
+A tracker must never cost a fit. What it is told waits in a queue, from which a thread hands it on to a process beside
+this one; whoever ends an outermost run waits until all has arrived. Whatever goes wrong with the store (no server, a
+server that goes away, a locked database, no right to write) gives one `TrackingWarning`; from then on every event is
+written to a spool file, a line of JSON each, which `sync` sends later.
 """
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import math
 import os
 import re
+import shutil
 import sys
 import tempfile
+import threading
 import time
 import uuid
 import warnings
-from dataclasses import dataclass, field
+import weakref
+from collections import deque
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skpref.exceptions import MissingExtraError, TrackingWarning
-from skpref.tracking import _spool
+from skpref.tracking import _beside, _spool
 from skpref.tracking._store import LOCK, Store, absolute, first_line, without_password
 
 if TYPE_CHECKING:
@@ -29,19 +35,19 @@ if TYPE_CHECKING:
 
     from skpref.tracking.protocol import Iteration, OnIteration
 
-__all__ = ["DEFAULT_URI", "Synced", "Tracker", "resend", "sync"]
+__all__ = ["DEFAULT_URI", "Tracker"]
 
 DEFAULT_URI = "sqlite:///mlruns/mlflow.db"
-_DEFAULT_ROOT = Path("mlruns")
+DEFAULT_ROOT = Path("mlruns")
 _BATCH = 1000  # metrics a call: MLflow's limit
 _PARAM_BATCH = 100  # parameters or tags a call: MLflow's limit
 _MAX_VALUE = 5000  # characters of a tag: MLflow's limit (a parameter may have 6000)
 _MAX_KEY = 250  # characters of a name: MLflow's limit
 _UNFIT = re.compile(r"[^\w\-./: ]")  # characters that MLflow refuses in names
 _FLUSH_SECONDS = 10.0  # a curve on the screen is at most so old
-_PATIENCE_EVENTS = 3  # failing one after the other, until `sync` gives up a store
 _RETRY_SECONDS = 300.0  # before a store that failed is asked again: one that never answers takes 20 s to say so
 _LIVE: dict[str, Tracker] = {}  # so that copies of a tracker in one process are one tracker
+_ALL: weakref.WeakSet[Tracker] = weakref.WeakSet()
 
 
 class Tracker:
@@ -84,24 +90,36 @@ class Tracker:
         self,
         experiment: str = "skpref",
         tracking_uri: str | None = None,
-        spool: str | os.PathLike[str] = _DEFAULT_ROOT / "spool",
+        spool: str | os.PathLike[str] = DEFAULT_ROOT / "spool",
     ) -> None:
         if importlib.util.find_spec("mlflow") is None:
             raise MissingExtraError("tracking needs MLflow: pip install 'skpref[mlflow]', or go without (--no-mlflow)")
         self.experiment = experiment
-        self.tracking_uri = tracking_uri or _uri_set() or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_URI
+        self.tracking_uri, uri, root = store_settings(tracking_uri)
         self.online = True
-        self._root = Path.cwd()  # of relative addresses, wherever a process works later
-        self._spool = _spool.Spool(self._root / spool)
+        self._spool = _spool.Spool(Path.cwd() / spool)
         self._id = uuid.uuid4().hex
-        where = self._root / _DEFAULT_ROOT if self.tracking_uri == DEFAULT_URI else None
-        self._store = Store(experiment, absolute(self.tracking_uri, self._root), where)
+        self._waits = _beside.usable(self.tracking_uri)
+        kind = _beside.BesideStore if self._waits else Store
+        self._store: _beside.BesideStore | Store = kind(experiment, uri, root)
         self._buffer: dict[str, list[list[Any]]] = {}
         self._flushed: dict[str, float] = {}
         self._failed_at = 0.0
         self._warned: set[str] = set()
+        self._forget()
+        _ALL.add(self)
+
+    def _forget(self) -> None:
+        """Begin with nothing to send: at first, and in a forked process, where the other one goes on sending."""
+        self._lock = threading.RLock()
+        self._queue: deque[tuple[dict[str, Any], Path | None]] = deque()
+        self._sender: threading.Thread | None = None
+        self._unsaid: list[str] = []
+        self._begun: set[str] = set()
+        self._inner: set[str] = set()  # runs in runs that began in this process
 
     def __reduce__(self) -> tuple[Any, ...]:
+        self.settle()  # another process looks in the store for what it knows by its key only
         _LIVE[self._id] = self
         made = self.experiment, self._store.uri, self._spool.folder
         state = {"tracking_uri": self.tracking_uri, "online": self.online, "_warned": set(self._warned)}
@@ -136,8 +154,10 @@ class Tracker:
             Key of the run, for the other methods.
         """
         key = key or uuid.uuid4().hex
-        event = {"op": "start", "run": key, "parent": parent, "name": name, "time": _now(), "tags": _texts(tags or {})}
-        self._emit(event)
+        self._emit({"op": "start", "run": key, "parent": parent, "name": name, "tags": _texts(tags or {})})
+        if parent in self._begun:
+            self._inner.add(key)
+        self._begun.add(key)
         return key
 
     def adopt(self, run_id: str, experiment_id: str) -> str:
@@ -271,7 +291,10 @@ class Tracker:
         folder : str, default=None
             Where in the run.
         """
-        self._emit({"op": "artifact", "run": run, "path": str(Path(path).resolve()), "folder": folder})
+        with self._transit() as transit:
+            copy = transit / Path(path).resolve().name
+            (shutil.copytree if Path(path).is_dir() else shutil.copy2)(path, copy)
+            self._emit({"op": "artifact", "run": run, "path": str(copy), "folder": folder}, transit)
 
     def log_text(self, run: str, name: str, text: str) -> None:
         """Keep a text with the run.
@@ -302,11 +325,12 @@ class Tracker:
         self._log_written(run, name, lambda path: figure.savefig(path, dpi=120))
 
     def _log_written(self, run: str, name: str, write: Callable[[Path], Any]) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / Path(name).name
+        folder = Path(name).parent.as_posix()
+        with self._transit() as transit:
+            path = transit / Path(name).name
             write(path)
-            parent = Path(name).parent.as_posix()
-            self.log_artifact(run, path, None if parent == "." else parent)
+            event = {"op": "artifact", "run": run, "path": str(path), "folder": None if folder == "." else folder}
+            self._emit(event, transit)
 
     def log_data(self, run: str, data: Mapping[str, str]) -> None:
         """Say what data a run used.
@@ -336,8 +360,34 @@ class Tracker:
         registered : str, default=None
             Name in the registry, of which it becomes a new version. None: it is not registered.
         """
-        path = str(Path(path).resolve())
-        self._emit({"op": "model", "run": run, "path": path, "name": name, "registered": registered})
+        self._log_model(run, lambda copy: shutil.copytree(path, copy), name, registered)
+
+    def log_estimator(self, run: str, estimator: Any, example: Any = None, registered: str | None = None) -> None:
+        """Log a fitted estimator as a model.
+
+        Parameters
+        ----------
+        run : str
+            Key of a run.
+        estimator, example : object
+            As for `skpref.tracking.save_model`.
+        registered : str, default=None
+            As for `log_model`.
+
+        Raises
+        ------
+        DataError
+            As `skpref.tracking.save_model`.
+        """
+        from skpref.tracking._model import prepare
+
+        self._log_model(run, lambda path: prepare(estimator, path, example), "model", registered)
+
+    def _log_model(self, run: str, write: Callable[[Path], Any], name: str, registered: str | None) -> None:
+        with self._transit() as transit:
+            write(transit / "model")
+            path = str(transit / "model")
+            self._emit({"op": "model", "run": run, "path": path, "name": name, "registered": registered}, transit)
 
     def sweep(self, fit: str, status: str = "FAILED") -> None:
         """End the runs of a fit that nobody ended, since what was to end them failed or was killed.
@@ -349,10 +399,10 @@ class Tracker:
         status : str, default="FAILED"
             As for `end`.
         """
-        self._emit({"op": "sweep", "fit": fit, "status": status, "time": _now()})
+        self._emit({"op": "sweep", "fit": fit, "status": status})
 
     def end(self, run: str, status: str = "FINISHED") -> None:
-        """End a run, after sending what is left of it.
+        """End a run, after sending what is left of it; of one that is in none of this process's, when all has arrived.
 
         Parameters
         ----------
@@ -362,7 +412,9 @@ class Tracker:
             How it ended.
         """
         self.flush(run)
-        self._emit({"op": "end", "run": run, "status": status, "time": _now()})
+        self._emit({"op": "end", "run": run, "status": status})
+        if run not in self._inner:
+            self.settle()
 
     def retry(self) -> None:
         """Try a store that failed once more, if that was some time ago."""
@@ -412,7 +464,7 @@ class Tracker:
         self._flushed.pop(run, None)
 
     def run_id(self, run: str) -> str | None:
-        """Return MLflow's id of a run.
+        """Return MLflow's id of a run, when all has arrived.
 
         Parameters
         ----------
@@ -424,6 +476,7 @@ class Tracker:
         str or None
             None for one that the store was not told of.
         """
+        self.settle()
         return self._store.runs.get(run)
 
     def _flush(self, run: str) -> None:
@@ -433,20 +486,80 @@ class Tracker:
             self._emit({"op": "metrics", "run": run, "points": points[first : first + _BATCH]})
 
     # ------------------------------------------------------------------------------------------------------- sending
-    def _emit(self, event: dict[str, Any]) -> None:
-        """Send an event or, failing that, keep it; an interruption (Ctrl-C) keeps it too, and goes on."""
-        if not self.online:
-            self._write(event)
-            return
+    def _emit(self, event: dict[str, Any], folder: Path | None = None) -> None:
+        """Send an event in its turn or, failing that, keep it; then delete the folder with its files."""
+        with self._lock:
+            self._queue.append(({"time": _now(), **event}, folder))
+            if self._waits and self.online:
+                if self._sender is None:
+                    self._sender = threading.Thread(target=self._send_all, name="skpref-tracking", daemon=True)
+                    self._sender.start()
+            else:
+                self._send_all()
+        self._say()
+
+    def _send_all(self) -> None:
+        while True:
+            with self._lock:
+                if not self._queue:
+                    self._sender = None
+                    return
+                event, folder = self._queue[0]
+                if not self.online:
+                    self._write(event)
+                    self._done(folder)
+                    continue
+            try:
+                self._store.send(event)
+            except BaseException as error:
+                with self._lock:
+                    self._write(event)
+                    self._done(folder)
+                    if not isinstance(error, Exception):  # an interruption (Ctrl-C) keeps it too, and goes on
+                        raise
+                    # Whatever a store can raise must not cost the fit.
+                    self.online, self._failed_at = False, time.monotonic()
+                    self._note_failure(error)
+            else:
+                with self._lock:
+                    self._done(folder)
+
+    @contextmanager
+    def _transit(self) -> Iterator[Path]:
+        """A folder for files on their way, which is deleted when they have arrived."""
+        folder = None
         try:
-            self._store.send(event)
-        except Exception as error:  # noqa: BLE001 - whatever a store can raise must not cost the fit
-            self.online, self._failed_at = False, time.monotonic()
-            self._write(event)
-            self._warn(error)
-        except BaseException:
-            self._write(event)
-            raise
+            folder = Path(tempfile.mkdtemp(prefix="skpref-"))
+            yield folder
+        except BaseException as error:
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+            if not isinstance(error, OSError):
+                raise
+            self._note("files", f"A file is not tracked: {error}. The fit goes on.")
+            self._say()
+
+    def _done(self, folder: Path | None) -> None:
+        self._queue.popleft()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def settle(self) -> None:
+        """Wait until all has arrived, or is kept."""
+        sender = self._sender
+        if sender is not None:
+            sender.join()
+        self._say()
+
+    def _say(self) -> None:
+        """Warn here of what the thread has met: a thread's warnings reach nobody who filters or records them."""
+        while self._unsaid:
+            warnings.warn(self._unsaid.pop(0), TrackingWarning, stacklevel=5)
+
+    def _note(self, kind: str, message: str) -> None:
+        if kind not in self._warned:
+            self._warned.add(kind)
+            self._unsaid.append(message)
 
     # ------------------------------------------------------------------------------------------------------ spooling
     def _write(self, event: Mapping[str, Any]) -> None:
@@ -458,26 +571,33 @@ class Tracker:
         with LOCK:
             try:
                 self._spool.write(event, head)
-            except OSError as error:
-                self._warn_of_loss(error)
+            except (OSError, TypeError, ValueError) as error:
+                message = f"nor can it be kept in {self._spool.folder}: {error}. The fit goes on, and is not tracked."
+                self._note("loss", f"What MLflow was not told: {message}")
 
-    def _warn_of_loss(self, error: OSError) -> None:
-        if "loss" not in self._warned:
-            self._warned.add("loss")
-            message = f"nor can it be kept in {self._spool.folder}: {error}. The fit goes on, and is not tracked."
-            warnings.warn(f"What MLflow was not told: {message}", TrackingWarning, stacklevel=6)
-
-    def _warn(self, error: Exception) -> None:
-        if "store" in self._warned:
-            return
-        self._warned.add("store")
+    def _note_failure(self, error: Exception) -> None:
         message = f"MLflow at {without_password(self.tracking_uri)} cannot be used: {first_line(error)}. "
         if self.spool_file is not None:
             message += (
                 f"The fit goes on; the runs are kept in {self.spool_file}, from where "
                 f"`skpref mlflow-sync {self.spool_file.parent}` sends them later."
             )
-        warnings.warn(message, TrackingWarning, stacklevel=5)
+        self._note("store", message)
+
+
+def _settle_all() -> None:
+    for tracker in list(_ALL):
+        tracker.settle()
+
+
+def _forget_all() -> None:
+    for tracker in list(_ALL):
+        tracker._forget()  # noqa: SLF001 - of this module
+
+
+atexit.register(_settle_all)  # before the process beside this one is let go, which was registered before
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
 
 
 def _revived(
@@ -494,140 +614,22 @@ def _revived(
         return _LIVE[identity]
 
 
-@dataclass
-class Synced:
-    """What `sync` did.
+def store_settings(tracking_uri: str | None) -> tuple[str, str, Path | None]:
+    """Tell which store is meant.
 
     Parameters
     ----------
-    n_events, n_files : int, default=0
-        Events that were sent; files of which nothing is left to send.
-    problems : list of str
-        Why something is still kept.
-    """
-
-    n_events: int = 0
-    n_files: int = 0
-    problems: list[str] = field(default_factory=list)
-
-
-def sync(
-    folder: str | os.PathLike[str] = _DEFAULT_ROOT / "spool",
-    tracking_uri: str | None = None,
-    *,
-    experiment: str | None = None,
-) -> Synced:
-    """Send what trackers could not send, from all their files in a folder, and delete what has arrived.
-
-    Nothing arrives twice: where an earlier call was stopped half-way, the next one goes on.
-
-    Parameters
-    ----------
-    folder : path-like, default="mlruns/spool"
-        As named in the warning.
-    tracking_uri : str, default=None
-        The store. None: that of the time; one whose address holds a password is not remembered, so that the environment
-        variable MLFLOW_TRACKING_URI takes its place.
-    experiment : str, default=None
-        Where to send runs that had not begun in the store. None: where they belong.
+    tracking_uri : str or None
+        As for `Tracker`.
 
     Returns
     -------
-    Synced
-        How much was sent, and what went wrong.
-
-    Examples
-    --------
-    >>> from skpref.tracking.mlflow import sync
-    >>> sync("no/such/folder")
-    Synced(n_events=0, n_files=0, problems=[])
+    shown, uri, root : str, str, Path or None
+        The address to show; the same wherever a process works later; the folder to make for our own store.
     """
-    done = Synced()
-    groups: dict[tuple[str, str | None], list[Path]] = {}
-    for path in sorted(Path(folder).glob("*.jsonl")) + sorted(Path(folder).glob("*.sending")):
-        # Under its new name no running fit goes on writing to it.
-        file = path.rename(path.with_suffix(".sending"))
-        try:
-            head, _ = _spool.read(file)
-        except (OSError, ValueError) as error:
-            done.problems.append(f"{file}: {first_line(error)}")
-            continue
-        uri = head.get("tracking_uri") or ""
-        store = tracking_uri or (None if "***@" in uri else uri or None)
-        groups.setdefault((experiment or head.get("experiment", "skpref"), store), []).append(file)
-    for (name, uri), files in groups.items():
-        _send_files(files, _store_of(name, uri), done)
-    return done
-
-
-def _store_of(experiment: str, uri: str | None) -> Store:
-    """The store that a tracker would use, which knows that it may have seen it all."""
-    store = Tracker(experiment, uri)._store  # noqa: SLF001 - of this module
-    store.again = True
-    return store
-
-
-def _send_files(files: list[Path], store: Store, done: Synced) -> None:
-    """Send the events of some processes in the order in which they happened."""
-    queue: list[tuple[int, int, Path, dict[str, Any]]] = []
-    left: dict[Path, list[dict[str, Any]]] = {}
-    for file in files:
-        head, left[file] = _spool.read(file)
-        store.runs |= head.get("runs", {})
-        queue += [(event["time"], number, file, event) for number, event in enumerate(left[file])]
-    failed: dict[Path, Exception] = {}
-    in_a_row = 0
-    for _, _, file, event in sorted(queue, key=lambda entry: entry[:2]):
-        try:
-            store.send(event)
-        except Exception as error:  # noqa: BLE001 - as in `_emit`: whatever a store can raise
-            failed.setdefault(file, error)
-            in_a_row += 1
-            if in_a_row == _PATIENCE_EVENTS:  # the store is away, so the rest need not be tried
-                failed |= {other: error for other in files if other not in failed}
-                break
-        else:
-            in_a_row = 0
-            done.n_events += 1
-    for file in files:
-        if file in failed:
-            done.problems.append(f"{file.rename(file.with_suffix('.jsonl'))}: {first_line(failed[file])}")
-        else:
-            _spool.discard(file, left[file])
-            done.n_files += 1
-
-
-def resend(spool_file: str | os.PathLike[str], tracking_uri: str | None = None) -> int:
-    """Send one file of what a `Tracker` could not send; `sync` sends all.
-
-    Parameters
-    ----------
-    spool_file : path-like
-        The file named in the warning. It is left as it is: delete it when all is well.
-    tracking_uri : str, default=None
-        As for `Tracker`. Runs that had begun before the store failed are continued in it.
-
-    Returns
-    -------
-    int
-        Number of events sent.
-
-    Raises
-    ------
-    Exception
-        Whatever MLflow raises when the store fails again.
-
-    Examples
-    --------
-    >>> from skpref.tracking.mlflow import resend
-    >>> resend("mlruns/spool/20261121-081530-4711-12ab34.jsonl")  # doctest: +SKIP
-    """
-    head, events = _spool.read(Path(spool_file))
-    store = _store_of(head["experiment"], tracking_uri)
-    store.runs |= head["runs"]
-    for event in events:
-        store.send(event)
-    return len(events)
+    shown = tracking_uri or _uri_set() or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_URI
+    here = Path.cwd()
+    return shown, absolute(shown, here), here / DEFAULT_ROOT if shown == DEFAULT_URI else None
 
 
 def _uri_set() -> str | None:

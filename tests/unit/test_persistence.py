@@ -27,7 +27,8 @@ from skpref.gp import _pair_fit
 from skpref.likelihoods import PairwiseLogit
 from skpref.persistence import load, save, saved_classes
 from skpref.persistence._archive import MAX_MEMBERS, read_archive, write_archive
-from skpref.persistence._codec import Decoder, Encoder
+from skpref.persistence._codec import Decoder
+from skpref.persistence._encoder import Encoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -225,7 +225,8 @@ def test_an_estimator_that_is_not_fitted(tmp_path: Path) -> None:
 
 
 def test_a_stack_of_blocks_comes_back_block_by_block() -> None:
-    from skpref.persistence._codec import Decoder, Encoder
+    from skpref.persistence._codec import Decoder
+    from skpref.persistence._encoder import Encoder
 
     parts = tuple(DenseBlock(np.eye(3) * (d + 1.0), np.arange(3.0)) for d in range(2))
     encoder = Encoder()

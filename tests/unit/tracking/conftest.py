@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from skpref.tracking._store import quietly
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
@@ -21,13 +23,17 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def _home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("mlflow")
+    mlflow = pytest.importorskip("mlflow")
+    home = tmp_path_factory.mktemp("mlflow")
+    (home / "mlruns").mkdir()
+    with quietly():  # when first used, SQLAlchemy warns of itself
+        mlflow.MlflowClient(f"sqlite:///{home}/mlruns/mlflow.db").search_experiments()
+    return home
 
 
 @pytest.fixture
 def home(_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A working folder with the default store, and no settings of the user's."""
-    pytest.importorskip("mlflow")
     monkeypatch.chdir(_home)
     for name in (
         "MLFLOW_TRACKING_URI",

@@ -292,6 +292,7 @@ def test_a_long_fit_can_be_watched(seen: Callable[..., Any], monkeypatch: pytest
         def on_fit_task_end(self, estimator: Any, context: Any) -> None: ...
         def on_iteration(self, estimator: Any, context: Any, iteration: Any) -> None:
             callback.tracker.flush(next(iter(callback._open)))
+            callback.tracker.settle()
             (run,) = seen("watched").runs
             looks.append(len(seen("watched").curve(run, "objective")))
 

@@ -127,7 +127,7 @@ def test_a_full_disk_costs_two_warnings(closed_port: str, tmp_path: Path) -> Non
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     messages = [str(one.message) for one in caught if issubclass(one.category, TrackingWarning)]
     assert model.n_iter_ == 2
-    assert [message.split(":")[0] for message in messages[:1]] == ["What MLflow was not told"]
+    assert {message.split(":")[0] for message in messages} >= {"A file is not tracked", "What MLflow was not told"}
     assert len(messages) <= 3, messages
 
 
@@ -151,6 +151,7 @@ def test_a_fit_goes_on_in_a_new_file_when_sync_took_the_old(
         with track("two files", "taken", closed_port, spool=tmp_path) as run:
             run.log_metrics({"first": 1.0})
             run.tracker.flush(run.key)
+            run.tracker.settle()
             assert sync(tmp_path, default).n_files == 1
             run.log_metrics({"second": 2.0})
 
@@ -165,6 +166,7 @@ def test_a_fit_goes_on_in_a_new_file_when_sync_took_the_old(
 def test_a_store_that_comes_back_is_asked_again(
     closed_port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Callable[..., Any]
 ) -> None:
+    monkeypatch.setattr("skpref.tracking._beside.usable", lambda _: False)
     callback = MLflowCallback("back", spool=tmp_path, log_model=False)
 
     def away(*_: Any, **__: Any) -> None:
@@ -239,6 +241,7 @@ def test_a_server_that_is_killed_half_way(
             def on_iteration(self, estimator: Any, context: Any, iteration: Any) -> None:
                 iterations.append(iteration.step)
                 if iteration.step == 2:
+                    callback.tracker.settle()
                     (run,) = seen("killed").runs  # the server was told of the run
                     assert run.info.status == "RUNNING"
                     server.kill()

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from skpref.exceptions import MissingExtraError, TrackingWarning
-from skpref.tracking.mlflow import DEFAULT_URI, Tracker, resend
+from skpref.tracking.mlflow import DEFAULT_URI, Tracker
 from skpref.tracking.protocol import Iteration
+from skpref.tracking.sending import resend
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,17 +26,38 @@ def events(tracker: Tracker) -> list[dict[str, Any]]:
     return [json.loads(line) for line in tracker.spool_file.read_text("utf-8").splitlines()]
 
 
+def client(tracker: Tracker) -> Any:
+    import mlflow
+
+    return mlflow.MlflowClient(tracker._store.uri)
+
+
 def stored(tracker: Tracker, key: str) -> Any:
-    return tracker._store.client.get_run(tracker._store.runs[key])
+    return client(tracker).get_run(tracker.run_id(key))
 
 
 def curve(tracker: Tracker, key: str, name: str) -> list[tuple[int, float]]:
-    history = tracker._store.client.get_metric_history(tracker._store.runs[key], name)
+    history = client(tracker).get_metric_history(tracker.run_id(key), name)
     return sorted((point.step, point.value) for point in history)
 
 
-def test_runs_parameters_curves_and_files_arrive(home: Path) -> None:
-    tracker = Tracker("arrives")
+def started(tracker: Tracker, name: str) -> str:
+    key = tracker.start(name)
+    tracker.settle()
+    return key
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where no other process can be started; faults can be put into the store then."""
+    monkeypatch.setattr("skpref.tracking._beside.usable", lambda _: False)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_runs_parameters_curves_and_files_arrive(home: Path, beside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not beside:
+        monkeypatch.setattr("skpref.tracking._beside.usable", lambda _: False)
+    tracker = Tracker(f"arrives, {beside}")
     assert tracker.tracking_uri == DEFAULT_URI
     parent = tracker.start("study", tags={"kind": "test"})
     tracker.log_params(parent, {"n": 3, "text": "x" * 9000} | {f"p{i}": i for i in range(150)})
@@ -55,12 +77,12 @@ def test_runs_parameters_curves_and_files_arrive(home: Path) -> None:
     assert len(params) == 152
     assert len(params["text"]) == 5000
     tags = stored(tracker, child).data.tags
-    assert tags["mlflow.parentRunId"] == tracker._store.runs[parent]
+    assert tags["mlflow.parentRunId"] == tracker.run_id(parent)
     assert stored(tracker, parent).data.tags["kind"] == "test"
     assert curve(tracker, child, "lower_bound")[:2] == [(1, -1.0), (2, -0.5)]
     assert len(curve(tracker, child, "lower_bound")) == 1200
     assert curve(tracker, child, "loss") == [(4, 0.5)]
-    kept = list((home / "mlruns" / "artifacts").rglob("note.txt"))
+    kept = list((home / "mlruns" / "artifacts").rglob(f"{tracker.run_id(child)}/**/note.txt"))
     assert [path.read_text() for path in kept] == ["kept"]
     assert (home / "mlruns" / "mlflow.db").exists()
 
@@ -108,7 +130,7 @@ def test_a_server_that_is_not_there_costs_one_warning(home: Path, closed_port: s
     tracker = Tracker(tracking_uri=closed_port, spool=tmp_path / "spool")
     began = time.monotonic()
     with pytest.warns(TrackingWarning, match="cannot be used.*The fit goes on") as seen:
-        parent = tracker.start("study")
+        parent = started(tracker, "study")
     child = tracker.start("trial", parent)  # a second warning would be an error here
     tracker.log_params(child, {"a": 1})
     tracker.log_curve(child, "bound", [1.0, 2.0])
@@ -131,7 +153,7 @@ def test_a_server_that_never_answers_costs_seconds(home: Path, tmp_path: Path, m
         tracker = Tracker(tracking_uri=f"http://127.0.0.1:{silent.getsockname()[1]}", spool=tmp_path)
         began = time.monotonic()
         with pytest.warns(TrackingWarning, match="cannot be used"):
-            tracker.start("study")
+            tracker.end(tracker.start("study"))
     assert time.monotonic() - began < 30.0
 
 
@@ -139,19 +161,19 @@ def test_what_could_not_be_sent_can_be_sent_later(home: Path, closed_port: str, 
     (tmp_path / "plot.txt").write_text("plot")
     tracker = Tracker("later", closed_port, spool=tmp_path)
     with pytest.warns(TrackingWarning):
-        parent = tracker.start("late study")
+        parent = started(tracker, "late study")
     tracker.log_metrics(parent, {"loss": 0.25})
     tracker.log_artifact(parent, tmp_path / "plot.txt")
     tracker.end(parent)
     assert tracker.spool_file is not None
     assert resend(tracker.spool_file) == 4
-    reader = Tracker("later")
-    reader.start("look")
-    (run,) = reader._store.client.search_runs([reader._store.experiment_id], "attributes.run_name = 'late study'")
+    reader = client(Tracker("later"))
+    (run,) = reader.search_runs([reader.get_experiment_by_name("later").experiment_id])
     assert run.data.metrics == {"loss": 0.25}
     assert run.info.status == "FINISHED"
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_store_that_fails_half_way_loses_nothing(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tracker = Tracker("half way", spool=tmp_path)
     run = tracker.start("study")
@@ -176,10 +198,11 @@ def test_a_store_that_fails_half_way_loses_nothing(home: Path, tmp_path: Path, m
     assert again.info.status == "FINISHED"
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_an_interruption_keeps_the_event_and_goes_on(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tracker = Tracker("interrupted", spool=tmp_path)
+    tracker = Tracker("keeps the event", spool=tmp_path)
     run = tracker.start("study")
 
     def stop(*_: Any, **__: Any) -> None:
@@ -197,7 +220,7 @@ def test_a_folder_without_the_right_to_write(home: Path, tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     tracker = Tracker(spool=tmp_path / "kept")
     with pytest.warns(TrackingWarning, match="cannot be used"):
-        tracker.start("study")
+        tracker.end(tracker.start("study"))
 
 
 def test_third_party_warnings_and_log_lines_stay_off_the_screen(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
