@@ -98,3 +98,20 @@ def test_memory_of_more_steps_saves_evaluations_where_variables_are_many():
     few, many = (maximise(bowl, np.ones(60), box, max_iter=500, tol=1e-12, memory=m) for m in (5, 60))
     assert many.value > -1e-4
     assert many.n_evaluations < few.n_evaluations
+
+
+def lie(theta):
+    """Promises to rise wherever one goes, and falls."""
+    return -float(theta.sum()), np.ones(theta.size)
+
+
+@pytest.mark.parametrize("most", [1, 4, 20])
+def test_a_line_search_that_fails_costs_no_more_looks_than_asked_for(most):
+    best = maximise(lie, np.zeros(2), np.tile([-5.0, 5.0], (2, 1)), most_looks=most)
+    assert_array_equal(best.theta, np.zeros(2))
+    assert not best.converged
+    assert best.n_evaluations == 1 + most
+
+
+def test_by_default_a_line_search_looks_twenty_times():
+    assert maximise(lie, np.zeros(1), np.array([[-5.0, 5.0]])).n_evaluations == 21
