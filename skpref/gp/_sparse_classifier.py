@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
 # A pair's answer is a class of two: z is f(x) in place of a difference.
 _LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit}
 
+_MOST_ROWS: Final = 10_000  # that a search looks at
+_SHARED_ROWS, _LEAST_ROWS = 20_000, 3_000  # that those of many classes share, but for so many each
+_COARSE: Final = 10.0  # times the tolerance where classes are many: an iteration gains 1e-4 nats a row and class
+
 
 class SVGPClassifier(ClassifierMixin, Followed, BaseEstimator):
     """Gaussian-process classification through inducing points: any number of rows, time n M^2.
@@ -67,7 +72,9 @@ class SVGPClassifier(ClassifierMixin, Followed, BaseEstimator):
         2 GiB, else "svi".
     optimizer : {"l-bfgs-b", "adam"} or None, default="l-bfgs-b"
         How kernel and points are learnt. "l-bfgs-b": by the bound with q at its optimum, of at most 10,000 rows;
-        "adam": a step after every step of "svi", for which it stands; None: not at all.
+        "adam": a step after every step of "svi", for which it stands; None: not at all. More than two classes share
+        20,000 rows, but 3,000 each at least; of a larger set half are of the class, or all that it has, and rows
+        count for as many as they stand for.
     batch_size : int, default=1000
         Rows a step of "svi".
     learning_rate : float, default=0.01
@@ -86,6 +93,9 @@ class SVGPClassifier(ClassifierMixin, Followed, BaseEstimator):
         Whether to print a line an evaluation of the bound.
     random_state : int, RandomState, Generator or None, default=None
         Inducing points, samples of rows, mini-batches.
+    n_jobs : int, default=None
+        Processes (joblib) that more than two classes are shared by; None means 1, -1 all cores. The result is the
+        same. With more than one, callbacks are not told of passes.
 
     Attributes
     ----------
@@ -150,6 +160,7 @@ class SVGPClassifier(ClassifierMixin, Followed, BaseEstimator):
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
         "random_state": ["random_state", np.random.Generator],
+        "n_jobs": [Integral, None],
     }
 
     def __init__(
@@ -172,6 +183,7 @@ class SVGPClassifier(ClassifierMixin, Followed, BaseEstimator):
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.likelihood = likelihood
@@ -190,6 +202,7 @@ class SVGPClassifier(ClassifierMixin, Followed, BaseEstimator):
         self.warm_start = warm_start
         self.verbose = verbose
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -303,17 +316,28 @@ class SVGPClassifier(ClassifierMixin, Followed, BaseEstimator):
         check_memory(1, min(self.n_inducing, cells.X.shape[0]), whose="rows")
         key = digest((exact(self.kernel), self.classes_.tolist(), self.likelihood, cells.X.shape[1]))
         goes_on = going_on and getattr(self, "_warm_key", None) == key
-        rng, likelihood, config = as_generator(self.random_state), _LIKELIHOODS[self.likelihood](), self._config()
-        rows, fits = cells.X[cells.row], list["GeneralFit"]()
-        for k in range(1, 2) if self.classes_.size == 2 else range(self.classes_.size):
-            data = Observations(rows, (cells.y == k).astype(np.float64), cells.weight)
-            start = self._ends[len(fits)] if goes_on else None
-            fits.append(fit_general(data, likelihood, self.kernel, config, rng, start, held=held and goes_on))
+        rows, likelihood, config = cells.X[cells.row], _LIKELIHOODS[self.likelihood](), self._config()
+        numbers = [1] if self.classes_.size == 2 else range(self.classes_.size)
+        tasks = [
+            delayed(fit_general)(
+                Observations(rows, (cells.y == k).astype(np.float64), cells.weight),
+                likelihood,
+                self.kernel,
+                config,
+                rng,
+                self._ends[place] if goes_on else None,
+                held=held and goes_on,
+            )
+            for place, (k, rng) in enumerate(
+                zip(numbers, as_generator(self.random_state).spawn(len(numbers)), strict=True)
+            )
+        ]
+        fits: list[GeneralFit] = list(Parallel(self.n_jobs)(tasks))
         self._warm_key = key
         return self._keep(fits)
 
     def _config(self) -> GeneralConfig:
-        name = type(self).__name__
+        name, many = type(self).__name__, self.classes_.size > 2
         sparse = SparseConfig(
             optimizer=self.optimizer,
             n_inducing=self.n_inducing,
@@ -321,7 +345,7 @@ class SVGPClassifier(ClassifierMixin, Followed, BaseEstimator):
             learn_inducing=self.learn_inducing,
             noise=None,
             max_iter=self.max_iter,
-            tol=self.tol,
+            tol=_COARSE * self.tol if many else self.tol,
             on_value=(lambda value: print(f"{name}: bound {value:.6f} a row")) if self.verbose else None,  # noqa: T201
         )
         schedule = Schedule(
@@ -330,9 +354,11 @@ class SVGPClassifier(ClassifierMixin, Followed, BaseEstimator):
             batch_size=self.batch_size,
             delay=self.delay,
             forgetting_rate=self.forgetting_rate,
-            on_iteration=on_iteration(self),
+            # What follows the fit stays in this process.
+            on_iteration=None if many and effective_n_jobs(self.n_jobs) > 1 else on_iteration(self),
         )
-        return GeneralConfig(sparse, self.inference, schedule, self.learning_rate)
+        most_rows = max(_LEAST_ROWS, _SHARED_ROWS // self.classes_.size) if many else _MOST_ROWS
+        return GeneralConfig(sparse, self.inference, schedule, self.learning_rate, most_rows)
 
     def _keep(self, fits: list[GeneralFit]) -> Self:
         self._ends = [fit.end for fit in fits]

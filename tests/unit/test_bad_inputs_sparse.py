@@ -82,3 +82,58 @@ def test_other_containers_give_the_same_and_stay_as_they_are(kind: type) -> None
     make(kind, optimizer="l-bfgs-b", tol=1.0).fit(X, y)
     assert np.array_equal(before[0], X)
     assert np.array_equal(before[1], y)
+
+
+def classes_of(y: np.ndarray) -> np.ndarray:
+    return (y > 0.0).astype(int)
+
+
+# What must be learnt all the same: rows, classes, weights and the least accuracy on the rows.
+NASTY: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray | None, float]] = {
+    "huge": (1e6 * X, classes_of(X[:, 0]), None, 0.9),
+    "tiny": (1e-6 * X, classes_of(X[:, 0]), None, 0.9),
+    "units": (X * [1e6, 1.0, 1e-6], classes_of(X[:, 0]), None, 0.9),
+    "far away": (X + 1e8, classes_of(X[:, 0]), None, 0.9),
+    "constant column": (np.column_stack([X, np.full(30, 7.0)]), classes_of(X[:, 0]), None, 0.9),
+    "conflicting copies": (np.repeat(X[:5], 6, axis=0), np.resize([0, 1], 30), None, 0.5),
+    "equal rows": (np.ones((30, 3)), np.resize([0, 1, 2], 30), None, 1.0 / 3.0),
+    "two rows": (X[:2], np.array([0, 1]), None, 1.0),
+    "three rows of three classes": (X[:3], np.array([2, 0, 1]), None, 1.0),
+    "one row of a class": (X, (np.arange(30) == 5).astype(int), None, 0.9),
+    "no weight on a class": (X, np.digitize(X[:, 0], [-0.5, 0.5]), (np.abs(X[:, 0]) > 0.5).astype(float), 0.4),
+    "weights of nothing": (X, classes_of(X[:, 0]), np.full(30, 1e-12), 0.0),
+    "weights of everything": (X, classes_of(X[:, 0]), np.full(30, 1e12), 0.9),
+    "names": (X, np.where(X[:, 0] > 0.0, "up", "down"), None, 0.9),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*constant over all rows", "ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("case", NASTY)
+def test_classes_of_nasty_rows_are_learnt(case: str) -> None:
+    rows, y, weight, accuracy = NASTY[case]
+    model = SVGPClassifier(n_inducing=10, tol=1e-2, random_state=0).fit(rows, y, sample_weight=weight)
+    for new in (rows, np.full((2, rows.shape[1]), 1e300)):
+        p = model.predict_proba(new)
+        assert np.all((p >= 0.0) & (p <= 1.0))
+        np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+        assert np.all(np.isfinite(model.predict_latent(new, return_std=True)))
+    assert model.score(rows, y) >= accuracy
+    if case == "no weight on a class":
+        assert np.all(model.predict_proba(rows)[:, 1] < 0.2)
+        assert np.array_equal(model.classes_, [0, 1, 2])
+    if case == "equal rows":
+        np.testing.assert_allclose(model.predict_proba(rows), 1.0 / 3.0, atol=1e-3)
+
+
+def test_one_class_alone_and_rows_beyond_floating_point_are_refused() -> None:
+    for rows, y, weight in (
+        (X, np.zeros(30), None),
+        (X[:1], np.zeros(1), None),
+        (X, TARGETS[SVGPClassifier], 1.0 - TARGETS[SVGPClassifier]),
+    ):
+        with pytest.raises(ValueError, match="number of classes has to be greater than one"):
+            SVGPClassifier().fit(rows, y, sample_weight=weight)
+    with pytest.raises(ValueError, match="scale the features"):
+        SVGPClassifier().fit(1e300 * X, TARGETS[SVGPClassifier])
+    with pytest.raises(ValueError, match="Unknown label type"):
+        SVGPClassifier().fit(X, X[:, 0])

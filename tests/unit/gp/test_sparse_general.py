@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -212,6 +213,46 @@ def test_three_classes_each_against_all_others():
     assert_allclose(p.sum(axis=1), 1.0, rtol=1e-14)
     assert len(model.posteriors_) == 3
     assert model.predict_latent(X).shape == (200, 3)
+
+
+def test_processes_share_the_classes_and_change_nothing():
+    model = classifier(optimizer=None)
+    alone = model.fit(X, THIRDS).predict_proba(X)
+    with parallel_config(backend="threading"):
+        assert np.array_equal(model.set_params(n_jobs=2).fit(X, THIRDS).predict_proba(X), alone)
+
+
+def test_a_sample_has_as_many_rows_of_the_rare_answer_and_stands_for_all():
+    rng = np.random.default_rng(0)
+    y = np.zeros(1000)
+    y[rng.choice(1000, 90, replace=False)] = 1.0
+    some = _sparse_general.Observations(np.arange(1000.0)[:, None], y, np.full(1000, 2.0))
+    for size, rare in ((100, 50), (300, 90)):
+        drawn = some.sample(size, rng)
+        assert (drawn.n, int(drawn.y.sum())) == (size, rare)
+        assert_allclose([drawn.weight[drawn.y == value].sum() for value in (0.0, 1.0)], [1820.0, 180.0])
+        assert np.array_equal(drawn.y, y[drawn.X[:, 0].astype(int)])
+        assert np.all(np.diff(drawn.X[:, 0]) > 0.0)
+    assert some.sample(1000, rng) is some
+    counts = _sparse_general.Observations(some.X, np.arange(1000.0) % 3, some.weight).sample(100, rng)
+    assert np.all(counts.weight == 2.0)
+
+
+@pytest.mark.parametrize("y", [Y > 0.0, (Y > 1.0) | (X[:, 1] > 2.5)], ids=["noisy", "rare"])
+def test_a_search_goes_on_from_the_better_of_two_starts(y):
+    data = _sparse_general.Observations(X, y.astype(float), np.ones(200))
+    evidence = _sparse_general._Evidence(data, PairwiseProbit(), 200)
+    for kernel in (KERNEL, ConstantKernel(8.0) * RBF([1.0, 9.0]), ConstantKernel(300.0) * RBF([1.5, 20.0])):
+        basis = InducingBasis.at(kernel, X[:12])
+        problem = svi.Problem((row_term(basis, X, "f"),), PairwiseProbit(), data.y, data.weight)
+        start, before = evidence._start(problem), evidence.state
+        prior = svi.initial_state(problem, {"f": FixedScale(1.0)})
+        best = svi.fit(problem, prior, svi.Schedule(500, 1e-9), np.random.default_rng(0)).bounds[-1]
+        first = svi.evaluate(problem, start).bound
+        assert first >= svi.evaluate(problem, prior if before is None else before).bound
+        found = evidence(_sparse_general.SparseStart(kernel, 1.0, X[:12]))[0].value
+        assert first <= found <= best + 1e-6
+        assert best - found < 0.1
 
 
 def test_classes_in_mini_batches_with_adam():
