@@ -88,7 +88,7 @@ class OptunaSearch(BaseSearchCV):
     random_state : int, RandomState or None, default=None
         Seed of the sampler.
     verbose : int, default=0
-        From 1 on, a line a trial, beside what scikit-learn prints.
+        1: a line a trial; from 2 on, scikit-learn's lines of each fold, too.
     return_train_score : bool, default=False
         Whether to score the training parts, too.
 
@@ -262,7 +262,11 @@ class OptunaSearch(BaseSearchCV):
 
         def evaluated(settings: Settings, wanted: range, context: dict[str, Any]) -> list[dict[str, Any]]:
             folds.wanted, self.n_splits_ = wanted, len(wanted)
-            evaluate_candidates([settings], cv=folds, **context)
+            verbose, self.verbose = self.verbose, 0  # no line for each call of it
+            try:
+                evaluate_candidates([settings], cv=folds, **context)
+            finally:
+                self.verbose = verbose
             return gathered.out[-len(wanted) :]
 
         def run(trial: Any, settings: Settings, tell: Tell) -> None:

@@ -217,7 +217,10 @@ def test_time_callbacks_and_lines(capsys: pytest.CaptureFixture[str]) -> None:
     n = len(search.cv_results_["params"])
     assert len(heard) == n >= 1
     assert all(study is heard[0][0] and trial.number == k for k, (study, trial) in enumerate(heard))
-    assert "trial 0: complete, score 0.5000" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(",")[0] for line in lines[:2]] == ["trial 0: complete", "trial 1: complete"]
+    assert lines[0].startswith("trial 0: complete, score 0.5000, ")
+    assert len(lines) == n
     search.set_params(timeout=1e-9, callbacks=None).fit(*data)
     assert search.cv_results_["state"].tolist() == ["complete"]
 
