@@ -52,6 +52,7 @@ if __name__ == "__main__":
         scaled = errors(model.embedding_ / model.length_scale_, label)
         print(
             f"seed {seed}: {found} errors in 1, 2, 3, {scaled} in all by length-scale; bound {model.lower_bound_:.0f}, "
-            f"{model.n_iter_} iterations, {seconds:.0f} s ({work:.0f} s of CPU); relevance {model.relevance_.round(3)}",
+            f"{model.n_iter_} iterations, {seconds:.0f} s ({work:.0f} s of CPU); noise {model.noise_:.4f}, "
+            f"relevance {model.relevance_.round(5)}, median deviation {np.median(model.embedding_std_, 0).round(4)}",
             flush=True,
         )

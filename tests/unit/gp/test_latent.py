@@ -9,12 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skpref import BayesianGPLVM
+from skpref.gp._gplvm import Inputs, LatentHyper
+from skpref.gp.latent import _Search, _Variables
+from skpref.inference.hyper import Optimum
 
 _rng = np.random.default_rng(4)
 T = np.sort(_rng.uniform(-1.5, 1.5, 60))
@@ -68,7 +72,7 @@ def test_new_rows_land_among_their_like(model: BayesianGPLVM) -> None:
 def test_fit_transform_is_transform_after_fit() -> None:
     one, other = quick(), quick()
     assert_array_equal(one.fit_transform(X), other.fit(X).transform(X))
-    assert_allclose(one.embedding_, one.transform(X), atol=0.02)
+    assert_allclose(one.embedding_, one.transform(X), atol=0.02)  # found from another row's coordinates
 
 
 def test_units_do_not_matter() -> None:
@@ -165,3 +169,78 @@ def test_copies_of_rows_and_constant_columns() -> None:
     model = quick().fit(np.hstack([np.repeat(X[:6], 4, axis=0), np.ones((24, 1))]))
     assert np.all(np.isfinite(model.embedding_))
     assert_allclose(model.embedding_[0], model.embedding_[1], atol=0.05)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_gradient_of_a_round_is_the_slope(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    Y = X[:20] - X[:20].mean(axis=0)
+    hyper = LatentHyper(rng.normal(size=(5, 2)), rng.normal(size=2), 0.3, 1.2)
+    inputs = Inputs(rng.normal(size=(20, 2)), np.exp(rng.normal(-2.0, 1.0, (20, 2))))
+    search, variables = _Search(Y, (inputs, hyper), None), _Variables.around(inputs, hyper, Y.size)
+    theta = variables.packed(Inputs(inputs.mu, np.log(inputs.s)), hyper)
+    for ours, given in zip(variables.unpacked(theta)[0], inputs, strict=True):
+        assert_allclose(ours, given, rtol=1e-12)
+    theta += 0.1 * rng.standard_normal(theta.size)  # warps too
+    value, gradient = search._objective(theta, variables)
+    h = 1e-4
+    for group in np.split(np.arange(theta.size), variables.cuts):
+        u = np.zeros(theta.size)
+        u[group] = rng.standard_normal(group.size)
+        f = [search._objective(theta + k * h * u, variables)[0] for k in (-2, -1, 1, 2)]
+        slope = (f[0] - 8.0 * f[1] + 8.0 * f[2] - f[3]) / (12.0 * h)
+        assert slope == pytest.approx(gradient @ u, rel=1e-5, abs=1e-6 * abs(value))
+
+
+def test_a_warp_takes_rows_and_inducing_inputs_along_together() -> None:
+    inputs = Inputs(np.array([[0.0], [1.0], [2.0]]), np.full((3, 1), 0.1))
+    variables = _Variables.around(inputs, LatentHyper(inputs.mu.copy(), np.zeros(1), 0.0, 0.0), 3)
+    theta = np.zeros(variables.cuts[-1] + 3)
+    theta[variables.cuts[-1] :] = [0.5, -0.3, 0.2]
+    moved, hyper = variables.unpacked(theta)
+    assert np.abs(moved.mu).max() > 0.1
+    assert_allclose(moved.mu, hyper.Z, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_search_ends_by_itself_at_one_optimum(seed: int) -> None:
+    model = BayesianGPLVM(4, n_inducing=15, random_state=seed).fit(X)
+    assert model.n_iter_ < 300
+    assert model.lower_bound_ == pytest.approx(140.0, abs=0.5)
+
+
+def test_a_fit_ends_where_rounding_lets_no_line_search_rise(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = _Search(X, (Inputs(np.zeros((60, 1)), np.ones((60, 1))), LatentHyper(np.zeros((1, 1)), *[0.0] * 3)), None)
+    rounds: list[int] = []
+
+    def nothing(max_iter: int, tol: float, *, held: bool) -> Optimum:
+        rounds.append(max_iter)
+        return Optimum(np.zeros(1), 0.0, 20, converged=False, n_iter=0, scale=np.ones(1))
+
+    monkeypatch.setattr(search, "_ascend", nothing)
+    search._best = 0.0
+    assert search.run(1000, 1e-4, held=False).converged
+    assert rounds == [100]
+    assert search.run(1000, 1e-4, held=True).n_iter == 2
+    assert rounds == [100, 30, 30]
+
+
+def test_other_kinds_of_tables() -> None:
+    wide = np.hstack([X, X[:, :2], X[:, :1] + 1e12])  # columns that repeat, and one that hardly resolves its numbers
+    for table in (X.astype(np.float32), X.astype(np.float32).tolist(), np.asfortranarray(wide), 1e12 * X):
+        model = quick(tol=10.0).fit(table)
+        assert np.all(np.isfinite(model.transform(table)))
+        assert np.isfinite(model.score(table))
+    assert_array_equal(
+        quick(tol=10.0).fit(X.astype(np.float32)).embedding_,
+        quick(tol=10.0).fit(X.astype(np.float32).astype(np.float64)).embedding_,
+    )
+    with pytest.raises(TypeError, match="dense data is required"):
+        quick().fit(sparse.csr_matrix(X))
+
+
+@pytest.mark.parametrize("far", [1e6, 1e300])
+def test_far_from_all_rows_the_functions_are_the_prior(model: BayesianGPLVM, far: float) -> None:
+    mean, std = model.inverse_transform(np.full((1, 4), far), return_std=True)
+    assert_allclose(mean[0], model.mean_, atol=1e-9)
+    assert_allclose(std[0], np.hypot(model.amplitude_, model.noise_))
