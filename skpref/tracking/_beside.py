@@ -22,7 +22,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from skpref.tracking._store import Store, first_line, quietly
+from skpref.tracking._store import Store, first_line, patiently, quietly
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,6 +77,11 @@ class BesideStore:
             raise RuntimeError(answer["error"])
         self.experiment_id = answer["experiment_id"]
         self.runs |= answer["runs"]
+
+    def prepare(self) -> None:
+        """Let the process import MLflow now; what goes wrong is told when something is to be sent."""
+        with suppress(OSError):
+            _Helper.current()
 
     def _opening(self) -> dict[str, Any]:
         settings = [self.experiment, self.uri, None if self._root is None else str(self._root)]
@@ -198,6 +203,7 @@ def serve() -> None:
     """Send what is asked for until nobody is there any more."""
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)  # whatever else is printed
+    _prepare()
     stores: dict[str, Store] = {}
     running: dict[str, Store] = {}
     for line in sys.stdin:
@@ -231,23 +237,21 @@ def _answered(store: Store, request: Mapping[str, Any], running: dict[str, Store
     event = request["event"]
     store.experiment_id = request["experiment_id"] or store.experiment_id
     store.runs |= request["runs"]
-    is_first = store.client is None
     store.send(event)
     if event["op"] == "start":
         running[event["run"]] = store
     elif event["op"] == "end":
         running.pop(event["run"], None)
-    if is_first:
-        _prepare()
     found = {key: store.runs[key] for key in _keys(event) if key in store.runs}
     return {"experiment_id": store.experiment_id, "runs": found}
 
 
 def _prepare() -> None:
-    """Import what a model will need, while the fit is busy."""
-    with suppress(ImportError), quietly():
+    """Import what will be needed, while nobody waits; without it, `Store` will say so."""
+    with suppress(Exception), patiently(), quietly():
         import_module("mlflow.pyfunc")
-        import_module("skpref.tracking._model")  # which a model's code imports
+        import_module("mlflow.store.tracking.sqlalchemy_store")
+        import_module("skpref.tracking._model").rehearse()
 
 
 def _keys(event: Mapping[str, Any]) -> list[str]:

@@ -246,6 +246,17 @@ def prepare(estimator: Any, folder: Path, example: Any = None) -> None:
     (folder / _CARD).write_text(json.dumps(card, default=_cell), "utf-8")
 
 
+def rehearse() -> None:
+    """Complete a model of nothing, so that MLflow has imported what it needs when a fit waits for its model."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "prepared"
+        (folder / "parts").mkdir(parents=True)
+        row = {"dtype": "float64", "values": [[0.0]]}
+        card = {"requirements": requirements(), "rows": row, "columns": ["x"], "answer": row, "params": []}
+        (folder / _CARD).write_text(json.dumps(card), "utf-8")
+        complete(folder, Path(temporary) / "model")
+
+
 def complete(folder: Path, path: str | os.PathLike[str]) -> None:
     """Make of a prepared model a folder in MLflow's format.
 

@@ -311,12 +311,14 @@ class Recorder:
                 self.tracker.log_scores(key_of(task), {**finite, "candidate": candidate, "split": split})
 
     def _tell_plots(self, key: str, estimator: Any) -> None:
+        last = last_of(estimator)
+        kinds = {"GPPLClassifier": ["ranking.png"], "CrowdGPPL": ["ranking.png", "annotators.png"]}
+        if type(last).__name__ not in kinds:
+            return
         from skpref import plots
 
-        last = last_of(estimator)
         displays: dict[str, Any] = {"ranking.png": plots.RankingDisplay, "annotators.png": plots.AnnotatorDisplay}
-        kinds = {"GPPLClassifier": ["ranking.png"], "CrowdGPPL": ["ranking.png", "annotators.png"]}
-        for name in kinds.get(type(last).__name__, ()):
+        for name in kinds[type(last).__name__]:
             axes = plots.offscreen_axes()
             displays[name].from_estimator(last, ax=axes)
             self.tracker.log_figure(key, name, axes.figure)

@@ -63,6 +63,9 @@ class Store:
         self.runs: dict[str, str] = {}
         self._root = root
 
+    def prepare(self) -> None:
+        """Do nothing: MLflow is imported when it is needed."""
+
     def send(self, event: Mapping[str, Any]) -> None:
         """Send one event now; errors of the store are raised.
 

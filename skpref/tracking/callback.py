@@ -184,7 +184,9 @@ def _tracker(
     if current is not None and experiment is None and tracking_uri is None:
         return current.tracker, current.key
     name = experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or "skpref"
-    return Tracker(name, tracking_uri, spool), None
+    tracker = Tracker(name, tracking_uri, spool)
+    tracker.prepare()  # while the script goes on to its data
+    return tracker, None
 
 
 def autolog(

@@ -125,6 +125,10 @@ class Tracker:
         state = {"tracking_uri": self.tracking_uri, "online": self.online, "_warned": set(self._warned)}
         return _revived, (self._id, made, state, self._store.experiment_id, dict(self._store.runs))
 
+    def prepare(self) -> None:
+        """Begin to import MLflow in the process that sends; nothing is opened or made yet."""
+        self._store.prepare()
+
     @property
     def spool_file(self) -> Path | None:
         """Where this process keeps what cannot be sent, if there is anything."""
