@@ -140,8 +140,7 @@ def blank(example: dict[str, Any], score: Any) -> dict[str, Any]:
 
 def none_succeeded(result: SearchResult, n: int) -> str:
     errors = [trial.error for trial in result.trials if trial.error]
-    first = in_a_line(errors[0]) if errors else "of an earlier run"
-    return f"none of {n} trials succeeded; the first error was: {first}"
+    return f"none of {n} trials succeeded; the first error was: {errors[0] if errors else 'of an earlier run'}"
 
 
 def in_a_line(error: BaseException | str) -> str:
