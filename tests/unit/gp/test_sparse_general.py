@@ -255,6 +255,16 @@ def test_a_search_goes_on_from_the_better_of_two_starts(y):
         assert best - found < 0.1
 
 
+def test_few_rows_are_searched_from_shorter_length_scales_too():
+    rows = np.random.default_rng(0).uniform(-3.0, 3.0, (100, 1))
+    y = np.sin(6.0 * rows[:, 0]) > 0.0
+    default = ConstantKernel(1.0, (1e-4, 1e4)) * RBF([rows.std()], (1e-2, 1e4))
+    one, two = (SVGPClassifier(kernel, n_inducing=60, random_state=0).fit(rows, y) for kernel in (default, None))
+    assert one.score(rows, y) < 0.7
+    assert two.score(rows, y) > 0.95
+    assert two.lower_bound_ > one.lower_bound_ + 20.0
+
+
 def test_classes_in_mini_batches_with_adam():
     model = classifier(inference="svi", optimizer="adam", batch_size=50, learning_rate=0.05).fit(X, SIDE)
     assert model.inference_ == "svi"
