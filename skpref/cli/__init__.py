@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import ast
 import os
+import signal
 import sys
+import threading
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +20,7 @@ from skpref.cli._sync import add_sync
 from skpref.exceptions import SkprefError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["main"]
 
@@ -36,7 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 = done; 2 = the input cannot be used, or a package is missing; 130 = stopped before there was a result.
+        0 = done; 2 = the input cannot be used, or a package is missing; 130 = stopped (Ctrl-C) before there was a
+        result. A process that is terminated ends with 143.
 
     Examples
     --------
@@ -45,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     2
     """
     arguments = _parser().parse_args(argv)
-    with warnings.catch_warnings():
+    with _in_order(), warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = _show_warning  # type: ignore[assignment]  # the stub wants all six names
         try:
@@ -61,6 +65,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt as stop:
             print(f"skpref: {str(stop) or 'stopped'}", file=sys.stderr)
             return 130
+
+
+@contextmanager
+def _in_order() -> Iterator[None]:
+    """Whoever is terminated ends at once, but in order: what is tracked is sent, and runs are ended."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _first_words(error: Exception) -> str:

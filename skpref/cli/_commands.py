@@ -178,6 +178,8 @@ def _run_job(task: Task, arguments: argparse.Namespace, experiment: Path | None 
     if arguments.json:
         print_json(summary(outcome, files))
     _say(arguments, _last_lines(files, task, options.out, tracker))
+    if outcome.result.interrupted:
+        _say(arguments, "Stopped early: all of this is of the trials until then. The same command begins anew")
     return 0
 
 

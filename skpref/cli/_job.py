@@ -55,7 +55,7 @@ class Job:
         try:
             outcome = self._run()
         except BaseException as error:
-            self._end_tracking("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
+            self._end_tracking("KILLED" if isinstance(error, KeyboardInterrupt | SystemExit) else "FAILED")
             raise
         self._track_outcome(outcome)
         return outcome

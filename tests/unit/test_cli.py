@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -168,6 +169,7 @@ def test_ctrl_c_keeps_the_finished_trials_and_still_reports(
     assert main(arguments) == 0
     out, _ = capsys.readouterr()
     assert "Search (stopped by the user): 2 trials" in out
+    assert "Stopped early: all of this is of the trials until then." in out
     assert "Ranking, top 10 of 12" in out
 
 
@@ -180,6 +182,22 @@ def test_ctrl_c_before_a_result(
     monkeypatch.setattr(skpref.search._answers, "cross_entropy", interrupted)
     assert main(["tune", "votes.csv", *QUICK, "--no-mlflow"]) == 130
     assert "skpref: stopped before the first trial" in capsys.readouterr().err
+
+
+def test_who_is_terminated_ends_in_order(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+
+    def terminated(*_: Any) -> float:
+        signal.raise_signal(signal.SIGTERM)
+        return 0.0
+
+    monkeypatch.setattr(skpref.search._answers, "cross_entropy", terminated)
+    monkeypatch.setattr(_job.Job, "_end_tracking", lambda _, status: ended.append(status))
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as stop:
+        main(["tune", "votes.csv", *QUICK, "--no-mlflow"])
+    assert (stop.value.code, ended) == (128 + signal.SIGTERM, ["KILLED"])
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_ctrl_c_after_the_search_leaves_the_trials(
