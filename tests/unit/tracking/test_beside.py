@@ -51,7 +51,7 @@ def ended(seen: Callable[..., Any], *where: str) -> dict[str, str]:
 
 
 FRESH = """
-import sys, time
+import signal, sys, time
 import numpy as np
 from skpref import VariationalFM
 from skpref.tracking import MLflowCallback
@@ -66,6 +66,7 @@ class Slow:
         while True:  # `signal.pause` would sleep over a signal that comes just before it
             time.sleep(0.05)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored by all that a shell starts in the background
 X = np.random.default_rng(0).standard_normal((24, 2))
 callback = MLflowCallback("fresh")
 VariationalFM(n_epochs=2).set_callbacks(callback).fit(X, X[:, 0])
