@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
 
 from skpref._callbacks import teller
 from skpref.exceptions import DataError, DataWarning
@@ -48,6 +49,22 @@ def unchanged_on_failure(estimator: Any) -> Iterator[None]:
         for name in vars(estimator).keys() - before.keys():
             delattr(estimator, name)
         raise
+
+
+def last_step(model: Any) -> Any:
+    """Return the last step of a Pipeline, or the model itself.
+
+    Parameters
+    ----------
+    model : estimator
+        A Pipeline or any other.
+
+    Returns
+    -------
+    estimator
+        What predicts.
+    """
+    return model.steps[-1][1] if isinstance(model, Pipeline) else model
 
 
 def warn_not_converged(estimator: Any, n_iter: int, frames: int = 5) -> None:

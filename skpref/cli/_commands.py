@@ -6,8 +6,7 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING, Any
 
-from sklearn.pipeline import Pipeline
-
+from skpref._estimator import last_step
 from skpref.cli._comparisons import read_demo
 from skpref.cli._elicit import interview
 from skpref.cli._experiment import read_experiment
@@ -104,7 +103,7 @@ def fit(arguments: argparse.Namespace) -> int:
         raise DataError(str(error).splitlines()[0]) from error  # a parameter that the estimator does not take
     save(model, arguments.out)
     if arguments.json:
-        last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+        last = last_step(model)
         print_json({**task.describe(), "estimator": type(last).__name__, "file": str(arguments.out)})
     _say(arguments, f"Written to {arguments.out}\n{task.next_command(arguments.out)}")
     return 0

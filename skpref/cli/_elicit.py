@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from skpref._estimator import last_step
 from skpref.cli._files import nearest, read_sheet
 from skpref.data import OneHotDesign
 from skpref.elicitation import Session
@@ -59,7 +60,7 @@ def interview(model: Any, arguments: argparse.Namespace) -> int:
 
 
 def _asker(model: Any, arguments: argparse.Namespace) -> _Asker:
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    last = last_step(model)
     if not hasattr(last, "posterior_"):
         raise DataError(f"{arguments.model}: holds a {type(last).__name__} that is not fitted")
     machine = isinstance(last, VariationalFM | VariationalFMClassifier)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from skpref._estimator import last_step
 from skpref.cli._files import read_sheet
 from skpref.cli._ratings import read_columns
 from skpref.cli._report import cut, print_json, table, write_csv
@@ -51,7 +52,7 @@ def predict(model: Any, arguments: argparse.Namespace) -> int:
         If the model cannot predict rows of a file, or columns are missing.
     """
     sheet = read_sheet(arguments.data)
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    last = last_step(model)
     known = [rule for cls, rule in _PREDICTED.items() if isinstance(last, cls) and hasattr(last, "posterior_")]
     if not known:
         kinds = ", ".join(cls.__name__ for cls in _PREDICTED)
@@ -126,7 +127,7 @@ def machine_columns(model: Pipeline, X: NDArray[Any]) -> Columns:
     dict of str to ndarray of shape (n,)
         "probability", or "prediction" and "std".
     """
-    if isinstance(model.steps[-1][1], VariationalFMClassifier):
+    if isinstance(last_step(model), VariationalFMClassifier):
         return {"probability": model.predict_proba(X)[:, 1]}
     mean, std = model.predict(X, return_std=True)
     return {"prediction": mean, "std": std}

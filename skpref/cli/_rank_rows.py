@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from skpref._estimator import last_step
 from skpref.cli._files import nearest, read_sheet
 from skpref.cli._inputs import read_ids
 from skpref.cli._predict import features_of, machine_columns
@@ -40,7 +41,7 @@ def ranks_rows(model: Any) -> bool:
     bool
         True of fitted models of features, and of factorization machines.
     """
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    last = last_step(model)
     return isinstance(last, (*_MACHINES, *_OF_ROWS)) and hasattr(last, "posterior_")
 
 
@@ -64,7 +65,7 @@ def rank_rows(model: Any, arguments: argparse.Namespace) -> int:
     DataError
         If it is not said whose items, or which rows; or if classes have no order.
     """
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    last = last_step(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # names of columns are checked here
         names, found = (_items if isinstance(last, _MACHINES) else _rows)(model, arguments)

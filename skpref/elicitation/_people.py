@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from skpref._estimator import last_step
 from skpref.data import OneHotDesign, as_ids, read_pairs
 from skpref.data._ids import shorten
 from skpref.elicitation._beliefs import NINETY, Estimates, believed, labels_of, told
@@ -151,7 +152,7 @@ def person_of(model: Any, candidates: Any, user: Any, freeze: Any, rng: np.rando
     DataError
         If the model is of no class that can be asked for, or there is no candidate.
     """
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    last = last_step(model)
     person = next((person for cls, person in _PEOPLE.items() if isinstance(last, cls)), None)
     if person is None or (last is not model and person is not Machine):
         known = ", ".join(cls.__name__ for cls in _PEOPLE)
@@ -219,7 +220,7 @@ class Machine(_Joint):
     def of(cls, whole: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> Machine:
         """Read the candidates."""
         del rng
-        model = whole.steps[-1][1] if isinstance(whole, Pipeline) else whole
+        model = last_step(whole)
         design = whole.steps[0][1] if isinstance(whole, Pipeline) else None
         if isinstance(design, OneHotDesign) and (user is not None or candidates is None or _is_column(candidates)):
             candidates = design.item_ids_ if candidates is None else as_ids(candidates, "candidates", "candidate")

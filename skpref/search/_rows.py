@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, ShuffleSplit, StratifiedShuffleSplit
 from sklearn.pipeline import Pipeline
 
+from skpref._estimator import last_step
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -254,7 +255,7 @@ class Rows:
         tuple of float
             Its curve.
         """
-        last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+        last = last_step(model)
         return tuple(float(value) for value in last.lower_bounds_)
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skpref import _estimator
 from skpref.exceptions import DataError, DataWarning
@@ -71,3 +74,9 @@ def test_memory_of_systems_that_do_not_say(monkeypatch: pytest.MonkeyPatch) -> N
     assert _estimator._half_of_memory() > 1e8
     monkeypatch.delattr(_estimator.os, "sysconf")
     assert _estimator._half_of_memory() == 2**34
+
+
+def test_the_last_step_is_what_predicts() -> None:
+    model = DummyClassifier()
+    assert _estimator.last_step(model) is model
+    assert _estimator.last_step(make_pipeline(StandardScaler(), model)) is model
