@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import argparse
 import ast
+import difflib
 import os
 import signal
 import sys
 import threading
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import skpref
 from skpref.cli._experiment import add_run
-from skpref.cli._models import MODELS
+from skpref.cli._models import MODELS, MOST
+from skpref.cli._outputs import Patient, to_nowhere
 from skpref.cli._sync import add_sync
 from skpref.exceptions import SkprefError
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+_WRITE = "tune", "run", "demo", "fit"
 _JSON = "print JSON for programs, and all else to the standard error"
 _MAX_INDUCING = "inducing points at most: time grows with their square (default: {})"
 
@@ -48,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     >>> main(["rank", "no-such-model", "items.csv"])
     2
     """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # an id that the terminal has no letters for is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
     arguments = _parser().parse_args(argv)
     with _in_order(), warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
@@ -55,16 +61,41 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             from skpref.cli import _commands  # only now: --help and --version need not wait for numba
 
-            return int(getattr(_commands, arguments.command)(arguments))
+            with _listened_to(arguments.command):
+                code = int(getattr(_commands, arguments.command)(arguments))
+            _flush()
         except BrokenPipeError:  # `skpref ... | head`: the reader has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            for stream in (sys.stdout, sys.stderr):
+                to_nowhere(stream)
             return 0
+        except MemoryError as error:
+            print(f"skpref: error: there is too little memory: {error}", file=sys.stderr)
+            return 2
         except (SkprefError, OSError) as error:
             print(f"skpref: error: {_first_words(error)}", file=sys.stderr)
             return 2
         except KeyboardInterrupt as stop:
             print(f"skpref: {str(stop) or 'stopped'}", file=sys.stderr)
             return 130
+    return code
+
+
+@contextmanager
+def _listened_to(command: str) -> Iterator[None]:
+    """Of a command that writes files, the work is done even if nobody listens any more."""
+    if command not in _WRITE or sys.stdout is None or sys.stderr is None:
+        yield
+        return
+    out, err = cast("TextIO", Patient(sys.stdout)), cast("TextIO", Patient(sys.stderr))
+    with redirect_stdout(out), redirect_stderr(err):
+        yield
+
+
+def _flush() -> None:
+    """Write all that was printed now, not at the end of Python, where an error would be a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # closed by who started the command
+            stream.flush()
 
 
 @contextmanager
@@ -85,9 +116,15 @@ def _in_order() -> Iterator[None]:
 
 
 def _first_words(error: Exception) -> str:
-    if isinstance(error, OSError) and not isinstance(error, SkprefError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
+    if isinstance(error, SkprefError) or not isinstance(error, OSError) or error.filename is None:
+        return str(error)
+    hint = ""
+    if isinstance(error, FileNotFoundError):
+        path = Path(os.fsdecode(error.filename))
+        there = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = difflib.get_close_matches(path.name, there[:5000], n=1, cutoff=0.8)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"{error.filename}: {error.strerror}{hint}"
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
@@ -150,15 +187,16 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
     add("--user", metavar="COLUMN", help="column of who answered or rated (default: user); for --model crowd too")
     add("--item", metavar="COLUMN", help="column of what was rated (default: item)")
     add("--rating", metavar="COLUMN", help="column of the ratings (default: rating)")
-    add("--levels", metavar="A,B,...", help="all levels, low to high (default: the numbers in the file)")
+    add("--levels", type=_names, metavar="A,B,...", help="all levels, low to high (default: the numbers in the file)")
     text = "what to do where a user rated an item twice, and differently (default: error)"
     add("--duplicates", choices=["error", "mean", "last"], help=text)
     add("--sweeps", type=_at_least(2), metavar="N", help="sweeps of a chain, a fifth of them burn-in (default: 50)")
     add("--factors", type=_at_least(1), metavar="K", help="factors at most, for --model m3f (default: 100)")
     add = parser.add_argument_group("rows with ordered labels").add_argument
     add("--label", metavar="COLUMN", help="column of the labels (default: label)")
-    add("--features", metavar="A,B,...", help="columns of features (default: all others but id, weight and the group)")
-    add("--class-order", metavar="A,B,...", help="all labels, low to high (default: numbers as they are)")
+    text = "columns of features (default: all others but id, weight and the group)"
+    add("--features", type=_names, metavar="A,B,...", help=text)
+    add("--class-order", type=_names, metavar="A,B,...", help="all labels, low to high (default: numbers as they are)")
 
 
 def _add_fit(commands: Any) -> None:
@@ -219,6 +257,8 @@ def _add_job_options(parser: argparse.ArgumentParser, trials: int) -> None:
     add("--folds", type=_at_least(2), metavar="N", help=text)
     text = "share that is held out (default: 0.2); of ratings, a share of each user's, or the word one"
     add("--holdout", type=_share, default=0.2, metavar="SHARE", help=text)
+    text = "file, or address of a database, that keeps finished trials: the same command goes on from them"
+    add("--storage", metavar="FILE", help=text)
     add("--experiment", default="skpref", metavar="NAME", help="MLflow experiment (default: skpref)")
     add("--no-mlflow", action="store_true", help="do not track")
     add("--json", action="store_true", help=_JSON)
@@ -235,7 +275,7 @@ def _add_rank(commands: Any) -> None:
     )
     rank.add_argument("model", type=Path, metavar="MODEL")
     rank.add_argument("items", type=Path, metavar="ITEMS", nargs="?", help="what to rank; default: all known items")
-    rank.add_argument("--id", default="id", metavar="COLUMN", help="column of ids in ITEMS (default: id)")
+    rank.add_argument("--id", metavar="COLUMN", help="column of ids in ITEMS (default: id)")
     rank.add_argument(
         "--user", metavar="ID", help="whose view to rank by, with a model of a crowd or of users and items"
     )
@@ -270,12 +310,22 @@ def _add_elicit(commands: Any) -> None:
 
 def _at_least(low: int) -> Callable[[str], int]:
     def whole_number(text: str) -> int:
-        value = int(text)
-        if value < low:
-            raise argparse.ArgumentTypeError(f"{value} is less than {low}")
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a whole number") from None
+        if not low <= value <= MOST:
+            what = f"less than {low}" if value < low else f"more than {MOST}"
+            raise argparse.ArgumentTypeError(f"{text[:80]} is {what}")
         return value
 
     return whole_number
+
+
+def _names(text: str) -> str:
+    if not all(name.strip() for name in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of names with commas between them")
+    return text
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -289,16 +339,23 @@ def _setting(text: str) -> tuple[str, Any]:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
+    value = _number(text)
     if not 0.0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+        raise argparse.ArgumentTypeError(f"{text[:80]} is not a positive number")
     return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a number") from None
 
 
 def _share(text: str) -> float:
     if text == "one":
         return 0.0
-    value = float(text)
+    value = _number(text)
     if not 0.05 <= value <= 0.5:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0.05 and 0.5")
+        raise argparse.ArgumentTypeError(f"{text[:80]} is not between 0.05 and 0.5")
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from skpref._estimator import last_step
@@ -14,6 +15,7 @@ from skpref.cli._files import nearest
 from skpref.cli._inputs import read_ids, read_items
 from skpref.cli._job import Job
 from skpref.cli._models import read_task
+from skpref.cli._outputs import check_file, check_folder
 from skpref.cli._predict import predict as predict_rows
 from skpref.cli._progress import Bar
 from skpref.cli._rank_rows import rank_rows, ranks_rows
@@ -27,6 +29,7 @@ from skpref.factorization._max_margin import MaxMarginFactorization
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.persistence import load, save
+from skpref.search._loop import quietly
 from skpref.search._narrowed import NarrowedSpace
 from skpref.tracking.mlflow import Tracker
 
@@ -34,8 +37,17 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from skpref.cli._task import Task
+    from skpref.cli._task import Outcome, Task
 
+_DRAWS = 10  # of a space, to see whether estimators take its values
+# Parameters that are said otherwise.
+_OPTIONS = {
+    "items": "--items",
+    "users": "--users",
+    "levels": "--levels",
+    "class_order": "--class-order",
+    "random_state": "--seed",
+}
 _EXTRAS = {"optuna": "optuna", "matplotlib": "plots", "mlflow": "mlflow"}
 
 
@@ -74,10 +86,20 @@ def run(arguments: argparse.Namespace) -> int:
     task = read_task(options) if options.dataset is None else read_demo(options)
     if options.space:
         try:
-            NarrowedSpace(task.space(), options.space)
-        except DataError as error:
+            _check_space(task, NarrowedSpace(task.space(), options.space))
+        except ValueError as error:
             raise DataError(f"{arguments.file}: [space] {error}") from error
     return _run_job(task, options, arguments.file)
+
+
+def _check_space(task: Task, space: NarrowedSpace) -> None:
+    """Let estimators complain of values before the work, not in every trial."""
+    import optuna
+
+    with quietly():
+        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+        for _ in range(_DRAWS):
+            last_step(task.build(space.suggest(study.ask())))._validate_params()  # noqa: SLF001 - what `fit` does first
 
 
 def fit(arguments: argparse.Namespace) -> int:
@@ -93,20 +115,37 @@ def fit(arguments: argparse.Namespace) -> int:
     int
         0.
     """
+    check_file(arguments.out, regular=True)
     task = read_task(arguments)
     _say(arguments, task.headline())
+    settings, params = task.space().default(), dict(arguments.set or ())
+    _check_settings(last_step(task.build(settings)), params)
     try:
-        model = task.final(task.space().default(), dict(arguments.set or ()))
-    except (ValueError, TypeError) as error:
+        model = task.final(settings, params)
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(f"stopped during the fit; {arguments.out} was not written") from stop
+    except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
         if isinstance(error, SkprefError):
             raise
-        raise DataError(str(error).splitlines()[0]) from error  # a parameter that the estimator does not take
+        # A value that the estimator does not take, or cannot work with.
+        raise DataError((str(error) or type(error).__name__).splitlines()[0]) from error
     save(model, arguments.out)
     if arguments.json:
         last = last_step(model)
         print_json({**task.describe(), "estimator": type(last).__name__, "file": str(arguments.out)})
     _say(arguments, f"Written to {arguments.out}\n{task.next_command(arguments.out)}")
     return 0
+
+
+def _check_settings(model: Any, params: dict[str, Any]) -> None:
+    """Complain of parameters that there are not, or that have an option of their own."""
+    known = model.get_params(deep=False)
+    for name in params:
+        if name in _OPTIONS:
+            raise DataError(f"--set {name}: say it by {_OPTIONS[name]}")
+        if name not in known and "__" not in name:
+            what = f"a {type(model).__name__} has no such parameter{nearest(name, list(known)) or ';'}"
+            raise DataError(f"--set {name}: {what} there are {', '.join(known)}")
 
 
 def predict(arguments: argparse.Namespace) -> int:
@@ -122,6 +161,7 @@ def predict(arguments: argparse.Namespace) -> int:
     int
         0.
     """
+    check_file(arguments.out)
     return predict_rows(load(arguments.model), arguments)
 
 
@@ -159,26 +199,35 @@ def _check_extras(arguments: argparse.Namespace) -> None:
 
 
 def _run_job(task: Task, arguments: argparse.Namespace, experiment: Path | None = None) -> int:
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    names = ("model", "trials", "timeout", "out", "seed", "folds", "holdout")
+    names = ("model", "trials", "timeout", "out", "seed", "folds", "holdout", "storage")
     space = getattr(arguments, "space", {})
     options = Options(**{name: getattr(arguments, name) for name in names}, space=space)
     tracker = None if arguments.no_mlflow else Tracker(arguments.experiment, spool=arguments.out / "spool")
-    _say(arguments, task.headline())
     bar = Bar(sys.stderr, options.trials, options.timeout, task.data.metric.title)
-    job = Job(task, options, tracker, bar)
-    outcome = job.run()
-    if not arguments.json:
-        print("\n" + report(outcome))
-    files = write_files(outcome, options.out)
-    if experiment is not None:
-        files.append(_copied(experiment, options.out / "experiment.toml"))
-    job.finish(files)
+
+    def write(outcome: Outcome) -> list[Path]:
+        if not arguments.json:
+            print("\n" + report(outcome), flush=True)
+        files = write_files(outcome, options.out)
+        if experiment is not None:
+            files.append(_copied(experiment, options.out / "experiment.toml"))
+        return files
+
+    new = check_folder(options.out)
+    try:
+        job = Job(task, options, tracker, bar)
+        _say(arguments, task.headline())
+        outcome, files = job.run(write)
+    except BaseException:
+        with suppress(OSError):
+            if new:
+                options.out.rmdir()  # if nothing is in it
+        raise
     if arguments.json:
         print_json(summary(outcome, files))
     _say(arguments, _last_lines(files, task, options.out, tracker))
     if outcome.result.interrupted:
-        _say(arguments, "Stopped early: all of this is of the trials until then. The same command begins anew")
+        _say(arguments, f"Stopped early: all of this is of the trials until then. The same command {options.again}")
     return 0
 
 
@@ -211,6 +260,7 @@ def rank(arguments: argparse.Namespace) -> int:
     int
         0.
     """
+    check_file(arguments.out)
     model = load(arguments.model)
     if isinstance(model, MaxMarginFactorization) and hasattr(model, "posterior_"):
         return recommend(model, arguments)
@@ -224,9 +274,9 @@ def rank(arguments: argparse.Namespace) -> int:
     if arguments.items is None:
         pass
     elif model.items is None:
-        items = read_ids(arguments.items, arguments.id)
+        items = read_ids(arguments.items, arguments.id or "id")
     else:
-        items = read_items(arguments.items, arguments.id, _feature_names(model, arguments.model))
+        items = read_items(arguments.items, arguments.id or "id", _feature_names(model, arguments.model))
     ranking = model.rank(items, arguments.user) if isinstance(model, CrowdGPPL) else model.rank(items)
     title = "Ranking" if arguments.user is None else f"Ranking by user {arguments.user[:80]!r}"
     if arguments.json:

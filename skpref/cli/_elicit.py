@@ -49,6 +49,8 @@ def interview(model: Any, arguments: argparse.Namespace) -> int:
     DataError
         If the model cannot be asked for, or the candidates are not its.
     """
+    if sys.stdin is None:
+        raise DataError("there is nobody to ask: the standard input is closed; answers may come from a file, by < FILE")
     asker = _asker(model, arguments)
     try:
         asker.run(arguments.questions)
@@ -92,7 +94,7 @@ def _read(path: Path, known: list[Any], *, pairs: bool) -> list[Any]:
     """Items, or pairs of them, in a file."""
     sheet = read_sheet(path)
     names = ["left", "right"] if pairs else ["item"]
-    sheet.require(names, "a file of candidates names pairs" if pairs else "a file of candidates names items")
+    sheet.require(names, f"A file of candidates names {'pairs' if pairs else 'items'}")
     by_text = {str(one): one for one in known}
     columns = []
     for name in names:
@@ -102,6 +104,9 @@ def _read(path: Path, known: list[Any], *, pairs: bool) -> list[Any]:
                 more = nearest(cell, list(by_text)[:5000]) or ""
                 raise sheet.fault(f"unknown item {_shown(cell)!r}{more}", index, name)
         columns.append([by_text[cell] for cell in cells])
+    for index, row in enumerate(zip(*columns, strict=True)):
+        if pairs and row[0] == row[1]:
+            raise sheet.fault(f"item {_shown(row[0])!r} is compared with itself", index)
     rows = list(zip(*columns, strict=True)) if pairs else columns[0]
     return list(dict.fromkeys(rows))
 

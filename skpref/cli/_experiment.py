@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from skpref.cli._files import nearest
-from skpref.cli._models import MODELS, SPECIAL
+from skpref.cli._models import MODELS, MOST, SPECIAL
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -33,12 +35,12 @@ class Kind(NamedTuple):
 
 
 def _whole(low: int) -> Kind:
-    return Kind(f"a whole number >= {low}", lambda value: type(value) is int and value >= low)
+    return Kind(f"a whole number from {low} to {MOST}", lambda value: type(value) is int and low <= value <= MOST)
 
 
 _TEXT = Kind("a text that is not empty", lambda value: isinstance(value, str) and bool(value.strip()))
 _FLAG = Kind("true or false", lambda value: isinstance(value, bool))
-_POSITIVE = Kind("a positive number", lambda value: type(value) in (int, float) and value > 0)
+_POSITIVE = Kind("a positive number", lambda value: type(value) in (int, float) and 0 < value < math.inf)
 _NAMES = Kind(
     "a list of texts or numbers without commas",
     lambda value: (
@@ -48,7 +50,8 @@ _NAMES = Kind(
     ),
 )
 _SHARE = Kind(
-    'a number between 0 and 1, or "one"', lambda value: value == "one" or (type(value) is float and 0.0 < value < 1.0)
+    'a number between 0.05 and 0.5, or "one"',
+    lambda value: value == "one" or (type(value) is float and 0.05 <= value <= 0.5),
 )
 
 # Sections, their keys, and the options of `skpref tune` that they are.
@@ -73,7 +76,10 @@ _SECTIONS: dict[str, dict[str, tuple[str, Kind]]] = {
         ),
     },
     "model": {
-        "name": ("model", Kind("one of " + ", ".join(MODELS), lambda value: value in MODELS)),
+        "name": (
+            "model",
+            Kind("one of " + ", ".join(MODELS), lambda value: isinstance(value, str) and value in MODELS),
+        ),
         "max_inducing": ("max_inducing", _whole(1)),
         "sweeps": ("sweeps", _whole(2)),
         "factors": ("factors", _whole(1)),
@@ -84,6 +90,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, Kind]]] = {
         "folds": ("folds", _whole(2)),
         "holdout": ("holdout", _SHARE),
         "seed": ("seed", _whole(0)),
+        "storage": ("storage", _TEXT),
     },
     "tracking": {"mlflow": ("mlflow", _FLAG), "experiment": ("experiment", _TEXT)},
     "output": {"folder": ("out", _TEXT)},
@@ -137,7 +144,7 @@ def read_experiment(arguments: argparse.Namespace, defaults: argparse.Namespace)
     """
     path = arguments.file
     try:
-        given = tomllib.loads(path.read_text("utf-8"))
+        given = tomllib.loads(path.read_text("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: is not a text in UTF-8") from error
     except tomllib.TOMLDecodeError as error:
@@ -158,9 +165,19 @@ def read_experiment(arguments: argparse.Namespace, defaults: argparse.Namespace)
     _refuse_others(path, found)
     found |= {"no_mlflow": not found["mlflow"], "json": arguments.json}
     found |= {name: path.parent / found[name] for name in _PATHS if found[name] is not None}
+    found["storage"] = _storage(path, found["storage"])
     if arguments.out is not None:
         found["out"] = arguments.out
     return type(defaults)(**found)
+
+
+def _storage(path: Path, storage: str | None) -> str | Path | None:
+    if storage is None or "://" not in storage:
+        return None if storage is None else path.parent / storage
+    if urlsplit(storage).password is not None:
+        why = "must not hold a password, since the file is copied beside the results; see ~/.pgpass of PostgreSQL"
+        raise DataError(f"{path}: [search] storage {why}")
+    return storage
 
 
 def _space(path: Path, given: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array
 
 _DELIMITERS = ",;\t|"
+_SEPARATORS = "comma", "semicolon", "tab", "bar"
 _LONGEST_CELL = 60
 
 
@@ -85,7 +86,8 @@ class Sheet:
         for name in names:
             if name not in self.columns:
                 hint = nearest(name, self.names) or "."
-                raise self.fault(f"there is no column {name!r}{hint} {purpose}. Found: {_list(self.names)}")
+                alone = f"; cells are separated by one of {' '.join(_SEPARATORS)}" if len(self.names) == 1 else ""
+                raise self.fault(f"there is no column {name!r}{hint} {purpose}. Found: {_list(self.names)}{alone}")
 
     def ids(self, name: str, noun: str = "item") -> NDArray[Any]:
         """Return a column of ids as text.
@@ -105,8 +107,8 @@ class Sheet:
         cells = [_as_id(cell) for cell in self.columns[name]]
         for index, cell in enumerate(cells):
             if not cell:
-                article = "an" if noun[0] in "aeio" else "a"
-                raise self.fault(f"{article} {noun} id is missing", index, name)
+                what = "a label" if noun == "label" else f"{'an' if noun[0] in 'aeio' else 'a'} {noun} id"
+                raise self.fault(f"{what} is missing", index, name)
         return np.array(cells, dtype=object)
 
     def numbers(self, name: str, low: float = -math.inf, high: float = math.inf, meaning: str = "") -> Array:
@@ -201,6 +203,9 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             file.seek(0)
             reader = csv.reader(file, delimiter=max(_DELIMITERS, key=first.count), strict=True)
             for row in reader:
+                if any("\0" in cell for cell in row):
+                    why = "there is a zero byte; save it as CSV UTF-8"
+                    raise DataError(f"{path}, line {reader.line_num}: {why}")
                 if any(cell.strip() for cell in row):
                     yield reader.line_num, row
         except UnicodeDecodeError as error:
@@ -232,7 +237,11 @@ def _read_parquet(path: Path) -> Sheet:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
     frame = frame.astype(object).where(frame.notna(), None)
-    columns = {str(name).strip(): frame[name].tolist() for name in frame.columns}
+    names = [str(name).strip() for name in frame.columns]
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            raise DataError(f"{path}: there are two columns {name!r}")
+    columns = {name: frame.iloc[:, position].tolist() for position, name in enumerate(names)}
     return Sheet(path, columns, list(range(1, len(frame) + 1)), "row")
 
 

@@ -6,12 +6,15 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import skpref
 from skpref.cli._report import write_trials
 from skpref.cli._task import Outcome
 from skpref.search import SearchResult, search
+from skpref.search._log import StudyLog, study_name
 from skpref.search._narrowed import NarrowedSpace
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from skpref.cli._progress import Bar
@@ -42,31 +45,75 @@ class Job:
         self._bar = bar
         self._parent = ""
         self._open_trial = ""
+        self._n_kept = 0
+        space = task.space()
+        self._space = NarrowedSpace(space, options.space) if options.space else space
+        # Now, as complaints come before anything is written.
+        self._parts = [task.data.take(rows) for rows in task.data.split(options.holdout, options.seed)]
+        self._name = None
+        if options.storage is not None:
+            self._name = self._study_name()
+            StudyLog(options.storage, self._name)
 
-    def run(self) -> Outcome:
+    def run(self, write: Callable[[Outcome], list[Path]]) -> tuple[Outcome, list[Path]]:
         """Do it.
+
+        Parameters
+        ----------
+        write : callable
+            Takes the outcome and writes its files; they are kept with the run.
 
         Returns
         -------
-        Outcome
+        outcome : Outcome
             For the report.
+        files : list of Path
+            What was written.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            If it was stopped before there was a result; the message says what there is.
         """
         self._start_tracking()
         try:
             outcome = self._run()
+            self._track_outcome(outcome)
+            files = write(outcome)
+            self._track_files(files)
         except BaseException as error:
             self._end_tracking("KILLED" if isinstance(error, KeyboardInterrupt | SystemExit) else "FAILED")
+            if isinstance(error, KeyboardInterrupt) and self._n_kept:
+                trials = "the one finished trial is" if self._n_kept == 1 else f"the {self._n_kept} finished trials are"
+                where = self.options.out / "trials.csv"
+                again = f"The same command {self.options.again}"
+                raise KeyboardInterrupt(f"stopped after the search; {trials} in {where}. {again}") from error
             raise
-        self._track_outcome(outcome)
-        return outcome
+        self._end_tracking("FINISHED")
+        return outcome, files
+
+    def _study_name(self) -> str:
+        """The name under which trials of the same data, space and seed are found again."""
+        options, task = self.options, self.task
+        points = self._space.points(options.trials) if hasattr(self._space, "points") else []
+        facts = {
+            "skpref": skpref.__version__,
+            "data": task.describe()["data.sha256"],
+            "model": options.model,
+            "options": task.options(),
+            "folds": options.folds or task.n_folds,
+            **{name: getattr(options, name) for name in ("seed", "holdout")},
+        }
+        return study_name(self._space, points or [self._space.default()], facts)
 
     def _run(self) -> Outcome:
         options, task, metric = self.options, self.task, self.task.data.metric
-        train, test = (task.data.take(rows) for rows in task.data.split(options.holdout, options.seed))
+        train, test = self._parts
         result = self._search(train)
         write_trials(result.trials, options.out / "trials.csv", metric.name)  # now: what follows may be interrupted
         if result.interrupted and not any(trial.state == "complete" for trial in result.trials):
             raise KeyboardInterrupt("stopped before the first trial was finished, so there is nothing to report")
+        self._n_kept = len(result.trials)
         best, default = result.best, result.trials[0]
         self._say("refitting without the hold-out")
         figures = {"tuned": self._evaluate(best.settings, train, test)}
@@ -79,19 +126,21 @@ class Job:
         return Outcome(task, train.size, test.size, result, figures, model, findings)
 
     def _search(self, train: Rows) -> SearchResult:
-        options, space = self.options, self.task.space()
+        options = self.options
         try:
             return search(
                 train,
                 self.task.build,
-                NarrowedSpace(space, options.space) if options.space else space,
+                self._space,
                 n_trials=options.trials,
                 timeout=options.timeout,
                 n_folds=options.folds or self.task.n_folds,
                 seed=options.seed,
-                journal=options.out / "study.journal",
+                journal=options.storage or options.out / "study.journal",
+                study_name=self._name,
                 on_fold=self._on_step,
                 on_trial=self._on_trial,
+                on_resume=self._on_resume,
             )
         finally:
             self._bar.close()
@@ -114,8 +163,15 @@ class Job:
         self._say("opening the MLflow store")
         self._parent = self._tracker.start("tune")
         self._tracker.log_params(self._parent, self.task.describe())
-        options = {f"job.{name}": value for name, value in (vars(self.options) | self.task.options()).items()}
+        known = vars(self.options) | self.task.options()
+        del known["storage"]  # an address may hold a password
+        options = {f"job.{name}": value for name, value in known.items()}
         self._tracker.log_params(self._parent, options)
+
+    def _on_resume(self, n_trials: int) -> None:
+        n = min(n_trials, self.options.trials)
+        self._say(f"going on from {n} finished trial{'' if n == 1 else 's'}")
+        self._bar.resume(n)
 
     def _on_step(self, trial: int, done: int, n_steps: int) -> None:
         self._bar.step(trial, done, n_steps)
@@ -156,18 +212,10 @@ class Job:
             self._tracker.log_metrics(self._parent, figures.metrics(f"holdout.{name.replace(' ', '_')}."))
         self._tracker.set_tags(self._parent, {"interrupted": outcome.result.interrupted, "best_trial": best.number})
 
-    def finish(self, files: list[Path]) -> None:
-        """Keep files with the parent run, and end it.
-
-        Parameters
-        ----------
-        files : list of Path
-            What was written.
-        """
+    def _track_files(self, files: list[Path]) -> None:
         if self._tracker is not None:
             for path in files:
                 self._tracker.log_artifact(self._parent, path)
-        self._end_tracking("FINISHED")
 
     def _end_tracking(self, status: str) -> None:
         if self._tracker is not None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _FEWEST = 10  # rows below which a hold-out says nothing
 _SHOWN = 15  # features
+_TOO_LARGE = 2**53  # for a double to hold all whole numbers
 
 
 class Labelled(NamedTuple):
@@ -225,8 +226,8 @@ def read_features(sheet: Sheet, arguments: argparse.Namespace) -> tuple[tuple[st
         What stays together.
     """
     label, group = arguments.label or "label", arguments.group
-    wanted = (label, *([group] if group else []))
-    sheet.require(wanted, "A file of rows has a column label, or another named by --label")
+    sheet.require([label], "A file of rows has a column label, or another named by --label")
+    sheet.require([group] if group else [], "It was asked for by --group")
     names = _features(sheet, arguments.features, {label, group, "weight", "id"})
     X = np.column_stack([sheet.numbers(name, meaning="features are numeric; choose by --features") for name in names])
     groups = None if group is None else np.array([str(cell).strip() for cell in sheet.columns[group]], dtype=object)
@@ -239,6 +240,9 @@ def _features(sheet: Sheet, asked: str | None, others: set[str | None]) -> tuple
     sheet.require(names, "It was asked for by --features")
     if not names:
         raise sheet.fault("there are no features beside the label")
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            raise sheet.fault("--features names this column twice", None, name)
     return tuple(names)
 
 
@@ -259,8 +263,12 @@ def _ordered(
         raise sheet.fault(
             f"the order of {found} is not known; say it by --class-order, low to high", None, name
         ) from None
-    if (numbers != np.floor(numbers)).any():
-        raise sheet.fault("levels are whole numbers, or words in the order of --class-order", None, name)
+    whole = (np.abs(numbers) < _TOO_LARGE) & (numbers == np.floor(numbers))  # false of NaN
+    for row in np.flatnonzero(~whole)[:1].tolist():
+        wanted = "levels are whole numbers, or words in the order of --class-order"
+        raise sheet.fault(f"{wanted}; got {cells[row][:80]!r}", row, name)
+    if np.unique(numbers).size < 2:
+        raise sheet.fault(f"at least 2 levels are needed; all labels are {cells[0][:80]}", None, name)
     return ordered_levels(numbers.astype(np.int64))
 
 
@@ -371,6 +379,15 @@ class MachineTask(LabelTask):
         return []
 
 
+def _zeros_and_ones(sheet: Sheet, name: str) -> NDArray[Any]:
+    y = sheet.numbers(name, 0.0, 1.0, "0 or 1")
+    for row in np.flatnonzero((y != 0.0) & (y != 1.0))[:1].tolist():
+        raise sheet.fault(f"expected 0 or 1, got {y[row]:g}; --model fm takes any number", row, name)
+    if np.unique(y).size < 2:
+        raise sheet.fault(f"both 0 and 1 are needed; all are {y[0]:g}", None, name)
+    return y.astype(np.int64)
+
+
 def read_machine(arguments: argparse.Namespace) -> MachineTask:
     """Read a file of pairs of user and item with a number, or with 0 and 1.
 
@@ -394,7 +411,7 @@ def read_machine(arguments: argparse.Namespace) -> MachineTask:
         machine: Any = VariationalFM(random_state=arguments.seed)
         given = Labelled(rows, columns, np.array([]), source)
     else:
-        y = sheet.numbers(names["rating"], 0.0, 1.0, "0 or 1").astype(np.int64)
+        y = _zeros_and_ones(sheet, names["rating"])
         rows, machine = Classes(X, y, read_weights(sheet)), VariationalFMClassifier(random_state=arguments.seed)
         given = Labelled(rows, columns, np.array([0, 1]), source)
     check_size(sheet, rows)

@@ -31,6 +31,7 @@ class Model(NamedTuple):
     options: tuple[str, ...]
 
 
+MOST = 2**32 - 1  # of any whole number that is asked for: as far as seeds go
 _PAIRS = ("user", "item", "rating")
 _COMPARISONS = ("items", "id", "group", "max_inducing")
 _RATINGS = (*_PAIRS, "levels", "duplicates", "sweeps", "factors")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
-from skpref.cli._files import read_sheet
+from skpref.cli._files import nearest, read_sheet
 from skpref.cli._ratings import read_columns
 from skpref.cli._report import cut, print_json, table, write_csv
 from skpref.data import OneHotDesign
@@ -83,25 +84,51 @@ def _cell(value: Any) -> str:
 
 def _pairs(model: GPPLClassifier, sheet: Sheet, _: argparse.Namespace) -> Columns:
     sheet.require(("left", "right"), "A file of questions has the columns left and right")
-    X = np.column_stack([sheet.ids("left"), sheet.ids("right")])
-    return {"probability_left": model.predict_proba(X)[:, 1]}
+    columns = _sides(model, sheet)
+    return {"probability_left": model.predict_proba(np.column_stack(columns))[:, 1]}
+
+
+def _sides(model: GPPLClassifier | CrowdGPPL, sheet: Sheet) -> list[NDArray[Any]]:
+    """Ids on either side; of what a model with a table of items does not know, nothing can be said."""
+    table = getattr(model.items, "ids", None)
+    known = model.item_ids_ if table is None else table
+    return [_ids(sheet, name, "item", known, strict=table is not None) for name in ("left", "right")]
+
+
+def _ids(sheet: Sheet, name: str, noun: str, known: NDArray[Any], *, strict: bool = False) -> NDArray[Any]:
+    """A column of ids as the model has them; of one that it does not know, the prior is all that it can say."""
+    by_text = {str(one): one for one in known.tolist()}
+    cells = sheet.ids(name, noun)
+    unknown = [row for row, cell in enumerate(cells.tolist()) if cell not in by_text]
+    if unknown:
+        cell = cells[unknown[0]]
+        more = f" ({len(unknown)} such cells)" if len(unknown) > 1 else ""
+        hint = nearest(cell, list(by_text)[:5000])
+        problem = sheet.fault(f"the model knows no {noun} {cell[:80]!r}{hint}{more}", unknown[0], name)
+        if strict:
+            raise problem
+        print(f"skpref: note: {problem}; it is taken for a stranger", file=sys.stderr)
+    ids = np.empty(cells.size, dtype=object)
+    ids[:] = [by_text.get(cell, cell) for cell in cells.tolist()]
+    return ids
 
 
 def _crowd(model: CrowdGPPL, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
     user = arguments.user or "user"
     purpose = f"A file of questions to a crowd has the columns {user} (or another one, named by --user), left and right"
     sheet.require((user, "left", "right"), purpose)
-    X = np.column_stack([sheet.ids(user, "user"), sheet.ids("left"), sheet.ids("right")])
-    return {"probability_left": model.predict_proba(X)[:, 1]}
+    asked = _ids(sheet, user, "user", getattr(model.users, "ids", model.user_ids_))
+    return {"probability_left": model.predict_proba(np.column_stack([asked, *_sides(model, sheet)]))[:, 1]}
 
 
-def _rated(sheet: Sheet, arguments: argparse.Namespace) -> NDArray[Any]:
+def _rated(knows: Any, sheet: Sheet, arguments: argparse.Namespace) -> NDArray[Any]:
+    """Ids of users and items; `knows` has those of the training."""
     names = read_columns(sheet, arguments, ("user", "item"))
-    return np.column_stack([sheet.ids(names["user"], "user"), sheet.ids(names["item"])])
+    return np.column_stack([_ids(sheet, name, noun, getattr(knows, f"{noun}_ids_")) for noun, name in names.items()])
 
 
 def _stars(model: MaxMarginFactorization, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
-    X = _rated(sheet, arguments)
+    X = _rated(model, sheet, arguments)
     mean, std = model.predict_score(X, return_std=True)
     return {"level": model.predict(X), "score": mean, "std": std, **_by_level(model, X)}
 
@@ -109,7 +136,7 @@ def _stars(model: MaxMarginFactorization, sheet: Sheet, arguments: argparse.Name
 def _machine(model: Pipeline, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
     if not isinstance(model, Pipeline) or not isinstance(model.steps[0][1], OneHotDesign):
         raise DataError(f"{arguments.model}: a factorization machine predicts pairs of ids behind a OneHotDesign only")
-    return machine_columns(model, _rated(sheet, arguments))
+    return machine_columns(model, _rated(model.steps[0][1], sheet, arguments))
 
 
 def machine_columns(model: Pipeline, X: NDArray[Any]) -> Columns:

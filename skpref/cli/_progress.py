@@ -33,9 +33,19 @@ class Bar:
         self._timeout = timeout
         self._loss = loss
         self._began = time.monotonic()
-        self._done = 0
+        self._done = self._resumed = 0
         self._best = float("inf")
         self._live = stream.isatty()
+
+    def resume(self, n_trials: int) -> None:
+        """Expect trials of an earlier run, which take no time now.
+
+        Parameters
+        ----------
+        n_trials : int
+            How many.
+        """
+        self._resumed = n_trials
 
     def step(self, trial: int, done: int, n_steps: int) -> None:
         """Show that a step of a trial was finished: a fold, or a part of the only one.
@@ -49,7 +59,9 @@ class Bar:
         n_steps : int
             Steps in it.
         """
-        if trial == done == 0:  # what came before, such as the opening of a store, says nothing of the search
+        if (
+            done == 0 and trial == self._resumed
+        ):  # what came before, such as the opening of a store, says nothing of the search
             self._began = time.monotonic()
         if self._live:
             self._draw(self._done + done / n_steps, f"step {done}/{n_steps}")
@@ -65,6 +77,8 @@ class Bar:
         self._done += 1
         if record.state == "complete":
             self._best = min(self._best, record.score)
+        if self._done <= self._resumed:
+            return
         if self._live:
             self._draw(self._done, record.state)
             return
@@ -92,13 +106,14 @@ class Bar:
     def _times(self, done: float) -> str:
         """Rate, time gone and time left: at the rate so far, but not beyond the timeout."""
         gone = time.monotonic() - self._began
-        if not done:
+        run = done - self._resumed
+        if run <= 0:
             return f"{clock(gone)} gone"
-        left = gone / done * (self._n_trials - done)
+        left = gone / run * (self._n_trials - done)
         if self._timeout is not None:
             left = min(left, max(self._timeout - gone, 0.0))
         # The time left comes first: a narrow terminal cuts the end.
-        return f"ETA {clock(left)}  {60.0 * done / max(gone, 1e-9):.1f} trials/min  {clock(gone)} gone"
+        return f"ETA {clock(left)}  {60.0 * run / max(gone, 1e-9):.1f} trials/min  {clock(gone)} gone"
 
     def _columns(self) -> int:
         return shutil.get_terminal_size((100, 24)).columns - 1

@@ -96,7 +96,9 @@ def _rows(model: Any, arguments: argparse.Namespace) -> tuple[NDArray[Any], dict
         raise DataError(f"{arguments.model}: a model of features ranks the rows of a file; name it: rank MODEL ITEMS")
     sheet = read_sheet(arguments.items)
     X = features_of(model, sheet, arguments)
-    names = sheet.ids(arguments.id) if arguments.id in sheet.names else np.arange(1, len(X) + 1)
+    sheet.require([] if arguments.id is None else [arguments.id], "It was asked for by --id")
+    name = arguments.id or "id"
+    names = sheet.ids(name) if name in sheet.names else np.arange(1, len(X) + 1)
     if isinstance(model, SVGPRegressor):
         mean, std = model.predict(X, return_std=True)
         return names, {"prediction": mean, "std": std}
@@ -124,7 +126,7 @@ def _items(model: Any, arguments: argparse.Namespace) -> tuple[NDArray[Any], dic
     items = design.item_ids_.tolist()
     if arguments.items is not None:
         known = {str(one): one for one in items}
-        items = [known.get(name, name) for name in read_ids(arguments.items, arguments.id).tolist()]
+        items = [known.get(name, name) for name in read_ids(arguments.items, arguments.id or "id").tolist()]
     pairs = np.empty((len(items), 2), dtype=object)
     pairs[:, 0], pairs[:, 1] = users[user], items
     return pairs[:, 1], machine_columns(model, pairs)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skpref.cli._outputs import complete
 from skpref.cli._report import cut, table, write_csv
 from skpref.plots import AnnotatorDisplay, BoundDisplay, PairCalibrationDisplay, RankingDisplay, offscreen_axes
 
@@ -256,5 +257,6 @@ def write_plots(
         report = SimpleNamespace(**annotators)
         drawings["annotators.png"] = 4.5, lambda ax: AnnotatorDisplay.from_annotators(report, ax=ax)
     for name, (height, draw) in drawings.items():
-        draw(offscreen_axes(height=height)).figure_.savefig(out / name, dpi=120)
+        with complete(out / name) as whole:
+            draw(offscreen_axes(height=height)).figure_.savefig(whole, dpi=120, format="png")
     return [out / name for name in drawings]

@@ -12,6 +12,7 @@ import numpy as np
 
 from skpref.cli._files import nearest, read_sheet
 from skpref.cli._inputs import read_ids
+from skpref.cli._outputs import complete
 from skpref.cli._report import cut, print_json, table, write_csv
 from skpref.cli._task import Task
 from skpref.data import Ratings, Vocabulary
@@ -253,7 +254,8 @@ class RatingTask(Task):
         write_csv(files[0], names, ([row[name] for name in names] for row in outcome.findings))
         drawn = BoundDisplay(self.data.trace(outcome.model), "fit of the final model").plot(ax=offscreen_axes())
         drawn.ax_.set(xlabel="sweep", ylabel="regularised risk")
-        drawn.figure_.savefig(files[1], dpi=120)
+        with complete(files[1]) as whole:
+            drawn.figure_.savefig(whole, dpi=120, format="png")
         return files
 
     def next_command(self, model: Path) -> str:
@@ -340,7 +342,11 @@ def read_ratings(arguments: argparse.Namespace) -> Stars:
     sheet = read_sheet(arguments.data)
     names = read_columns(sheet, arguments)
     user, item = sheet.ids(names["user"], "user"), sheet.ids(names["item"])
-    levels, level = _levels(sheet, names["rating"], arguments.levels, (user, item))
+    try:
+        levels, level = _levels(sheet, names["rating"], arguments.levels, (user, item))
+    except DataError as error:
+        where = str(error).startswith(str(sheet.path))
+        raise error if where else sheet.fault(f"{error} (--levels)", None, names["rating"]) from error
     weight = sheet.numbers("weight", low=0.0, meaning="weight") if "weight" in sheet.columns else np.ones(user.size)
     users, items = Vocabulary.from_columns(user), Vocabulary.from_columns(item)
     given = Ratings(users.encode(user), items.encode(item), level, weight, users.size, items.size, levels.size)
@@ -523,7 +529,7 @@ def recommend(model: MaxMarginFactorization, arguments: argparse.Namespace) -> i
         raise DataError(f"{arguments.model}: unknown user {user[:80]!r}{nearest(user, list(known)[:5000])}")
     items, all_items = None, {str(one): one for one in model.item_ids_.tolist()}
     if arguments.items is not None:
-        asked = read_ids(arguments.items, arguments.id).tolist()
+        asked = read_ids(arguments.items, arguments.id or "id").tolist()
         items = np.empty(len(asked), dtype=object)
         items[:] = [all_items.get(name, name) for name in asked]
     n = len(all_items) if arguments.out is not None else arguments.top

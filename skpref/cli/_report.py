@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skpref.cli._outputs import complete
 from skpref.persistence import save
 
 if TYPE_CHECKING:
@@ -262,7 +263,7 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) 
     rows : iterable of iterables
         Cells.
     """
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with complete(path) as whole, whole.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
         writer.writerows(rows)

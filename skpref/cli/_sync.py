@@ -6,8 +6,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skpref.exceptions import DataError
+
 if TYPE_CHECKING:
     import argparse
+
+_SPOOL = Path("mlruns/spool")
 
 
 def add_sync(commands: Any) -> None:
@@ -25,7 +29,7 @@ def add_sync(commands: Any) -> None:
         "sends it, once: what has arrived is not sent again, and what was sent is deleted from the folder.",
     )
     text = "folder named in the warning (default: mlruns/spool)"
-    parser.add_argument("spool", nargs="?", type=Path, default=Path("mlruns/spool"), metavar="FOLDER", help=text)
+    parser.add_argument("spool", nargs="?", type=Path, default=_SPOOL, metavar="FOLDER", help=text)
     text = "the store (default: that of the time; one with a password is not remembered)"
     parser.add_argument("--tracking-uri", metavar="URI", help=text)
     parser.add_argument("--experiment", metavar="NAME", help="send to this experiment instead, made on demand")
@@ -49,6 +53,8 @@ def mlflow_sync(arguments: argparse.Namespace) -> int:
     from skpref.cli._report import print_json
     from skpref.tracking.sending import sync
 
+    if not arguments.spool.is_dir() and (arguments.spool.exists() or arguments.spool != _SPOOL):
+        raise DataError(f"{arguments.spool}: there is no such folder; name the one in the warning (default: {_SPOOL})")
     sent = sync(arguments.spool, arguments.tracking_uri, experiment=arguments.experiment)
     for problem in sent.problems:
         print(f"skpref: note: {problem}", file=sys.stderr)

@@ -36,6 +36,8 @@ class Options:
         Folds of the cross-validation; None: as many as the task has by default.
     holdout : float
         Share that is held out; 0: one rating of each user.
+    storage : str or Path or None, default=None
+        Where trials are kept for the same command to go on from; None: it begins anew.
     space : mapping of str, default={}
         What was chosen of the space, as `NarrowedSpace` takes it.
     """
@@ -47,7 +49,14 @@ class Options:
     seed: int
     folds: int | None
     holdout: float
+    storage: str | Path | None = None
     space: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def again(self) -> str:
+        """What the same command does after it was stopped."""
+        more = "begins anew; with --storage FILE (in a TOML file, storage in [search]) it would go on"
+        return "goes on from there" if self.storage is not None else more
 
 
 class Figures(Protocol):

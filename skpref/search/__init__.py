@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from skpref.exceptions import SkprefError
 from skpref.search._answers import Answers, folds, hold_out_of_users
 from skpref.search._default_spaces import Distributions, LogInteger, default_space
 from skpref.search._labelled import Classes, Levels, Numbers
+from skpref.search._log import StudyLog
 from skpref.search._loop import (
     SearchResult,
     Step,
@@ -76,8 +78,10 @@ def search(
     n_folds: int = 4,
     seed: int = 0,
     journal: str | Path | None = None,
+    study_name: str | None = None,
     on_fold: Callable[[int, int, int], None] | None = None,
     on_trial: Callable[[TrialRecord], None] | None = None,
+    on_resume: Callable[[int], None] | None = None,
 ) -> SearchResult:
     """Try settings and keep what came out.
 
@@ -102,12 +106,18 @@ def search(
         Folds of the cross-validation.
     seed : int, default=0
         Of folds and sampler.
-    journal : path-like, default=None
-        File in which Optuna keeps the study; None: in memory.
+    journal : path-like or str, default=None
+        File, or address of a database such as ``postgresql://...``, in which trials that ended are kept as a study of
+        Optuna; None: they are not.
+    study_name : str, default=None
+        Name of the study in the journal. A search goes on from the trials that are kept under its name, and ends as if
+        it had never been stopped; so a name must stand for one set of data, space, folds and seed. None: a new name.
     on_fold : callable, default=None
         Called with (trial, steps done in it, steps in it).
     on_trial : callable, default=None
-        Called with the record of every trial that ended.
+        Called with the record of every trial that ended, in this run or an earlier one.
+    on_resume : callable, default=None
+        Called with the number of trials that are kept, if there are any, before the search goes through them.
 
     Returns
     -------
@@ -118,6 +128,8 @@ def search(
     ------
     MissingExtraError
         If optuna is not installed.
+    DataError
+        If the journal cannot be used.
 
     Examples
     --------
@@ -132,15 +144,28 @@ def search(
     require_optuna()
     parts = data.folds(n_folds, seed)
     per_fold = data.n_stages(lambda: build(space.default()))
+    name = study_name or f"skpref-{time.strftime('%Y%m%d-%H%M%S')}-{token_hex(4)}"
+    log = None if journal is None else StudyLog(journal, name)
+    records: list[TrialRecord] = []
 
-    def run(_: Any, settings: Settings, tell: Tell) -> None:
-        _cross_validate(data, parts, build(settings), tell)
+    def run(trial: Any, settings: Settings, tell: Tell) -> None:
+        def fits(told: Tell) -> None:
+            _cross_validate(data, parts, build(settings), told)
 
-    name = f"skpref-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**9}"
-    study = open_study(name, storage=journal, seed=seed, pruner=RacingPruner(per_fold))
+        fits(tell) if log is None else log.run(trial, fits, tell)
+
+    def ended(record: TrialRecord) -> None:
+        records.append(record if log is None else log.ended(study.get_trials(deepcopy=False)[record.number], record))
+        if on_trial is not None:
+            on_trial(records[-1])
+
+    if log is not None and on_resume is not None and len(log):
+        on_resume(len(log))
+    study = open_study(None, seed=seed, pruner=RacingPruner(per_fold))
     n_trials = enqueue_first(study, space, n_trials) or n_trials
     work = Work(space, run, per_fold * len(parts), on_fold)
-    return run_trials(study, work, n_trials=n_trials, timeout=timeout, on_trial=on_trial)
+    result = run_trials(study, work, n_trials=n_trials, timeout=timeout, on_trial=ended)
+    return SearchResult([*records, *result.trials[len(records) :]], result.interrupted)
 
 
 def _cross_validate(data: Rows, parts: Parts, template: Any, tell: Tell) -> None:

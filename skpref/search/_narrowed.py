@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +44,9 @@ class NarrowedSpace:
                 names |= dict.fromkeys(space.suggest(whole.ask()))
             for name in self.chosen:
                 if name not in names:
-                    raise DataError(f"there is no setting {name!r}; there are {', '.join(names)}")
+                    near = difflib.get_close_matches(name, names, n=1)
+                    hint = f"; did you mean {near[0]!r}?" if near else ";"
+                    raise DataError(f"there is no setting {name!r}{hint} there are {', '.join(names)}")
             for _ in range(_DRAWS):
                 self.suggest(narrow.ask())
 
@@ -182,7 +186,8 @@ class _Chosen:
         problem = DataError(f"{name} must be {wanted}; got {known!r}")
         given = known if isinstance(known, Mapping) else {}
         numbers: list[Any] = [given.get("low"), given.get("high")] if given or known == {} else _listed(known)
-        if any(not isinstance(one, right) or isinstance(one, bool) for one in numbers) or not set(given) <= _RANGE:
+        usable = [isinstance(one, right) and not isinstance(one, bool) and math.isfinite(one) for one in numbers]
+        if not all(usable) or not set(given) <= _RANGE:
             raise problem
         if not given:
             return self._trial.suggest_categorical(name, numbers)

@@ -146,7 +146,7 @@ def test_candidates_of_a_file(models: Path, capsys: Any, monkeypatch: Any, tmp_p
         assert message in capsys.readouterr().err
     (tmp_path / "self.csv").write_text("left,right\n2,2\n", "utf-8")
     assert run([models / "pairs", "--candidates", tmp_path / "self.csv"], "1\n", monkeypatch) == 2
-    assert "compares item 2 with itself" in capsys.readouterr().err
+    assert "self.csv, line 2: item '2' is compared with itself" in capsys.readouterr().err
 
 
 def test_what_cannot_be_asked_for(models: Path, capsys: Any, monkeypatch: Any) -> None:

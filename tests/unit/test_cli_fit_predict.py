@@ -142,7 +142,12 @@ def test_settings_of_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
     model = load(tmp_path / "model.skpref")
     assert isinstance(model, GibbsM3F)
     assert (model.prediction, model.margin, model.n_factors) == ("median", 5, 2)
-    for wrong, message in (("sigmma=1", "Invalid parameter 'sigmma'"), ("sigma=-1", "'sigma' parameter of GibbsM3F")):
+    for wrong, message in (
+        ("sigmma=1", "--set sigmma: a GibbsM3F has no such parameter; did you mean 'sigma'? there are"),
+        ("sigma=-1", "'sigma' parameter of GibbsM3F"),
+        ("levels=[1, 2]", "--set levels: say it by --levels"),
+        ("n_factors=10000000000000", "Unable to allocate"),
+    ):
         assert main([*fit, "--set", wrong]) == 2
         err = capsys.readouterr().err
         assert message in err

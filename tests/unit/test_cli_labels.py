@@ -109,7 +109,7 @@ BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
     "words": (grades_text(words=WORDS), ("--group", "person"), "the order of high, low, middle is not known; say it"),
     "a word": (grades_text(words=WORDS), ("--group", "person", "--class-order", "low,high"), "'middle' is not in --cl"),
     "halves": (grades_text(words=("1", "1.5", "2")), ("--group", "person"), "levels are whole numbers"),
-    "missing": (grades_text() + "r,1,1,p,\n", ("--group", "person"), "line 47, column 'label': a label id is missing"),
+    "missing": (grades_text() + "r,1,1,p,\n", ("--group", "person"), "line 47, column 'label': a label is missing"),
     "few": (grades_text(n=9), ("--group", "person"), "9 rows; at least 10 are needed"),
     "no weight": ("x,label,weight\n" + "1,1,0\n2,2,0\n", (), "column 'weight': all weights are zero"),
     "one": (grades_text(), ("--holdout", "one"), "--holdout one is for ratings"),

@@ -1,0 +1,172 @@
+"""The command stopped by real signals: what is finished is kept and said, and an experiment with a storage goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skpref.cli import main
+
+pytest.importorskip("optuna")
+pytest.importorskip("matplotlib")
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
+
+ROOT = Path(__file__).resolve().parents[2]
+EXPERIMENT = """
+[data]
+file = "answers.csv"
+[search]
+trials = 4
+folds = 2
+seed = 3
+storage = "study.journal"
+[tracking]
+mlflow = false
+[output]
+folder = "out"
+"""
+# What a child does: run commands, of which each sends its own process a signal at the n-th call of a function.
+CHILD = """
+import contextlib, io, json, os, pkgutil, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background ignores it
+from unittest import mock
+from skpref.cli import main
+
+mock.patch("skpref.cli._comparisons.write_plots", lambda *_: []).start()
+for name, (target, number, sent, command) in json.loads(sys.argv[1]).items():
+    home, _, attribute = target.rpartition(".")
+    owner = pkgutil.resolve_name(home)
+    whole, calls = getattr(owner, attribute), []
+
+    def stopped(*arguments, **options):
+        calls.append(0)
+        out = whole(*arguments, **options)
+        if len(calls) == number:
+            os.kill(os.getpid(), sent)
+        return out
+
+    out, err = io.StringIO(), io.StringIO()
+    with mock.patch.object(owner, attribute, stopped), contextlib.redirect_stdout(out):
+        with contextlib.redirect_stderr(err):
+            code = main(command)
+    print(json.dumps([name, code, out.getvalue(), err.getvalue()]), flush=True)
+"""
+LOSS = "skpref.search._answers.cross_entropy"  # of a fold
+AFTER = "skpref.cli._progress:Bar.trial"  # a trial ended
+REFIT = "skpref.cli._job:Job._evaluate"
+FINAL = "skpref.cli._comparisons:ComparisonTask.final"
+REPORT = "skpref.cli._commands.write_files"
+
+
+TUNE = ["tune", "answers.csv", "--trials", "9", "--folds", "2", "--no-mlflow", "--out"]
+RUN = ["run", "plan.toml", "--json"]
+PLANS = {
+    "between": (AFTER, 2, signal.SIGINT, [*TUNE, "between", "--storage", "a.journal"]),
+    "inside": (LOSS, 5, signal.SIGINT, [*TUNE, "inside"]),
+    "first": (LOSS, 1, signal.SIGINT, [*TUNE, "first"]),
+    "refit": (REFIT, 1, signal.SIGINT, [*TUNE, "refit", "--storage", "b.journal"]),
+    "final": (FINAL, 1, signal.SIGINT, [*TUNE, "final"]),
+    "report": (REPORT, 1, signal.SIGINT, [*TUNE, "report"]),
+    "fit": (FINAL, 1, signal.SIGINT, ["fit", "answers.csv", "--out", "m.skpref"]),
+    "killed": (LOSS, 5, signal.SIGKILL, RUN),  # in the third trial
+}
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], int]:
+    """The folder, what each command but the last one came to, and how the process ended."""
+    folder = tmp_path_factory.mktemp("stops")
+    rng = np.random.default_rng(0)
+    pairs = [rng.choice(6, 2, replace=False).tolist() for _ in range(40)]
+    rows = [f"{a},{b},{int(a + rng.normal() > b)}" for a, b in pairs]
+    (folder / "answers.csv").write_text("left,right,label\n" + "\n".join(rows) + "\n", "utf-8")
+    (folder / "plan.toml").write_text(EXPERIMENT, "utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, json.dumps(PLANS)],
+        capture_output=True,
+        cwd=folder,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    return folder, {name: rest for name, *rest in found}, done.returncode
+
+
+def result(text: str) -> Any:
+    found = json.loads(text)
+    del found["files"]
+    return found
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_an_experiment_that_was_killed_goes_on(
+    stopped: tuple[Path, dict[str, Any], int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, found, code = stopped
+    assert code == -signal.SIGKILL
+    assert "killed" not in found
+    assert names(folder / "out") == set()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("skpref.cli._comparisons.write_plots", lambda *_: [])
+    assert main(RUN) == 0
+    out, err = capsys.readouterr()
+    assert "going on from 2 finished trials" in err
+    assert "trial 2/4" not in err
+    assert "trial 3/4" in err
+    first = result(out)
+    assert main([*RUN, "--out", "again"]) == 0
+    out, err = capsys.readouterr()
+    assert "going on from 4 finished trials" in err
+    assert result(out) == first
+    # The same without a stop.
+    (folder / "plan.toml").write_text(EXPERIMENT.replace("study.journal", "other.journal"), "utf-8")
+    assert main(RUN) == 0
+    out, err = capsys.readouterr()
+    assert "going on" not in err
+    whole = result(out)
+    for one in (first, whole):
+        for trial in one["trials"]:
+            del trial["seconds"]
+    assert whole == first
+    # Another experiment is another study.
+    (folder / "plan.toml").write_text(EXPERIMENT.replace("seed = 3", "seed = 4"), "utf-8")
+    assert main(RUN) == 0
+    assert "going on" not in capsys.readouterr().err
+
+
+def test_ctrl_c_keeps_and_tells_what_is_finished(stopped: tuple[Path, dict[str, Any], int]) -> None:
+    folder, found, _ = stopped
+    for name, after in (("between", "goes on from there"), ("inside", "begins anew; with --storage FILE")):
+        code, out, err = found[name]
+        assert code == 0
+        assert "Search (stopped by the user): 2 trials" in out
+        assert f"Stopped early: all of this is of the trials until then. The same command {after}" in out
+        assert names(folder / name) >= {"model.skpref", "trials.csv", "ranking.csv"}
+    code, out, err = found["first"]
+    assert code == 130
+    assert "skpref: stopped before the first trial was finished" in err.splitlines()[-1]
+    for name, after in (("refit", "goes on from there"), ("final", "begins anew"), ("report", "begins anew")):
+        code, out, err = found[name]
+        assert code == 130
+        said = f"skpref: stopped after the search; the 9 finished trials are in {name}/trials.csv. The same command"
+        assert err.splitlines()[-1].startswith(f"{said} {after}")
+        assert len((folder / name / "trials.csv").read_text("utf-8").splitlines()) == 10
+        assert not [path for path in names(folder / name) if path.endswith(".tmp")]
+    code, out, err = found["fit"]
+    assert code == 130
+    assert err == "skpref: stopped during the fit; m.skpref was not written\n"
+    assert not (folder / "m.skpref").exists()
