@@ -3,8 +3,9 @@
 To import MLflow and to make the tables of a new store takes seconds of Python. A thread would take them from the fit,
 and while it worked MLflow's settings, loggers and warnings would be those of the whole process.
 
-Requests and answers are lines of JSON, one at a time. The process ends when this one does, however that ends; runs
-that nobody has ended until then were killed.
+Requests and answers are lines of JSON. A request is handed over at once, whatever the process is busy with, and
+answered in its turn. When this process ends, however that be, the other one sends what it was told, ends the runs that
+nobody has ended as killed, and ends, too.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import queue
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import uuid
+from collections import deque
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -25,14 +29,27 @@ from typing import TYPE_CHECKING, Any
 from skpref.tracking._store import Store, first_line, patiently, quietly
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-_BOOT = (
-    "import json, sys; sys.path[:] = json.loads(sys.stdin.readline()); "
-    "from skpref.tracking._beside import serve; serve()"
-)
+    Receive = Callable[[str | None, str | None], None]
+
+# What it is told is read from the first moment on, whatever it is busy with: when this process is killed, all is there.
+_BOOT = """
+import json, os, queue, sys, threading
+inbox = queue.SimpleQueue()
+def read(lines):
+    for line in lines:
+        inbox.put(line)
+    inbox.put(b"")
+threading.Thread(target=read, args=(os.fdopen(os.dup(0), "rb"),), daemon=True).start()
+sys.path[:] = json.loads(inbox.get())
+from skpref.tracking._beside import serve
+serve(iter(inbox.get, b""))
+"""
 _END_SECONDS = 5.0  # for the process to end; it has nothing left to do by then
+_PATIENCE_SECONDS = 120.0  # for one answer: MLflow itself gives up a server that never answers after some 20 s
+_PATIENCE_FILES_SECONDS = 600.0  # for one with files, which may be large
 
 
 class BesideStore:
@@ -57,26 +74,50 @@ class BesideStore:
         self._root = root
         self._id = uuid.uuid4().hex
 
-    def send(self, event: Mapping[str, Any]) -> None:
-        """Send one event; return when it has arrived.
+    def post(self, event: Mapping[str, Any], attempt: int, receive: Receive, transit: Path | None = None) -> bool:
+        """Hand an event over; return at once.
 
         Parameters
         ----------
         event : mapping
             As in a spool file.
+        attempt : int
+            How often the store has failed: what was handed over before the latest failure was heard of is refused.
+        receive : callable
+            (error or None, note or None) -> None, called by another thread when the event has arrived or failed. A note
+            is what a user should hear of all the same.
+        transit : Path, default=None
+            Folder with the event's files, to be deleted when they have arrived.
 
-        Raises
-        ------
-        RuntimeError
-            If the store failed, or the process ended.
+        Returns
+        -------
+        bool
+            Whether it is on its way; else it was received already that it failed.
         """
         known = {key: self.runs[key] for key in _keys(event) if key in self.runs}
-        request = {"store": self._id, "experiment_id": self.experiment_id, "runs": known, "event": event}
-        answer = _Helper.current().ask(self._id, self._opening, request)
-        if "error" in answer:
-            raise RuntimeError(answer["error"])
-        self.experiment_id = answer["experiment_id"]
-        self.runs |= answer["runs"]
+        request: dict[str, Any] = {
+            "store": self._id,
+            "experiment_id": self.experiment_id,
+            "runs": known,
+            "event": event,
+        }
+        request |= {"attempt": attempt, "transit": None if transit is None else str(transit)}
+
+        def answered(answer: Mapping[str, Any]) -> None:
+            self.experiment_id = answer.get("experiment_id") or self.experiment_id
+            self.runs |= answer.get("runs", {})
+            receive(answer.get("error"), answer.get("note"))
+
+        try:
+            _Helper.current().post(self._id, self._opening, request, answered)
+        except (OSError, TypeError, ValueError) as error:  # no process, or nothing that JSON knows
+            receive(first_line(error), None)
+            return False
+        return True
+
+    def hurry(self) -> None:
+        """Give up a process that has not answered for too long."""
+        _Helper.hurry()
 
     def prepare(self) -> None:
         """Let the process import MLflow now; what goes wrong is told when something is to be sent."""
@@ -106,15 +147,24 @@ def usable(uri: str) -> bool:
 
 
 class _Helper:
-    """The process, from this side; there is one for all stores."""
+    """The process, from this side; there is one for all stores.
+
+    Two threads talk to it, so that neither a full pipe nor an interruption by the user gets between a request and its
+    answer.
+    """
 
     _one: _Helper | None = None
     _lock = threading.Lock()
 
     def __init__(self) -> None:
         self.dead = False
+        self._heard = time.monotonic()
+        self._silent = False
+        self._words = ""  # why it ended
         self._stores: set[str] = set()
-        self._asking = threading.Lock()
+        self._pending: deque[tuple[float, Callable[[Any], None]]] = deque()
+        self._outbox: queue.SimpleQueue[tuple[bytes, float, Callable[[Any], None]] | None] = queue.SimpleQueue()
+        self._guard = threading.Lock()
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
         apart: dict[str, Any] = {"start_new_session": True}  # Ctrl-C is for the fit, which then tells what became of it
         if sys.platform == "win32":
@@ -124,16 +174,21 @@ class _Helper:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._complaints,
+            bufsize=0,  # a buffer's lock, held by a thread, would be locked for ever in a forked process
             **apart,
         )
-        self._write([path for path in sys.path if isinstance(path, str)])
+        self._writer = threading.Thread(target=self._write_all, name="skpref-tracking", daemon=True)
+        self._reader = threading.Thread(target=self._read_all, name="skpref-tracking-answers", daemon=True)
+        self._writer.start()
+        self._reader.start()
 
     @classmethod
     def current(cls) -> _Helper:
         """Start it, where there is none."""
         with cls._lock:
             if cls._one is not None and cls._one.dead:
-                cls.end()
+                cls._one.let_go()
+                cls._one = None
             cls._one = cls._one or cls()
             return cls._one
 
@@ -152,39 +207,90 @@ class _Helper:
         if helper is not None:
             helper.release()
 
-    def ask(self, store: str, opening: Any, request: Mapping[str, Any]) -> Any:
-        """Return the answer to a request, which opens its store first where that has not been done."""
-        with self._asking:
-            try:
-                if store not in self._stores:
-                    request = {**opening(), **request}
-                self._write(request)
-                answer = self._process.stdout.readline()  # type: ignore[union-attr]  # a pipe
-            except OSError:
-                answer = b""
-            if not answer.endswith(b"\n"):
-                self.dead = True
-                return {"error": f"the process that sends ended: {self._last_words()}"}
-            self._stores.add(store)
-            return json.loads(answer)
+    @classmethod
+    def hurry(cls) -> None:
+        helper = cls._one
+        if helper is not None:
+            helper.end_if_silent()
 
-    def _write(self, value: Any) -> None:
-        self._process.stdin.write(json.dumps(value).encode() + b"\n")  # type: ignore[union-attr]  # a pipe
-        self._process.stdin.flush()  # type: ignore[union-attr]
+    def post(self, store: str, opening: Callable[[], Any], request: Any, receive: Callable[[Any], None]) -> None:
+        """Hand over a request, which opens its store first where that has not been done."""
+        known = store in self._stores
+        request = request if known else {**opening(), **request}
+        patience = _PATIENCE_SECONDS if request["transit"] is None else _PATIENCE_FILES_SECONDS
+        self._outbox.put((_line(request), patience, receive))
+        self._stores.add(store)
+
+    def _write_all(self) -> None:
+        with suppress(OSError):
+            self._write(_line([path for path in sys.path if isinstance(path, str)]))
+        for line, patience, receive in iter(self._outbox.get, None):
+            with self._guard:
+                if not self._pending:
+                    self._heard = time.monotonic()
+                self._pending.append((patience, receive))
+                dead = self.dead
+            with suppress(OSError):  # the reader notices that the process has ended
+                self._write(line)
+            if dead:
+                self._refuse_all()
+        with suppress(OSError):
+            self._process.stdin.close()  # type: ignore[union-attr]  # a pipe, whose end is the process's
+
+    def _write(self, line: bytes) -> None:
+        rest = memoryview(line)
+        while rest:
+            rest = rest[self._process.stdin.write(rest) :]  # type: ignore[union-attr]  # a pipe
+
+    def _read_all(self) -> None:
+        with suppress(OSError, ValueError):
+            begun = b""
+            while part := self._process.stdout.read(1 << 16):  # type: ignore[union-attr]  # a pipe
+                *lines, begun = (begun + part).split(b"\n")
+                for line in lines:
+                    with self._guard:
+                        self._heard = time.monotonic()
+                        _, receive = self._pending.popleft()
+                    receive(json.loads(line))
+        self._words = self._last_words()
+        with self._guard:
+            self.dead = True
+        self._refuse_all()
+        self.release()
+
+    def _refuse_all(self) -> None:
+        while True:
+            with self._guard:
+                if not self._pending:
+                    return
+                _, receive = self._pending.popleft()
+            receive({"error": self._words})
 
     def _last_words(self) -> str:
+        if self._silent:
+            return "the process that sends has not answered for too long"
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS)
         self._complaints.seek(0)
         lines = self._complaints.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else f"exit code {self._process.returncode}"
+        return f"the process that sends ended: {lines[-1] if lines else f'exit code {self._process.returncode}'}"
+
+    def end_if_silent(self) -> None:
+        with self._guard:
+            waits = bool(self._pending) and time.monotonic() - self._heard > self._pending[0][0]
+        if waits:
+            self._silent = True
+            self._process.kill()
+
+    def let_go(self) -> None:
+        self._outbox.put(None)
 
     def close(self) -> None:
-        with suppress(OSError):
-            self._process.stdin.close()  # type: ignore[union-attr]  # a pipe
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_END_SECONDS)
-        self.release()
+        if not self._stores:  # nobody fitted: what it prepares is not needed
+            self._process.kill()
+        self.let_go()
+        for thread in (self._writer, self._reader):
+            thread.join(_END_SECONDS)
 
     def release(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout, self._complaints):
@@ -193,33 +299,88 @@ class _Helper:
         self._process.returncode = self._process.returncode or 0  # whose it is, waits for it
 
 
+def _line(value: Any) -> bytes:
+    return json.dumps(value).encode() + b"\n"
+
+
 atexit.register(_Helper.end)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_Helper.forget)
 
 
 # ---------------------------------------------------------------------------------------------------- the other process
-def serve() -> None:
-    """Send what is asked for until nobody is there any more."""
+def serve(inbox: Iterable[bytes]) -> None:
+    """Send what is asked for until nobody is there any more.
+
+    Parameters
+    ----------
+    inbox : iterable of bytes
+        Requests, a line each.
+    """
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)  # whatever else is printed
     _prepare()
-    stores: dict[str, Store] = {}
-    running: dict[str, Store] = {}
-    for line in sys.stdin:
-        request = json.loads(line)
-        if "open" in request:
-            stores[request["store"]] = _opened(request)
-        try:
-            answer = _answered(stores[request["store"]], request, running)
-        except Exception as error:  # noqa: BLE001 - whatever a store can raise is for the other process to hear
-            answer = {"error": first_line(error)}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-    for run, store in running.items():
-        with suppress(Exception):
-            store.send({"op": "end", "run": run, "status": "KILLED", "time": int(time.time() * 1000)})
+    desk = _Desk()
+    for line in inbox:
+        answer = desk.answer(json.loads(line))
+        with suppress(OSError):  # whoever told it may have been killed; it is sent all the same
+            answers.write(json.dumps(answer) + "\n")
+            answers.flush()
+    desk.close()
     os._exit(0)  # all is written; to take MLflow apart would take a while
+
+
+class _Desk:
+    """What the other process has open: stores, and runs that have not ended."""
+
+    def __init__(self) -> None:
+        self._stores: dict[str, Store] = {}
+        self._failures: dict[str, tuple[int, str]] = {}  # the attempt, and why
+        self._running: dict[str, str] = {}  # the store of each run
+        self._held: dict[str, list[Any]] = {}
+
+    def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        if "open" in request:
+            self._stores[request["store"]] = _opened(request)
+        attempt, error = self._failures.get(request["store"], (-1, ""))
+        if attempt == request["attempt"]:  # what came before it is not there: whoever asks keeps all in its order
+            return {"error": error}
+        try:
+            answer = self._sent(self._stores[request["store"]], request)
+        except Exception as error:  # noqa: BLE001 - whatever a store can raise is for the other process to hear
+            self._failures[request["store"]] = (request["attempt"], first_line(error))
+            return {"error": first_line(error)}
+        if request["transit"] is not None:
+            shutil.rmtree(request["transit"], ignore_errors=True)
+        return answer
+
+    def _sent(self, store: Store, request: Mapping[str, Any]) -> dict[str, Any]:
+        event = request["event"]
+        store.experiment_id = request["experiment_id"] or store.experiment_id
+        store.runs |= request["runs"]
+        if event["op"] == "hold":
+            self._held.setdefault(event["run"], []).extend(event["points"])
+            return {}
+        note = store.send(event)
+        if event["op"] == "start":
+            self._running[event["run"]] = request["store"]
+        elif event["op"] == "end":
+            self._running.pop(event["run"], None)
+        if event["op"] in ("metrics", "end"):
+            self._held.pop(event["run"], None)
+        found = {key: store.runs[key] for key in _keys(event) if key in store.runs}
+        return {"experiment_id": store.experiment_id, "runs": found, "note": note}
+
+    def close(self) -> None:
+        """End what nobody has ended: it was killed."""
+        for run, name in reversed(self._running.items()):
+            if name in self._failures:
+                continue
+            with suppress(Exception):
+                if run in self._held:
+                    self._stores[name].send({"op": "metrics", "run": run, "points": self._held[run]})
+                end = {"op": "end", "run": run, "status": "KILLED", "time": int(time.time() * 1000)}
+                self._stores[name].send(end)
 
 
 def _opened(request: Mapping[str, Any]) -> Store:
@@ -231,19 +392,6 @@ def _opened(request: Mapping[str, Any]) -> Store:
         os.chdir(request["folder"])
     experiment, uri, root = request["open"]
     return Store(experiment, uri, None if root is None else Path(root))
-
-
-def _answered(store: Store, request: Mapping[str, Any], running: dict[str, Store]) -> dict[str, Any]:
-    event = request["event"]
-    store.experiment_id = request["experiment_id"] or store.experiment_id
-    store.runs |= request["runs"]
-    store.send(event)
-    if event["op"] == "start":
-        running[event["run"]] = store
-    elif event["op"] == "end":
-        running.pop(event["run"], None)
-    found = {key: store.runs[key] for key in _keys(event) if key in store.runs}
-    return {"experiment_id": store.experiment_id, "runs": found}
 
 
 def _prepare() -> None:

@@ -29,6 +29,7 @@ TRIAL = "trial"  # task of a search that is a run, though no fit
 _EVALUATION = "candidate-split-evaluation"  # scikit-learn's name of a fold of a candidate
 _STEP = "fit-transform-"  # scikit-learn's begin of the name of a step that is not the last
 _LIVE_SECONDS = 10.0  # a curve on the screen is at most so old
+_HELD_SECONDS = 1.0  # of a curve that are lost at most when the process is killed
 _MOST_FOLDS = 2000  # whose scores are sent one by one
 
 
@@ -44,6 +45,8 @@ class _Open:
     cpu: float = field(default_factory=time.process_time)
     sent: float = field(default_factory=time.monotonic)
     live: bool = False  # whether a part of the curve was sent
+    held: float = field(default_factory=time.monotonic)
+    n_held: int = 0  # points of the rest that are safe with the process that sends
     points: list[tuple[int, float, int]] = field(default_factory=list)
 
 
@@ -210,13 +213,18 @@ class Recorder:
         if run is None:
             return
         run.points.append((iteration.step, iteration.bound, int(time.time() * 1000)))
-        if time.monotonic() - run.sent > _LIVE_SECONDS:
+        now = time.monotonic()
+        if now - run.sent > _LIVE_SECONDS:
             self._send_points(key_of(context))
+        elif now - run.held > _HELD_SECONDS:
+            self.tracker.hold(key_of(context), "objective", run.points[run.n_held :])
+            run.held, run.n_held = now, len(run.points)
 
     def _send_points(self, key: str) -> None:
         run = self._open[key]
         self.tracker.log_points(key, "objective", run.points)
-        run.points, run.live, run.sent = [], True, time.monotonic()
+        self.tracker.flush(key)
+        run.points, run.n_held, run.live, run.sent = [], 0, True, time.monotonic()
 
     @_harmless
     def on_told(self, context: Any, **news: Any) -> None:

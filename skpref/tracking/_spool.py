@@ -108,6 +108,7 @@ def read(file: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
             if number < len(lines):
                 raise
     head, *events = parsed or [{}]
+    events.sort(key=lambda event: event.get("number", 0))  # those that failed on their way come after later ones
     for event in events:
         if "path" in event:
             event["path"] = str(file.parent / event["path"])

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import threading
+import time
 import warnings
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ _PATIENCE = {
 }
 
 
+_TABLES_SECONDS = 5.0
+_CHANGED = "Changing param values is not allowed"  # MLflow's words
 _SECRET = re.compile(r"//[^/@\s]+@")  # user and password in an address
 # One at a time: the store's settings and the loggers that are quietened are the process's.
 LOCK = threading.RLock()
@@ -66,17 +69,26 @@ class Store:
     def prepare(self) -> None:
         """Do nothing: MLflow is imported when it is needed."""
 
-    def send(self, event: Mapping[str, Any]) -> None:
+    def hurry(self) -> None:
+        """Do nothing: each event was waited for."""
+
+    def send(self, event: Mapping[str, Any]) -> str | None:
         """Send one event now; errors of the store are raised.
 
         Parameters
         ----------
         event : mapping
             As in a spool file.
+
+        Returns
+        -------
+        str or None
+            What a user should hear of all the same.
         """
         with LOCK, patiently(), quietly():
             self._connect()
-            _SENDERS[event["op"]](self, event)
+            note: str | None = _SENDERS[event["op"]](self, event)
+            return note
 
     def _connect(self) -> None:
         if self.client is not None and self.experiment_id:
@@ -89,15 +101,31 @@ class Store:
         self.client = client
         if self.experiment_id:
             return
-        found = client.get_experiment_by_name(self.experiment)
-        if found is None:
-            where = None if self._root is None else (self._root / "artifacts").as_uri()
-            self.experiment_id = client.create_experiment(self.experiment, artifact_location=where)
-        elif found.lifecycle_stage == "deleted":
+        try:
+            found = client.get_experiment_by_name(self.experiment)
+        except Exception as error:
+            if "already exists" not in str(error):
+                raise
+            time.sleep(_TABLES_SECONDS)  # another process is making the tables of a new store
+            found = client.get_experiment_by_name(self.experiment)
+        found = found or self._made(client)
+        if found.lifecycle_stage == "deleted":
             msg = f"the experiment {self.experiment!r} was deleted; restore it, or name another one"
             raise RuntimeError(msg)
-        else:
-            self.experiment_id = found.experiment_id
+        self.experiment_id = found.experiment_id
+
+    def _made(self, client: Any) -> Any:
+        """The experiment, which did not exist a moment ago; another process may be quicker to make it."""
+        where = None if self._root is None else (self._root / "artifacts").as_uri()
+        problem = None
+        try:
+            client.create_experiment(self.experiment, artifact_location=where)
+        except Exception as error:  # noqa: BLE001 - raised below, unless it is there now
+            problem = error
+        found = client.get_experiment_by_name(self.experiment)
+        if found is None:
+            raise problem or LookupError(f"the experiment {self.experiment!r} cannot be made")
+        return found
 
     def _run_id(self, key: str) -> str:
         """MLflow's id of a run; one that another process started is looked for in the store."""
@@ -134,11 +162,22 @@ class Store:
         run = self.client.create_run(self.experiment_id, start_time=event["time"], tags=tags, run_name=event["name"])
         self.runs[key] = run.info.run_id
 
-    def _send_params(self, event: Mapping[str, Any]) -> None:
+    def _send_params(self, event: Mapping[str, Any]) -> str | None:
         from mlflow.entities import Param
 
+        run_id = self._run_id(event["run"])
         params = [Param(name, value) for name, value in event["values"].items()]
-        self.client.log_batch(self._run_id(event["run"]), params=params)
+        try:
+            self.client.log_batch(run_id, params=params)
+        except Exception as error:
+            if _CHANGED not in str(error):
+                raise
+        else:
+            return None
+        kept = self.client.get_run(run_id).data.params
+        self.client.log_batch(run_id, params=[param for param in params if param.key not in kept])
+        changed = ", ".join(param.key for param in params if kept.get(param.key, param.value) != param.value)
+        return f"MLflow keeps the first value of a parameter; this run has another one of {changed} already."
 
     def _send_tags(self, event: Mapping[str, Any]) -> None:
         from mlflow.entities import RunTag

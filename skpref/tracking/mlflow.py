@@ -1,7 +1,7 @@
 """MLflow adapter: runs, parameters, curves and files go to an MLflow store; what cannot be sent is kept on disk.
 
-A tracker must never cost a fit. What it is told waits in a queue, from which a thread hands it on to a process beside
-this one; whoever ends an outermost run waits until all has arrived. Whatever goes wrong with the store (no server, a
+A tracker must never cost a fit. What it is told goes to a process beside this one, which sends it; whoever ends an
+outermost run waits until all has arrived. Whatever goes wrong with the store (no server, a
 server that goes away, a locked database, no right to write) gives one `TrackingWarning`; from then on every event is
 written to a spool file, a line of JSON each, which `sync` sends later.
 """
@@ -21,8 +21,8 @@ import time
 import uuid
 import warnings
 import weakref
-from collections import deque
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,12 +99,13 @@ class Tracker:
         self.online = True
         self._spool = _spool.Spool(Path.cwd() / spool)
         self._id = uuid.uuid4().hex
-        self._waits = _beside.usable(self.tracking_uri)
-        kind = _beside.BesideStore if self._waits else Store
+        kind = _beside.BesideStore if _beside.usable(self.tracking_uri) else Store
         self._store: _beside.BesideStore | Store = kind(experiment, uri, root)
         self._buffer: dict[str, list[list[Any]]] = {}
         self._flushed: dict[str, float] = {}
         self._failed_at = 0.0
+        self._n_failures = 0
+        self._n_events = 0
         self._warned: set[str] = set()
         self._forget()
         _ALL.add(self)
@@ -112,8 +113,8 @@ class Tracker:
     def _forget(self) -> None:
         """Begin with nothing to send: at first, and in a forked process, where the other one goes on sending."""
         self._lock = threading.RLock()
-        self._queue: deque[tuple[dict[str, Any], Path | None]] = deque()
-        self._sender: threading.Thread | None = None
+        self._arrived = threading.Condition(self._lock)
+        self._on_its_way: set[int] = set()  # numbers of events
         self._unsaid: list[str] = []
         self._begun: set[str] = set()
         self._inner: set[str] = set()  # runs in runs that began in this process
@@ -261,6 +262,24 @@ class Tracker:
             Step, value, and when it was, in milliseconds since 1970.
         """
         self._keep(run, ([name, value, when, step] for step, value, when in points))
+
+    def hold(self, run: str, name: str, points: Iterable[tuple[int, float, int]]) -> None:
+        """Hand over a part of a curve, to be sent only if this process is killed before it sends metrics of the run.
+
+        Parameters
+        ----------
+        run : str
+            Key of a run.
+        name : str
+            Name of the metric.
+        points : iterable of (int, float, int)
+            As for `log_points`.
+        """
+        with self._lock:
+            if self.online and isinstance(self._store, _beside.BesideStore):
+                finite = [[name, value, when, step] for step, value, when in points if math.isfinite(value)]
+                event = {"op": "hold", "run": run, "points": finite}
+                self._store.post(event, self._n_failures, _ignored)
 
     def on_iteration(self, run: str, name: str = "lower_bound") -> OnIteration:
         """Return a callback that logs the objective of a running fit.
@@ -422,8 +441,9 @@ class Tracker:
 
     def retry(self) -> None:
         """Try a store that failed once more, if that was some time ago."""
-        if not self.online and time.monotonic() - self._failed_at > _RETRY_SECONDS:
-            self.online = True
+        with self._lock:
+            if not self.online and time.monotonic() - self._failed_at > _RETRY_SECONDS:
+                self.online = True
 
     def how_to_look(self) -> str:
         """Return what to do to see the runs: a command, or an address.
@@ -441,7 +461,7 @@ class Tracker:
         now = time.monotonic()
         buffer, flushed = self._buffer.setdefault(run, []), self._flushed.setdefault(run, now)
         for name, value, *when in points:
-            point = [_name(name), float(value), *when]
+            point: list[Any] = [_name(name), float(value), *map(int, when)]
             if math.isfinite(point[1]):
                 buffer.append(point)
             else:
@@ -491,42 +511,50 @@ class Tracker:
 
     # ------------------------------------------------------------------------------------------------------- sending
     def _emit(self, event: dict[str, Any], folder: Path | None = None) -> None:
-        """Send an event in its turn or, failing that, keep it; then delete the folder with its files."""
+        """Send an event or, failing that, keep it; then delete the folder with its files."""
         with self._lock:
-            self._queue.append(({"time": _now(), **event}, folder))
-            if self._waits and self.online:
-                if self._sender is None:
-                    self._sender = threading.Thread(target=self._send_all, name="skpref-tracking", daemon=True)
-                    self._sender.start()
+            self._n_events += 1
+            event = {"time": _now(), "number": self._n_events, **event}
+            if self.online and isinstance(self._store, _beside.BesideStore):
+                answered = partial(self._answered, event, folder, self._n_failures)
+                if self._store.post(event, self._n_failures, answered, folder):
+                    self._on_its_way.add(self._n_events)  # the answer is another thread's, which waits for the lock
+            elif self.online:
+                self._send_here(event, folder)
             else:
-                self._send_all()
+                self._write(event)
+                _delete(folder)
         self._say()
 
-    def _send_all(self) -> None:
-        while True:
-            with self._lock:
-                if not self._queue:
-                    self._sender = None
-                    return
-                event, folder = self._queue[0]
-                if not self.online:
-                    self._write(event)
-                    self._done(folder)
-                    continue
+    def _send_here(self, event: dict[str, Any], folder: Path | None) -> None:
+        try:
+            note = self._store.send(event)  # type: ignore[union-attr]  # where there is no other process
+        except Exception as error:  # noqa: BLE001 - whatever a store can raise must not cost the fit
+            self._answered(event, folder, self._n_failures, first_line(error), None)
+        except BaseException:  # an interruption keeps it, too
+            self._write(event)
+            _delete(folder)
+            raise
+        else:
+            self._answered(event, folder, self._n_failures, None, note)
+
+    def _answered(
+        self, event: dict[str, Any], folder: Path | None, attempt: int, error: str | None, note: str | None
+    ) -> None:
+        with self._lock:
             try:
-                self._store.send(event)
-            except BaseException as error:
-                with self._lock:
+                if error is not None:
                     self._write(event)
-                    self._done(folder)
-                    if not isinstance(error, Exception):  # an interruption (Ctrl-C) keeps it too, and goes on
-                        raise
-                    # Whatever a store can raise must not cost the fit.
-                    self.online, self._failed_at = False, time.monotonic()
-                    self._note_failure(error)
-            else:
-                with self._lock:
-                    self._done(folder)
+                    if attempt == self._n_failures:
+                        self.online, self._failed_at = False, time.monotonic()
+                        self._n_failures += 1
+                        self._note_failure(error)
+                if note is not None:
+                    self._note("refused", note)
+                _delete(folder)
+            finally:
+                self._on_its_way.discard(event["number"])
+                self._arrived.notify_all()
 
     @contextmanager
     def _transit(self) -> Iterator[Path]:
@@ -543,16 +571,12 @@ class Tracker:
             self._note("files", f"A file is not tracked: {error}. The fit goes on.")
             self._say()
 
-    def _done(self, folder: Path | None) -> None:
-        self._queue.popleft()
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-
     def settle(self) -> None:
         """Wait until all has arrived, or is kept."""
-        sender = self._sender
-        if sender is not None:
-            sender.join()
+        with self._arrived:
+            while self._on_its_way:
+                if not self._arrived.wait(1.0):
+                    self._store.hurry()
         self._say()
 
     def _say(self) -> None:
@@ -579,14 +603,23 @@ class Tracker:
                 message = f"nor can it be kept in {self._spool.folder}: {error}. The fit goes on, and is not tracked."
                 self._note("loss", f"What MLflow was not told: {message}")
 
-    def _note_failure(self, error: Exception) -> None:
-        message = f"MLflow at {without_password(self.tracking_uri)} cannot be used: {first_line(error)}. "
+    def _note_failure(self, error: str) -> None:
+        message = f"MLflow at {without_password(self.tracking_uri)} cannot be used: {error}. "
         if self.spool_file is not None:
             message += (
                 f"The fit goes on; the runs are kept in {self.spool_file}, from where "
                 f"`skpref mlflow-sync {self.spool_file.parent}` sends them later."
             )
         self._note("store", message)
+
+
+def _ignored(error: str | None, note: str | None) -> None:
+    """Hear nothing of what would be lost anyhow."""
+
+
+def _delete(folder: Path | None) -> None:
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _settle_all() -> None:
@@ -650,7 +683,9 @@ def _now() -> int:
 
 
 def _name(name: object) -> str:
-    return _UNFIT.sub("_", str(name))[:_MAX_KEY]
+    """A name that MLflow takes: it may become that of a file in a folder."""
+    clean = _UNFIT.sub("_", str(name))[:_MAX_KEY]
+    return "/".join(part for part in clean.split("/") if part.strip(".")) or "_"
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:

@@ -14,7 +14,7 @@ import pytest
 
 from skpref.exceptions import TrackingWarning
 from skpref.tracking import sync, track
-from skpref.tracking._beside import _Helper, usable
+from skpref.tracking._beside import _Desk, _Helper, usable
 from skpref.tracking.mlflow import Tracker
 
 if TYPE_CHECKING:
@@ -148,6 +148,86 @@ def test_when_it_ends_the_rest_is_kept(
     _Helper.end()
     assert sync(tmp_path / "spool", f"sqlite:///{home}/mlruns/mlflow.db").problems == []
     (found,) = seen("kept").runs
+    assert (found.info.status, found.data.metrics) == ("FINISHED", {"score": 1.0})
+
+
+KILLED = """
+import os, signal, time
+import numpy as np
+from skpref import GibbsM3F
+from skpref.tracking import MLflowCallback, _recorder
+
+class Killer:
+    def setup(self, estimator, context): ...
+    def teardown(self, estimator, context): ...
+    def on_fit_task_begin(self, estimator, context): ...
+    def on_fit_task_end(self, estimator, context): ...
+    def on_iteration(self, estimator, context, iteration):
+        if iteration.step == 12:
+            time.sleep(0.5)  # for the pipe
+            os.kill(os.getpid(), signal.SIGKILL)
+
+_recorder._HELD_SECONDS = 0.0
+X = np.array([(user, item) for user in range(6) for item in range(6)])
+GibbsM3F(n_sweeps=20, n_factors=2).set_callbacks(MLflowCallback("gone"), Killer()).fit(X, np.arange(36) % 5 + 1)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="no signals of POSIX on this system")
+def test_what_a_killed_fit_has_told_arrives_though_nothing_was_ready_yet(home: Path, seen: Callable[..., Any]) -> None:
+    process = script(KILLED, home)
+    assert process.communicate(timeout=120)[1] == ""
+    assert process.returncode == -signal.SIGKILL
+    deadline = time.monotonic() + 60.0
+    while not seen("gone").runs and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert ended(seen, "gone") == {"GibbsM3F": "KILLED"}
+    (run,) = seen("gone").runs
+    assert run.data.params["n_sweeps"] == "20"
+    assert [step for step, _ in seen("gone").curve(run, "objective")] == list(range(1, 13))
+
+
+def test_what_was_handed_over_before_a_failure_was_heard_of_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+
+    class Moody:
+        experiment_id, runs = "1", {}
+
+        def send(self, event: Any) -> None:
+            sent.append(event["run"])
+            if event["run"] == "b":
+                raise OSError("away")
+
+    monkeypatch.setattr("skpref.tracking._beside._opened", lambda _: Moody())
+    desk = _Desk()
+    base = {"store": "s", "experiment_id": "1", "runs": {}, "transit": None}
+
+    def answer(run: str, attempt: int, **more: Any) -> Any:
+        return desk.answer({**base, "attempt": attempt, "event": {"op": "start", "run": run}, **more}).get("error")
+
+    assert [answer("a", 0, open=True), answer("b", 0), answer("c", 0)] == [None, "away", "away"]
+    assert answer("d", 1) is None
+    assert sent == ["a", "b", "d"]
+    desk.close()
+    assert sent == ["a", "b", "d"]  # a store that failed is not asked to end runs, which takes its time
+
+
+def test_one_that_never_answers_is_given_up(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Callable[..., Any]
+) -> None:
+    monkeypatch.setattr(_Helper, "_one", None)
+    monkeypatch.setattr("skpref.tracking._beside._PATIENCE_SECONDS", 0.2)
+    with monkeypatch.context() as patch:
+        patch.setattr("skpref.tracking._beside._BOOT", "import time; time.sleep(600)")
+        with (
+            pytest.warns(TrackingWarning, match="has not answered for too long") as caught,
+            track("silent", "silent", spool=tmp_path / "spool") as run,
+        ):
+            run.log_metrics({"score": 1.0})
+    assert len(caught) == 1
+    _Helper.end()
+    assert sync(tmp_path / "spool", f"sqlite:///{home}/mlruns/mlflow.db").problems == []
+    (found,) = seen("silent").runs
     assert (found.info.status, found.data.metrics) == ("FINISHED", {"score": 1.0})
 
 

@@ -186,7 +186,12 @@ def test_a_store_that_comes_back_is_asked_again(
 
 
 def test_the_command_sends_and_says_what_it_could_not(
-    closed_port: str, default: str, tmp_path: Path, seen: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+    closed_port: str,
+    default: str,
+    tmp_path: Path,
+    seen: Callable[..., Any],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spool = tmp_path / "spool"
     with pytest.warns(TrackingWarning):
@@ -197,7 +202,8 @@ def test_the_command_sends_and_says_what_it_could_not(
     assert "skpref: note: " in err
     assert main(["mlflow-sync", str(spool), "--tracking-uri", default]) == 0
     assert "events of 1 files sent" in capsys.readouterr().out
-    assert main(["mlflow-sync", str(spool)]) == 0
+    monkeypatch.chdir(tmp_path)  # where the default folder is not
+    assert main(["mlflow-sync"]) == 0
     assert capsys.readouterr().out == "nothing to send\n"
     assert seen("by command").tree() == [["VariationalFM"]]
 

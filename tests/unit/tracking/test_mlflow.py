@@ -10,6 +10,7 @@ import time
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from skpref.exceptions import MissingExtraError, TrackingWarning
@@ -236,3 +237,58 @@ def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"skpref\[mlflow\]"):
         Tracker()
+
+
+@pytest.mark.usefixtures("home")
+def test_a_second_value_of_a_parameter_costs_a_warning_and_no_more() -> None:
+    tracker = Tracker("twice")
+    run = started(tracker, "twice")
+    tracker.log_params(run, {"a": 1, "b": 1})
+    tracker.log_params(run, {"a": 2, "b": 1, "c": 3})
+    with pytest.warns(TrackingWarning, match="keeps the first value of a parameter; this run has another one of a al"):
+        tracker.settle()
+    tracker.log_metrics(run, {"after": 1.0})
+    tracker.end(run)
+    found = stored(tracker, run).data
+    assert (found.params, found.metrics) == ({"a": "1", "b": "1", "c": "3"}, {"after": 1.0})
+    assert tracker.online
+
+
+@pytest.mark.usefixtures("home")
+def test_names_and_numbers_that_mlflow_or_json_would_not_take() -> None:
+    tracker = Tracker("эксперимент 日本")
+    run = started(tracker, "ünï 🎉")
+    tracker.log_params(run, {"//x": "1", "..": 2, "a//b": "x" * 100_000, "ключ": "значение\n"})
+    tracker.log_metrics(run, {"../y": np.float32(2.0), "": 3, "z/": 4}, step=np.int64(3))
+    tracker.end(run)
+    found = stored(tracker, run)
+    assert found.info.run_name == "ünï 🎉"
+    assert set(found.data.params) == {"x", "_", "a/b", "ключ"}
+    assert found.data.metrics == {"y": 2.0, "_": 3.0, "z": 4.0}
+    assert curve(tracker, run, "y") == [(3, 2.0)]
+
+
+@pytest.mark.usefixtures("home", "in_this_process")
+@pytest.mark.parametrize("what", ["experiment", "tables"])
+def test_another_process_is_quicker_to_make(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlflow
+
+    monkeypatch.setattr("skpref.tracking._store._TABLES_SECONDS", 0.0)
+    look = mlflow.MlflowClient.get_experiment_by_name
+    looks: list[str] = []
+
+    def late(self: Any, name: str) -> Any:
+        looks.append(name)
+        if len(looks) > 1:
+            return look(self, name)
+        if what == "tables":
+            raise mlflow.MlflowException("(sqlite3.OperationalError) table runs already exists")
+        self.create_experiment(name)  # just after this one had looked
+        return None
+
+    monkeypatch.setattr(mlflow.MlflowClient, "get_experiment_by_name", late)
+    tracker = Tracker(f"raced for its {what}")
+    run = tracker.start("run")
+    tracker.end(run)
+    assert tracker.online
+    assert stored(tracker, run).info.status == "FINISHED"
