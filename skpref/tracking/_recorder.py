@@ -240,6 +240,8 @@ class Recorder:
         key = key_of(context)
         if key in self._open:
             self._apply(key, news)
+            if context.task_name == TRIAL:
+                self._tell_folds(context, news.get("metrics") or {})
             failed = news.get("status", "FINISHED") != "FINISHED"
             if failed and context.task_name != TRIAL:
                 self._end(key, news["status"])
@@ -262,6 +264,16 @@ class Recorder:
         for name, file in (news.get("files") or {}).items():
             self._keep_file(key, name, file)
         self._open[key].status = news.get("status", self._open[key].status)
+
+    def _tell_folds(self, trial: Any, metrics: Mapping[str, Any]) -> None:
+        """Give each fold of a trial its score."""
+        scores = {f"test_{name[5:]}": values for name, values in metrics.items() if name.startswith("fold_")}
+        folds = [task for task in trial if _EVALUATION in (task.task_name, task.source_task_name)] if scores else []
+        for split, task in enumerate(folds):
+            of_fold = {name: values[split] for name, values in scores.items() if split < len(values)}
+            finite = {name: score for name, score in of_fold.items() if np.isfinite(score)}
+            if key_of(task) in self._begun or _ran_elsewhere(task):
+                self.tracker.log_scores(key_of(task), {**finite, "split": split})
 
     def _keep_file(self, key: str, name: str, file: Any) -> None:
         if hasattr(file, "savefig"):
@@ -452,8 +464,17 @@ def _ran_elsewhere(task: Any) -> bool:
 def _name_of(estimator: Any, context: Any) -> str:
     name = type(estimator).__name__
     if context.source_task_name == _EVALUATION:
-        return f"{name} {context.task_id}"
+        return f"{name} {_number_of(context)}"
     return f"{name} refit" if (context.source_task_name or "").startswith("refit") else name
+
+
+def _number_of(fold: Any) -> int:
+    """Of a fold in its search or, where a trial has them in several tasks, in its trial."""
+    trial = fold.parent.parent
+    if trial is None or trial.task_name != TRIAL:
+        return int(fold.task_id)
+    earlier = [task for task in trial if task.parent is trial and task.task_id < fold.parent.task_id]
+    return int(fold.task_id) + sum(task.max_subtasks or 0 for task in earlier)
 
 
 def _error_tags(error: BaseException) -> dict[str, str]:

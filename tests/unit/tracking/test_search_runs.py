@@ -59,6 +59,12 @@ def test_every_trial_is_a_run_with_its_folds_in_it(seen: Callable[..., Any]) -> 
         assert run.data.params[NAME] == str(params[NAME])
         assert len(store.children(run)) == n_folds[state]
         scores = [search.cv_results_[f"split{fold}_test_score"][number] for fold in range(2)]
+        folds = {run.info.run_name: run.data.metrics for run in store.children(run)}
+        assert set(folds) == {f"Pipeline {fold}" for fold in range(n_folds[state])}
+        for fold, score in enumerate(scores):
+            told = folds.get(f"Pipeline {fold}", {})
+            assert told.get("test_score") == (score if np.isfinite(score) else None)
+            assert told.get("split", fold) == fold
         finished = [(step, score) for step, score in enumerate(scores, 1) if np.isfinite(score)]
         assert store.curve(run, "fold_score") == finished
         assert ("mean_test_score" in run.data.metrics) == (state == "complete")
@@ -80,7 +86,8 @@ def test_importances_and_slices_are_drawn_when_there_are_trials_enough(seen: Cal
     pytest.importorskip("matplotlib")
     space = {"n_factors": optuna.distributions.IntDistribution(0, 4), "learn_priors": [True, False]}
     design = OneHotDesign().fit_transform(X)
-    search = OptunaSearch(VariationalFM(n_epochs=3, random_state=0), space, n_trials=5, cv=2, random_state=0)
+    model = VariationalFM(n_epochs=3, random_state=0)
+    search = OptunaSearch(model, space, n_trials=5, cv=2, pruner=None, random_state=0)
     search.set_callbacks(MLflowCallback("plots")).fit(design, Y)
     store = seen("plots")
     (parent,) = store.children()
