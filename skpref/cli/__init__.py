@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _WRITE = "tune", "run", "demo", "fit"
+_MODEL = "file that `tune`, `run`, `fit` or skpref.save wrote"
 _JSON = "print JSON for programs, and all else to the standard error"
 _MAX_INDUCING = "inducing points at most: time grows with their square (default: {})"
 
@@ -42,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 = done; 2 = the input cannot be used, or a package is missing; 130 = stopped (Ctrl-C) before there was a
-        result. A process that is terminated ends with 143.
+        0 = done; 1 = `mlflow-sync` could not send all; 2 = the input cannot be used, or a package is missing; 130 =
+        stopped (Ctrl-C) before there was a result. A process that is terminated ends with 143.
 
     Examples
     --------
@@ -137,6 +138,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="skpref",
         description="Bayesian preference learning: from comparisons or ratings to a tuned, tracked model.",
+        epilog="`skpref COMMAND --help` tells more. Exit codes: 0 = done, even if the search was stopped after a trial; "
+        "1 = mlflow-sync could not send all; 2 = the input cannot be used, and one line says why; 130 = stopped "
+        "before there was a result.",
     )
     parser.add_argument("--version", action="version", version=f"skpref {skpref.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -152,7 +156,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_tune(commands: Any) -> None:
-    models = "\n".join(f"  {name:<14} {model.about}" for name, model in MODELS.items())
+    models = "\n".join(f"  {name:<15} {model.about}" for name, model in MODELS.items())
     tune = commands.add_parser(
         "tune",
         help="learn from a file of comparisons, ratings or labelled rows",
@@ -177,23 +181,28 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", choices=list(MODELS), default="gppl", help="what to learn (default: gppl)")
     add = parser.add_argument_group("comparisons").add_argument
     add("--items", type=Path, help="file of the items' features")
-    add("--id", metavar="COLUMN", help="column of ids in ITEMS (default: id)")
+    add("--id", type=_text, metavar="COLUMN", help="column of ids in ITEMS (default: id)")
     text = "file of the users' features, for --model crowd; its ids are in a column named as in DATA, or id"
     add("--users", type=Path, help=text)
     text = "column whose values stay together in splits, such as a person: the hold-out is then of people never seen"
-    add("--group", metavar="COLUMN", help=text)
+    add("--group", type=_text, metavar="COLUMN", help=f"{text}; of rows with labels, too")
     add("--max-inducing", type=_at_least(1), metavar="M", help=_MAX_INDUCING.format(500))
     add = parser.add_argument_group("ratings").add_argument
-    add("--user", metavar="COLUMN", help="column of who answered or rated (default: user); for --model crowd too")
-    add("--item", metavar="COLUMN", help="column of what was rated (default: item)")
-    add("--rating", metavar="COLUMN", help="column of the ratings (default: rating)")
+    add(
+        "--user",
+        type=_text,
+        metavar="COLUMN",
+        help="column of who answered or rated (default: user); for --model crowd too",
+    )
+    add("--item", type=_text, metavar="COLUMN", help="column of what was rated (default: item)")
+    add("--rating", type=_text, metavar="COLUMN", help="column of the ratings (default: rating)")
     add("--levels", type=_names, metavar="A,B,...", help="all levels, low to high (default: the numbers in the file)")
     text = "what to do where a user rated an item twice, and differently (default: error)"
     add("--duplicates", choices=["error", "mean", "last"], help=text)
     add("--sweeps", type=_at_least(2), metavar="N", help="sweeps of a chain, a fifth of them burn-in (default: 50)")
     add("--factors", type=_at_least(1), metavar="K", help="factors at most, for --model m3f (default: 100)")
-    add = parser.add_argument_group("rows with ordered labels").add_argument
-    add("--label", metavar="COLUMN", help="column of the labels (default: label)")
+    add = parser.add_argument_group("rows with labels").add_argument
+    add("--label", type=_text, metavar="COLUMN", help="column of the labels (default: label)")
     text = "columns of features (default: all others but id, weight and the group)"
     add("--features", type=_names, metavar="A,B,...", help=text)
     add("--class-order", type=_names, metavar="A,B,...", help="all labels, low to high (default: numbers as they are)")
@@ -224,10 +233,10 @@ def _add_predict(commands: Any) -> None:
         "right; of a crowd, user too), the level that a user gives to an item (user, item), or what follows from "
         "features.",
     )
-    predict.add_argument("model", type=Path, metavar="MODEL")
-    predict.add_argument("data", type=Path, metavar="DATA")
-    predict.add_argument("--user", metavar="COLUMN", help="column of users (default: user)")
-    predict.add_argument("--item", metavar="COLUMN", help="column of items (default: item)")
+    predict.add_argument("model", type=Path, metavar="MODEL", help=_MODEL)
+    predict.add_argument("data", type=Path, metavar="DATA", help="CSV or Parquet file of what is asked")
+    predict.add_argument("--user", type=_text, metavar="COLUMN", help="column of users (default: user)")
+    predict.add_argument("--item", type=_text, metavar="COLUMN", help="column of items (default: item)")
     predict.add_argument("--top", type=_at_least(1), default=20, metavar="N", help="rows to print (default: 20)")
     predict.add_argument("--out", type=Path, metavar="FILE", help="write all rows to this CSV file")
     predict.add_argument("--json", action="store_true", help=_JSON)
@@ -253,13 +262,13 @@ def _add_job_options(parser: argparse.ArgumentParser, trials: int) -> None:
     add("--timeout", type=_positive, metavar="S", help="seconds after which no further trial begins")
     add("--out", type=Path, default=Path("skpref-out"), metavar="DIR", help="folder of results (default: skpref-out)")
     add("--seed", type=_at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")
-    text = "folds of the cross-validation (default: 4; of ratings, one of each user are held out once)"
+    text = "folds of the cross-validation (default: 4; of ratings, some of each user's are held out once)"
     add("--folds", type=_at_least(2), metavar="N", help=text)
     text = "share that is held out (default: 0.2); of ratings, a share of each user's, or the word one"
     add("--holdout", type=_share, default=0.2, metavar="SHARE", help=text)
     text = "file, or address of a database, that keeps finished trials: the same command goes on from them"
-    add("--storage", metavar="FILE", help=text)
-    add("--experiment", default="skpref", metavar="NAME", help="MLflow experiment (default: skpref)")
+    add("--storage", type=_text, metavar="FILE", help=text)
+    add("--experiment", type=_text, default="skpref", metavar="NAME", help="MLflow experiment (default: skpref)")
     add("--no-mlflow", action="store_true", help="do not track")
     add("--json", action="store_true", help=_JSON)
 
@@ -273,11 +282,11 @@ def _add_rank(commands: Any) -> None:
         "a crowd ranks by the consensus, or by the view of one user; one of users and items ranks all items for a "
         "user; one of features the rows of ITEMS, by what it predicts of them.",
     )
-    rank.add_argument("model", type=Path, metavar="MODEL")
+    rank.add_argument("model", type=Path, metavar="MODEL", help=_MODEL)
     rank.add_argument("items", type=Path, metavar="ITEMS", nargs="?", help="what to rank; default: all known items")
-    rank.add_argument("--id", metavar="COLUMN", help="column of ids in ITEMS (default: id)")
+    rank.add_argument("--id", type=_text, metavar="COLUMN", help="column of ids in ITEMS (default: id)")
     rank.add_argument(
-        "--user", metavar="ID", help="whose view to rank by, with a model of a crowd or of users and items"
+        "--user", type=_text, metavar="ID", help="whose view to rank by, with a model of a crowd or of users and items"
     )
     rank.add_argument("--top", type=_at_least(1), default=20, metavar="N", help="items to print (default: 20)")
     rank.add_argument("--out", type=Path, metavar="FILE", help="write the whole ranking to this CSV file")
@@ -295,8 +304,13 @@ def _add_elicit(commands: Any) -> None:
         "changed.",
     )
     add = elicit.add_argument
-    add("model", type=Path, metavar="MODEL")
-    add("--user", metavar="ID", help="who answers, with a model that tells users apart (default: somebody new)")
+    add("model", type=Path, metavar="MODEL", help=_MODEL)
+    add(
+        "--user",
+        type=_text,
+        metavar="ID",
+        help="who answers, with a model that tells users apart (default: somebody new)",
+    )
     text = "what may be asked: a column item, or left and right for preferences (default: all known)"
     add("--candidates", type=Path, metavar="FILE", help=text)
     choices = ["random", "mean", "variance", "information", "determinant"]
@@ -320,6 +334,12 @@ def _at_least(low: int) -> Callable[[str], int]:
         return value
 
     return whole_number
+
+
+def _text(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("is empty")
+    return text
 
 
 def _names(text: str) -> str:

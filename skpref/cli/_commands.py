@@ -316,7 +316,7 @@ def _check_user(model: GPPLClassifier | CrowdGPPL, arguments: argparse.Namespace
         raise DataError(f"{arguments.model}: the model does not tell users apart; leave --user out")
     known = [str(one) for one in (model.user_ids_ if model.users is None else model.users.ids)]
     if user not in known:
-        more = nearest(user, known[:5000])
+        more = nearest(user, known[:5000]) or "."
         raise DataError(f"{arguments.model}: unknown user {user[:80]!r}{more} Without --user, the consensus ranks")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 import tomllib
 from pathlib import Path
@@ -13,7 +14,6 @@ from skpref.cli._models import MODELS, MOST, SPECIAL
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
 
 _DATASETS = ("travellers",)
@@ -38,7 +38,9 @@ def _whole(low: int) -> Kind:
     return Kind(f"a whole number from {low} to {MOST}", lambda value: type(value) is int and low <= value <= MOST)
 
 
-_TEXT = Kind("a text that is not empty", lambda value: isinstance(value, str) and bool(value.strip()))
+_TEXT = Kind(
+    "a text that is not empty", lambda value: isinstance(value, str) and bool(value.strip()) and "\0" not in value
+)
 _FLAG = Kind("true or false", lambda value: isinstance(value, bool))
 _POSITIVE = Kind("a positive number", lambda value: type(value) in (int, float) and 0 < value < math.inf)
 _NAMES = Kind(
@@ -95,6 +97,24 @@ _SECTIONS: dict[str, dict[str, tuple[str, Kind]]] = {
     "tracking": {"mlflow": ("mlflow", _FLAG), "experiment": ("experiment", _TEXT)},
     "output": {"folder": ("out", _TEXT)},
 }
+_ABOUT = """Do what `tune` does, as a TOML file says in the sections [data], [model], [search], [space],
+[tracking] and [output]. Keys are the options of `tune`; [space] holds, by the name of a setting,
+one value, a list of values, or { low = ..., high = ..., log = true }. Paths are from the folder
+of the file. The same file gives the same numbers. With storage in [search], a run that was stopped
+or killed goes on from its finished trials when it is started again.
+
+example:
+  [data]
+  file = "comparisons.csv"
+  items = "items.csv"
+  [model]
+  name = "gppl"
+  [search]
+  trials = 30
+  seed = 1
+  storage = "study.journal"
+  [tracking]
+  mlflow = false"""
 _PATHS = ("data", "items", "users", "out")  # from the folder of the TOML file
 
 
@@ -111,10 +131,8 @@ def add_run(commands: Any, tune_defaults: Callable[[], argparse.Namespace]) -> N
     run = commands.add_parser(
         "run",
         help="run a whole experiment that a TOML file describes",
-        description="Do what `tune` does, as a TOML file says in the sections [data], [model], [search], [space], "
-        "[tracking] and [output]. Keys are the options of `tune`; [space] holds, by the name of a setting, one value, "
-        "a list of values, or { low = ..., high = ..., log = true }. Paths are from the folder of the file. The same "
-        "file gives the same numbers.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=_ABOUT,
     )
     run.add_argument("file", type=Path, metavar="EXPERIMENT.toml")
     run.add_argument("--out", type=Path, metavar="DIR", help="folder of results, in the place of that in the file")

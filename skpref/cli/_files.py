@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import difflib
+import io
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -168,18 +169,20 @@ def read_sheet(path: Path) -> Sheet:
         If it is Parquet and pandas or pyarrow is not installed.
     """
     with path.open("rb") as file:
-        parquet = file.read(4) == b"PAR1"
-    sheet = _read_parquet(path) if parquet or path.suffix.lower() in {".parquet", ".pq"} else _read_csv(path)
+        source: BinaryIO = file if file.seekable() else io.BytesIO(file.read())  # a pipe can be read once
+        parquet = source.read(4) == b"PAR1" or path.suffix.lower() in {".parquet", ".pq"}
+        source.seek(0)
+        sheet = _read_parquet(path, source) if parquet else _read_csv(path, source)
     if not sheet.lines:
         raise sheet.fault("there are column names, but no rows")
     return sheet
 
 
-def _read_csv(path: Path) -> Sheet:
+def _read_csv(path: Path, source: BinaryIO) -> Sheet:
     header: list[str] = []
     rows: list[list[str]] = []
     lines: list[int] = []
-    for line, row in _csv_rows(path):
+    for line, row in _csv_rows(path, source):
         if not header:
             header = [name.strip() for name in row]
             _check_header(path, header, line)
@@ -194,9 +197,9 @@ def _read_csv(path: Path) -> Sheet:
     return Sheet(path, {name: list(cells) for name, cells in zip(header, columns, strict=True)}, lines, "line")
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(path: Path, source: BinaryIO) -> Iterator[tuple[int, list[str]]]:
     """Rows that are not blank, and the line on which each ends."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with io.TextIOWrapper(source, "utf-8-sig", newline="") as file:
         reader = None
         try:
             first = file.readline()
@@ -224,7 +227,7 @@ def _check_header(path: Path, header: list[str], line: int) -> None:
             raise DataError(f"{path}, line {line}: there are two columns {name!r}")
 
 
-def _read_parquet(path: Path) -> Sheet:
+def _read_parquet(path: Path, source: BinaryIO) -> Sheet:
     try:
         import pandas as pd
         import pyarrow as pa
@@ -233,7 +236,7 @@ def _read_parquet(path: Path) -> Sheet:
             f"{path}: reading Parquet needs pandas and pyarrow: pip install 'skpref[frames]' (CSV needs neither)"
         ) from error
     try:
-        frame = pd.read_parquet(path)
+        frame = pd.read_parquet(source)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
     frame = frame.astype(object).where(frame.notna(), None)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from skpref import GibbsM3F, GPOrdinalRegressor, GPPLClassifier, Table, load, save
 from skpref.cli import main
+from skpref.cli._files import read_sheet
 from skpref.cli._outputs import Patient, complete
 
 RNG = np.random.default_rng(0)
@@ -156,6 +158,7 @@ def test_one_line_says_what_is_wrong(folder: Path, case: str, capsys: pytest.Cap
         (["--seed", "4294967296"], "argument --seed: 4294967296 is more than 4294967295"),
         (["--timeout", "soon"], "argument --timeout: 'soon' is not a number"),
         (["--holdout", "nan"], "argument --holdout: nan is not between 0.05 and 0.5"),
+        (["--experiment", " "], "argument --experiment: is empty"),
         (["--features", "a,,b"], "argument --features: 'a,,b' is not a list of names with commas between them"),
     ],
 )
@@ -240,6 +243,15 @@ def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"target.csv", "link.csv"}
     with complete(Path(os.devnull)) as whole:
         assert whole == Path(os.devnull)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes in folders are POSIX's")
+def test_a_pipe_is_read_once(folder: Path) -> None:
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=Path("pipe").write_text, args=("user,item\n1,2\n", "utf-8"))
+    writer.start()
+    assert read_sheet(Path("pipe")).columns == {"user": ["1"], "item": ["2"]}
+    writer.join()
 
 
 def test_byte_order_marks_and_line_ends_of_windows(folder: Path) -> None:
