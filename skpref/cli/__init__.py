@@ -138,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="skpref",
         description="Bayesian preference learning: from comparisons or ratings to a tuned, tracked model.",
-        epilog="`skpref COMMAND --help` tells more. Exit codes: 0 = done, even if the search was stopped after a trial; "
+        epilog="`skpref COMMAND --help` tells more. Exit codes: 0 = done, even if a search was stopped after a trial; "
         "1 = mlflow-sync could not send all; 2 = the input cannot be used, and one line says why; 130 = stopped "
         "before there was a result.",
     )
