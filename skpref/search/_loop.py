@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from skpref.exceptions import DataError, MissingExtraError, SkprefError
+from skpref.search._sampler import ERROR, SurrogateSampler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ERROR = "skpref:error"  # attribute of a trial that failed by itself
-_STARTUP_TRIALS = 8  # random ones, before the sampler has something to go by
-_RANDOM_EVERY = 4  # trials, of which one is at random
 
 Settings = dict[str, Any]
 
@@ -320,6 +318,7 @@ def open_study(
     pruner: Any = None,
     seed: int | None = None,
     direction: str = "minimize",
+    per_second: bool = False,
 ) -> Any:
     """Make a study, or open the one of that name.
 
@@ -330,13 +329,15 @@ def open_study(
     storage : path-like, str or optuna storage, default=None
         A file for a journal, the address of a database (``postgresql://...``), or optuna's own. None: in memory.
     sampler : optuna sampler, default=None
-        None: TPE, after eight trials at random; every fourth of the others is at random, too.
+        None: a `SurrogateSampler`.
     pruner : optuna pruner or None, default=None
         Such as a `RacingPruner`. None: no trial is given up.
     seed : int, default=None
         Of the sampler.
     direction : {"minimize", "maximize"}, default="minimize"
         Of the study.
+    per_second : bool, default=False
+        Whether the sampler is to count seconds, since they are what is short.
 
     Returns
     -------
@@ -349,7 +350,7 @@ def open_study(
         If the file or the database cannot be opened.
     """
     optuna = require_optuna()
-    sampler = sampler or _Sampler(seed)
+    sampler = sampler or SurrogateSampler(seed, per_second=per_second)
     options = {"direction": direction, "sampler": sampler, "pruner": pruner or optuna.pruners.NopPruner()}
     with quietly():
         if not isinstance(storage, str | os.PathLike):
@@ -371,41 +372,6 @@ def _journal(optuna: Any, path: str) -> Any:
 def _shown(storage: str) -> str:
     """A storage without its password."""
     return re.sub(r"(://[^/@]*):[^/@]*@", r"\1:***@", storage)
-
-
-class _Sampler:
-    """TPE that also looks elsewhere: optuna's sampler in all that is asked of one, but not by class, to be pickled.
-
-    Among settings of which many are nearly as good, TPE soon draws from the neighbourhood of the first good ones alone:
-    on comparisons of arguments, 79 trials found less than 45 at random. Those at random are mostly given up early.
-
-    Parameters
-    ----------
-    seed : int or None
-        Of both samplers.
-    """
-
-    def __init__(self, seed: int | None) -> None:
-        samplers = require_optuna().samplers
-        self._tpe = samplers.TPESampler(n_startup_trials=_STARTUP_TRIALS, seed=seed)
-        self._random = samplers.RandomSampler(seed)
-        for name in ("infer_relative_search_space", "before_trial", "after_trial", "_raise_error_if_multi_objective"):
-            setattr(self, name, getattr(self._tpe, name))
-
-    def reseed_rng(self) -> None:
-        self._tpe.reseed_rng()
-        self._random.reseed_rng()
-
-    def sample_relative(self, study: Any, trial: Any, search_space: Any) -> Any:
-        return {} if _at_random(trial) else self._tpe.sample_relative(study, trial, search_space)
-
-    def sample_independent(self, study: Any, trial: Any, name: str, distribution: Any) -> Any:
-        sampler = self._random if _at_random(trial) else self._tpe
-        return sampler.sample_independent(study, trial, name, distribution)
-
-
-def _at_random(trial: Any) -> bool:
-    return bool(trial.number >= _STARTUP_TRIALS and trial.number % _RANDOM_EVERY == 0)
 
 
 def enqueue_first(study: Any, space: Space, n_trials: int | None) -> int | None:

@@ -350,7 +350,8 @@ class OptunaSearch(BaseSearchCV):
         random_state = check_random_state(self.random_state)
         seed = None if self.random_state is None else int(random_state.randint(np.iinfo(np.int32).max))
         pruner = RacingPruner(PARTS) if self.pruner == "racing" else self.pruner
-        options = {"storage": self.storage, "pruner": pruner, "direction": "maximize"}
+        timed = self.n_trials is None and self.timeout is not None
+        options = {"storage": self.storage, "pruner": pruner, "direction": "maximize", "per_second": timed}
         study = open_study(name, sampler=self.sampler, seed=seed, **options)
         n_before = len(study.get_trials(deepcopy=False))
         if not n_before:
@@ -374,7 +375,7 @@ class OptunaSearch(BaseSearchCV):
                 score = f"{-record.score:.4f}" if record.state != "failed" else in_a_line(record.error)
                 print(f"trial {record.number}: {record.state}, score {score}, {record.seconds:.1f} s")  # noqa: T201
             for callback in self.callbacks or ():
-                callback(study, study.trials[-1])
+                callback(study, study.get_trials(deepcopy=False)[record.number])
 
         result = run_trials(study, work, n_trials=None, timeout=self.timeout, on_trial=tell, enough=enough)
         if result.interrupted:

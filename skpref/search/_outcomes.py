@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sklearn.utils import indexable
 
-from skpref.search._loop import ERROR
+from skpref.search._sampler import ERROR
 
 if TYPE_CHECKING:
     from skpref.search._loop import SearchResult, Settings

@@ -2,16 +2,92 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
 
 if TYPE_CHECKING:
-    from skpref._typing import Array
+    from skpref._typing import Array, BoolArray
 
-_ALPHA = 0.05  # chance of giving up, at one step, a trial that would have ended level with the best
-_FEWEST = 2  # complete trials: the best, and one that shows how far differences move
+# Chance of giving up, at one step, a trial that would have ended level with the best: after a fold and inside a fit,
+# whose end is further away than the other steps let believe.
+_ALPHA = 0.1
+_ALPHA_INSIDE = 0.05
+_COPY = 1e-12  # of the variance of a trial over folds: what rounding leaves of the difference of two copies
+_FEWEST = 1  # complete trials beside the best, to show how far differences move
+
+
+class Race(NamedTuple):
+    """What complete trials tell of the way from a step to the end.
+
+    Parameters
+    ----------
+    best : optuna.trial.FrozenTrial
+        The best one.
+    others : list of optuna.trial.FrozenTrial
+        Those beside it.
+    end, here : float
+        Its value, and what it had reported at the step; the less the better.
+    at_step, at_end : ndarray
+        Differences of the others to the best one.
+    """
+
+    best: Any
+    others: list[Any]
+    end: float
+    here: float
+    at_step: Array
+    at_end: Array
+
+    @property
+    def moved(self) -> Array:
+        """How far each difference changed from the step to the end."""
+        return self.at_end - self.at_step
+
+
+def sign_of(study: Any) -> float:
+    """Return what values of a study are multiplied by to be the less the better.
+
+    Parameters
+    ----------
+    study : optuna.Study
+        Of one value.
+
+    Returns
+    -------
+    float
+        1 or -1.
+    """
+    return -1.0 if study.direction.name == "MAXIMIZE" else 1.0
+
+
+def against_best(trials: list[Any], step: int, sign: float) -> Race | None:
+    """Compare complete trials at a step.
+
+    Parameters
+    ----------
+    trials : list of optuna.trial.FrozenTrial
+        Any.
+    step : int
+        Those that were complete and reported something at it count.
+    sign : float
+        As `sign_of` gives it.
+
+    Returns
+    -------
+    Race or None
+        None where none counts.
+    """
+    known = [one for one in trials if _is_complete(one) and step in one.intermediate_values]
+    if not known:
+        return None
+    ends = sign * np.array([one.value for one in known])
+    here = sign * np.array([one.intermediate_values[step] for one in known])
+    best = int(np.argmin(ends))
+    others = [k for k in range(len(known)) if k != best]
+    differences = (here - here[best])[others], (ends - ends[best])[others]
+    return Race(known[best], [known[k] for k in others], float(ends[best]), float(here[best]), *differences)
 
 
 class RacingPruner:
@@ -19,17 +95,22 @@ class RacingPruner:
 
     Two trials on the same folds, or two fits after as many iterations, have much of their luck in common: the
     difference between them says more than either value. At a step, be d the difference of a trial to the best complete
-    one, b. Of every other complete trial c it is known by how much its own difference to b changed from this step to
-    the end::
+    one, b. Of other complete trials c it is known by how much their own difference to b changed from this step to the
+    end::
 
         r_c = (end_c - end_b) - (step_c - step_b)
 
+    Those count that are as near to b, at this step or at the end: poor trials differ by more, and move further.
     The trial would end level with b if its difference changed by -d. It is given up where d > t s, with s^2 the mean
-    square of all r_c and of one more value: the standard deviation that a difference after as many folds would have if
-    the folds of the two trials had nothing in common, from the folds of b. t is the 95 % quantile of Student's t with
-    as many degrees of freedom as there are values. Where curves cross, or a first fold tells little, or b was lucky at
-    a step, the r_c are large, and nothing is given up there. The additional value speaks as long as few trials are
-    complete, and keeps s from zero where many of them are copies of each other.
+    square of all r_c and of one more value, e: what folds alone let expect of such a change after k of n of them::
+
+        e^2 = (1 / k - 1 / n) mean(var(b), var(c - b), ...)
+
+    with the variance over folds of the scores of b, and of the differences to it of every such c that is no copy. t is
+    the 90 % quantile of Student's t with as many degrees of freedom as there are values; inside a fit, the 95 %
+    quantile. Where curves cross, or a first fold tells little, or b was lucky at a step, the r_c are large, and nothing
+    is given up there. While few trials are complete, and where many of them are copies of each other, e keeps s from
+    being too small.
 
     Everything is read from the study, so that it holds for studies that are resumed or shared.
 
@@ -67,30 +148,35 @@ class RacingPruner:
         bool
             Whether it is too far behind.
         """
-        step = trial.last_step
-        sign = -1.0 if study.direction.name == "MAXIMIZE" else 1.0
-        known = [
-            one for one in study.get_trials(deepcopy=False) if _is_complete(one) and step in one.intermediate_values
-        ]
-        if len(known) < _FEWEST:
+        step, sign = trial.last_step, sign_of(study)
+        race = against_best(study.get_trials(deepcopy=False), step, sign)
+        if race is None or race.moved.size < _FEWEST:
             return False
-        ends = sign * np.array([one.value for one in known])
-        here = sign * np.array([one.intermediate_values[step] for one in known])
-        best = int(np.argmin(ends))
-        moved = np.delete((ends - ends[best]) - (here - here[best]), best)
-        spread = np.append(moved, self._unpaired(known[best].intermediate_values, step))
-        spread = spread[np.isfinite(spread)]
-        behind = sign * trial.intermediate_values[step] - here[best]
-        return bool(behind > stdtrit(spread.size, 1.0 - _ALPHA) * np.sqrt(np.mean(np.square(spread))))
+        behind = sign * trial.intermediate_values[step] - race.here
+        near = np.minimum(np.abs(race.at_step), np.abs(race.at_end)) <= behind
+        spread = np.append(race.moved[near], self._expected(race, near, step))
+        if not behind > 0.0 or not spread.size:
+            return False
+        alpha = _ALPHA_INSIDE if step % self.per_fold else _ALPHA
+        return bool(behind > stdtrit(spread.size, 1.0 - alpha) * np.sqrt(np.mean(np.square(spread))))
 
-    def _unpaired(self, values: dict[int, float], step: int) -> Array:
-        """Standard deviation of a difference after these folds, from its value after all, for unrelated trials."""
-        means = np.array([values[key] for key in sorted(values) if key % self.per_fold == 0])
-        n, done = means.size, max(1, step // self.per_fold)
+    def _expected(self, race: Race, near: BoolArray, step: int) -> Array:
+        """Standard deviation of a difference after these folds from its value after all, by what folds differ."""
+        best = self._folds(race.best)
+        n, done = best.size, max(1, step // self.per_fold)
         if n < 2:
             return np.empty(0)
-        folds = np.diff(means * np.arange(1, n + 1), prepend=0.0)
-        return np.array([np.std(folds, ddof=1) * np.sqrt(2.0 * (1.0 / done - 1.0 / n))])
+        rivals = (self._folds(race.others[k]) for k in np.flatnonzero(near))
+        others = [folds - best for folds in rivals if folds.size == n]
+        variances = np.array([np.var(one, ddof=1) for one in (best, *others)])
+        known = variances[variances > _COPY * variances[0]]
+        return np.sqrt(np.mean(known, keepdims=True) * (1.0 / done - 1.0 / n)) if known.size else known
+
+    def _folds(self, trial: Any) -> Array:
+        """Scores of the folds of a trial, from the means that it reported."""
+        values = trial.intermediate_values
+        means = np.array([values[step] for step in sorted(values) if step % self.per_fold == 0])
+        return np.diff(means * np.arange(1, means.size + 1), prepend=0.0)
 
 
 def _is_complete(trial: Any) -> bool:

@@ -98,11 +98,7 @@ class Space:
     def _suggest_kernel(self, trial: Any) -> Settings:
         settings: Settings = {"kernel": trial.suggest_categorical("kernel", list(_KERNELS))}
         # The estimator chooses the factor by its bound for its default kernel only.
-        automatic = settings["kernel"] == _DEFAULT_KERNEL
-        choice = ["auto", "factor"]
-        settings["length_scale"] = trial.suggest_categorical("length_scale", choice) if automatic else "factor"
-        if settings["length_scale"] == "factor":
-            settings["length_scale_factor"] = trial.suggest_float("length_scale_factor", 0.2, 30.0, log=True)
+        settings |= _suggest_length_scale(trial, automatic=settings["kernel"] == _DEFAULT_KERNEL)
         settings["ard"] = trial.suggest_categorical("ard", [False, True])
         settings["item_effects"] = trial.suggest_categorical("item_effects", [False, True])
         if self.n_items > _FEW_ITEMS:
@@ -250,9 +246,7 @@ class CrowdSpace:
             settings["order_effect"] = trial.suggest_categorical("order_effect", [False, True])
         if self.has_features:
             settings["item_effects"] = trial.suggest_categorical("item_effects", [False, True])
-            settings["length_scale"] = trial.suggest_categorical("length_scale", ["auto", "factor"])
-        if settings.get("length_scale") == "factor":
-            settings["length_scale_factor"] = trial.suggest_float("length_scale_factor", 0.2, 30.0, log=True)
+            settings |= _suggest_length_scale(trial)
         return settings | {name: _suggest_inducing(trial, name, most) for name, most in self._inducing().items()}
 
     def _inducing(self) -> dict[str, int]:
@@ -262,6 +256,17 @@ class CrowdSpace:
             "n_inducing_users": (self.has_user_features, self.n_users),
         }
         return {name: min(self.max_inducing, n) for name, (asked, n) in sides.items() if asked and n > _FEW_ITEMS}
+
+
+def _suggest_length_scale(trial: Any, *, automatic: bool = True) -> Settings:
+    """Every trial draws both, used or not, since the sampler compares trials by what all of them have."""
+    kind = trial.suggest_categorical("length_scale", ["auto", "factor"])
+    factor = trial.suggest_float("length_scale_factor", 0.2, 30.0, log=True)
+    return (
+        {"length_scale": "auto"}
+        if automatic and kind == "auto"
+        else {"length_scale": "factor", "length_scale_factor": factor}
+    )
 
 
 def _suggest_inducing(trial: Any, name: str, most: int) -> int:

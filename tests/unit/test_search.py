@@ -27,7 +27,6 @@ from skpref.search import (
     hold_out_of_users,
     search,
 )
-from skpref.search._loop import open_study
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -347,26 +346,6 @@ def test_poor_trials_are_given_up() -> None:
     assert last.state == "pruned"
     assert len(last.scores) < 4
     assert result.best.state == "complete"
-
-
-def test_every_fourth_trial_after_the_first_eight_is_at_random() -> None:
-    def drawn(study: Any, n: int) -> list[float]:
-        found = []
-        for _ in range(n):
-            trial = study.ask()
-            found.append(trial.suggest_float("x", 0.0, 1.0))
-            study.tell(trial, (found[-1] - 0.5) ** 2)
-        return found
-
-    ours, tpe = drawn(open_study(None, seed=3), 17), drawn(open_study(None, seed=3, sampler=tpe_sampler(3)), 9)
-    random = drawn(open_study(None, sampler=optuna.samplers.RandomSampler(3)), 3)
-    assert [ours[8], ours[12], ours[16]] == random
-    assert ours[:8] == tpe[:8]
-    assert ours[8] != tpe[8]
-
-
-def tpe_sampler(seed: int) -> Any:
-    return optuna.samplers.TPESampler(n_startup_trials=8, seed=seed)
 
 
 def test_no_trial_begins_after_the_timeout() -> None:

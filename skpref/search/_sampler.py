@@ -1,0 +1,268 @@
+"""Where to try next: settings from a Gaussian process over the trials so far."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from scipy.spatial.distance import cdist
+from scipy.stats import qmc
+
+from skpref.search._cube import Cube
+from skpref.search._racing import against_best, sign_of
+from skpref.search._surrogate import Scales, Surrogate, learnt, log_expected_improvement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skpref._typing import Array
+
+ERROR: Final = "skpref:error"  # attribute of a trial that failed by itself
+_STARTUP: Final = 8  # trials spread over the space, before there is something to go by
+_FEWEST: Final = 2  # trials with a value
+_MOST: Final = 200  # trials that the process is of: the better half of them, and others
+_MORE: Final = 1.25  # trials, as many times as before, after which hyper-parameters are learnt anew
+_DRAWN: Final = 512  # points at random among which the next is looked for
+_PARENTS: Final = 16  # points around which it is looked for, too
+_CHILDREN: Final = 16  # neighbours of each
+_WIDTHS: Final = (0.2, 0.05, 0.01)  # how far they are: a round each
+
+
+class SurrogateSampler:
+    """Choose settings by what they can be expected to improve, under a Gaussian process over the trials so far.
+
+    A search of estimators is of tens of trials, of a handful of settings, and of scores that change smoothly with most
+    of them: there, a model of all settings together learns more from each trial than one of each setting by itself.
+    It is optuna's sampler in all that is asked of one, but not by class, to be pickled without optuna.
+
+    Trials that were given up are values, too: where they would have ended, by their difference to the best trial at the
+    same step, and how far such differences moved in other trials (see `RacingPruner`). Trials that failed count as the
+    worst that is known, those on their way in other processes as what is expected of them.
+
+    The same seed and the same trials give the same settings: no state is kept between trials.
+
+    Parameters
+    ----------
+    seed : int, default=None
+        None: from the system.
+    per_second : bool, default=False
+        Whether time is what is short: then improvements count by the second that a trial is expected to take, as
+        learnt from those so far. The settings depend on the clock then.
+
+    Notes
+    -----
+    The first eight trials are spread by a scrambled Sobol sequence. Then log(1 + (y - best) / (median - best)) of the
+    values y is given to an exact Gaussian process (Matern-5/2, a length-scale a setting, noise; hyper-parameters are
+    the mode of their posterior), and the settings of largest expected improvement [1]_ are looked for at random and
+    around the best. Noise counts as improvement, since a trial's own score is what is compared. Settings that depend on
+    others, which not all trials have, are drawn at random.
+
+    References
+    ----------
+    .. [1] D. R. Jones, M. Schonlau and W. J. Welch (1998). Efficient global optimization of expensive black-box
+       functions. Journal of Global Optimization 13, 455-492.
+    """
+
+    def __init__(self, seed: int | None = None, *, per_second: bool = False) -> None:
+        self.per_second = per_second
+        self._seed = int(np.random.SeedSequence(seed).generate_state(1)[0])
+        self._kept: dict[str, tuple[Any, Scales]] = {}
+
+    def reseed_rng(self) -> None:
+        """Take another seed, as for another process."""
+        self._seed = int(np.random.SeedSequence().generate_state(1)[0])
+
+    def before_trial(self, study: Any, trial: Any) -> None:
+        """Do nothing."""
+
+    def after_trial(self, study: Any, trial: Any, state: Any, values: Any) -> None:
+        """Do nothing."""
+
+    def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
+        """Return the settings that all finished trials have.
+
+        Parameters
+        ----------
+        study : optuna.Study
+            With the trials so far.
+        trial : optuna.trial.FrozenTrial
+            The new one.
+
+        Returns
+        -------
+        dict of str to optuna.distributions.BaseDistribution
+            By name.
+        """
+        from optuna.search_space import intersection_search_space
+
+        del trial
+        found = intersection_search_space(study.get_trials(deepcopy=False), include_pruned=True)
+        return {name: known for name, known in found.items() if not known.single()}
+
+    def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: Any) -> Any:
+        """Draw one setting at random.
+
+        Parameters
+        ----------
+        study : optuna.Study
+            Not used.
+        trial : optuna.trial.FrozenTrial
+            The new one.
+        param_name : str
+            Name of the setting.
+        param_distribution : optuna.distributions.BaseDistribution
+            What it can be.
+
+        Returns
+        -------
+        object
+            A value.
+        """
+        del study
+        rng = np.random.default_rng((self._seed, trial.number, zlib.crc32(param_name.encode())))
+        cube = Cube({param_name: param_distribution})
+        return cube.params(cube.spread(rng.random((1, 1)))[0])[param_name]
+
+    def sample_relative(self, study: Any, trial: Any, search_space: dict[str, Any]) -> dict[str, Any]:
+        """Choose settings.
+
+        Parameters
+        ----------
+        study : optuna.Study
+            With the trials so far.
+        trial : optuna.trial.FrozenTrial
+            The new one.
+        search_space : dict of str to optuna.distributions.BaseDistribution
+            What is to be chosen.
+
+        Returns
+        -------
+        dict of str
+            Values by name.
+        """
+        if not search_space:
+            return {}
+        cube = Cube(search_space)
+        seen = _seen(study.get_trials(deepcopy=False), cube, sign_of(study))
+        if seen is None:
+            sobol = qmc.Sobol(len(search_space), rng=np.random.default_rng(self._seed))
+            return cube.params(cube.spread(sobol.fast_forward(trial.number).random(1))[0])
+        rng = np.random.default_rng((self._seed, trial.number))
+        return cube.params(_best(cube, seen, self._worth(cube, seen), rng))
+
+    def _worth(self, cube: Cube, seen: _Seen) -> Callable[[Array], Array]:
+        """What a trial at each of some points is worth: log expected improvement, perhaps by the second."""
+        y, variances = _relative(seen)
+        model = Surrogate(seen.X, y, variances, cube.choices, self._scales("value", cube, seen), float(np.mean(y)))
+        if len(seen.running):
+            model = model.believing(seen.running)
+        if not self.per_second:
+            return lambda X: log_expected_improvement(0.0, *model.predict(X))
+        timed = seen.seconds > 0.0
+        logs = np.log(seen.seconds[timed])
+        scales = self._scales("seconds", cube, seen)
+        time = Surrogate(seen.X[timed], logs, np.zeros(logs.size), cube.choices, scales, float(np.mean(logs)))
+        return lambda X: log_expected_improvement(0.0, *model.predict(X)) - time.predict(X)[0]
+
+    def _scales(self, what: str, cube: Cube, seen: _Seen) -> Scales:
+        """Hyper-parameters, as learnt from the first trials; kept, since that takes time."""
+        first = seen.first(_learnt_from(len(seen.y)))
+        if what == "value":
+            X, (y, variances) = first.X, _relative(first)
+        else:
+            timed = first.seconds > 0.0
+            X, y, variances = first.X[timed], np.log(first.seconds[timed]), np.zeros(np.count_nonzero(timed))
+        key = (X.tobytes(), y.tobytes(), variances.tobytes())
+        if self._kept.get(what, (None,))[0] != key:
+            self._kept[what] = key, learnt(X, y, variances, cube.choices)
+        return self._kept[what][1]
+
+
+class _Seen(NamedTuple):
+    """Trials so far, in their order."""
+
+    X: Array  # points
+    y: Array  # values, the less the better
+    variances: Array  # of what is known of them
+    seconds: Array  # that a whole trial takes, or NaN
+    running: Array  # points of trials on their way
+
+    def first(self, n: int) -> _Seen:
+        return _Seen(self.X[:n], self.y[:n], self.variances[:n], self.seconds[:n], self.running)
+
+
+def _seen(trials: list[Any], cube: Cube, sign: float) -> _Seen | None:
+    """What can be learnt from trials; None where there are too few."""
+    trials = [one for one in trials if cube.space.keys() <= one.params.keys()]
+    n_steps = max((one.last_step or 1 for one in trials), default=1)
+    values = [_value(one, trials, sign) for one in trials]
+    known = np.array([value for value, _ in values])
+    if np.count_nonzero(~np.isnan(known)) < _STARTUP or np.count_nonzero(np.isfinite(known)) < _FEWEST:
+        return None
+    known[np.isposinf(known)] = np.max(known[np.isfinite(known)])
+    seconds = [
+        one.duration.total_seconds() * n_steps / (one.last_step or n_steps) if one.duration else np.nan
+        for one in trials
+    ]
+    running = np.array([one.state.name == "RUNNING" for one in trials])
+    X, kept = cube.points([one.params for one in trials]), np.flatnonzero(~np.isnan(known))
+    if kept.size > _MOST:  # the better half of as many, and others evenly
+        order = kept[np.argsort(known[kept], kind="stable")]
+        spread = np.linspace(_MOST // 2, kept.size - 1, _MOST // 2).astype(int)
+        kept = np.sort(order[np.append(np.arange(_MOST // 2), spread)])
+    variances = np.array([variance for _, variance in values])
+    return _Seen(X[kept], known[kept], variances[kept], np.array(seconds)[kept], X[running])
+
+
+def _value(trial: Any, trials: list[Any], sign: float) -> tuple[float, float]:
+    """What is known of the value of a trial, and the variance of it: infinity where it failed, NaN where nothing is."""
+    state = trial.state.name
+    if state == "COMPLETE":
+        return sign * trial.value, 0.0
+    if state == "PRUNED" and trial.last_step is not None:
+        return _where_it_would_end(trial, trials, sign) or (np.nan, 0.0)
+    return (np.inf if state == "FAIL" and ERROR in trial.user_attrs else np.nan), 0.0
+
+
+def _where_it_would_end(trial: Any, trials: list[Any], sign: float) -> tuple[float, float] | None:
+    """Mean and variance of the value that a trial would have had, if it had not been given up."""
+    race = against_best(trials, trial.last_step, sign)
+    if race is None:
+        return None
+    behind = sign * trial.intermediate_values[trial.last_step] - race.here
+    return race.end + behind, float(np.mean(np.square(race.moved))) if race.moved.size else 0.0
+
+
+def _relative(seen: _Seen) -> tuple[Array, Array]:
+    """Values and their variances on the scale that is modelled: the best is 0.
+
+    Most of what is poor differs by much, and most of what is good by little; both are to be learnt from.
+    """
+    behind = seen.y - np.min(seen.y)
+    usual = float(np.median(behind)) or 1.0
+    return np.log1p(behind / usual), seen.variances / np.square(usual + behind)
+
+
+def _learnt_from(n: int) -> int:
+    """How many of n trials hyper-parameters are learnt from: all, at first, then again with a quarter more."""
+    known = _STARTUP
+    while max(known + 1, int(_MORE * known)) <= n:
+        known = max(known + 1, int(_MORE * known))
+    return known
+
+
+def _best(cube: Cube, seen: _Seen, worth: Callable[[Array], Array], rng: np.random.Generator) -> Array:
+    """The point that is worth most, of many at random and around the best, and that was not tried yet."""
+    X = np.concatenate(
+        [cube.spread(rng.random((_DRAWN, len(cube.space)))), seen.X[np.argsort(seen.y, kind="stable")[:_PARENTS]]]
+    )
+    values = worth(X)
+    for width in _WIDTHS:
+        parents = X[np.argsort(-values, kind="stable")[:_PARENTS]]
+        children = cube.around(np.repeat(parents, _CHILDREN, axis=0), width, rng)
+        X, values = np.concatenate([X, children]), np.concatenate([values, worth(children)])
+    tried = np.concatenate([seen.X, seen.running])
+    new = cdist(X, tried, "chebyshev").min(axis=1) > 0.0
+    # Where all settings were tried, as in a small space of choices, one of them has to be tried again.
+    return X[np.argmax(np.where(new, values, -np.inf) if new.any() else values)]
