@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import skpref
@@ -14,7 +17,7 @@ from skpref.search._log import StudyLog, study_name
 from skpref.search._narrowed import NarrowedSpace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from skpref.cli._progress import Bar
@@ -46,6 +49,7 @@ class Job:
         self._parent = ""
         self._open_trial = ""
         self._n_kept = 0
+        self._listen: Callable[[], None] = _nothing
         space = task.space()
         self._space = NarrowedSpace(space, options.space) if options.space else space
         # Now, as complaints come before anything is written.
@@ -128,20 +132,21 @@ class Job:
     def _search(self, train: Rows) -> SearchResult:
         options = self.options
         try:
-            return search(
-                train,
-                self.task.build,
-                self._space,
-                n_trials=options.trials,
-                timeout=options.timeout,
-                n_folds=options.folds or self.task.n_folds,
-                seed=options.seed,
-                journal=options.storage or options.out / "study.journal",
-                study_name=self._name,
-                on_fold=self._on_step,
-                on_trial=self._on_trial,
-                on_resume=self._on_resume,
-            )
+            with _heard() as self._listen:
+                return search(
+                    train,
+                    self.task.build,
+                    self._space,
+                    n_trials=options.trials,
+                    timeout=options.timeout,
+                    n_folds=options.folds or self.task.n_folds,
+                    seed=options.seed,
+                    journal=options.storage or options.out / "study.journal",
+                    study_name=self._name,
+                    on_fold=self._on_step,
+                    on_trial=self._on_trial,
+                    on_resume=self._on_resume,
+                )
         finally:
             self._bar.close()
             self._close_trial()
@@ -174,6 +179,7 @@ class Job:
         self._bar.resume(n)
 
     def _on_step(self, trial: int, done: int, n_steps: int) -> None:
+        self._listen()
         self._bar.step(trial, done, n_steps)
         if self._tracker is not None and not self._open_trial:
             self._open_trial = self._tracker.start(f"trial {trial}", self._parent)
@@ -220,3 +226,31 @@ class Job:
     def _end_tracking(self, status: str) -> None:
         if self._tracker is not None:
             self._tracker.end(self._parent, status)
+
+
+@contextmanager
+def _heard() -> Iterator[Callable[[], None]]:
+    """Give what raises a Ctrl-C that nobody heard: compiled code, such as SciPy's of Sobol numbers, may swallow it."""
+    known = signal.getsignal(signal.SIGINT)
+    if known is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield _nothing
+        return
+    asked: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        asked.append(number)
+        raise KeyboardInterrupt
+
+    def listen() -> None:
+        if asked:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield listen
+    finally:
+        signal.signal(signal.SIGINT, known)
+
+
+def _nothing() -> None:
+    """Nobody can stop this."""

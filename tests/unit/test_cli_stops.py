@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -146,6 +147,32 @@ def test_an_experiment_that_was_killed_goes_on(
     (folder / "plan.toml").write_text(EXPERIMENT.replace("seed = 3", "seed = 4"), "utf-8")
     assert main(RUN) == 0
     assert "going on" not in capsys.readouterr().err
+
+
+def test_ctrl_c_that_was_swallowed_is_heard_at_the_next_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls: list[int] = []
+
+    def swallows(*_: Any) -> float:
+        calls.append(0)
+        if len(calls) == 3:  # as SciPy's Sobol numbers do, when they are read
+            with contextlib.suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        return 0.5
+
+    monkeypatch.chdir(tmp_path)
+    rows = [f"i{k % 4},i{(k + 1) % 4},{k % 2}" for k in range(20)]
+    (tmp_path / "answers.csv").write_text("left,right,label\n" + "\n".join(rows) + "\n", "utf-8")
+    monkeypatch.setattr("skpref.search._answers.cross_entropy", swallows)
+    monkeypatch.setattr("skpref.cli._comparisons.write_plots", lambda *_: [])
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert main([*TUNE, "out"]) == 0
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert "Search (stopped by the user): 1 trials" in capsys.readouterr().out
 
 
 def test_ctrl_c_keeps_and_tells_what_is_finished(stopped: tuple[Path, dict[str, Any], int]) -> None:
