@@ -9,5 +9,6 @@ import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 # A dense float64 array or a scipy CSR matrix; scipy's sparse types carry no useful static shape.
 Features: TypeAlias = Any

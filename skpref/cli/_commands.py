@@ -29,7 +29,7 @@ from skpref.factorization._max_margin import MaxMarginFactorization
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.persistence import load, save
-from skpref.search._loop import quietly
+from skpref.search._loop import quietly, require_optuna
 from skpref.search._narrowed import NarrowedSpace
 from skpref.tracking.mlflow import Tracker
 
@@ -94,8 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_space(task: Task, space: NarrowedSpace) -> None:
     """Let estimators complain of values before the work, not in every trial."""
-    import optuna
-
+    optuna = require_optuna()
     with quietly():
         study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
         for _ in range(_DRAWS):

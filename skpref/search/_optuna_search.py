@@ -63,16 +63,16 @@ class OptunaSearch(BaseSearchCV):
     refit : bool, str or callable, default=True
         As in `RandomizedSearchCV`.
     sampler : optuna sampler, default=None
-        None: the tree-structured Parzen estimator, after eight trials at random; every fourth of the others is at
-        random, too, since what was good first is not always best.
+        None: after eight trials that are spread over the space, a Gaussian process over all trials so far says what is
+        worth trying, those that were given up included; see Notes.
     pruner : optuna pruner, "racing" or None, default="racing"
         When to give up a trial; None: never. "racing": when it is further behind the best one than differences to the
-        best one moved in the other complete trials, from there to their end (by Student's t, at the 5 % level); see
-        Notes. Trials are compared after each fold and, where folds run one at a time, once inside the first
-        fit, at a quarter of its iterations (where a chain is in its burn-in then, at the next quarter): there, the
-        estimator is scored on the test part as if its fit had ended. That needs scikit-learn 1.9 and a fit that tells
-        what it has so far: `GibbsM3F`, `GibbsIPM3F` and the factorization machines do, by themselves or as the last
-        step of a Pipeline. Looking does not change a fit.
+        best one moved in its complete rivals, from there to their end (by Student's t, at the 10 % level after a fold
+        and at the 5 % level inside a fit); see Notes. Trials are compared after each fold and, where folds run one at a
+        time, once inside the first fit, at a quarter of its iterations (where a chain is in its burn-in then, at the
+        next quarter): there, the estimator is scored on the test part as if its fit had ended. That needs scikit-learn
+        1.9 and a fit that tells what it has so far: `GibbsM3F`, `GibbsIPM3F` and the factorization machines do, by
+        themselves or as the last step of a Pipeline. Looking does not change a fit.
     storage : path-like, str or optuna storage, default=None
         Where the study is kept: a file (a journal, which several processes may share), the address of a database such
         as ``postgresql://...``, or optuna's own. None: in memory.
@@ -109,7 +109,10 @@ class OptunaSearch(BaseSearchCV):
 
     Notes
     -----
-    The first trial of a study has the estimator's own parameters, as far as the space holds them.
+    The first trial of a study has the estimator's own parameters, as far as the space holds them. After eight, a trial
+    has the largest expected improvement [2]_ under a Gaussian process with a length-scale for each parameter. Where
+    `n_trials` is None, so that time is what is short, improvements count by the second that a trial is expected to
+    take; otherwise a search does not depend on the clock, and the same `random_state` gives the same trials.
 
     A pruner is told the mean score over the folds that were run: after k folds as step 4 k, and by the look into the
     first fit as step 1, 2 or 3. Racing is after Maron and Moore [1]_: since folds are the same for all trials, the
@@ -119,6 +122,8 @@ class OptunaSearch(BaseSearchCV):
     ----------
     .. [1] O. Maron and A. W. Moore (1997). The racing algorithm: model selection for lazy learners. Artificial
        Intelligence Review 11, 193-225.
+    .. [2] D. R. Jones, M. Schonlau and W. J. Welch (1998). Efficient global optimization of expensive black-box
+       functions. Journal of Global Optimization 13, 455-492.
 
     Examples
     --------
@@ -360,10 +365,6 @@ class OptunaSearch(BaseSearchCV):
         elif study.user_attrs.get(_KEY) != key:
             msg = f"the study {name!r} in storage={self.storage!r} is of another estimator or other data;"
             raise DataError(f"{msg} give another study_name, or another storage.")
-        elif seed is not None and self.sampler is None:
-            # With the first run's random numbers, the sampler would ask for what it asked for then.
-            again = int(np.random.SeedSequence((seed, n_before)).generate_state(1)[0])
-            study = open_study(name, seed=again, **options)
         return study
 
     def _trials(self, study: Any, work: Work, n_trials: int | None) -> SearchResult:

@@ -22,11 +22,15 @@ ERROR: Final = "skpref:error"  # attribute of a trial that failed by itself
 _STARTUP: Final = 8  # trials spread over the space, before there is something to go by
 _FEWEST: Final = 2  # trials with a value
 _MOST: Final = 200  # trials that the process is of: the better half of them, and others
-_MORE: Final = 1.25  # trials, as many times as before, after which hyper-parameters are learnt anew
+_MORE: Final = {
+    "value": 1.05,
+    "seconds": 1.25,
+}  # trials, as many times as before, after which they are learnt from anew
 _DRAWN: Final = 512  # points at random among which the next is looked for
 _PARENTS: Final = 16  # points around which it is looked for, too
 _CHILDREN: Final = 16  # neighbours of each
-_WIDTHS: Final = (0.2, 0.05, 0.01)  # how far they are: a round each
+_WIDTHS: Final = (0.2, 0.05, 0.02)  # how far they are: a round each
+_SAME: Final = 0.01  # of each range, within which settings count as tried
 
 
 class SurrogateSampler:
@@ -167,7 +171,7 @@ class SurrogateSampler:
 
     def _scales(self, what: str, cube: Cube, seen: _Seen) -> Scales:
         """Hyper-parameters, as learnt from the first trials; kept, since that takes time."""
-        first = seen.first(_learnt_from(len(seen.y)))
+        first = seen.first(_learnt_from(len(seen.y), _MORE[what]))
         if what == "value":
             X, (y, variances) = first.X, _relative(first)
         else:
@@ -244,11 +248,11 @@ def _relative(seen: _Seen) -> tuple[Array, Array]:
     return np.log1p(behind / usual), seen.variances / np.square(usual + behind)
 
 
-def _learnt_from(n: int) -> int:
-    """How many of n trials hyper-parameters are learnt from: all, at first, then again with a quarter more."""
+def _learnt_from(n: int, more: float) -> int:
+    """How many of n trials hyper-parameters are learnt from: all while they are few, then now and then."""
     known = _STARTUP
-    while max(known + 1, int(_MORE * known)) <= n:
-        known = max(known + 1, int(_MORE * known))
+    while max(known + 1, int(more * known)) <= n:
+        known = max(known + 1, int(more * known))
     return known
 
 
@@ -263,6 +267,6 @@ def _best(cube: Cube, seen: _Seen, worth: Callable[[Array], Array], rng: np.rand
         children = cube.around(np.repeat(parents, _CHILDREN, axis=0), width, rng)
         X, values = np.concatenate([X, children]), np.concatenate([values, worth(children)])
     tried = np.concatenate([seen.X, seen.running])
-    new = cdist(X, tried, "chebyshev").min(axis=1) > 0.0
+    new = cdist(X, tried, "chebyshev").min(axis=1) > _SAME
     # Where all settings were tried, as in a small space of choices, one of them has to be tried again.
     return X[np.argmax(np.where(new, values, -np.inf) if new.any() else values)]

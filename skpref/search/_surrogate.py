@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _LOG_2PI = np.log(2.0 * np.pi)
 _FAR: Final = -1.0  # standard deviations, below which an improvement is taken by its asymptotic form
 # Priors of log hyper-parameters of values with variance 1: length-scales that grow with the root of the number of
-# settings (or nothing would resemble anything), a scale near 1, and noise of some 15 %: in words, most searches are of
+# settings (or nothing would resemble anything), a scale near 1, and noise of some 5 %: in words, most searches are of
 # few settings that matter and of scores that jump a little.
 _LENGTH: Final = (np.log(0.5), 1.0)
 _SCALE: Final = (0.0, 1.0)
-_NOISE: Final = (np.log(0.15), 1.5)
+_NOISE: Final = (np.log(0.05), 1.5)
 _REACH: Final = 3.0  # standard deviations of the priors, between which each lies
 
 

@@ -209,6 +209,15 @@ def test_a_small_space_is_tried_whole_before_anything_again() -> None:
     study.optimize(function, n_trials=1)  # there is nothing new; something is tried all the same
 
 
+def test_what_is_nearly_the_same_is_not_tried_again() -> None:
+    """The best is a corner, where all steps beyond the ends lead back to."""
+    study = searched(0, 25, lambda trial: trial.suggest_float("x", 0.0, 1.0) + trial.suggest_float("y", 0.0, 1.0))
+    points = np.array([list(trial.params.values()) for trial in study.trials[8:]])
+    gaps = np.abs(points[:, None] - points[None]).max(axis=2)[np.triu_indices(len(points), 1)]
+    assert gaps.min() > 0.009
+    assert study.best_value < 0.02
+
+
 def test_trials_on_their_way_are_not_tried_again() -> None:
     study = searched(0, 12)
     asked = [study.ask() for _ in range(4)]
@@ -289,12 +298,14 @@ def test_settings_that_depend_on_others_are_drawn_within_their_range() -> None:
 
 def test_many_trials_cost_no_more_than_some() -> None:
     study, rng = open_study(None, seed=0), np.random.default_rng(0)
-    space = {"x": dist.FloatDistribution(0.0, 1.0)}
+    space = {name: dist.FloatDistribution(0.0, 1.0) for name in ("x", "y")}
     for _ in range(600):
-        x = rng.random()
-        study.add_trial(optuna.trial.create_trial(params={"x": x}, distributions=space, value=(x - 0.3) ** 2))
+        x, y = rng.random(2)
+        value = (x - 0.3) ** 2 + (y - 0.8) ** 2
+        study.add_trial(optuna.trial.create_trial(params={"x": x, "y": y}, distributions=space, value=value))
     seen = _seen(study.get_trials(deepcopy=False), Cube(space), 1.0)
     assert seen is not None
     assert len(seen.y) == 200
     assert seen.y.min() == study.best_value
-    assert study.ask(space).params["x"] == pytest.approx(0.3, abs=0.05)
+    found = study.ask(space).params
+    assert np.hypot(found["x"] - 0.3, found["y"] - 0.8) < 0.05
