@@ -350,8 +350,9 @@ def track(
     try:
         yield run
     except BaseException as error:
-        status = "KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED"
-        tracker.set_tags(run.key, {"error": f"{type(error).__name__}: {error}"})
+        if not isinstance(error, SystemExit) or error.code:  # a script may end by sys.exit(0)
+            status = "KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED"
+            tracker.set_tags(run.key, {"error": f"{type(error).__name__}: {error}"})
         raise
     finally:
         _CURRENT.reset(token)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -401,3 +402,13 @@ def test_frames_ids_and_sparse_tables_have_digests() -> None:
 def test_a_stream_makes_no_run(seen: Callable[..., Any]) -> None:
     SVGPRegressor(random_state=0).set_callbacks(MLflowCallback("stream")).partial_fit(X, X[:, 0])
     assert seen("stream").experiment is None
+
+
+@pytest.mark.parametrize(("code", "status"), [(0, "FINISHED"), (None, "FINISHED"), (2, "FAILED")])
+def test_a_script_may_leave_a_block_by_exit(code: int | None, status: str, seen: Callable[..., Any]) -> None:
+    name = f"exit {code}"
+    with pytest.raises(SystemExit), track(name, name):
+        sys.exit(code)
+    (run,) = seen(name).runs
+    assert run.info.status == status
+    assert ("error" in run.data.tags) == (status == "FAILED")
