@@ -52,14 +52,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 # -------------------------------------------------------------------------------------------------------- the whole way
 def test_tune_then_recommend(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["tune", "stars.csv", *QUICK, "--out", "out"]) == 0
+    # Of two trials the better one is luck; of eight, any seed's has .2 to .4 on the hold-out.
+    assert main(["tune", "stars.csv", *QUICK, "--trials", "8", "--out", "out"]) == 0
     out, err = capsys.readouterr()
     for expected in (
         r"stars\.csv: 312 ratings by 24 users of 16 items, levels 1\.\.5; sha256 [0-9a-f]{12}",
-        r"best: trial [01], cross-validated MAE \d\.\d{4}",
-        r"Trials, 2 complete\n +trial +MAE +seconds +settings",
+        r"best: trial [0-7], cross-validated MAE \d\.\d{4}",
+        r"Trials, (best 5 of )?\d complete\n +trial +MAE +seconds +settings",
         r"Hold-out \(72 ratings, 240 to learn from, of users with other ratings among the latter\)",
-        r"tuned +0\.\d{4} +0\.\d{4} +[01]\.\d{3}",
+        r"tuned +0\.[0-5]\d{3} +0\.\d{4} +[01]\.\d{3}",
         r"mean of user's and item's median +\d\.\d{4}",
         r"global median +1\.\d{4}",
         r"level +given +predicted +MAE where given",
