@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -16,6 +16,7 @@ _ALPHA = 0.1
 _ALPHA_INSIDE = 0.05
 _COPY = 1e-12  # of the variance of a trial over folds: what rounding leaves of the difference of two copies
 _FEWEST = 1  # complete trials beside the best, to show how far differences move
+LARGE: Final = 1e100  # values from which on squares are no numbers: as good as infinite
 
 
 class Race(NamedTuple):
@@ -70,7 +71,7 @@ def against_best(trials: list[Any], step: int, sign: float) -> Race | None:
     trials : list of optuna.trial.FrozenTrial
         Any.
     step : int
-        Those that were complete and reported something at it count.
+        Those that were complete and reported something at it count, both finite.
     sign : float
         As `sign_of` gives it.
 
@@ -79,7 +80,8 @@ def against_best(trials: list[Any], step: int, sign: float) -> Race | None:
     Race or None
         None where none counts.
     """
-    known = [one for one in trials if _is_complete(one) and step in one.intermediate_values]
+    known = [one for one in trials if _is_complete(one) and abs(one.intermediate_values.get(step, np.nan)) < LARGE]
+    known = [one for one in known if abs(one.value) < LARGE]
     if not known:
         return None
     ends = sign * np.array([one.value for one in known])

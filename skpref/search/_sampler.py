@@ -10,15 +10,16 @@ from scipy.spatial.distance import cdist
 from scipy.stats import qmc
 
 from skpref.search._cube import Cube
-from skpref.search._racing import against_best, sign_of
+from skpref.search._racing import LARGE, Race, against_best, sign_of
 from skpref.search._surrogate import Scales, Surrogate, learnt, log_expected_improvement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from skpref._typing import Array
+    from skpref._typing import Array, BoolArray
 
 ERROR: Final = "skpref:error"  # attribute of a trial that failed by itself
+_FINISHED: Final = ("COMPLETE", "PRUNED")
 _STARTUP: Final = 8  # trials spread over the space, before there is something to go by
 _FEWEST: Final = 2  # trials with a value
 _MOST: Final = 200  # trials that the process is of: the better half of them, and others
@@ -31,6 +32,9 @@ _PARENTS: Final = 16  # points around which it is looked for, too
 _CHILDREN: Final = 16  # neighbours of each
 _WIDTHS: Final = (0.2, 0.05, 0.02)  # how far they are: a round each
 _SAME: Final = 0.01  # of each range, within which settings count as tried
+_ROUNDING: Final = 1e-12  # of the largest value: differences that are no measure of what differs
+_TINY: Final = 1e-100  # whose square is still a number
+_VAGUE: Final = 100.0  # variance of a logarithm of which nothing is known; more would only upset the arithmetic
 
 
 class SurrogateSampler:
@@ -84,7 +88,7 @@ class SurrogateSampler:
         """Do nothing."""
 
     def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
-        """Return the settings that all finished trials have.
+        """Return the settings that all finished trials have, with the newest range where it was changed.
 
         Parameters
         ----------
@@ -98,11 +102,14 @@ class SurrogateSampler:
         dict of str to optuna.distributions.BaseDistribution
             By name.
         """
-        from optuna.search_space import intersection_search_space
-
         del trial
-        found = intersection_search_space(study.get_trials(deepcopy=False), include_pruned=True)
-        return {name: known for name, known in found.items() if not known.single()}
+        spaces = [one.distributions for one in study.get_trials(deepcopy=False) if one.state.name in _FINISHED]
+        newest = sorted(spaces[-1].items()) if spaces else ()
+        return {
+            name: known
+            for name, known in newest
+            if not known.single() and all(name in one and _alike(one[name], known) for one in spaces)
+        }
 
     def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: Any) -> Any:
         """Draw one setting at random.
@@ -163,24 +170,22 @@ class SurrogateSampler:
             model = model.believing(seen.running)
         if not self.per_second:
             return lambda X: log_expected_improvement(0.0, *model.predict(X))
-        timed = seen.seconds > 0.0
-        logs = np.log(seen.seconds[timed])
-        scales = self._scales("seconds", cube, seen)
-        time = Surrogate(seen.X[timed], logs, np.zeros(logs.size), cube.choices, scales, float(np.mean(logs)))
+        timed = seen.of(seen.seconds > 0.0)
+        if len(timed.y) < _FEWEST:  # a clock too coarse, or trials that were brought from elsewhere
+            return lambda X: log_expected_improvement(0.0, *model.predict(X))
+        logs, scales = np.log(timed.seconds), self._scales("seconds", cube, timed)
+        time = Surrogate(timed.X, logs, np.zeros(logs.size), cube.choices, scales, float(np.mean(logs)))
         return lambda X: log_expected_improvement(0.0, *model.predict(X)) - time.predict(X)[0]
 
     def _scales(self, what: str, cube: Cube, seen: _Seen) -> Scales:
         """Hyper-parameters, as learnt from the first trials; kept, since that takes time."""
-        first = seen.first(_learnt_from(len(seen.y), _MORE[what]))
-        if what == "value":
-            X, (y, variances) = first.X, _relative(first)
-        else:
-            timed = first.seconds > 0.0
-            X, y, variances = first.X[timed], np.log(first.seconds[timed]), np.zeros(np.count_nonzero(timed))
-        key = (X.tobytes(), y.tobytes(), variances.tobytes())
-        if self._kept.get(what, (None,))[0] != key:
-            self._kept[what] = key, learnt(X, y, variances, cube.choices)
-        return self._kept[what][1]
+        first = seen.of(np.arange(len(seen.y)) < _learnt_from(len(seen.y), _MORE[what]))
+        y, variances = _relative(first) if what == "value" else (np.log(first.seconds), np.zeros(len(first.y)))
+        key = (first.X.tobytes(), y.tobytes(), variances.tobytes())
+        kept = self._kept.get(what)
+        if kept is None or kept[0] != key:  # looked up once: another thread may write in between
+            kept = self._kept[what] = key, learnt(first.X, y, variances, cube.choices)
+        return kept[1]
 
 
 class _Seen(NamedTuple):
@@ -192,19 +197,23 @@ class _Seen(NamedTuple):
     seconds: Array  # that a whole trial takes, or NaN
     running: Array  # points of trials on their way
 
-    def first(self, n: int) -> _Seen:
-        return _Seen(self.X[:n], self.y[:n], self.variances[:n], self.seconds[:n], self.running)
+    def of(self, which: BoolArray) -> _Seen:
+        return _Seen(self.X[which], self.y[which], self.variances[which], self.seconds[which], self.running)
 
 
 def _seen(trials: list[Any], cube: Cube, sign: float) -> _Seen | None:
     """What can be learnt from trials; None where there are too few."""
-    trials = [one for one in trials if cube.space.keys() <= one.params.keys()]
+    trials = [one for one in trials if _belongs(one, cube.space)]
     n_steps = max((one.last_step or 1 for one in trials), default=1)
-    values = [_value(one, trials, sign) for one in trials]
+    steps = {one.last_step for one in trials if one.state.name == "PRUNED"}
+    races = {step: against_best(trials, step, sign) for step in steps}
+    values = [_value(one, races, sign) for one in trials]
     known = np.array([value for value, _ in values])
+    known[np.abs(known) >= LARGE] *= np.inf
     if np.count_nonzero(~np.isnan(known)) < _STARTUP or np.count_nonzero(np.isfinite(known)) < _FEWEST:
         return None
-    known[np.isposinf(known)] = np.max(known[np.isfinite(known)])
+    ends = known[np.isfinite(known)]
+    known = np.clip(known, np.min(ends), np.max(ends))
     seconds = [
         one.duration.total_seconds() * n_steps / (one.last_step or n_steps) if one.duration else np.nan
         for one in trials
@@ -219,23 +228,41 @@ def _seen(trials: list[Any], cube: Cube, sign: float) -> _Seen | None:
     return _Seen(X[kept], known[kept], variances[kept], np.array(seconds)[kept], X[running])
 
 
-def _value(trial: Any, trials: list[Any], sign: float) -> tuple[float, float]:
+def _alike(one: Any, other: Any) -> bool:
+    """Whether values of one range have a place on the scale of another, perhaps beyond its ends."""
+    if type(one) is not type(other):
+        return False
+    return bool(one == other if hasattr(one, "choices") else one.log == other.log)
+
+
+def _belongs(trial: Any, space: Mapping[str, Any]) -> bool:
+    """Whether a trial has all settings of a space; that failed trials were of the same space is not known before."""
+    known = trial.distributions
+    return all(name in known and _alike(known[name], wanted) for name, wanted in space.items())
+
+
+def _value(trial: Any, races: Mapping[int | None, Race | None], sign: float) -> tuple[float, float]:
     """What is known of the value of a trial, and the variance of it: infinity where it failed, NaN where nothing is."""
     state = trial.state.name
     if state == "COMPLETE":
         return sign * trial.value, 0.0
-    if state == "PRUNED" and trial.last_step is not None:
-        return _where_it_would_end(trial, trials, sign) or (np.nan, 0.0)
+    if state == "PRUNED":
+        return _where_it_would_end(trial, races[trial.last_step], sign)
     return (np.inf if state == "FAIL" and ERROR in trial.user_attrs else np.nan), 0.0
 
 
-def _where_it_would_end(trial: Any, trials: list[Any], sign: float) -> tuple[float, float] | None:
-    """Mean and variance of the value that a trial would have had, if it had not been given up."""
-    race = against_best(trials, trial.last_step, sign)
+def _where_it_would_end(trial: Any, race: Race | None, sign: float) -> tuple[float, float]:
+    """Mean and variance of the value that a trial would have had, if it had not been given up.
+
+    It is never better than the best, which is to be something that was seen; and as poor as one that failed where there
+    is nothing to compare it with, or it would be tried again and again.
+    """
     if race is None:
-        return None
+        return np.inf, 0.0
     behind = sign * trial.intermediate_values[trial.last_step] - race.here
-    return race.end + behind, float(np.mean(np.square(race.moved))) if race.moved.size else 0.0
+    if np.isnan(behind):
+        return np.inf, 0.0
+    return race.end + max(behind, 0.0), float(np.mean(np.square(race.moved))) if race.moved.size else 0.0
 
 
 def _relative(seen: _Seen) -> tuple[Array, Array]:
@@ -244,8 +271,11 @@ def _relative(seen: _Seen) -> tuple[Array, Array]:
     Most of what is poor differs by much, and most of what is good by little; both are to be learnt from.
     """
     behind = seen.y - np.min(seen.y)
-    usual = float(np.median(behind)) or 1.0
-    return np.log1p(behind / usual), seen.variances / np.square(usual + behind)
+    usual = float(np.median(behind))
+    if usual <= _ROUNDING * np.max(np.abs(seen.y)):  # most are as good as the best
+        usual = float(np.max(behind)) or 1.0
+    variances = seen.variances / np.square(np.maximum(usual + behind, _TINY))
+    return np.log1p(behind / usual), np.minimum(variances, _VAGUE)
 
 
 def _learnt_from(n: int, more: float) -> int:
@@ -258,9 +288,9 @@ def _learnt_from(n: int, more: float) -> int:
 
 def _best(cube: Cube, seen: _Seen, worth: Callable[[Array], Array], rng: np.random.Generator) -> Array:
     """The point that is worth most, of many at random and around the best, and that was not tried yet."""
-    X = np.concatenate(
-        [cube.spread(rng.random((_DRAWN, len(cube.space)))), seen.X[np.argsort(seen.y, kind="stable")[:_PARENTS]]]
-    )
+    # There and back, since what was tried may be beyond the ends: enqueued, or of a range that was changed.
+    best = cube.points([cube.params(point) for point in seen.X[np.argsort(seen.y, kind="stable")[:_PARENTS]]])
+    X = np.concatenate([cube.spread(rng.random((_DRAWN, len(cube.space)))), best])
     values = worth(X)
     for width in _WIDTHS:
         parents = X[np.argsort(-values, kind="stable")[:_PARENTS]]

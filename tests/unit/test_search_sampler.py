@@ -309,3 +309,126 @@ def test_many_trials_cost_no_more_than_some() -> None:
     assert seen.y.min() == study.best_value
     found = study.ask(space).params
     assert np.hypot(found["x"] - 0.3, found["y"] - 0.8) < 0.05
+
+
+# ------------------------------------------------------------------------------------------- what studies may bring
+SPACE = {"x": dist.FloatDistribution(0.0, 1.0), "y": dist.FloatDistribution(0.0, 1.0)}
+State = optuna.trial.TrialState
+
+
+def told(values: Any, looks: Any = None, **options: Any) -> Any:
+    """A study with complete trials, at settings at random."""
+    study, rng = open_study(None, seed=0, **options), np.random.default_rng(0)
+    for k, value in enumerate(values):
+        params = dict(zip(SPACE, rng.random(2), strict=True))
+        reports = {} if looks is None else {1: float(looks[k]), 2: float(value)}
+        study.add_trial(
+            optuna.trial.create_trial(
+                params=params, distributions=SPACE, value=float(value), intermediate_values=reports
+            )
+        )
+    return study
+
+
+INF = float("inf")
+TWELVE = np.linspace(1.0, 2.0, 12)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.ones(12),
+        np.where(np.arange(12) == 3, 1e-300, 0.0),
+        np.where(np.arange(12) < 9, 5e-324 * np.arange(12), 1.0),
+        1e-310 * TWELVE,
+        1e300 * TWELVE,
+        1.7e308 * (-1.0) ** np.arange(12),
+        *(np.where(np.arange(12) < n, odd, TWELVE) for n in (1, 8, 11, 12) for odd in (INF, -INF, 1e300, -1e300)),
+    ],
+)
+def test_no_value_stops_a_search(values: Any, direction: str) -> None:
+    study = told(values, direction=direction)
+    assert len({tuple(study.ask(SPACE).params.values()) for _ in range(2)}) == 2
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("look", [float("nan"), INF, -INF, 1e300])
+def test_no_look_stops_a_search(look: float) -> None:
+    study = told(TWELVE, np.where(np.arange(12) == 4, look, TWELVE))
+    for own in (1.5, look):
+        given_up = optuna.trial.create_trial(
+            state=State.PRUNED, params={"x": 0.5, "y": 0.5}, distributions=SPACE, intermediate_values={1: own}
+        )
+        study.add_trial(given_up)
+    assert len({tuple(study.ask(SPACE).params.values()) for _ in range(2)}) == 2
+
+
+def test_what_was_given_up_is_never_the_best() -> None:
+    """Its look is better than that of the best, which began slowly."""
+    study = told(TWELVE, np.where(np.arange(12) == 0, 5.0, TWELVE))
+    given_up = {"state": State.PRUNED, "params": {"x": 0.5, "y": 0.5}, "distributions": SPACE}
+    study.add_trial(optuna.trial.create_trial(**given_up, intermediate_values={1: 4.0}))
+    seen = _seen(study.get_trials(deepcopy=False), Cube(SPACE), 1.0)
+    assert seen is not None
+    assert seen.y[-1] == seen.y.min() == 1.0
+
+
+@pytest.mark.parametrize("reports", [False, True])
+def test_where_trials_are_given_up_without_comparison_is_left_alone(*, reports: bool) -> None:
+    def ruled_out(trial: Any) -> float:
+        x, y = trial.suggest_float("x", 0.0, 1.0), trial.suggest_float("y", 0.0, 1.0)
+        if x < 0.5:
+            if reports:
+                trial.report(9.0, 1)
+            raise optuna.TrialPruned
+        return x + y
+
+    study = searched(0, 30, ruled_out)
+    assert [trial.state.name for trial in study.trials[10:]].count("PRUNED") <= 6
+    assert study.best_value < 0.6
+
+
+def test_a_range_may_change() -> None:
+    """The best is outside the first range, and trials of the first are known at their places."""
+    study = searched(0, 12, lambda trial: (trial.suggest_float("x", 0.0, 1.0) - 1.7) ** 2)
+    study.optimize(lambda trial: (trial.suggest_float("x", 0.9, 3.0) - 1.7) ** 2, n_trials=8)
+    assert study.best_value < 1e-3
+    assert all(0.9 <= trial.params["x"] <= 3.0 for trial in study.trials[12:])
+
+
+@pytest.mark.parametrize("other", [dist.FloatDistribution(-5.0, 5.0), dist.CategoricalDistribution([-1.0, 2.0])])
+def test_failed_trials_of_another_space_do_no_harm(other: Any) -> None:
+    space = {"x": dist.FloatDistribution(0.1, 10.0, log=True)}
+    study = open_study(None, seed=0)
+    for x in np.linspace(0.2, 9.0, 10):
+        study.add_trial(optuna.trial.create_trial(params={"x": x}, distributions=space, value=x))
+    failed = {"state": State.FAIL, "user_attrs": {ERROR: "too small"}}
+    study.add_trial(optuna.trial.create_trial(params={"x": -1.0}, distributions={"x": other}, **failed))
+    assert 0.1 <= study.ask(space).params["x"] < 0.2
+
+
+@pytest.mark.filterwarnings("ignore:Fixed parameter")
+def test_settings_beyond_the_ends_may_be_enqueued() -> None:
+    def function(trial: Any) -> float:
+        return abs(trial.suggest_float("x", 0.0, 1.0) - 0.7) + abs(trial.suggest_int("n", 1, 10) - 4)
+
+    study = open_study(None, seed=0)
+    study.enqueue_trial({"x": -5.0, "n": 10**6})
+    study.enqueue_trial({"x": 1.01, "n": 4})
+    study.optimize(function, n_trials=20)
+    assert study.trials[0].params == {"x": -5.0, "n": 10**6}
+    assert study.best_value < 0.05
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("n_timed", [0, 1, 2])
+def test_by_the_second_without_seconds(n_timed: int) -> None:
+    study = open_study(None, seed=0, per_second=True)
+    for k in range(12):  # trials that are brought from elsewhere end when they begin
+        trial = optuna.trial.create_trial(params={"x": k / 12, "y": 0.5}, distributions=SPACE, value=float(k))
+        if k >= 12 - n_timed:
+            trial.datetime_complete = trial.datetime_start + dt.timedelta(seconds=1.0)
+        study.add_trial(trial)
+    assert study.ask(SPACE).params["x"] < 0.5
