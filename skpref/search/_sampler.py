@@ -232,7 +232,9 @@ def _alike(one: Any, other: Any) -> bool:
     """Whether values of one range have a place on the scale of another, perhaps beyond its ends."""
     if type(one) is not type(other):
         return False
-    return bool(one == other if hasattr(one, "choices") else one.log == other.log)
+    if hasattr(one, "choices"):  # optuna's own comparison knows NaN, and takes its time
+        return bool(one.choices == other.choices or one == other)
+    return bool(one.log == other.log)
 
 
 def _belongs(trial: Any, space: Mapping[str, Any]) -> bool:
