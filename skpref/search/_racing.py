@@ -16,6 +16,7 @@ _ALPHA = 0.1
 _ALPHA_INSIDE = 0.05
 _COPY = 1e-12  # of the variance of a trial over folds: what rounding leaves of the difference of two copies
 _FEWEST = 1  # complete trials beside the best, to show how far differences move
+_FIRST = 8  # trials that have a fold at least, to learn what a look into a fit tells of it
 LARGE: Final = 1e100  # values from which on squares are no numbers: as good as infinite
 
 
@@ -112,7 +113,7 @@ class RacingPruner:
     the 90 % quantile of Student's t with as many degrees of freedom as there are values; inside a fit, the 95 %
     quantile. Where curves cross, or a first fold tells little, or b was lucky at a step, the r_c are large, and nothing
     is given up there. While few trials are complete, and where many of them are copies of each other, e keeps s from
-    being too small.
+    being too small. Inside a fit nothing is given up before eight trials have ended: of them, a fold at least is known.
 
     Everything is read from the study, so that it holds for studies that are resumed or shared.
 
@@ -151,7 +152,13 @@ class RacingPruner:
             Whether it is too far behind.
         """
         step, sign = trial.last_step, sign_of(study)
-        race = against_best(study.get_trials(deepcopy=False), step, sign)
+        if step is None:  # nothing was reported
+            return False
+        trials = study.get_trials(deepcopy=False)
+        inside = step % self.per_fold > 0
+        if inside and sum(one.state.is_finished() for one in trials) < _FIRST:
+            return False
+        race = against_best(trials, step, sign)
         if race is None or race.moved.size < _FEWEST:
             return False
         behind = sign * trial.intermediate_values[step] - race.here
@@ -159,7 +166,7 @@ class RacingPruner:
         spread = np.append(race.moved[near], self._expected(race, near, step))
         if not behind > 0.0 or not spread.size:
             return False
-        alpha = _ALPHA_INSIDE if step % self.per_fold else _ALPHA
+        alpha = _ALPHA_INSIDE if inside else _ALPHA
         return bool(behind > stdtrit(spread.size, 1.0 - alpha) * np.sqrt(np.mean(np.square(spread))))
 
     def _expected(self, race: Race, near: BoolArray, step: int) -> Array:

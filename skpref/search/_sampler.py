@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import zlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -10,7 +11,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import qmc
 
 from skpref.search._cube import Cube
-from skpref.search._racing import LARGE, Race, against_best, sign_of
+from skpref.search._racing import LARGE, against_best, sign_of
 from skpref.search._surrogate import Scales, Surrogate, learnt, log_expected_improvement
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ _WIDTHS: Final = (0.2, 0.05, 0.02)  # how far they are: a round each
 _SAME: Final = 0.01  # of each range, within which settings count as tried
 _ROUNDING: Final = 1e-12  # of the largest value: differences that are no measure of what differs
 _TINY: Final = 1e-100  # whose square is still a number
+_LEAST: Final = 0.1  # of a difference that remains: what was behind is to count as such
+_GONE: Final = 10.0  # times as long as any trial took: what has been on its way for longer was killed
 _VAGUE: Final = 100.0  # variance of a logarithm of which nothing is known; more would only upset the arithmetic
 
 
@@ -45,8 +48,8 @@ class SurrogateSampler:
     It is optuna's sampler in all that is asked of one, but not by class, to be pickled without optuna.
 
     Trials that were given up are values, too: where they would have ended, by their difference to the best trial at the
-    same step, and how far such differences moved in other trials (see `RacingPruner`). Trials that failed count as the
-    worst that is known, those on their way in other processes as what is expected of them.
+    same step, and by what became of such differences in trials that came further. Trials that failed in a search of
+    ours count as the worst that is known, those on their way in other processes as what is expected of them.
 
     The same seed and the same trials give the same settings: no state is kept between trials.
 
@@ -206,7 +209,7 @@ def _seen(trials: list[Any], cube: Cube, sign: float) -> _Seen | None:
     trials = [one for one in trials if _belongs(one, cube.space)]
     n_steps = max((one.last_step or 1 for one in trials), default=1)
     steps = {one.last_step for one in trials if one.state.name == "PRUNED"}
-    races = {step: against_best(trials, step, sign) for step in steps}
+    races = {step: _Ending.of(trials, step, sign) for step in steps}
     values = [_value(one, races, sign) for one in trials]
     known = np.array([value for value, _ in values])
     known[np.abs(known) >= LARGE] *= np.inf
@@ -218,7 +221,7 @@ def _seen(trials: list[Any], cube: Cube, sign: float) -> _Seen | None:
         one.duration.total_seconds() * n_steps / (one.last_step or n_steps) if one.duration else np.nan
         for one in trials
     ]
-    running = np.array([one.state.name == "RUNNING" for one in trials])
+    running = _running(trials)
     X, kept = cube.points([one.params for one in trials]), np.flatnonzero(~np.isnan(known))
     if kept.size > _MOST:  # the better half of as many, and others evenly
         order = kept[np.argsort(known[kept], kind="stable")]
@@ -226,6 +229,18 @@ def _seen(trials: list[Any], cube: Cube, sign: float) -> _Seen | None:
         kept = np.sort(order[np.append(np.arange(_MOST // 2), spread)])
     variances = np.array([variance for _, variance in values])
     return _Seen(X[kept], known[kept], variances[kept], np.array(seconds)[kept], X[running])
+
+
+def _running(trials: list[Any]) -> BoolArray:
+    """Which trials are on their way; a process that was killed leaves one behind that only seems to be."""
+    longest = max((one.duration.total_seconds() for one in trials if one.duration), default=np.inf)
+    now = dt.datetime.now()  # noqa: DTZ005 - as optuna writes it
+
+    def is_young(trial: Any) -> bool:
+        begin = trial.datetime_start
+        return begin is None or (now - begin).total_seconds() < _GONE * max(longest, 1.0)
+
+    return np.array([one.state.name == "RUNNING" and is_young(one) for one in trials])
 
 
 def _alike(one: Any, other: Any) -> bool:
@@ -243,7 +258,7 @@ def _belongs(trial: Any, space: Mapping[str, Any]) -> bool:
     return all(name in known and _alike(known[name], wanted) for name, wanted in space.items())
 
 
-def _value(trial: Any, races: Mapping[int | None, Race | None], sign: float) -> tuple[float, float]:
+def _value(trial: Any, races: Mapping[int | None, _Ending | None], sign: float) -> tuple[float, float]:
     """What is known of the value of a trial, and the variance of it: infinity where it failed, NaN where nothing is."""
     state = trial.state.name
     if state == "COMPLETE":
@@ -253,18 +268,52 @@ def _value(trial: Any, races: Mapping[int | None, Race | None], sign: float) -> 
     return (np.inf if state == "FAIL" and ERROR in trial.user_attrs else np.nan), 0.0
 
 
-def _where_it_would_end(trial: Any, race: Race | None, sign: float) -> tuple[float, float]:
+def _where_it_would_end(trial: Any, ending: _Ending | None, sign: float) -> tuple[float, float]:
     """Mean and variance of the value that a trial would have had, if it had not been given up.
 
     It is never better than the best, which is to be something that was seen; and as poor as one that failed where there
     is nothing to compare it with, or it would be tried again and again.
     """
-    if race is None:
+    if ending is None:
         return np.inf, 0.0
-    behind = sign * trial.intermediate_values[trial.last_step] - race.here
+    behind = sign * trial.intermediate_values[trial.last_step] - ending.here
     if np.isnan(behind):
         return np.inf, 0.0
-    return race.end + max(behind, 0.0), float(np.mean(np.square(race.moved))) if race.moved.size else 0.0
+    return ending.end + ending.slope * max(behind, 0.0), ending.variance
+
+
+class _Ending(NamedTuple):
+    """What differences to the best trial at a step tell of those at the end: a line through the origin.
+
+    Inside a fit, differences are often larger than they will be: the line is that of all trials that came further.
+    """
+
+    here: float  # the best at the step
+    end: float  # and at its end
+    slope: float
+    variance: float  # around the line
+
+    @classmethod
+    def of(cls, trials: list[Any], step: int, sign: float) -> _Ending | None:
+        race = against_best(trials, step, sign)
+        if race is None:
+            return None
+        best = race.best.intermediate_values
+        pairs = [
+            (one.intermediate_values[step] - best[step], one.intermediate_values[one.last_step] - best[one.last_step])
+            for one in trials
+            if one.number != race.best.number
+            and step in one.intermediate_values
+            and one.last_step > step
+            and one.last_step in best
+        ]
+        at, after = sign * np.array(pairs).reshape(-1, 2).T
+        known = np.maximum(np.abs(at), np.abs(after)) < LARGE
+        at, after = at[known], after[known]
+        if np.max(np.abs(at), initial=0.0) < _TINY:
+            return cls(race.here, race.end, 1.0, 0.0)
+        slope = float(np.clip(at @ after / (at @ at), _LEAST, 1.0))
+        return cls(race.here, race.end, slope, float(np.mean(np.square(after - slope * at))))
 
 
 def _relative(seen: _Seen) -> tuple[Array, Array]:

@@ -57,11 +57,11 @@ class Climber(Followed, RegressorMixin, BaseEstimator):
 
 
 def climbed(model: Any, name: str, **options: Any) -> OptunaSearch:
-    values = [0.9, 0.8, 0.85, 0.95, 0.7, 0.1]
+    values = [0.9, 0.8, 0.85, 0.95, 0.7, 0.92, 0.75, 0.1]
     sampler = optuna.samplers.GridSampler({name: values}, seed=0)
     space = {name: optuna.distributions.FloatDistribution(0.0, 1.0)}
     Climber.done = 0
-    search = OptunaSearch(model, space, n_trials=7, cv=CV, sampler=sampler, **options)
+    search = OptunaSearch(model, space, n_trials=9, cv=CV, sampler=sampler, **options)
     return search.fit(ROWS, ROWS[:, 0])
 
 
@@ -83,7 +83,7 @@ def test_a_poor_trial_is_given_up_inside_a_fit(pipeline: bool) -> None:
     assert complete.intermediate_values[1] == complete.value - 0.75
     assert last.state.is_finished()
     full = 8 * 2
-    n_complete = 7 - pruned.size
+    n_complete = 9 - pruned.size
     assert Climber.done < (n_complete + 0.5 * pruned.size) * full + 8  # the refit
     assert not hasattr(search.best_estimator_, "_skl_callbacks")
 
@@ -92,7 +92,7 @@ def test_looking_is_not_for_those_who_do_not_prune() -> None:
     search = climbed(Climber(), "value", pruner=None)
     assert (search.cv_results_["state"] == "complete").all()
     assert list(search.study_.trials[0].intermediate_values) == [4, 8]
-    assert Climber.done == (7 * 2 + 1) * 8
+    assert Climber.done == (9 * 2 + 1) * 8
 
 
 def test_weights_of_scores_are_those_of_the_held_out_rows() -> None:

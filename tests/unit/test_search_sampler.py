@@ -225,6 +225,18 @@ def test_trials_on_their_way_are_not_tried_again() -> None:
     assert len(set(points)) == 4
 
 
+def test_what_a_killed_process_left_behind_is_forgotten() -> None:
+    study = searched(0, 12)
+    left = study.ask()
+    bowl(left)
+    long = max(trial.duration for trial in study.trials if trial.duration)
+    trials = study.get_trials(deepcopy=True)
+    cube = Cube(trials[0].distributions)
+    assert len(_seen(trials, cube, 1.0).running) == 1  # type: ignore[union-attr]
+    trials[-1].datetime_start -= 11 * max(long, dt.timedelta(seconds=1))
+    assert len(_seen(trials, cube, 1.0).running) == 0  # type: ignore[union-attr]
+
+
 def test_where_trials_fail_is_left_alone() -> None:
     def half(trial: Any) -> float:
         value = bowl(trial)
@@ -432,3 +444,28 @@ def test_by_the_second_without_seconds(n_timed: int) -> None:
             trial.datetime_complete = trial.datetime_start + dt.timedelta(seconds=1.0)
         study.add_trial(trial)
     assert study.ask(SPACE).params["x"] < 0.5
+
+
+def test_what_is_behind_inside_a_fit_counts_as_much_as_it_came_to_in_others() -> None:
+    study = open_study(None, direction="maximize")
+    space, ends = {"x": dist.FloatDistribution(0.0, 1.0)}, np.linspace(0.0, 0.7, 8)
+    for k, end in enumerate(ends):  # looks say thrice what folds do
+        values = {1: -0.2 - 3.0 * end, 4: -end, 8: -end}
+        whole = k < 3
+        study.add_trial(
+            optuna.trial.create_trial(
+                state=optuna.trial.TrialState.COMPLETE if whole else optuna.trial.TrialState.PRUNED,
+                value=-end if whole else None,
+                params={"x": k / 8},
+                distributions=space,
+                intermediate_values=values if whole else {step: values[step] for step in (1, 4)},
+            )
+        )
+    poor = optuna.trial.create_trial(
+        state=optuna.trial.TrialState.PRUNED, params={"x": 1.0}, distributions=space, intermediate_values={1: -5.0}
+    )
+    study.add_trial(poor)
+    seen = _seen(study.get_trials(deepcopy=False), Cube(space), -1.0)
+    assert seen is not None
+    np.testing.assert_allclose(seen.y, [*ends, 4.8 / 3.0], atol=1e-12)
+    np.testing.assert_allclose(seen.variances, 0.0, atol=1e-12)
