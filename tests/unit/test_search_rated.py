@@ -95,10 +95,10 @@ def test_poor_chains_are_given_up_on_their_way() -> None:
 
     def build(settings: dict[str, Any]) -> GibbsM3F:
         built.append(settings)
-        return GibbsM3F(**{**template.get_params(), **settings, "C": 1.0 if len(built) < 8 else 1e-9})
+        return GibbsM3F(**{**template.get_params(), **settings, "C": 1.0 if len(built) < 10 else 1e-9})
 
     space = Distributions({"sigma": stats.loguniform(0.9, 1.1)}, template.get_params())
-    result = search(data, build, space, n_trials=8, n_folds=1)
+    result = search(data, build, space, n_trials=9, n_folds=1)
     assert [trial.state for trial in result.trials][-1] == "pruned"
     assert len(result.trials[-1].bounds) < 10
     assert built[0] == {"sigma": 1.0}  # to tell how many stages there are
