@@ -42,10 +42,10 @@ from scipy.linalg.lapack import dpotrf
 from threadpoolctl import threadpool_limits
 
 from skpref.data.ratings import Ratings
-from skpref.factorization import _ipm3f_fit
-from skpref.factorization._m3f_fit import Prior, Problem, problem_of, start_state, step_of
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
+from skpref.factorization.max_margin import ipm3f_chain as ipm3f_fit
+from skpref.factorization.max_margin.m3f_chain import Prior, Problem, problem_of, start_state, step_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -192,8 +192,8 @@ def timed(work: Callable[..., Any], *args: Any) -> tuple[Any, Timed]:  # noqa: A
 def buffet_seconds(rated: Rated, C: float, n: int) -> None:
     """Print time and features as a chain of the nonparametric model finds them."""
     ratings, prior = numbered(rated)
-    given = _ipm3f_fit.problem_of(ratings, C, prior, 9.0, 3.0, 10)
-    state, step = _ipm3f_fit.start_state(given, 0), _ipm3f_fit.step_of(given)
+    given = ipm3f_fit.problem_of(ratings, C, prior, 9.0, 3.0, 10)
+    state, step = ipm3f_fit.start_state(given, 0), ipm3f_fit.step_of(given)
     for sweep in range(1, n + 1):
         (state, _), took = timed(step, state, sweep)
         K, held = state["feature"].size, state["users"].sum() / given.n_users

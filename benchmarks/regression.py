@@ -237,8 +237,8 @@ def our_step(split: Split, n_inducing: int) -> float:
     from skpref.inference import svi
     from skpref.inference.basis import InducingBasis
     from skpref.inference.gaussian import Epoch
-    from skpref.inference.lazy import InducingTerm
     from skpref.inference.scale import FixedScale
+    from skpref.inference.terms.inducing import InducingTerm
     from skpref.likelihoods import Gaussian
 
     d = split.X.shape[1]

@@ -20,8 +20,8 @@ from threadpoolctl import threadpool_limits
 
 from skpref import GPPLClassifier, Table
 from skpref.inference import svi
-from skpref.inference.pairs import PairTerm
 from skpref.inference.scale import GammaScale
+from skpref.inference.terms.pairs import PairTerm
 from skpref.likelihoods import PairwiseProbit
 
 if TYPE_CHECKING:

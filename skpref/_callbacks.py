@@ -22,7 +22,7 @@ except ImportError:  # scikit-learn 1.8
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from skpref.tracking.protocol import Iteration, OnIteration
+    from skpref._events import Iteration, OnIteration
 
 
 class _Context:

@@ -20,8 +20,8 @@ from skpref.exceptions import DataError, DataWarning
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from skpref._events import Iteration, OnIteration
     from skpref._typing import Features
-    from skpref.tracking.protocol import Iteration, OnIteration
 
 _MAX_DENSE_BYTES = 4 * 2**30  # of one dense square matrix, whatever the machine has
 

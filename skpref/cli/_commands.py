@@ -25,12 +25,12 @@ from skpref.cli._report import print_json, report, summary, write_files
 from skpref.cli._sync import mlflow_sync  # noqa: F401 - a command
 from skpref.cli._task import Options
 from skpref.exceptions import DataError, MissingExtraError, SkprefError
-from skpref.factorization._max_margin import MaxMarginFactorization
+from skpref.factorization.max_margin.base import MaxMarginFactorization
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.persistence import load, save
-from skpref.search._loop import quietly, require_optuna
 from skpref.search._narrowed import NarrowedSpace
+from skpref.search.loop import quietly, require_optuna
 from skpref.tracking.mlflow import Tracker
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skpref.gp.crowd import CrowdGPPL
     from skpref.metrics import Calibration
     from skpref.search import Answers, Rows
-    from skpref.search._loop import Settings
+    from skpref.search.loop import Settings
 
 _BINS = 10
 _TOP = 10

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from skpref.cli._files import Sheet
     from skpref.cli._task import Outcome
     from skpref.search import Rows
-    from skpref.search._loop import Settings
+    from skpref.search.loop import Settings
 
 _FEWEST = 10  # rows below which a hold-out says nothing
 _SHOWN = 15  # features

@@ -15,8 +15,8 @@ from skpref.cli._ratings import read_columns
 from skpref.cli._report import cut, print_json, table, write_csv
 from skpref.data import OneHotDesign
 from skpref.exceptions import DataError
-from skpref.factorization._max_margin import MaxMarginFactorization
 from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
+from skpref.factorization.max_margin.base import MaxMarginFactorization
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.ordinal import GPOrdinalRegressor
 from skpref.gp.pairwise import GPPLClassifier

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from skpref.cli._files import Sheet
     from skpref.cli._task import Outcome
     from skpref.data.ratings import Duplicates
-    from skpref.factorization._max_margin import MaxMarginFactorization
-    from skpref.search._loop import Settings
+    from skpref.factorization.max_margin.base import MaxMarginFactorization
+    from skpref.search.loop import Settings
 
 _MODELS = {"m3f": GibbsM3F, "ipm3f": GibbsIPM3F}
 # What columns are called in files that people have, the first one in the messages.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skpref.search import Rows, SearchResult
-    from skpref.search._loop import Settings, Space
+    from skpref.search.loop import Settings, Space
 
 
 @dataclass(frozen=True)

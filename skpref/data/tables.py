@@ -346,3 +346,38 @@ def _same(X: Features, representative: IntArray) -> bool:
 def _row_bytes(X: Features) -> NDArray[Any]:
     dense = [X[[row]].toarray() if sparse.issparse(X) else X[row] for row in range(X.shape[0])]
     return np.array([bytes(np.ascontiguousarray(values + 0.0).data).hex() for values in dense])
+
+
+def canonical(X: Features) -> Features:
+    """Sum duplicate entries and drop explicit zeros of a sparse table, without touching the caller's."""
+    if isinstance(X, np.ndarray):
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    return X
+
+
+def stack(a: Features, b: Features) -> Features:
+    return (
+        np.vstack([a, b]) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else sparse.vstack([a, b], "csr")
+    )
+
+
+def same_rows(a: Features, b: Features) -> bool:
+    """Say whether two tables of distinct rows hold the same rows, in any order.
+
+    Parameters
+    ----------
+    a, b : {ndarray, CSR} of shapes (n, d) and (m, d)
+        Tables.
+
+    Returns
+    -------
+    bool
+        Whether they do.
+    """
+    both = (
+        np.vstack([a, b]) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else sparse.vstack([a, b], "csr")
+    )
+    return bool(unique_rows(both)[0].size == a.shape[0])

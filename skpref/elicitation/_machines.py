@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skpref._typing import Array, Features, IntArray
-    from skpref.factorization._fm_model import Machine
-    from skpref.factorization._fm_posterior import FMPosterior
+    from skpref.factorization.machine.model import Machine
+    from skpref.factorization.machine.posterior import FMPosterior
 
 _UNLEARNT: Final = 0.99  # part of the prior's variances that a column has of which nothing is known
 

@@ -19,8 +19,8 @@ from skpref.elicitation._beliefs import NINETY, Estimates, believed, labels_of, 
 from skpref.elicitation._machines import population_of
 from skpref.elicitation._samples import rated
 from skpref.exceptions import DataError
-from skpref.factorization._max_margin import MaxMarginFactorization
 from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
+from skpref.factorization.max_margin.base import MaxMarginFactorization
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.likelihoods import Gaussian

@@ -10,7 +10,7 @@ from scipy.special import entr
 
 from skpref._math.linalg import product
 from skpref.elicitation._beliefs import Belief
-from skpref.factorization._m3f_posterior import level_probabilities
+from skpref.factorization.max_margin.posterior import level_probabilities
 
 if TYPE_CHECKING:
     from skpref._typing import Array

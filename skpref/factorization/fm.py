@@ -14,7 +14,7 @@ from skpref._estimator import check_n_samples, unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data._ids import shorten
 from skpref.exceptions import DataError
-from skpref.factorization._fm_base import CONSTRAINTS, Data, FMBase
+from skpref.factorization.machine.base import CONSTRAINTS, Data, FMBase
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
 
 if TYPE_CHECKING:

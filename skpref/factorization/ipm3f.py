@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from skpref.factorization._ipm3f_fit import aligned_mean, folding_of, problem_of, risk_of, start_state, step_of
-from skpref.factorization._m3f_posterior import IPM3FPosterior
-from skpref.factorization._max_margin import CONSTRAINTS, MaxMarginFactorization, Sampler
+from skpref.factorization.max_margin.base import CONSTRAINTS, MaxMarginFactorization, Sampler
+from skpref.factorization.max_margin.ipm3f_chain import (
+    aligned_mean,
+    folding_of,
+    problem_of,
+    risk_of,
+    start_state,
+    step_of,
+)
+from skpref.factorization.max_margin.posterior import IPM3FPosterior
 
 if TYPE_CHECKING:
     from skpref.data.ratings import Ratings
-    from skpref.factorization._m3f_fit import Problem
+    from skpref.factorization.max_margin.m3f_chain import Problem
 
 
 class GibbsIPM3F(MaxMarginFactorization):

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 
-from skpref.factorization._m3f_fit import folding_of, problem_of, risk_of, start_state, step_of
-from skpref.factorization._max_margin import CONSTRAINTS, MaxMarginFactorization, Sampler
+from skpref.factorization.max_margin.base import CONSTRAINTS, MaxMarginFactorization, Sampler
+from skpref.factorization.max_margin.m3f_chain import folding_of, problem_of, risk_of, start_state, step_of
 from skpref.inference.gibbs import running_mean
 
 if TYPE_CHECKING:
     from skpref.data.ratings import Ratings
-    from skpref.factorization._m3f_fit import Problem
+    from skpref.factorization.max_margin.m3f_chain import Problem
 
 
 class GibbsM3F(MaxMarginFactorization):

@@ -17,7 +17,7 @@ from skpref.inference.exact import inverse_spd
 from skpref.inference.problem import divergence
 from skpref.inference.scale import FixedScale
 from skpref.inference.sites import VARIATIONAL
-from skpref.inference.terms import precision_of
+from skpref.inference.terms.base import precision_of
 from skpref.likelihoods import Gaussian
 
 if TYPE_CHECKING:

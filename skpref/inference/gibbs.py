@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from skpref._events import Iteration
 from skpref.exceptions import DataError
-from skpref.tracking.protocol import Iteration
 
 if TYPE_CHECKING:
+    from skpref._events import OnIteration
     from skpref._typing import Array
-    from skpref.tracking.protocol import OnIteration
 
 State: TypeAlias = Mapping[str, NDArray[Any]]
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
-from skpref.inference.factors import FactorTerm, FactorView, LinearView, ProductTerm, Projection
 from skpref.inference.sites import VARIATIONAL
-from skpref.inference.terms import precision_of
+from skpref.inference.terms.base import precision_of
+from skpref.inference.terms.products import FactorTerm, FactorView, LinearView, ProductTerm, Projection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skpref._typing import Array, IntArray
     from skpref.inference.blocks import Block
-    from skpref.inference.factors import View
     from skpref.inference.scale import Scale
     from skpref.inference.sites import Rule, Sites
-    from skpref.inference.terms import LinearTerm
+    from skpref.inference.terms.base import LinearTerm
+    from skpref.inference.terms.products import View
     from skpref.likelihoods import Likelihood
 
 

@@ -16,9 +16,9 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from skpref._compiled.factors import settled_scale
+from skpref._events import Iteration
 from skpref._math.linalg import symmetric_product
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
-from skpref.inference.gauge import balance
 from skpref.inference.gaussian import Epoch, has_constant_sites
 from skpref.inference.problem import (
     Evaluation,
@@ -31,19 +31,19 @@ from skpref.inference.problem import (
     second_moments,
     view,
 )
+from skpref.inference.rescaling import balance
 from skpref.inference.scale import GammaScale
 from skpref.inference.sites import VARIATIONAL
-from skpref.inference.terms import precision_of
-from skpref.tracking.protocol import Iteration
+from skpref.inference.terms.base import precision_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from skpref._events import OnIteration
     from skpref._typing import Array, IntArray
     from skpref.inference.blocks import Block
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
-    from skpref.tracking.protocol import OnIteration
 
 __all__ = [
     "Evaluation",

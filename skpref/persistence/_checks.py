@@ -10,20 +10,20 @@ from sklearn.gaussian_process.kernels import Exponentiation, Kernel, KernelOpera
 
 from skpref.data import Comparisons, Table, Vocabulary
 from skpref.exceptions import ModelFormatError
-from skpref.gp._crowd_posterior import CrowdPosterior, FactorPosterior
-from skpref.gp._latent_posterior import ExactLatent, SparseLatent
-from skpref.gp._ordinal_fit import OrdinalMember, OrdinalStart
-from skpref.gp._pair_posterior import PairPosterior
-from skpref.gp._pairwise_base import PairwiseGP
-from skpref.gp._roster import Roster
 from skpref.gp.crowd import CrowdGPPL
+from skpref.gp.crowd.posterior import CrowdPosterior, FactorPosterior
+from skpref.gp.entities import Roster
 from skpref.gp.ordinal import GPOrdinalRegressor
+from skpref.gp.ordinal.fit import OrdinalMember, OrdinalStart
 from skpref.gp.pairwise import GPPLClassifier
+from skpref.gp.pairwise.base import PairwiseGP
+from skpref.gp.pairwise.posterior import PairPosterior
+from skpref.gp.posterior import ExactLatent, SparseLatent
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.svi import State
-from skpref.inference.terms import Segment
+from skpref.inference.terms.base import Segment
 from skpref.likelihoods import Likelihood, OrdinalProbit
 
 if TYPE_CHECKING:

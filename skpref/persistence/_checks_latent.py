@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.gp._gplvm import LatentHyper, LatentMapping
 from skpref.gp.latent import BayesianGPLVM
+from skpref.gp.latent.bound import LatentHyper, LatentMapping
 from skpref.persistence._checks import array, positive, require
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 
 from skpref.data import OneHotDesign, Vocabulary
-from skpref.factorization._fm_base import FMBase
-from skpref.factorization._fm_model import Bias, Machine, Prior
-from skpref.factorization._fm_posterior import FMPosterior
+from skpref.factorization.machine.base import FMBase
+from skpref.factorization.machine.model import Bias, Machine, Prior
+from skpref.factorization.machine.posterior import FMPosterior
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
 from skpref.persistence._checks import array, positive, require
 

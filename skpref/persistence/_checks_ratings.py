@@ -8,9 +8,9 @@ import numpy as np
 
 from skpref.data import Vocabulary
 from skpref.data.ratings import Ratings
-from skpref.factorization._m3f_posterior import Factors, IPM3FPosterior, M3FPosterior
-from skpref.factorization._max_margin import Known, MaxMarginFactorization
 from skpref.factorization.ipm3f import GibbsIPM3F
+from skpref.factorization.max_margin.base import Known, MaxMarginFactorization
+from skpref.factorization.max_margin.posterior import Factors, IPM3FPosterior, M3FPosterior
 from skpref.inference.gibbs import Chain
 from skpref.persistence._checks import array, positive, require
 

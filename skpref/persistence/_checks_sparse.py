@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.gp._latent_posterior import SparseLatent
-from skpref.gp._sparse_general import GeneralStart
+from skpref.gp.posterior import SparseLatent
 from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
+from skpref.gp.sparse.fit_general import GeneralStart
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.collapsed import Moments
 from skpref.inference.svi import State

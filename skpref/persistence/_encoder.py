@@ -12,7 +12,7 @@ from scipy import sparse
 
 from skpref.data import Table, Vocabulary, pack_ids
 from skpref.exceptions import DataError
-from skpref.gp._roster import Roster
+from skpref.gp.entities import Roster
 from skpref.inference.blocks import StackedBlock
 from skpref.persistence._archive import storable
 from skpref.persistence._registry import ESTIMATORS, KERNELS, RECORDS

@@ -18,10 +18,13 @@ import numpy as np
 
 from skpref.exceptions import SkprefError
 from skpref.search._answers import Answers, folds, hold_out_of_users
-from skpref.search._default_spaces import Distributions, LogInteger, default_space
 from skpref.search._labelled import Classes, Levels, Numbers
 from skpref.search._log import StudyLog
-from skpref.search._loop import (
+from skpref.search._rated import Rated
+from skpref.search._rows import Rows
+from skpref.search._spaces import Builder, CrowdBuilder, CrowdSpace, Space
+from skpref.search.default_spaces import Distributions, LogInteger, default_space
+from skpref.search.loop import (
     SearchResult,
     Step,
     TrialRecord,
@@ -31,19 +34,16 @@ from skpref.search._loop import (
     require_optuna,
     run_trials,
 )
-from skpref.search._optuna_search import OptunaSearch
-from skpref.search._racing import RacingPruner
-from skpref.search._rated import Rated
-from skpref.search._rows import Rows
-from skpref.search._spaces import Builder, CrowdBuilder, CrowdSpace, Space
+from skpref.search.optuna_search import OptunaSearch
+from skpref.search.pruner import RacingPruner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from skpref.search._loop import Settings, Tell
-    from skpref.search._loop import Space as AnySpace
     from skpref.search._rows import Loss, Parts
+    from skpref.search.loop import Settings, Tell
+    from skpref.search.loop import Space as AnySpace
 
 __all__ = [
     "Answers",

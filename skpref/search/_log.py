@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skpref.exceptions import DataError, DataWarning, SkprefError
-from skpref.search._loop import Step, open_study, quietly, require_optuna
+from skpref.search.loop import Step, open_study, quietly, require_optuna
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from skpref.search._loop import Settings, Space, Tell, TrialRecord
+    from skpref.search.loop import Settings, Space, Tell, TrialRecord
 
 _KEPT = "skpref:trial"  # of a trial in a study: what it takes to go through it again without a fit
 _DRAWS = 100  # of a space, to know all it may ask for

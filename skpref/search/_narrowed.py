@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from skpref.exceptions import DataError
-from skpref.search._loop import quietly, require_optuna
+from skpref.search.loop import quietly, require_optuna
 
 if TYPE_CHECKING:
-    from skpref.search._loop import Settings, Space
+    from skpref.search.loop import Settings, Space
 
 _DRAWS = 100  # of a space, to know all of its settings: some are asked for by some draws only
 _RANGE = {"low", "high", "log"}

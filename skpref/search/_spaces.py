@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref.data import Table
-    from skpref.search._loop import Settings
+    from skpref.search.loop import Settings
 
 _KERNELS = {
     "product-matern-1/2": (kernels.ProductMatern, 0.5),

@@ -9,20 +9,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skpref.tracking._model import save_model, served_model
+    from skpref._events import Iteration, OnIteration
     from skpref.tracking.callback import MLflowCallback, TrackedRun, autolog, track
     from skpref.tracking.mlflow import Tracker
+    from skpref.tracking.model import save_model, served_model
     from skpref.tracking.sending import sync
 
-__all__ = ["MLflowCallback", "TrackedRun", "Tracker", "autolog", "save_model", "served_model", "sync", "track"]
+__all__ = [
+    "Iteration",
+    "MLflowCallback",
+    "OnIteration",
+    "TrackedRun",
+    "Tracker",
+    "autolog",
+    "save_model",
+    "served_model",
+    "sync",
+    "track",
+]
 
 _HOMES = {
+    "Iteration": "skpref._events",
     "MLflowCallback": "skpref.tracking.callback",
+    "OnIteration": "skpref._events",
     "TrackedRun": "skpref.tracking.callback",
     "Tracker": "skpref.tracking.mlflow",
     "autolog": "skpref.tracking.callback",
-    "save_model": "skpref.tracking._model",
-    "served_model": "skpref.tracking._model",
+    "save_model": "skpref.tracking.model",
+    "served_model": "skpref.tracking.model",
     "sync": "skpref.tracking.sending",
     "track": "skpref.tracking.callback",
 }

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skpref._callbacks import set_everywhere
-from skpref.tracking._recorder import Recorder, is_ours
 from skpref.tracking.mlflow import Tracker
+from skpref.tracking.recorder import Recorder, is_ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from skpref.tracking.protocol import Iteration
+    from skpref._events import Iteration
 
 __all__ = ["MLflowCallback", "TrackedRun", "autolog", "track"]
 

@@ -27,13 +27,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skpref.exceptions import MissingExtraError, TrackingWarning
-from skpref.tracking import _beside, _spool
-from skpref.tracking._store import LOCK, Store, absolute, first_line, without_password
+from skpref.tracking import spool as _spool
+from skpref.tracking import worker_process as _beside
+from skpref.tracking.client import LOCK, Store, absolute, first_line, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from skpref.tracking.protocol import Iteration, OnIteration
+    from skpref._events import Iteration, OnIteration
 
 __all__ = ["DEFAULT_URI", "Tracker"]
 
@@ -402,7 +403,7 @@ class Tracker:
         DataError
             As `skpref.tracking.save_model`.
         """
-        from skpref.tracking._model import prepare
+        from skpref.tracking.model import prepare
 
         self._log_model(run, lambda path: prepare(estimator, path, example), "model", registered)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skpref.tracking import _spool
-from skpref.tracking._store import Store, first_line
+from skpref.tracking import spool as _spool
+from skpref.tracking.client import Store, first_line
 from skpref.tracking.mlflow import DEFAULT_ROOT, store_settings
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from skpref import kernels
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock
-from skpref.inference.pairs import PairTerm
 from skpref.inference.scale import FixedScale
 from skpref.inference.sites import VARIATIONAL
+from skpref.inference.terms.pairs import PairTerm
 from skpref.likelihoods import PairwiseProbit
 
 

@@ -16,16 +16,17 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from skpref import CrowdGPPL, GPPLClassifier, Table
 from skpref.data import Comparisons
 from skpref.datasets import make_crowd
-from skpref.gp import _crowd_fit, _crowd_model
-from skpref.gp._crowd_fit import bound_and_gradient, kernel_gradient
-from skpref.gp._pair_fit import PairConfig
+from skpref.gp.crowd import fit as crowd_fit
+from skpref.gp.crowd import model as crowd_models
+from skpref.gp.crowd.fit import bound_and_gradient, kernel_gradient
+from skpref.gp.pairwise.fit import PairConfig
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
-from skpref.inference.entities import EntityTerm
-from skpref.inference.factors import FactorTerm, ProductTerm
-from skpref.inference.pairs import PairTerm
 from skpref.inference.scale import FixedScale, GammaScale
+from skpref.inference.terms.entities import EntityTerm
+from skpref.inference.terms.pairs import PairTerm
+from skpref.inference.terms.products import FactorTerm, ProductTerm
 from skpref.kernels import ProductMatern
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
 
@@ -399,7 +400,7 @@ def test_scales_end_at_the_maximum_of_the_bound(layout, monkeypatch):
     made = crowd_model(4, layout)
     problem, diagonal = made.model.problem(made.model.bases(made.kernels))
     schedule = made.model.config.pair.schedule
-    start = _crowd_model.start_state(made.model, problem, diagonal, schedule, made.rng)
+    start = crowd_models.start_state(made.model, problem, diagonal, schedule, made.rng)
     end = svi.fit(problem, start, schedule, made.rng)
     best, state = end.evaluation.bound, end.state
     assert {"v0", "w0", "v1", "w1"} < set(state.scales)
@@ -446,17 +447,17 @@ def crowd_model(seed, layout, *, n_inducing=300, n_factors=2, **options):
         optimizer=None,
         n_restarts=0,
     )
-    config = _crowd_model.CrowdConfig(pair, n_factors, wanted["consensus"], n_inducing, (2.0, 1.0), (2.0, 1.0))
+    config = crowd_models.CrowdConfig(pair, n_factors, wanted["consensus"], n_inducing, (2.0, 1.0), (2.0, 1.0))
     n_features, n_user_features = LAYOUTS[layout]
     X = rng.normal(size=(n, n_features)) if n_features else None
     X_users = rng.normal(size=(n_users, n_user_features)) if n_user_features else None
-    given = _crowd_model.Kernels(
+    given = crowd_models.Kernels(
         None if X is None else ProductMatern([0.8, 1.5]),
         None if X is None else ConstantKernel(1.3) * RBF([0.7, 1.1]),
         None if X_users is None else ProductMatern([1.2, 0.6]),
     )
-    data = _crowd_model.CrowdData(X, X_users, comparisons)
-    model, given = _crowd_fit._prepare(data, given, config, rng, None)
+    data = crowd_models.CrowdData(X, X_users, comparisons)
+    model, given = crowd_fit._prepare(data, given, config, rng, None)
     return SimpleNamespace(rng=rng, model=model, kernels=given, X={"items": X, "factors": X, "users": X_users})
 
 

@@ -20,9 +20,9 @@ from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.ep import cavities, ep_gradient, expectation_propagation, variational_bound
 from skpref.inference.laplace import laplace, laplace_gradient, mode_adjoint
-from skpref.inference.pairs import PairTerm
 from skpref.inference.scale import FixedScale
 from skpref.inference.sites import LAPLACE
+from skpref.inference.terms.pairs import PairTerm
 from skpref.likelihoods import OrdinalProbit, PairwiseLogit, PairwiseProbit
 
 seeds = st.integers(0, 2**32 - 1)

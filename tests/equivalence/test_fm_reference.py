@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from skpref.factorization._fm_batches import Sizes, batch_of, estimate
-from skpref.factorization._fm_model import Bias, Machine, Prior, lines_of
+from skpref.factorization.machine.fit_batches import Sizes, batch_of, estimate
+from skpref.factorization.machine.model import Bias, Machine, Prior, lines_of
 from skpref.likelihoods import Gaussian, PairwiseLogit
 
 CASES = "dense_d1", "onehot_d2", "onehot_logistic_d2"

@@ -20,7 +20,7 @@ from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.scale import FixedScale
-from skpref.inference.terms import RowTerm, Segment
+from skpref.inference.terms.base import RowTerm, Segment
 from skpref.likelihoods import Gaussian
 
 ONE = {"f": FixedScale(1.0)}

@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.linalg import solve_triangular
 
-from skpref.gp._pair_fit import pair_posterior
-from skpref.gp._pair_posterior import Items
+from skpref.gp.entities import Items
+from skpref.gp.pairwise.fit import pair_posterior
 from skpref.inference import svi
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.sites import LAPLACE, LINEARISED, Rule, Sites

@@ -13,8 +13,8 @@ from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
 
 from skpref.data import Comparisons
-from skpref.gp import _pair_fit
-from skpref.gp._pair_fit import PairConfig, PairData
+from skpref.gp.pairwise import fit as pair_fit
+from skpref.gp.pairwise.fit import PairConfig, PairData
 from skpref.inference import svi
 from skpref.kernels import AdditiveMatern, Linear, ProductMatern
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
@@ -67,7 +67,7 @@ def make_model(seed, likelihood, *, n_inducing, offsets, order, joint_size=2500,
         n_restarts=0,
     )
     data = PairData(form(rng.normal(size=(n, 2))), comparisons)
-    return replace(_pair_fit.pair_model(data, RBF(1.0), config, rng, None), joint_size=joint_size)
+    return replace(pair_fit.pair_model(data, RBF(1.0), config, rng, None), joint_size=joint_size)
 
 
 def converged(model, kernel):
@@ -77,7 +77,7 @@ def converged(model, kernel):
     start = model.warm[-1] if model.warm else svi.initial_state(problem, model.scales(), diagonal=diagonal)
     result = svi.fit(problem, start, TIGHT, np.random.default_rng(0))
     model.warm[:] = [result.state]
-    return result.evaluation.bound, _pair_fit._kernel_gradient(model, basis, problem, result)
+    return result.evaluation.bound, pair_fit._kernel_gradient(model, basis, problem, result)
 
 
 def check_gradient(model, kernel, central, directions):
@@ -128,12 +128,12 @@ def test_bound_and_gradient_of_the_search_is_near_the_converged_one():
     kernel = KERNELS["matern32"]
     model = make_model(3, PairwiseProbit(), n_inducing=4, **LAYOUTS["joint"])
     bound, gradient = converged(replace(model, warm=[]), kernel)
-    value, slope = _pair_fit.bound_and_gradient(model, kernel)
+    value, slope = pair_fit.bound_and_gradient(model, kernel)
     assert value <= bound + 1e-9
     # Stops when a pass gains less than 1e-5 (1 + |bound|).
     assert value > bound - 1e-3 * (1.0 + abs(bound))
     assert_allclose(slope, gradient, atol=0.1 * (1.0 + np.abs(gradient).max()))
     for _ in range(60):  # each call goes on from the last q
-        value, slope = _pair_fit.bound_and_gradient(model, kernel)
+        value, slope = pair_fit.bound_and_gradient(model, kernel)
     assert_allclose(value, bound, rtol=1e-8)
     assert_allclose(slope, gradient, rtol=1e-3, atol=1e-4)

@@ -189,7 +189,7 @@ def test_finite_however_strong_the_answers_are(likelihood):
 
 @pytest.mark.parametrize("likelihood", ["probit", "logit"])
 def test_probabilities_are_finite_for_utilities_up_to_a_million(likelihood):
-    from skpref.gp._pairwise_base import as_likelihood
+    from skpref.gp.pairwise.base import as_likelihood
 
     mean = np.array([-1e6, -1e3, -10.0, 0.0, 10.0, 1e3, 1e6])
     for variance in (0.0, 1.0, 1e6):

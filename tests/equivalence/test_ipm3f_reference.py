@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from skpref.data.ratings import Ratings
-from skpref.factorization._ipm3f_fit import problem_of, start_state, step_of
-from skpref.factorization._m3f_fit import Prior
+from skpref.factorization.max_margin.ipm3f_chain import problem_of, start_state, step_of
+from skpref.factorization.max_margin.m3f_chain import Prior
 
 BURN_IN = 300
 

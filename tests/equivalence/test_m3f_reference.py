@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from skpref.data.ratings import Ratings
-from skpref.factorization._m3f_fit import Prior, problem_of, start_state, step_of
+from skpref.factorization.max_margin.m3f_chain import Prior, problem_of, start_state, step_of
 
 COPIES, BURN_IN = 1000, 300
 

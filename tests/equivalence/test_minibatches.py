@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock
-from skpref.inference.pairs import PairTerm
 from skpref.inference.scale import FixedScale, GammaScale
+from skpref.inference.terms.pairs import PairTerm
 from skpref.kernels import ProductMatern
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
 

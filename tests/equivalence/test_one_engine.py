@@ -15,9 +15,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
-from skpref.inference.pairs import PairTerm
 from skpref.inference.scale import FixedScale, GammaScale
-from skpref.inference.terms import RowTerm
+from skpref.inference.terms.base import RowTerm
+from skpref.inference.terms.pairs import PairTerm
 from skpref.kernels import Identity, ProductMatern
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
 

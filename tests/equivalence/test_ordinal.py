@@ -17,12 +17,12 @@ from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skpref import GPOrdinalRegressor
-from skpref.gp._latent_posterior import ExactLatent
+from skpref.gp.posterior import ExactLatent
 from skpref.inference import svi
 from skpref.inference.ep import cavities, expectation_propagation
 from skpref.inference.laplace import laplace
-from skpref.inference.pairs import PairTerm
 from skpref.inference.scale import FixedScale
+from skpref.inference.terms.pairs import PairTerm
 from skpref.kernels import Linear
 from skpref.likelihoods import OrdinalProbit, PairwiseLogit, PairwiseProbit
 

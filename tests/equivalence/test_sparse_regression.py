@@ -14,15 +14,14 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, RationalQuadratic
 
 from skpref import SVGPRegressor
-from skpref.gp import _sparse_collapsed
-from skpref.gp._sparse_collapsed import GaussianRows, bound, moments
-from skpref.gp._sparse_exact import evidence
-from skpref.gp._sparse_fit import latent_of
+from skpref.gp.sparse import evidence as sparse_collapsed
+from skpref.gp.sparse.evidence import GaussianRows, bound, evidence, moments
+from skpref.gp.sparse.fit import latent_of
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.scale import FixedScale
-from skpref.inference.terms import RowTerm, Segment
+from skpref.inference.terms.base import RowTerm, Segment
 from skpref.likelihoods import Gaussian
 
 
@@ -186,11 +185,11 @@ def test_chunks_and_threads_change_no_bit_and_kept_values_nothing(monkeypatch):
     rows, Z = one_row_each(rng.standard_normal((1000, 3)), rng.standard_normal(1000)), rng.standard_normal((20, 3))
     basis = InducingBasis.at(ConstantKernel(1.2) * RBF([1.0, 2.0, 1.5]), Z)
     whole = bound(rows, basis, 0.2)
-    monkeypatch.setattr(_sparse_collapsed, "_CHUNK", 20 * 100)
+    monkeypatch.setattr(sparse_collapsed, "_CHUNK", 20 * 100)
     seen = []
     for threads, kept in ((1, 2**28), (2, 2**28), (2, 0)):
-        monkeypatch.setattr(_sparse_collapsed, "n_threads", lambda threads=threads: threads)
-        monkeypatch.setattr(_sparse_collapsed, "_KEPT_BYTES", kept)
+        monkeypatch.setattr(sparse_collapsed, "n_threads", lambda threads=threads: threads)
+        monkeypatch.setattr(sparse_collapsed, "_KEPT_BYTES", kept)
         seen.append(bound(rows, basis, 0.2))
     for other in seen[1:]:
         assert other.value == seen[0].value

@@ -13,9 +13,9 @@ from scipy import stats
 
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
-from skpref.inference.pairs import PairTerm
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.sites import LINEARISED, VARIATIONAL
+from skpref.inference.terms.pairs import PairTerm
 from skpref.kernels import ProductMatern
 from skpref.likelihoods import PairwiseProbit
 

@@ -14,9 +14,9 @@ from scipy import stats
 
 from skpref._compiled.ipm3f import next_customers
 from skpref.data.ratings import Ratings
-from skpref.factorization._ipm3f_fit import log_buffet, problem_of, start_state, step_of
-from skpref.factorization._m3f_fit import Prior
-from skpref.factorization._m3f_posterior import level_probabilities
+from skpref.factorization.max_margin.ipm3f_chain import log_buffet, problem_of, start_state, step_of
+from skpref.factorization.max_margin.m3f_chain import Prior
+from skpref.factorization.max_margin.posterior import level_probabilities
 
 pytestmark = pytest.mark.statistical
 LEVELS, MARGIN, ALPHA = 3, 1.0, 1.3

@@ -14,8 +14,8 @@ from scipy import integrate, stats
 from skpref._compiled.m3f import Model, Name, Thresholds, draw_rows
 from skpref._compiled.streams import inverse_gaussians
 from skpref.data.ratings import Ratings
-from skpref.factorization._m3f_fit import Prior, draw_thresholds, problem_of, start_state, step_of
-from skpref.factorization._m3f_posterior import level_probabilities
+from skpref.factorization.max_margin.m3f_chain import Prior, draw_thresholds, problem_of, start_state, step_of
+from skpref.factorization.max_margin.posterior import level_probabilities
 
 pytestmark = pytest.mark.statistical
 LEVELS, C, MARGIN = 3, 0.8, 1.0

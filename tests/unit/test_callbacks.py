@@ -14,8 +14,8 @@ from sklearn.preprocessing import StandardScaler
 
 from skpref import GPPLClassifier, OneHotDesign, SVGPRegressor, VariationalFM, _callbacks, load, save
 from skpref._callbacks import tell
+from skpref._events import Iteration
 from skpref.exceptions import DataError
-from skpref.tracking.protocol import Iteration
 
 if TYPE_CHECKING:
     from pathlib import Path

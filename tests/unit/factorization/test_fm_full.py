@@ -14,11 +14,11 @@ from skpref import VariationalFM, VariationalFMClassifier
 from skpref._compiled import fm
 from skpref._compiled.fm_full import log_determinants
 from skpref._compiled.m3f import limited_threads
-from skpref.factorization._fm_balance import balanced, sides_of
-from skpref.factorization._fm_fields import design_of
-from skpref.factorization._fm_fit import Plan, ascend
-from skpref.factorization._fm_model import Bias, Prior, lines_of, start_machine
-from skpref.factorization._fm_posterior import FMPosterior
+from skpref.factorization.machine.balance import balanced, sides_of
+from skpref.factorization.machine.fields import design_of
+from skpref.factorization.machine.fit import Plan, ascend
+from skpref.factorization.machine.model import Bias, Prior, lines_of, start_machine
+from skpref.factorization.machine.posterior import FMPosterior
 from skpref.likelihoods import Gaussian, PairwiseProbit
 
 KINDS = "pair", "rated", "three", "dense", "scaled"

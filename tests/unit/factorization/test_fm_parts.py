@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from skpref.factorization._fm_batches import Sizes, batch_of, climb, estimate
-from skpref.factorization._fm_fit import Plan, ascend
-from skpref.factorization._fm_model import Bias, Prior, lines_of, start_machine
+from skpref.factorization.machine.fit import Plan, ascend
+from skpref.factorization.machine.fit_batches import Sizes, batch_of, climb, estimate
+from skpref.factorization.machine.model import Bias, Prior, lines_of, start_machine
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
 
 LIKELIHOODS = [Gaussian(2.0), PairwiseProbit(), PairwiseLogit()]

@@ -11,8 +11,8 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from skpref.data.ratings import Ratings
 from skpref.exceptions import DataError, UnknownIdError
-from skpref.factorization._ipm3f_fit import aligned_mean, folding_of, start_state
 from skpref.factorization.ipm3f import GibbsIPM3F
+from skpref.factorization.max_margin.ipm3f_chain import aligned_mean, folding_of, start_state
 from skpref.inference import gibbs
 
 
@@ -197,7 +197,7 @@ def test_a_state_with_more_users_and_items_keeps_what_it_has():
 
 def _encoded(rows, levels):
     from skpref.data import Vocabulary
-    from skpref.factorization._max_margin import Known
+    from skpref.factorization.max_margin.base import Known
 
     user, item = rows.T
     known = Known(Vocabulary.from_columns(user), Vocabulary.from_columns(item), np.arange(1, 6))

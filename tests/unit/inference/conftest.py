@@ -12,10 +12,10 @@ from skpref import kernels
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
-from skpref.inference.entities import EntityTerm
-from skpref.inference.factors import FactorTerm, ProductTerm
-from skpref.inference.pairs import PairTerm
 from skpref.inference.scale import FixedScale, GammaScale
+from skpref.inference.terms.entities import EntityTerm
+from skpref.inference.terms.pairs import PairTerm
+from skpref.inference.terms.products import FactorTerm, ProductTerm
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
 
 LAYOUTS = ("features", "joint", "mean-field", "offsets")

@@ -16,10 +16,10 @@ from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.collapsed import Moments, collapse
 from skpref.inference.gaussian import Epoch, has_constant_sites
-from skpref.inference.lazy import InducingTerm
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.sites import LAPLACE
-from skpref.inference.terms import RowTerm, Segment
+from skpref.inference.terms.base import RowTerm, Segment
+from skpref.inference.terms.inducing import InducingTerm
 from skpref.likelihoods import Gaussian, PairwiseProbit, StudentT
 
 

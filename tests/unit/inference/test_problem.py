@@ -14,11 +14,11 @@ from scipy.special import digamma, gammaln
 
 from skpref.inference import svi
 from skpref.inference.blocks import DenseBlock, StackedBlock
-from skpref.inference.factors import FactorTerm
-from skpref.inference.gauge import balance
 from skpref.inference.problem import reevaluate, second_moments
+from skpref.inference.rescaling import balance
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.sites import LINEARISED
+from skpref.inference.terms.products import FactorTerm
 
 LAYOUTS = [
     ("ids", "ids"),

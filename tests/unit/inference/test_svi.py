@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref.inference import svi
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
-from skpref.inference.pairs import PairTerm
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.sites import LAPLACE, LINEARISED
+from skpref.inference.terms.pairs import PairTerm
 from skpref.likelihoods import PairwiseProbit
 
 LAYOUTS = ["features", "joint", "mean-field", "offsets"]

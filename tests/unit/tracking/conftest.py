@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skpref.tracking._store import quietly
+from skpref.tracking.client import quietly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

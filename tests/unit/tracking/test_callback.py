@@ -20,7 +20,7 @@ from skpref import BayesianGPLVM, CrowdGPPL, GibbsM3F, GPPLClassifier, SVGPRegre
 from skpref._callbacks import tell
 from skpref.exceptions import DataError, TrackingWarning
 from skpref.tracking import MLflowCallback, autolog, track
-from skpref.tracking._facts import describe_data
+from skpref.tracking.run_metadata import describe_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -283,7 +283,7 @@ def test_a_model_that_keeps_no_trace_has_the_curve_that_was_heard(seen: Callable
 
 
 def test_a_long_fit_can_be_watched(seen: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skpref.tracking._recorder._LIVE_SECONDS", 0.0)
+    monkeypatch.setattr("skpref.tracking.recorder._LIVE_SECONDS", 0.0)
     looks: list[int] = []
 
     class Look:
@@ -348,7 +348,7 @@ def test_trials_are_runs_of_what_they_tell(seen: Callable[..., Any], tmp_path: P
 
 
 def test_no_fault_of_tracking_costs_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skpref.tracking._facts.parameters", lambda _: 1 / 0)
+    monkeypatch.setattr("skpref.tracking.run_metadata.parameters", lambda _: 1 / 0)
     with pytest.warns(TrackingWarning, match=r"Tracking failed: ZeroDivisionError.*The fit goes on") as caught:
         model = VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("faulty", log_model=False)).fit(X, X[:, 0])
     assert len(caught) == 1

@@ -166,14 +166,14 @@ def test_a_fit_goes_on_in_a_new_file_when_sync_took_the_old(
 def test_a_store_that_comes_back_is_asked_again(
     closed_port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Callable[..., Any]
 ) -> None:
-    monkeypatch.setattr("skpref.tracking._beside.usable", lambda _: False)
+    monkeypatch.setattr("skpref.tracking.worker_process.usable", lambda _: False)
     callback = MLflowCallback("back", spool=tmp_path, log_model=False)
 
     def away(*_: Any, **__: Any) -> None:
         raise OSError("away")
 
     with monkeypatch.context() as patch:
-        patch.setattr("skpref.tracking._store.Store._connect", away)
+        patch.setattr("skpref.tracking.client.Store._connect", away)
         with pytest.warns(TrackingWarning, match="away"):
             VariationalFM(n_epochs=2).set_callbacks(callback).fit(X, X[:, 0])
     VariationalFM(n_epochs=2).set_callbacks(callback).fit(X, X[:, 0])  # too early

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from skpref._events import Iteration
 from skpref.exceptions import MissingExtraError, TrackingWarning
 from skpref.tracking.mlflow import DEFAULT_URI, Tracker
-from skpref.tracking.protocol import Iteration
 from skpref.tracking.sending import resend
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ def started(tracker: Tracker, name: str) -> str:
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where no other process can be started; faults can be put into the store then."""
-    monkeypatch.setattr("skpref.tracking._beside.usable", lambda _: False)
+    monkeypatch.setattr("skpref.tracking.worker_process.usable", lambda _: False)
 
 
 @pytest.mark.parametrize("beside", [True, False])
 def test_runs_parameters_curves_and_files_arrive(home: Path, beside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not beside:
-        monkeypatch.setattr("skpref.tracking._beside.usable", lambda _: False)
+        monkeypatch.setattr("skpref.tracking.worker_process.usable", lambda _: False)
     tracker = Tracker(f"arrives, {beside}")
     assert tracker.tracking_uri == DEFAULT_URI
     parent = tracker.start("study", tags={"kind": "test"})
@@ -273,7 +273,7 @@ def test_names_and_numbers_that_mlflow_or_json_would_not_take() -> None:
 def test_another_process_is_quicker_to_make(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import mlflow
 
-    monkeypatch.setattr("skpref.tracking._store._TABLES_SECONDS", 0.0)
+    monkeypatch.setattr("skpref.tracking.client._TABLES_SECONDS", 0.0)
     look = mlflow.MlflowClient.get_experiment_by_name
     looks: list[str] = []
 

@@ -32,7 +32,7 @@ from skpref import (
 )
 from skpref.exceptions import DataError, ModelFormatError
 from skpref.tracking import MLflowCallback, save_model
-from skpref.tracking._model import read_parts, requirements, write_parts
+from skpref.tracking.model import read_parts, requirements, write_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,0 +1,338 @@
+"""What both factorization machines share: reading X, groups, fitting, learning on, what they show."""
+
+from __future__ import annotations
+
+import warnings
+from copy import copy
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import train_test_split
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from skpref._callbacks import Followed
+from skpref._compiled.fm_fields import one_hot_ranges
+from skpref._compiled.m3f import limited_threads
+from skpref._estimator import on_iteration
+from skpref._math.random import as_generator
+from skpref.exceptions import DataError, DataWarning
+from skpref.factorization.machine.fit import Plan, ascend
+from skpref.factorization.machine.fit_batches import climb
+from skpref.factorization.machine.model import Prior, lines_of, start_machine
+from skpref.factorization.machine.posterior import FMPosterior
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+    from sklearn.utils import Tags
+
+    from skpref._typing import Array, Features, IntArray
+    from skpref.factorization.machine.model import Machine
+    from skpref.likelihoods import Likelihood
+
+CONSTRAINTS: Final[dict[str, list[Any]]] = {
+    "n_factors": [Interval(Integral, 0, None, closed="left")],
+    "groups": ["array-like", None],
+    "posterior": [StrOptions({"full", "factorised"})],
+    "learn_priors": ["boolean"],
+    "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+    "n_epochs": [Interval(Integral, 1, None, closed="left")],
+    "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
+    "average": ["boolean"],
+    "n_samples": [Interval(Integral, 0, None, closed="left")],
+    "early_stopping": ["boolean"],
+    "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
+    "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0.0, None, closed="left")],
+    "dtype": [str, type, np.dtype],
+    "n_jobs": [Integral, None],
+    "warm_start": ["boolean"],
+    "verbose": ["verbose"],
+    "random_state": ["random_state", np.random.Generator],
+}
+
+_LARGEST: Final = 1e25  # feature of which the squares of curvatures, eighth powers, still fit into float64
+
+
+class Data(NamedTuple):
+    """Rows of positive weight: canonical CSR, standardised targets, weights."""
+
+    X: Features
+    y: Array
+    weight: Array
+
+    def part(self, rows: IntArray) -> Data:
+        """Return some of the rows."""
+        return Data(self.X[rows], self.y[rows], self.weight[rows])
+
+
+class _Watch:
+    """Keeps the machine that did best on rows held out."""
+
+    def __init__(self, data: Data, loss: Callable[[Machine, Data], float], patience: int) -> None:
+        self._data, self._loss, self._patience = data, loss, patience
+        self.best: Machine | None = None
+        self.losses: list[float] = []
+
+    def __call__(self, machine: Machine) -> bool:
+        self.losses.append(self._loss(machine, self._data))
+        best = int(np.argmin(self.losses))
+        if best == len(self.losses) - 1:
+            self.best = machine
+        return len(self.losses) - 1 - best >= self._patience
+
+
+class FMBase(Followed, BaseEstimator):
+    """Base class of the factorization machines."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # ---------------------------------------------------------------- fitting
+
+    def _read(self, X: Any, y: Any, *, reset: bool = False) -> tuple[Features, NDArray[Any]]:
+        numeric = not hasattr(self, "link")
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=numeric, reset=reset)
+        return _canonical(X), y
+
+    def _features(self, X: Any) -> Features:
+        check_is_fitted(self)
+        return _canonical(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+
+    def _weighted(self, X: Features, y: NDArray[Any], sample_weight: Any) -> tuple[Features, NDArray[Any], Array]:
+        """Rows of positive weight."""
+        if sample_weight is None:
+            return X, y, np.ones(X.shape[0])
+        weight = np.asarray(sample_weight, dtype=np.float64)
+        if weight.ndim != 1:
+            raise DataError(f"sample_weight must be one-dimensional, one weight a row; got shape {weight.shape}.")
+        check_consistent_length(y, weight)
+        wrong = ~np.isfinite(weight) | (weight < 0.0)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise DataError(f"sample_weight must be finite and >= 0; got {weight[row]} in row {row}.")
+        used = np.flatnonzero(weight)
+        if not used.size:
+            raise DataError("at least 1 row of positive weight is required; every sample_weight is zero.")
+        return X[used], y[used], weight[used]
+
+    def _grouped(self, X: Features) -> tuple[NDArray[Any], IntArray]:
+        """Labels of the groups, and the group of every feature."""
+        if self.groups is None:
+            fields = one_hot_ranges(lines_of(X), X.shape[1])
+            one_hot = 1 < fields.size - 1 < X.shape[1] and bool(np.all(np.diff(X.indptr) == fields.size - 1))
+            code = np.repeat(np.arange(fields.size - 1), np.diff(fields)) if one_hot else np.zeros(X.shape[1], int)
+            return np.arange(code[-1] + 1), code
+        given = np.asarray(self.groups)
+        if given.shape != (X.shape[1],):
+            raise DataError(f"groups must name the group of each of {X.shape[1]} features; got shape {given.shape}.")
+        labels, code = np.unique(given, return_inverse=True)
+        return labels, code.astype(np.int64)
+
+    def _may_go_on(self, X: Features) -> bool:
+        """Whether an earlier fit may be gone on from, as far as the shape of the model goes."""
+        shape = X.shape[1], 1 + self.n_factors
+        return self.warm_start and hasattr(self, "posterior_") and self.posterior_.machine.mean.shape == shape
+
+    def _begin(self, data: Data, likelihood: Likelihood, units: tuple[float, float], *, warm: bool) -> Self:
+        """Fit from the start, or from where an earlier fit of the same shape ended."""
+        rng = as_generator(self.random_state)
+        labels, code = self._grouped(data.X)
+        if warm and np.array_equal(code, self.posterior_.machine.prior.group):
+            machine = self.posterior_.last
+        else:
+            machine = start_machine(lines_of(data.X), data.weight, code, self.n_factors, likelihood, rng)
+        self.groups_ = labels
+        everything = np.ones(data.X.shape[1], dtype=bool)
+        return self._learn(machine, data, self._plan(everything, learn=True), units, rng)
+
+    def _go_on(self, data: Data, freeze: Any) -> Self:
+        """Learn from more rows, with what is believed so far as the prior."""
+        old = self.posterior_
+        if self.n_factors != old.machine.mean.shape[1] - 1:
+            msg = f"n_factors is {self.n_factors}, but the model to go on from has {old.machine.mean.shape[1] - 1}"
+            raise DataError(f"{msg}; set that again, or start anew by fit with all rows.")
+        before = old.machine
+        frozen = np.atleast_1d(np.asarray([] if freeze is None else freeze, dtype=object))
+        unknown = [label for label in frozen.tolist() if label not in self.groups_.tolist()]
+        if unknown:
+            raise DataError(f"freeze names group {unknown[0]!r}, which is none of {self.groups_.tolist()}.")
+        free = ~np.isin(before.prior.group, np.flatnonzero([label in frozen for label in self.groups_.tolist()]))
+        lam = np.asarray(np.linalg.inv(before.variance), np.float64) if before.full else 1.0 / before.variance
+        prior = Prior(before.mean, lam, np.arange(free.size))
+        plan = replace(self._plan(free, learn=False), free_bias=frozen.size == 0)
+        machine = replace(before, bias_prior=before.bias, prior=prior)
+        return self._learn(machine, data, plan, (old.offset, old.scale), as_generator(self.random_state), before)
+
+    def _plan(self, free: NDArray[np.bool_], *, learn: bool) -> Plan:
+        dtype = np.dtype(self.dtype)
+        if dtype not in (np.float64, np.float32):
+            raise DataError(f"dtype must be float64 or float32; got {self.dtype!r}.")
+        show = on_iteration(self)
+        priors = learn and bool(self.learn_priors)
+        return Plan(self.n_epochs, float(self.tol), priors, learn, free, True, dtype, show)
+
+    def _learn(
+        self,
+        machine: Machine,
+        data: Data,
+        plan: Plan,
+        units: tuple[float, float],
+        rng: np.random.Generator,
+        before: Machine | None = None,
+    ) -> Self:
+        watch = None
+        if self.early_stopping:
+            stratify = None if not hasattr(self, "link") else data.y
+            seed = int(rng.integers(2**31))
+            kept, held = train_test_split(
+                np.arange(data.y.size), test_size=self.validation_fraction, random_state=seed, stratify=stratify
+            )
+            watch = _Watch(data.part(held), self._loss, self.n_iter_no_change)
+            data, plan = data.part(np.sort(kept)), replace(plan, stop=watch)
+        plan = replace(plan, fitted=lambda machine: self._as_of(machine, units))
+        with limited_threads(None if self.n_jobs is None else effective_n_jobs(self.n_jobs)):
+            last, average, bounds, converged = self._run(machine, data, plan, rng)
+        best = watch.best if watch is not None and watch.best is not None else average
+        if before is not None:
+            # The groups' priors, and that of w_0, are those of the first fit.
+            best, last = (replace(m, bias_prior=before.bias_prior, prior=before.prior) for m in (best, last))
+        self.posterior_ = FMPosterior(best, last, *units)
+        self.lower_bounds_ = np.array(bounds) - data.weight.sum() * np.log(units[1])
+        self.lower_bound_, self.n_iter_, self.converged_ = float(self.lower_bounds_[-1]), len(bounds), converged
+        self.validation_losses_ = np.array(watch.losses) if watch is not None else np.empty(0)
+        return self
+
+    def _as_of(self, machine: Machine, units: tuple[float, float]) -> Self:
+        """A copy that holds what a fit has found so far."""
+        other = copy(self)
+        other.posterior_ = FMPosterior(machine, machine, *units)
+        return other
+
+    def _run(
+        self, machine: Machine, data: Data, plan: Plan, rng: np.random.Generator
+    ) -> tuple[Machine, Machine, list[float], bool]:
+        if self.batch_size is None and self.n_samples == 0:
+            last, bounds, converged = ascend(machine.with_posterior(full=self.posterior == "full"), data, plan)
+            return last, last, bounds, converged
+        n = data.y.size
+        if self.batch_size is not None and self.batch_size > n:
+            msg = f"batch_size={self.batch_size} is more than the {n} rows; all of them are one batch."
+            warnings.warn(msg, DataWarning, stacklevel=6)
+        settings = min(self.batch_size or n, n), float(self.learning_rate), int(self.n_samples)
+        last, average, bounds = climb(machine.with_posterior(full=False), data, plan, settings, rng)
+        return last, average if self.average else last, bounds, False
+
+    def _loss(self, machine: Machine, data: Data) -> float:
+        mu, v = machine.moments(lines_of(data.X))
+        return self._loss_of(data.y, mu, v, data.weight)
+
+    # ------------------------------------------------------------- predicting
+
+    def latent_mean_and_variance(self, X: Any) -> tuple[Array, Array]:
+        """Return mean and variance of y(x), without noise or link.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features. One that no training row held has the prior of its group, with its larger variance.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (n,)
+            Under the posterior.
+        """
+        X = self._features(X)
+        return self.posterior_.moments(X)
+
+    def latent_covariance(self, X: Any) -> Array:
+        """Return the covariance of y(x) between rows, without noise or link.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features of a few rows.
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+            Under the posterior.
+        """
+        X = self._features(X)
+        return self.posterior_.covariance(X)
+
+    # ---------------------------------------------------------------- looking
+
+    @property
+    def intercept_(self) -> float:
+        """Posterior mean of w_0."""
+        check_is_fitted(self)
+        return self.posterior_.offset + self.posterior_.scale * self.posterior_.machine.bias.mean
+
+    @property
+    def weights_(self) -> Array:
+        """Posterior means of the weights w, shape (n_features,)."""
+        return self._parameters(self._machine.mean)[0]
+
+    @property
+    def weights_std_(self) -> Array:
+        """Posterior standard deviations of the weights, shape (n_features,)."""
+        return self._parameters(np.sqrt(self._machine.variances))[0]
+
+    @property
+    def factors_(self) -> Array:
+        """Posterior means of the factors V, shape (n_features, n_factors)."""
+        return self._parameters(self._machine.mean)[1]
+
+    @property
+    def factors_std_(self) -> Array:
+        """Posterior standard deviations of the factors, shape (n_features, n_factors)."""
+        return self._parameters(np.sqrt(self._machine.variances))[1]
+
+    @property
+    def group_priors_(self) -> dict[Any, dict[str, Any]]:
+        """Of every group: means and standard deviations of the prior of a weight and of the factors."""
+        nu, lam, _ = self._machine.prior
+        (w_mean, v_mean), (w_std, v_std) = self._parameters(nu), self._parameters(1.0 / np.sqrt(lam))
+        return {
+            label: {
+                "weight_mean": float(w_mean[g]),
+                "weight_std": float(w_std[g]),
+                "factor_means": v_mean[g],
+                "factor_stds": v_std[g],
+            }
+            for g, label in enumerate(self.groups_.tolist())
+        }
+
+    @property
+    def _machine(self) -> Machine:
+        check_is_fitted(self)
+        return self.posterior_.machine
+
+    def _parameters(self, table: Array) -> tuple[Array, Array]:
+        """Weights and factors in units of y; two factors make one of its units."""
+        scale = self.posterior_.scale
+        return scale * table[:, 0], np.sqrt(scale) * table[:, 1:]
+
+
+def _canonical(X: Features) -> Features:
+    """X as CSR without zeros and duplicates: the same matrix in whatever form it was given, which is left alone."""
+    given, X = X, sparse.csr_array(X)
+    if sparse.issparse(given) and not (X.has_canonical_format and np.all(X.data)):
+        X = X.copy()
+        X.sum_duplicates()
+        X.eliminate_zeros()
+    if np.abs(X.data).max(initial=0.0) > _LARGEST:
+        row = int(np.searchsorted(X.indptr, np.argmax(np.abs(X.data)), side="right")) - 1
+        largest = np.abs(X.data).max()
+        raise DataError(f"overflow in interactions; scale X: row {row} holds values up to {largest:g}.")
+    return X

@@ -1,0 +1,304 @@
+"""What a factorization machine believes: q, the priors of its groups, and the bound (maths.md section 9).
+
+A feature's weight and factors stand side by side: column 0 of an array of shape (K, 1 + d) is w, the others are v. The
+units are those of the standardised target, and the hyper-priors are libFM's: nu ~ N(0, 1), lam and alpha ~ Gamma(1, 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from skpref._compiled.fm import Lines, Slopes, row_moments
+from skpref._compiled.fm_full import Belief, log_determinants
+from skpref.factorization.machine.fields import DesignSweep, design_of
+from skpref.likelihoods import Gaussian
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array, Features, IntArray
+    from skpref.likelihoods import Likelihood
+
+_START = 0.1  # standard deviation of an interaction of two ones, before anything is learnt
+_LARGEST_START = 100.0  # in its units: beyond, X is so small that no interaction could matter
+
+
+class Bias(NamedTuple):
+    """q(w_0) = N(mean, variance)."""
+
+    mean: float
+    variance: float
+
+
+class Prior(NamedTuple):
+    """N(nu, 1/lam) of the weight and factors of every group, and the group of every feature.
+
+    Where a full posterior is gone on from, lam holds matrices, shape (G, 1 + d, 1 + d).
+    """
+
+    nu: Array
+    lam: Array
+    group: IntArray
+
+
+@dataclass(frozen=True)
+class Machine:
+    """All that is believed of a machine's parameters, and the likelihood.
+
+    Parameters
+    ----------
+    bias : Bias
+        q(w_0).
+    mean : ndarray of shape (K, 1 + d)
+        Of w_k and v_kf.
+    variance : ndarray of shape (K, 1 + d) or (K, 1 + d, 1 + d)
+        Of w_k and v_kf, independent; or covariance matrices of (w_k, v_k): the full posterior.
+    bias_prior : Bias
+        Prior of w_0.
+    prior : Prior
+        Of the features.
+    likelihood : Likelihood
+        p(y | z).
+    """
+
+    bias: Bias
+    mean: Array
+    variance: Array
+    bias_prior: Bias
+    prior: Prior
+    likelihood: Likelihood
+
+    def moments(self, rows: Lines, S: NDArray[np.floating] | None = None) -> tuple[Array, Array]:
+        """Return mean and variance of y(x) for every row.
+
+        Parameters
+        ----------
+        rows : Lines
+            X by rows.
+        S : ndarray of shape (n, 3, d), default=None
+            Filled as by `row_moments`.
+
+        Returns
+        -------
+        mu, v : ndarray of shape (n,)
+            Under q.
+        """
+        if self.full:
+            X = sparse.csr_array((rows.value, rows.at, rows.start), (rows.start.size - 1, self.mean.shape[0]))
+            mu, v = DesignSweep(design_of(X), self.mean.shape[1]).moments(Belief(self.mean, self.variance))
+        else:
+            mu, v = row_moments(rows, self.mean, self.variance, S)
+        return mu + self.bias.mean, v + self.bias.variance
+
+    @property
+    def full(self) -> bool:
+        """Whether q(w_k, v_k) has a covariance matrix."""
+        return self.variance.ndim == 3
+
+    @property
+    def variances(self) -> Array:
+        """Of every weight and factor, shape (K, 1 + d)."""
+        return np.einsum("kaa->ka", self.variance) if self.full else self.variance
+
+    def with_posterior(self, *, full: bool) -> Machine:
+        """Return the machine with a posterior that is full, or that is not; what is dropped are covariances."""
+        if full == self.full:
+            return self
+        nu, lam, group = self.prior
+        if full:
+            return replace(self, variance=diagonals(self.variance))
+        prior = self.prior if lam.ndim == 2 else Prior(nu, np.einsum("gaa->ga", lam).copy(), group)
+        return replace(self, variance=self.variances.copy(), prior=prior)
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the noise; 0 in classification."""
+        return float(self.likelihood.precision**-0.5) if isinstance(self.likelihood, Gaussian) else 0.0
+
+    def divergences(self) -> Array:
+        """Return KL(q || prior) of every weight and factor.
+
+        Returns
+        -------
+        ndarray of shape (K, 1 + d)
+            In nats; of shape (K,), of weight and factors together, if the posterior is full.
+        """
+        nu, lam = self.prior.nu[self.prior.group], self.prior.lam[self.prior.group]
+        if not self.full:
+            return normal_divergence(self.mean, self.variance, nu, lam)
+        far = self.mean - nu
+        if lam.ndim == 3:
+            size = np.einsum("kab,kab->k", lam, self.variance) + np.einsum("ka,kab,kb->k", far, lam, far)
+            log_lam = log_determinants(lam)
+        else:
+            size, log_lam = (lam * (self.variances + far**2)).sum(axis=1), np.log(lam).sum(axis=1)
+        return 0.5 * (size - self.mean.shape[1] - log_lam - log_determinants(self.variance))
+
+    def bias_divergence(self) -> float:
+        """Return KL(q || prior) of w_0.
+
+        Returns
+        -------
+        float
+            In nats.
+        """
+        mean, variance, nu, of_prior = (np.array(number) for number in (*self.bias, *self.bias_prior))
+        return float(normal_divergence(mean, variance, nu, 1.0 / of_prior))
+
+    def log_hyper_prior(self) -> float:
+        """Return log p(nu, lam, alpha), without constants.
+
+        Returns
+        -------
+        float
+            In nats.
+        """
+        alpha = self.likelihood.precision if isinstance(self.likelihood, Gaussian) else 0.0
+        return float(-0.5 * np.sum(self.prior.nu**2) - np.sum(self.prior.lam) - alpha)
+
+    def with_learnt_priors(self) -> Machine:
+        """Return the machine with nu, then lam, of each group at their best given q; the bound does not fall.
+
+        Returns
+        -------
+        Machine
+            With another prior.
+        """
+        group, n_groups = self.prior.group, self.prior.nu.shape[0]
+        n = np.bincount(group, minlength=n_groups)[:, None].astype(np.float64)
+        mine = sparse.csr_array((np.ones(group.size), (group, np.arange(group.size))), (n_groups, group.size))
+        nu = self.prior.lam * (mine @ self.mean) / (n * self.prior.lam + 1.0)
+        lam = n / (mine @ (self.variances + (self.mean - nu[group]) ** 2) + 2.0)
+        # A group without features stays as it is.
+        return replace(self, prior=Prior(nu, np.where(n > 0.0, lam, self.prior.lam), group))
+
+    def with_learnt_noise(self, y: Array, mu: Array, v: Array, weight: Array) -> Machine:
+        """Return the machine with the precision alpha of a Gaussian likelihood at its best given q.
+
+        Parameters
+        ----------
+        y, mu, v, weight : ndarray of shape (n,)
+            Targets, moments at q, sample weights.
+
+        Returns
+        -------
+        Machine
+            Itself if there is no alpha.
+        """
+        if not isinstance(self.likelihood, Gaussian):
+            return self
+        return replace(self, likelihood=Gaussian(weight.sum() / (weight @ ((y - mu) ** 2 + v) + 2.0)))
+
+    def slopes(self, y: Array, mu: Array, v: Array, weight: Array) -> tuple[float, Slopes]:
+        """Return sum_i E_i and its derivatives.
+
+        Parameters
+        ----------
+        y, mu, v, weight : ndarray of shape (n,)
+            Targets, moments at q, sample weights.
+
+        Returns
+        -------
+        value : float
+            In nats.
+        slopes : Slopes
+            In mu and v.
+        """
+        E, d_mu, d_v = self.likelihood.expectation(y, mu, v)
+        return float(weight @ E), Slopes(weight * d_mu, -2.0 * weight * d_v)
+
+    def bound(self, expected: float) -> float:
+        """Return the evidence lower bound.
+
+        Parameters
+        ----------
+        expected : float
+            sum_i E_i.
+
+        Returns
+        -------
+        float
+            In nats, with the hyper-priors.
+        """
+        return expected - self.bias_divergence() - float(self.divergences().sum()) + self.log_hyper_prior()
+
+
+def normal_divergence(mean: Array, variance: Array, nu: Array, lam: Array) -> Array:
+    """Return KL(N(mean, variance) || N(nu, 1/lam)).
+
+    Parameters
+    ----------
+    mean, variance : ndarray
+        Of q.
+    nu, lam : ndarray
+        Mean and precision of the prior.
+
+    Returns
+    -------
+    ndarray
+        In nats, element by element.
+    """
+    ratio = np.asarray(lam * variance)
+    return 0.5 * (ratio + lam * (mean - nu) ** 2 - 1.0 - np.log(ratio))
+
+
+def diagonals(entries: Array) -> Array:
+    """Return diagonal matrices, shape (K, n, n), with these entries, shape (K, n)."""
+    return entries[:, :, None] * np.eye(entries.shape[1])
+
+
+def start_machine(
+    rows: Lines, weight: Array, group: IntArray, n_factors: int, likelihood: Likelihood, rng: np.random.Generator
+) -> Machine:
+    """Return a machine that knows nothing yet, with small random factors (all zero would be a saddle).
+
+    Parameters
+    ----------
+    rows : Lines
+        X by rows; the start of the factors is in units of their length.
+    weight : ndarray of shape (n,)
+        Of the rows.
+    group : ndarray of shape (K,)
+        Group of each feature.
+    n_factors : int
+        d.
+    likelihood : Likelihood
+        p(y | z).
+    rng : Generator
+        Draws the factors.
+
+    Returns
+    -------
+    Machine
+        Factorised. Weights have the prior N(0, 1).
+    """
+    n_features, n_groups, d = group.size, int(group.max()) + 1, n_factors
+    row = np.repeat(weight, np.diff(rows.start))
+    squared = float(row @ rows.value**2) / float(weight.sum())
+    scale = _START * min(np.sqrt(2.0 / squared), _LARGEST_START) if squared > 0.0 else _START
+    mean = np.zeros((n_features, 1 + d))
+    mean[:, 1:] = scale * rng.standard_normal((n_features, d))
+    variance = np.full((n_features, 1 + d), scale**2)
+    lam = np.ones((n_groups, 1 + d))
+    prior = Prior(np.zeros((n_groups, 1 + d)), lam, group)
+    return Machine(Bias(0.0, 1.0), mean, variance, Bias(0.0, 1.0), prior, likelihood)
+
+
+def lines_of(X: Features) -> Lines:
+    """Return the entries of a CSR matrix by row, or of a CSC matrix by column.
+
+    Parameters
+    ----------
+    X : CSR or CSC matrix
+        With sorted indices and no duplicates.
+
+    Returns
+    -------
+    Lines
+        Views.
+    """
+    return Lines(X.indptr, X.indices, X.data)

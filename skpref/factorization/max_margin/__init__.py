@@ -1,0 +1,1 @@
+"""Max-margin matrix factorization by Gibbs sampling."""

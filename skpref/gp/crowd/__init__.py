@@ -1,0 +1,5 @@
+"""Preferences of a crowd."""
+
+from skpref.gp.crowd.estimator import CrowdGPPL
+
+__all__ = ["CrowdGPPL"]

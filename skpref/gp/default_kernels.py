@@ -1,0 +1,104 @@
+"""Kernels that estimators use when the user names none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.gaussian_process.kernels import RBF, Kernel, Matern
+
+from skpref import kernels
+
+if TYPE_CHECKING:
+    from skpref._typing import Array, Features
+
+
+_REACH = (1e-2, 1e3)  # of length-scales, in median distances or standard deviations
+_ROUNDING = 1e-12  # of a variance as a difference, relative
+SHARED_LOG_SCALE = 0.5  # prior mean: log of a shared length-scale, in standard deviations of a feature times sqrt(d)
+
+
+def default_kernel(X: Features, rng: np.random.Generator) -> Kernel:
+    """Return the kernel of [CG05], exp(-|x - x'|^2 / (2 l^2)), at the median distance of rows.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n, d)
+        Rows.
+    rng : numpy.random.Generator
+        Samples pairs of rows.
+
+    Returns
+    -------
+    Kernel
+        With one length-scale.
+    """
+    # A constant column tells nothing apart, and has no scale of its own.
+    scales = kernels.median_length_scales(X, rng)[standard_deviations(X) > 0.0]
+    distance = float(np.linalg.norm(scales)) if scales.size else 1.0
+    return RBF(distance, (_REACH[0] * distance, _REACH[1] * distance))
+
+
+def named_kernel(name: str, X: Features, rng: np.random.Generator) -> Kernel:
+    """Return a kernel that is made for the features it meets, so that their number may change (RFE).
+
+    Parameters
+    ----------
+    name : {"ard", "linear-ard"} or other
+        A squared exponential with a length-scale a feature; a linear kernel with a weight variance a feature
+        ([CG05] section 6.4); anything else stands for the default.
+    X : {ndarray, CSR} of shape (n, d)
+        Rows.
+    rng : numpy.random.Generator
+        Samples pairs of rows.
+
+    Returns
+    -------
+    Kernel
+        A kernel to start from.
+    """
+    if name == "ard":
+        return stationary(RBF, deviations(X))
+    if name == "linear-ard":
+        return linear(deviations(X), 1.0)
+    return default_kernel(X, rng)
+
+
+def stationary(kind: type, scale: Array) -> Kernel:
+    """Return an RBF or Matern-3/2 kernel with a length-scale a feature, in units of `scale`, shape (d,)."""
+    start = np.exp(SHARED_LOG_SCALE) * np.sqrt(scale.size) * scale
+    bounds = np.column_stack([_REACH[0] * start, _REACH[1] * start])
+    return Matern(start, bounds, nu=1.5) if kind is Matern else RBF(start, bounds)
+
+
+def linear(scale: Array, variance: float) -> Kernel:
+    """Return a linear kernel of total `variance` with a weight variance a feature, in units of `scale`, shape (d,)."""
+    each = variance / (scale.size * scale**2)
+    return kernels.Linear(each, np.column_stack([1e-6 * each, 1e3 * each]))
+
+
+def deviations(X: Features) -> Array:
+    """Return the standard deviation of every feature, 1 where it is constant, shape (d,)."""
+    each = standard_deviations(X)
+    return np.where(each > 0.0, each, 1.0)
+
+
+def standard_deviations(X: Features) -> Array:
+    """Return the standard deviation of every feature, exactly 0 where it is constant, shape (d,)."""
+    if not sparse.issparse(X):
+        # Rounding makes a standard deviation of equal numbers.
+        return np.where(X.max(axis=0) > X.min(axis=0), X.std(axis=0), 0.0)
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
+    variance = square - mean**2
+    return np.sqrt(np.where(variance > _ROUNDING * square, variance, 0.0))
+
+
+def kernel_parameters(kernel: Kernel | None) -> Any:
+    """Return class and parameters of a kernel in full precision (its own repr shows three digits)."""
+    if kernel is None:
+        return None
+    params = kernel.get_params(deep=True).items()
+    inner = [(k, kernel_parameters(v) if isinstance(v, Kernel) else np.asarray(v).tolist()) for k, v in params]
+    return [type(kernel).__name__, *inner]

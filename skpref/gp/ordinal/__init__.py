@@ -1,0 +1,5 @@
+"""Ordinal regression."""
+
+from skpref.gp.ordinal.estimator import GPOrdinalRegressor
+
+__all__ = ["GPOrdinalRegressor"]

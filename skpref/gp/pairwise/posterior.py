@@ -1,0 +1,281 @@
+"""The posterior of a pairwise model as a small frozen record, and everything that is predicted from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skpref import kernels
+from skpref._compiled.pairs import squared_differences
+from skpref._math.linalg import product
+from skpref._math.threads import calm_blas
+from skpref.exceptions import DataError
+from skpref.inference.basis import chunks
+
+if TYPE_CHECKING:
+    from skpref._typing import Array, IntArray
+    from skpref.gp.entities import Items
+    from skpref.inference.basis import InducingBasis
+    from skpref.inference.scale import Scale
+
+_MAX_DENSE_ITEMS = 10_000  # a joint covariance of so many items takes 0.8 GB; more is refused
+
+
+@dataclass(frozen=True, eq=False)
+class PairPosterior:
+    """q of a model of comparisons: u(item) = phi(x)^T v + o_item (+ order effect of the left side).
+
+    The dense block's covariance is kept as ``half`` with S = half^T half, its columns ordered
+    [v (M), joint offsets (N), order effect (1)], each part present or not.
+
+    Parameters
+    ----------
+    basis : InducingBasis or None
+        Kernel and inducing points; None without features.
+    mean : ndarray of shape (K,)
+        Mean of the dense block; K = 0 when there is none.
+    half : ndarray of shape (K, K)
+        L^-1 of the block's precision.
+    offset_mean : ndarray of shape (N,)
+        Means of the offsets of the seen items; N = 0 without offsets.
+    offset_variance : ndarray of shape (N,) or None
+        Their variances when their block is diagonal; None when they belong to the dense block.
+    has_offsets, has_order : bool
+        Which parts exist.
+    scales : dict of str to Scale
+        q(s) by name: "f", "offset", "order".
+    centre_mean : float
+        Posterior mean of the average utility of the seen items.
+    centre_half : ndarray of shape (K,)
+        Average of their half rows. Comparisons fix utilities up to a constant only; `centred=True` measures them from
+        that average, so that standard deviations do not hold the constant's.
+    """
+
+    basis: InducingBasis | None
+    mean: Array
+    half: Array
+    offset_mean: Array
+    offset_variance: Array | None
+    has_offsets: bool
+    has_order: bool
+    scales: dict[str, Scale]
+    centre_mean: float
+    centre_half: Array
+
+    @property
+    def n_basis(self) -> int:
+        """M."""
+        return 0 if self.basis is None else int(self.basis.chol.shape[0])
+
+    @property
+    def order_effect(self) -> tuple[float, float]:
+        """Mean and variance of the left side's advantage, in units of z; zeros without one."""
+        if not self.has_order:
+            return 0.0, 0.0
+        return float(self.mean[-1]), float(self.half[:, -1] @ self.half[:, -1])
+
+    def _rows(self, items: Items, *, centred: bool = False) -> tuple[Array, Array, Array]:
+        """Posterior means, half rows (n, K) and phi rows (n, M) of items."""
+        m, seen = self.n_basis, items.seen
+        known = np.flatnonzero(seen >= 0)
+        phi = np.zeros((items.size, 0)) if self.basis is None else self.basis.rows(items.features)
+        mean = phi @ self.mean[:m]
+        half = product(phi, np.ascontiguousarray(self.half[:, :m]).T)
+        if self.has_offsets:
+            mean[known] += self.offset_mean[seen[known]]
+            if self.offset_variance is None:
+                half[known] += self.half[:, m + seen[known]].T
+        return (mean - self.centre_mean, half - self.centre_half, phi) if centred else (mean, half, phi)
+
+    def _own_variance(self, items: Items, *, item_effects: bool) -> Array:
+        """Variance of each item's own offset, outside the dense block."""
+        variance = np.zeros(items.size)
+        if not self.has_offsets:
+            return variance
+        known = items.seen >= 0
+        if self.offset_variance is not None:
+            variance[known] = self.offset_variance[items.seen[known]]
+        if item_effects:
+            variance[~known] = 1.0 / self.scales["offset"].mean
+        return variance
+
+    def utility(self, items: Items, *, item_effects: bool = True, centred: bool = False) -> tuple[Array, Array]:
+        """Return posterior means and variances of utilities.
+
+        Parameters
+        ----------
+        items : Items
+            n items.
+        item_effects : bool, default=True
+            Whether the unknown offset of an unseen item counts in its variance.
+        centred : bool, default=False
+            Whether utilities are measured from the average of the seen items.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (n,)
+            Utilities, in units of the probit's noise.
+        """
+        mean, variance = np.empty(items.size), np.empty(items.size)
+        with calm_blas(self.half.shape[0]):
+            for part in chunks(items.size):
+                some = items.take(part)
+                mean[part], half, phi = self._rows(some, centred=centred)
+                variance[part] = np.einsum("ij,ij->i", half, half) + self._own_variance(some, item_effects=item_effects)
+                if self.basis is not None:
+                    variance[part] += self.basis.residual(some.features, phi) / self.scales["f"].mean
+        return mean, variance
+
+    def covariance(self, items: Items, *, item_effects: bool = True, centred: bool = False) -> tuple[Array, Array]:
+        """Return the joint posterior of utilities.
+
+        Parameters
+        ----------
+        items : Items
+            n items.
+        item_effects : bool, default=True
+            Whether the unknown offset of an unseen item counts.
+        centred : bool, default=False
+            Whether utilities are measured from the average of the seen items.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,)
+            Utilities.
+        covariance : ndarray of shape (n, n)
+            Their covariance.
+
+        Raises
+        ------
+        DataError
+            If n > 10,000: the matrix would take more than 0.8 GB.
+        """
+        if items.size > _MAX_DENSE_ITEMS:
+            need = 8e-9 * items.size**2
+            msg = (
+                f"A joint covariance of {items.size} items needs {need:.1f} GB; got more than {_MAX_DENSE_ITEMS} items."
+            )
+            raise DataError(msg + " Ask for fewer items, or for return_std.")
+        with calm_blas(max(self.half.shape[0], items.size)):
+            mean, half, phi = self._rows(items, centred=centred)
+            covariance = product(half, half.T)
+        if self.basis is not None:
+            # k(x, x') - phi phi'^T, without white noise off the diagonal.
+            rest = kernels.cross(self.basis.kernel, items.features, items.features) - phi @ phi.T
+            rest[np.diag_indices_from(rest)] = self.basis.residual(items.features, phi)
+            covariance += rest / self.scales["f"].mean
+        own = self._own_variance(items, item_effects=item_effects)
+        known = np.where(items.seen >= 0, items.seen, -1 - np.arange(items.size))
+        covariance += np.where(known[:, None] == known[None, :], own, 0.0)  # an item asked for twice is one item
+        return mean, covariance
+
+    def sample_independent_rest(self, items: Items, n_samples: int, rng: np.random.Generator) -> Array:
+        """Draw utilities of many items: the dense block jointly, what it leaves open item by item.
+
+        Parameters
+        ----------
+        items : Items
+            n items.
+        n_samples : int
+            Draws.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n)
+            Right means and variances; the residual's correlation between items is left out.
+        """
+        shared = rng.standard_normal((n_samples, self.half.shape[0]))
+        out = rng.standard_normal((n_samples, items.size))
+        for part in chunks(items.size, 1000):
+            some = items.take(part)
+            mean, half, phi = self._rows(some, centred=True)
+            rest = self._own_variance(some, item_effects=True)
+            if self.basis is not None:
+                rest = rest + self.basis.residual(some.features, phi) / self.scales["f"].mean
+            out[:, part] = mean + shared @ half.T + out[:, part] * np.sqrt(rest)
+        return out
+
+    def pairs(
+        self, items: Items, left: IntArray, right: IntArray, *, item_effects: bool = True, order: bool = True
+    ) -> tuple[Array, Array]:
+        """Return posterior means and variances of the projections z of pairs.
+
+        Parameters
+        ----------
+        items : Items
+            n items.
+        left, right : ndarray of shape (P,)
+            Rows of `items`.
+        item_effects : bool, default=True
+            Whether the unknown offsets of unseen items count.
+        order : bool, default=True
+            Whether the order effect is added.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (P,)
+            Of u(left) - u(right) + order effect.
+        """
+        mean, variance = np.empty(left.shape[0]), np.empty(left.shape[0])
+        with calm_blas(self.half.shape[0]):
+            for part in chunks(left.shape[0]):
+                used, inverse = np.unique(np.concatenate([left[part], right[part]]), return_inverse=True)
+                a, b = np.split(inverse, 2)
+                mean[part], variance[part] = self._pair_chunk(items.take(used), a, b, (item_effects, order))
+        return mean, variance
+
+    def pair_covariance(self, items: Items, left: IntArray, right: IntArray) -> Array:
+        """Return the posterior covariance between the projections z of pairs, order effect included.
+
+        Parameters
+        ----------
+        items : Items
+            n items, at most 10,000.
+        left, right : ndarray of shape (P,)
+            Rows of `items`.
+
+        Returns
+        -------
+        ndarray of shape (P, P)
+            Its diagonal is the variance of `pairs`.
+        """
+        covariance = between_pairs(self.covariance(items)[1], left, right)
+        if self.has_order:
+            shift, half = self.half[:, -1], self._rows(items)[1]
+            along = (half[left] - half[right]) @ shift
+            covariance += along[:, None] + along + shift @ shift
+        return covariance
+
+    def _pair_chunk(self, items: Items, a: IntArray, b: IntArray, parts: tuple[bool, bool]) -> tuple[Array, Array]:
+        item_effects, order = parts[0], parts[1] and self.has_order
+        u, half, phi = self._rows(items)
+        own = self._own_variance(items, item_effects=item_effects)
+        shift = self.half[:, -1] if order else None
+        variance = squared_differences(half, a, b, shift) + np.where(a == b, 0.0, own[a] + own[b])
+        if self.basis is not None:
+            residual = self.basis.pair_residual(items.features, phi, a, b)
+            variance += np.where(a == b, 0.0, residual) / self.scales["f"].mean
+        return u[a] - u[b] + (self.order_effect[0] if order else 0.0), variance
+
+
+def between_pairs(covariance: Array, left: IntArray, right: IntArray) -> Array:
+    """Return the covariance of differences between items.
+
+    Parameters
+    ----------
+    covariance : ndarray of shape (n, n)
+        Of the items.
+    left, right : ndarray of shape (P,)
+        Items of each pair.
+
+    Returns
+    -------
+    ndarray of shape (P, P)
+        Of left - right.
+    """
+    rows = covariance[left] - covariance[right]
+    return rows[:, left] - rows[:, right]

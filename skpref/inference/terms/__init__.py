@@ -1,0 +1,1 @@
+"""Terms: how a block of latent variables enters the projections."""

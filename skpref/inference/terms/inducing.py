@@ -1,0 +1,244 @@
+"""A term whose rows are made when they are asked for, and the way back from its bound to the kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skpref import kernels
+from skpref._math.linalg import inverse_lower
+from skpref.inference.basis import chunks
+from skpref.inference.blocks import DenseBlock
+from skpref.inference.terms.base import RowTerm, Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from skpref._typing import Array, Features, IntArray
+    from skpref.inference.basis import InducingBasis
+    from skpref.inference.blocks import Block
+    from skpref.inference.problem import Evaluation, Problem, State
+
+__all__ = ["InducingTerm", "inducing_gradient", "row_term"]
+
+
+def row_term(basis: InducingBasis, X: Features, scale: str, inverse: Array | None = None) -> RowTerm:
+    """Return the term z_i = f(x_i) with its rows.
+
+    Parameters
+    ----------
+    basis : InducingBasis
+        Kernel and inducing points.
+    X : {ndarray, CSR} of shape (n, d)
+        Inputs.
+    scale : str
+        Name of the prior scale.
+    inverse : ndarray of shape (M, M), default=None
+        Of the basis' factor, if it is known.
+
+    Returns
+    -------
+    RowTerm
+        Rows phi(x_i) and residuals.
+    """
+    rows = basis.rows(X, inverse)
+    return RowTerm(rows, (Segment(scale, rows.shape[1]),), basis.residual(X, rows))
+
+
+@dataclass(frozen=True, eq=False)
+class InducingTerm:
+    """z_i = f(x_i) through inducing points, in flat memory: n rows of M numbers are never held at once.
+
+    Parameters
+    ----------
+    basis : InducingBasis
+        Kernel and inducing points.
+    X : {ndarray, CSR} of shape (n, d)
+        Inputs.
+    scale : str, default="f"
+        Name of the prior scale.
+    """
+
+    basis: InducingBasis
+    X: Features
+    scale: str = "f"
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """One run of M variables."""
+        return (Segment(self.scale, self.basis.chol.shape[0]),)
+
+    @property
+    def n_observations(self) -> int:
+        """Number of inputs."""
+        return int(self.X.shape[0])
+
+    def take(self, index: IntArray, members: IntArray | None = None) -> RowTerm:
+        """Return the rows of a mini-batch.
+
+        Parameters
+        ----------
+        index : ndarray of shape (B,)
+            Inputs.
+        members : None
+            Inputs have no clusters.
+
+        Returns
+        -------
+        RowTerm
+            Their rows.
+        """
+        del members
+        return row_term(self.basis, self.X[index], self.scale, self._inverse)
+
+    @property
+    def residual(self) -> Array:
+        """Variance that the inducing points leave, shape (n,)."""
+        return np.concatenate([np.asarray(part.residual) for part in self._parts()])
+
+    @property
+    def residual_scale(self) -> str:
+        """Name of the scale that the residual belongs to."""
+        return self.scale
+
+    def prior_variance(self, expected: Mapping[str, float]) -> Array:
+        """Return the prior variance of every projection.
+
+        Parameters
+        ----------
+        expected : mapping of str to float
+            E[s] of the scale.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            k(x, x) / E[s].
+        """
+        return kernels.diagonal(self.basis.kernel, self.X) / expected[self.scale]
+
+    def matvec(self, v: Array) -> Array:
+        """Return A v.
+
+        Parameters
+        ----------
+        v : ndarray of shape (..., M)
+            Variables.
+
+        Returns
+        -------
+        ndarray of shape (..., n)
+            Projections.
+        """
+        return np.concatenate([part.matvec(v) for part in self._parts()], axis=-1)
+
+    def rmatvec(self, g: Array) -> Array:
+        """Return A^T g.
+
+        Parameters
+        ----------
+        g : ndarray of shape (..., n)
+            One number an observation.
+
+        Returns
+        -------
+        ndarray of shape (..., M)
+            The sum of g_i a_i.
+        """
+        return self._sum(g, lambda part, some: part.rmatvec(some))
+
+    def gram(self, weight: Array) -> Array:
+        """Return A^T diag(weight) A.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (n,)
+            Site precisions.
+
+        Returns
+        -------
+        ndarray of shape (M, M)
+            Only the lower triangle is filled.
+        """
+        return self._sum(weight, lambda part, some: part.gram(some))
+
+    def gram_diagonal(self, weight: Array) -> Array:
+        """Return the diagonal of `gram`.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (..., n)
+            Site precisions.
+
+        Returns
+        -------
+        ndarray of shape (..., M)
+            sum_i w_i a_ik^2.
+        """
+        return self._sum(weight, lambda part, some: part.gram_diagonal(some))
+
+    def variance(self, block: Block) -> Array:
+        """Return diag(A S A^T).
+
+        Parameters
+        ----------
+        block : Block
+            q(v).
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Posterior variances of the projections, residual left out.
+        """
+        return np.concatenate([part.variance(block) for part in self._parts()])
+
+    def _parts(self) -> Iterator[RowTerm]:
+        return (row_term(self.basis, self.X[part], self.scale, self._inverse) for part in chunks(self.n_observations))
+
+    @cached_property
+    def _inverse(self) -> Array:
+        return inverse_lower(self.basis.chol)
+
+    def _sum(self, each: Array, how: Callable[[RowTerm, Array], Array]) -> Array:
+        cuts = [each[..., part] for part in chunks(self.n_observations)]
+        return np.asarray(sum(how(part, some) for part, some in zip(self._parts(), cuts, strict=True)))
+
+
+def inducing_gradient(
+    basis: InducingBasis, X: Features, problem: Problem, state: State, seen: Evaluation
+) -> tuple[Array, Array | None]:
+    """Return the gradient at fixed q of the bound in the kernel's theta and in the inducing points.
+
+    At the best q this is the gradient of the bound itself (maths.md section 5).
+
+    Parameters
+    ----------
+    basis : InducingBasis
+        Kernel and inducing points.
+    X : {ndarray, CSR} of shape (n, d)
+        Inputs of the problem's observations.
+    problem : Problem
+        One `RowTerm` of unit prior scale.
+    state : State
+        q.
+    seen : Evaluation
+        The problem seen from it.
+
+    Returns
+    -------
+    theta : ndarray of shape (n_theta,)
+        Gradient in the kernel's theta.
+    points : ndarray of shape (M, d) or None
+        Gradient in the inducing points; None where `kernels.moves_points` says no.
+    """
+    term, block = problem.terms[0], state.blocks[0]
+    assert isinstance(term, RowTerm)  # noqa: S101
+    assert isinstance(block, DenseBlock)  # noqa: S101
+    curvature = -0.5 * seen.sites.weight
+    adjoint = term.basis_adjoint(block, seen.sites.gradient, curvature, 1.0)
+    theta, points = basis.rows_pullback(X, term.rows, adjoint)
+    if term.residual is not None:
+        theta = theta + kernels.diagonal_vjp(basis.kernel, X, curvature)
+    return np.asarray(theta), points

@@ -1,0 +1,394 @@
+"""Comparisons of items as a term: sums over comparisons go through the weighted graph of items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skpref._compiled.factors import entity_sums, pair_differences, pair_sums
+from skpref._compiled.pairs import incidence, laplacian_product, row_differences, squared_differences
+from skpref._math.linalg import product
+from skpref.inference.blocks import DenseBlock
+from skpref.inference.terms.base import RowTerm, Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skpref._typing import Array, IntArray
+    from skpref.inference.blocks import Block
+    from skpref.inference.terms.base import LinearTerm
+
+
+@dataclass(frozen=True, eq=False)
+class PairTerm:
+    """Comparisons of items: z_i = u(left_i) - u(right_i) (+ the order effect).
+
+    The utility of an item is ``basis[item] @ v_f + o_item``; either part may be missing. Variables are ordered
+    [v_f (M), o (N, when `offsets`), order effect (1, when `order`)]. All sums over comparisons are sums over the
+    weighted graph of items: with its Laplacian Q = D^T W D, the Gram matrix is basis^T Q basis, which costs
+    N M^2 + P M and not P M^2.
+
+    Parameters
+    ----------
+    basis : ndarray of shape (N, M) or None
+        Rows phi(x_item); None when there are no features.
+    left, right : ndarray of shape (P,)
+        Items of each comparison.
+    n_items : int
+        N.
+    offsets : bool, default=False
+        Whether every item has its own independent offset.
+    order : bool, default=False
+        Whether the left side has a learnt advantage.
+    residual : ndarray of shape (P,), default=None
+        r_i; None means zero.
+    """
+
+    basis: Array | None
+    left: IntArray
+    right: IntArray
+    n_items: int
+    offsets: bool = False
+    order: bool = False
+    residual: Array | None = None
+
+    @property
+    def n_basis(self) -> int:
+        """M, the number of inducing points."""
+        return 0 if self.basis is None else int(self.basis.shape[1])
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Runs of variables by prior scale."""
+        sizes = {"f": self.n_basis, "offset": self.n_items * self.offsets, "order": int(self.order)}
+        return tuple(Segment(name, size) for name, size in sizes.items() if size)
+
+    @property
+    def n_observations(self) -> int:
+        """P."""
+        return int(self.left.shape[0])
+
+    @property
+    def residual_scale(self) -> str:
+        """Name of the scale that the residual belongs to: that of the basis."""
+        return "f"
+
+    def prior_variance(self, expected: Mapping[str, float]) -> Array:
+        """Return the prior variance of every projection.
+
+        Parameters
+        ----------
+        expected : mapping of str to float
+            E[s] of every scale.
+
+        Returns
+        -------
+        ndarray of shape (P,)
+            kappa_i / E[s], and the share of offsets and order effect.
+        """
+        total = np.full(self.n_observations, 1.0 / expected["order"] if self.order else 0.0)
+        if self.offsets:
+            total += 2.0 / expected["offset"]
+        if self.basis is not None:
+            total += squared_differences(self.basis, self.left, self.right) / expected["f"]
+        return total if self.residual is None else total + self.residual / expected["f"]
+
+    @cached_property
+    def _graph(self) -> tuple[IntArray, IntArray, IntArray]:
+        return incidence(self.left, self.right, self.n_items)
+
+    def split(self, v: Array) -> tuple[Array, Array, Array]:
+        """Cut a vector of the variables (or rows of a matrix of them) into its three parts.
+
+        Parameters
+        ----------
+        v : ndarray of shape (K,) or (K, n)
+            Variables.
+
+        Returns
+        -------
+        f, offset, order : ndarrays
+            Views of M, N or 0, and 1 or 0 rows.
+        """
+        start = self.n_basis + self.n_items * self.offsets
+        return v[: self.n_basis], v[self.n_basis : start], v[start:]
+
+    def utility(self, v: Array) -> Array:
+        """Return the items' utilities at given variables.
+
+        Parameters
+        ----------
+        v : ndarray of shape (..., K)
+            Variables.
+
+        Returns
+        -------
+        ndarray of shape (..., N)
+            basis v_f + o.
+        """
+        if self.basis is None:
+            return v[..., : self.n_items] if self.offsets else np.zeros((*v.shape[:-1], self.n_items))
+        m = self.n_basis
+        u = np.asarray(v[..., :m] @ self.basis.T)
+        return u + v[..., m : m + self.n_items] if self.offsets else u
+
+    def average_item(self) -> Array:
+        """Return the row that gives the average utility of the items.
+
+        Returns
+        -------
+        ndarray of shape (K,)
+            Means of the items' rows; zero for the order effect.
+        """
+        parts = [] if self.basis is None else [self.basis.mean(axis=0)]
+        parts += [np.full(self.n_items, 1.0 / self.n_items)] if self.offsets else []
+        parts += [np.zeros(1)] if self.order else []
+        return np.concatenate(parts)
+
+    def matvec(self, v: Array) -> Array:
+        """Return A v.
+
+        Parameters
+        ----------
+        v : ndarray of shape (..., K)
+            Variables.
+
+        Returns
+        -------
+        ndarray of shape (..., P)
+            Projections.
+        """
+        u = self.utility(v)
+        if u.ndim > 1:
+            z = pair_differences(u, self.left, self.right)
+        else:
+            z = u[self.left] - u[self.right]
+        return z + v[..., -1:] if self.order else z
+
+    def rmatvec(self, g: Array) -> Array:
+        """Return A^T g.
+
+        Parameters
+        ----------
+        g : ndarray of shape (..., P)
+            One number a comparison.
+
+        Returns
+        -------
+        ndarray of shape (..., K)
+            The sum of g_i a_i.
+        """
+        item = self.item_sums(g)
+        parts = [] if self.basis is None else [item @ self.basis]
+        parts += [item] if self.offsets else []
+        parts += [g.sum(axis=-1, keepdims=True)] if self.order else []
+        return np.concatenate(parts, axis=-1)
+
+    def item_sums(self, g: Array) -> Array:
+        """Return D^T g: what the comparisons say of each item.
+
+        Parameters
+        ----------
+        g : ndarray of shape (..., P)
+            One number a comparison.
+
+        Returns
+        -------
+        ndarray of shape (..., N)
+            Sum over comparisons where the item stands left minus those where it stands right.
+        """
+        n = self.n_items
+        if g.ndim > 1:
+            return pair_sums(self.left, self.right, g, n)
+        return np.asarray(np.bincount(self.left, g, n) - np.bincount(self.right, g, n), dtype=np.float64)
+
+    def laplacian_times(self, weight: Array, rows: Array) -> Array:
+        """Return D^T diag(weight) D rows.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (P,)
+            Weights of the comparisons, of any sign.
+        rows : ndarray of shape (N, n)
+            One row an item.
+
+        Returns
+        -------
+        ndarray of shape (N, n)
+            The graph Laplacian times `rows`.
+        """
+        return laplacian_product(*self._graph, weight, rows)
+
+    def gram(self, weight: Array) -> Array:
+        """Return A^T diag(weight) A through the Laplacian.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (P,)
+            Site precisions.
+
+        Returns
+        -------
+        ndarray of shape (K, K)
+            The Gram matrix, both triangles.
+        """
+        size = sum(segment.size for segment in self.segments)
+        m, stop = self.n_basis, self.n_basis + self.n_items * self.offsets
+        out = np.empty((size, size))
+        if self.basis is not None:
+            spread = self.laplacian_times(weight, self.basis)
+            out[:m, :m] = product(self.basis.T, spread)
+            if self.offsets:
+                out[m:stop, :m] = spread
+                out[:m, m:stop] = spread.T
+        if self.offsets:
+            out[m:stop, m:stop] = self._laplacian(weight)
+        if self.order:
+            out[-1] = out[:, -1] = self.rmatvec(weight)
+        return out
+
+    def _laplacian(self, weight: Array) -> Array:
+        q = np.zeros((self.n_items, self.n_items))
+        np.add.at(q, (self.left, self.right), -weight)
+        q += q.T
+        q[np.diag_indices_from(q)] = self._degrees(weight)
+        return q
+
+    def _degrees(self, weight: Array) -> Array:
+        """Total weight of each item's comparisons."""
+        n = self.n_items
+        if weight.ndim > 1:
+            return entity_sums(self.left, weight, n) + entity_sums(self.right, weight, n)
+        return np.asarray(np.bincount(self.left, weight, n) + np.bincount(self.right, weight, n), dtype=np.float64)
+
+    def gram_diagonal(self, weight: Array) -> Array:
+        """Return the diagonal of `gram`; for a term of offsets alone, the weighted degrees of the items.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (..., P)
+            Site precisions.
+
+        Returns
+        -------
+        ndarray of shape (..., K)
+            sum_i w_i a_ik^2.
+        """
+        if self.basis is None and not self.order:
+            return self._degrees(weight)
+        diagonals = [np.diagonal(self.gram(w)) for w in np.atleast_2d(weight)]
+        return np.reshape(diagonals, (*weight.shape[:-1], -1))
+
+    def variance(self, block: Block) -> Array:
+        """Return diag(A S A^T): one triangular product an item, then differences of rows.
+
+        Parameters
+        ----------
+        block : DenseBlock or DiagonalBlock
+            q(v).
+
+        Returns
+        -------
+        ndarray of shape (P,)
+            Posterior variances of the projections, residual left out.
+        """
+        if not isinstance(block, DenseBlock):
+            if self.basis is not None or self.order:
+                raise TypeError("a diagonal block holds offsets alone; got a term with a basis or an order effect")
+            d = block.covariance_diagonal
+            return np.asarray(d[self.left] + d[self.right])
+        half, shift = self._half_rows(block)
+        return squared_differences(half, self.left, self.right, shift)
+
+    def _half_rows(self, block: DenseBlock) -> tuple[Array, Array]:
+        """Rows L^-1 a_item of the items and L^-1 of the order column (zero without one)."""
+        f, offset, order = self.split(block.inverse_chol.T)
+        half = np.zeros((self.n_items, block.size)) if self.basis is None else product(self.basis, np.asfortranarray(f))
+        if self.offsets:
+            half += offset
+        return half, order[0] if self.order else np.zeros(block.size)
+
+    def basis_adjoint(self, block: DenseBlock, gradient: Array, curvature: Array, expected_scale: float) -> Array:
+        """Return dL/dbasis at fixed q (maths.md section 5), summed over comparisons item by item.
+
+        Parameters
+        ----------
+        block : DenseBlock
+            q(v).
+        gradient : ndarray of shape (P,)
+            e_i = dE/dmu.
+        curvature : ndarray of shape (P,)
+            d_i = dE/dv.
+        expected_scale : float
+            E[s] of the basis, for the pull of the residual.
+
+        Returns
+        -------
+        ndarray of shape (N, M)
+            The sum over comparisons of (e_i m + 2 d_i (S a_i - a_i / E[s])), signed by side.
+        """
+        assert self.basis is not None  # noqa: S101 - a term without basis has no kernel to adjust
+        m = self.n_basis
+        covariance = product(block.inverse_chol.T, np.asfortranarray(block.inverse_chol[:, :m]))
+        f, offset, order = self.split(covariance)
+        rows = product(self.basis, np.ascontiguousarray(f))
+        if self.offsets:
+            rows += offset
+        if self.residual is not None:
+            rows -= self.basis / expected_scale
+        adjoint = np.outer(self.item_sums(gradient), block.mean[:m]) + 2.0 * self.laplacian_times(curvature, rows)
+        if self.order:
+            adjoint += 2.0 * np.outer(self.item_sums(curvature), order[0])
+        return adjoint
+
+    def take(self, index: IntArray, members: IntArray | None = None) -> LinearTerm:
+        """Return the term of a mini-batch: pairs where they are many or offsets alone, plain rows else.
+
+        Parameters
+        ----------
+        index : ndarray of shape (B,)
+            Comparisons.
+        members : None
+            Items have no clusters.
+
+        Returns
+        -------
+        RowTerm or PairTerm
+            The same variables, fewer observations.
+        """
+        del members
+        # Pairs cost N M^2 for each Gram matrix, rows B M^2.
+        if (self.basis is None and not self.order) or len(index) > self.n_items:
+            residual = None if self.residual is None else self.residual[index]
+            return replace(self, left=self.left[index], right=self.right[index], residual=residual)
+        return self.explicit(index)
+
+    def explicit(self, index: IntArray) -> RowTerm:
+        """Return some comparisons as plain rows.
+
+        Parameters
+        ----------
+        index : ndarray of shape (B,)
+            Comparisons.
+
+        Returns
+        -------
+        RowTerm
+            The same variables.
+        """
+        left, right = self.left[index], self.right[index]
+        residual = None if self.residual is None else self.residual[index]
+        shape = len(index), sum(segment.size for segment in self.segments)
+        rows = np.zeros(shape) if self.offsets else np.empty(shape)
+        _, offset, order = self.split(rows.T)
+        if self.basis is not None:
+            row_differences(self.basis, left, right, rows)
+        if self.offsets:
+            batch = np.arange(len(index))
+            offset[left, batch] += 1.0
+            offset[right, batch] -= 1.0
+        order[:] = 1.0
+        return RowTerm(rows, self.segments, residual)

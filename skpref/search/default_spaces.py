@@ -1,0 +1,408 @@
+"""A space of settings for each estimator: plain lists and distributions, which scikit-learn's searches take as well."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import stats
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state
+
+from skpref import kernels
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from skpref.search.loop import Settings
+
+_NOWHERE = object()
+_PRIMITIVES = (type(None), bool, int, float, str)  # what optuna stores as it is
+_SEEDS = 2**31 - 1
+_TAIL = 1e-12  # beyond which no quantile is asked for
+_FEW_ITEMS = 100  # up to here all items are inducing points, and their number is no question
+_MANY_FEATURES = 50  # up to here it is a question whether each has its own length-scale; beyond, it takes too long
+_KINDS = "a list, a distribution of scipy.stats (anything with `rvs`), a LogInteger, or a distribution of optuna"
+
+
+@dataclass(frozen=True)
+class LogInteger:
+    """Whole numbers whose logarithm is uniform.
+
+    Parameters
+    ----------
+    low, high : int
+        Both ends, which are included; at least 1.
+
+    Raises
+    ------
+    DataError
+        If they are not whole, less than 1, or in the wrong order.
+
+    Examples
+    --------
+    >>> from skpref.search import LogInteger
+    >>> 5 <= LogInteger(5, 200).rvs(random_state=0) <= 200
+    True
+    """
+
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        whole = all(isinstance(end, Integral) and not isinstance(end, bool) for end in (self.low, self.high))
+        if not whole or not 1 <= self.low <= self.high:
+            raise DataError(f"LogInteger wants whole numbers, 1 <= low <= high; got {self.low!r} and {self.high!r}.")
+
+    def rvs(self, size: Any = None, random_state: Any = None) -> Any:
+        """Draw, as scikit-learn's `RandomizedSearchCV` asks for it.
+
+        Parameters
+        ----------
+        size : int, default=None
+            How many; None: one number.
+        random_state : int, RandomState or None, default=None
+            Source of the draws.
+
+        Returns
+        -------
+        int or ndarray of int
+            Numbers from low to high.
+        """
+        u = check_random_state(random_state).uniform(np.log(self.low - 0.5), np.log(self.high + 0.5), size)
+        drawn = np.clip(np.rint(np.exp(u)), self.low, self.high).astype(np.int64)
+        return int(drawn) if size is None else drawn
+
+
+def default_space(estimator: Any) -> dict[str, Any]:
+    """Return what is worth a search of an estimator: lists and distributions by the name of the parameter.
+
+    Length-scales, noise and thresholds of the Gaussian-process models are not in it: they are learnt by gradient inside
+    each fit. What is left are choices of structure and of priors.
+
+    Parameters
+    ----------
+    estimator : estimator
+        One of skpref, or a Pipeline that holds some: their names are put before the parameters (``step__parameter``).
+
+    Returns
+    -------
+    dict of str
+        For `OptunaSearch`, or for scikit-learn's `RandomizedSearchCV`.
+
+    Raises
+    ------
+    DataError
+        If there is no such estimator in it.
+
+    Examples
+    --------
+    >>> from skpref import GibbsM3F
+    >>> from skpref.search import default_space
+    >>> sorted(default_space(GibbsM3F()))
+    ['C', 'margin', 'n_factors', 'threshold_scale', 'user_thresholds']
+    """
+    found = _space_of(estimator)
+    if not found:
+        msg = f"there is no default space for {type(estimator).__name__}, only for skpref's estimators and Pipelines "
+        raise DataError(f"{msg}of them; give param_distributions as a dict of {_KINDS}.")
+    return found
+
+
+def _space_of(estimator: Any) -> dict[str, Any]:
+    if isinstance(estimator, Pipeline):
+        spaces = {name: _space_of(step) for name, step in estimator.steps}
+        return {f"{name}__{key}": value for name, space in spaces.items() for key, value in space.items()}
+    for cls in type(estimator).__mro__:
+        if cls.__name__ in _SPACES and cls.__module__.startswith("skpref."):
+            return _SPACES[cls.__name__](estimator)
+    return {}
+
+
+def _pairwise(estimator: Any) -> dict[str, Any]:
+    space = {
+        "likelihood": ["probit", "logit"],
+        "shape_s0": stats.loguniform(0.5, 20.0),
+        "rate_s0": stats.loguniform(0.2, 50.0),
+    }
+    items = getattr(estimator, "items", None)
+    if items is None:
+        return space
+    space["item_effects"] = [False, True]
+    if items.ids.size > _FEW_ITEMS:
+        space["n_inducing"] = LogInteger(50, min(500, items.ids.size))
+    return space
+
+
+def _items(estimator: Any) -> dict[str, Any]:
+    space, items = _pairwise(estimator), estimator.items
+    if items is not None and estimator.kernel is None:
+        space["kernel"] = [None, *_kernels(items.features)]
+    if items is not None and items.features.shape[1] <= _MANY_FEATURES:
+        space["optimizer"] = [None, "l-bfgs-b"]
+    elif items is not None and estimator.kernel is None:
+        space["optimizer"] = [None]
+    return space
+
+
+def _kernels(features: Any) -> list[Any]:
+    """Kernels beside the default, which is a product of Matern-3/2, at the scale of the features."""
+    median = kernels.median_length_scales(features, np.random.default_rng(0))
+    wide = np.sqrt(median.size) * median  # a product of many features must be wide, or nothing resembles anything
+    shapes = (
+        (kernels.ProductMatern, wide, 0.5),
+        (kernels.ProductMatern, wide, np.inf),
+        (kernels.AdditiveMatern, median, 1.5),
+    )
+    return [cls(scale, np.column_stack([1e-2 * scale, 1e3 * scale]), nu=nu) for cls, scale, nu in shapes]
+
+
+def _rows(estimator: Any) -> dict[str, Any]:
+    space = _pairwise(estimator) | {"n_inducing": LogInteger(50, 500)}
+    return space if estimator.kernel is None else space | {"optimizer": [None, "l-bfgs-b"]}
+
+
+def _crowd(estimator: Any) -> dict[str, Any]:
+    return _pairwise(estimator) | {"n_factors": stats.randint(0, 21), "rate_sd0": stats.loguniform(0.02, 20.0)}
+
+
+def _ordinal(_: Any) -> dict[str, Any]:
+    return {"kernel": [None, "ard", "linear-ard", "auto"]}
+
+
+def _m3f(_: Any) -> dict[str, Any]:
+    # Without `sigma`: only its ratio to the margin matters beside C.
+    return {
+        "C": stats.loguniform(0.01, 1.0),
+        "n_factors": LogInteger(5, 200),
+        "margin": stats.loguniform(3.0, 30.0),
+        "threshold_scale": stats.loguniform(0.3, 5.0),
+        "user_thresholds": [True, False],
+    }
+
+
+def _ipm3f(estimator: Any) -> dict[str, Any]:
+    space = _m3f(estimator) | {"alpha": stats.loguniform(0.5, 20.0)}
+    del space["n_factors"]
+    return space
+
+
+def _machine(_: Any) -> dict[str, Any]:
+    return {"n_factors": stats.randint(0, 33), "learn_priors": [True, False]}
+
+
+def _binary_machine(estimator: Any) -> dict[str, Any]:
+    return _machine(estimator) | {"link": ["probit", "logit"]}
+
+
+def _sparse(estimator: Any) -> dict[str, Any]:
+    space: dict[str, Any] = {"likelihood": ["gaussian", "student-t"]}
+    # "auto" takes as many points as are cheap: held-out rows would only ask for more.
+    return space if estimator.n_inducing == "auto" else space | {"n_inducing": LogInteger(50, 500)}
+
+
+def _sparse_classes(_: Any) -> dict[str, Any]:
+    return {"likelihood": ["probit", "logit"], "n_inducing": LogInteger(50, 500)}
+
+
+def _latent(_: Any) -> dict[str, Any]:
+    return {"n_components": [None, 1, 2, 3, 5], "n_inducing": LogInteger(20, 100)}
+
+
+# An estimator is a line here. By name: whoever searches one family need not wait for the others.
+_SPACES: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "GPPLClassifier": _items,
+    "GPPLRegressor": _rows,
+    "CrowdGPPL": _crowd,
+    "GPOrdinalRegressor": _ordinal,
+    "GibbsM3F": _m3f,
+    "GibbsIPM3F": _ipm3f,
+    "VariationalFM": _machine,
+    "VariationalFMClassifier": _binary_machine,
+    "SVGPRegressor": _sparse,
+    "SVGPClassifier": _sparse_classes,
+    "BayesianGPLVM": _latent,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Distributions:
+    """A space of settings that are drawn independently of each other.
+
+    Parameters
+    ----------
+    distributions : mapping of str
+        By the parameter's name: a list of values, a frozen distribution of `scipy.stats` (or anything with `rvs`), a
+        `LogInteger`, or a distribution of optuna.
+    start : mapping of str, default=()
+        Settings to try first, such as an estimator's own. A number outside a range is taken to its nearest end; what
+        the space does not hold otherwise is left to the sampler.
+
+    Examples
+    --------
+    >>> from skpref import GibbsM3F
+    >>> from skpref.search import Distributions, default_space
+    >>> Distributions(default_space(GibbsM3F()), GibbsM3F().get_params()).default()["C"]
+    0.0562
+    """
+
+    distributions: Mapping[str, Any]
+    start: Mapping[str, Any] = ()  # type: ignore[assignment]  # an empty mapping for who only reads
+
+    def points(self, most: int) -> list[Settings]:
+        """Return all settings that there are, if they are few, so that none is tried twice.
+
+        Parameters
+        ----------
+        most : int
+            How many are few.
+
+        Returns
+        -------
+        list of dict
+            The default first; nothing if there are more than `most`.
+        """
+        lists = {name: _values(known) for name, known in self.distributions.items()}
+        plain = all(values and all(isinstance(one, _PRIMITIVES) for one in values) for values in lists.values())
+        if not plain or math.prod(map(len, lists.values())) > most:
+            return []
+        found = [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
+        default = self.default()
+        return sorted(found, key=lambda settings: settings != default)
+
+    def default(self) -> Settings:
+        """Return the settings that are tried first.
+
+        Returns
+        -------
+        dict
+            Settings by name: of those that `start` has, in the order of the space.
+        """
+        start = dict(self.start)
+        near = {name: _nearest(known, start[name]) for name, known in self.distributions.items() if name in start}
+        return {name: value for name, value in near.items() if value is not _NOWHERE}
+
+    def encoded(self, settings: Settings) -> Settings:
+        """Return settings as a trial has them: of values that no storage can hold, their places in the list.
+
+        Parameters
+        ----------
+        settings : dict
+            Settings by name, of the space.
+
+        Returns
+        -------
+        dict
+            Parameters of a trial, by name.
+        """
+        return {name: _encoded(_values(self.distributions[name]), value) for name, value in settings.items()}
+
+    def suggest(self, trial: Any) -> Settings:
+        """Draw settings.
+
+        Parameters
+        ----------
+        trial : optuna.Trial
+            Source of the draws.
+
+        Returns
+        -------
+        dict
+            Settings by name.
+        """
+        return {name: _suggest(trial, name, known) for name, known in self.distributions.items()}
+
+
+def check_distributions(distributions: Any) -> None:
+    """Refuse what is no space, before any fit.
+
+    Parameters
+    ----------
+    distributions : object
+        To be a mapping of names to lists and distributions.
+
+    Raises
+    ------
+    DataError
+        If it is something else; the message names the parameter.
+    """
+    if not hasattr(distributions, "items") or not distributions:
+        msg = f"param_distributions must be 'default' or a dict that is not empty; got {distributions!r}"
+        raise DataError(f"{msg}. Each parameter has {_KINDS}.")
+    for name, known in distributions.items():
+        if not (_values(known) or hasattr(known, "rvs") or _is_of_optuna(known)):
+            raise DataError(f"param_distributions[{name!r}] must be {_KINDS}; got {known!r}.")
+        if isinstance(known, type | stats.rv_continuous | stats.rv_discrete):
+            msg = f"param_distributions[{name!r}] has no parameters yet: call it, as in scipy.stats.loguniform(0.01, 1)"
+            raise DataError(f"{msg}; got {known!r}.")
+        kind, low, high = _limits(known) or ("", 0, 0)
+        if not -math.inf < low <= high < math.inf or (kind.startswith("log") and low <= 0):
+            raise DataError(f"param_distributions[{name!r}] is not a range: it goes from {low} to {high}.")
+
+
+def _values(known: Any) -> list[Any]:
+    """The values of a list, tuple or array; nothing of anything else."""
+    return list(known) if isinstance(known, list | tuple | np.ndarray) else []
+
+
+def _is_of_optuna(known: Any) -> bool:
+    return type(known).__module__.startswith("optuna.")
+
+
+def _limits(known: Any) -> tuple[str, Any, Any] | None:
+    """Scale and both ends of a range that optuna knows."""
+    if isinstance(known, LogInteger):
+        return "log int", known.low, known.high
+    kind = {"loguniform": "log float", "reciprocal": "log float", "uniform": "float", "randint": "int"}
+    name = getattr(getattr(known, "dist", None), "name", None)
+    if name not in kind:
+        return None
+    low, high = known.support()
+    whole = int if name == "randint" and np.isfinite([low, high]).all() else float  # NaN: there is no such range
+    return kind[name], whole(low), whole(high)
+
+
+def _suggest(trial: Any, name: str, known: Any) -> Any:
+    if values := _values(known):
+        if all(isinstance(value, _PRIMITIVES) for value in values):
+            return trial.suggest_categorical(name, values)
+        return values[trial.suggest_categorical(name, list(range(len(values))))]
+    if _is_of_optuna(known):
+        return trial._suggest(name, known)  # noqa: SLF001 - what all of its public methods end in
+    limits = _limits(known)
+    if limits is not None:
+        kind, low, high = limits
+        draw = trial.suggest_int if kind.endswith("int") else trial.suggest_float
+        return draw(name, low, high, log=kind.startswith("log"))
+    if hasattr(known, "ppf"):
+        value = known.ppf(trial.suggest_float(name, _TAIL, 1.0 - _TAIL))
+        return value.item() if isinstance(value, np.generic) else value
+    return known.rvs(random_state=trial.suggest_int(name, 0, _SEEDS))
+
+
+def _nearest(known: Any, value: Any) -> Any:
+    """The value of a range or list that is nearest to one, if it can be tried first."""
+    values = _values(known)
+    if values:
+        return value if any(_same(value, one) for one in values) else _NOWHERE
+    limits = _limits(known)
+    if limits is not None and isinstance(value, int | float) and not isinstance(value, bool):
+        return type(limits[1])(np.clip(value, limits[1], limits[2]))
+    if _is_of_optuna(known) and isinstance(value, _PRIMITIVES):
+        return value if known._contains(known.to_internal_repr(value)) else _NOWHERE  # noqa: SLF001 - nothing public says it
+    return _NOWHERE
+
+
+def _same(value: Any, one: Any) -> bool:
+    return value is one or (isinstance(one, _PRIMITIVES) and type(value) is type(one) and value == one)
+
+
+def _encoded(values: list[Any], value: Any) -> Any:
+    if all(isinstance(one, _PRIMITIVES) for one in values):
+        return value
+    return next(place for place, one in enumerate(values) if _same(value, one))

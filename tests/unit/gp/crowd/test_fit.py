@@ -1,0 +1,420 @@
+"""CrowdGPPL from fit to fit: more comparisons later, warm starts, failures, weights, and what a fit leaves alone."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF
+
+from skpref import CrowdGPPL, Table
+from skpref.exceptions import DataError, DataWarning, UnknownIdError
+from skpref.kernels import Linear
+
+_rng = np.random.default_rng(6)
+N, U, P = 8, 8, 320
+FEATURES, PEOPLE = _rng.standard_normal((N, 2)), _rng.standard_normal((U, 2))
+PEOPLE[:, 0] = np.where(np.arange(U) % 2, 1.5, -1.5)
+TASTES = FEATURES[:, 0] + PEOPLE[:, :1] * FEATURES[:, 1]
+# The first half is by users 0 to 5 of items 0 to 5, the second by all of all.
+HALF = np.arange(P) < P // 2
+USER = np.where(HALF, _rng.integers(0, U - 2, P), _rng.integers(0, U, P))
+LEFT = np.where(HALF, _rng.integers(0, N - 2, P), _rng.integers(0, N, P))
+RIGHT = np.where(HALF, (LEFT + _rng.integers(1, N - 2, P)) % (N - 2), (LEFT + _rng.integers(1, N, P)) % N)
+Y = (TASTES[USER, LEFT] - TASTES[USER, RIGHT] + _rng.standard_normal(P) > 0).astype(int)
+ITEM, WHO = [f"item {i}" for i in range(N)], [f"user {u}" for u in range(U)]
+ROWS = [(WHO[u], ITEM[a], ITEM[b]) for u, a, b in zip(USER, LEFT, RIGHT, strict=True)]
+OLD, NEW, Y_OLD, Y_NEW = ROWS[: P // 2], ROWS[P // 2 :], Y[: P // 2], Y[P // 2 :]
+LAYOUTS = {"ids": (False, False), "items": (True, False), "users": (False, True), "both": (True, True)}
+layouts = pytest.mark.parametrize("layout", LAYOUTS)
+extremes = pytest.mark.parametrize("layout", ["ids", "both"])
+
+
+def tables(layout: str, part: slice = slice(None)) -> dict[str, Table | None]:
+    """Features of a part of the items and of the users, where the layout has features."""
+    items, users = LAYOUTS[layout]
+    return {
+        "items": Table(FEATURES[part], ids=ITEM[part]) if items else None,
+        "users": Table(PEOPLE[part], ids=WHO[part]) if users else None,
+    }
+
+
+def quick(**options: Any) -> CrowdGPPL:
+    return CrowdGPPL(**{"n_factors": 2, "length_scale_factor": 1.0, "random_state": 0, **options})
+
+
+def state_of(model: CrowdGPPL) -> str:
+    return str(joblib.hash(vars(model)))
+
+
+# ----------------------------------------------------------------------------------------------------- more comparisons
+@pytest.mark.parametrize(
+    ("layout", "order_effect"), [("ids", True), ("items", False), ("users", False), ("both", False), ("both", True)]
+)
+def test_partial_fit_ends_where_one_fit_does(layout: str, order_effect: bool) -> None:
+    options = {"tol": 1e-5, "max_iter": 3000, "order_effect": order_effect, "user_kernel": None}
+    both = LAYOUTS[layout]
+    if both[0]:  # where kernels start from the median distance, the items at hand would decide
+        options["kernel"] = RBF(2.0)
+    if both[1]:
+        options["user_kernel"] = RBF(2.0)
+    whole = quick(**tables(layout), **options, inducing=FEATURES, n_inducing_users=U).fit(ROWS, Y)
+    first, later = tables(layout, slice(0, N - 2)), tables(layout, slice(N - 2, None))
+    parts = quick(**first, **options, inducing=FEATURES, n_inducing_users=U).fit(OLD, Y_OLD)
+    assert parts.factor_scales_.max() > 0.05  # there is a taste to go on with
+    assert parts.partial_fit(NEW, Y_NEW, **later) is parts
+    assert sorted(parts.item_ids_) == ITEM
+    assert sorted(parts.user_ids_) == WHO
+    assert parts.item_ids_[: N - 2].tolist() == ITEM[: N - 2]  # the old ones keep their places
+    if not both[1]:  # users' inducing points stay those of the first users, which is another approximation
+        np.testing.assert_allclose(parts.lower_bound_, whole.lower_bound_, atol=0.05)
+    gap = 0.1 if both[1] else 0.01
+    np.testing.assert_allclose(parts.predict_proba(ROWS), whole.predict_proba(ROWS), atol=gap)
+    np.testing.assert_allclose(parts.utility(ITEM), whole.utility(ITEM), atol=3.0 * gap)
+    np.testing.assert_allclose(parts.utility(ITEM, users=WHO), whole.utility(ITEM, users=WHO), atol=6.0 * gap)
+    np.testing.assert_allclose(parts.order_effect_, whole.order_effect_, atol=gap)
+    agreement = (parts.annotators(n_samples=20), whole.annotators(n_samples=20))
+    by_user = [report.set_index("user").loc[WHO, "n_labels"] for report in agreement]
+    np.testing.assert_allclose(*by_user)
+
+
+@extremes
+def test_many_small_steps_end_there_too(layout: str) -> None:
+    both = tables(layout)
+    model = quick(**both, tol=1e-5).fit(OLD, Y_OLD)
+    for start in range(0, P // 2, 40):
+        model.partial_fit(NEW[start : start + 40], Y_NEW[start : start + 40])
+    once = quick(**both, tol=1e-5).fit(OLD, Y_OLD).partial_fit(NEW, Y_NEW)
+    np.testing.assert_allclose(model.predict_proba(ROWS), once.predict_proba(ROWS), atol=0.02)
+
+
+def test_a_first_partial_fit_is_a_fit() -> None:
+    one, other = quick().partial_fit(ROWS, Y), quick().fit(ROWS, Y)
+    assert one.predict_proba(ROWS).tobytes() == other.predict_proba(ROWS).tobytes()
+    with pytest.raises(DataError, match="at the first call, give them to CrowdGPPL"):
+        quick().partial_fit(ROWS, Y, items=Table(FEATURES, ids=ITEM))
+
+
+def test_what_is_remembered_does_not_grow_with_repetitions() -> None:
+    model = quick(n_factors=1).fit(OLD, Y_OLD)
+    size = model._comparisons.n_pairs
+    model.partial_fit(OLD, Y_OLD)
+    assert model._comparisons.n_pairs == size
+    twice = quick(n_factors=1).fit(OLD, Y_OLD, np.full(P // 2, 2.0))
+    np.testing.assert_allclose(model.predict_proba(OLD), twice.predict_proba(OLD), atol=0.02)
+
+
+@layouts
+def test_partial_fit_after_factors_were_dropped(layout: str) -> None:
+    model = quick(**tables(layout), n_factors=4).fit(OLD, Y_OLD)
+    scales, alive = model.factor_scales_, set(model._alive)
+    assert 0 < len(alive) < 4
+    model.partial_fit(NEW, Y_NEW)
+    assert model.factor_scales_.shape == (4,)
+    assert model.item_factors_.shape == (N, 4)
+    assert model.user_factors_.shape == (U, 4)
+    dropped = sorted(set(range(4)) - set(model._alive))
+    np.testing.assert_array_equal(model.item_factors_[:, dropped], 0.0)
+    np.testing.assert_array_equal(model.user_factors_[:, dropped], 0.0)
+    assert np.all(model.factor_scales_[dropped] < 0.1)
+    assert scales.shape == (4,)
+    assert model.score(ROWS, Y) > 0.75
+
+
+@pytest.mark.parametrize("options", [{}, {"consensus": False}], ids=str)
+def test_factors_come_back_when_more_comparisons_ask_for_them(options: dict[str, Any]) -> None:
+    # The first comparisons are too few for a taste; all of them show it clearly.
+    whole = quick(**options).fit(ROWS, Y)
+    parts = quick(**options).fit(OLD[:24], Y_OLD[:24])
+    assert whole.factor_scales_.max() > 0.1
+    assert not parts._alive
+    parts.partial_fit(ROWS[24:], Y[24:])
+    assert parts.lower_bound_ > whole.lower_bound_ - 5.0
+    assert parts.score(ROWS, Y) > whole.score(ROWS, Y) - 0.03
+
+
+@pytest.mark.filterwarnings("ignore:The comparisons form", "ignore:.*did not converge")
+def test_many_users_with_one_answer_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As above four million numbers users x items, with fewer items than users.
+    monkeypatch.setattr("skpref.gp.crowd.model._SMALL_SVD", 0)
+    left = np.arange(40) % 6
+    rows = np.column_stack([np.arange(40), left, (left + 1 + np.arange(40) % 4) % 6])
+    assert np.all(np.isfinite(quick().fit(rows, np.arange(40) % 2).predict_proba(rows)))
+
+
+def test_ids_of_other_kinds_join_later() -> None:
+    model = quick().fit(OLD, Y_OLD)
+    before = model.item_ids_.tolist()
+    model.partial_fit([(("a", 1), 7, ITEM[0]), ("user 0", 2**70, b"bytes"), ("user 0", 7, b"bytes")], [1, 0, 1])
+    assert model.item_ids_[: len(before)].tolist() == before
+    assert set(model.item_ids_[len(before) :]) == {7, 2**70, b"bytes"}
+    assert model.user_ids_[-1] == ("a", 1)
+    assert model.utility([7, b"bytes"], users=[("a", 1), "user 0"]).shape == (2, 2)
+
+
+def test_who_is_given_no_weight_is_not_seen() -> None:
+    model = quick().fit([*OLD, ("nobody", ITEM[0], "nothing")], [*Y_OLD, 1], [1.0] * len(OLD) + [0.0])
+    assert "nobody" not in model.user_ids_
+    assert "nothing" not in model.item_ids_
+    np.testing.assert_allclose(
+        model.utility(["nothing"], users=["nobody"]), model.utility(["nothing"])[None], atol=1e-12
+    )
+    model.partial_fit([("nobody", ITEM[0], "nothing")], [1])
+    assert "nobody" in model.user_ids_
+    assert model.predict_proba([("nobody", ITEM[0], "nothing")])[0, 1] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"n_factors": 3}, "n_factors is 3, but the model .* has n_factors=2"),
+        ({"consensus": False}, "consensus is False"),
+        ({"order_effect": True}, "order_effect is True"),
+        ({"item_effects": False}, "item_effects is False"),
+        ({"items": None}, "features of items are None"),
+        ({"users": None}, "features of users are None"),
+    ],
+)
+def test_parameters_that_make_another_model_must_not_change(change: dict[str, Any], text: str) -> None:
+    model = quick(**tables("both")).fit(OLD, Y_OLD)
+    before = model.predict_proba(ROWS)
+    with pytest.raises(DataError, match=text):
+        model.set_params(**change).partial_fit(NEW, Y_NEW)
+    np.testing.assert_array_equal(model.predict_proba(ROWS), before)
+
+
+def test_parameters_of_the_loop_may_change() -> None:
+    model = quick(max_iter=500).fit(OLD, Y_OLD)
+    model.set_params(inference="svi", batch_size=100, tol=1e-2, likelihood="logit", unknown_user="raise")
+    assert model.partial_fit(NEW, Y_NEW).score(ROWS, Y) > 0.75
+    assert type(model.likelihood_).__name__ == "PairwiseLogit"
+
+
+@pytest.mark.parametrize("side", ["items", "users"])
+def test_features_of_new_items_and_users_are_checked(side: str) -> None:
+    row = ("user 0", ITEM[0], "new") if side == "items" else ("new", ITEM[0], ITEM[1])
+    kind = side[:-1]
+    model = quick(**tables("both")).fit(OLD, Y_OLD)
+    before = state_of(model)
+    known = ITEM[0] if side == "items" else WHO[0]
+    for text, given_ in {
+        rf"unknown {kind} 'new' in comparison 1: .*{side}=Table\(features, ids": None,
+        rf"unknown {kind} 'new' in comparison 1": Table([[0.0, 0.0]], ids=["someone else"]),
+        f"{side} has 3 features, but CrowdGPPL is expecting 2": Table([[0.0] * 3], ids=["new"]),
+        f"{kind} '{known}' in row 1 of {side} has features already": Table([[0.0] * 2] * 2, ids=["new", known]),
+        f"{side} can be added to a Table with ids only": [[0.0, 0.0]],
+        f"{side}: Input X contains NaN": [[0.0, np.nan]],
+    }.items():
+        with pytest.raises(DataError, match=text):
+            model.partial_fit([ROWS[0], row], [1, 1], **{side: given_})
+        assert state_of(model) == before
+    with pytest.raises(DataError, match=f"{side} has 2 features, but CrowdGPPL is expecting 0"):
+        quick().fit(OLD, Y_OLD).partial_fit([row], [1], **{side: Table([[0.0, 0.0]], ids=["new"])})
+    model.partial_fit([row], [1], **{side: Table([[0.3, 0.4]], ids=["new"])})
+    assert "new" in (model.item_ids_ if side == "items" else model.user_ids_)
+
+
+# ---------------------------------------------------------------------------------------------------------- warm starts
+@extremes
+def test_a_warm_start_goes_on(layout: str) -> None:
+    options = {**tables(layout), "tol": 1e-5, "max_iter": 2000}
+    warm = quick(**options, warm_start=True).fit(ROWS, Y)
+    cold = warm.n_iter_
+    proba = warm.predict_proba(ROWS)
+    warm.fit(ROWS, Y)
+    assert warm.n_iter_ < 0.75 * cold  # some of them try once more the factors that were dropped
+    np.testing.assert_allclose(warm.predict_proba(ROWS), proba, atol=1e-2)
+    # Other items: nothing to go on from.
+    others = [(u, f"{a}!", f"{b}!") for u, a, b in ROWS]
+    fresh = quick(warm_start=True).fit(ROWS, Y).fit(others, Y)
+    assert fresh.predict_proba(others).tobytes() == quick().fit(others, Y).predict_proba(others).tobytes()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kernel": RBF(1.0004)},
+        {"factor_kernel": Linear()},
+        {"user_kernel": RBF(0.5)},
+        {"n_factors": 1},
+        {"order_effect": True},
+        {"item_effects": False},
+        {"inducing": FEATURES[:3]},
+        {"n_inducing": 3},
+        {"n_inducing_users": 3},
+        {"length_scale_factor": 3.0},
+        {"optimizer": "l-bfgs-b"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+def test_a_warm_start_of_another_model_is_a_cold_one(change: dict[str, Any]) -> None:
+    options = {**tables("both"), "kernel": RBF(1.0), "max_iter": 4}
+    if "length_scale_factor" in change:
+        del options["kernel"]
+    warm = quick(**options, warm_start=True).fit(OLD, Y_OLD).set_params(**change).fit(OLD, Y_OLD)
+    cold = quick(**{**options, **change}).fit(OLD, Y_OLD)
+    assert warm.predict_proba(ROWS).tobytes() == cold.predict_proba(ROWS).tobytes()
+
+
+# ------------------------------------------------------------------------------------------------------------- failures
+@extremes
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_a_failure_leaves_the_earlier_fit(layout: str, method: str) -> None:
+    model = quick(**tables(layout), warm_start=True).fit(OLD, Y_OLD)
+    before, predicted = state_of(model), model.predict_proba(ROWS).tobytes()
+    bad: list[tuple[Any, Any]] = [
+        (OLD, Y_OLD + 1),
+        (OLD[:-1], Y_OLD),
+        ([("u", "a", "a")], [1]),
+        ([(WHO[0], None, ITEM[0])], [1]),
+        ([(None, ITEM[1], ITEM[0])], [1]),
+        ([row[:2] for row in OLD], Y_OLD),
+        (OLD, None),
+    ]
+    for X, y in bad:
+        with pytest.raises(ValueError):
+            getattr(model, method)(X, y)
+        assert state_of(model) == before
+    assert model.predict_proba(ROWS).tobytes() == predicted
+
+
+def test_a_failure_late_in_a_fit_leaves_the_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = quick().fit(OLD, Y_OLD)
+    before = state_of(model)
+
+    def out_of_memory(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(CrowdGPPL, "_keep_trace", out_of_memory)
+    for method in ("fit", "partial_fit"):
+        with pytest.raises(MemoryError):
+            getattr(model, method)(NEW, Y_NEW)
+        assert state_of(model) == before
+
+
+def test_a_failed_first_fit_leaves_nothing() -> None:
+    model = quick()
+    before = state_of(model)
+    for method in ("fit", "partial_fit"):
+        with pytest.raises(UnknownIdError):
+            getattr(model.set_params(items=FEATURES), method)(ROWS, Y)
+        assert state_of(model.set_params(items=None)) == before
+
+
+def test_warnings() -> None:
+    with pytest.warns(ConvergenceWarning, match=r"CrowdGPPL did not converge in 1 iterations \(max_iter=1\)"):
+        model = quick(max_iter=1).fit(ROWS, Y)
+    assert model.converged_ is False
+    assert model.n_iter_ == 1
+    with pytest.warns(DataWarning, match="2 connected components"):
+        model = quick(n_factors=1).fit([("u", "a", "b"), ("v", "c", "d")], [1, 0])
+    assert model.components_.tolist() == [0, 0, 1, 1]
+    constant = np.column_stack([PEOPLE, np.ones(U)])
+    with pytest.warns(DataWarning, match="1 of 3 features are constant over the users who compared .*columns 2"):
+        flat = quick(users=Table(constant, ids=WHO)).fit(ROWS, Y)
+    plain = quick(users=Table(PEOPLE, ids=WHO)).fit(ROWS, Y)
+    np.testing.assert_allclose(flat.predict_proba(ROWS), plain.predict_proba(ROWS), atol=0.02)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quick(items=Table(FEATURES, ids=ITEM)).fit(ROWS, Y)
+
+
+# ---------------------------------------------------------------------------------------------------- sameness, weights
+@layouts
+def test_same_random_state_same_bits(layout: str) -> None:
+    options = {**tables(layout), "inference": "svi", "batch_size": 100, "n_inducing": 4, "max_iter": 3, "tol": 0.1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        one, other = (quick(**options, random_state=3).fit(ROWS, Y) for _ in range(2))
+        third = quick(**options, random_state=4).fit(ROWS, Y)
+    assert one.predict_proba(ROWS).tobytes() == other.predict_proba(ROWS).tobytes()
+    assert one.annotators(n_samples=20).equals(other.annotators(n_samples=20))
+    assert one.predict_proba(ROWS).tobytes() != third.predict_proba(ROWS).tobytes()
+
+
+@extremes
+@pytest.mark.parametrize("random_state", [np.random.RandomState(0), np.random.default_rng(0), None], ids=str)
+def test_any_random_state_ends_nearby(layout: str, random_state: Any) -> None:
+    model = quick(**tables(layout), random_state=random_state).fit(ROWS, Y)
+    wanted = quick(**tables(layout)).fit(ROWS, Y)
+    np.testing.assert_allclose(model.predict_proba(ROWS), wanted.predict_proba(ROWS), atol=0.02)
+
+
+def test_input_is_left_alone() -> None:
+    X, y, weight = np.column_stack([USER, LEFT, RIGHT]), Y.astype(float), np.linspace(0.0, 2.0, P)
+    features, people = FEATURES.copy(), PEOPLE.copy()
+    arrays = X, y, weight, features, people
+    copies = [array.copy() for array in arrays]
+    model = quick(items=features, users=people, order_effect=True).fit(X, y, weight)
+    model.partial_fit(X, y, weight)
+    model.predict_proba(X), model.predict_preference(X[:, 1:]), model.utility(features, users=people)
+    model.utility(X[:3, 1], users=X[:3, 0]), model.rank(user=0), model.annotators(n_samples=5)
+    for array, before in zip(arrays, copies, strict=True):
+        np.testing.assert_array_equal(array, before)
+    assert model.items is features
+    # Nor is what was fitted by what is done to the input afterwards.
+    proba = model.predict_proba(X)
+    for array in arrays[1:]:
+        array[...] = 0.0
+    np.testing.assert_array_equal(model.predict_proba(X), proba)
+    for array, before in zip(arrays, copies, strict=True):
+        array[...] = before
+        array.flags.writeable = False
+    again = quick(items=features, users=people, order_effect=True).fit(X, y, weight).partial_fit(X, y, weight)
+    np.testing.assert_array_equal(again.predict_proba(X), proba)
+
+
+@settings(max_examples=4)
+@given(most=st.integers(1, 4), seed=st.integers(0, 2**31), with_tables=st.booleans())
+def test_weights_and_the_order_of_comparisons(most: int, seed: int, with_tables: bool) -> None:
+    """A weight is a repetition, and the order of comparisons does not matter: the same comparisons reach the engine."""
+    rng = np.random.default_rng(seed)
+    options = tables("both" if with_tables else "ids")
+    weight = rng.integers(0, most, P) + (np.arange(P) % 3 == 0)
+    wanted = quick(**options).fit(ROWS, Y, sample_weight=weight)
+    index = rng.permutation(np.repeat(np.arange(P), weight))
+    got = quick(**options).fit([ROWS[i] for i in index], Y[index])
+    for name in ("user", "left", "right", "y", "weight"):
+        np.testing.assert_allclose(getattr(got._comparisons, name), getattr(wanted._comparisons, name))
+    np.testing.assert_allclose(got.predict_proba(ROWS), wanted.predict_proba(ROWS), atol=1e-7)
+
+
+# ----------------------------------------------------------------------------------------------------------- life cycle
+@extremes
+def test_copies_predict_the_same_and_go_on(layout: str) -> None:
+    model = quick(**tables(layout), order_effect=True).fit(OLD, Y_OLD)
+    wanted = model.predict_proba(ROWS)
+    copies = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
+    for again in copies:
+        np.testing.assert_array_equal(again.predict_proba(ROWS), wanted)
+        assert again.annotators(n_samples=5).equals(model.annotators(n_samples=5))
+    model.partial_fit(NEW, Y_NEW)
+    for again in copies:
+        np.testing.assert_array_equal(again.partial_fit(NEW, Y_NEW).predict_proba(ROWS), model.predict_proba(ROWS))
+
+
+def test_clones_share_tables_and_nothing_that_was_fitted() -> None:
+    both = tables("both")
+    model = quick(**both, kernel=RBF(1.0), inducing=FEATURES[:3]).fit(ROWS, Y)
+    other = clone(model)
+    assert other.items is both["items"]
+    assert other.users is both["users"]
+    assert not [name for name in vars(other) if name.endswith("_") or name.startswith("_")]
+    assert repr(other) == repr(model)
+    params = model.get_params()
+    assert set(params) >= {"items", "users", "n_factors", "kernel", "kernel__length_scale", "unknown_user"}
+    model.set_params(kernel__length_scale=2.0, n_factors=1)
+    assert model.kernel.length_scale == 2.0
+    assert model.fit(ROWS, Y).user_factors_.shape == (U, 1)
+    with pytest.raises(ValueError, match="Invalid parameter 'n_factor'"):
+        model.set_params(n_factor=1)

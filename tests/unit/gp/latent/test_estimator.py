@@ -1,0 +1,246 @@
+"""BayesianGPLVM as its users meet it."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skpref import BayesianGPLVM
+from skpref.gp.latent import _Search, _Variables
+from skpref.gp.latent.bound import Inputs, LatentHyper
+from skpref.inference.hyper import Optimum
+
+_rng = np.random.default_rng(4)
+T = np.sort(_rng.uniform(-1.5, 1.5, 60))
+CLEAN = np.column_stack([np.sin(2.0 * T), np.cos(2.0 * T), T, T**2, np.exp(-T)])
+X = CLEAN + 0.05 * _rng.standard_normal(CLEAN.shape)
+
+
+@pytest.fixture(scope="module")
+def model() -> BayesianGPLVM:
+    return BayesianGPLVM(4, n_inducing=15, max_iter=400, tol=1e-3, random_state=0).fit(X)
+
+
+def quick(**options: Any) -> BayesianGPLVM:
+    return BayesianGPLVM(
+        **{"n_components": 2, "n_inducing": 8, "max_iter": 300, "tol": 1e-1, "random_state": 0, **options}
+    )
+
+
+def test_one_coordinate_is_found_and_the_others_are_switched_off(model: BayesianGPLVM) -> None:
+    assert abs(np.corrcoef(np.argsort(np.argsort(model.embedding_[:, 0])), np.arange(60))[0, 1]) > 0.98
+    assert np.all(np.diff(model.relevance_) <= 0.0)
+    assert np.all(model.relevance_[1:] < 0.02 * model.relevance_[0])
+    assert np.all(model.embedding_std_[:, -1] > 0.5)  # nothing is known of a coordinate that plays no part
+    assert model.noise_ == pytest.approx(0.05, rel=0.3)
+
+
+def test_the_way_back(model: BayesianGPLVM) -> None:
+    mean, std = model.reconstruct(X, return_std=True)
+    assert np.sqrt(np.mean((mean - CLEAN) ** 2)) < 0.05
+    assert 0.85 < np.mean(np.abs(X - mean) < 2.0 * std) <= 1.0
+    assert_allclose(model.reconstruct(X), mean, atol=1e-12)
+    coordinates = model.transform(X)
+    there, point_std = model.inverse_transform(coordinates, return_std=True)
+    assert np.abs(there - mean).max() < 0.2
+    assert np.all(point_std <= 1.05 * std)
+    assert np.all(point_std >= model.noise_)
+
+
+def test_new_rows_land_among_their_like(model: BayesianGPLVM) -> None:
+    between = 0.5 * (T[:-1] + T[1:])
+    new = np.column_stack([np.sin(2.0 * between), np.cos(2.0 * between), between, between**2, np.exp(-between)])
+    mean, std = model.transform(new, return_std=True)
+    assert std.shape == mean.shape == (59, 4)
+    order = np.sign(model.embedding_[-1, 0] - model.embedding_[0, 0])
+    assert np.mean(order * np.diff(mean[:, 0]) > -2.0 * std[1:, 0]) == 1.0
+    odd = np.array([[3.0, -3.0, 3.0, -3.0, 3.0]])
+    assert model.score_samples(odd)[0] < model.score_samples(new).min() - 10.0
+    assert model.score(new) == pytest.approx(model.score_samples(new).mean())
+
+
+def test_fit_transform_is_transform_after_fit() -> None:
+    one, other = quick(), quick()
+    assert_array_equal(one.fit_transform(X), other.fit(X).transform(X))
+    assert_allclose(one.embedding_, one.transform(X), atol=0.02)  # found from another row's coordinates
+
+
+def test_units_do_not_matter() -> None:
+    one, other = quick().fit(X), quick().fit(1e3 * X - 5e4)
+    # L-BFGS-B magnifies rounding: the two searches part after some hundred steps.
+    assert other.lower_bound_ == pytest.approx(one.lower_bound_ - X.size * np.log(1e3), rel=1e-2)
+    assert other.noise_ == pytest.approx(1e3 * one.noise_, rel=0.1)
+
+
+def test_same_seed_same_bits_and_input_kept() -> None:
+    before = X.copy()
+    one, other = quick().fit(X), clone(quick()).fit(X)
+    assert_array_equal(one.embedding_, other.embedding_)
+    assert_array_equal(X, before)
+    assert_array_equal(pickle.loads(pickle.dumps(one)).transform(X), one.transform(X))
+
+
+def test_more_dimensions_than_features_or_rows() -> None:
+    assert quick(n_components=7).fit(X).embedding_.shape == (60, 7)
+    assert quick(n_components=None).fit(X).embedding_.shape == (60, 5)
+    assert np.all(np.isfinite(quick(n_components=3).fit_transform(X[:2])))
+
+
+def test_warm_start_goes_on() -> None:
+    model = quick(max_iter=5, warm_start=True)
+    with pytest.warns(ConvergenceWarning, match="max_iter=5"):
+        model.fit(X)
+    first = model.lower_bound_
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X)
+    assert model.lower_bound_ > first
+    with pytest.warns(ConvergenceWarning):
+        assert model.fit(X[:30]).embedding_.shape == (30, 2)
+
+
+def test_names_and_frames() -> None:
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    pipe = make_pipeline(StandardScaler(), quick()).set_output(transform="pandas")
+    out = pipe.fit_transform(frame)
+    assert list(out.columns) == ["bayesiangplvm0", "bayesiangplvm1"]
+
+
+def test_a_line_an_evaluation(capsys: pytest.CaptureFixture[str]) -> None:
+    quick(verbose=1).fit(X[:10])
+    assert "BayesianGPLVM: evaluation 1/" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (np.ones((5, 2)), "all rows are the same"),
+        (X[:1], "minimum of 2"),
+        (np.where(X > 2.0, np.nan, X), "NaN"),
+        (X[:, 0], "2D"),
+        (np.array([[1.7e308, 0.0], [-1.7e308, 0.0], [-1.7e308, 0.0]]), "overflow"),
+        ([["a", "b"], ["c", "d"]], "convert"),
+    ],
+)
+def test_bad_tables_are_refused_and_the_earlier_fit_stays(table: Any, message: str) -> None:
+    model = quick(tol=10.0).fit(X)
+    before = model.transform(X)
+    with pytest.raises(ValueError, match=message):
+        model.fit(table)
+    assert_array_equal(model.transform(X), before)
+
+
+@pytest.mark.parametrize(
+    "options", [{"n_components": 0}, {"n_inducing": 0}, {"max_iter": 0}, {"tol": -1.0}, {"random_state": "x"}], ids=str
+)
+def test_bad_parameters_are_named(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        quick(**options).fit(X)
+
+
+def test_bad_coordinates_and_unfitted(model: BayesianGPLVM) -> None:
+    with pytest.raises(ValueError, match="4 columns, one a coordinate; got 3"):
+        model.inverse_transform(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="NaN"):
+        model.inverse_transform(np.full((2, 4), np.nan))
+    for method in ("transform", "reconstruct", "inverse_transform", "score_samples"):
+        with pytest.raises(NotFittedError):
+            getattr(quick(), method)(X)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e150])
+def test_tiny_and_huge_numbers(scale: float) -> None:
+    model = quick().fit(scale * X)
+    assert np.all(np.isfinite(model.transform(scale * X)))
+    assert np.all(np.isfinite(model.reconstruct(scale * X)))
+    assert np.isfinite(model.lower_bound_)
+
+
+def test_copies_of_rows_and_constant_columns() -> None:
+    model = quick().fit(np.hstack([np.repeat(X[:6], 4, axis=0), np.ones((24, 1))]))
+    assert np.all(np.isfinite(model.embedding_))
+    assert_allclose(model.embedding_[0], model.embedding_[1], atol=0.05)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_gradient_of_a_round_is_the_slope(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    Y = X[:20] - X[:20].mean(axis=0)
+    hyper = LatentHyper(rng.normal(size=(5, 2)), rng.normal(size=2), 0.3, 1.2)
+    inputs = Inputs(rng.normal(size=(20, 2)), np.exp(rng.normal(-2.0, 1.0, (20, 2))))
+    search, variables = _Search(Y, (inputs, hyper), None), _Variables.around(inputs, hyper, Y.size)
+    theta = variables.packed(Inputs(inputs.mu, np.log(inputs.s)), hyper)
+    for ours, given in zip(variables.unpacked(theta)[0], inputs, strict=True):
+        assert_allclose(ours, given, rtol=1e-12)
+    theta += 0.1 * rng.standard_normal(theta.size)  # warps too
+    value, gradient = search._objective(theta, variables)
+    h = 1e-4
+    for group in np.split(np.arange(theta.size), variables.cuts):
+        u = np.zeros(theta.size)
+        u[group] = rng.standard_normal(group.size)
+        f = [search._objective(theta + k * h * u, variables)[0] for k in (-2, -1, 1, 2)]
+        slope = (f[0] - 8.0 * f[1] + 8.0 * f[2] - f[3]) / (12.0 * h)
+        assert slope == pytest.approx(gradient @ u, rel=1e-5, abs=1e-6 * abs(value))
+
+
+def test_a_warp_takes_rows_and_inducing_inputs_along_together() -> None:
+    inputs = Inputs(np.array([[0.0], [1.0], [2.0]]), np.full((3, 1), 0.1))
+    variables = _Variables.around(inputs, LatentHyper(inputs.mu.copy(), np.zeros(1), 0.0, 0.0), 3)
+    theta = np.zeros(variables.cuts[-1] + 3)
+    theta[variables.cuts[-1] :] = [0.5, -0.3, 0.2]
+    moved, hyper = variables.unpacked(theta)
+    assert np.abs(moved.mu).max() > 0.1
+    assert_allclose(moved.mu, hyper.Z, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_search_ends_by_itself_at_one_optimum(seed: int) -> None:
+    model = BayesianGPLVM(4, n_inducing=15, random_state=seed).fit(X)
+    assert model.n_iter_ < 300
+    assert model.lower_bound_ == pytest.approx(140.0, abs=0.5)
+
+
+def test_a_fit_ends_where_rounding_lets_no_line_search_rise(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = _Search(X, (Inputs(np.zeros((60, 1)), np.ones((60, 1))), LatentHyper(np.zeros((1, 1)), *[0.0] * 3)), None)
+    rounds: list[int] = []
+
+    def nothing(max_iter: int, tol: float, *, held: bool) -> Optimum:
+        rounds.append(max_iter)
+        return Optimum(np.zeros(1), 0.0, 20, converged=False, n_iter=0, scale=np.ones(1))
+
+    monkeypatch.setattr(search, "_ascend", nothing)
+    search._best = 0.0
+    assert search.run(1000, 1e-4, held=False).converged
+    assert rounds == [100]
+    assert search.run(1000, 1e-4, held=True).n_iter == 2
+    assert rounds == [100, 30, 30]
+
+
+def test_other_kinds_of_tables() -> None:
+    wide = np.hstack([X, X[:, :2], X[:, :1] + 1e12])  # columns that repeat, and one that hardly resolves its numbers
+    for table in (X.astype(np.float32), X.astype(np.float32).tolist(), np.asfortranarray(wide), 1e12 * X):
+        model = quick(tol=10.0).fit(table)
+        assert np.all(np.isfinite(model.transform(table)))
+        assert np.isfinite(model.score(table))
+    assert_array_equal(
+        quick(tol=10.0).fit(X.astype(np.float32)).embedding_,
+        quick(tol=10.0).fit(X.astype(np.float32).astype(np.float64)).embedding_,
+    )
+    with pytest.raises(TypeError, match="dense data is required"):
+        quick().fit(sparse.csr_matrix(X))
+
+
+@pytest.mark.parametrize("far", [1e6, 1e300])
+def test_far_from_all_rows_the_functions_are_the_prior(model: BayesianGPLVM, far: float) -> None:
+    mean, std = model.inverse_transform(np.full((1, 4), far), return_std=True)
+    assert_allclose(mean[0], model.mean_, atol=1e-9)
+    assert_allclose(std[0], np.hypot(model.amplitude_, model.noise_))

@@ -1,0 +1,235 @@
+"""What the search for ordinal hyper-parameters is free to move, what it believes, and which kernels it prefers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+
+from skpref import GPOrdinalRegressor
+from skpref._math.linalg import NotPositiveDefiniteError
+from skpref.gp.default_kernels import default_kernel
+from skpref.gp.ordinal.evidence import ExactEvidence, OrdinalData, Seen, SparseEvidence
+from skpref.gp.ordinal.families import weigh_families, with_absent_levels
+from skpref.gp.ordinal.hyperparameters import Belief, Objective, Space, search
+from skpref.inference.svi import Schedule
+from skpref.kernels import Linear
+from skpref.likelihoods import OrdinalProbit
+
+RNG = np.random.default_rng(3)
+N = 24
+X = RNG.normal(size=(N, 2))
+Y = np.digitize(X[:, 0] + 0.3 * RNG.normal(size=N), [-0.6, 0.0, 0.6]).astype(float)
+DATA = OrdinalData(X, Y, 1.0 + np.arange(N) % 2)
+LIKELIHOOD = OrdinalProbit((-0.9, 0.1, 0.8), 0.7)
+KERNELS = [
+    (RBF([1.0, 2.0]), None),
+    (RBF([1.0, 2.0]), [0, 0]),
+    (Matern([1.0, 2.0], nu=1.5) + Linear([0.5, 0.7]), [0, 0, 1, 1]),
+    (ConstantKernel(2.0, "fixed") * RBF(1.5), None),
+    (RBF(1.0, "fixed"), None),
+]
+
+
+def space(kernel: Any, group: Any = None, beliefs: tuple[Belief, ...] = ()) -> Space:
+    return Space(kernel, LIKELIHOOD, None if group is None else np.array(group), beliefs)
+
+
+def slope(function: Any, at: np.ndarray, h: float = 1e-2) -> np.ndarray:
+    out = []
+    for unit in h * np.eye(at.size):
+        values = [function(at + k * unit) for k in (-2, -1, 1, 2)]
+        out.append((values[0] - 8.0 * values[1] + 8.0 * values[2] - values[3]) / (12.0 * h))
+    return np.array(out)
+
+
+# ---------------------------------------------------------------------------------------------------------- the spaces
+@pytest.mark.parametrize(("kernel", "group"), KERNELS, ids=str)
+def test_the_start_is_what_was_given(kernel: Any, group: Any) -> None:
+    own = space(kernel, group)
+    there, likelihood = own.at(own.start)
+    assert_allclose(there.theta, kernel.theta)
+    assert_allclose(likelihood.theta, LIKELIHOOD.theta)
+    assert own.bounds.shape == (own.start.size, 2)
+    assert np.all((own.bounds[:, 0] <= own.start) & (own.start <= own.bounds[:, 1]))
+    assert np.all((own.box[:, 0] <= own.start) & (own.start <= own.box[:, 1]))
+    assert_array_equal(own.box[own.n_kernel + 1 :, 0], own.start[own.n_kernel + 1 :])  # thresholds stay for restarts
+
+
+def test_tied_parameters_move_together_and_keep_all_bounds() -> None:
+    kernel = RBF([1.0, 2.0], [(0.1, 10.0), (1.0, 4.0)])
+    own = space(kernel, [0, 0])
+    assert own.n_kernel == 1
+    there, _ = own.at(own.start + np.append(0.3, np.zeros(4)))
+    assert_allclose(there.theta - kernel.theta, 0.3)
+    assert_allclose(own.bounds[0], np.log([0.5, 2.0]))  # those of the second
+
+
+def test_without_a_kernel_there_are_noise_and_thresholds() -> None:
+    own = space(None)
+    assert own.n_kernel == 0
+    assert own.start.shape == (4,)
+    assert own.at(own.start)[0] is None
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_beliefs_are_normal_densities(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    beliefs = tuple(Belief(rng.normal(size=6), rng.normal(), np.exp(rng.normal())) for _ in range(3))
+    own, theta = space(RBF([1.0, 2.0]), beliefs=beliefs), rng.normal(size=6)
+    value, gradient = own.log_prior(theta)
+    wanted = -0.5 * sum(((b.weights @ theta - b.mean) / b.sd) ** 2 for b in beliefs)
+    assert value == pytest.approx(wanted)
+    assert_allclose(gradient, slope(lambda t: own.log_prior(t)[0], theta), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["ep", "laplace", "vb"])
+@pytest.mark.parametrize(("kernel", "group"), KERNELS, ids=str)
+def test_gradients_of_the_objective(method: str, kernel: Any, group: Any) -> None:
+    size = kernel.theta.size + 4
+    beliefs = (Belief(np.cos(np.arange(size)), 0.3, 0.8), Belief(np.ones(size), -1.0, 2.0))
+    own = space(kernel, group, beliefs)
+    evidence: Any = ExactEvidence(DATA, method, tol=1e-9)
+    if method == "vb":
+        evidence = SparseEvidence(DATA, X[:8], everything=False, schedule=Schedule(tol=1e-9, max_iter=500))
+    objective = Objective(evidence, own)
+    at = own.start + 0.1 * np.sin(np.arange(own.start.size))
+    tol = 3e-2 if method == "vb" else 1e-4  # within a search the sparse bound is that exact
+    value, gradient = objective(at)
+    assert_allclose(gradient, slope(lambda free: objective(free)[0], at, 0.05), atol=tol, rtol=tol)
+    assert objective.trace[0] == value
+    assert objective.best == max(objective.trace)
+
+
+def test_the_bound_of_the_paper_is_below_the_evidence() -> None:
+    for kernel, _ in KERNELS:
+        ep, bound = (ExactEvidence(DATA, "ep", bound=b)(kernel, LIKELIHOOD).value for b in (False, True))
+        assert bound < ep
+
+
+def test_values_are_told() -> None:
+    told: list[float] = []
+    evidence = ExactEvidence(DATA, "laplace", on_value=told.append)
+    seen = evidence(RBF(1.0), LIKELIHOOD)
+    assert told == [seen.value]
+
+
+def test_a_point_without_covariance_is_no_end_of_the_search() -> None:
+    calls = []
+
+    def evidence(kernel: Any, likelihood: OrdinalProbit) -> Seen:
+        calls.append(kernel.theta[0])
+        if kernel.theta[0] > 1.0:
+            raise NotPositiveDefiniteError("K")
+        off = kernel.theta[0] - 0.9
+        return Seen(-off * off, np.array([-2.0 * off]), np.zeros(4), converged=True)
+
+    kernel, _, best = search(Objective(evidence, space(RBF(1.0))))
+    assert kernel.theta[0] == pytest.approx(0.9, abs=0.05)
+    assert best.value > -1e-2
+    with pytest.raises(NotPositiveDefiniteError):  # at the start there is nothing to go on from
+        search(Objective(evidence, space(RBF(10.0))))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_value_that_is_no_number_is_hopeless(bad: float) -> None:
+    objective = Objective(lambda kernel, likelihood: Seen(bad, np.zeros(1), np.zeros(4), True), space(RBF(1.0)))
+    value, gradient = objective(objective.space.start)
+    assert value == -1e10
+    assert_array_equal(gradient, 0.0)
+
+
+# -------------------------------------------------------------------------------------------------------- absent levels
+def test_levels_that_all_occur_need_no_belief() -> None:
+    own = space(RBF(1.0))
+    assert with_absent_levels(own, Y) is own
+
+
+@pytest.mark.parametrize(
+    ("y", "loose"),
+    [([0, 2, 3], [1]), ([0, 3], [1, 2]), ([0, 1, 2], [2]), ([1, 2, 3], [1]), ([1, 2], [1, 2]), ([0, 1], [1, 2])],
+    ids=str,
+)
+def test_widths_of_levels_without_both_ends_are_believed(y: list[int], loose: list[int]) -> None:
+    own = with_absent_levels(space(RBF(1.0)), np.array(y, dtype=float))
+    places = sorted(int(np.flatnonzero(belief.weights)[0]) for belief in own.beliefs)
+    assert places == [1 + 1 + level for level in loose]  # after the kernel's one: log noise, b_1, then the widths
+    for belief in own.beliefs:
+        assert belief.mean == pytest.approx(float(belief.weights @ np.append(own.kernel_theta, LIKELIHOOD.theta)))
+
+
+@settings(max_examples=5)
+@given(seed=st.integers(0, 2**32 - 1), inference=st.sampled_from(["ep", "laplace"]))
+def test_absent_levels_keep_their_place(seed: int, inference: str) -> None:
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(20, 1))
+    given_ = rng.permutation(6)[:3]
+    y = np.sort(given_)[np.digitize(rows[:, 0], [-0.4, 0.4])]
+    if np.unique(y).size < 2:
+        return
+    model = GPOrdinalRegressor(inference=inference, class_order=range(6), n_restarts_optimizer=0).fit(rows, y)
+    p = model.predict_proba(rng.normal(size=(5, 1)))
+    assert np.all(p >= 0.0)
+    assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+    start = np.diff(OrdinalProbit.start(y.astype(float), 6).thresholds)
+    present = np.unique(y)
+    absent = [level for level in range(1, 5) if level not in present]
+    # Within four standard deviations of the belief: neither closed nor open for ever.
+    off = np.log(np.diff(model.thresholds_)[[level - 1 for level in absent]] / start[[level - 1 for level in absent]])
+    assert np.all(np.abs(off) < 4.0)
+
+
+# ------------------------------------------------------------------------------------------------------------ families
+def draw(truth: str, seed: int, n: int = 90, d: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n, d))
+    if truth == "linear":
+        f = rows @ np.array([1.0, -0.7, 0.5, 0.3])
+    else:
+        scale = [1.0, 1.0, 50.0, 50.0] if truth == "ard" else np.full(d, 2.5)
+        K = (Matern(scale, nu=0.5) if truth == "rough" else RBF(scale))(rows)
+        f = np.linalg.cholesky(K + 1e-8 * np.eye(n)) @ rng.normal(size=n)
+    f = f / f.std() + 0.15 * rng.normal(size=n)
+    return rows, np.digitize(f, np.quantile(f, [0.2, 0.4, 0.6, 0.8])).astype(float)
+
+
+def preferred(truth: str, seed: int) -> Any:
+    rows, y = draw(truth, seed)
+    evidence = ExactEvidence(OrdinalData(rows, y, np.ones(y.size)), "laplace", tol=1e-3)
+    found = weigh_families(evidence, rows, y, OrdinalProbit.start(y, 5))
+    weights = [one.weight for one in found]
+    assert sum(weights) == pytest.approx(1.0)
+    assert weights == sorted(weights, reverse=True)
+    return found[0].kernel
+
+
+def test_a_linear_truth_is_found_linear() -> None:
+    assert sum(isinstance(preferred("linear", seed), Linear) for seed in range(3)) >= 2
+
+
+def test_a_rough_truth_is_found_rough() -> None:
+    kernels = [preferred("rough", seed) for seed in range(3)]
+    assert sum("Matern" in str(kernel) for kernel in kernels) >= 2
+
+
+def test_irrelevant_features_are_found() -> None:
+    ratios = []
+    for seed in range(3):
+        length = np.asarray(getattr(preferred("ard", seed), "length_scale", np.ones(4)))
+        ratios.append(np.log(length[2:].mean() / length[:2].mean()))
+    assert np.sum(np.array(ratios) > 0.5) >= 2
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_a_constant_column_does_not_move_the_default_kernel(convert) -> None:
+    X = 1e-3 * np.random.default_rng(0).normal(size=(50, 3))
+    wider = np.column_stack([X, np.full(50, 0.1)])
+    start = default_kernel(X, np.random.default_rng(0))
+    assert default_kernel(convert(wider), np.random.default_rng(0)).length_scale == pytest.approx(start.length_scale)
+    assert default_kernel(np.ones((5, 2)), np.random.default_rng(0)).length_scale == 1.0

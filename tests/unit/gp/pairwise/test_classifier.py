@@ -1,0 +1,372 @@
+"""GPPLClassifier: ids of any kind, features and offsets, ties, order effect, utilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.special import expit, ndtr
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from skpref import GPPLClassifier, GPPLRegressor, Table
+from skpref.exceptions import DataError, UnknownIdError
+from skpref.kernels import Linear, ProductMatern
+
+_rng = np.random.default_rng(8)
+N, P = 14, 160
+FEATURES = _rng.standard_normal((N, 2))
+UTILITY = 1.5 * FEATURES[:, 0] + 0.5 * _rng.standard_normal(N)
+LEFT = _rng.integers(0, N - 2, P)  # the last two items are never compared
+RIGHT = (LEFT + _rng.integers(1, N - 2, P)) % (N - 2)
+Y = (UTILITY[LEFT] - UTILITY[RIGHT] + _rng.standard_normal(P) > 0).astype(int)
+PAIRS = np.column_stack([LEFT, RIGHT])
+NAMES = [f"item {chr(110 - i)}" for i in range(N)]
+NAMED = [[NAMES[a], NAMES[b]] for a, b in PAIRS]
+TABLE = Table(FEATURES, ids=NAMES)
+
+
+def quick(items: Any = None, **options: Any) -> GPPLClassifier:
+    return GPPLClassifier(items, **{"length_scale_factor": 1.0, "random_state": 0, **options})
+
+
+@pytest.fixture(scope="module")
+def ids() -> GPPLClassifier:
+    return quick().fit(NAMED, Y)
+
+
+@pytest.fixture(scope="module")
+def table() -> GPPLClassifier:
+    return quick(TABLE).fit(NAMED, Y)
+
+
+def test_what_a_fit_leaves(ids: GPPLClassifier, table: GPPLClassifier) -> None:
+    for model in (ids, table):
+        assert model.classes_.tolist() == [0, 1]
+        assert sorted(model.item_ids_) == sorted(NAMES[:-2])
+        assert model.components_.tolist() == [0] * (N - 2)
+        assert model.order_effect_ == (0.0, 0.0)
+        assert model.n_features_in_ == 2
+        assert model.converged_ is True
+        assert model.n_iter_ == len(model.lower_bounds_)
+        assert model.score(NAMED, Y) > 0.75
+    assert ids.kernel_ is None
+    assert ids.inducing_points_ is None
+    assert table.inducing_points_.shape == (N - 2, 2)
+
+
+# ------------------------------------------------------------------------------------------------------------------ ids
+def test_ids_of_every_kind_and_container(ids: GPPLClassifier) -> None:
+    pd = pytest.importorskip("pandas")
+    wanted = ids.predict_proba(NAMED)
+    frame = pd.DataFrame(NAMED, columns=["left", "right"])
+    mixed = [[name if i % 2 else i for i, name in enumerate(NAMES)][k] for k in range(N)]
+    forms: list[Any] = [
+        PAIRS,
+        PAIRS.tolist(),
+        PAIRS.astype(float),
+        np.array(NAMED),
+        np.array(NAMED, dtype=object),
+        [tuple(pair) for pair in NAMED],
+        frame,
+        frame.astype("category"),
+        frame.astype("string"),
+        [[mixed[a], mixed[b]] for a, b in PAIRS],
+    ]
+    for form in forms:
+        np.testing.assert_allclose(quick().fit(form, Y).predict_proba(form), wanted, atol=1e-5)
+    assert quick().fit(frame, Y).feature_names_in_.tolist() == ["left", "right"]
+
+
+def test_a_frame_of_strings_and_integers() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"left": ["a", "b", "a"], "right": [1, 2, 2]})
+    model = quick().fit(pd.concat([frame, pd.DataFrame({"left": ["b"], "right": [1]})]), [1, 0, 1, 0])
+    assert set(model.item_ids_) == {"a", "b", 1, 2}
+
+
+def test_items_as_array_frame_table_and_sparse(table: GPPLClassifier) -> None:
+    pd = pytest.importorskip("pandas")
+    wanted = table.predict_proba(NAMED)
+    for items in (FEATURES, FEATURES.tolist(), pd.DataFrame(FEATURES), sparse.csr_array(FEATURES), Table(FEATURES)):
+        model = quick(items).fit(PAIRS, Y)
+        np.testing.assert_allclose(model.predict_proba(PAIRS), wanted, atol=1e-4)
+        assert model.get_params()["items"] is items
+
+
+def test_unseen_ids_without_features_are_the_prior(ids: GPPLClassifier) -> None:
+    np.testing.assert_allclose(ids.predict_proba([["new", "newer"], ["new", "new"]]), 0.5, atol=1e-12)
+    best = ids.rank().id[0]
+    against = ids.predict_proba([[best, "new"], ["new", best]])
+    assert against[0, 1] > 0.5
+    np.testing.assert_allclose(against[0], against[1, ::-1], atol=1e-12)
+
+
+def test_ids_that_the_table_lacks_are_refused(table: GPPLClassifier) -> None:
+    with pytest.raises(UnknownIdError, match="unknown item 'new' in comparison 1"):
+        table.predict_proba([NAMED[0], ["new", NAMES[0]]])
+
+
+def test_items_of_the_table_without_comparisons_are_predicted(table: GPPLClassifier) -> None:
+    mean, std = table.utility([NAMES[0], NAMES[-1]], return_std=True)
+    assert np.all(np.isfinite(mean))
+    assert std[1] > std[0]
+    _, without = table.utility([NAMES[0], NAMES[-1]], return_std=True, item_effects=False)
+    assert without[1] < std[1]
+
+
+# --------------------------------------------------------------------------------------------------------------- labels
+@pytest.mark.parametrize("items", [None, TABLE], ids=["ids", "table"])
+def test_a_soft_label_is_two_weighted_ones(items: Table | None) -> None:
+    y = np.linspace(0.0, 1.0, P)
+    soft = quick(items).fit(NAMED, y)
+    hard = quick(items).fit(NAMED + NAMED, np.repeat([1, 0], P), sample_weight=np.concatenate([y, 1.0 - y]))
+    np.testing.assert_allclose(soft.predict_proba(NAMED), hard.predict_proba(NAMED), atol=1e-9)
+
+
+def test_ties_draw_together() -> None:
+    tied = quick().fit([["a", "b"]] * 20 + [["a", "c"]] * 20, [0.5] * 20 + [1] * 20)
+    p = tied.predict_proba([["a", "b"], ["a", "c"]])[:, 1]
+    assert p[0] == pytest.approx(0.5, abs=0.15)
+    assert p[1] > 0.85
+    assert tied.score([["a", "c"], ["a", "b"]], [1, 0.5]) == 1.0  # ties are left out
+
+
+@settings(max_examples=15)
+@given(
+    weight=st.lists(st.integers(0, 3), min_size=30, max_size=30).filter(any),
+    seed=st.integers(0, 2**31),
+    with_table=st.booleans(),
+)
+def test_weights_swaps_and_order(weight: list[int], seed: int, with_table: bool) -> None:
+    """A weight is a repetition; left and right may be swapped; the order of comparisons does not matter."""
+    rng = np.random.default_rng(seed)
+    around = np.arange(30) % (N - 2)
+    pairs = np.column_stack([around, (around + 1 + np.arange(30) // (N - 2)) % (N - 2)])
+    weight_, y = np.array(weight) + (np.arange(30) < N - 2), rng.integers(0, 2, 30)
+    items = FEATURES if with_table else None
+    wanted = quick(items).fit(pairs, y, sample_weight=weight_).predict_proba(pairs)
+    index = rng.permutation(np.repeat(np.arange(30), weight_))
+    swap = rng.integers(0, 2, index.size).astype(bool)
+    shuffled = np.where(swap[:, None], pairs[index, ::-1], pairs[index])
+    got = quick(items).fit(shuffled, np.where(swap, 1 - y[index], y[index])).predict_proba(pairs)
+    np.testing.assert_allclose(got, wanted, atol=1e-5)
+
+
+# ---------------------------------------------------------------------------------------------------------------- order
+def test_order_effect() -> None:
+    y = (UTILITY[LEFT] - UTILITY[RIGHT] + 1.0 + np.random.default_rng(2).standard_normal(P) > 0).astype(int)
+    model = quick(TABLE, order_effect=True).fit(NAMED, y)
+    mean, std = model.order_effect_
+    assert abs(mean - 1.0) < 4.0 * std
+    assert 0.05 < std < 0.5
+    forth, back = model.predict_proba([["item n", "item m"], ["item m", "item n"]])[:, 1]
+    assert forth + back > 1.1
+    z = model.decision_function([["item n", "item m"]])[0] + model.decision_function([["item m", "item n"]])[0]
+    assert z == pytest.approx(2.0 * mean)
+
+
+# ------------------------------------------------------------------------------------------------------- what is learnt
+def test_features_alone_equal_the_regressor() -> None:
+    kernel = ProductMatern(1.0)
+    winners = np.where((Y == 1)[:, None], PAIRS, PAIRS[:, ::-1])
+    pairs = quick(FEATURES, kernel=kernel, item_effects=False).fit(PAIRS, Y)
+    rows = GPPLRegressor(kernel, random_state=0).fit(FEATURES, comparisons=winners)
+    np.testing.assert_allclose(pairs.utility(), rows.predict(FEATURES), atol=1e-6)
+    p = rows.predict_preference(FEATURES[LEFT], FEATURES[RIGHT])
+    np.testing.assert_allclose(pairs.predict_proba(PAIRS)[:, 1], p, atol=1e-6)
+
+
+def test_probabilities_follow_from_the_joint_posterior(table: GPPLClassifier) -> None:
+    mean, cov = table.utility(NAMES[:2], return_cov=True)
+    variance = cov[0, 0] + cov[1, 1] - 2.0 * cov[0, 1]
+    wanted = ndtr((mean[0] - mean[1]) / np.sqrt(1.0 + variance))
+    assert table.predict_proba([NAMES[:2]])[0, 1] == pytest.approx(wanted, abs=1e-8)
+    assert table.decision_function([NAMES[:2]])[0] == pytest.approx(mean[0] - mean[1], abs=1e-9)
+
+
+def test_logit_probabilities() -> None:
+    model = quick(likelihood="logit").fit(NAMED, Y)
+    mean, cov = model.utility(NAMES[:2], return_cov=True)
+    sd = np.sqrt(cov[0, 0] + cov[1, 1] - 2.0 * cov[0, 1])
+    draws = expit(mean[0] - mean[1] + sd * np.random.default_rng(0).standard_normal(200_000))
+    assert model.predict_proba([NAMES[:2]])[0, 1] == pytest.approx(draws.mean(), abs=3e-3)
+
+
+@pytest.mark.parametrize("inference", ["vb", "svi", "laplace", "linearised"])
+@pytest.mark.parametrize("items", [None, TABLE], ids=["ids", "table"])
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+def test_every_inference_agrees_roughly(inference: str, items: Table | None) -> None:
+    wanted = quick(items).fit(NAMED, Y).predict_proba(NAMED)
+    model = quick(items, inference=inference, batch_size=50).fit(NAMED, Y)
+    np.testing.assert_allclose(model.predict_proba(NAMED), wanted, atol=0.2 if inference == "linearised" else 0.1)
+
+
+# ------------------------------------------------------------------------------------------------------------ utilities
+def test_utilities_of_ids_tables_rows_and_all(table: GPPLClassifier) -> None:
+    everything = table.utility()
+    assert everything.shape == (N,)
+    np.testing.assert_allclose(table.utility(NAMES[3:5]), everything[3:5], atol=1e-12)
+    new = _rng.standard_normal((3, 2))
+    by_rows = table.utility(new)
+    np.testing.assert_allclose(table.utility(Table(new, ids=list("xyz"))), by_rows, atol=1e-12)
+    np.testing.assert_allclose(table.utility(sparse.csr_array(new)), by_rows, atol=1e-10)
+    assert table.rank(Table(new, ids=list("xyz"))).id.tolist() == [list("xyz")[i] for i in np.argsort(-by_rows)]
+    assert table.rank(new).id.tolist() == np.argsort(-by_rows).tolist()
+    drawn = table.sample_utility(NAMES[:4], 9, random_state=0)
+    assert drawn.shape == (4, 9)
+    np.testing.assert_array_equal(drawn, table.sample_utility(NAMES[:4], 9, random_state=0))
+
+
+def test_frames_of_new_items_keep_their_names() -> None:
+    pd = pytest.importorskip("pandas")
+    items = pd.DataFrame(FEATURES, columns=["size", "age"])
+    model = quick(items).fit(PAIRS, Y)
+    np.testing.assert_allclose(model.utility(items, item_effects=False).shape, (N,))
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.utility(items[["age", "size"]])
+
+
+def test_new_rows_of_known_features_have_no_offset(table: GPPLClassifier) -> None:
+    seen, new = table.utility([NAMES[0]], return_std=True), table.utility(FEATURES[:1], return_std=True)
+    assert new[1][0] > seen[1][0]
+    assert seen[0][0] != new[0][0]
+
+
+def test_samples_have_the_moments(ids: GPPLClassifier) -> None:
+    mean, cov = ids.utility(NAMES[:3], return_cov=True)
+    drawn = ids.sample_utility(NAMES[:3], 20_000, random_state=0)
+    np.testing.assert_allclose(drawn.mean(axis=1), mean, atol=5.0 * np.sqrt(np.diag(cov).max() / 20_000))
+    np.testing.assert_allclose(np.cov(drawn), cov, atol=0.06 * np.diag(cov).max())
+
+
+@pytest.mark.parametrize("both", [{"return_std": True, "return_cov": True}])
+def test_one_of_std_and_cov(ids: GPPLClassifier, both: dict[str, bool]) -> None:
+    with pytest.raises(ValueError, match="At most one"):
+        ids.utility(**both)
+
+
+# -------------------------------------------------------------------------------------------------------- between fits
+def test_clone_keeps_the_table() -> None:
+    model = quick(TABLE, kernel=Linear()).fit(NAMED, Y)
+    assert clone(model).items is TABLE
+    assert not hasattr(clone(model), "posterior_")
+
+
+def test_same_bits() -> None:
+    first, again = (quick(TABLE, n_inducing=5, inference="svi", batch_size=40).fit(NAMED, Y) for _ in range(2))
+    assert first.predict_proba(NAMED).tobytes() == again.predict_proba(NAMED).tobytes()
+
+
+def test_warm_start_goes_on_with_more_comparisons() -> None:
+    model = quick(TABLE, warm_start=True).fit(NAMED[:100], Y[:100])
+    model.fit(NAMED, Y)
+    cold = quick(TABLE).fit(NAMED, Y)
+    np.testing.assert_allclose(model.predict_proba(NAMED), cold.predict_proba(NAMED), atol=0.02)
+
+
+@pytest.mark.parametrize("warm_start", [False, True])
+def test_a_failed_fit_leaves_the_earlier_one(warm_start: bool) -> None:
+    for items in (None, TABLE):
+        model = quick(items, warm_start=warm_start).fit(NAMED, Y)
+        before, predicted = joblib.hash(vars(model)), model.predict_proba(NAMED).tobytes()
+        for pairs, y in ((NAMED, Y + 1), (NAMED[:-1], Y), ([["a", "a"]], [1]), ([["x", None]], [1]), (PAIRS[:, :1], Y)):
+            with pytest.raises(ValueError):
+                model.fit(pairs, y)
+            assert joblib.hash(vars(model)) == before
+        assert model.predict_proba(NAMED).tobytes() == predicted
+
+
+def test_not_converged_is_said() -> None:
+    with pytest.warns(ConvergenceWarning, match=r"GPPLClassifier did not converge in 1 iterations \(max_iter=1\)"):
+        quick(max_iter=1).fit(NAMED, Y)
+
+
+def test_known_ids_of_another_table_keep_their_offsets():
+    pairs, y = [["a", "b"], ["b", "c"], ["a", "c"], ["c", "a"]] * 3, [1, 1, 1, 0] * 3
+    features = np.arange(3.0).reshape(-1, 1)
+    model = GPPLClassifier(Table(features, ids=["a", "b", "c"]), length_scale_factor=1.0, random_state=0).fit(pairs, y)
+    mean, std = model.utility(Table(features[[2, 0, 1]], ids=["c", "a", "new"]), return_std=True)
+    known, known_std = model.utility(["c", "a"], return_std=True)
+    np.testing.assert_allclose(mean[:2], known, rtol=1e-10)
+    np.testing.assert_allclose(std[:2], known_std, rtol=1e-10)
+    assert std[2] > model.utility(["b"], return_std=True)[1][0]
+
+
+def test_preference_is_free_of_answer_noise_and_order_effect():
+    rng = np.random.default_rng(0)
+    pairs = rng.integers(0, 6, (400, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    y = (rng.normal(size=len(pairs)) < (pairs[:, 1] - pairs[:, 0]) + 1.0).astype(int)
+    model = GPPLClassifier(order_effect=True).fit(pairs, y)
+    asked = [[0, 5], [5, 0], [2, 3], [3, 2], [4, 4]]
+    preference = model.predict_preference(asked)
+    np.testing.assert_allclose(preference[:4:2] + preference[1:4:2], 1.0, rtol=1e-12)
+    assert preference[4] == 0.5
+    assert model.order_effect_[0] > 0.5
+    # Many answers leave little doubt about the utilities, whatever a single answer says.
+    assert preference[0] > model.predict_proba(asked)[0, 1] - 0.02
+    assert preference[0] > 0.999
+
+
+def test_ties_are_an_answer_of_their_own():
+    rng = np.random.default_rng(1)
+    pairs = rng.integers(0, 8, (1500, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    z = 0.4 * (pairs[:, 0] - pairs[:, 1]) + rng.normal(size=len(pairs))
+    y = np.where(z > 0.5, 1.0, np.where(z < -0.5, 0.0, 0.5))
+    model = GPPLClassifier(likelihood="probit-ties").fit(pairs, y)
+    assert abs(model.likelihood_.threshold - 0.5) < 0.1
+    assert np.diff(model.lower_bounds_).min() > -1e-8
+    slope = np.polyfit(np.arange(8.0), model.utility(list(range(8))), 1)[0]
+    assert abs(slope - 0.4) < 0.08
+    half = GPPLClassifier().fit(pairs, y)
+    assert np.polyfit(np.arange(8.0), half.utility(list(range(8))), 1)[0] < slope
+
+
+def test_rare_ties_survive_mini_batches():
+    rng = np.random.default_rng(3)
+    pairs = rng.integers(0, 10, (3000, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    y = (rng.normal(size=len(pairs)) < 0.3 * (pairs[:, 0] - pairs[:, 1])).astype(float)
+    y[rng.choice(len(y), 12, replace=False)] = 0.5
+    full = GPPLClassifier(likelihood="probit-ties").fit(pairs, y)
+    some = GPPLClassifier(likelihood="probit-ties", inference="svi", batch_size=200, random_state=0).fit(pairs, y)
+    assert abs(np.log(some.likelihood_.threshold / full.likelihood_.threshold)) < 0.3
+
+
+@pytest.mark.parametrize("change", [{"shape_s0": 50.0, "rate_s0": 5.0}, {"item_effects": False}, {"n_inducing": 3}])
+def test_a_warm_start_ends_where_a_cold_one_does(change):
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(9, 2))
+    pairs = rng.integers(0, 9, (60, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    y = (features[pairs[:, 0], 0] > features[pairs[:, 1], 0]).astype(int)
+    options = {"length_scale_factor": 1.0, "random_state": 0, "tol": 1e-8}
+    warm = GPPLClassifier(Table(features), warm_start=True, **options).fit(pairs, y)
+    warm.set_params(**change).fit(pairs, y)
+    cold = GPPLClassifier(Table(features), **options, **change).fit(pairs, y)
+    np.testing.assert_allclose(warm.lower_bound_, cold.lower_bound_, rtol=1e-6)
+    np.testing.assert_allclose(warm.utility(), cold.utility(), atol=1e-3)
+
+
+def test_an_item_asked_for_twice_is_one_item_in_either_layout(monkeypatch):
+    rng = np.random.default_rng(0)
+    pairs = np.array([[a, b] for a in range(6) for b in range(6) if a != b])
+    y = rng.integers(0, 2, len(pairs))
+    for size in (1500, 0):
+        monkeypatch.setattr("skpref.gp.pairwise.fit._JOINT_SIZE", size)
+        _, cov = GPPLClassifier().fit(pairs, y).utility([5, 5], return_cov=True)
+        np.testing.assert_allclose(cov, cov[0, 0], rtol=1e-12)
+
+
+def test_what_cannot_be_ranked_is_refused():
+    model = GPPLClassifier().fit([["a", "b"], ["b", "c"]], [1, 1])
+    for items in ([], ["a", "a"]):
+        with pytest.raises(DataError, match="items must be distinct, and at least one"):
+            model.rank(items)

@@ -1,0 +1,210 @@
+"""From comparisons to a posterior: what is built, which way is taken, and the search for length-scales."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+from skpref._estimator import verbose_printer
+from skpref.data import Comparisons
+from skpref.gp.pairwise import fit as pair_fit
+from skpref.gp.pairwise.fit import PairConfig, PairData, fit_pairs
+from skpref.inference.blocks import DenseBlock, DiagonalBlock
+from skpref.inference.svi import Schedule
+from skpref.kernels import ProductMatern
+from skpref.likelihoods import PairwiseProbit
+
+CONFIG = PairConfig(
+    likelihood=PairwiseProbit(),
+    inference="auto",
+    n_inducing=100,
+    inducing="kmeans++",
+    schedule=Schedule(),
+    shape_s0=2.0,
+    rate_s0=2.0,
+    offsets=True,
+    order=False,
+    length_scale_factor=None,
+    optimizer=None,
+    n_restarts=0,
+)
+
+
+def draw(seed=0, n=20, p=150, d=2):
+    """Comparisons whose utilities depend on the first feature alone."""
+    rng = np.random.default_rng(seed)
+    X, left = rng.normal(size=(n, d)), rng.integers(0, n, p)
+    right = (left + rng.integers(1, n, p)) % n
+    u = 2.0 * np.sin(2.0 * X[:, 0])
+    y = (u[left] - u[right] + rng.normal(size=p) > 0.0).astype(float)
+    return PairData(X, Comparisons(left, right, y, np.ones(p), n))
+
+
+def run(data, kernel=None, seed=0, **options):
+    start, points = options.pop("start", None), options.pop("points", None)
+    return fit_pairs(data, kernel, replace(CONFIG, **options), np.random.default_rng(seed), start, points)
+
+
+def test_the_kernel_given_is_not_changed():
+    kernel = ProductMatern([1.0, 1.0])
+    fit = run(draw(), kernel, optimizer="l-bfgs-b")
+    assert_array_equal(kernel.length_scale, [1.0, 1.0])
+    assert fit.kernel is not kernel
+    assert not np.allclose(fit.kernel.length_scale, 1.0)
+
+
+def test_optimised_hyper_parameters_raise_the_bound_and_find_the_relevant_feature():
+    data = draw(1, d=2, p=300)
+    plain = run(data, ProductMatern([1.0, 1.0]), offsets=False)
+    learnt = run(data, ProductMatern([1.0, 1.0]), offsets=False, optimizer="l-bfgs-b")
+    assert learnt.bound > plain.bound
+    assert learnt.kernel.length_scale[1] > 3.0 * learnt.kernel.length_scale[0]
+    assert (learnt.kernel.theta >= learnt.kernel.bounds[:, 0]).all()
+    assert (learnt.kernel.theta <= learnt.kernel.bounds[:, 1]).all()
+
+
+def test_fixed_hyper_parameters_stay():
+    kernel = ConstantKernel(1.0, "fixed") * RBF(1.0)
+    fit = run(draw(), kernel, optimizer="l-bfgs-b")
+    assert fit.kernel.k1.constant_value == 1.0
+    assert fit.kernel.k2.length_scale != 1.0
+
+
+def test_one_factor_on_the_median_heuristic():
+    data = draw(2)
+    half = run(data, length_scale_factor=0.5).kernel.length_scale
+    double = run(data, length_scale_factor=2.0).kernel.length_scale
+    assert_allclose(double, 4.0 * half)
+    found = run(data, length_scale_factor="auto")
+    ratio = found.kernel.length_scale / half
+    assert_allclose(ratio, ratio[0])
+    for factor in (0.1, 0.5, 1.0, 3.0, 10.0):
+        assert found.bound > run(data, length_scale_factor=factor).bound - 0.5
+
+
+@pytest.mark.parametrize("offsets", [True, False])
+@pytest.mark.parametrize("order", [True, False])
+def test_blocks_of_the_state(offsets, order):
+    data = draw(3)
+    fit = run(data, RBF(1.0), offsets=offsets, order=order)
+    (block,) = fit.state.blocks
+    assert isinstance(block, DenseBlock)
+    assert block.size == 20 + 20 * offsets + order
+    assert set(fit.state.scales) == {"f"} | ({"offset"} if offsets else set()) | ({"order"} if order else set())
+    split = pair_fit.pair_model(
+        data, RBF(1.0), replace(CONFIG, offsets=offsets, order=order), np.random.default_rng(0), None
+    )
+    problem, diagonal = replace(split, joint_size=0).problem(split.basis(RBF(1.0)))
+    assert diagonal == ((False, True) if offsets else (False,))
+    assert len(problem.terms) == len(diagonal)
+
+
+def test_without_features_there_are_offsets_alone():
+    data = replace(draw(4), X=None)
+    fit = run(data)
+    assert fit.kernel is None
+    assert fit.posterior.basis is None
+    assert set(fit.state.scales) == {"offset"}
+    model = replace(pair_fit.pair_model(data, None, CONFIG, np.random.default_rng(0), None), joint_size=0)
+    problem, diagonal = model.problem(None)
+    assert diagonal == (True,)
+    assert len(problem.terms) == 1
+
+
+def test_joint_and_mean_field_offsets_agree_on_the_means(monkeypatch):
+    data = draw(5)
+    tight = Schedule(max_iter=2000, tol=1e-9)
+    joint = run(data, RBF(1.0), schedule=tight)
+    monkeypatch.setattr(pair_fit.PairModel, "joint", lambda self, basis: False)
+    split = run(data, RBF(1.0), schedule=tight)
+    assert isinstance(split.state.blocks[1], DiagonalBlock)
+    assert split.bound < joint.bound
+    mean_joint = joint.posterior.basis.rows(data.X) @ joint.posterior.mean[:20] + joint.posterior.offset_mean
+    mean_split = split.posterior.basis.rows(data.X) @ split.posterior.mean[:20] + split.posterior.offset_mean
+    assert np.corrcoef(mean_joint, mean_split)[0, 1] > 0.99
+
+
+def test_no_residual_where_the_inducing_points_are_all_items():
+    data = draw(6)
+    for n_inducing, exact in ((20, True), (19, False)):
+        model = pair_fit.pair_model(
+            data, RBF(1.0), replace(CONFIG, n_inducing=n_inducing), np.random.default_rng(0), None
+        )
+        problem, _ = model.problem(model.basis(RBF(1.0)))
+        assert (problem.terms[0].residual is None) == exact
+
+
+@pytest.mark.parametrize("n_inducing", [20, 8])
+@pytest.mark.parametrize("kernel", [RBF(1.0), RBF(1.0) + WhiteKernel(0.5)], ids=["rbf", "white"])
+def test_the_prior_variance_of_a_pair_is_that_of_the_kernel(kernel, n_inducing):
+    # White noise belongs to an item: it counts once for each of the two, inducing points at the items or not.
+    data = draw(7)
+    config = replace(CONFIG, offsets=False, n_inducing=n_inducing)
+    model = pair_fit.pair_model(data, kernel, config, np.random.default_rng(0), None)
+    problem, _ = model.problem(model.basis(kernel))
+    K, c = kernel(data.X), data.comparisons
+    kappa = K[c.left, c.left] + K[c.right, c.right] - 2.0 * K[c.left, c.right]
+    assert_allclose(problem.terms[0].prior_variance({"f": 1.0}), kappa, rtol=1e-6)
+
+
+def test_auto_takes_mini_batches_when_a_full_pass_is_dear(monkeypatch):
+    data, batches = draw(8), Schedule(batch_size=30, max_iter=5)
+    assert run(data, RBF(1.0), schedule=batches, offsets=False).state.step == 0
+    monkeypatch.setattr("skpref.inference.basis._PASS_BYTES", 0)
+    assert run(data, RBF(1.0), schedule=batches, offsets=False).state.step == 25
+    assert run(data, RBF(1.0), schedule=batches, offsets=False, inference="vb").state.step == 0
+
+
+def test_the_search_thins_many_comparisons(monkeypatch):
+    data, seen = draw(9), []
+    original = pair_fit.bound_and_gradient
+
+    def spy(model, kernel):
+        seen.append(model.data.comparisons.left.size)
+        return original(model, kernel)
+
+    monkeypatch.setattr(pair_fit, "_HYPER_PAIRS", 40)
+    monkeypatch.setattr(pair_fit, "bound_and_gradient", spy)
+    fit = run(data, RBF(1.0), optimizer="l-bfgs-b", offsets=False)
+    assert set(seen) == {40}
+    assert np.isfinite(fit.bound)
+
+
+def test_an_earlier_posterior_is_gone_on_from_where_its_sizes_fit():
+    data = draw(10)
+    cold = run(data, RBF(1.0))
+    warm = run(data, RBF(1.0), start=cold.state, points=cold.posterior.basis.points)
+    assert len(warm.bounds) < len(cold.bounds)
+    assert warm.bound >= cold.bound - 1e-6
+    other = run(draw(11, n=15), RBF(1.0), start=cold.state)
+    assert_allclose(other.bound, run(draw(11, n=15), RBF(1.0)).bound)
+
+
+@pytest.mark.parametrize("inference", ["vb", "svi", "laplace", "linearised"])
+def test_the_same_seed_gives_the_same_bits(inference):
+    ends = [
+        run(draw(12), RBF(1.0), seed=5, inference=inference, schedule=Schedule(batch_size=40, max_iter=8), n_inducing=7)
+        for _ in range(2)
+    ]
+    assert ends[0].bounds == ends[1].bounds
+    assert_array_equal(ends[0].posterior.mean, ends[1].posterior.mean)
+
+
+@pytest.mark.parametrize("inference", ["vb", "svi", "laplace", "linearised"])
+def test_every_way_of_inference_tells_good_items_from_bad_ones(inference):
+    data = draw(13, p=400)
+    fit = run(data, RBF(1.0), inference=inference, schedule=Schedule(batch_size=50, max_iter=60), offsets=False)
+    mean = fit.posterior.basis.rows(data.X) @ fit.posterior.mean
+    assert np.corrcoef(mean, np.sin(2.0 * data.X[:, 0]))[0, 1] > 0.9
+
+
+def test_the_printer_prints_a_line_a_pass_and_hands_on(capsys):
+    schedule = Schedule(max_iter=3, tol=0.0, on_iteration=verbose_printer("GPPL", lambda event: event.step == 2))
+    fit = run(draw(14), RBF(1.0), schedule=schedule)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(fit.bounds) == 2
+    assert lines[0].startswith("GPPL: pass 1/3  bound ")

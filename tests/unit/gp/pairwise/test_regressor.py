@@ -1,0 +1,296 @@
+"""GPPLRegressor: what it learns, from what, and how it behaves between fits."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.special import ndtr
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern, WhiteKernel
+
+from skpref import GPPLRegressor
+from skpref.exceptions import SkprefError
+from skpref.kernels import AdditiveMatern, Identity, Linear, ProductMatern
+
+_rng = np.random.default_rng(5)
+N = 24
+X = _rng.standard_normal((N, 2))
+F = X[:, 0] + 0.5 * np.sin(3.0 * X[:, 1])
+GRADES = np.digitize(F, np.quantile(F, [0.25, 0.5, 0.75]))
+
+
+def quick(**options: Any) -> GPPLRegressor:
+    return GPPLRegressor(**{"length_scale_factor": 1.0, "random_state": 0, **options})
+
+
+@pytest.fixture(scope="module")
+def model() -> GPPLRegressor:
+    return quick().fit(X, F)
+
+
+def test_what_a_fit_leaves(model: GPPLRegressor) -> None:
+    assert model.converged_ is True
+    assert model.n_iter_ == len(model.lower_bounds_) >= 1
+    assert model.lower_bound_ == pytest.approx(model.lower_bounds_[-1], rel=1e-3)
+    assert model.n_features_in_ == 2
+    assert model.inducing_points_.shape == (N, 2)
+    assert model.scale_.mean > 0.0
+    assert model.kernel_.theta.shape == (2,)
+    assert model.score(X, F) > 0.95
+
+
+def test_default_factor_is_learnt() -> None:
+    assert GPPLRegressor(random_state=0).fit(X, F).lower_bound_ >= quick().fit(X, F).lower_bound_ - 0.1
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ProductMatern(1.0, nu=0.5),
+        ProductMatern([1.0, 2.0], nu=2.5),
+        ProductMatern(1.0, nu=np.inf),
+        AdditiveMatern(1.0),
+        Linear(),
+        Linear() + Identity(),
+        RBF(1.0),
+        Matern(1.0, nu=2.5),
+        ConstantKernel(2.0) * RBF([1.0, 1.0]) + WhiteKernel(0.1),
+        DotProduct() ** 2,
+    ],
+    ids=str,
+)
+def test_kernels_of_ours_and_of_scikit_learn(kernel: Any) -> None:
+    model = GPPLRegressor(kernel, random_state=0).fit(X, F)
+    assert model.score(X, F) > 0.8
+    mean, std = model.predict(X, return_std=True)
+    assert np.all(np.isfinite(mean))
+    assert np.all(std > 0.0)
+    assert model.kernel_ is not kernel
+
+
+@pytest.mark.parametrize("kernel", [None, RBF(3.0), Linear() + ProductMatern([3.0, 3.0])], ids=str)
+def test_hyper_parameters_are_learnt(kernel: Any) -> None:
+    start = quick(kernel=kernel).fit(X, F)
+    learnt = quick(kernel=kernel, optimizer="l-bfgs-b", n_restarts_optimizer=1).fit(X, F)
+    assert learnt.lower_bound_ > start.lower_bound_
+    assert not np.array_equal(learnt.kernel_.theta, start.kernel_.theta)
+
+
+@pytest.mark.parametrize("inference", ["vb", "svi", "laplace", "linearised"])
+@pytest.mark.parametrize("likelihood", ["probit", "logit"])
+@pytest.mark.filterwarnings("ignore:.*did not converge")  # "linearised" need not
+def test_every_inference_orders_the_items(inference: str, likelihood: str) -> None:
+    model = quick(inference=inference, likelihood=likelihood, batch_size=60)
+    if (inference, likelihood) == ("linearised", "logit"):
+        with pytest.raises(SkprefError, match="linearised"):
+            model.fit(X, F)
+        return
+    assert model.fit(X, F).score(X, F) > 0.9
+    np.testing.assert_allclose(np.sum(model.predict_preference(X, X[::-1])), N / 2, atol=1e-8)
+
+
+@pytest.mark.parametrize("inducing", ["kmeans++", "kmeans", "random", "variance", "array"])
+def test_fewer_inducing_points(inducing: str) -> None:
+    model = quick(inducing=X[:10] if inducing == "array" else inducing, n_inducing=10).fit(X, F)
+    assert model.inducing_points_.shape == (10, 2)
+    assert model.score(X, F) > 0.85
+
+
+# ---------------------------------------------------------------------------------------------------------------- input
+def test_only_the_order_of_scores_matters() -> None:
+    np.testing.assert_array_equal(quick().fit(X, F).predict(X), quick().fit(X, np.exp(3.0 * F) + 7).predict(X))
+
+
+def test_scores_are_comparisons_of_all_pairs() -> None:
+    a, b = np.triu_indices(12, 1)
+    pairs = np.where((F[a] > F[b])[:, None], np.column_stack([a, b]), np.column_stack([b, a]))
+    by_pairs, by_scores = quick().fit(X[:12], comparisons=pairs), quick().fit(X[:12], F[:12])
+    np.testing.assert_allclose(by_pairs.predict(X), by_scores.predict(X), atol=1e-6)
+
+
+def test_groups_compare_within_only() -> None:
+    qid = np.repeat([0, 1], N // 2)
+    shifted = np.where(qid == 1, F + 1e6, F)
+    np.testing.assert_array_equal(quick().fit(X, F, qid=qid).predict(X), quick().fit(X, shifted, qid=qid).predict(X))
+    names = np.where(qid == 1, "second", "first")
+    np.testing.assert_array_equal(quick().fit(X, F, qid=names).predict(X), quick().fit(X, F, qid=qid).predict(X))
+    assert quick().fit(X, shifted, qid=qid).score(X, shifted, qid=qid) > 0.9
+
+
+def test_sampled_partners_of_large_groups() -> None:
+    few = quick(pairs_per_item=2).fit(X, F)
+    assert 0.7 < few.score(X, F) <= 1.0
+    assert few.predict(X).tobytes() == quick(pairs_per_item=2).fit(X, F).predict(X).tobytes()
+
+
+@settings(max_examples=10)
+@given(weight=st.lists(st.integers(0, 3), min_size=12, max_size=12).filter(lambda w: np.count_nonzero(w) > 4))
+def test_a_weight_is_a_repetition(weight: list[int]) -> None:
+    index = np.repeat(np.arange(12), weight)
+    weighted = quick().fit(X[:12], F[:12], sample_weight=weight)
+    repeated = quick().fit(X[index], F[index])
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
+
+
+def test_weights_of_comparisons_are_repetitions() -> None:
+    pairs = np.array([[0, 1], [1, 2], [2, 0], [3, 1], [4, 0]])
+    weight = np.array([2, 1, 1, 3, 0])
+    weighted = quick().fit(X, comparisons=pairs, sample_weight=weight)
+    repeated = quick().fit(X, comparisons=np.repeat(pairs, weight, axis=0))
+    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-6)
+
+
+def test_sparse_equals_dense() -> None:
+    holes = np.where(np.abs(X) < 0.5, 0.0, X)
+    dense = quick().fit(holes, F)
+    for make in (sparse.csr_array, sparse.csr_matrix, sparse.coo_array, sparse.csc_array):
+        thin = quick().fit(make(holes), F)
+        np.testing.assert_allclose(thin.predict(make(holes)), dense.predict(holes), atol=1e-4)
+        np.testing.assert_allclose(thin.predict(holes), dense.predict(holes), atol=1e-4)
+
+
+def test_rows_in_another_order() -> None:
+    order = np.random.default_rng(1).permutation(N)
+    np.testing.assert_allclose(quick().fit(X[order], F[order]).predict(X), quick().fit(X, F).predict(X), atol=1e-6)
+
+
+# ----------------------------------------------------------------------------------------------------------- prediction
+def test_moments_agree(model: GPPLRegressor) -> None:
+    new = _rng.standard_normal((7, 2))
+    mean, std = model.predict(new, return_std=True)
+    same, cov = model.predict(new, return_cov=True)
+    np.testing.assert_allclose(same, mean, atol=1e-10)
+    np.testing.assert_allclose(np.sqrt(np.diag(cov)), std, atol=1e-8)
+    np.testing.assert_allclose(cov, cov.T, atol=1e-12)
+    assert np.linalg.eigvalsh(cov).min() > -1e-8
+    np.testing.assert_allclose(model.predict(new), mean, atol=1e-12)
+
+
+def test_samples_have_the_moments(model: GPPLRegressor) -> None:
+    mean, cov = model.predict(X[:4], return_cov=True)
+    drawn = model.sample_y(X[:4], 20_000, random_state=1)
+    assert drawn.shape == (4, 20_000)
+    np.testing.assert_allclose(drawn.mean(axis=1), mean, atol=5.0 * np.sqrt(np.diag(cov).max() / 20_000))
+    np.testing.assert_allclose(np.cov(drawn), cov, atol=0.06 * np.diag(cov).max())
+    np.testing.assert_array_equal(model.sample_y(X, 2, random_state=3), model.sample_y(X, 2, random_state=3))
+
+
+def test_preferences_follow_from_the_joint_posterior(model: GPPLRegressor) -> None:
+    mean, cov = model.predict(X[:2], return_cov=True)
+    variance = cov[0, 0] + cov[1, 1] - 2.0 * cov[0, 1]
+    wanted = ndtr((mean[0] - mean[1]) / np.sqrt(1.0 + variance))
+    assert model.predict_preference(X[:1], X[1:2])[0] == pytest.approx(wanted, abs=1e-8)
+    np.testing.assert_array_equal(model.predict_preference(X, X), 0.5)
+    both = model.predict_preference(X, X[::-1]) + model.predict_preference(X[::-1], X)
+    np.testing.assert_allclose(both, 1.0, atol=1e-12)
+
+
+def test_far_away_nothing_is_known(model: GPPLRegressor) -> None:
+    far = np.full((1, 2), 1e6)
+    _, std = model.predict(np.vstack([X[:1], far]), return_std=True)
+    assert std[1] > std[0]
+    assert model.predict_preference(far, -far)[0] == pytest.approx(0.5, abs=1e-9)
+
+
+# -------------------------------------------------------------------------------------------------------- between fits
+def test_the_same_random_state_gives_the_same_bits() -> None:
+    for seed in (0, np.random.RandomState(3), np.random.default_rng(3)):
+        options = {"inducing": "kmeans", "n_inducing": 9, "inference": "svi", "batch_size": 30}
+        first, again = (quick(random_state=pickle.loads(pickle.dumps(seed)), **options).fit(X, F) for _ in range(2))
+        assert first.predict(X).tobytes() == again.predict(X).tobytes()
+
+
+def test_other_seeds_choose_other_points() -> None:
+    first, other = (quick(random_state=seed, n_inducing=5, inducing="random").fit(X, F) for seed in (0, 1))
+    assert not np.array_equal(first.inducing_points_, other.inducing_points_)
+
+
+def test_warm_start_goes_on() -> None:
+    model = quick(warm_start=True, max_iter=3, tol=1e-6)
+    with pytest.warns(ConvergenceWarning, match="max_iter=3"):
+        model.fit(X, F)
+    first = model.lower_bound_
+    model.set_params(max_iter=500).fit(X, F)
+    cold = quick(tol=1e-6, max_iter=500).fit(X, F)
+    assert model.lower_bound_ > first
+    assert model.n_iter_ < cold.n_iter_
+    assert model.lower_bound_ == pytest.approx(cold.lower_bound_, abs=1e-2)
+
+
+def test_warm_start_with_other_items_or_features_still_fits() -> None:
+    model = quick(warm_start=True).fit(X[:12], F[:12])
+    assert model.fit(X, F).score(X, F) > 0.8
+    assert model.fit(np.column_stack([X, F]), F).n_features_in_ == 3
+
+
+def test_not_converged_is_said() -> None:
+    with pytest.warns(ConvergenceWarning, match=r"GPPLRegressor did not converge in 2 iterations \(max_iter=2\)"):
+        model = quick(max_iter=2).fit(X, F)
+    assert model.converged_ is False
+    assert model.n_iter_ == 2
+
+
+def test_the_bound_rises() -> None:
+    bounds = np.array(quick(tol=1e-8, max_iter=1000).fit(X, GRADES).lower_bounds_)
+    assert np.all(np.diff(bounds) > -1e-9 * np.abs(bounds[1:]))
+
+
+def test_verbose_prints_a_line_a_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    model = quick(verbose=1).fit(X, F)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == model.n_iter_
+    assert re.match(r"GPPLRegressor: pass 1/200  bound -?\d+\.\d+ .*ETA", lines[0])
+
+
+@pytest.mark.parametrize("warm_start", [False, True])
+@pytest.mark.parametrize("failure", ["labels", "interrupt", "late"])
+def test_a_failed_fit_leaves_the_earlier_one(warm_start: bool, failure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = quick(warm_start=warm_start).fit(X, F)
+    before, predicted = joblib.hash(vars(model)), model.predict(X).tobytes()
+    if failure == "labels":
+        with pytest.raises(ValueError, match="NaN"):
+            model.fit(np.vstack([X, X]), np.full(2 * N, np.nan))
+    elif failure == "interrupt":
+        monkeypatch.setattr("builtins.print", _interrupt)
+        model.set_params(verbose=1)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, -F)
+        model.set_params(verbose=0)
+    else:
+        monkeypatch.setattr("skpref.gp.pairwise.base.warn_not_converged", _interrupt)
+        model.set_params(max_iter=1)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, -F)
+        model.set_params(max_iter=200)
+    assert joblib.hash(vars(model)) == before
+    assert model.predict(X).tobytes() == predicted
+
+
+def _interrupt(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_second_fit_forgets_the_first() -> None:
+    model = quick().fit(X, -F)
+    assert model.fit(X, F).predict(X).tobytes() == clone(model).fit(X, F).predict(X).tobytes()
+
+
+def test_contradicting_comparisons_are_no_ties():
+    comparisons = [(0, 1), (1, 0), (2, 0), (2, 1)] * 5
+    X = [[0.0], [1.0], [2.0]]
+    ties = GPPLRegressor(likelihood="probit-ties", length_scale_factor=1.0, random_state=0)
+    assert ties.fit(X, comparisons=comparisons).likelihood_.threshold < 0.1
+
+
+def test_comparisons_of_weight_zero_are_refused():
+    with pytest.raises(ValueError, match="all comparisons have weight zero"):
+        GPPLRegressor().fit([[0.0], [1.0]], comparisons=[(0, 1)], sample_weight=[0.0])

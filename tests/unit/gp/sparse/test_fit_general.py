@@ -1,0 +1,314 @@
+"""Sparse Gaussian processes on the engine's loop: other likelihoods, mini-batches, Adam, classes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from skpref import SVGPClassifier, SVGPRegressor
+from skpref.exceptions import DataError
+from skpref.gp.sparse import fit_general as sparse_general
+from skpref.inference import svi
+from skpref.inference.basis import InducingBasis
+from skpref.inference.scale import FixedScale
+from skpref.inference.terms.inducing import InducingTerm, inducing_gradient, row_term
+from skpref.likelihoods import Gaussian, OrdinalProbit, PairwiseLogit, PairwiseProbit, Poisson, StudentT
+
+RNG = np.random.default_rng(6)
+X = RNG.uniform(-3.0, 3.0, (200, 2))
+F = np.sin(1.5 * X[:, 0])
+Y = F + 0.2 * RNG.standard_normal(200)
+COUNTS = RNG.poisson(20.0 * np.exp(F)).astype(float)
+KERNEL = ConstantKernel(1.0) * RBF([1.2, 50.0])
+SIDE = np.where(F + 0.2 * RNG.standard_normal(200) > 0.0, "up", "down")
+THIRDS = np.digitize(X[:, 0], [-1.0, 1.0])
+
+
+def regressor(**options) -> SVGPRegressor:
+    return SVGPRegressor(**{"kernel": KERNEL, "n_inducing": 12, "tol": 1e-2, "random_state": 0, **options})
+
+
+def classifier(**options) -> SVGPClassifier:
+    return SVGPClassifier(**{"kernel": KERNEL, "n_inducing": 12, "tol": 1e-2, "random_state": 0, **options})
+
+
+def error(model, wanted, rows=X) -> float:
+    return float(np.sqrt(np.mean((model.predict(rows) - wanted) ** 2)))
+
+
+# ------------------------------------------------------------------------------------------------------ one answer
+def test_full_passes_end_where_the_collapsed_bound_is():
+    options = {"optimizer": None, "noise": 0.2}
+    collapsed, passes = regressor(**options).fit(X, Y), regressor(inference="vb", **options).fit(X, Y)
+    assert passes.inference_ == "vb"
+    assert_allclose(passes.lower_bound_, collapsed.lower_bound_, rtol=1e-10)
+    assert_allclose(passes.predict(X), collapsed.predict(X), rtol=1e-8)
+    for noise in (True, False):
+        got, wanted = (m.predict(X, return_std=True, noise=noise)[1] for m in (passes, collapsed))
+        assert_allclose(got, wanted, rtol=1e-7)
+
+
+def test_mini_batches_come_near_it():
+    options = {"optimizer": None, "noise": 0.2}
+    collapsed = regressor(**options).fit(X, Y)
+    steps = regressor(inference="svi", batch_size=40, tol=1e-4, **options).fit(X, Y)
+    assert np.max(np.abs(steps.predict(X) - collapsed.predict(X))) < 0.1
+    assert steps.n_iter_ == len(steps.lower_bounds_) > 1
+
+
+def test_adam_learns_kernel_noise_and_points():
+    options = {"inference": "svi", "batch_size": 50, "learning_rate": 0.05, "tol": 3e-3}
+    adam = regressor(kernel=ConstantKernel(1.0) * RBF([4.0, 4.0]), optimizer="adam", **options).fit(X, Y)
+    assert adam.noise_ == pytest.approx(0.2, rel=0.35)
+    assert adam.kernel_.k2.length_scale[0] < 3.0
+    assert error(adam, F) < 0.12
+    rows = {tuple(row) for row in X}
+    assert not any(tuple(point) in rows for point in adam.inducing_points_)
+    held = regressor(optimizer="adam", noise=0.2, learn_inducing=False, **options).fit(X, Y)
+    assert held.noise_ == pytest.approx(0.2)
+    assert all(tuple(point) in rows for point in held.inducing_points_)
+
+
+def test_rows_made_on_demand_are_the_same_term():
+    basis = InducingBasis.at(KERNEL, X[:7])
+    lazy, rows = InducingTerm(basis, X), row_term(basis, X, "f")
+    v, g, w = RNG.standard_normal(7), RNG.standard_normal(200), RNG.uniform(0.1, 1.0, 200)
+    one = {"f": 1.0}
+    for got, wanted in (
+        (lazy.matvec(v), rows.matvec(v)),
+        (lazy.rmatvec(g), rows.rmatvec(g)),
+        (np.tril(lazy.gram(w)), np.tril(rows.gram(w))),
+        (lazy.gram_diagonal(w), rows.gram_diagonal(w)),
+        (lazy.residual, rows.residual),
+        (lazy.prior_variance(one), rows.prior_variance(one)),
+        (lazy.take(np.arange(5)).rows, rows.rows[:5]),
+    ):
+        assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
+    results = [
+        svi.fit(problem, svi.initial_state(problem, {"f": FixedScale(1.0)}), svi.Schedule(), np.random.default_rng(0))
+        for problem in (svi.Problem((term,), Poisson(2.0), COUNTS, w) for term in (lazy, rows))
+    ]
+    assert_allclose(results[0].bounds, results[1].bounds, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "y"),
+    [(Gaussian(4.0), Y), (StudentT(0.3), Y), (Poisson(5.0), COUNTS), (PairwiseLogit(), (Y > 0).astype(float))],
+    ids=lambda part: type(part).__name__,
+)
+def test_gradient_of_the_bound_is_that_of_differences(likelihood, y):
+    few, Z = X[:40], np.column_stack([np.linspace(-2.5, 2.5, 5), np.zeros(5)])
+    kernel, weight = ConstantKernel(1.2) * RBF([1.2, 3.0]), RNG.uniform(0.5, 1.5, 40)
+
+    def fitted(theta, points):
+        basis = InducingBasis.at(kernel.clone_with_theta(theta), points)
+        problem = svi.Problem((row_term(basis, few, "f"),), likelihood, y[:40], weight, learns=False)
+        start = svi.initial_state(problem, {"f": FixedScale(1.0)})
+        result = svi.fit(problem, start, svi.Schedule(500, 1e-13), np.random.default_rng(0))
+        return basis, problem, result
+
+    basis, problem, result = fitted(kernel.theta, Z)
+    in_theta, in_points = inducing_gradient(basis, few, problem, result.state, result.evaluation)
+    along, h = (RNG.standard_normal(3), RNG.standard_normal(Z.shape)), 1e-3
+    ends = [fitted(kernel.theta + s * h * along[0], Z + s * h * along[1])[2].evaluation.bound for s in (1.0, -1.0)]
+    assert_allclose(in_theta @ along[0] + np.sum(in_points * along[1]), (ends[0] - ends[1]) / (2.0 * h), rtol=1e-3)
+
+
+# -------------------------------------------------------------------------------------------------- other likelihoods
+def test_outliers_hardly_move_student_t():
+    y = Y.copy()
+    y[::20] += 10.0
+    plain, robust = regressor().fit(X, y), regressor(likelihood="student-t").fit(X, y)
+    assert error(robust, F) < 0.12
+    assert error(plain, F) > 0.4
+    mean, std = robust.predict(X, return_std=True)
+    _, inner = robust.predict(X, return_std=True, noise=False)
+    own = robust.likelihood_.scale * np.sqrt(2.0) * robust.y_scale_
+    assert_allclose(std**2, inner**2 + own**2, rtol=1e-9)
+    assert robust.noise_ == pytest.approx(robust.likelihood_.scale * robust.y_scale_)
+    assert robust.sample_y(X[:3], 5, random_state=0).shape == (3, 5)
+    assert np.diagonal(robust.predict(X[:3], return_cov=True)[1]) == pytest.approx(std[:3] ** 2)
+    assert mean.shape == (200,)
+
+
+def test_counts():
+    model = regressor(likelihood="poisson").fit(X, COUNTS)
+    truth = 20.0 * np.exp(F)
+    assert error(model, truth) < 0.1 * truth.mean()
+    mean, std = model.predict(X, return_std=True)
+    assert np.all(std**2 > mean)
+    latent, _ = model.predict_latent(X, return_std=True)
+    assert np.corrcoef(latent, F)[0, 1] > 0.98
+    assert model.noise_ is None
+    with pytest.raises(DataError, match="predict_latent"):
+        model.sample_y(X)
+    with pytest.raises(DataError, match="collapsed"):
+        model.log_marginal_likelihood(eval_gradient=True)
+    for wrong in (-1.0, 0.5):
+        with pytest.raises(DataError, match="must be counts"):
+            regressor(likelihood="poisson").fit(X, np.append(COUNTS[1:], wrong))
+    none = regressor(likelihood="poisson").fit(X, np.zeros(200))
+    assert np.all(none.predict(X) < 0.1)
+
+
+def test_any_likelihood_of_the_package_sees_targets_as_they_are():
+    levels = np.digitize(F, [-0.5, 0.5]).astype(float)
+    model = regressor(likelihood=OrdinalProbit((-0.5, 0.5), 0.3), optimizer=None).fit(X, levels)
+    assert np.corrcoef(model.predict_latent(X), F)[0, 1] > 0.9
+    with pytest.raises(DataError, match="no variance of a new y"):
+        model.predict(X, return_std=True)
+
+
+def test_combinations_that_mean_nothing_are_refused():
+    for options in ({"likelihood": "poisson"}, {"optimizer": "adam"}):
+        with pytest.raises(DataError, match="inference='auto'"):
+            regressor(inference="collapsed", **options).fit(X, COUNTS)
+
+
+def test_streams_of_counts_go_on_and_windows_forget():
+    stream = regressor(likelihood="poisson").partial_fit(X[:100], COUNTS[:100])
+    theta = stream.kernel_.theta
+    stream.partial_fit(X[100:], COUNTS[100:])
+    assert np.array_equal(stream.kernel_.theta, theta)
+    assert stream.n_samples_seen_ == 200
+    whole = regressor(likelihood="poisson", kernel=stream.kernel_, inducing=stream.inducing_points_)
+    whole.set_params(learn_inducing=False).fit(X, COUNTS)
+    assert_allclose(stream.predict(X), whole.predict(X), rtol=0.1)
+    short = regressor(likelihood="poisson", window=50).partial_fit(X, COUNTS).partial_fit(X[:20], COUNTS[:20])
+    assert short.n_samples_seen_ == 50
+
+
+def test_rows_that_do_not_fit_in_memory_are_made_on_demand(monkeypatch):
+    monkeypatch.setattr(sparse_general, "full_passes_fit", lambda *_: False)
+    options = {"likelihood": "poisson", "optimizer": None}
+    assert regressor(batch_size=50, **options).fit(X, COUNTS).inference_ == "svi"
+    assert regressor(inference="vb", **options).fit(X, COUNTS).inference_ == "vb"
+
+
+# ------------------------------------------------------------------------------------------------------------- classes
+@pytest.mark.parametrize("likelihood", ["probit", "logit"])
+def test_two_classes(likelihood):
+    model = classifier(likelihood=likelihood).fit(X, SIDE)
+    assert model.classes_.tolist() == ["down", "up"]
+    assert model.score(X, SIDE) > 0.9
+    p = model.predict_proba(X)
+    assert_allclose(p.sum(axis=1), 1.0, rtol=1e-14)
+    mean, std = model.predict_latent(X, return_std=True)
+    rule = {"probit": PairwiseProbit, "logit": PairwiseLogit}[likelihood]()
+    assert_allclose(p[:, 1], rule.predict(mean, std**2), rtol=1e-9)
+    assert model.relevance_[0] > 10.0 * model.feature_importances_[1]
+    assert len(model.kernels_) == 1
+    assert model.kernels_[0] is model.kernel_
+
+
+def test_three_classes_each_against_all_others():
+    model = classifier(optimizer=None).fit(X, THIRDS)
+    assert model.score(X, THIRDS) > 0.9
+    p = model.predict_proba(X)
+    assert p.shape == (200, 3)
+    assert_allclose(p.sum(axis=1), 1.0, rtol=1e-14)
+    assert len(model.posteriors_) == 3
+    assert model.predict_latent(X).shape == (200, 3)
+
+
+def test_processes_share_the_classes_and_change_nothing():
+    model = classifier(optimizer=None)
+    alone = model.fit(X, THIRDS).predict_proba(X)
+    with parallel_config(backend="threading"):
+        assert np.array_equal(model.set_params(n_jobs=2).fit(X, THIRDS).predict_proba(X), alone)
+
+
+def test_a_sample_has_as_many_rows_of_the_rare_answer_and_stands_for_all():
+    rng = np.random.default_rng(0)
+    y = np.zeros(1000)
+    y[rng.choice(1000, 90, replace=False)] = 1.0
+    some = sparse_general.Observations(np.arange(1000.0)[:, None], y, np.full(1000, 2.0))
+    for size, rare in ((100, 50), (300, 90)):
+        drawn = some.sample(size, rng)
+        assert (drawn.n, int(drawn.y.sum())) == (size, rare)
+        assert_allclose([drawn.weight[drawn.y == value].sum() for value in (0.0, 1.0)], [1820.0, 180.0])
+        assert np.array_equal(drawn.y, y[drawn.X[:, 0].astype(int)])
+        assert np.all(np.diff(drawn.X[:, 0]) > 0.0)
+    assert some.sample(1000, rng) is some
+    counts = sparse_general.Observations(some.X, np.arange(1000.0) % 3, some.weight).sample(100, rng)
+    assert np.all(counts.weight == 2.0)
+
+
+@pytest.mark.parametrize("y", [Y > 0.0, (Y > 1.0) | (X[:, 1] > 2.5)], ids=["noisy", "rare"])
+def test_a_search_goes_on_from_the_better_of_two_starts(y):
+    data = sparse_general.Observations(X, y.astype(float), np.ones(200))
+    evidence = sparse_general._Evidence(data, PairwiseProbit(), 200)
+    for kernel in (KERNEL, ConstantKernel(8.0) * RBF([1.0, 9.0]), ConstantKernel(300.0) * RBF([1.5, 20.0])):
+        basis = InducingBasis.at(kernel, X[:12])
+        problem = svi.Problem((row_term(basis, X, "f"),), PairwiseProbit(), data.y, data.weight)
+        start, before = evidence._start(problem), evidence.state
+        prior = svi.initial_state(problem, {"f": FixedScale(1.0)})
+        best = svi.fit(problem, prior, svi.Schedule(500, 1e-9), np.random.default_rng(0)).bounds[-1]
+        first = svi.evaluate(problem, start).bound
+        assert first >= svi.evaluate(problem, prior if before is None else before).bound
+        found = evidence(sparse_general.SparseStart(kernel, 1.0, X[:12]))[0].value
+        assert first <= found <= best + 1e-6
+        assert best - found < 0.1
+
+
+def test_few_rows_are_searched_from_shorter_length_scales_too():
+    rows = np.random.default_rng(0).uniform(-3.0, 3.0, (100, 1))
+    y = np.sin(6.0 * rows[:, 0]) > 0.0
+    default = ConstantKernel(1.0, (1e-4, 1e4)) * RBF([rows.std()], (1e-2, 1e4))
+    one, two = (SVGPClassifier(kernel, n_inducing=60, random_state=0).fit(rows, y) for kernel in (default, None))
+    assert one.score(rows, y) < 0.7
+    assert two.score(rows, y) > 0.95
+    assert two.lower_bound_ > one.lower_bound_ + 20.0
+
+
+def test_classes_in_mini_batches_with_adam():
+    model = classifier(inference="svi", optimizer="adam", batch_size=50, learning_rate=0.05).fit(X, SIDE)
+    assert model.inference_ == "svi"
+    assert model.score(X, SIDE) > 0.85
+
+
+def test_streams_of_classes():
+    stream = classifier().partial_fit(X[:80], SIDE[:80], classes=["down", "up"])
+    before = stream.score(X, SIDE)
+    stream.partial_fit(X[80:], SIDE[80:])
+    assert stream.score(X, SIDE) >= before - 0.05
+    assert stream._rows[1].size == 200
+    with pytest.raises(DataError, match="first call"):
+        stream.partial_fit(X, SIDE, classes=["left", "right"])
+    with pytest.raises(DataError, match="lacks"):
+        stream.partial_fit(X, np.where(SIDE == "up", "sideways", SIDE))
+    short = classifier(window=60).partial_fit(X, SIDE).partial_fit(X[:10], SIDE[:10])
+    assert short._rows[1].size == 60
+
+
+def test_weights_count_copies_and_one_class_is_refused():
+    weight = RNG.integers(0, 3, 200)
+    copies = np.repeat(np.arange(200), weight)
+    first = classifier(optimizer=None).fit(X, SIDE, sample_weight=weight)
+    assert np.array_equal(
+        first.predict_proba(X), classifier(optimizer=None).fit(X[copies], SIDE[copies]).predict_proba(X)
+    )
+    with pytest.raises(ValueError, match="classes"):
+        classifier().fit(X, np.zeros(200))
+    with pytest.raises(ValueError, match="classes"):
+        classifier().fit(X, SIDE, sample_weight=SIDE == "up")
+
+
+def test_warm_start_goes_on_and_sparse_rows_serve():
+    warm = classifier(warm_start=True, learn_inducing=False).fit(X, SIDE)
+    p = warm.predict_proba(X)
+    assert_allclose(warm.fit(X, SIDE).predict_proba(X), p, atol=0.02)
+    other = classifier(learn_inducing=False).fit(sparse.csr_array(X), SIDE)
+    assert_allclose(other.predict_proba(sparse.csr_array(X)), p, atol=0.02)
+
+
+def test_lines_are_printed(capsys):
+    classifier(verbose=1, tol=1.0).fit(X, SIDE)
+    regressor(verbose=1, tol=1.0, likelihood="poisson").fit(X, COUNTS)
+    out = capsys.readouterr().out
+    assert "SVGPClassifier: bound" in out
+    assert "SVGPRegressor: pass" in out

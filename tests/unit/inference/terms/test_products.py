@@ -1,0 +1,281 @@
+"""Products of factors: projections, moments, and each side's view, against maths.md section 6 written out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from skpref.inference import svi
+from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
+from skpref.inference.problem import view
+from skpref.inference.terms.products import FactorTerm, LinearView, ProductTerm
+
+SIDES = [(items, users) for items in ("ids", "features") for users in ("ids", "features")]
+LAYOUTS = [*SIDES, ("joint", "ids"), ("mean-field", "features")]
+seeds = st.integers(0, 2**32 - 1)
+few = settings(max_examples=15)  # for each of several layouts
+flags = st.fixed_dictionaries({name: st.booleans() for name in ("consensus", "order", "sparse", "logit", "fixed")})
+each_side = pytest.mark.parametrize(("items", "users"), SIDES, ids=map("-".join, SIDES))
+each_layout = pytest.mark.parametrize(("items", "users"), LAYOUTS, ids=map("-".join, LAYOUTS))
+
+
+def written_out(side):
+    """The rows a_i of a side or a term, shape (P, K)."""
+    term = side.rows if isinstance(side, FactorTerm) else side
+    size = sum(segment.size for segment in term.segments)
+    return np.array([term.matvec(unit) for unit in np.eye(size)]).T.reshape(term.n_observations, size)
+
+
+def parts_of(block, n_factors):
+    """Mean and covariance of every factor."""
+    if isinstance(block, StackedBlock):
+        return [(part.mean, part.solve(np.eye(part.size))) for part in block.parts]
+    mean, variance = block.mean.reshape(n_factors, -1), block.covariance_diagonal.reshape(n_factors, -1)
+    return [(m, np.diag(s)) for m, s in zip(mean, variance, strict=True)]
+
+
+def moments_of(side, block, state):
+    """Means and variances (D, P) of a side's projections, residual included."""
+    A, term = written_out(side), side.rows
+    rest = np.zeros(A.shape[0]) if term.residual is None else term.residual
+    pairs = zip(parts_of(block, side.n_factors), side.scales, strict=True)
+    rows = [(A @ m, np.einsum("ij,jk,ik->i", A, S, A) + rest / state.scales[s].mean) for (m, S), s in pairs]
+    return np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
+
+
+@each_layout
+@few
+@given(seed=seeds, options=flags)
+def test_projections_of_a_side(crowd, items, users, seed, options):
+    case = crowd(seed, items, users, **options)
+    expected, n = case.state.expected, len(case.problem.terms)
+    for k, side in enumerate((case.problem.products[0].first, case.problem.products[0].second)):
+        block = case.state.blocks[n + k]
+        seen = side.project(block)
+        mean, variance = moments_of(side, block, case.state)
+        assert_allclose(seen.mean, mean, rtol=1e-10, atol=1e-11)
+        assert_allclose(side.variance(seen, expected), variance, rtol=1e-9, atol=1e-11)
+        assert side.stacked(block.mean).shape == (case.n_factors, side.size)
+        assert [segment.scale for segment in side.segments] == list(side.scales)
+        assert sum(segment.size for segment in side.segments) == block.size
+
+
+@each_side
+@few
+@given(seed=seeds, options=flags)
+def test_prior_variances(crowd, items, users, seed, options):
+    # The rows' own variance at the prior N(0, 1/s), and the residual: k_aa + k_bb - 2 k_ab in all.
+    case = crowd(seed, items, users, **options)
+    expected, product = case.state.expected, case.problem.products[0]
+    wanted = []
+    for side in (product.first, product.second):
+        rest = 0.0 if side.rows.residual is None else side.rows.residual
+        kappa = (written_out(side) ** 2).sum(axis=1) + rest
+        wanted.append([kappa / expected[name] for name in side.scales])
+        assert_allclose(side.prior_variance(expected), wanted[-1], rtol=1e-10, atol=1e-13)
+    assert_allclose(product.prior_variance(expected), np.sum(np.multiply(*wanted), axis=0), rtol=1e-10, atol=1e-13)
+
+
+@each_side
+def test_moments_of_the_product_are_those_of_draws(crowd, items, users):
+    # 200,000 draws; five standard errors for each of at most 8 observations.
+    case, n_draws = crowd(1, items, users, n_factors=2, sizes=((4, 5), (3, 4), (8, 9))), 200_000
+    product, n = case.problem.products[0], len(case.problem.terms)
+    draws = []
+    for side, block in zip((product.first, product.second), case.state.blocks[n:], strict=True):
+        A, rest = written_out(side), side.rows.residual
+        rest = np.zeros(A.shape[0]) if rest is None else rest
+        for d, (mean, S) in enumerate(parts_of(block, 2)):
+            v = mean + case.rng.standard_normal((n_draws, mean.size)) @ np.linalg.cholesky(S).T
+            own = case.rng.standard_normal((n_draws, A.shape[0])) * np.sqrt(
+                rest / case.state.scales[side.scales[d]].mean
+            )
+            draws.append(v @ A.T + own)
+    z = draws[0] * draws[2] + draws[1] * draws[3]
+    projections = [
+        side.project(block) for side, block in zip((product.first, product.second), case.state.blocks[n:], strict=True)
+    ]
+    mean, variance = product.moments(*projections, case.state.expected)
+    error = (z - z.mean(axis=0)) ** 2
+    assert (np.abs(z.mean(axis=0) - mean) < 5.0 * z.std(axis=0) / np.sqrt(n_draws)).all()
+    assert (np.abs(error.mean(axis=0) - variance) < 5.0 * error.std(axis=0) / np.sqrt(n_draws)).all()
+
+
+@each_side
+@few
+@given(seed=seeds, options=flags)
+def test_views_go_forth_and_back(crowd, items, users, seed, options):
+    case = crowd(seed, items, users, **options)
+    seen, n = svi.evaluate(case.problem, case.state), len(case.problem.terms)
+    for k, block in enumerate(case.state.blocks):
+        sight = view(case.problem, seen, case.state.expected, k)
+        assert isinstance(sight, LinearView) == (k < n)
+        x, g = case.rng.normal(size=block.size), case.rng.normal(size=case.problem.n_observations)
+        # What projections add to z has `backward` as its adjoint.
+        projected, none = sight.forward(x), np.zeros(case.problem.n_observations)
+        assert_allclose(sight.total(projected) @ g, sight.backward(g, none, projected) @ x, rtol=1e-9, atol=1e-9)
+        # The current shares add up to this block's part of the mean of z.
+        assert_allclose(
+            sight.forward(block.mean), seen.projections[k].mean, rtol=1e-12, atol=1e-12, err_msg=f"block {k}"
+        )
+        if k >= n:
+            curvature = case.rng.normal(size=case.problem.n_observations)
+            A = written_out(sight.side)
+            wanted = (sight.gain * g + sight.gain_variance * curvature * projected) @ A
+            assert_allclose(sight.backward(g, curvature, projected), wanted.reshape(-1), rtol=1e-9, atol=1e-10)
+
+
+@each_side
+@few
+@given(seed=seeds, options=flags)
+def test_curvature_and_pull_of_a_view(crowd, items, users, seed, options):
+    case = crowd(seed, items, users, **options)
+    seen, n = svi.evaluate(case.problem, case.state), len(case.problem.terms)
+    weight = case.rng.exponential(size=case.problem.n_observations)
+    for k in (n, n + 1):
+        sight, other = view(case.problem, seen, case.state.expected, k), n + (k - n ^ 1)
+        gain, gain_variance = moments_of(case.problem.sides[other], case.state.blocks[other], case.state)
+        second, A = weight * (gain**2 + gain_variance), written_out(sight.side)
+        grams = [(A.T * row) @ A for row in second]
+        assert len(sight.grams(weight)) == case.n_factors
+        for got, wanted in zip(sight.grams(weight), grams, strict=True):
+            assert_allclose(np.tril(got), np.tril(wanted), rtol=1e-9, atol=1e-10)
+        rest = sight.side.rows.residual
+        if rest is None:
+            assert sight.pull(weight) == {}
+        else:
+            for name, row in zip(sight.side.scales, second, strict=True):
+                assert_allclose(sight.pull(weight)[name], 0.5 * row @ rest, rtol=1e-9)
+
+
+@each_side
+@settings(max_examples=10)
+@given(seed=seeds, options=flags)
+def test_curvature_of_each_variable_is_the_diagonal_of_the_grams(crowd, items, users, seed, options):
+    case = crowd(seed, items, users, **options)
+    seen, n = svi.evaluate(case.problem, case.state), len(case.problem.terms)
+    weight = case.rng.exponential(size=case.problem.n_observations)
+    for k in (n, n + 1):
+        sight = view(case.problem, seen, case.state.expected, k)
+        wanted = np.concatenate([np.diag(gram) for gram in sight.grams(weight)])
+        assert_allclose(sight.gram_diagonal(weight), wanted, rtol=1e-10, atol=1e-12)
+
+
+@each_layout
+@few
+@given(seed=seeds, options=flags)
+def test_conjugate_updates_are_those_of_maths_section_6(crowd, items, users, seed, options):
+    # v_d: weight w_i E[w_d^2], linear term w_i E[w_d] (t_i - rest_d); w_d likewise; t: weight w_i, t_i - the products.
+    case = crowd(seed, items, users, **options)
+    problem, state = case.problem, case.state
+    seen, n = svi.evaluate(problem, state), len(problem.terms)
+    targets = svi.conjugate_blocks(problem, state, seen)
+    w, target = seen.sites.weight, seen.mu + seen.sites.gradient / seen.sites.weight
+    for k, block in enumerate(state.blocks):
+        side = problem.sides[k]
+        A = written_out(side)
+        if k < n:
+            gains, mine, parts = [(np.ones(len(w)), np.ones(len(w)))], [A @ block.mean], [targets[k]]
+            means = [block.mean]
+        else:
+            other = n + (k - n ^ 1)
+            gain, gain_variance = moments_of(problem.sides[other], state.blocks[other], state)
+            gains = list(zip(gain, gain**2 + gain_variance, strict=True))
+            means = [m for m, _ in parts_of(block, case.n_factors)]
+            mine = [g * (A @ m) for g, m in zip(gain, means, strict=True)]
+            size = side.size
+            parts = (
+                targets[k].parts
+                if isinstance(block, StackedBlock)
+                else [
+                    DiagonalBlock(targets[k].precision[d * size :][:size], targets[k].linear[d * size :][:size])
+                    for d in range(case.n_factors)
+                ]
+            )
+        priors = np.split(svi.precision_of(side.segments, state.expected), len(parts))
+        for (g1, g2), share, part, m, prior in zip(gains, mine, parts, means, priors, strict=True):
+            rest = seen.mu - share
+            gram, linear = (A.T * (w * g2)) @ A, A.T @ (w * g1 * (target - rest))
+            scale = 1.0 + np.abs(gram).max() + np.abs(linear).max()
+            if isinstance(part, DenseBlock):
+                assert_allclose(np.tril(part.precision), np.tril(np.diag(prior) + gram), rtol=1e-9, atol=1e-9 * scale)
+                assert_allclose(part.linear, linear, rtol=1e-8, atol=1e-9 * scale)
+            else:
+                # One variable at a time: the others of the block stay at their means.
+                others = gram @ m - np.diag(gram) * m
+                assert_allclose(part.precision, prior + np.diag(gram), rtol=1e-9, atol=1e-9 * scale)
+                assert_allclose(part.linear, linear - others, rtol=1e-8, atol=1e-9 * scale)
+
+
+@each_layout
+@few
+@given(seed=seeds, options=flags)
+def test_joint_means_solve_the_normal_equations_of_a_group(crowd, items, users, seed, options):
+    case = crowd(seed, items, users, **options)
+    problem, state = case.problem, case.state
+    seen, n = svi.evaluate(problem, state), len(problem.terms)
+    w = seen.sites.weight
+    for group in problem.groups:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(svi, "_CG_RTOL_FACTORS", svi._CG_RTOL)  # within a fit, a thousandth of the step may be left
+            targets = svi.joint_means(problem, state, seen, svi.conjugate_blocks(problem, state, seen, group))
+        rows, extra, prior = [], [], []
+        for k in group:
+            A = written_out(problem.sides[k])
+            prior.append(svi.precision_of(problem.sides[k].segments, state.expected))
+            if k < n:
+                rows.append(A)
+                extra.append(np.zeros((A.shape[1], A.shape[1])))
+                continue
+            other = n + (k - n ^ 1)
+            for g, gv in zip(*moments_of(problem.sides[other], state.blocks[other], state), strict=True):
+                rows.append(g[:, None] * A)
+                extra.append((A.T * (w * gv)) @ A)
+        design, at = np.hstack(rows), 0
+        normal = np.diag(np.concatenate(prior)) + (design.T * w) @ design
+        for block in extra:
+            here = slice(at, at + block.shape[0])
+            normal[here, here] += block
+            at += block.shape[0]
+        now = np.concatenate([state.blocks[k].mean for k in group])
+        wanted = np.linalg.solve(normal, design.T @ (w * (design @ now) + seen.sites.gradient))
+        got = np.concatenate([targets[k].mean for k in group])
+        # Conjugate gradients end at a relative residual of 1e-7, which a badly conditioned matrix magnifies.
+        slack = 1e-6 * np.linalg.cond(normal) ** 0.5
+        assert_allclose(got, wanted, rtol=slack, atol=slack * (1.0 + np.abs(wanted).max()))
+
+
+@few
+@given(seed=seeds)
+def test_two_products_add_up(crowd, seed):
+    case = crowd(seed, "features", "ids", consensus=False)
+    problem, (v, w) = case.problem, case.state.blocks
+    twice = replace(problem, products=problem.products * 2)
+    state = replace(case.state, blocks=(v, w, v, w))
+    one, two = svi.evaluate(problem, case.state), svi.evaluate(twice, state)
+    assert_allclose(two.mu, 2.0 * one.mu, rtol=1e-12)
+    assert_allclose(two.v, 2.0 * one.v, rtol=1e-12)
+    assert twice.groups == ((0, 2), (1, 3))
+
+
+@each_side
+@few
+@given(seed=seeds)
+def test_a_mini_batch_of_a_product(crowd, items, users, seed):
+    case = crowd(seed, items, users)
+    product, n = case.problem.products[0], len(case.problem.terms)
+    some = case.rng.integers(0, case.problem.n_observations, 3)
+    part = ProductTerm(product.first.take(some), product.second.take(some))
+    expected = case.state.expected
+    for side, small, block in zip(
+        (product.first, product.second), (part.first, part.second), case.state.blocks[n:], strict=True
+    ):
+        assert small.segments == side.segments
+        assert_allclose(small.project(block).mean, side.project(block).mean[:, some], rtol=1e-12, atol=1e-12)
+        assert_allclose(small.prior_variance(expected), side.prior_variance(expected)[:, some], rtol=1e-12)
+    assert_allclose(part.prior_variance(expected), product.prior_variance(expected)[some], rtol=1e-12)
