@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from _data import FloatArray, IntArray
 
 #: An id that no user has.
-STRANGER = -1
+UNSEEN_USER = -1
 
 
 def estimator(task: CrowdTask, split: CrowdSplit, params: dict[str, Any]) -> CrowdGPPL:
@@ -72,7 +72,7 @@ def consensus_probability(model: CrowdGPPL, split: CrowdSplit) -> FloatArray:
     asked = split.consensus
     if split.aggregated:
         return model.predict_preference(asked.pairs)
-    return model.predict_proba(asked._replace(user=np.full_like(asked.user, STRANGER)).triples)[:, 1]
+    return model.predict_proba(asked._replace(user=np.full_like(asked.user, UNSEEN_USER)).triples)[:, 1]
 
 
 def fit_predict(task: CrowdTask, split: CrowdSplit, params: dict[str, Any]) -> CrowdPrediction:
@@ -187,7 +187,7 @@ def crowd_case(n_users: int, params: dict[str, Any], wanted: str) -> None:
 def report_losses(model: CrowdGPPL, data: Any, test: IntArray) -> None:  # noqa: ANN401 - a Bunch
     """Held-out log-loss: personal, without the user, and that of the truth."""
     X, y = data.comparisons[test], data.y[test]
-    stranger = np.column_stack([np.full(len(X), STRANGER), X[:, 1:]])
+    stranger = np.column_stack([np.full(len(X), UNSEEN_USER), X[:, 1:]])
     z = data.consensus[X[:, 1]] - data.consensus[X[:, 2]]
     z = z + np.sum(data.user_factors[X[:, 0]] * (data.item_factors[X[:, 1]] - data.item_factors[X[:, 2]]), axis=1)
     own = log_loss(model.predict_proba(X)[:, 1], y)

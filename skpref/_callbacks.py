@@ -4,7 +4,7 @@ All that is known of scikit-learn's young interface stands here. Beside its hook
 
 - ``on_iteration(estimator, context, iteration)``, called after each iteration with an `Iteration`; a true answer stops
   the fit, which keeps what it has;
-- ``on_told(context, **news)``, called by `tell`.
+- ``on_notify(context, **news)``, called by `notify`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,7 @@ if TYPE_CHECKING:
 
 
 class _Context:
-    """What a fit by itself needs of scikit-learn's context, where there is none.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Whose fit begins.
-    parent : _Context, default=None
-        Of an iteration: the fit's.
-    """
+    """What a fit by itself needs of scikit-learn's context, where there is none."""
 
     task_id = 0
     source_task_name: str | None = None
@@ -71,18 +63,7 @@ class _OwnSupport:
     """Stands for scikit-learn's mixin where there is none: callbacks of a single fit, which clones share."""
 
     def set_callbacks(self, *callbacks: Any) -> Any:
-        """Set callbacks for the estimator.
-
-        Parameters
-        ----------
-        *callbacks : callback instances
-            In the place of those set before.
-
-        Returns
-        -------
-        self
-            Itself.
-        """
+        """Set callbacks for the estimator."""
         vars(self).pop("_skl_callbacks", None)
         if callbacks:
             self._skl_callbacks = list(callbacks)
@@ -101,18 +82,12 @@ class _OwnSupport:
         return self._callback_fit_ctx
 
 
-class Followed(CallbackSupportMixin or _OwnSupport):  # type: ignore[misc]  # whichever there is
+class CallbackMixin(CallbackSupportMixin or _OwnSupport):  # type: ignore[misc]  # whichever there is
     """Base class of estimators whose fits can be followed by callbacks."""
 
 
 def set_everywhere(callbacks: list[Any] | None) -> None:
-    """Set callbacks of all estimators that have none of their own.
-
-    Parameters
-    ----------
-    callbacks : list of callback instances, or None
-        None: there are none.
-    """
+    """Set callbacks of all estimators that have none of their own."""
     support: Any = CallbackSupportMixin or _OwnSupport
     if callbacks is not None:
         support._skl_callbacks = callbacks
@@ -121,21 +96,8 @@ def set_everywhere(callbacks: list[Any] | None) -> None:
 
 
 @contextmanager
-def followed(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Iterator[None]:
-    """Tell callbacks of the begin and the end of a fit; the body is the fit.
-
-    Parameters
-    ----------
-    estimator : Followed
-        Which is fitted.
-    X, y, sample_weight : array-like
-        What `fit` was given.
-
-    Yields
-    ------
-    None
-        Control to the body.
-    """
+def fit_callbacks(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Iterator[None]:
+    """Tell callbacks of the begin and the end of a fit; the body is the fit."""
     metadata = None if sample_weight is None else {"sample_weight": sample_weight}
     data = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
     context = estimator._init_callback_context(max_subtasks=None)
@@ -144,7 +106,7 @@ def followed(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -
         try:
             yield
         except BaseException as error:
-            tell(context, status="KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED", error=error)
+            notify(context, status="KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED", error=error)
             raise
         # The estimator itself is what was fitted: no attribute is to be set on its copy.
         context.call_on_fit_task_end(**data, reconstruction_attributes=dict)
@@ -155,36 +117,25 @@ def followed(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -
             del estimator._callback_fit_ctx
 
 
-def teller(estimator: Any) -> OnIteration | None:
-    """Return what tells callbacks of each iteration.
-
-    Parameters
-    ----------
-    estimator : Followed
-        In the body of `followed`; elsewhere there is nobody to tell.
-
-    Returns
-    -------
-    callable or None
-        Takes an `Iteration`. None where there are no callbacks.
-    """
+def iteration_hook(estimator: Any) -> OnIteration | None:
+    """Return what tells callbacks of each iteration."""
     context = getattr(estimator, "_callback_fit_ctx", None)
     if context is None or not context._callbacks:
         return None
     hooks = [callback.on_iteration for callback in context._callbacks if hasattr(callback, "on_iteration")]
     some_wait_for_tasks = len(hooks) < len(context._callbacks) and CallbackSupportMixin is not None
 
-    def tell_all(iteration: Iteration) -> bool:
+    def notify_all(iteration: Iteration) -> bool:
         stops = [hook(estimator, context, iteration) for hook in hooks]
         if some_wait_for_tasks:  # a context an iteration is kept by scikit-learn: only for those who know nothing else
             task = context.subcontext(task_name="iteration").call_on_fit_task_begin(estimator=estimator)
             stops.append(task.call_on_fit_task_end(estimator=estimator))
         return any(stops)
 
-    return tell_all
+    return notify_all
 
 
-def tell(
+def notify(
     context: Any,
     *,
     name: str | None = None,
@@ -195,27 +146,9 @@ def tell(
     status: str | None = None,
     error: BaseException | None = None,
 ) -> None:
-    """Tell callbacks more of a running task than scikit-learn's hooks can.
-
-    Parameters
-    ----------
-    context : CallbackContext or None
-        Of the task; None: nobody is told.
-    name : str, default=None
-        What a run of this task is to be called; before `call_on_fit_task_begin`.
-    params, tags : mapping of str, default=None
-        What was set, and what is to be known of it.
-    metrics : mapping of str to float or sequence of float, default=None
-        Numbers; a sequence is a curve with the steps 1, 2, ...
-    files : mapping of str, default=None
-        By their names in the run: paths, matplotlib figures, or text.
-    status : {"FINISHED", "FAILED", "KILLED"}, default=None
-        How the task ends.
-    error : BaseException, default=None
-        Why it failed.
-    """
+    """Tell callbacks more of a running task than scikit-learn's hooks can."""
     news: dict[str, Any] = {"name": name, "params": params, "metrics": metrics, "tags": tags, "files": files}
     news |= {"status": status, "error": error}
     for callback in getattr(context, "_callbacks", ()):
-        if hasattr(callback, "on_told"):
-            callback.on_told(context, **{key: value for key, value in news.items() if value is not None})
+        if hasattr(callback, "on_notify"):
+            callback.on_notify(context, **{key: value for key, value in news.items() if value is not None})

@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
-from skpref._callbacks import teller
+from skpref._callbacks import iteration_hook
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
@@ -28,18 +28,7 @@ _MAX_DENSE_BYTES = 4 * 2**30  # of one dense square matrix, whatever the machine
 
 @contextmanager
 def unchanged_on_failure(estimator: Any) -> Iterator[None]:
-    """Put the attributes back as they were if the body raises, so that an earlier fit stays usable.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Whose attributes are guarded.
-
-    Yields
-    ------
-    None
-        Control to the body.
-    """
+    """Put the attributes back as they were if the body raises, so that an earlier fit stays usable."""
     before = vars(estimator).copy()
     try:
         yield
@@ -52,33 +41,12 @@ def unchanged_on_failure(estimator: Any) -> Iterator[None]:
 
 
 def last_step(model: Any) -> Any:
-    """Return the last step of a Pipeline, or the model itself.
-
-    Parameters
-    ----------
-    model : estimator
-        A Pipeline or any other.
-
-    Returns
-    -------
-    estimator
-        What predicts.
-    """
+    """Return the last step of a Pipeline, or the model itself."""
     return model.steps[-1][1] if isinstance(model, Pipeline) else model
 
 
 def warn_not_converged(estimator: Any, n_iter: int, frames: int = 5) -> None:
-    """Warn that a fit stopped at its last iteration.
-
-    Parameters
-    ----------
-    estimator : estimator
-        For its name and `max_iter`.
-    n_iter : int
-        Iterations done.
-    frames : int, default=5
-        How far up the caller of `fit` is.
-    """
+    """Warn that a fit stopped at its last iteration."""
     msg = (
         f"{type(estimator).__name__} did not converge in {n_iter} iterations (max_iter={estimator.max_iter}). "
         "Increase max_iter, or tol."
@@ -87,15 +55,7 @@ def warn_not_converged(estimator: Any, n_iter: int, frames: int = 5) -> None:
 
 
 def warn_constant(X: Features, whose: str = "the compared items") -> None:
-    """Warn of features that have one value in all items, and so tell nothing apart.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (n, d)
-        Features of the items.
-    whose : str, default="the compared items"
-        What has these features, for the message.
-    """
+    """Warn of features that have one value in all items, and so tell nothing apart."""
     low, high = X.min(axis=0), X.max(axis=0)
     if not isinstance(X, np.ndarray):
         low, high = low.toarray().ravel(), high.toarray().ravel()
@@ -107,40 +67,14 @@ def warn_constant(X: Features, whose: str = "the compared items") -> None:
 
 
 def check_n_samples(n_samples: int) -> None:
-    """Refuse to draw less than one sample.
-
-    Parameters
-    ----------
-    n_samples : int
-        Number of draws.
-
-    Raises
-    ------
-    DataError
-        If it is not an integer of at least 1.
-    """
+    """Refuse to draw less than one sample."""
     if not isinstance(n_samples, Integral) or n_samples < 1:
         msg = f"n_samples must be an integer of at least 1; got {n_samples!r}."
         raise DataError(msg)
 
 
 def check_memory(n_items: int, n_inducing: int, parameter: str = "n_inducing", whose: str = "items") -> None:
-    """Refuse kernel matrices that would not fit, before anything of their size is allocated.
-
-    Parameters
-    ----------
-    n_items : int
-        Items N, each with a row of M numbers.
-    n_inducing : int
-        Inducing points M.
-    parameter, whose : str, default="n_inducing", "items"
-        What sets M, and what has the kernel, for the message.
-
-    Raises
-    ------
-    DataError
-        If a matrix of shape (M, M) would take more than 4 GiB, or one of shape (N, M) more than half of the memory.
-    """
+    """Refuse kernel matrices that would not fit, before anything of their size is allocated."""
     for rows, limit in ((n_inducing, _MAX_DENSE_BYTES), (n_items, _half_of_memory())):
         need = 8 * rows * n_inducing
         if need > limit:
@@ -159,20 +93,7 @@ def _half_of_memory() -> float:
 
 
 def digest(settings: object, *tables: Any) -> str:
-    """Return a digest of all that an earlier fit must share to be gone on from.
-
-    Parameters
-    ----------
-    settings : object
-        Told by its repr.
-    *tables : {ndarray, CSR} or None
-        Told by every bit.
-
-    Returns
-    -------
-    str
-        Hexadecimal digits.
-    """
+    """Return a digest of all that an earlier fit must share to be gone on from."""
     total = hashlib.sha256(repr(settings).encode())
     for table in tables:
         parts = (table.data, table.indices, table.indptr) if sparse.issparse(table) else (np.asarray(table),)
@@ -184,24 +105,7 @@ def digest(settings: object, *tables: Any) -> str:
 def verbose_printer(
     name: str, then: OnIteration | None = None, *, step: str = "pass", objective: str = "bound", sign: float = 1.0
 ) -> OnIteration:
-    """Return a callback that prints one line an iteration: number, objective, rate, time left.
-
-    Parameters
-    ----------
-    name : str
-        What is being fitted.
-    then : callable, default=None
-        Called after printing.
-    step, objective : str, default="pass", "bound"
-        What an iteration and what its value are called.
-    sign : float, default=1.0
-        Factor on the value: -1 where a loss is shown.
-
-    Returns
-    -------
-    callable
-        For `Schedule.on_iteration` and its like.
-    """
+    """Return a callback that prints one line an iteration: number, objective, rate, time left."""
 
     def show(event: Iteration) -> bool | None:
         rate = event.step / max(event.seconds, 1e-9)
@@ -215,21 +119,8 @@ def verbose_printer(
 def on_iteration(
     estimator: Any, *, step: str = "pass", objective: str = "bound", sign: float = 1.0
 ) -> OnIteration | None:
-    """Return what is to be called after each iteration of a fit: callbacks that follow it; where verbose, a printer.
-
-    Parameters
-    ----------
-    estimator : Followed
-        Which is fitted.
-    step, objective, sign : str, str, float
-        As for `verbose_printer`.
-
-    Returns
-    -------
-    callable or None
-        None where nobody wants to know.
-    """
-    then = teller(estimator)
+    """Return what is to be called after each iteration of a fit: callbacks that follow it; where verbose, a printer."""
+    then = iteration_hook(estimator)
     if not estimator.verbose:
         return then
     return verbose_printer(type(estimator).__name__, then, step=step, objective=objective, sign=sign)

@@ -35,18 +35,7 @@ class Kernel(Protocol):
         """Return the covariance of every row of X with every row of Y."""
 
     def diag(self, X: Any) -> Any:  # noqa: ANN401  # array or CSR
-        """Return the variance of every row of X.
-
-        Parameters
-        ----------
-        X : {ndarray, CSR} of shape (n, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            k(x, x).
-        """
+        """Return the variance of every row of X, shape (n,)."""
 
 
 def choose(

@@ -25,25 +25,6 @@ def njit(**options: Any) -> Callable[[_Function], _Function]:  # noqa: ANN401 - 
 
     Numba raises at import when neither the package's folder nor the user's cache folder can be written (a read-only
     installation run by a user without a home): compiling anew in every process is then the only way.
-
-    Parameters
-    ----------
-    **options : dict
-        Options of `numba.njit`, such as ``parallel`` or ``fastmath``.
-
-    Returns
-    -------
-    callable
-        Decorator that keeps the static type of what it decorates.
-
-    Examples
-    --------
-    >>> from skpref._compiled._jit import njit
-    >>> @njit()
-    ... def add(a, b):
-    ...     return a + b
-    >>> add(1, 2)
-    3
     """
 
     def decorate(function: _Function) -> _Function:
@@ -63,33 +44,10 @@ def may_use_threads() -> bool:
     Numba kills the process otherwise, depending on its threading layer: GNU OpenMP's threads do not survive a fork
     (``multiprocessing`` on Linux), and the "workqueue" layer (macOS, where OpenMP is missing) cannot be entered by two
     threads. A worker of joblib or Dask shares the cores with its siblings anyway.
-
-    Returns
-    -------
-    bool
-        Whether to call the parallel version of a loop; the serial one must give the same bits.
-
-    Examples
-    --------
-    >>> from skpref._compiled._jit import may_use_threads
-    >>> may_use_threads()
-    True
     """
     return threading.current_thread() is threading.main_thread() and os.getpid() == _PROCESS
 
 
 def n_threads() -> int:
-    """Return how many threads may work on chunks of rows: numba's number, which follows ``NUMBA_NUM_THREADS``.
-
-    Returns
-    -------
-    int
-        1 wherever `may_use_threads` says no, in a worker of joblib for one.
-
-    Examples
-    --------
-    >>> from skpref._compiled._jit import n_threads
-    >>> n_threads() >= 1
-    True
-    """
+    """Return how many threads may work on chunks of rows: numba's number, which follows ``NUMBA_NUM_THREADS``."""
     return int(numba.get_num_threads()) if may_use_threads() else 1

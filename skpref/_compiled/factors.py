@@ -37,20 +37,7 @@ def _differences_parallel(u, left, right, out):  # type: ignore[no-untyped-def] 
 
 
 def pair_differences(u: Array, left: IntArray, right: IntArray) -> Array:
-    """Return u[d, left_p] - u[d, right_p].
-
-    Parameters
-    ----------
-    u : ndarray of shape (D, N)
-        A row a factor, a column an item.
-    left, right : ndarray of shape (P,)
-        Items, in range (checked by `Comparisons`).
-
-    Returns
-    -------
-    ndarray of shape (D, P)
-        Differences.
-    """
+    """Return u[d, left_p] - u[d, right_p], shape (D, P)."""
     out = np.empty((u.shape[0], left.shape[0]))
     loop = _differences if out.size < _SMALL or not may_use_threads() else _differences_parallel
     loop(np.ascontiguousarray(u), left, right, out)
@@ -77,22 +64,7 @@ def _sums_parallel(left, right, g, out):  # type: ignore[no-untyped-def]  # noqa
 
 
 def pair_sums(left: IntArray, right: IntArray, g: Array, n_items: int) -> Array:
-    """Return, for every factor, D^T g: sums where an item stands left minus those where it stands right.
-
-    Parameters
-    ----------
-    left, right : ndarray of shape (P,)
-        Items, in range.
-    g : ndarray of shape (D, P)
-        One number a factor and comparison.
-    n_items : int
-        N.
-
-    Returns
-    -------
-    ndarray of shape (D, N)
-        Sums, in the order of the comparisons whatever the number of threads.
-    """
+    """Return, for every factor, D^T g: sums where an item stands left minus those where it stands right."""
     out = np.zeros((g.shape[0], n_items))
     loop = _sums if g.size < _SMALL or not may_use_threads() else _sums_parallel
     loop(left, right, np.ascontiguousarray(g), out)
@@ -118,22 +90,7 @@ def _entity_sums_parallel(index, g, out):  # type: ignore[no-untyped-def]  # noq
 
 
 def entity_sums(index: IntArray, g: Array, n_entities: int) -> Array:
-    """Return, for every factor, the sum of g over the observations of each entity.
-
-    Parameters
-    ----------
-    index : ndarray of shape (P,)
-        Entity of each observation, in range.
-    g : ndarray of shape (D, P)
-        One number a factor and observation.
-    n_entities : int
-        Number of entities.
-
-    Returns
-    -------
-    ndarray of shape (D, n_entities)
-        Sums.
-    """
+    """Return, for every factor, the sum of g over the observations of each entity, shape (D, n_entities)."""
     out = np.zeros((g.shape[0], n_entities))
     loop = _entity_sums if g.size < _SMALL or not may_use_threads() else _entity_sums_parallel
     loop(index, np.ascontiguousarray(g), out)
@@ -159,18 +116,7 @@ def _moments_parallel(m1, v1, m2, v2, mean, variance):  # type: ignore[no-untype
 
 
 def product_moments(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return mean and variance of sum_d a_d b_d, all of them independent (maths.md section 6).
-
-    Parameters
-    ----------
-    first, second : tuple of two ndarrays of shape (D, P)
-        Means and variances of the a_d and of the b_d.
-
-    Returns
-    -------
-    mean, variance : ndarray of shape (P,)
-        sum_d E[a]E[b], and sum_d (E[a]^2 Var b + E[b]^2 Var a + Var a Var b).
-    """
+    """Return mean and variance of sum_d a_d b_d, all of them independent (maths.md section 6), shape (P,)."""
     n = first[0].shape[1]
     mean, variance = np.zeros(n), np.zeros(n)
     m1, v1, m2, v2 = (np.ascontiguousarray(x) for x in (*first, *second))
@@ -196,18 +142,7 @@ def _shares_parallel(gain, projected, out):  # type: ignore[no-untyped-def]  # n
 
 
 def share_sums(gain: Array, projected: Array) -> Array:
-    """Return sum_d gain_dp projected_dp, without an array of the products.
-
-    Parameters
-    ----------
-    gain, projected : ndarray of shape (D, P)
-        Numbers by factor and observation.
-
-    Returns
-    -------
-    ndarray of shape (P,)
-        Sums, in the order of the factors whatever the number of threads.
-    """
+    """Return sum_d gain_dp projected_dp, without an array of the products, shape (P,)."""
     out = np.zeros(gain.shape[1])
     arguments = np.ascontiguousarray(gain), np.ascontiguousarray(projected)
     if gain.size < _SMALL or not may_use_threads():
@@ -236,20 +171,7 @@ def _pulls_parallel(gain, g, spread, weight, projected, out):  # type: ignore[no
 
 
 def gain_pulls(gain: Array, g: Array, spread: Array, weight: Array, projected: Array) -> Array:
-    """Return gain_dp g_p + spread_dp weight_p projected_dp: what a gain passes on, its uncertainty included.
-
-    Parameters
-    ----------
-    gain, spread, projected : ndarray of shape (D, P)
-        Means and variances of the gains, and projections.
-    g, weight : ndarray of shape (P,)
-        Numbers by observation.
-
-    Returns
-    -------
-    ndarray of shape (D, P)
-        The sum.
-    """
+    """Return gain_dp g_p + spread_dp weight_p projected_dp: what a gain passes on, its uncertainty included."""
     out = np.empty(gain.shape)
     loop = _pulls if out.size < _SMALL or not may_use_threads() else _pulls_parallel
     m, e, v, w, x = (np.ascontiguousarray(part) for part in (gain, g, spread, weight, projected))
@@ -272,21 +194,6 @@ def _settle(gram, linear, shape, rate0, mean, tol, max_iter):  # type: ignore[no
     return mean
 
 
-def settled_scale(gram: Array, linear: Array, prior: tuple[float, float], mean: float) -> float:
-    """Return the E[s] that is stationary together with independent variables that follow it.
-
-    Parameters
-    ----------
-    gram, linear : ndarray of shape (K,)
-        What the sites add to the variables' precisions, and their linear parameters.
-    prior : tuple of two floats
-        Posterior shape alpha0 + K/2, and prior rate of s.
-    mean : float
-        E[s] to start from.
-
-    Returns
-    -------
-    float
-        alpha / (rate0 + sum_k E[v_k^2] / 2), the v_k being N(linear / (gram + E[s]), 1 / (gram + E[s])).
-    """
+def stationary_scale(gram: Array, linear: Array, prior: tuple[float, float], mean: float) -> float:
+    """Return the E[s] that is stationary together with independent variables that follow it."""
     return float(_settle(gram, linear, prior[0], prior[1], mean, _SETTLED, _MAX_SETTLING))

@@ -90,22 +90,7 @@ def _moments(first, last, start, index, value, mean, variance, S, mu, v):  # typ
 
 
 def row_moments(rows: Lines, mean: Array, variance: Array, S: NDArray[Any] | None = None) -> tuple[Array, Array]:
-    """Return mean and variance of y(x) - w_0 in every row, under independent weights and factors.
-
-    Parameters
-    ----------
-    rows : Lines
-        X by rows.
-    mean, variance : ndarray of shape (K, 1 + d), C-contiguous
-        Of each feature: its weight, then its factors.
-    S : ndarray of shape (n, 3, d), default=None
-        Filled with Q, T and R of every row, if given.
-
-    Returns
-    -------
-    mu, v : ndarray of shape (n,)
-        maths.md section 9.
-    """
+    """Return mean and variance of y(x) - w_0 in every row, under independent weights and factors, shape (n,)."""
     n = rows.start.shape[0] - 1
     mu, v = np.empty(n), np.empty(n)
     S = np.empty((0, 3, mean.shape[1] - 1)) if S is None else S
@@ -223,30 +208,6 @@ def update_features(
     With sum_i E_i replaced by its terms up to the squares in the means and the variances themselves, the best
     q(w_k) q(v_k) has the variances 1/P_aa, and its means solve P (new - old) = gradient. A Gaussian likelihood is
     quadratic, so that no update lowers its bound.
-
-    Parameters
-    ----------
-    columns : Lines
-        X by columns.
-    fields : ndarray of shape (n_fields + 1,)
-        Ranges of columns of which no two share a row, see `one_hot_ranges`; those of one range are updated in parallel.
-    q : tuple of two ndarrays of shape (K, 1 + d), C-contiguous
-        Means and variances; changed.
-    prior : tuple of ndarrays of shapes (G, 1 + d), (G, 1 + d) and (K,)
-        Means and precisions of the groups, and the group of each feature.
-    free : ndarray of shape (K,)
-        Features to update.
-    S : ndarray of shape (n, 3, d)
-        Of `row_moments`, at q; changed with q.
-    slopes : Slopes
-        Of every row, at q; the pulls change with q.
-    rho : float, default=1.0
-        Part of the way to go, in natural parameters: small steps follow the gradient whatever the likelihood.
-
-    Returns
-    -------
-    bool
-        False if a number left the range of floating point; `q` then holds anything.
     """
 
     def task(first: int, last: int) -> bool:
@@ -268,24 +229,7 @@ def _gradients(first, last, start, index, value, mean, variance, S, pull, weight
 
 
 def feature_gradients(columns: Lines, q: tuple[Array, Array], S: NDArray[Any], slopes: Slopes) -> tuple[Array, Array]:
-    """Return the derivatives of sum_i E_i in the means and in the variances of all features.
-
-    Parameters
-    ----------
-    columns : Lines
-        X by columns.
-    q : tuple of two ndarrays of shape (K, 1 + d), C-contiguous
-        Means and variances.
-    S : ndarray of shape (n, 3, d)
-        Of `row_moments`, at q.
-    slopes : Slopes
-        Of every row, at q.
-
-    Returns
-    -------
-    in_mean, in_variance : ndarray of shape (K, 1 + d)
-        Derivatives.
-    """
+    """Return the derivatives of sum_i E_i in the means and in the variances of all features, shape (K, 1 + d)."""
     in_mean, in_variance = np.empty(q[0].shape), np.empty(q[0].shape)
 
     def task(first: int, last: int) -> bool:

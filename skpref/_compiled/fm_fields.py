@@ -23,28 +23,7 @@ def _followers(start, index, after):  # type: ignore[no-untyped-def]  # noqa: AN
 
 
 def one_hot_ranges(rows: Lines, n_columns: int) -> IntArray:
-    """Cut the columns into ranges, as long as possible from the left, in which no row has two entries.
-
-    Parameters
-    ----------
-    rows : Lines
-        X by rows, sorted, without duplicates.
-    n_columns : int
-        K.
-
-    Returns
-    -------
-    ndarray of shape (n_ranges + 1,)
-        Bounds of the ranges: for one-hot columns, the fields that were encoded.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._compiled.fm import Lines
-    >>> rows = Lines(np.array([0, 2, 4]), np.array([0, 2, 1, 2]), np.ones(4))
-    >>> one_hot_ranges(rows, 3).tolist()
-    [0, 2, 3]
-    """
+    """Cut the columns into ranges, as long as possible from the left, in which no row has two entries."""
     after = np.full(n_columns + 1, n_columns, dtype=np.int64)
     _followers(rows.start, rows.at, after)
     # The first column that follows one of a range that begins at k.
@@ -65,20 +44,7 @@ def _codes(start, index, first, last, code):  # type: ignore[no-untyped-def]  # 
 
 
 def codes_of(rows: Lines, first: int, last: int) -> NDArray[np.int32]:
-    """Number the columns of a one-hot range that rows have, and tell the number of each row.
-
-    Parameters
-    ----------
-    rows : Lines
-        X by rows.
-    first, last : int
-        The range.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        From 0 on without gaps. Rows that have none of the columns are numbered, too.
-    """
+    """Number the columns of a one-hot range that rows have, and tell the number of each row, shape (n,)."""
     code = np.empty(rows.start.shape[0] - 1, dtype=np.int32)
     _codes(rows.start, rows.at, first, last, code)
     number = np.cumsum(np.bincount(code) > 0, dtype=np.int32) - np.int32(1)
@@ -103,24 +69,7 @@ def _compare(start, index, value, code, example, size, found, wanted, matched): 
 
 
 def told_by(rows: Lines, code: NDArray[np.int32], n_columns: int) -> tuple[NDArray[np.bool_], IntArray]:
-    """Return the columns whose values a code tells: rows with the same code have the same there.
-
-    Parameters
-    ----------
-    rows : Lines
-        X by rows, sorted, without duplicates and zeros.
-    code : ndarray of shape (n,)
-        0, 1, ..., each held by some row.
-    n_columns : int
-        K.
-
-    Returns
-    -------
-    told : ndarray of shape (K,)
-        Columns; one without entries is told by any code.
-    example : ndarray
-        The first row of each code.
-    """
+    """Return the columns whose values a code tells: rows with the same code have the same there."""
     size = np.bincount(code)
     example = np.empty(size.size, dtype=np.int64)
     example[code[::-1]] = np.arange(code.size)[::-1]

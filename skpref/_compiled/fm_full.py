@@ -137,19 +137,7 @@ def _look(first, last, start, at, value, mean, covariance, level, second, spread
 
 
 def look_at_patterns(patterns: Lines, q: Belief, seen: Patterns, first: int, last: int) -> None:
-    """Write what is believed of the patterns `first` to `last`.
-
-    Parameters
-    ----------
-    patterns : Lines
-        Their entries, by pattern.
-    q : Belief
-        Of the features.
-    seen : Patterns
-        Changed.
-    first, last : int
-        Range of patterns.
-    """
+    """Write what is believed of the patterns `first` to `last`."""
 
     def task(a: int, b: int) -> bool:
         return bool(_look(a, b, *patterns, *q, *seen))
@@ -206,26 +194,7 @@ def _moments(first, last, start, rows, codes, level, second, spread, width, mu, 
 def row_moments_full(
     holders: tuple[IntArray, IntArray], codes: NDArray[np.int32], offsets: IntArray, seen: Patterns, width: int
 ) -> tuple[Array, Array]:
-    """Return mean and variance of y(x) - w_0 in every row.
-
-    Parameters
-    ----------
-    holders : tuple of ndarrays of shapes (n_patterns + 1,) and (n_fields * n,)
-        Rows that hold each pattern, and where they start.
-    codes : ndarray of shape (n_fields, n)
-        Patterns of each row, one a field.
-    offsets : ndarray of shape (n_fields + 1,)
-        Range of each field's patterns.
-    seen : Patterns
-        What is believed of them.
-    width : int
-        1 + d.
-
-    Returns
-    -------
-    mu, v : ndarray of shape (n,)
-        Under q.
-    """
+    """Return mean and variance of y(x) - w_0 in every row, shape (n,)."""
     n = codes.shape[1]
     mu, v = np.empty(n), np.empty(n)
 
@@ -314,24 +283,7 @@ def sum_up_rows(
     seen: Patterns,
     width: int,
 ) -> tuple[Array, Array]:
-    """Return what its rows say of each pattern of a field: -1/2 E(z' A z) + B E(z), z = (l, Q).
-
-    Parameters
-    ----------
-    f : int
-        The field.
-    holders, codes, offsets, seen, width
-        As in `row_moments_full`.
-    sites : Sites
-        Of the rows.
-
-    Returns
-    -------
-    A : ndarray of shape (n_patterns_of_f, 1 + d, 1 + d)
-        Precisions.
-    B : ndarray of shape (n_patterns_of_f, 1 + d)
-        Precisions times means.
-    """
+    """Return what its rows say of each pattern of a field: -1/2 E(z' A z) + B E(z), z = (l, Q)."""
     first, last = int(offsets[f]), int(offsets[f + 1])
     A, B = np.empty((last - first, width, width)), np.empty((last - first, width))
     kernel = _sum_pairs if codes.shape[0] == 2 else _sum_all
@@ -482,34 +434,7 @@ def update_patterns(
     seen: Patterns,
     rho: float,
 ) -> bool:
-    """Update the features of a field one after the other, weight and factors at once.
-
-    Parameters
-    ----------
-    columns : Lines
-        Entries of the field's patterns, numbered from 0, by feature.
-    ranges : ndarray
-        Bounds of ranges of the field's features of which no two share a pattern; those of one are updated in parallel.
-    patterns : tuple of int
-        Range of the field's patterns.
-    q : Belief
-        Of the features; changed.
-    prior : tuple of ndarrays of shapes (G, 1 + d), (G, 1 + d, 1 + d) and (K,)
-        Means and precisions of the groups, and the group of each feature.
-    free : ndarray of shape (K,)
-        Features to update.
-    said : tuple of ndarrays
-        Of `sum_up_rows`.
-    seen : Patterns
-        At q; not changed.
-    rho : float
-        Part of the way to go in natural parameters. Means go on by half where it is 1.
-
-    Returns
-    -------
-    bool
-        False if a number left the range of floating point; `q` then holds anything.
-    """
+    """Update the features of a field one after the other, weight and factors at once."""
     first, last = patterns
     width = q.mean.shape[1]
     Z, V = np.empty((last - first, width)), np.empty((last - first, width, width))
@@ -535,24 +460,7 @@ def _log_determinants(C, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 
 def log_determinants(C: Array) -> Array:
-    """Return the logarithms of the determinants of many small positive definite matrices.
-
-    Parameters
-    ----------
-    C : ndarray of shape (K, n, n)
-        The matrices.
-
-    Returns
-    -------
-    ndarray of shape (K,)
-        NaN where one is not positive definite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> log_determinants(np.array([np.eye(2), 3.0 * np.eye(2)])).round(3).tolist()
-    [0.0, 2.197]
-    """
+    """Return the logarithms of the determinants of many small positive definite matrices, shape (K,)."""
     out = np.empty(C.shape[0])
     _log_determinants(C, out)
     return out

@@ -48,24 +48,12 @@ class Held(NamedTuple):
 
 
 class Buffet(NamedTuple):
-    """Features, and who holds them.
+    """Features, and who holds them."""
 
-    Parameters
-    ----------
-    users : ndarray of shape (n_users, K), dtype uint8
-        Z.
-    items : ndarray of shape (n_items, K)
-        Factors.
-    feature : ndarray of shape (K,), dtype int64
-        Names of the features, ascending: a feature keeps its name while it lives.
-    born : int
-        Features named so far.
-    """
-
-    users: NDArray[np.uint8]
-    items: Array
-    feature: IntArray
-    born: int
+    users: NDArray[np.uint8]  # (n_users, K): z
+    items: Array  # (n_items, K): factors
+    feature: IntArray  # (K,): names of the features, ascending: a feature keeps its name while it lives
+    born: int  # features named so far
 
 
 @njit()
@@ -81,18 +69,7 @@ def _list_held(Z, start, feature, bits):  # type: ignore[no-untyped-def]  # noqa
 
 
 def held_of(Z: NDArray[np.uint8]) -> Held:
-    """List the features that each user holds.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n_users, K), dtype uint8
-        Zeros and ones.
-
-    Returns
-    -------
-    Held
-        Features ascending within a user.
-    """
+    """List the features that each user holds."""
     n, width = Z.shape
     start, bits = np.zeros(n + 1, np.int64), np.zeros((n, -(-width // 64)), np.uint64)
     feature = np.empty(np.count_nonzero(Z), np.int32)
@@ -250,28 +227,7 @@ def _items_task(task, rows, items, held, theta, whose, model, name, ziggurat):  
 def draw_items(
     rows: Rows, items: Array, Z: NDArray[np.uint8], thresholds: Thresholds, model: Model, name: Name
 ) -> bool:
-    """Draw the factors of all items given what users hold, in place.
-
-    Parameters
-    ----------
-    rows : Rows
-        Ratings by item.
-    items : ndarray of shape (n_items, K), C-contiguous
-        Factors; changed.
-    Z : ndarray of shape (n_users, K), dtype uint8
-        What users hold.
-    thresholds : Thresholds
-        Thresholds, and whose they are.
-    model : Model
-        What stays.
-    name : Name
-        Names the random streams.
-
-    Returns
-    -------
-    bool
-        False if a number left the range of floating point; `items` then holds anything.
-    """
+    """Draw the factors of all items given what users hold, in place."""
     plain, held = (rows.start, rows.column, rows.level, rows.cost, *rows.portions), held_of(Z)
     whose = {"all": 0, "row": 1, "column": 2}[thresholds.of]
     numbers = (np.uint64(name.seed), np.int64(name.sweep), np.int64(name.block))
@@ -383,19 +339,6 @@ def new_feature_weights(n, rate, variance, weight, gain, log_p):  # type: ignore
     Factors are integrated out. Those of k features enter by their sum alone, which is N(0, k sigma^2) before: instead
     of determinants and inverses of matrices of width k, (1 + k sigma^2 w)^(-1/2) exp(k sigma^2 gain^2 / (2 (1 + k
     sigma^2 w))) is left of each rating.
-
-    Parameters
-    ----------
-    n : int
-        Ratings of the row.
-    rate : float
-        alpha / N.
-    variance : float
-        sigma^2.
-    weight, gain : ndarray of shape (at least n,)
-        Curvature and slope of the ratings' log likelihoods in their scores.
-    log_p : ndarray of shape (most + 1,)
-        Changed.
     """
     log_p[0], prior = 0.0, 0.0
     for k in range(1, log_p.shape[0]):
@@ -520,30 +463,6 @@ def draw_users(
 
     A row's lambda are drawn first; then each feature that others hold, by the odds of the buffet times the ratio of
     likelihoods; then the features that it has to itself, which are dropped and drawn anew, factors integrated out.
-
-    Parameters
-    ----------
-    rows : Rows
-        Ratings by user.
-    buffet : Buffet
-        Where it stands.
-    thresholds : Thresholds
-        Thresholds, and whose they are.
-    alpha : float
-        Rate of the Indian buffet.
-    max_new : int
-        Features at most that a row has to itself.
-    model : Model
-        What stays.
-    name : Name
-        Names the random streams.
-
-    Returns
-    -------
-    buffet : Buffet
-        The draw, without the features that nobody holds.
-    sums : Sums
-        What the conditional of thresholds that are the users' or everybody's needs.
     """
     n_users, width = buffet.users.shape
     plain, whose = (rows.start, rows.column, rows.level, rows.cost), {"all": 0, "row": 1}[thresholds.of]
@@ -578,32 +497,7 @@ def draw_followers(
     model: Model,
     name: Name,
 ) -> Sums:
-    """Draw what new users hold of features that are there, each as the next customer of the buffet, in place.
-
-    Parameters
-    ----------
-    rows : Rows
-        Ratings by new user.
-    Z : ndarray of shape (n_users, K), dtype uint8
-        What they hold; changed.
-    items : ndarray of shape (n_items, K)
-        Factors.
-    holders : ndarray of shape (K,)
-        How many of the earlier users hold each feature.
-    n_before : int
-        Number of earlier users.
-    thresholds : Thresholds
-        Thresholds, and whose they are.
-    model : Model
-        What stays.
-    name : Name
-        Names the random streams.
-
-    Returns
-    -------
-    Sums
-        What the conditional of thresholds needs.
-    """
+    """Draw what new users hold of features that are there, each as the next customer of the buffet, in place."""
     plain, whose = (rows.start, rows.column, rows.level, rows.cost), {"all": 0, "row": 1}[thresholds.of]
     numbers = (np.uint64(name.seed), np.int64(name.sweep), np.int64(name.block))
     scales, prior = (float(model.margin), float(model.precision)), (0.0, np.int64(0))
@@ -640,24 +534,7 @@ def _dine(seed, block, Z, count, n_new, begin, used):  # type: ignore[no-untyped
 
 
 def next_customers(seed: int, block: int, Z: NDArray[np.uint8], n_users: int, alpha: float) -> NDArray[np.uint8]:
-    """Let further users choose from the Indian buffet.
-
-    Parameters
-    ----------
-    seed, block : int
-        Name of the chain, and of the kind of row.
-    Z : ndarray of shape (n, K), dtype uint8
-        What the first users hold.
-    n_users : int
-        How many users there are to be.
-    alpha : float
-        Rate of the buffet.
-
-    Returns
-    -------
-    ndarray of shape (n_users, K'), dtype uint8
-        What all of them hold; new features stand behind the old ones.
-    """
+    """Let further users choose from the Indian buffet, shape (n_users, K')."""
     n, width = Z.shape
     rates = alpha / np.arange(n + 1.0, n_users + 1.0)
     n_new = np.random.default_rng([seed, block, n]).poisson(rates)

@@ -412,22 +412,7 @@ def _paired_slopes(X, Y, c, kind, additive, g, sums):  # type: ignore[no-untyped
 
 
 def scale_of(length_scale: Array | float, kind: int, n_features: int) -> Array:
-    """Return c_f, the factor from |x_f - z_f| to r_f.
-
-    Parameters
-    ----------
-    length_scale : float or ndarray of shape (d,)
-        l, one for all features or one each.
-    kind : int
-        From `KIND_OF_NU`.
-    n_features : int
-        d.
-
-    Returns
-    -------
-    ndarray of shape (d,)
-        sqrt(2 nu) / l_f, or 1 / l_f for the squared exponential.
-    """
+    """Return c_f, the factor from |x_f - z_f| to r_f, shape (d,)."""
     factor = (1.0, np.sqrt(3.0), np.sqrt(5.0), 1.0)[kind]
     return np.ascontiguousarray(np.broadcast_to(factor / np.asarray(length_scale, dtype=np.float64), n_features))
 
@@ -452,26 +437,7 @@ def _fill(X: Array, z: Array, c: Array, kind: int, additive: bool, triangular: b
 
 
 def cross(X: Array, Z: Array, c: Array, kind: int, *, additive: bool = False) -> Array:
-    """Kernel between the rows of X and of Z.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), C-contiguous
-        Rows.
-    Z : ndarray of shape (m, d)
-        Columns of the result.
-    c : ndarray of shape (d,)
-        From `scale_of`.
-    kind : int
-        From `KIND_OF_NU`.
-    additive : bool, default=False
-        Mean over features instead of their product.
-
-    Returns
-    -------
-    ndarray of shape (n, m)
-        Kernel matrix.
-    """
+    """Kernel between the rows of X and of Z, shape (n, m)."""
     out = np.empty((X.shape[0], Z.shape[0]))
     z, scale, tile = _columns(Z, c)
     _fill(X, z, scale, kind, additive, False, tile, out)
@@ -481,24 +447,7 @@ def cross(X: Array, Z: Array, c: Array, kind: int, *, additive: bool = False) ->
 
 
 def gram(Z: Array, c: Array, kind: int, *, additive: bool = False) -> Array:
-    """Kernel between the rows of Z, exactly symmetric, at half the cost of `cross`.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (m, d), C-contiguous
-        Rows.
-    c : ndarray of shape (d,)
-        From `scale_of`.
-    kind : int
-        From `KIND_OF_NU`.
-    additive : bool, default=False
-        Mean over features instead of their product.
-
-    Returns
-    -------
-    ndarray of shape (m, m)
-        Kernel matrix.
-    """
+    """Kernel between the rows of Z, exactly symmetric, at half the cost of `cross`, shape (m, m)."""
     out = np.zeros((Z.shape[0], Z.shape[0]))
     z, scale, tile = _columns(Z, c)
     _fill(Z, z, scale, kind, additive, True, tile, out)
@@ -511,57 +460,12 @@ def gram(Z: Array, c: Array, kind: int, *, additive: bool = False) -> Array:
 def cross_vjp(
     X: Array, Z: Array, c: Array, kind: int, G: Array, *, additive: bool = False, weighted: bool = False
 ) -> Array:
-    """Gradient of sum_ij G_ij k(x_i, z_j) in every log l_f.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), C-contiguous
-        Rows.
-    Z : ndarray of shape (m, d)
-        Columns.
-    c : ndarray of shape (d,)
-        From `scale_of`.
-    kind : int
-        From `KIND_OF_NU`.
-    G : ndarray of shape (n, m)
-        Adjoint of the kernel matrix.
-    additive : bool, default=False
-        Mean over features instead of their product.
-    weighted : bool, default=False
-        Whether G is the product of the adjoint and the kernel matrix already; then any isotropic kernel whose
-        derivative is a weighted sum of h(r_f) can use this function.
-
-    Returns
-    -------
-    ndarray of shape (d,)
-        Gradient, with O(d) memory a block.
-    """
+    """Gradient of sum_ij G_ij k(x_i, z_j) in every log l_f."""
     return _slopes(X, Z, c, kind, np.ascontiguousarray(G), additive, weighted, False)
 
 
 def gram_vjp(Z: Array, c: Array, kind: int, G: Array, *, additive: bool = False, weighted: bool = False) -> Array:
-    """Gradient of sum_ij G_ij k(z_i, z_j) in every log l_f, at half the cost of `cross_vjp`.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (m, d), C-contiguous
-        Rows.
-    c : ndarray of shape (d,)
-        From `scale_of`.
-    kind : int
-        From `KIND_OF_NU`.
-    G : ndarray of shape (m, m)
-        Adjoint of the kernel matrix, of any symmetry.
-    additive : bool, default=False
-        Mean over features instead of their product.
-    weighted : bool, default=False
-        As in `cross_vjp`.
-
-    Returns
-    -------
-    ndarray of shape (d,)
-        Gradient.
-    """
+    """Gradient of sum_ij G_ij k(z_i, z_j) in every log l_f, at half the cost of `cross_vjp`."""
     return _slopes(Z, Z, c, kind, np.ascontiguousarray(G + G.T), additive, weighted, True)
 
 
@@ -602,24 +506,7 @@ def _ordered_sum(sums: Array) -> Array:
 
 
 def paired(X: Array, Y: Array, c: Array, kind: int, *, additive: bool = False) -> Array:
-    """Return k(x_i, y_i) for every i.
-
-    Parameters
-    ----------
-    X, Y : ndarray of shape (n, d), C-contiguous
-        Rows.
-    c : ndarray of shape (d,)
-        From `scale_of`.
-    kind : int
-        From `KIND_OF_NU`.
-    additive : bool, default=False
-        Mean over features instead of their product.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Kernel values.
-    """
+    """Return k(x_i, y_i) for every i."""
     out = np.empty(X.shape[0])
     if X.size < _SMALL or not may_use_threads():
         _paired_rows(X, Y, c, kind, additive, 0, X.shape[0], out)
@@ -629,26 +516,7 @@ def paired(X: Array, Y: Array, c: Array, kind: int, *, additive: bool = False) -
 
 
 def paired_vjp(X: Array, Y: Array, c: Array, kind: int, g: Array, *, additive: bool = False) -> Array:
-    """Gradient of sum_i g_i k(x_i, y_i) in every log l_f.
-
-    Parameters
-    ----------
-    X, Y : ndarray of shape (n, d), C-contiguous
-        Rows.
-    c : ndarray of shape (d,)
-        From `scale_of`.
-    kind : int
-        From `KIND_OF_NU`.
-    g : ndarray of shape (n,)
-        Adjoint of the kernel values.
-    additive : bool, default=False
-        Mean over features instead of their product.
-
-    Returns
-    -------
-    ndarray of shape (d,)
-        Gradient.
-    """
+    """Gradient of sum_i g_i k(x_i, y_i) in every log l_f."""
     n, d = X.shape
     g = np.ascontiguousarray(g)
     if X.size < _SMALL:

@@ -250,26 +250,7 @@ def _column_of(indptr: IntArray) -> IntArray:
 
 
 def cross(X: Any, Z: Any, c: Array, kind: int, *, additive: bool = False) -> Array:  # noqa: ANN401 - CSR
-    """Kernel between the rows of X and of Z.
-
-    Parameters
-    ----------
-    X : csr_array of shape (n, d), canonical
-        Rows.
-    Z : csr_array of shape (m, d), canonical
-        Columns of the result.
-    c : ndarray of shape (d,)
-        From `skpref._compiled.kernels.scale_of`.
-    kind : int
-        From `skpref._compiled.kernels.KIND_OF_NU`.
-    additive : bool, default=False
-        Mean over features instead of their product.
-
-    Returns
-    -------
-    ndarray of shape (n, m)
-        Kernel matrix.
-    """
+    """Kernel between the rows of X and of Z, shape (n, m)."""
     out = np.empty((X.shape[0], Z.shape[0]))
     operands = _operands(X, Z, c, kind, additive)
     if out.size >= _SMALL and may_use_threads():
@@ -280,24 +261,7 @@ def cross(X: Any, Z: Any, c: Array, kind: int, *, additive: bool = False) -> Arr
 
 
 def gram(Z: Any, c: Array, kind: int, *, additive: bool = False) -> Array:  # noqa: ANN401 - CSR
-    """Kernel between the rows of Z, exactly symmetric.
-
-    Parameters
-    ----------
-    Z : csr_array of shape (m, d), canonical
-        Rows.
-    c : ndarray of shape (d,)
-        As `cross`.
-    kind : int
-        As `cross`.
-    additive : bool, default=False
-        As `cross`.
-
-    Returns
-    -------
-    ndarray of shape (m, m)
-        Kernel matrix.
-    """
+    """Kernel between the rows of Z, exactly symmetric, shape (m, m)."""
     # Both triangles add the same terms in the same order (features ascend), so they agree to the last bit.
     out = cross(Z, Z, c, kind, additive=additive)
     np.fill_diagonal(out, 1.0)
@@ -305,28 +269,7 @@ def gram(Z: Any, c: Array, kind: int, *, additive: bool = False) -> Array:  # no
 
 
 def cross_vjp(X: Any, Z: Any, c: Array, kind: int, G: Array, *, additive: bool = False) -> Array:  # noqa: ANN401 - CSR
-    """Gradient of sum_ij G_ij k(x_i, z_j) in every log l_f.
-
-    Parameters
-    ----------
-    X : csr_array of shape (n, d), canonical
-        Rows.
-    Z : csr_array of shape (m, d), canonical
-        Columns.
-    c : ndarray of shape (d,)
-        As `cross`.
-    kind : int
-        As `cross`.
-    G : ndarray of shape (n, m)
-        Adjoint of the kernel matrix.
-    additive : bool, default=False
-        As `cross`.
-
-    Returns
-    -------
-    ndarray of shape (d,)
-        Gradient.
-    """
+    """Gradient of sum_ij G_ij k(x_i, z_j) in every log l_f."""
     (n, d), m = X.shape, Z.shape[0]
     x, z, columns = _operands(X, Z, c, kind, additive)
     column_of = _column_of(columns[0])
@@ -347,74 +290,19 @@ def cross_vjp(X: Any, Z: Any, c: Array, kind: int, G: Array, *, additive: bool =
 
 
 def gram_vjp(Z: Any, c: Array, kind: int, G: Array, *, additive: bool = False) -> Array:  # noqa: ANN401 - CSR
-    """Gradient of sum_ij G_ij k(z_i, z_j) in every log l_f.
-
-    Parameters
-    ----------
-    Z : csr_array of shape (m, d), canonical
-        Rows.
-    c : ndarray of shape (d,)
-        As `cross`.
-    kind : int
-        As `cross`.
-    G : ndarray of shape (m, m)
-        Adjoint of the kernel matrix, of any symmetry.
-    additive : bool, default=False
-        As `cross`.
-
-    Returns
-    -------
-    ndarray of shape (d,)
-        Gradient.
-    """
+    """Gradient of sum_ij G_ij k(z_i, z_j) in every log l_f."""
     return cross_vjp(Z, Z, c, kind, G, additive=additive)
 
 
 def paired(X: Any, Y: Any, c: Array, kind: int, *, additive: bool = False) -> Array:  # noqa: ANN401 - CSR
-    """Return k(x_i, y_i) for every i, by merging the two rows.
-
-    Parameters
-    ----------
-    X, Y : csr_array of shape (n, d), canonical
-        Rows.
-    c : ndarray of shape (d,)
-        As `cross`.
-    kind : int
-        As `cross`.
-    additive : bool, default=False
-        As `cross`.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Kernel values.
-    """
+    """Return k(x_i, y_i) for every i, by merging the two rows."""
     out = np.empty(X.shape[0])
     _paired(_parts(X), _parts(Y), c, kind, additive, out)
     return 1.0 + out / X.shape[1] if additive else out
 
 
 def paired_vjp(X: Any, Y: Any, c: Array, kind: int, g: Array, *, additive: bool = False) -> Array:  # noqa: ANN401 - CSR
-    """Gradient of sum_i g_i k(x_i, y_i) in every log l_f.
-
-    Parameters
-    ----------
-    X, Y : csr_array of shape (n, d), canonical
-        Rows.
-    c : ndarray of shape (d,)
-        As `cross`.
-    kind : int
-        As `cross`.
-    g : ndarray of shape (n,)
-        Adjoint of the kernel values.
-    additive : bool, default=False
-        As `cross`.
-
-    Returns
-    -------
-    ndarray of shape (d,)
-        Gradient.
-    """
+    """Gradient of sum_i g_i k(x_i, y_i) in every log l_f."""
     sums = np.zeros(X.shape[1])
     _paired_slopes(_parts(X), _parts(Y), c, kind, additive, np.ascontiguousarray(g), sums)
     return sums / X.shape[1] if additive else sums

@@ -33,7 +33,7 @@ FAST = {"contract", "reassoc", "nsz"}  # of sums over ratings and factors
 
 
 class Portions(NamedTuple):
-    """Rows dealt out so that all portions are about the same work."""
+    """Rows split into portions of about the same work."""
 
     order: IntArray
     cut: IntArray
@@ -81,20 +81,7 @@ class Sums(NamedTuple):
 
 
 def portions(start: IntArray, width: int) -> Portions:
-    """Deal rows out so that all portions are about the same work.
-
-    Parameters
-    ----------
-    start : ndarray of shape (n + 1,)
-        Start of each row's ratings.
-    width : int
-        Number of factors.
-
-    Returns
-    -------
-    Portions
-        The same for any number of threads.
-    """
+    """Deal rows out so that all portions are about the same work."""
     length = np.diff(start).astype(np.float64)
     narrow = np.minimum(length, width)
     work = length * narrow * max(width, 1) / 2.0 + narrow**3 / 6.0 + 50.0 * length
@@ -125,32 +112,6 @@ def augment(rows, row, x, theta, whose, margin, counter, step, ziggurat, q, weig
     """Draw 1/lambda of a row's ratings; note what precision and linear term they give the scores.
 
     Loop by loop, so that all but the look-up in the ziggurat runs on vectors; `q` goes from |Delta| to C^2/(4 lambda).
-
-    Parameters
-    ----------
-    rows : tuple
-        Fields of `Rows`.
-    row : int
-        The row.
-    x : ndarray of shape (at least n,)
-        Scores of its n ratings.
-    theta : ndarray of shape (., L - 1)
-        Thresholds.
-    whose : {0, 1, 2}
-        Everybody's, the row's, the column's.
-    margin : float
-        The margin l.
-    counter, step : uint64
-        The stream.
-    ziggurat : ndarray of shape (257, 2)
-        The table `ZIGGURAT`.
-    q, weight, pull, chance : ndarray
-        Changed: C^2/(4 lambda) of each threshold; of each rating their sum and its linear term; room to work in.
-
-    Returns
-    -------
-    uint64
-        Counter to go on with.
     """
     start, column, level, cost = rows[:4]
     first, n, n_thresholds = start[row], start[row + 1] - start[row], theta.shape[1]
@@ -273,23 +234,7 @@ def _draw_few(rows, row, theirs, precision, work, mine):  # type: ignore[no-unty
 
 @njit(fastmath=FAST)
 def threshold_sums(rows, row, x, margin, q, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Note the scores of a row's ratings with its new factors, and what they give its thresholds.
-
-    Parameters
-    ----------
-    rows : tuple
-        Fields of `Rows`.
-    row : int
-        The row.
-    x : ndarray of shape (at least n,)
-        Scores of its n ratings.
-    margin : float
-        The margin l.
-    q : ndarray
-        From `augment`.
-    out : tuple
-        Fields of `Sums`; changed.
-    """
+    """Note the scores of a row's ratings with its new factors, and what they give its thresholds."""
     start, _, level, cost = rows[:4]
     precision, linear, score = out
     precision[row] = 0.0
@@ -350,20 +295,6 @@ def all_well(task: Callable[[int], bool], n_tasks: int, work: int) -> bool:
     Plain threads over one compiled function without the GIL, and no `prange`: the compiler would make two functions of
     a serial and a parallel loop, which round differently; threads of Python may also run in a side thread and after a
     fork, and take the next task when they are done.
-
-    Parameters
-    ----------
-    task : callable
-        Number of the task -> whether it went well.
-    n_tasks : int
-        How many there are.
-    work : int
-        Products to do, roughly; few are not worth a thread.
-
-    Returns
-    -------
-    bool
-        Whether all went well.
     """
     n_threads = min(numba.get_num_threads(), n_tasks)
     if n_threads < 2 or work < _SMALL:
@@ -385,31 +316,6 @@ def draw_rows(
     """Draw the factors of all rows of a side given those of the other side, in place.
 
     Each row's lambda are drawn first, given everything else, then its factors given them.
-
-    Parameters
-    ----------
-    rows : Rows
-        Ratings of the side to draw.
-    mine : ndarray of shape (n_rows, K), C-contiguous
-        Factors of that side; changed.
-    theirs : ndarray of shape (n_columns, K), C-contiguous
-        Factors of the other side.
-    thresholds : Thresholds
-        Thresholds, and whose they are.
-    model : Model
-        What stays.
-    name : Name
-        Names the random streams.
-    with_sums : bool, default=False
-        Whether to return what the conditional of thresholds that are the rows' or everybody's needs.
-
-    Returns
-    -------
-    well : bool
-        False if a number left the range of floating point; `mine` then holds anything.
-    sums : Sums
-        Precisions and linear terms, each of shape (n_rows, L - 1), and scores with the new factors, of shape
-        (n_ratings,); without rows unless asked for.
     """
     (n_rows, width), n_thresholds = mine.shape, thresholds.value.shape[1]
     shape = (n_rows if with_sums else 0, n_thresholds)
@@ -428,18 +334,7 @@ def draw_rows(
 
 @contextmanager
 def limited_threads(n_threads: int | None) -> Iterator[None]:
-    """Run the body with some of the threads that numba may use.
-
-    Parameters
-    ----------
-    n_threads : int or None
-        How many at most; None leaves them as they are.
-
-    Yields
-    ------
-    None
-        Control to the body.
-    """
+    """Run the body with some of the threads that numba may use."""
     before = numba.get_num_threads()
     numba.set_num_threads(before if n_threads is None else max(1, min(n_threads, numba.config.NUMBA_NUM_THREADS)))
     try:
@@ -460,20 +355,7 @@ def _score_rows(first, last, start, column, mine, theirs, out):  # type: ignore[
 
 
 def scores(rows: Rows, mine: Array, theirs: Array) -> Array:
-    """Return x_ij of every rating.
-
-    Parameters
-    ----------
-    rows : Rows
-        Ratings by row.
-    mine, theirs : ndarray of shape (n_rows, K) and (n_columns, K)
-        Factors of both sides.
-
-    Returns
-    -------
-    ndarray of shape (n_ratings,)
-        Products of factors.
-    """
+    """Return x_ij of every rating, shape (n_ratings,)."""
     out, n = np.empty(rows.column.size), rows.start.size - 1
     # Parts of like numbers of ratings.
     cut = np.searchsorted(rows.start, np.linspace(0, rows.column.size, _TASKS + 1)[1:-1])
@@ -501,24 +383,7 @@ def _violations(start, level, cost, score, theta, margin, out):  # type: ignore[
 
 
 def hinge_losses(rows: Rows, score: Array, theta: Array, margin: float) -> Array:
-    """Return C times the hinge loss of each row's ratings.
-
-    Parameters
-    ----------
-    rows : Rows
-        Ratings by user.
-    score : ndarray of shape (n_ratings,)
-        x_ij.
-    theta : ndarray of shape (n_rows, L - 1) or (1, L - 1)
-        Thresholds of the users, or of all.
-    margin : float
-        The margin l.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        Losses.
-    """
+    """Return C times the hinge loss of each row's ratings, shape (n_rows,)."""
     out = np.empty(rows.start.size - 1)
     _violations(rows.start, rows.level, rows.cost, score, theta, float(margin), out)
     return out

@@ -203,51 +203,13 @@ def _all_rows(level, mu, sd, scale, middle, half, rule, start, nodes, weights, o
 
 
 def expected_levels(wanted: int, level: IntArray, mu: Array, v: Array, thresholds: Array, scale: float) -> Array:
-    """Expect what is wanted of every label over z ~ N(mu, v).
-
-    Parameters
-    ----------
-    wanted : {VALUES, SCORES, THRESHOLDS}
-        Which numbers.
-    level : ndarray of shape (n,)
-        Numbers of levels, 0..r-1.
-    mu, v : ndarray of shape (n,)
-        Mean and variance (>= 0) of z.
-    thresholds : ndarray of shape (r - 1,)
-        Ascending.
-    scale : float
-        Standard deviation > 0 of the noise.
-
-    Returns
-    -------
-    ndarray of shape (wanted, n)
-        Derivatives in units of the noise; the same bits for any number of threads.
-    """
+    """Expect what is wanted of every label over z ~ N(mu, v)."""
     columns = mu, np.sqrt(v), np.full(mu.shape, scale)
     return _run(wanted, level, columns, thresholds, (rule_index(v / scale**2), *packed_rules()))
 
 
 def levels_at(wanted: int, level: IntArray, z: Array, scale: Array, thresholds: Array) -> Array:
-    """Return what is wanted of every label at known z.
-
-    Parameters
-    ----------
-    wanted : {VALUES, SCORES}
-        Which numbers.
-    level : ndarray of shape (n,)
-        Numbers of levels, 0..r-1.
-    z : ndarray of shape (n,)
-        Projections.
-    scale : ndarray of shape (n,)
-        Standard deviation > 0 of each label's noise.
-    thresholds : ndarray of shape (r - 1,)
-        Ascending.
-
-    Returns
-    -------
-    ndarray of shape (wanted, n)
-        Derivatives in units of the noise.
-    """
+    """Return what is wanted of every label at known z, shape (wanted, n)."""
     here = np.zeros(level.shape, dtype=np.int64), np.array([0, 1]), np.zeros(1), np.ones(1)
     return _run(wanted, level, (z, np.zeros(z.shape), scale), thresholds, here)
 

@@ -17,24 +17,7 @@ _SMALL = 1 << 21  # element operations (about 1 ms) below which waking threads c
 
 
 def incidence(left: IntArray, right: IntArray, n_items: int) -> tuple[IntArray, IntArray, IntArray]:
-    """List, for every item, its comparisons and the items it met (the graph in CSR form).
-
-    Parameters
-    ----------
-    left, right : ndarray of shape (P,)
-        Items of each comparison, in [0, n_items).
-    n_items : int
-        N.
-
-    Returns
-    -------
-    indptr : ndarray of shape (N + 1,)
-        Start of each item's run.
-    pair : ndarray of shape (2 P,)
-        Comparison numbers, ascending within a run.
-    neighbour : ndarray of shape (2 P,)
-        The other item of that comparison.
-    """
+    """List, for every item, its comparisons and the items it met (the graph in CSR form)."""
     item = np.concatenate([left, right])
     order = np.argsort(item, kind="stable")
     indptr = np.zeros(n_items + 1, dtype=np.int64)
@@ -93,37 +76,12 @@ def _row_differences(rows, left, right, out):  # type: ignore[no-untyped-def]  #
 
 
 def row_differences(rows: Array, left: IntArray, right: IntArray, out: Array) -> None:
-    """Write rows[left_p] - rows[right_p] into the first columns of row p of `out`.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (N, n)
-        One row an item.
-    left, right : ndarray of shape (P,)
-        Items, in range.
-    out : ndarray of shape (P, at least n)
-        Where to.
-    """
+    """Write rows[left_p] - rows[right_p] into the first columns of row p of `out`."""
     _row_differences(np.ascontiguousarray(rows), left, right, out)
 
 
 def laplacian_product(indptr: IntArray, pair: IntArray, neighbour: IntArray, weight: Array, rows: Array) -> Array:
-    """Return D^T diag(weight) D rows, D the P x N matrix of differences.
-
-    Parameters
-    ----------
-    indptr, pair, neighbour : ndarray
-        From `incidence`.
-    weight : ndarray of shape (P,)
-        Weights of any sign.
-    rows : ndarray of shape (N, n)
-        One row an item.
-
-    Returns
-    -------
-    ndarray of shape (N, n)
-        The product; the same bits for any number of threads.
-    """
+    """Return D^T diag(weight) D rows, D the P x N matrix of differences, shape (N, n)."""
     n_items, width = rows.shape
     out = np.zeros((n_items, width))
     arguments = indptr, pair, neighbour, np.ascontiguousarray(weight), np.ascontiguousarray(rows)
@@ -135,22 +93,7 @@ def laplacian_product(indptr: IntArray, pair: IntArray, neighbour: IntArray, wei
 
 
 def squared_differences(rows: Array, left: IntArray, right: IntArray, shift: Array | None = None) -> Array:
-    """Return |rows[left_p] - rows[right_p] + shift|^2 for every comparison p.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (N, n)
-        One row an item.
-    left, right : ndarray of shape (P,)
-        Items, in range (checked by `Comparisons`).
-    shift : ndarray of shape (n,), default=None
-        Added to every difference; None means zero.
-
-    Returns
-    -------
-    ndarray of shape (P,)
-        Squared lengths.
-    """
+    """Return |rows[left_p] - rows[right_p] + shift|^2 for every comparison p, shape (P,)."""
     out = np.empty(left.shape[0])
     zero = np.zeros(rows.shape[1]) if shift is None else np.ascontiguousarray(shift)
     arguments = np.ascontiguousarray(rows), left, right, zero

@@ -62,15 +62,7 @@ def _taylor(probit: bool) -> Array:
 
 @lru_cache(maxsize=1)
 def packed_rules() -> tuple[IntArray, Array, Array]:
-    """Return all quadrature rules end to end.
-
-    Returns
-    -------
-    start : ndarray of shape (n_rules + 1,)
-        Where each begins.
-    nodes, weights : ndarray
-        Nodes and weights.
-    """
+    """Return all quadrature rules end to end."""
     pairs = rules()[1]
     start = np.concatenate([[0], np.cumsum([x.size for x, _ in pairs])]).astype(np.int64)
     return start, np.concatenate([x for x, _ in pairs]), np.concatenate([w for _, w in pairs])
@@ -168,22 +160,7 @@ def _expected(y, mu, sd, rule, start, nodes, weights, table, probit, out):  # ty
 
 
 def expected_log_cdf(y: Array, mu: Array, v: Array, *, probit: bool) -> Array:
-    """Expect y log F(z) + (1 - y) log F(-z) and its derivatives over z ~ N(mu, v).
-
-    Parameters
-    ----------
-    y : ndarray of shape (P,)
-        Labels in [0, 1].
-    mu, v : ndarray of shape (P,)
-        Mean and variance (>= 0) of the projections.
-    probit : bool
-        F = Phi if true, else the logistic function.
-
-    Returns
-    -------
-    ndarray of shape (3, P)
-        E[l], E[l'] and E[l'']; the same bits for any number of threads.
-    """
+    """Expect y log F(z) + (1 - y) log F(-z) and its derivatives over z ~ N(mu, v)."""
     out = np.empty((3, y.shape[0]))
     y, mu, sd = (np.ascontiguousarray(a) for a in (y, mu, np.sqrt(v)))
     arguments = y, mu, sd, rule_index(v), *packed_rules(), _taylor(probit), probit

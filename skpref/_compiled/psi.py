@@ -12,7 +12,7 @@ are one formula at a point p, for the order r = 1 with p = z_m and for r = 2 wit
 
 It is a polynomial of second degree in p, so that logarithms for many rows and points are a product of two matrices of
 width 2 Q + 2, and so are all gradients: a row costs 2 M^2 Q multiplications and M^2/2 exponentials in one direction,
-twice as many multiplications in the other, and runs at the speed of BLAS. Rows are dealt to a fixed number of blocks,
+twice as many multiplications in the other, and runs at the speed of BLAS. Rows are split into a fixed number of blocks,
 whose sums are added in order: with one thread in BLAS, any number of threads gives the same bits.
 """
 
@@ -189,33 +189,7 @@ def _pull(rows: _Rows, points: _Points, G: Array) -> _Pull:
 
 
 def psi_statistics(mu: Array, s: Array, Z: Array, w: Array, a: float) -> tuple[Array, Array]:
-    """Return the expected kernel rows and the sum of the expected products of kernel rows.
-
-    Parameters
-    ----------
-    mu, s : ndarray of shape (n, Q)
-        Means and variances of the inputs.
-    Z : ndarray of shape (M, Q)
-        Inducing inputs.
-    w : ndarray of shape (Q,)
-        Inverse squared length-scales.
-    a : float
-        Amplitude of the kernel, k(x, x).
-
-    Returns
-    -------
-    psi1 : ndarray of shape (n, M)
-        E k(x_n, z_m).
-    psi2 : ndarray of shape (M, M)
-        sum_n E k(x_n, z_m) k(x_n, z_l).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._compiled.psi import psi_statistics
-    >>> psi_statistics(np.zeros((1, 1)), np.full((1, 1), 1.5), np.zeros((1, 1)), np.ones(1), 1.0)[1]
-    array([[0.5]])
-    """
+    """Return the expected kernel rows and the sum of the expected products of kernel rows."""
     middle = Z.mean(axis=0)
     mu, Z = mu - middle, Z - middle
     one, other, points = _pairs(Z, w)
@@ -233,52 +207,13 @@ def _first_of(mu: Array, s: Array, Z: Array, w: Array, a: float) -> Array:
 
 
 def psi_first(mu: Array, s: Array, Z: Array, w: Array, a: float) -> Array:
-    """Return the expected kernel rows alone.
-
-    Parameters
-    ----------
-    mu, s, Z, w, a
-        As in `psi_statistics`.
-
-    Returns
-    -------
-    ndarray of shape (n, M)
-        E k(x_n, z_m).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._compiled.psi import psi_first
-    >>> psi_first(np.zeros((1, 1)), np.full((1, 1), 3.0), np.zeros((1, 1)), np.ones(1), 1.0)
-    array([[0.5]])
-    """
+    """Return the expected kernel rows alone, shape (n, M)."""
     middle = Z.mean(axis=0)
     return _first_of(mu - middle, s, Z - middle, w, a)
 
 
 def psi_products(mu: Array, s: Array, Z: Array, w: Array, a: float, H: Array) -> Array:
-    """Return expected quadratic forms of the kernel rows.
-
-    Parameters
-    ----------
-    mu, s, Z, w, a
-        As in `psi_statistics`.
-    H : ndarray of shape (k, M, M)
-        Matrices of the forms, symmetric.
-
-    Returns
-    -------
-    ndarray of shape (n, k)
-        E k(x_n, Z) H_j k(Z, x_n).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._compiled.psi import psi_products
-    >>> one = np.ones((1, 1, 1))
-    >>> psi_products(np.zeros((1, 1)), np.full((1, 1), 1.5), np.zeros((1, 1)), np.ones(1), 1.0, one)
-    array([[0.5]])
-    """
+    """Return expected quadratic forms of the kernel rows, shape (n, k)."""
     middle = Z.mean(axis=0)
     mu, Z = mu - middle, Z - middle
     one, other, points = _pairs(Z, w)
@@ -289,36 +224,7 @@ def psi_products(mu: Array, s: Array, Z: Array, w: Array, a: float, H: Array) ->
 def psi_vjp(
     mu: Array, s: Array, Z: Array, w: Array, a: float, G1: Array, G2: Array
 ) -> tuple[Array, Array, Array, Array, float]:
-    """Pull adjoints of the psi statistics back to all that they depend on.
-
-    Parameters
-    ----------
-    mu, s, Z, w, a
-        As in `psi_statistics`.
-    G1 : ndarray of shape (n, M)
-        Adjoint of psi1.
-    G2 : ndarray of shape (M, M)
-        Adjoint of psi2, symmetric.
-
-    Returns
-    -------
-    gmu, gs : ndarray of shape (n, Q)
-        Gradients in the means and the variances.
-    gZ : ndarray of shape (M, Q)
-        In the inducing inputs.
-    gw : ndarray of shape (Q,)
-        In the inverse squared length-scales.
-    ga : float
-        In the logarithm of the amplitude.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._compiled.psi import psi_vjp
-    >>> one = np.ones((1, 1))
-    >>> round(psi_vjp(0.0 * one, one, 0.0 * one, np.ones(1), 2.0, one, 0.0 * one)[-1], 4)
-    1.4142
-    """
+    """Pull adjoints of the psi statistics back to all that they depend on."""
     middle = Z.mean(axis=0)
     mu, Z = mu - middle, Z - middle
     first = _pull(_rows_for(1, mu, s, Z, w, a), _Points(1, Z, np.zeros(Z.shape[0])), G1)
@@ -519,34 +425,6 @@ def fit_rows(
     """Maximise G_n . psi1_n + <W, psi2_n> - KL(q(x_n) || N(0, I)) in every q(x_n), each for itself.
 
     Natural-gradient steps, halved until the objective rises.
-
-    Parameters
-    ----------
-    mu, s, Z, w, a
-        As in `psi_statistics`: where to start.
-    G : ndarray of shape (n, M)
-        Weights of psi1.
-    W : ndarray of shape (M, M)
-        Weights of psi2, symmetric.
-    max_iter : int
-        Steps a row at most.
-    tol : float
-        Gain (nats) of a step at which a row ends.
-
-    Returns
-    -------
-    mu, s : ndarray of shape (n, Q)
-        Where they end.
-    value : ndarray of shape (n,)
-        The objective there.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._compiled.psi import fit_rows
-    >>> start, nothing = np.full((1, 1), 0.3), np.zeros((1, 1))
-    >>> [x.item() for x in fit_rows(start, start, nothing, np.ones(1), 1.0, nothing, nothing, max_iter=9, tol=0.0)[:2]]
-    [0.0, 1.0]
     """
     mu, s, value = np.array(mu), np.array(s), np.empty(mu.shape[0])
     loop = _fit_rows_parallel if may_use_threads() else _fit_rows_serial

@@ -51,18 +51,7 @@ def _mixed(z):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit()
 def open_stream(seed, sweep, block, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Start the stream of one row.
-
-    Parameters
-    ----------
-    seed, sweep, block, row : int
-        Its name: of the chain, of the pass over the data, of the kind of row, of the row.
-
-    Returns
-    -------
-    counter, step : uint64
-        The stream.
-    """
+    """Start the stream of one row."""
     name = _mixed(np.uint64(seed) + _GOLDEN)
     name = _mixed((name ^ np.uint64(sweep)) + _GOLDEN)
     name = _mixed((name ^ np.uint64(block)) + _GOLDEN)
@@ -84,20 +73,7 @@ def _open_unit(bits):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit(inline="always")
 def uniform(counter, step):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Draw from the open unit interval.
-
-    Parameters
-    ----------
-    counter, step : uint64
-        The stream.
-
-    Returns
-    -------
-    value : float
-        Neither 0 nor 1.
-    counter : uint64
-        To go on with.
-    """
+    """Draw from the open unit interval."""
     counter += step
     return _open_unit(_mixed(counter)), counter
 
@@ -129,22 +105,7 @@ def _rare(counter, step, layer, u, edge, next_edge):  # type: ignore[no-untyped-
 
 @njit(inline="always")
 def normal(counter, step, ziggurat):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Draw from the standard normal distribution.
-
-    Parameters
-    ----------
-    counter, step : uint64
-        The stream.
-    ziggurat : ndarray of shape (257, 2)
-        The table `ZIGGURAT`.
-
-    Returns
-    -------
-    value : float
-        Never exactly 0.
-    counter : uint64
-        To go on with.
-    """
+    """Draw from the standard normal distribution."""
     counter += step
     bits = _mixed(counter)
     layer = np.int64(bits & _LAYER)
@@ -160,20 +121,6 @@ def inverse_gaussian_of(m, z, u):  # type: ignore[no-untyped-def]  # noqa: ANN00
 
     Michael, Schucany and Haas (1976), with the smaller root in a form that cancels nothing and divides by m nowhere:
     m = 0 gives 1/z^2.
-
-    Parameters
-    ----------
-    m : float
-        Inverse of the mean, >= 0.
-    z : float
-        Standard normal, not 0.
-    u : float
-        Uniform in the open unit interval.
-
-    Returns
-    -------
-    float
-        Positive.
     """
     y = 0.5 * z * z
     x = 1.0 / (m + y + np.sqrt(y * (y + 2.0 * m)))
@@ -200,44 +147,14 @@ def _fill_inverse_gaussian(seed, m, ziggurat, out):  # type: ignore[no-untyped-d
 
 
 def normal_rows(seed: int, sweep: int, block: int, rows: IntArray, width: int) -> Array:
-    """Draw rows of standard normal numbers, each from the stream of its name.
-
-    Parameters
-    ----------
-    seed, sweep, block : int
-        Name of the chain, of the pass, of the kind of row.
-    rows : ndarray of shape (n,), dtype int64
-        Names of the rows.
-    width : int
-        Numbers a row.
-
-    Returns
-    -------
-    ndarray of shape (n, width)
-        The draws.
-    """
+    """Draw rows of standard normal numbers, each from the stream of its name, shape (n, width)."""
     out = np.empty((len(rows), width))
     _fill_normal(np.uint64(seed), sweep, block, np.ascontiguousarray(rows, np.int64), ZIGGURAT, out)
     return out
 
 
 def inverse_gaussians(seed: int, mean: float, n: int) -> Array:
-    """Draw from the inverse Gaussian distribution of shape 1.
-
-    Parameters
-    ----------
-    seed : int
-        Name of the stream.
-    mean : float
-        Mean, > 0; infinity is allowed.
-    n : int
-        How many.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        The draws.
-    """
+    """Draw from the inverse Gaussian distribution of shape 1."""
     out = np.empty(n)
     _fill_inverse_gaussian(np.uint64(seed), 1.0 / mean, ZIGGURAT, out)
     return out

@@ -17,18 +17,7 @@ _FAST = {"contract", "reassoc", "nsz"}
 
 @njit()
 def padded(n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return how many rows a matrix of n rows takes.
-
-    Parameters
-    ----------
-    n : int
-        Number wanted.
-
-    Returns
-    -------
-    int
-        The next multiple of three.
-    """
+    """Return how many rows a matrix of n rows takes."""
     return -(-n // 3) * 3
 
 
@@ -57,17 +46,7 @@ def _add_products(P, i, j, A, n, sign):  # type: ignore[no-untyped-def]  # noqa:
 
 @njit(fastmath=_FAST)
 def add_gram(P, A, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Add the inner products of some rows to the lower triangle of P.
-
-    Parameters
-    ----------
-    P : ndarray of shape (m, width), C-contiguous
-        Changed; m and width are multiples of three. Above the diagonal it holds anything afterwards.
-    A : ndarray of shape (at least m, at least n), C-contiguous
-        Rows, of which the first `width` are the columns of P.
-    n : int
-        Length of the products.
-    """
+    """Add the inner products of some rows to the lower triangle of P."""
     for j in range(0, P.shape[1], 3):
         for i in range(j, P.shape[0], 3):
             _add_products(P, i, j, A, n, 1.0)
@@ -75,21 +54,7 @@ def add_gram(P, A, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit(fastmath=_FAST)
 def factor(P, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Put L with L L^T = P into the lower triangle of P, and B L^-T into the rows B behind it.
-
-    Parameters
-    ----------
-    P : ndarray of shape (m, padded(n)), C-contiguous
-        The lower triangle of its first `n` rows is the matrix, the rows from `padded(n)` on are B; m is a multiple of
-        three. Changed.
-    n : int
-        Rows of the matrix.
-
-    Returns
-    -------
-    bool
-        Whether all pivots were positive and finite.
-    """
+    """Put L with L L^T = P into the lower triangle of P, and B L^-T into the rows B behind it."""
     rows, width = P.shape
     for p in range(n, width):
         P[p] = 0.0
@@ -118,17 +83,7 @@ def factor(P, n):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit(fastmath=_FAST)
 def solve_factored(L, n, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Solve L^T x = b in place.
-
-    Parameters
-    ----------
-    L : ndarray of shape (at least n, at least n)
-        From `factor`.
-    n : int
-        Rows of the matrix.
-    x : ndarray of shape (at least n,)
-        b, then the solution.
-    """
+    """Solve L^T x = b in place."""
     for p in range(n - 1, -1, -1):
         row = L[p]
         share = x[p] / row[p]

@@ -41,49 +41,16 @@ _SMALLEST_PIVOT = 1e-10
 
 
 class NotPositiveDefiniteError(SkprefError, np.linalg.LinAlgError):
-    """A matrix has no Cholesky factor, even with the largest jitter of the ladder.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._math.linalg import NotPositiveDefiniteError
-    >>> issubclass(NotPositiveDefiniteError, np.linalg.LinAlgError)
-    True
-    """
+    """A matrix has no Cholesky factor, even with the largest jitter of the ladder."""
 
 
 def cholesky(K: Array) -> Array:
-    """Lower Cholesky factor of a covariance matrix, with as little jitter as it takes.
+    """Lower Cholesky factor of a covariance matrix, with as little jitter as it takes, shape (M, M).
 
     The jitter climbs a ladder of 0, 1e-10, 1e-8, 1e-6 and 1e-4 times the mean of the diagonal and stops at the first
     rung whose smallest pivot is sound: above 1e-10 (no jitter) or above half of the jitter, times the mean diagonal.
 
-    Parameters
-    ----------
-    K : ndarray of shape (M, M)
-        Symmetric; only the lower triangle is read, and K is not changed.
-
-    Returns
-    -------
-    L : ndarray of shape (M, M), in the memory order of K
-        L L^T = K + jitter I, zeros above the diagonal.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        When a jitter of 1e-4 times the mean diagonal is not enough, or K has NaN or inf.
-
-    Notes
-    -----
     maths.md section 2. The jitter is relative, so scaling K scales the factor: chol(c K) = sqrt(c) chol(K).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._math.linalg import cholesky
-    >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
-    array([[2., 0.],
-           [1., 2.]])
     """
     if K.shape[0] == 0:
         return np.zeros((0, 0), order="F")
@@ -96,33 +63,11 @@ def cholesky(K: Array) -> Array:
 
 
 def cholesky_precision(K: Array) -> Array:
-    """Lower Cholesky factor of a precision matrix: no jitter while LAPACK accepts the matrix.
+    """Lower Cholesky factor of a precision matrix: no jitter while LAPACK accepts the matrix, shape (M, M).
 
     A precision's small pivots are information (directions that the data leave to the prior), unlike a kernel matrix's,
     so the test on the smallest pivot of `cholesky` does not apply. The ladder is only climbed when the plain
     factorisation breaks down.
-
-    Parameters
-    ----------
-    K : ndarray of shape (M, M)
-        Symmetric; only the lower triangle is read, and K is not changed.
-
-    Returns
-    -------
-    L : ndarray of shape (M, M), in the memory order of K
-        L L^T = K, zeros above the diagonal.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        As `cholesky`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._math.linalg import cholesky_precision
-    >>> cholesky_precision(np.diag([1e-14, 1.0])).diagonal()
-    array([1.e-07, 1.e+00])
     """
     L = _potrf(K, 0.0)
     return cholesky(K) if L is None or not np.isfinite(L.trace()) else L
@@ -182,27 +127,7 @@ def _trsm(L: Array, B: Array, *, transposed: bool, overwrite_b: bool) -> Array:
 
 
 def product(A: Array, B: Array) -> Array:
-    """Return A B, by scipy's BLAS as the factorisations are (see `skpref._math.threads`).
-
-    Parameters
-    ----------
-    A : ndarray of shape (n, k)
-        In C or Fortran order.
-    B : ndarray of shape (k, m)
-        In C or Fortran order.
-
-    Returns
-    -------
-    ndarray of shape (n, m)
-        In C order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._math.linalg import product
-    >>> product(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
-    [[1.0, 2.0], [3.0, 4.0]]
-    """
+    """Return A B, by scipy's BLAS as the factorisations are (see `skpref._math.threads`), shape (n, m)."""
     if 0 in A.shape or 0 in B.shape:  # BLAS refuses empty matrices
         return np.zeros((A.shape[0], B.shape[1]))
     # (A B)^T = B^T A^T in Fortran order is A B in C order; factors are handed over without a copy in either order.
@@ -212,27 +137,7 @@ def product(A: Array, B: Array) -> Array:
 
 
 def symmetric_product(A: Array, x: Array) -> Array:
-    """Return A x for a symmetric A.
-
-    Parameters
-    ----------
-    A : ndarray of shape (M, M)
-        Symmetric (only the lower triangle is read), in C or Fortran order.
-    x : ndarray of shape (M,)
-        A vector.
-
-    Returns
-    -------
-    ndarray of shape (M,)
-        The product.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._math.linalg import symmetric_product
-    >>> symmetric_product(np.array([[1.0, 9.0], [2.0, 3.0]]), np.array([1.0, 1.0]))
-    array([3., 5.])
-    """
+    """Return A x for a symmetric A, shape (M,)."""
     if not x.size:
         return np.zeros(0)
     a, lower = _triangle(A)
@@ -240,27 +145,7 @@ def symmetric_product(A: Array, x: Array) -> Array:
 
 
 def times_lower_t(A: Array, L: Array) -> Array:
-    """Return A L^T for a lower triangular L: half the flops of a full product, several times as fast as a solve.
-
-    Parameters
-    ----------
-    A : ndarray of shape (n, M)
-        In C order for speed.
-    L : ndarray of shape (M, M)
-        Lower triangular (what stands above the diagonal is not read).
-
-    Returns
-    -------
-    ndarray of shape (n, M)
-        In C order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._math.linalg import times_lower_t
-    >>> times_lower_t(np.eye(2), np.array([[1.0, 0.0], [3.0, 4.0]])).tolist()
-    [[1.0, 3.0], [0.0, 4.0]]
-    """
+    """Return A L^T for a lower triangular L: half the flops of a full product, several times as fast as a solve."""
     if 0 in A.shape:
         return np.zeros(A.shape)
     a, lower = _triangle(L)
@@ -268,27 +153,7 @@ def times_lower_t(A: Array, L: Array) -> Array:
 
 
 def congruent(A: Array, L: Array) -> Array:
-    """Return L^T A L for a lower triangular L, at half the flops of two full products.
-
-    Parameters
-    ----------
-    A : ndarray of shape (M, M)
-        Symmetric.
-    L : ndarray of shape (M, M)
-        Lower triangular (what stands above the diagonal is not read), in C or Fortran order.
-
-    Returns
-    -------
-    ndarray of shape (M, M)
-        Symmetric to the last bit, in C order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._math.linalg import congruent
-    >>> congruent(np.eye(2), np.array([[1.0, 0.0], [3.0, 4.0]])).tolist()
-    [[10.0, 12.0], [12.0, 16.0]]
-    """
+    """Return L^T A L for a lower triangular L, at half the flops of two full products, shape (M, M)."""
     if 0 in A.shape:
         return np.zeros(A.shape)
     a, lower = _triangle(L)
@@ -299,80 +164,17 @@ def congruent(A: Array, L: Array) -> Array:
 
 
 def solve_lower(L: Array, B: Array, *, overwrite_b: bool = False) -> Array:
-    """Return L^-1 B.
-
-    Parameters
-    ----------
-    L : ndarray of shape (M, M)
-        Lower triangular (what stands above the diagonal is not read), in C or Fortran order.
-    B : ndarray of shape (M,) or (M, n)
-        Right-hand sides, in C or Fortran order.
-    overwrite_b : bool, default=False
-        Whether the memory of B may be used for the result; False, so that arguments stay as they are.
-
-    Returns
-    -------
-    ndarray of the shape and memory order of B
-        The solution.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._math.linalg import solve_lower
-    >>> solve_lower(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([2.0, 5.0]))
-    array([1., 2.])
-    """
+    """Return L^-1 B."""
     return _trsm(L, B, transposed=False, overwrite_b=overwrite_b)
 
 
 def solve_lower_t(L: Array, B: Array, *, overwrite_b: bool = False) -> Array:
-    """Return L^-T B.
-
-    Parameters
-    ----------
-    L : ndarray of shape (M, M)
-        Lower triangular (what stands above the diagonal is not read), in C or Fortran order.
-    B : ndarray of shape (M,) or (M, n)
-        Right-hand sides, in C or Fortran order.
-    overwrite_b : bool, default=False
-        Whether the memory of B may be used for the result; False, so that arguments stay as they are.
-
-    Returns
-    -------
-    ndarray of the shape and memory order of B
-        The solution.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._math.linalg import solve_lower_t
-    >>> solve_lower_t(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([4.0, 4.0]))
-    array([1., 2.])
-    """
+    """Return L^-T B."""
     return _trsm(L, B, transposed=True, overwrite_b=overwrite_b)
 
 
 def inverse_lower(L: Array) -> Array:
-    """Return L^-1, with zeros above the diagonal.
-
-    Parameters
-    ----------
-    L : ndarray of shape (M, M)
-        Lower triangular with zeros above the diagonal, in C or Fortran order.
-
-    Returns
-    -------
-    ndarray of shape (M, M), in the memory order of L
-        The inverse.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._math.linalg import inverse_lower
-    >>> inverse_lower(np.array([[2.0, 0.0], [1.0, 2.0]]))
-    array([[ 0.5 ,  0.  ],
-           [-0.25,  0.5 ]])
-    """
+    """Return L^-1, with zeros above the diagonal, shape (M, M)."""
     if L.shape[0] == 0:
         return np.zeros_like(L)
     a, lower = _triangle(L)
@@ -382,57 +184,18 @@ def inverse_lower(L: Array) -> Array:
 
 
 def log_det(L: Array) -> float:
-    """Return log |L L^T| = 2 sum log diag L.
-
-    Parameters
-    ----------
-    L : ndarray of shape (M, M)
-        Cholesky factor.
-
-    Returns
-    -------
-    float
-        The log-determinant.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._math.linalg import log_det
-    >>> log_det(np.eye(3))
-    0.0
-    """
+    """Return log |L L^T| = 2 sum log diag L."""
     return 2.0 * float(np.sum(np.log(np.diagonal(L))))
 
 
 def cholesky_vjp(L: Array, Lbar: Array) -> Array:
-    """Carry a gradient back through the Cholesky factorisation K = L L^T.
+    """Carry a gradient back through the Cholesky factorisation K = L L^T, shape (M, M).
 
     With P = tril(L^T Lbar), its diagonal halved, Kbar = L^-T (P + P^T) L^-1 / 2. It follows from
     dL = L tril(L^-1 dK L^-T), the diagonal halved, by moving every factor to the other side of <Lbar, dL>.
 
-    Parameters
-    ----------
-    L : ndarray of shape (M, M)
-        Cholesky factor of K.
-    Lbar : ndarray of shape (M, M)
-        Gradient of a number in L; only its lower triangle is read.
-
-    Returns
-    -------
-    Kbar : ndarray of shape (M, M)
-        Symmetric gradient in K: d number = sum_ij Kbar_ij dK_ij for every symmetric dK.
-
-    Notes
-    -----
     The jitter of `cholesky` moves with the mean diagonal of K; that path (at most 1e-4 of the gradient, zero without
     jitter) is left out.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._math.linalg import cholesky_vjp
-    >>> cholesky_vjp(np.array([[2.0]]), np.array([[1.0]]))
-    array([[0.25]])
     """
     if L.shape[0] == 0:
         return np.zeros((0, 0))

@@ -50,50 +50,14 @@ _CHUNK: Final = 32_768
 
 @lru_cache(maxsize=64)
 def gauss_hermite(n: int) -> Rule:
-    """Gauss-Hermite rule for the standard normal distribution.
-
-    Parameters
-    ----------
-    n : int
-        Number of nodes; the rule is exact for polynomials of degree 2n - 1.
-
-    Returns
-    -------
-    x, w : ndarray of float64, shape (n,)
-        Nodes and weights, read-only: E_{N(0,1)} g = sum_j w_j g(x_j).
-
-    Examples
-    --------
-    >>> from skpref._math.quadrature import gauss_hermite
-    >>> x, w = gauss_hermite(5)
-    >>> round(float(w @ x**4), 12)
-    3.0
-    """
+    """Gauss-Hermite rule for the standard normal distribution."""
     x, w = roots_hermitenorm(n)
     return _frozen(x, w)
 
 
 @lru_cache(maxsize=64)
 def normal_trapezoid(step: float) -> Rule:
-    """Trapezoid rule for the standard normal distribution.
-
-    Parameters
-    ----------
-    step : float
-        Distance of the nodes, in standard deviations.
-
-    Returns
-    -------
-    x, w : ndarray of float64, shape (n,)
-        Nodes up to about 7.5 and weights that sum to 1, read-only.
-
-    Examples
-    --------
-    >>> from skpref._math.quadrature import normal_trapezoid
-    >>> x, w = normal_trapezoid(0.5)
-    >>> round(float(w @ x**2), 9)
-    1.0
-    """
+    """Trapezoid rule for the standard normal distribution."""
     count = int(np.ceil(_REACH / step))
     x = step * np.arange(-count, count + 1, dtype=np.float64)
     return _frozen(x, np.exp(-0.5 * x * x))
@@ -108,22 +72,7 @@ def _frozen(x: Array, w: Array) -> Rule:
 
 @lru_cache(maxsize=1)
 def rules() -> tuple[Array, tuple[Rule, ...]]:
-    """Rules in order of the largest variance that they serve.
-
-    Returns
-    -------
-    v_max : ndarray of float64, shape (n_rules - 1,)
-        Rule k serves v_max[k-1] < v <= v_max[k]; the last one all v > 724, with errors that grow beyond v = 1024.
-    rule : tuple of (nodes, weights), length n_rules
-        Rules for the standard normal distribution.
-
-    Examples
-    --------
-    >>> from skpref._math.quadrature import rules
-    >>> v_max, rule = rules()
-    >>> len(rule[0][0]), len(rule[-1][0])
-    (9, 777)
-    """
+    """Rules in order of the largest variance that they serve."""
     octaves = 2.0 ** (np.arange(1, 2 * _OCTAVES + 1) / 2.0)
     hermite = tuple(gauss_hermite(n) for _, n in _HERMITE)
     trapezoid = tuple(normal_trapezoid(float(_STEP / np.sqrt(v))) for v in octaves)
@@ -133,55 +82,15 @@ def rules() -> tuple[Array, tuple[Rule, ...]]:
 
 
 def rule_index(v: Array) -> IntArray:
-    """Index into `rules` of the rule for each variance.
-
-    Parameters
-    ----------
-    v : ndarray of float64, shape (n,)
-        Variances, >= 0.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        Position of the rule.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._math.quadrature import rule_index
-    >>> rule_index(np.array([0.0, 0.2, 3.0]))
-    array([0, 1, 8])
-    """
+    """Index into `rules` of the rule for each variance."""
     return np.searchsorted(rules()[0], v).astype(np.int64, copy=False)
 
 
 def expectation(function: Callable[[Array], tuple[Array, ...]], mu: Array, v: Array) -> tuple[Array, ...]:
     """Expectations of several functions of z ~ N(mu, v), element by element.
 
-    Parameters
-    ----------
-    function : callable
-        Takes z of shape (rows, nodes), returns a tuple of arrays like it.
-    mu, v : ndarray of float64, any one shape
-        Means and variances (>= 0; 0 gives function(mu)).
-
-    Returns
-    -------
-    tuple of ndarray of float64, shape of `mu`
-        E[function(z)], one array per value that `function` returns.
-
-    Notes
-    -----
     Elements are served in groups of like v and in chunks, so memory does not
     grow with n beyond the result.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._math.quadrature import expectation
-    >>> (mean,) = expectation(lambda z: (np.cos(z),), np.array([0.0, 0.0]), np.array([0.0, 2.0]))
-    >>> bool(np.allclose(mean, [1.0, np.exp(-1.0)]))
-    True
     """
     shape = np.shape(mu)
     mu, v = np.ravel(mu), np.ravel(v)
@@ -194,27 +103,7 @@ def expectation(function: Callable[[Array], tuple[Array, ...]], mu: Array, v: Ar
 
 
 def chunks(v: Array) -> Iterator[tuple[IntArray, Rule]]:
-    """Rows that share a rule, at most 32768 evaluations at a time.
-
-    Parameters
-    ----------
-    v : ndarray of float64, shape (n,)
-        Variances, >= 0.
-
-    Yields
-    ------
-    rows : ndarray of int64
-        Indices into `v`; every index comes once.
-    rule : tuple of ndarray
-        Nodes and weights that serve these rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref._math.quadrature import chunks
-    >>> [(rows.tolist(), x.size) for rows, (x, w) in chunks(np.array([9.0, 0.0]))]
-    [([1], 9), ([0], 83)]
-    """
+    """Rows that share a rule, at most 32768 evaluations at a time."""
     index = rule_index(v)
     table = rules()[1]
     order = np.argsort(index, kind="stable")

@@ -18,7 +18,7 @@ from threadpoolctl import ThreadpoolController
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["calm_blas"]
+__all__ = ["limit_blas_threads"]
 
 _WORTH_THREADS: Final = 800  # width of matrices from which a second core gains more than it costs
 
@@ -30,26 +30,8 @@ def _pools() -> ThreadpoolController:
 
 
 @contextmanager
-def calm_blas(size: int) -> Iterator[None]:
-    """Run the body with one BLAS thread for small matrices, and with scipy's pool alone for large ones.
-
-    Parameters
-    ----------
-    size : int
-        Width of the largest matrix that the body factors.
-
-    Yields
-    ------
-    None
-        Control to the body. What the caller had set before is put back afterwards.
-
-    Examples
-    --------
-    >>> from skpref._math.threads import calm_blas
-    >>> with calm_blas(100):
-    ...     1 + 1
-    2
-    """
+def limit_blas_threads(size: int) -> Iterator[None]:
+    """Run the body with one BLAS thread for small matrices, and with scipy's pool alone for large ones."""
     # The number of threads belongs to the process: a fit in a side thread leaves it to whoever started that thread.
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -33,25 +33,7 @@ _MAX_INDUCING = "inducing points at most: time grows with their square (default:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Parameters
-    ----------
-    argv : sequence of str, default=None
-        Arguments; None: those of the process.
-
-    Returns
-    -------
-    int
-        0 = done; 1 = `mlflow-sync` could not send all; 2 = the input cannot be used, or a package is missing; 130 =
-        stopped (Ctrl-C) before there was a result. A process that is terminated ends with 143.
-
-    Examples
-    --------
-    >>> from skpref.cli import main
-    >>> main(["rank", "no-such-model", "items.csv"])
-    2
-    """
+    """Run the command."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # an id that the terminal has no letters for is no reason to fail
             stream.reconfigure(errors="backslashreplace")

@@ -52,35 +52,13 @@ _EXTRAS = {"optuna": "optuna", "matplotlib": "plots", "mlflow": "mlflow"}
 
 
 def tune(arguments: argparse.Namespace) -> int:
-    """Learn from files.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    int
-        0.
-    """
+    """Learn from files."""
     _check_extras(arguments)
     return _run_job(read_task(arguments), arguments)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the experiment of a TOML file.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    int
-        0.
-    """
+    """Run the experiment of a TOML file."""
     options = read_experiment(arguments, arguments.tune_defaults())
     _check_extras(options)
     task = read_task(options) if options.dataset is None else read_demo(options)
@@ -102,18 +80,7 @@ def _check_space(task: Task, space: NarrowedSpace) -> None:
 
 
 def fit(arguments: argparse.Namespace) -> int:
-    """Fit a model with settings that are given, without a search.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    int
-        0.
-    """
+    """Fit a model with settings that are given, without a search."""
     check_file(arguments.out, regular=True)
     task = read_task(arguments)
     _say(arguments, task.headline())
@@ -148,18 +115,7 @@ def _check_settings(model: Any, params: dict[str, Any]) -> None:
 
 
 def predict(arguments: argparse.Namespace) -> int:
-    """Predict the rows of a file.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    int
-        0.
-    """
+    """Predict the rows of a file."""
     check_file(arguments.out)
     return predict_rows(load(arguments.model), arguments)
 
@@ -170,18 +126,7 @@ def _say(arguments: argparse.Namespace, text: str) -> None:
 
 
 def demo(arguments: argparse.Namespace) -> int:
-    """Learn from the choices of travellers.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    int
-        0.
-    """
+    """Learn from the choices of travellers."""
     _check_extras(arguments)
     return _run_job(read_demo(arguments), arguments)
 
@@ -247,18 +192,7 @@ def _last_lines(files: list[Path], task: Task, out: Path, tracker: Tracker | Non
 
 
 def rank(arguments: argparse.Namespace) -> int:
-    """Rank items, known or new.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    int
-        0.
-    """
+    """Rank items, known or new."""
     check_file(arguments.out)
     model = load(arguments.model)
     if isinstance(model, MaxMarginFactorization) and hasattr(model, "posterior_"):
@@ -291,18 +225,7 @@ def rank(arguments: argparse.Namespace) -> int:
 
 
 def elicit(arguments: argparse.Namespace) -> int:
-    """Ask a person.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    int
-        0, or 130 if the person interrupted.
-    """
+    """Ask a person."""
     return interview(load(arguments.model), arguments)
 
 

@@ -43,36 +43,15 @@ _ANNOTATOR_DRAWS = 1_000_000  # of all users together, so that reports on a hund
 
 @dataclass(frozen=True, eq=False)
 class PairFigures:
-    """How well probabilities did on the hold-out.
+    """How well probabilities did on the hold-out."""
 
-    Parameters
-    ----------
-    accuracy, log_loss : float
-        Share predicted right, ties left out; nats per comparison.
-    calibration : Calibration
-        With the expected calibration error.
-    """
-
-    accuracy: float
-    log_loss: float
-    calibration: Calibration
+    accuracy: float  # share predicted right, ties left out; nats per comparison
+    log_loss: float  # share predicted right, ties left out; nats per comparison
+    calibration: Calibration  # with the expected calibration error
 
     @classmethod
     def of(cls, answers: Rows, p: Array) -> PairFigures:
-        """Score probabilities.
-
-        Parameters
-        ----------
-        answers : Rows
-            What was answered, or happened.
-        p : ndarray of shape (P,)
-            Probabilities that the left item is preferred.
-
-        Returns
-        -------
-        PairFigures
-            The scores.
-        """
+        """Score probabilities."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # accuracy is undefined, NaN, when all answers are ties
             accuracy = pair_accuracy(answers.y, p, answers.weight)
@@ -80,29 +59,12 @@ class PairFigures:
         return cls(accuracy, loss, calibration(answers.y, p, _BINS, answers.weight))
 
     def metrics(self, prefix: str) -> dict[str, float]:
-        """Return the figures by name.
-
-        Parameters
-        ----------
-        prefix : str
-            Put before each name.
-
-        Returns
-        -------
-        dict of str to float
-            For the tracker.
-        """
+        """Return the figures by name."""
         error = self.calibration.expected_calibration_error
         return {f"{prefix}accuracy": self.accuracy, f"{prefix}log_loss": self.log_loss, f"{prefix}ece": error}
 
     def cells(self) -> dict[str, str]:
-        """Return what the table shows.
-
-        Returns
-        -------
-        dict of str to str
-            By the title of the column.
-        """
+        """Return what the table shows."""
         error = self.calibration.expected_calibration_error
         return {
             "accuracy": f"{self.accuracy:.3f}",
@@ -122,32 +84,14 @@ def _annotators(model: CrowdGPPL, seed: int) -> dict[str, Any]:
 
 
 class Findings(NamedTuple):
-    """What is found in the final model.
+    """What is found in the final model."""
 
-    Parameters
-    ----------
-    ranking : Ranking
-        Of all items; by a crowd's consensus.
-    annotators : dict of str to ndarray or None
-        Columns of a crowd's report on its users.
-    """
-
-    ranking: Any
-    annotators: dict[str, Any] | None
+    ranking: Any  # of all items; by a crowd's consensus
+    annotators: dict[str, Any] | None  # columns of a crowd's report on its users
 
 
 class ComparisonTask(Task):
-    """Comparisons of items, answered by nobody in particular or by known users.
-
-    Parameters
-    ----------
-    problem : Problem
-        The data.
-    seed : int, default=0
-        Of the estimators.
-    max_inducing : int, default=500
-        Inducing points at most.
-    """
+    """Comparisons of items, answered by nobody in particular or by known users."""
 
     noun: ClassVar[str] = "comparisons"
 
@@ -243,18 +187,7 @@ def _tuned(outcome: Outcome) -> PairFigures:
 
 
 def read(arguments: argparse.Namespace) -> ComparisonTask:
-    """Read the files of a job.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    ComparisonTask
-        Ready.
-    """
+    """Read the files of a job."""
     refuse_one(arguments.holdout)
     user = (arguments.user or "user") if arguments.model == "crowd" else None
     names = ("items", "group", "users")
@@ -265,17 +198,6 @@ def read(arguments: argparse.Namespace) -> ComparisonTask:
 
 
 def read_demo(arguments: argparse.Namespace) -> ComparisonTask:
-    """Read the choices of travellers.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    ComparisonTask
-        Ready.
-    """
+    """Read the choices of travellers."""
     refuse_one(arguments.holdout)
     return ComparisonTask(demo_problem(), arguments.seed, arguments.max_inducing or _DEMO_MAX_INDUCING)

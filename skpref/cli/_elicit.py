@@ -30,25 +30,7 @@ _MORE: Final = "s = skip, q = quit"
 
 
 def interview(model: Any, arguments: argparse.Namespace) -> int:
-    """Ask, and print what was learnt.
-
-    Parameters
-    ----------
-    model : estimator
-        Loaded.
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    int
-        0; 130 if the person interrupted, what was learnt is printed all the same.
-
-    Raises
-    ------
-    DataError
-        If the model cannot be asked for, or the candidates are not its.
-    """
+    """Ask, and print what was learnt."""
     if sys.stdin is None:
         raise DataError("there is nobody to ask: the standard input is closed; answers may come from a file, by < FILE")
     asker = _asker(model, arguments)

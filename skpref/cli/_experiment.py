@@ -20,18 +20,10 @@ _DATASETS = ("travellers",)
 
 
 class Kind(NamedTuple):
-    """What a key may hold.
+    """What a key may hold."""
 
-    Parameters
-    ----------
-    wanted : str
-        In words, for messages.
-    accepts : callable
-        Whether a value is right.
-    """
-
-    wanted: str
-    accepts: Callable[[Any], bool]
+    wanted: str  # in words, for messages
+    accepts: Callable[[Any], bool]  # whether a value is right
 
 
 def _whole(low: int) -> Kind:
@@ -119,15 +111,7 @@ _PATHS = ("data", "items", "users", "out")  # from the folder of the TOML file
 
 
 def add_run(commands: Any, tune_defaults: Callable[[], argparse.Namespace]) -> None:
-    """Add the command to a parser.
-
-    Parameters
-    ----------
-    commands : argparse subparsers
-        Of `skpref`.
-    tune_defaults : callable
-        Gives the options of `skpref tune` when none is given.
-    """
+    """Add the command to a parser."""
     run = commands.add_parser(
         "run",
         help="run a whole experiment that a TOML file describes",
@@ -141,25 +125,7 @@ def add_run(commands: Any, tune_defaults: Callable[[], argparse.Namespace]) -> N
 
 
 def read_experiment(arguments: argparse.Namespace, defaults: argparse.Namespace) -> argparse.Namespace:
-    """Read a TOML file as options of `skpref tune`.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        Of `skpref run`.
-    defaults : Namespace
-        Of `skpref tune`.
-
-    Returns
-    -------
-    Namespace
-        For `skpref tune`; `space` has what was chosen of the space, `dataset` a data set that comes with a package.
-
-    Raises
-    ------
-    DataError
-        If the file is no TOML, or a section, a key or a value is not known; the message names it.
-    """
+    """Read a TOML file as options of `skpref tune`."""
     path = arguments.file
     try:
         given = tomllib.loads(path.read_text("utf-8-sig"))

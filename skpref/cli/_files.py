@@ -28,24 +28,12 @@ _LONGEST_CELL = 60
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """A file's columns.
+    """A file's columns."""
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    columns : dict of str to list
-        Cells by column: text (CSV) or values (Parquet).
-    lines : list of int
-        Line (CSV) or row (Parquet) of each cell, from 1.
-    unit : {"line", "row"}
-        What `lines` counts.
-    """
-
-    path: Path
-    columns: dict[str, list[Any]]
-    lines: list[int]
-    unit: str
+    path: Path  # the file
+    columns: dict[str, list[Any]]  # cells by column: text (CSV) or values (Parquet)
+    lines: list[int]  # line (CSV) or row (Parquet) of each cell, from 1
+    unit: str  # what `lines` counts
 
     @property
     def names(self) -> list[str]:
@@ -53,37 +41,14 @@ class Sheet:
         return list(self.columns)
 
     def fault(self, text: str, index: int | None = None, column: str | None = None) -> DataError:
-        """Return an error that says where.
-
-        Parameters
-        ----------
-        text : str
-            What is wrong.
-        index : int, default=None
-            Position of the cell among the rows of data.
-        column : str, default=None
-            Name of its column.
-
-        Returns
-        -------
-        DataError
-            To be raised.
-        """
+        """Return an error that says where."""
         where = [str(self.path)]
         where += [f"{self.unit} {self.lines[index]}"] if index is not None else []
         where += [f"column {column!r}"] if column is not None else []
         return DataError(f"{', '.join(where)}: {text}")
 
     def require(self, names: Sequence[str], purpose: str) -> None:
-        """Complain of a column that is missing, and name the nearest one.
-
-        Parameters
-        ----------
-        names : sequence of str
-            What is needed.
-        purpose : str
-            What a file of this kind holds, for the message.
-        """
+        """Complain of a column that is missing, and name the nearest one."""
         for name in names:
             if name not in self.columns:
                 hint = nearest(name, self.names) or "."
@@ -91,20 +56,7 @@ class Sheet:
                 raise self.fault(f"there is no column {name!r}{hint} {purpose}. Found: {_list(self.names)}{alone}")
 
     def ids(self, name: str, noun: str = "item") -> NDArray[Any]:
-        """Return a column of ids as text.
-
-        Parameters
-        ----------
-        name : str
-            The column.
-        noun : str, default="item"
-            What the ids are of, for the message.
-
-        Returns
-        -------
-        ndarray of shape (n,), dtype object
-            Text without spaces around it; never empty.
-        """
+        """Return a column of ids as text, shape (n,)."""
         cells = [_as_id(cell) for cell in self.columns[name]]
         for index, cell in enumerate(cells):
             if not cell:
@@ -113,22 +65,7 @@ class Sheet:
         return np.array(cells, dtype=object)
 
     def numbers(self, name: str, low: float = -math.inf, high: float = math.inf, meaning: str = "") -> Array:
-        """Return a column of numbers.
-
-        Parameters
-        ----------
-        name : str
-            The column.
-        low, high : float
-            Range allowed, both ends included.
-        meaning : str, default=""
-            What the numbers mean, for the message.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Finite values.
-        """
+        """Return a column of numbers, shape (n,)."""
         return np.array([self._number(i, name, low, high, meaning) for i in range(len(self.lines))], dtype=np.float64)
 
     def _number(self, index: int, name: str, low: float, high: float, meaning: str) -> float:
@@ -149,25 +86,7 @@ class Sheet:
 
 
 def read_sheet(path: Path) -> Sheet:
-    """Read a file.
-
-    Parameters
-    ----------
-    path : Path
-        CSV (separated by comma, semicolon, tab or bar, with a header) or Parquet.
-
-    Returns
-    -------
-    Sheet
-        At least one row.
-
-    Raises
-    ------
-    DataError
-        If the file is empty or damaged.
-    MissingExtraError
-        If it is Parquet and pandas or pyarrow is not installed.
-    """
+    """Read a file."""
     with path.open("rb") as file:
         source: BinaryIO = file if file.seekable() else io.BytesIO(file.read())  # a pipe can be read once
         parquet = source.read(4) == b"PAR1" or path.suffix.lower() in {".parquet", ".pq"}
@@ -249,20 +168,7 @@ def _read_parquet(path: Path, source: BinaryIO) -> Sheet:
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """Return "; did you mean 'x'?" for the nearest of some names, or nothing.
-
-    Parameters
-    ----------
-    name : str
-        What was given.
-    known : sequence of str
-        What there is.
-
-    Returns
-    -------
-    str
-        The end of a message.
-    """
+    """Return "; did you mean 'x'?" for the nearest of some names, or nothing."""
     lower = {other.lower(): other for other in known}
     found = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
     return f"; did you mean {lower[found[0]]!r}?" if found else ""

@@ -26,35 +26,16 @@ _FEWEST = 10  # comparisons below which a hold-out of 20 % says nothing
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is to be learnt.
+    """What is to be learnt."""
 
-    Parameters
-    ----------
-    answers : Answers
-        Comparisons by ids.
-    items : Table or None
-        Features of the items.
-    source : str
-        Where the data are from.
-    group : str or None
-        Name of the group's column.
-    profiles : Table or None
-        Further items that are worth a ranking of their own.
-    user : str or None
-        Name of the users' column; None: the answers do not tell users apart.
-    users : Table or None
-        Features of the users.
-    has_sides : bool
-        Whether left and right are where the items were shown, and not drawn for winners and losers.
-    """
-
-    answers: Answers
-    items: Table | None
-    source: str
-    group: str | None = None
-    profiles: Table | None = None
-    user: str | None = None
-    users: Table | None = None
+    answers: Answers  # comparisons by ids
+    items: Table | None  # features of the items
+    source: str  # where the data are from
+    group: str | None = None  # name of the group's column
+    profiles: Table | None = None  # further items that are worth a ranking of their own
+    user: str | None = None  # name of the users' column; None: the answers do not tell users apart
+    users: Table | None = None  # features of the users
+    # whether left and right are where the items were shown, and not drawn for winners and losers
     has_sides: bool = True
 
     @property
@@ -81,13 +62,7 @@ class Problem:
         return digest.hexdigest()
 
     def describe(self) -> dict[str, Any]:
-        """Return shape and hash of the data, for the tracker (never the data themselves).
-
-        Returns
-        -------
-        dict
-            By name.
-        """
+        """Return shape and hash of the data, for the tracker (never the data themselves)."""
         groups = self.answers.groups
         crowd = {
             "data.n_users": self.n_users,
@@ -106,47 +81,18 @@ class Problem:
 
 @dataclass(frozen=True)
 class Sources:
-    """Where a job's data are.
+    """Where a job's data are."""
 
-    Parameters
-    ----------
-    comparisons : Path
-        File of comparisons.
-    items : Path, default=None
-        File of items.
-    id_column : str, default="id"
-        Column of ids in the file of items.
-    group : str, default=None
-        Column of the comparisons whose values stay together in splits.
-    user : str, default=None
-        Column of the comparisons that tells who answered; None: users are not told apart.
-    users : Path, default=None
-        File of users; its ids stand in a column of the same name as `user`, or in `id`.
-    """
-
-    comparisons: Path
-    items: Path | None = None
-    id_column: str = "id"
-    group: str | None = None
-    user: str | None = None
-    users: Path | None = None
+    comparisons: Path  # file of comparisons
+    items: Path | None = None  # file of items
+    id_column: str = "id"  # column of ids in the file of items
+    group: str | None = None  # column of the comparisons whose values stay together in splits
+    user: str | None = None  # column of the comparisons that tells who answered; None: users are not told apart
+    users: Path | None = None  # file of users; its ids stand in a column of the same name as `user`, or in `id`
 
 
 def read_problem(sources: Sources, seed: int) -> Problem:
-    """Read and check a job's files.
-
-    Parameters
-    ----------
-    sources : Sources
-        The files.
-    seed : int
-        Of the sides, where the file has winners and losers.
-
-    Returns
-    -------
-    Problem
-        Ready.
-    """
+    """Read and check a job's files."""
     sheet = read_sheet(sources.comparisons)
     items = None if sources.items is None else read_items(sources.items, sources.id_column)
     left_name, right_name = _side_columns(sheet)
@@ -244,22 +190,7 @@ def _answers(
 
 
 def read_items(path: Path, id_column: str, names: tuple[str, ...] | None = None) -> Table:
-    """Read a file of items.
-
-    Parameters
-    ----------
-    path : Path
-        A column of ids and columns of numbers.
-    id_column : str
-        Name of the first.
-    names : tuple of str, default=None
-        Features wanted, in this order; None: all other columns.
-
-    Returns
-    -------
-    Table
-        With the names of the features.
-    """
+    """Read a file of items."""
     purpose = f"A file of items has the column {id_column} (or another one, named by --id) and numeric features"
     return _read_table(read_sheet(path), id_column, purpose, "item", names)
 
@@ -276,20 +207,7 @@ def _read_table(sheet: Sheet, id_column: str, purpose: str, noun: str, names: tu
 
 
 def read_ids(path: Path, id_column: str) -> NDArray[Any]:
-    """Read the ids of a file of items whose features do not matter.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    id_column : str
-        Name of the column.
-
-    Returns
-    -------
-    ndarray of shape (n,), dtype object
-        Distinct ids.
-    """
+    """Read the ids of a file of items whose features do not matter, shape (n,)."""
     sheet = read_sheet(path)
     sheet.require((id_column,), f"A file of items has the column {id_column}")
     ids = sheet.ids(id_column)
@@ -310,11 +228,6 @@ def demo_problem() -> Problem:
 
     The waiting time is left out: for the modes not taken the data hold constants (69 or 64 minutes for air, 34 or 44
     for the train, 35 or 53 for the bus), which no traveller who took them reports, so that it gives the answer away.
-
-    Returns
-    -------
-    Problem
-        With the average trip by each mode as profiles.
     """
     from skpref.datasets import load_modechoice
 

@@ -27,19 +27,7 @@ if TYPE_CHECKING:
 
 
 class Job:
-    """The main job.
-
-    Parameters
-    ----------
-    task : Task
-        What to learn.
-    options : Options
-        How much to do.
-    tracker : Tracker or None
-        Where to keep runs.
-    bar : Bar
-        Progress.
-    """
+    """The main job."""
 
     def __init__(self, task: Task, options: Options, tracker: Tracker | None, bar: Bar) -> None:
         self.task = task
@@ -60,25 +48,7 @@ class Job:
             StudyLog(options.storage, self._name)
 
     def run(self, write: Callable[[Outcome], list[Path]]) -> tuple[Outcome, list[Path]]:
-        """Do it.
-
-        Parameters
-        ----------
-        write : callable
-            Takes the outcome and writes its files; they are kept with the run.
-
-        Returns
-        -------
-        outcome : Outcome
-            For the report.
-        files : list of Path
-            What was written.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            If it was stopped before there was a result; the message says what there is.
-        """
+        """Do it."""
         self._start_tracking()
         try:
             outcome = self._run()

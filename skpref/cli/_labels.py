@@ -42,27 +42,13 @@ _TOO_LARGE = 2**53  # for a double to hold all whole numbers
 
 
 class Labelled(NamedTuple):
-    """Rows of a file.
+    """Rows of a file."""
 
-    Parameters
-    ----------
-    rows : Rows
-        What is searched with: labels by number, where they are levels or classes.
-    columns : tuple of str
-        Names of the columns of X.
-    labels : ndarray
-        Labels by number; of numbers, nothing.
-    source : str
-        Where the data are from.
-    group : str or None
-        Column whose values stay together.
-    """
-
-    rows: Rows
-    columns: tuple[str, ...]
-    labels: NDArray[Any]
-    source: str
-    group: str | None = None
+    rows: Rows  # what is searched with: labels by number, where they are levels or classes
+    columns: tuple[str, ...]  # names of the columns of X
+    labels: NDArray[Any]  # labels by number; of numbers, nothing
+    source: str  # where the data are from
+    group: str | None = None  # column whose values stay together
 
     @property
     def digest(self) -> str:
@@ -74,15 +60,7 @@ class Labelled(NamedTuple):
 
 
 class LabelTask(Task):
-    """What these tasks share.
-
-    Parameters
-    ----------
-    given : Labelled
-        The data.
-    template : estimator
-        Settings that are not searched for.
-    """
+    """What these tasks share."""
 
     noun: ClassVar[str] = "rows"
 
@@ -181,18 +159,7 @@ class OrdinalTask(FeatureTask):
 
 
 def read_ordinal(arguments: argparse.Namespace) -> OrdinalTask:
-    """Read a file of features and ordered levels.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    OrdinalTask
-        Ready.
-    """
+    """Read a file of features and ordered levels."""
     refuse_one(arguments.holdout)
     sheet = read_sheet(arguments.data)
     names, X, groups = read_features(sheet, arguments)
@@ -207,24 +174,7 @@ def read_ordinal(arguments: argparse.Namespace) -> OrdinalTask:
 
 
 def read_features(sheet: Sheet, arguments: argparse.Namespace) -> tuple[tuple[str, ...], Array, NDArray[Any] | None]:
-    """Read what stands beside the labels.
-
-    Parameters
-    ----------
-    sheet : Sheet
-        The file.
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    names : tuple of str
-        Of the features.
-    X : ndarray of shape (n, d)
-        Features.
-    groups : ndarray of shape (n,) or None
-        What stays together.
-    """
+    """Read what stands beside the labels."""
     label, group = arguments.label or "label", arguments.group
     sheet.require([label], "A file of rows has a column label, or another named by --label")
     sheet.require([group] if group else [], "It was asked for by --group")
@@ -273,18 +223,7 @@ def _ordered(
 
 
 def read_weights(sheet: Sheet) -> Array:
-    """Read the column of weights, or 1 where there is none.
-
-    Parameters
-    ----------
-    sheet : Sheet
-        The file.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Weights.
-    """
+    """Read the column of weights, or 1 where there is none, shape (n,)."""
     if "weight" not in sheet.columns:
         return np.ones(len(sheet.lines))
     weight = sheet.numbers("weight", low=0.0, meaning="weight")
@@ -294,20 +233,7 @@ def read_weights(sheet: Sheet) -> Array:
 
 
 def check_size(sheet: Sheet, rows: Rows) -> None:
-    """Refuse a file of too few rows.
-
-    Parameters
-    ----------
-    sheet : Sheet
-        The file.
-    rows : Rows
-        Its rows.
-
-    Raises
-    ------
-    DataError
-        If there are too few for a hold-out.
-    """
+    """Refuse a file of too few rows."""
     if rows.size < _FEWEST:
         raise sheet.fault(f"{rows.size} rows; at least {_FEWEST} are needed for an honest hold-out")
 
@@ -315,33 +241,14 @@ def check_size(sheet: Sheet, rows: Rows) -> None:
 # ------------------------------------------------------------------------------------------------------------- machines
 @dataclass(frozen=True, eq=False)
 class NumberFigures:
-    """How well numbers were predicted on the hold-out.
+    """How well numbers were predicted on the hold-out."""
 
-    Parameters
-    ----------
-    rmse, mae : float
-        In the unit of the targets.
-    """
-
-    rmse: float
-    mae: float
+    rmse: float  # in the unit of the targets
+    mae: float  # in the unit of the targets
 
     @classmethod
     def of(cls, rows: Numbers, predicted: Array) -> NumberFigures:
-        """Score predictions.
-
-        Parameters
-        ----------
-        rows : Numbers
-            The truth.
-        predicted : ndarray of shape (n,)
-            Predictions.
-
-        Returns
-        -------
-        NumberFigures
-            The scores.
-        """
+        """Score predictions."""
         error = predicted - rows.y
         rmse = np.sqrt(np.average(error**2, weights=rows.weight))
         return cls(float(rmse), float(np.average(np.abs(error), weights=rows.weight)))
@@ -389,18 +296,7 @@ def _zeros_and_ones(sheet: Sheet, name: str) -> NDArray[Any]:
 
 
 def read_machine(arguments: argparse.Namespace) -> MachineTask:
-    """Read a file of pairs of user and item with a number, or with 0 and 1.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    MachineTask
-        Ready.
-    """
+    """Read a file of pairs of user and item with a number, or with 0 and 1."""
     refuse_one(arguments.holdout)
     sheet = read_sheet(arguments.data)
     names: Mapping[str, str] = read_columns(sheet, arguments)

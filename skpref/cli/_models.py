@@ -14,21 +14,11 @@ if TYPE_CHECKING:
 
 
 class Model(NamedTuple):
-    """A model that can be tuned.
+    """A model that can be tuned."""
 
-    Parameters
-    ----------
-    home : str
-        Module and function that make the task from the arguments.
-    about : str
-        A few words for ``--help``.
-    options : tuple of str
-        Options that not all models have.
-    """
-
-    home: str
-    about: str
-    options: tuple[str, ...]
+    home: str  # module and function that make the task from the arguments
+    about: str  # A few words for ``--help``
+    options: tuple[str, ...]  # options that not all models have
 
 
 MOST = 2**32 - 1  # of any whole number that is asked for: as far as seeds go
@@ -68,23 +58,7 @@ SPECIAL = tuple(dict.fromkeys(option for model in MODELS.values() for option in 
 
 
 def read_task(arguments: argparse.Namespace) -> Task:
-    """Read the data of a job, after refusing options that are for other models.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    Task
-        Ready.
-
-    Raises
-    ------
-    DataError
-        If an option is for other models.
-    """
+    """Read the data of a job, after refusing options that are for other models."""
     model = MODELS[arguments.model]
     for option in SPECIAL:
         if option not in model.options and getattr(arguments, option) is not None:

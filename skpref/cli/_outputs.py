@@ -16,13 +16,7 @@ if TYPE_CHECKING:
 
 
 class Patient:
-    """A stream that lets a reader go, as in ``skpref tune ... | head``: what is still to be said is not heard.
-
-    Parameters
-    ----------
-    stream : file
-        Where to write.
-    """
+    """A stream that lets a reader go, as in ``skpref tune ... | head``: what is still to be said is not heard."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -31,18 +25,7 @@ class Patient:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write.
-
-        Parameters
-        ----------
-        text : str
-            What to say.
-
-        Returns
-        -------
-        int
-            Its length.
-        """
+        """Write."""
         try:
             self._stream.write(text)
         except BrokenPipeError:
@@ -58,13 +41,7 @@ class Patient:
 
 
 def to_nowhere(stream: TextIO) -> None:
-    """Let what is still written be written where nobody complains.
-
-    Parameters
-    ----------
-    stream : file
-        Whose reader is gone.
-    """
+    """Let what is still written be written where nobody complains."""
     with suppress(OSError, ValueError, AttributeError):  # not all streams are files
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -73,18 +50,7 @@ def to_nowhere(stream: TextIO) -> None:
 
 @contextmanager
 def complete(path: Path) -> Iterator[Path]:
-    """Let a file be written under another name, and give it its own when it is complete.
-
-    Parameters
-    ----------
-    path : Path
-        Where it is to be. What is there is replaced, but for a device or a pipe, which is written to.
-
-    Yields
-    ------
-    Path
-        Where to write.
-    """
+    """Let a file be written under another name, and give it its own when it is complete."""
     if path.exists() and not path.is_file():
         yield path
         return
@@ -101,20 +67,7 @@ def complete(path: Path) -> Iterator[Path]:
 
 
 def check_file(path: Path | None, *, regular: bool = False) -> None:
-    """Complain of a file that cannot be written.
-
-    Parameters
-    ----------
-    path : Path or None
-        What ``--out`` names; None: nothing is to be written.
-    regular : bool, default=False
-        Whether a device or a pipe will not do.
-
-    Raises
-    ------
-    DataError
-        If it is a folder, is in none, or may not be written.
-    """
+    """Complain of a file that cannot be written."""
     if path is None:
         return
     if path.is_dir():
@@ -131,23 +84,7 @@ def check_file(path: Path | None, *, regular: bool = False) -> None:
 
 
 def check_folder(path: Path) -> bool:
-    """Make a folder where there is none, or complain.
-
-    Parameters
-    ----------
-    path : Path
-        The folder of results.
-
-    Returns
-    -------
-    bool
-        Whether it was made.
-
-    Raises
-    ------
-    DataError
-        If it cannot be made or written to.
-    """
+    """Make a folder where there is none, or complain."""
     new = not path.exists()
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -33,25 +33,7 @@ Columns = dict[str, "NDArray[Any]"]
 
 
 def predict(model: Any, arguments: argparse.Namespace) -> int:
-    """Predict the rows of a file.
-
-    Parameters
-    ----------
-    model : estimator
-        Loaded.
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    int
-        0.
-
-    Raises
-    ------
-    DataError
-        If the model cannot predict rows of a file, or columns are missing.
-    """
+    """Predict the rows of a file."""
     sheet = read_sheet(arguments.data)
     last = last_step(model)
     known = [rule for cls, rule in _PREDICTED.items() if isinstance(last, cls) and hasattr(last, "posterior_")]
@@ -140,20 +122,7 @@ def _machine(model: Pipeline, sheet: Sheet, arguments: argparse.Namespace) -> Co
 
 
 def machine_columns(model: Pipeline, X: NDArray[Any]) -> Columns:
-    """Return what a factorization machine behind a `OneHotDesign` says of pairs of ids.
-
-    Parameters
-    ----------
-    model : Pipeline
-        Fitted.
-    X : ndarray of shape (n, 2)
-        Users and items.
-
-    Returns
-    -------
-    dict of str to ndarray of shape (n,)
-        "probability", or "prediction" and "std".
-    """
+    """Return what a factorization machine behind a `OneHotDesign` says of pairs of ids, shape (n,)."""
     if isinstance(last_step(model), VariationalFMClassifier):
         return {"probability": model.predict_proba(X)[:, 1]}
     mean, std = model.predict(X, return_std=True)
@@ -161,27 +130,7 @@ def machine_columns(model: Pipeline, X: NDArray[Any]) -> Columns:
 
 
 def features_of(model: Any, sheet: Sheet, arguments: argparse.Namespace) -> NDArray[Any]:
-    """Return the columns that a model of features was fitted with.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted, with the names of its features.
-    sheet : Sheet
-        With these columns, and others.
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-        In the model's order.
-
-    Raises
-    ------
-    DataError
-        If it does not know names, or a column is missing.
-    """
+    """Return the columns that a model of features was fitted with, shape (n, d)."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         raise DataError(f"{arguments.model}: does not know the names of its features; predict with it in Python")

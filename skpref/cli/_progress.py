@@ -13,19 +13,7 @@ _WIDTH = 24
 
 
 class Bar:
-    """Progress of a search.
-
-    Parameters
-    ----------
-    stream : file
-        Usually stderr.
-    n_trials : int
-        Trials at most.
-    timeout : float or None
-        Seconds at most.
-    loss : str, default="log-loss"
-        What trials are scored by.
-    """
+    """Progress of a search."""
 
     def __init__(self, stream: TextIO, n_trials: int, timeout: float | None, loss: str = "log-loss") -> None:
         self._stream = stream
@@ -38,27 +26,11 @@ class Bar:
         self._live = stream.isatty()
 
     def resume(self, n_trials: int) -> None:
-        """Expect trials of an earlier run, which take no time now.
-
-        Parameters
-        ----------
-        n_trials : int
-            How many.
-        """
+        """Expect trials of an earlier run, which take no time now."""
         self._resumed = n_trials
 
     def step(self, trial: int, done: int, n_steps: int) -> None:
-        """Show that a step of a trial was finished: a fold, or a part of the only one.
-
-        Parameters
-        ----------
-        trial : int
-            Number of the trial.
-        done : int
-            Steps finished in it.
-        n_steps : int
-            Steps in it.
-        """
+        """Show that a step of a trial was finished: a fold, or a part of the only one."""
         if (
             done == 0 and trial == self._resumed
         ):  # what came before, such as the opening of a store, says nothing of the search
@@ -67,13 +39,7 @@ class Bar:
             self._draw(self._done + done / n_steps, f"step {done}/{n_steps}")
 
     def trial(self, record: TrialRecord) -> None:
-        """Show that a trial ended.
-
-        Parameters
-        ----------
-        record : TrialRecord
-            Its outcome.
-        """
+        """Show that a trial ended."""
         self._done += 1
         if record.state == "complete":
             self._best = min(self._best, record.score)
@@ -120,18 +86,7 @@ class Bar:
 
 
 def clock(seconds: float) -> str:
-    """Return a duration as m:ss or h:mm:ss.
-
-    Parameters
-    ----------
-    seconds : float
-        The duration.
-
-    Returns
-    -------
-    str
-        As on a clock.
-    """
+    """Return a duration as m:ss or h:mm:ss."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

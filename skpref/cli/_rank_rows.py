@@ -29,42 +29,13 @@ _OF_ROWS = GPOrdinalRegressor, SVGPRegressor, SVGPClassifier
 
 
 def ranks_rows(model: Any) -> bool:
-    """Whether a model is one of rows that can be ranked.
-
-    Parameters
-    ----------
-    model : estimator
-        Loaded.
-
-    Returns
-    -------
-    bool
-        True of fitted models of features, and of factorization machines.
-    """
+    """Whether a model is one of rows that can be ranked."""
     last = last_step(model)
     return isinstance(last, (*_MACHINES, *_OF_ROWS)) and hasattr(last, "posterior_")
 
 
 def rank_rows(model: Any, arguments: argparse.Namespace) -> int:
-    """Rank rows of a file, or items for a user, by what is predicted of them.
-
-    Parameters
-    ----------
-    model : estimator
-        Loaded; `ranks_rows` is true of it.
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    int
-        0.
-
-    Raises
-    ------
-    DataError
-        If it is not said whose items, or which rows; or if classes have no order.
-    """
+    """Rank rows of a file, or items for a user, by what is predicted of them."""
     last = last_step(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # names of columns are checked here

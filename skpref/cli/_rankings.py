@@ -25,18 +25,7 @@ _MATTERS = 0.01  # standard deviation, in units of the noise, below which a fact
 
 
 def calibration_text(c: Calibration) -> str:
-    """Return a table of predicted probabilities beside what happened.
-
-    Parameters
-    ----------
-    c : Calibration
-        On the hold-out.
-
-    Returns
-    -------
-    str
-        A row a bin.
-    """
+    """Return a table of predicted probabilities beside what happened."""
     rows = [
         (f"{predicted:.3f}", f"{observed:.3f}", str(count))
         for predicted, observed, count in zip(c.mean_predicted, c.mean_observed, c.count, strict=True)
@@ -48,22 +37,7 @@ def calibration_text(c: Calibration) -> str:
 
 
 def ranking_text(ranking: Any, top: int, title: str = "Ranking") -> str:
-    """Return the top of a ranking as a table.
-
-    Parameters
-    ----------
-    ranking : Ranking
-        Best first.
-    top : int
-        How many items.
-    title : str, default="Ranking"
-        What stands above it.
-
-    Returns
-    -------
-    str
-        With uncertainties.
-    """
+    """Return the top of a ranking as a table."""
     n = min(top, len(ranking))
     rows = [
         (
@@ -80,53 +54,20 @@ def ranking_text(ranking: Any, top: int, title: str = "Ranking") -> str:
 
 
 def factor_strengths(model: CrowdGPPL) -> Array:
-    """Return what each factor gives to personal utilities.
-
-    Parameters
-    ----------
-    model : CrowdGPPL
-        Fitted.
-
-    Returns
-    -------
-    ndarray of shape (n_factors,)
-        Root mean square over users and items, in units of the answer noise.
-    """
+    """Return what each factor gives to personal utilities, shape (n_factors,)."""
     users, items = (np.mean(factors**2, axis=0) for factors in (model.user_factors_, model.item_factors_))
     return np.asarray(np.sqrt(users * items))
 
 
 def living_factors(model: CrowdGPPL) -> IntArray:
-    """Return the factors that matter.
-
-    Parameters
-    ----------
-    model : CrowdGPPL
-        Fitted.
-
-    Returns
-    -------
-    ndarray of int
-        Their numbers, the strongest first.
-    """
+    """Return the factors that matter."""
     strength = factor_strengths(model)
     order = np.argsort(-strength, kind="stable")
     return order[strength[order] > _MATTERS]
 
 
 def factors_text(model: CrowdGPPL) -> str:
-    """Return how far personal views differ from the consensus.
-
-    Parameters
-    ----------
-    model : CrowdGPPL
-        Fitted.
-
-    Returns
-    -------
-    str
-        A few lines.
-    """
+    """Return how far personal views differ from the consensus."""
     living, strength = living_factors(model), factor_strengths(model)
     consensus = np.std(model.utility(model.item_ids_))
     lines = [f"Views: the consensus has standard deviation {consensus:.3f} over items (answer noise = 1)"]
@@ -142,18 +83,7 @@ def factors_text(model: CrowdGPPL) -> str:
 
 
 def annotators_text(annotators: dict[str, Any]) -> str:
-    """Return the users nearest to the consensus and farthest from it.
-
-    Parameters
-    ----------
-    annotators : dict of str to ndarray
-        Columns, the nearest first.
-
-    Returns
-    -------
-    str
-        One table or two.
-    """
+    """Return the users nearest to the consensus and farthest from it."""
     n = len(annotators["user"])
     if n <= 2 * _ENDS:
         return "\n".join([f"Annotators ({n})", *_annotator_rows(annotators, range(n))])
@@ -182,22 +112,7 @@ def _annotator_rows(annotators: dict[str, Any], rows: Iterable[int]) -> list[str
 
 # --------------------------------------------------------------------------------------------------------------- files
 def write_crowd(model: CrowdGPPL, annotators: dict[str, Any], out: Path) -> list[Path]:
-    """Write annotators, and where each user stands on the factors that matter, the strongest first.
-
-    Parameters
-    ----------
-    model : CrowdGPPL
-        Fitted.
-    annotators : dict of str to ndarray
-        Columns.
-    out : Path
-        Folder.
-
-    Returns
-    -------
-    list of Path
-        What was written.
-    """
+    """Write annotators, and where each user stands on the factors that matter, the strongest first."""
     report, factors = out / "annotators.csv", out / "factors.csv"
     columns = {name: column.tolist() for name, column in annotators.items()}
     write_csv(report, list(columns), zip(*columns.values(), strict=True))
@@ -208,15 +123,7 @@ def write_crowd(model: CrowdGPPL, annotators: dict[str, Any], out: Path) -> list
 
 
 def write_ranking(ranking: Any, path: Path) -> None:
-    """Write a ranking as CSV.
-
-    Parameters
-    ----------
-    ranking : Ranking
-        Best first.
-    path : Path
-        File.
-    """
+    """Write a ranking as CSV."""
     columns = ranking.columns()
     write_csv(path, list(columns), zip(*(column.tolist() for column in columns.values()), strict=True))
 
@@ -224,26 +131,7 @@ def write_ranking(ranking: Any, path: Path) -> None:
 def write_plots(
     bounds: list[float], ranking: Any, found: Calibration, annotators: dict[str, Any] | None, out: Path
 ) -> list[Path]:
-    """Draw the fit, the ranking, the calibration and the annotators.
-
-    Parameters
-    ----------
-    bounds : list of float
-        Of the final fit.
-    ranking : Ranking
-        Of all items.
-    found : Calibration
-        On the hold-out.
-    annotators : dict of str to ndarray or None
-        Columns, of a crowd.
-    out : Path
-        Folder.
-
-    Returns
-    -------
-    list of Path
-        What was written.
-    """
+    """Draw the fit, the ranking, the calibration and the annotators."""
     shown = min(_SHOWN, len(ranking))
     drawings: dict[str, tuple[float, Callable[[Any], Any]]] = {
         "bound.png": (4.5, lambda ax: BoundDisplay(bounds, "fit of the final model").plot(ax=ax)),

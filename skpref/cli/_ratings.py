@@ -16,7 +16,7 @@ from skpref.cli._outputs import complete
 from skpref.cli._report import cut, print_json, table, write_csv
 from skpref.cli._task import Task
 from skpref.data import Ratings, Vocabulary
-from skpref.data.ratings import rating_levels, spelt
+from skpref.data.ratings import format_levels, rating_levels
 from skpref.exceptions import DataError
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
@@ -53,22 +53,12 @@ _ITEMS_SHOWN, _ITEMS_WRITTEN = 5, 10
 
 @dataclass(frozen=True, eq=False)
 class RatingFigures:
-    """How well levels were predicted on the hold-out.
+    """How well levels were predicted on the hold-out."""
 
-    Parameters
-    ----------
-    given, predicted : ndarray of shape (n,)
-        Numbers of the levels.
-    weight : ndarray of shape (n,)
-        Weights.
-    n_levels : int
-        Number of levels.
-    """
-
-    given: IntArray
-    predicted: IntArray
-    weight: Array
-    n_levels: int
+    given: IntArray  # (n,): numbers of the levels
+    predicted: IntArray  # (n,): numbers of the levels
+    weight: Array  # (n,): weights
+    n_levels: int  # number of levels
 
     @property
     def mae(self) -> float:
@@ -86,51 +76,22 @@ class RatingFigures:
         return float(np.average(self.predicted == self.given, weights=self.weight))
 
     def cells(self) -> dict[str, str]:
-        """Return what the table shows.
-
-        Returns
-        -------
-        dict of str to str
-            By the title of the column.
-        """
+        """Return what the table shows."""
         return {"MAE": f"{self.mae:.4f}", "NMAE": f"{self.nmae:.4f}", "exact": f"{self.accuracy:.3f}"}
 
     def metrics(self, prefix: str) -> dict[str, float]:
-        """Return the figures by name.
-
-        Parameters
-        ----------
-        prefix : str
-            Put before each name.
-
-        Returns
-        -------
-        dict of str to float
-            For the tracker.
-        """
+        """Return the figures by name."""
         return {f"{prefix}mae": self.mae, f"{prefix}nmae": self.nmae, f"{prefix}accuracy": self.accuracy}
 
 
 class Stars(NamedTuple):
-    """Ratings of a file.
+    """Ratings of a file."""
 
-    Parameters
-    ----------
-    rated : Rated
-        By the numbers of users, items and levels, which is what trials are run with: reading ids is slower.
-    users, items : ndarray of object
-        Ids by number.
-    levels : ndarray of shape (L,)
-        Levels by number.
-    source : str
-        Where the data are from.
-    """
-
-    rated: Rated
-    users: NDArray[Any]
-    items: NDArray[Any]
-    levels: NDArray[Any]
-    source: str
+    rated: Rated  # by the numbers of users, items and levels, which is what trials are run with: reading ids is slower
+    users: NDArray[Any]  # ids by number
+    items: NDArray[Any]  # ids by number
+    levels: NDArray[Any]  # (L,): levels by number
+    source: str  # where the data are from
 
     @property
     def X(self) -> NDArray[Any]:
@@ -150,17 +111,7 @@ class Stars(NamedTuple):
 
 
 class RatingTask(Task):
-    """Ratings of items by users.
-
-    Parameters
-    ----------
-    stars : Stars
-        The data.
-    template : estimator
-        Settings that are not searched for.
-    most_factors : int, default=100
-        Factors at most, of `GibbsM3F`.
-    """
+    """Ratings of items by users."""
 
     noun: ClassVar[str] = "ratings"
     n_folds: ClassVar[int] = 1
@@ -179,7 +130,7 @@ class RatingTask(Task):
             "data.n_ratings": stars.rated.size,
             "data.n_users": stars.users.size,
             "data.n_items": stars.items.size,
-            "data.levels": spelt(stars.levels),
+            "data.levels": format_levels(stars.levels),
         }
 
     def options(self) -> dict[str, Any]:
@@ -263,20 +214,7 @@ class RatingTask(Task):
 
 
 def levels_text(figures: Any, levels: NDArray[Any]) -> str:
-    """Return how often levels were given and predicted.
-
-    Parameters
-    ----------
-    figures : RatingFigures
-        On the hold-out.
-    levels : ndarray of shape (L,)
-        What they are called.
-
-    Returns
-    -------
-    str
-        A row a level.
-    """
+    """Return how often levels were given and predicted."""
     rows = []
     for number, level in enumerate(levels.tolist()):
         given = figures.given == number
@@ -301,18 +239,7 @@ def _medians(owner: IntArray, level: IntArray, n: int) -> Array:
 
 # ------------------------------------------------------------------------------------------------------------- reading
 def read(arguments: argparse.Namespace) -> RatingTask:
-    """Read the file of a job.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    RatingTask
-        Ready.
-    """
+    """Read the file of a job."""
     n_sweeps = arguments.sweeps or _SWEEPS
     template = _MODELS[arguments.model](n_sweeps=n_sweeps, burn_in=n_sweeps // 5, random_state=arguments.seed)
     most = arguments.factors or _FACTORS
@@ -322,23 +249,7 @@ def read(arguments: argparse.Namespace) -> RatingTask:
 
 
 def read_ratings(arguments: argparse.Namespace) -> Stars:
-    """Read a file of ratings.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        With `data`, `user`, `item`, `rating`, `levels` and `duplicates`.
-
-    Returns
-    -------
-    Stars
-        One rating of an item by a user.
-
-    Raises
-    ------
-    DataError
-        If columns are missing, a cell cannot be used, or a user rated an item differently twice.
-    """
+    """Read a file of ratings."""
     sheet = read_sheet(arguments.data)
     names = read_columns(sheet, arguments)
     user, item = sheet.ids(names["user"], "user"), sheet.ids(names["item"])
@@ -363,27 +274,7 @@ def read_ratings(arguments: argparse.Namespace) -> Stars:
 def read_columns(
     sheet: Sheet, arguments: argparse.Namespace, roles: tuple[str, ...] = ("user", "item", "rating")
 ) -> dict[str, str]:
-    """Return the names of the columns of user, item and rating.
-
-    Parameters
-    ----------
-    sheet : Sheet
-        The file.
-    arguments : Namespace
-        With `user`, `item` and `rating`, names or None.
-    roles : tuple of str
-        Which of them are wanted.
-
-    Returns
-    -------
-    dict of str to str
-        Columns that are there, a different one for each.
-
-    Raises
-    ------
-    DataError
-        If they are not.
-    """
+    """Return the names of the columns of user, item and rating."""
     names = {role: _column(sheet, role, getattr(arguments, role)) for role in roles}
     if len(set(names.values())) < len(names):
         raise sheet.fault(f"{', '.join(roles)} must be different columns; got {', '.join(names.values())}")
@@ -442,24 +333,7 @@ def _check_alike(sheet: Sheet, given: Ratings, user: NDArray[Any], item: NDArray
 
 # --------------------------------------------------------------------------------------------------------- recommending
 def recommended(model: MaxMarginFactorization, user: Any, n: int, items: Any = None) -> list[dict[str, Any]]:
-    """Return what a user is expected to like most.
-
-    Parameters
-    ----------
-    model : GibbsM3F or GibbsIPM3F
-        Fitted.
-    user : id
-        Known.
-    n : int
-        Items at most.
-    items : ndarray of object, default=None
-        What to choose from; None: all that the user has not rated.
-
-    Returns
-    -------
-    list of dict
-        User, rank, item, predicted level, score and its standard deviation; the best first.
-    """
+    """Return what a user is expected to like most."""
     if items is None:
         items, _ = model.recommend(user, n)
     if not len(items):
@@ -483,20 +357,7 @@ def recommended(model: MaxMarginFactorization, user: Any, n: int, items: Any = N
 
 
 def recommendations_text(user: Any, rows: list[dict[str, Any]]) -> str:
-    """Return a table of recommendations.
-
-    Parameters
-    ----------
-    user : id
-        For whom.
-    rows : list of dict
-        As `recommended` makes them.
-
-    Returns
-    -------
-    str
-        The best first.
-    """
+    """Return a table of recommendations."""
     cells = [
         (str(row["rank"]), cut(row["item"]), str(row["level"]), f"{row['score']:+.2f} ± {row['std']:.2f}")
         for row in rows
@@ -508,20 +369,7 @@ def recommendations_text(user: Any, rows: list[dict[str, Any]]) -> str:
 
 
 def recommend(model: MaxMarginFactorization, arguments: argparse.Namespace) -> int:
-    """Recommend items to a user by a saved model: the command ``skpref rank``.
-
-    Parameters
-    ----------
-    model : GibbsM3F or GibbsIPM3F
-        Fitted.
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    int
-        0.
-    """
+    """Recommend items to a user by a saved model: the command ``skpref rank``."""
     user, known = arguments.user, {str(one): one for one in model.user_ids_.tolist()}
     if user is None:
         raise DataError(f"{arguments.model}: a model of ratings ranks for one user; name it by --user")

@@ -25,18 +25,7 @@ _WIDEST = 90  # of settings in a table; all of them are in trials.csv
 
 
 def report(outcome: Outcome) -> str:
-    """Return what the command prints.
-
-    Parameters
-    ----------
-    outcome : Outcome
-        Of the job.
-
-    Returns
-    -------
-    str
-        Several tables.
-    """
+    """Return what the command prints."""
     title = outcome.task.data.metric.title
     parts = [_search_text(outcome.result, title), *_trials_text(outcome.result, title), _figures_text(outcome)]
     return "\n\n".join([*parts, *outcome.task.sections(outcome)])
@@ -74,18 +63,7 @@ def _shortened(text: str) -> str:
 
 
 def settings_text(settings: dict[str, Any]) -> str:
-    """Return settings on one line.
-
-    Parameters
-    ----------
-    settings : dict
-        By name.
-
-    Returns
-    -------
-    str
-        Numbers with three digits.
-    """
+    """Return settings on one line."""
     return ", ".join(
         f"{name}={value:.3g}" if isinstance(value, float) else f"{name}={value}" for name, value in settings.items()
     )
@@ -100,20 +78,7 @@ def _figures_text(outcome: Outcome) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return aligned lines.
-
-    Parameters
-    ----------
-    header : sequence of str
-        Titles of the columns.
-    rows : iterable of sequences of str
-        Cells.
-
-    Returns
-    -------
-    list of str
-        The first one has the titles.
-    """
+    """Return aligned lines."""
     cells = [tuple(header), *map(tuple, rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     texts = {"", "item", "user", "settings"}  # columns that are aligned to the left
@@ -129,55 +94,21 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def cut(name: Any) -> str:
-    """Shorten an id.
-
-    Parameters
-    ----------
-    name : object
-        The id.
-
-    Returns
-    -------
-    str
-        At most 40 characters.
-    """
+    """Shorten an id."""
     text = str(name)
     return text if len(text) <= _LONGEST_ID else text[: _LONGEST_ID - 3] + "..."
 
 
 # --------------------------------------------------------------------------------------------------------------- files
 def write_files(outcome: Outcome, out: Path) -> list[Path]:
-    """Write the model and what the task has to write; the trials were written after the search.
-
-    Parameters
-    ----------
-    outcome : Outcome
-        Of the job.
-    out : Path
-        Folder.
-
-    Returns
-    -------
-    list of Path
-        What was written.
-    """
+    """Write the model and what the task has to write; the trials were written after the search."""
     model = out / "model.skpref"
     save(outcome.model, model)
     return [model, out / "trials.csv", *outcome.task.write(outcome, out)]
 
 
 def write_trials(trials: Sequence[TrialRecord], path: Path, metric: str) -> None:
-    """Write trials as CSV, a column a setting.
-
-    Parameters
-    ----------
-    trials : sequence of TrialRecord
-        In order.
-    path : Path
-        File.
-    metric : str
-        Name of the loss.
-    """
+    """Write trials as CSV, a column a setting."""
     names = list(dict.fromkeys(name for trial in trials for name in trial.settings))
     header = ["trial", "state", metric, "folds", "seconds", *names, "error"]
     rows = (
@@ -196,13 +127,7 @@ def write_trials(trials: Sequence[TrialRecord], path: Path, metric: str) -> None
 
 
 def print_json(found: Any) -> None:
-    """Print what a program can read; numbers that are not finite become null.
-
-    Parameters
-    ----------
-    found : object
-        Of dicts, lists, texts and numbers.
-    """
+    """Print what a program can read; numbers that are not finite become null."""
     print(json.dumps(_plain(found), allow_nan=False, indent=1))
 
 
@@ -219,20 +144,7 @@ def _plain(found: Any) -> Any:
 
 
 def summary(outcome: Outcome, files: Sequence[Path]) -> dict[str, Any]:
-    """Return the report for programs.
-
-    Parameters
-    ----------
-    outcome : Outcome
-        Of the job.
-    files : sequence of Path
-        What was written.
-
-    Returns
-    -------
-    dict of str
-        Data, trials, best settings, figures on the hold-out, files.
-    """
+    """Return the report for programs."""
     result, task = outcome.result, outcome.task
     trials = [
         {"trial": t.number, "state": t.state, "score": t.score, "seconds": t.seconds, "settings": t.settings}
@@ -252,17 +164,7 @@ def summary(outcome: Outcome, files: Sequence[Path]) -> dict[str, Any]:
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
-    """Write a CSV file.
-
-    Parameters
-    ----------
-    path : Path
-        File.
-    header : sequence of str
-        Names of the columns.
-    rows : iterable of iterables
-        Cells.
-    """
+    """Write a CSV file."""
     with complete(path) as whole, whole.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)

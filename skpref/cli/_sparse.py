@@ -55,18 +55,7 @@ class SparseTask(FeatureTask):
 
 
 def read_sparse(arguments: argparse.Namespace) -> SparseTask:
-    """Read a file of features with numbers, or with two classes.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    SparseTask
-        Ready.
-    """
+    """Read a file of features with numbers, or with two classes."""
     refuse_one(arguments.holdout)
     sheet = read_sheet(arguments.data)
     names, X, groups = read_features(sheet, arguments)

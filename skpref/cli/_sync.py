@@ -15,13 +15,7 @@ _SPOOL = Path("mlruns/spool")
 
 
 def add_sync(commands: Any) -> None:
-    """Add the command to a parser.
-
-    Parameters
-    ----------
-    commands : argparse subparsers
-        Of `skpref`.
-    """
+    """Add the command to a parser."""
     parser = commands.add_parser(
         "mlflow-sync",
         help="send to MLflow what could not be sent when it happened",
@@ -38,18 +32,7 @@ def add_sync(commands: Any) -> None:
 
 
 def mlflow_sync(arguments: argparse.Namespace) -> int:
-    """Send what is kept.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    int
-        0 = all was sent; 1 = some is still kept, the standard error says why.
-    """
+    """Send what is kept."""
     from skpref.cli._report import print_json
     from skpref.tracking.sending import sync
 

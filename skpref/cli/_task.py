@@ -18,39 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks of any job.
+    """What the command line asks of any job."""
 
-    Parameters
-    ----------
-    model : str
-        What to learn.
-    trials : int
-        Trials at most.
-    timeout : float or None
-        Seconds for the search.
-    out : Path
-        Folder of the results.
-    seed : int
-        Of everything random.
-    folds : int or None
-        Folds of the cross-validation; None: as many as the task has by default.
-    holdout : float
-        Share that is held out; 0: one rating of each user.
-    storage : str or Path or None, default=None
-        Where trials are kept for the same command to go on from; None: it begins anew.
-    space : mapping of str, default={}
-        What was chosen of the space, as `NarrowedSpace` takes it.
-    """
-
-    model: str
-    trials: int
-    timeout: float | None
-    out: Path
-    seed: int
-    folds: int | None
-    holdout: float
-    storage: str | Path | None = None
-    space: Mapping[str, Any] = field(default_factory=dict)
+    model: str  # what to learn
+    trials: int  # trials at most
+    timeout: float | None  # seconds for the search
+    out: Path  # folder of the results
+    seed: int  # of everything random
+    folds: int | None  # folds of the cross-validation; None: as many as the task has by default
+    holdout: float  # share that is held out; 0: one rating of each user
+    storage: str | Path | None = None  # where trials are kept for the same command to go on from; None: it begins anew
+    space: Mapping[str, Any] = field(default_factory=dict)  # what was chosen of the space, as `NarrowedSpace` takes it
 
     @property
     def again(self) -> str:
@@ -67,61 +45,29 @@ class Figures(Protocol):
         ...
 
     def metrics(self, prefix: str) -> dict[str, float]:
-        """Return the figures by name, for the tracker.
-
-        Parameters
-        ----------
-        prefix : str
-            Put before each name.
-        """
+        """Return the figures by name, for the tracker."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """All that a report tells.
+    """All that a report tells."""
 
-    Parameters
-    ----------
-    task : Task
-        The data and what they are about.
-    n_train, n_test : int
-        Rows on the two sides of the hold-out.
-    result : SearchResult
-        Trials.
-    figures : dict of str to Figures
-        On the hold-out: tuned, default settings, baselines.
-    model : estimator
-        Fitted with everything.
-    findings : object
-        What the task found in the final model.
-    """
-
-    task: Task
-    n_train: int
-    n_test: int
-    result: SearchResult
-    figures: dict[str, Figures]
-    model: Any
-    findings: Any
+    task: Task  # the data and what they are about
+    n_train: int  # rows on the two sides of the hold-out
+    n_test: int  # rows on the two sides of the hold-out
+    result: SearchResult  # trials
+    figures: dict[str, Figures]  # on the hold-out: tuned, default settings, baselines
+    model: Any  # fitted with everything
+    findings: Any  # what the task found in the final model
 
 
 class Task(ABC):
-    """A kind of data, and the models for it.
+    """A kind of data, and the models for it."""
 
-    Attributes
-    ----------
-    data : Rows
-        All rows, which know how to be split and what the loss is.
-    noun : str
-        What rows are called, in the plural.
-    n_folds : int
-        Folds of the search unless the user says otherwise.
-    """
-
-    data: Rows
-    noun: ClassVar[str]
-    n_folds: ClassVar[int] = 4
+    data: Rows  # all rows, which know how to be split and what the loss is
+    noun: ClassVar[str]  # what rows are called, in the plural
+    n_folds: ClassVar[int] = 4  # folds of the search unless the user says otherwise
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -141,58 +87,22 @@ class Task(ABC):
 
     @abstractmethod
     def build(self, settings: Settings) -> Any:
-        """Turn settings into an estimator that is not fitted.
-
-        Parameters
-        ----------
-        settings : dict
-            Of the space.
-        """
+        """Turn settings into an estimator that is not fitted."""
 
     def final(self, settings: Settings, params: Settings | None = None) -> Any:
-        """Return an estimator fitted with all rows, as it is saved.
-
-        Parameters
-        ----------
-        settings : dict
-            The best.
-        params : dict, default=None
-            Further parameters of the estimator, from the command line.
-        """
+        """Return an estimator fitted with all rows, as it is saved."""
         return self.data.fit(self.build(settings).set_params(**(params or {})))
 
     @abstractmethod
     def figures(self, model: Any, test: Any) -> Figures:
-        """Score a model on the hold-out.
-
-        Parameters
-        ----------
-        model : estimator
-            Fitted without it.
-        test : Rows
-            The hold-out.
-        """
+        """Score a model on the hold-out."""
 
     @abstractmethod
     def baselines(self, train: Any, test: Any) -> dict[str, Figures]:
-        """Score what needs no model.
-
-        Parameters
-        ----------
-        train, test : Rows
-            What may be learnt from, and the hold-out.
-        """
+        """Score what needs no model."""
 
     def findings(self, model: Any, seed: int) -> Any:
-        """Find what there is to report in the final model.
-
-        Parameters
-        ----------
-        model : estimator
-            Fitted with everything.
-        seed : int
-            Of draws.
-        """
+        """Find what there is to report in the final model."""
         del model, seed
 
     def split_note(self) -> str:
@@ -201,49 +111,18 @@ class Task(ABC):
 
     @abstractmethod
     def sections(self, outcome: Outcome) -> list[str]:
-        """Return what the report tells beside the search and the figures.
-
-        Parameters
-        ----------
-        outcome : Outcome
-            Of the job.
-        """
+        """Return what the report tells beside the search and the figures."""
 
     @abstractmethod
     def write(self, outcome: Outcome, out: Path) -> list[Path]:
-        """Write files beside the model and the trials.
-
-        Parameters
-        ----------
-        outcome : Outcome
-            Of the job.
-        out : Path
-            Folder.
-        """
+        """Write files beside the model and the trials."""
 
     @abstractmethod
     def next_command(self, model: Path) -> str:
-        """Return the command that uses the model, with what it does before it.
-
-        Parameters
-        ----------
-        model : Path
-            The model's file.
-        """
+        """Return the command that uses the model, with what it does before it."""
 
 
 def refuse_one(holdout: float) -> None:
-    """Complain of ``--holdout one`` where rows are not of users.
-
-    Parameters
-    ----------
-    holdout : float
-        What was asked for.
-
-    Raises
-    ------
-    DataError
-        If it is 0.
-    """
+    """Complain of ``--holdout one`` where rows are not of users."""
     if not holdout:
         raise DataError("--holdout one is for ratings (m3f, ipm3f); of other rows, a share is held out, such as 0.2")

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from skpref._callbacks import Followed, followed
+from skpref._callbacks import CallbackMixin, fit_callbacks
 from skpref.data._ids import read_rated
 from skpref.data._vocabulary import Vocabulary
 from skpref.exceptions import DataError
@@ -30,7 +30,7 @@ __all__ = ["OneHotDesign", "feature_groups", "one_hot_design"]
 _GROUPS = ("user", "item", "implicit")
 
 
-class OneHotDesign(TransformerMixin, Followed, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Rows of (user id, item id) as a sparse matrix with a column for every user and every item.
 
     Two more columns stand for users and items that `fit` did not see. No row of the training pairs has a one there, so
@@ -134,7 +134,7 @@ class OneHotDesign(TransformerMixin, Followed, BaseEstimator):  # type: ignore[m
         ValueError
             If an id is missing, or is not among `users` or `items` where these are given.
         """
-        with followed(self, X, y):
+        with fit_callbacks(self, X, y):
             self._learn(X)
         return self
 

@@ -22,42 +22,7 @@ __all__ = ["as_labels", "encode_levels", "ordered_levels"]
 def ordered_levels(
     y: ArrayLike, class_order: ArrayLike | None = None, *, fewest: int = 2
 ) -> tuple[NDArray[Any], IntArray]:
-    """Find the levels of ordered labels, low to high.
-
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Labels: whole numbers, strings, or an ordered `pandas.Categorical`, whose categories are the levels.
-    class_order : array-like of shape (r,), default=None
-        All levels, low to high, those that do not occur included. None = the categories of a Categorical, else the
-        sorted labels.
-    fewest : int, default=2
-        Levels that must occur: with fewer there is nothing to tell apart. 1 is for the first rows of a stream.
-
-    Returns
-    -------
-    classes : ndarray of shape (r,)
-        The levels, low to high.
-    level : ndarray of shape (n,), dtype int64
-        Number of each label's level, 0..r-1.
-
-    Raises
-    ------
-    ValueError
-        If y is not a column of discrete labels or holds NaN, fewer than `fewest` levels occur, or `class_order`
-        repeats a level or lacks one that occurs.
-
-    Warns
-    -----
-    DataWarning
-        For a Categorical that is not ordered.
-
-    Examples
-    --------
-    >>> from skpref.data.levels import ordered_levels
-    >>> ordered_levels(["low", "high", "low"], class_order=["low", "middle", "high"])[1]
-    array([0, 2, 0])
-    """
+    """Find the levels of ordered labels, low to high."""
     dtype = getattr(y, "dtype", None)
     categories = getattr(dtype, "categories", None)
     values = column_or_1d(as_labels(y), warn=True)
@@ -90,32 +55,7 @@ def ordered_levels(
 
 
 def encode_levels(y: ArrayLike, classes: NDArray[Any]) -> IntArray:
-    """Return the number of each label's level.
-
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Labels.
-    classes : ndarray of shape (r,)
-        The levels, low to high.
-
-    Returns
-    -------
-    ndarray of shape (n,), dtype int64
-        0..r-1.
-
-    Raises
-    ------
-    DataError
-        If a label is not among the levels.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref.data.levels import encode_levels
-    >>> encode_levels(["b", "a"], np.array(["b", "a"]))
-    array([0, 1])
-    """
+    """Return the number of each label's level, shape (n,)."""
     values = column_or_1d(as_labels(y))
     if values.dtype.kind in "US" and classes.dtype.kind not in "USO":
         classes = classes.astype(object)
@@ -136,24 +76,7 @@ def encode_levels(y: ArrayLike, classes: NDArray[Any]) -> IntArray:
 
 
 def as_labels(y: ArrayLike) -> NDArray[Any]:
-    """Return labels as an array that holds what was given: NumPy alone makes the string 'nan' of NaN among strings.
-
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Labels.
-
-    Returns
-    -------
-    ndarray
-        Of objects where a list mixes strings with others.
-
-    Examples
-    --------
-    >>> from skpref.data.levels import as_labels
-    >>> as_labels(["low", None, "high"]).dtype, as_labels(["low", "high"]).dtype
-    (dtype('O'), dtype('<U4'))
-    """
+    """Return labels as an array that holds what was given: NumPy alone makes the string 'nan' of NaN among strings."""
     values = np.asarray(y)
     if values.dtype.kind in "US" and isinstance(y, list | tuple) and not all(isinstance(v, str | bytes) for v in y):
         values = np.asarray(y, dtype=object)

@@ -26,27 +26,13 @@ _ENTRIES = 2**31  # of one side, which the compiled loops number by 32 bits
 
 
 class ByRow(NamedTuple):
-    """Ratings in the order of one side (the CSR form).
+    """Ratings in the order of one side (the CSR form)."""
 
-    Parameters
-    ----------
-    start : ndarray of shape (n_rows + 1,)
-        Where each row's ratings begin.
-    column : ndarray of shape (n,), dtype int32
-        Row of the other side.
-    level : ndarray of shape (n,), dtype int16
-        Numbers of the levels.
-    weight : ndarray of shape (n,)
-        Weights.
-    position : ndarray of shape (n,)
-        Of each entry among the ratings as they stand in `Ratings`.
-    """
-
-    start: IntArray
-    column: NDArray[np.int32]
-    level: NDArray[np.int16]
-    weight: Array
-    position: IntArray
+    start: IntArray  # (n_rows + 1,): where each row's ratings begin
+    column: NDArray[np.int32]  # (n,): row of the other side
+    level: NDArray[np.int16]  # (n,): numbers of the levels
+    weight: Array  # (n,): weights
+    position: IntArray  # (n,): of each entry among the ratings as they stand in `Ratings`
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -234,37 +220,7 @@ def _frozen(values: NDArray[Any]) -> NDArray[Any]:
 def rating_levels(
     y: ArrayLike, levels: ArrayLike | None, users: IdColumn, items: IdColumn
 ) -> tuple[NDArray[Any], IntArray]:
-    """Find the levels of ratings, low to high, and the number of each rating's level.
-
-    Parameters
-    ----------
-    y : array-like of shape (n,)
-        Ratings: numbers, an ordered `pandas.Categorical`, or anything that is in `levels`.
-    levels : array-like of shape (L,), default=None
-        All levels, low to high, those that nobody gave included. None = the categories of an ordered Categorical, else
-        the distinct numbers.
-    users, items : ndarray of shape (n,)
-        Ids, for error messages.
-
-    Returns
-    -------
-    levels : ndarray of shape (L,)
-        The levels.
-    level : ndarray of shape (n,), dtype int64
-        Number of each rating's level.
-
-    Raises
-    ------
-    DataError
-        A rating is missing, infinite or not one of the levels; there are less than two; or they are strings in an
-        order that nobody said.
-
-    Examples
-    --------
-    >>> from skpref.data.ratings import rating_levels
-    >>> rating_levels([4, 2, 5], [1, 2, 3, 4, 5], ["ann"] * 3, ["a", "b", "c"])[1]
-    array([3, 1, 4])
-    """
+    """Find the levels of ratings, low to high, and the number of each rating's level."""
     values, declared = _values(y), levels
     check_consistent_length(users, values)
     if levels is None:
@@ -343,31 +299,13 @@ def _numbered(values: NDArray[Any], known: NDArray[Any], users: IdColumn, items:
     if wrong.any():
         row, more = int(np.argmax(wrong)), int(np.count_nonzero(wrong)) - 1
         also = f" (and {more} more)" if more else ""
-        msg = f"rating {shorten(values[row])} is outside {spelt(known)} for {_whose(users, items, row)}{also}"
+        msg = f"rating {shorten(values[row])} is outside {format_levels(known)} for {_whose(users, items, row)}{also}"
         raise DataError(msg + "; name all levels in levels, low to high")
     return place.astype(np.int64)
 
 
-def spelt(levels: NDArray[Any]) -> str:
-    """Return levels as a message shows them.
-
-    Parameters
-    ----------
-    levels : ndarray of shape (L,)
-        Levels, low to high.
-
-    Returns
-    -------
-    str
-        "1..5" for whole numbers in a row, else a list.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref.data.ratings import spelt
-    >>> spelt(np.array([1, 2, 3])), spelt(np.array([0.5, 1.0]))
-    ('1..3', '0.5, 1.0')
-    """
+def format_levels(levels: NDArray[Any]) -> str:
+    """Return levels as a message shows them."""
     if levels.dtype.kind in "iuf" and (np.diff(levels) == 1).all() and float(levels[0]).is_integer():
         return f"{int(levels[0])}..{int(levels[-1])}"
     return ", ".join(str(level) for level in levels[:10].tolist()) + (", ..." if levels.size > 10 else "")

@@ -365,18 +365,7 @@ def stack(a: Features, b: Features) -> Features:
 
 
 def same_rows(a: Features, b: Features) -> bool:
-    """Say whether two tables of distinct rows hold the same rows, in any order.
-
-    Parameters
-    ----------
-    a, b : {ndarray, CSR} of shapes (n, d) and (m, d)
-        Tables.
-
-    Returns
-    -------
-    bool
-        Whether they do.
-    """
+    """Say whether two tables of distinct rows hold the same rows, in any order."""
     both = (
         np.vstack([a, b]) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else sparse.vstack([a, b], "csr")
     )

@@ -83,18 +83,7 @@ class Estimates(NamedTuple):
 
 
 def labels_of(likelihood: Likelihood) -> tuple[float, ...]:
-    """Return the answers that a likelihood knows; none where an answer is any number.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-        p(y | z).
-
-    Returns
-    -------
-    tuple of float
-        In ascending order.
-    """
+    """Return the answers that a likelihood knows; none where an answer is any number."""
     if isinstance(likelihood, Gaussian):
         return ()
     return (0.0, 0.5, 1.0) if likelihood.ties_are_answers else (0.0, 1.0)
@@ -138,20 +127,7 @@ def information_gain(likelihood: Likelihood, mean: Array, variance: Array) -> Ar
 
 
 def probabilities(likelihood: Likelihood, mean: Array, variance: Array) -> Array:
-    """Return the predictive probability of every answer that a likelihood knows.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-        p(y | z), of two answers or of three.
-    mean, variance : ndarray of shape (n,)
-        Of z.
-
-    Returns
-    -------
-    ndarray of shape (n, n_answers)
-        In the order of `labels_of`.
-    """
+    """Return the predictive probability of every answer that a likelihood knows, shape (n, n_answers)."""
     if not likelihood.ties_are_answers:
         return np.column_stack([likelihood.predict(-mean, variance), likelihood.predict(mean, variance)])
 
@@ -168,22 +144,7 @@ def _entropy(logs: list[Array]) -> Array:
 
 
 def believed(likelihood: Likelihood, mean: Array, variance: Array, covariance: Callable[[], Array]) -> Belief:
-    """Return the belief about answers with a likelihood, of normal z.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-        p(y | z).
-    mean, variance : ndarray of shape (n,)
-        Of z.
-    covariance : callable
-        Returns the covariance of z.
-
-    Returns
-    -------
-    Belief
-        About the answers.
-    """
+    """Return the belief about answers with a likelihood, of normal z."""
     gain, labels = information_gain(likelihood, mean, variance), labels_of(likelihood)
     if isinstance(likelihood, Gaussian):
         return Belief(mean, variance, covariance, None, gain, np.full(mean.shape, likelihood.precision))
@@ -196,18 +157,10 @@ def believed(likelihood: Likelihood, mean: Array, variance: Array, covariance: C
 
 @dataclass(frozen=True, eq=False)
 class _Shifted(Likelihood):
-    """A likelihood of f + mean: expectation propagation is about f of mean zero.
+    """A likelihood of f + mean: expectation propagation is about f of mean zero."""
 
-    Parameters
-    ----------
-    likelihood : Likelihood
-        p(y | z).
-    mean : ndarray of shape (n,)
-        z - f.
-    """
-
-    likelihood: Likelihood
-    mean: Array
+    likelihood: Likelihood  # p(y | z)
+    mean: Array  # (n,): z - f
 
     def _derivatives(self, y: Array, z: Array) -> Triple:
         return self.likelihood.derivatives(y, z + self.mean)
@@ -223,22 +176,7 @@ class _Shifted(Likelihood):
 
 
 def told(likelihood: Likelihood, mean: Array, covariance: Array, answers: Mapping[int, float]) -> Belief:
-    """Return what is believed after answers: expectation propagation, exact where answers are normal.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-        p(y | z).
-    mean, covariance : ndarray of shape (n,) and (n, n)
-        Of z before any answer.
-    answers : mapping of int to float
-        y by candidate.
-
-    Returns
-    -------
-    Belief
-        About the answers to all candidates, those given included, were they asked again.
-    """
+    """Return what is believed after answers: expectation propagation, exact where answers are normal."""
     rows = np.array(sorted(answers), dtype=np.int64)
     y = np.array([answers[row] for row in rows.tolist()], dtype=np.float64)
     shifted, across = _Shifted(likelihood, mean[rows]), covariance[rows]

@@ -24,79 +24,29 @@ class Population:
     The prior of a group is N(nu, 1/lam), number by number. Its members also say which numbers go together, and that
     is what the first answers of a new one are worth most by. Exact where a row holds one feature besides the stranger;
     with more, how these features' interactions covary with their factors is left as it was.
-
-    Parameters
-    ----------
-    loading : ndarray of shape (n, 1 + d)
-        Of the rows' y(x) on the column's weight and factors.
-    shift : ndarray of shape (1 + d,)
-        From the column's mean to the people's.
-    gain : ndarray of shape (1 + d, 1 + d)
-        From the column's covariance to the people's.
-    others : CSR array of shape (n, K)
-        The rows without the column.
-    through : ndarray of shape (K,)
-        What the other features' own uncertainty adds through the stranger's factors.
-    scale : float
-        Unit of y.
     """
 
-    loading: Array
-    shift: Array
-    gain: Array
-    others: Features
-    through: Array
-    scale: float
+    loading: Array  # (n, 1 + d): of the rows' y(x) on the column's weight and factors
+    shift: Array  # (1 + d,): from the column's mean to the people's
+    gain: Array  # (1 + d, 1 + d): from the column's covariance to the people's
+    others: Features  # (n, K): the rows without the column
+    through: Array  # (K,): what the other features' own uncertainty adds through the stranger's factors
+    scale: float  # unit of y
 
     def moments(self, mean: Array, variance: Array) -> tuple[Array, Array]:
-        """Return mean and variance of y(x), from those under the posterior.
-
-        Parameters
-        ----------
-        mean, variance : ndarray of shape (n,)
-            Under the posterior.
-
-        Returns
-        -------
-        mean, variance : ndarray of shape (n,)
-            With the stranger drawn from the people.
-        """
+        """Return mean and variance of y(x), from those under the posterior, shape (n,)."""
         own = np.einsum("ij,jk,ik->i", self.loading, self.gain, self.loading)
         own += self.others.multiply(self.others) @ self.through
         return mean + self.scale * (self.loading @ self.shift), np.maximum(variance + self.scale**2 * own, 0.0)
 
     def covariance(self, C: Array) -> Array:
-        """Return the covariance of y(x) between rows, from that under the posterior.
-
-        Parameters
-        ----------
-        C : ndarray of shape (n, n)
-            Under the posterior.
-
-        Returns
-        -------
-        ndarray of shape (n, n)
-            With the stranger drawn from the people.
-        """
+        """Return the covariance of y(x) between rows, from that under the posterior, shape (n, n)."""
         through = (self.others * self.through) @ self.others.T
         return C + self.scale**2 * (self.loading @ self.gain @ self.loading.T + through.toarray())
 
 
 def population_of(posterior: FMPosterior, X: Features) -> Population | None:
-    """Find the stranger's column, and what the people of its group are like.
-
-    Parameters
-    ----------
-    posterior : FMPosterior
-        Fitted.
-    X : CSR array of shape (n, K)
-        Rows of the person.
-
-    Returns
-    -------
-    Population or None
-        None where no column that all rows share, with the same value, is one of which nothing is known.
-    """
+    """Find the stranger's column, and what the people of its group are like."""
     machine, columns = posterior.machine, X.tocsc()
     shared = np.flatnonzero(np.diff(columns.indptr) == X.shape[0])
     same = [k for k in shared.tolist() if np.ptp(columns.data[columns.indptr[k] : columns.indptr[k + 1]]) == 0.0]

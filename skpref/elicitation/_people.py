@@ -127,31 +127,7 @@ class Person(Protocol):
 
 
 def person_of(model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> Person:
-    """Return the person whom a session asks.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    candidates : array-like or sparse matrix, or None
-        Questions.
-    user : id or None
-        Who answers.
-    freeze : label or array-like of labels, or None
-        Groups of a factorization machine.
-    rng : Generator
-        Draws pairs where there are too many.
-
-    Returns
-    -------
-    Person
-        With at least one candidate.
-
-    Raises
-    ------
-    DataError
-        If the model is of no class that can be asked for, or there is no candidate.
-    """
+    """Return the person whom a session asks."""
     last = last_step(model)
     person = next((person for cls, person in _PEOPLE.items() if isinstance(last, cls)), None)
     if person is None or (last is not model and person is not Machine):

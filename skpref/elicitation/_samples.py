@@ -20,22 +20,7 @@ _AT_ONCE: Final = 1 << 22  # probabilities that are held at once
 
 
 def rated(model: Any, user: Any, items: Any) -> Belief:
-    """Return what is believed of a user's ratings.
-
-    Parameters
-    ----------
-    model : GibbsM3F or GibbsIPM3F
-        Fitted.
-    user : id or None
-        Of a user known; None: somebody new, who is like one of those who are known, each as probable as the others.
-    items : array-like of shape (n,)
-        Ids.
-
-    Returns
-    -------
-    Belief
-        From the kept samples, the scores x_ij being the latent values.
-    """
+    """Return what is believed of a user's ratings."""
     samples, known = model.posterior_.samples, model._known  # noqa: SLF001 - of this package
     item = known.items.encode(items, "candidates", noun="candidate")
     n_samples, n_users = samples.users.shape[:2]

@@ -18,65 +18,19 @@ STRATEGIES: Final = ("random", "mean", "variance", "information", "determinant")
 
 
 def check_strategy(strategy: str) -> None:
-    """Complain of a strategy that there is not.
-
-    Parameters
-    ----------
-    strategy : str
-        What was given.
-
-    Raises
-    ------
-    DataError
-        If it is none of `STRATEGIES`.
-    """
+    """Complain of a strategy that there is not."""
     if strategy not in STRATEGIES:
         raise DataError(f"strategy must be one of {', '.join(STRATEGIES)}; got {strategy!r}.")
 
 
 def check_number(name: str, n: Any) -> None:
-    """Complain of a number of questions that is none.
-
-    Parameters
-    ----------
-    name : str
-        Of the parameter.
-    n : int
-        What was given.
-
-    Raises
-    ------
-    DataError
-        If it is no integer of at least 1.
-    """
+    """Complain of a number of questions that is none."""
     if not isinstance(n, Integral) or isinstance(n, bool) or n < 1:
         raise DataError(f"{name} must be an integer of at least 1; got {n!r:.80}.")
 
 
 def choose(belief: Belief, rows: IntArray, n: int, strategy: str) -> IntArray:
-    """Choose among candidates by what is believed.
-
-    Parameters
-    ----------
-    belief : Belief
-        About all candidates.
-    rows : ndarray of int
-        Those that may be chosen.
-    n : int
-        How many at most.
-    strategy : str
-        Of `STRATEGIES`, "random" aside.
-
-    Returns
-    -------
-    ndarray of shape (at most n,)
-        The best first; of equal ones, the first.
-
-    Raises
-    ------
-    DataError
-        If the strategy is "mean" and there are not two answers.
-    """
+    """Choose among candidates by what is believed, shape (at most n,)."""
     if strategy == "determinant" and n > 1:
         return rows[_most_together(belief.covariance()[np.ix_(rows, rows)], belief.precision[rows], n)]
     if strategy == "mean":

@@ -9,7 +9,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from skpref._callbacks import followed
+from skpref._callbacks import fit_callbacks
 from skpref._estimator import check_n_samples, unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data._ids import shorten
@@ -190,7 +190,7 @@ class VariationalFM(RegressorMixin, FMBase):
         ValueError
             If X, y or the weights cannot be used; the message names the row.
         """
-        with followed(self, X, y, sample_weight), unchanged_on_failure(self):
+        with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             old = getattr(self, "posterior_", None)
             X, y = self._read(X, y, reset=True)
             X, y, weight = self._weighted(X, y, sample_weight)
@@ -476,7 +476,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         ValueError
             If X, y or the weights cannot be used.
         """
-        with followed(self, X, y, sample_weight):
+        with fit_callbacks(self, X, y, sample_weight):
             return self._start(X, y, None, sample_weight)
 
     def _start(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:

@@ -20,20 +20,7 @@ SHARED_LOG_SCALE = 0.5  # prior mean: log of a shared length-scale, in standard 
 
 
 def default_kernel(X: Features, rng: np.random.Generator) -> Kernel:
-    """Return the kernel of [CG05], exp(-|x - x'|^2 / (2 l^2)), at the median distance of rows.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (n, d)
-        Rows.
-    rng : numpy.random.Generator
-        Samples pairs of rows.
-
-    Returns
-    -------
-    Kernel
-        With one length-scale.
-    """
+    """Return the kernel of [CG05], exp(-|x - x'|^2 / (2 l^2)), at the median distance of rows."""
     # A constant column tells nothing apart, and has no scale of its own.
     scales = kernels.median_length_scales(X, rng)[standard_deviations(X) > 0.0]
     distance = float(np.linalg.norm(scales)) if scales.size else 1.0
@@ -41,23 +28,7 @@ def default_kernel(X: Features, rng: np.random.Generator) -> Kernel:
 
 
 def named_kernel(name: str, X: Features, rng: np.random.Generator) -> Kernel:
-    """Return a kernel that is made for the features it meets, so that their number may change (RFE).
-
-    Parameters
-    ----------
-    name : {"ard", "linear-ard"} or other
-        A squared exponential with a length-scale a feature; a linear kernel with a weight variance a feature
-        ([CG05] section 6.4); anything else stands for the default.
-    X : {ndarray, CSR} of shape (n, d)
-        Rows.
-    rng : numpy.random.Generator
-        Samples pairs of rows.
-
-    Returns
-    -------
-    Kernel
-        A kernel to start from.
-    """
+    """Return a kernel that is made for the features it meets, so that their number may change (RFE)."""
     if name == "ard":
         return stationary(RBF, deviations(X))
     if name == "linear-ard":

@@ -18,43 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Roster:
-    """Entities of one kind.
+    """Entities of one kind."""
 
-    Parameters
-    ----------
-    vocabulary : Vocabulary
-        Ids of all known entities.
-    features : {ndarray, CSR} of shape (n, d) or None
-        Their features.
-    names : tuple of str or None
-        Names of the features.
-    seen : ndarray of shape (n_seen,)
-        Rows of the vocabulary that occur in the comparisons, in the order in which the posterior holds them.
-    """
-
-    vocabulary: Vocabulary
-    features: Features
-    names: tuple[str, ...] | None
+    vocabulary: Vocabulary  # ids of all known entities
+    features: Features  # (n, d): their features
+    names: tuple[str, ...] | None  # names of the features
+    # (n_seen,): rows of the vocabulary that occur in the comparisons, in the order in which the posterior holds them
     seen: IntArray
 
     @classmethod
     def of(cls, given: Any, name: str, *columns: Any) -> Roster:
-        """Start from a table, or from the ids that occur.
-
-        Parameters
-        ----------
-        given : Table, array-like or None
-            Features, and ids if it is a Table.
-        name : str
-            "items" or "users", for messages.
-        *columns : array-like of shape (P,)
-            Columns of ids; they make the vocabulary where there is no table.
-
-        Returns
-        -------
-        Roster
-            With nobody seen yet.
-        """
+        """Start from a table, or from the ids that occur."""
         nobody = np.zeros(0, dtype=np.int64)
         if given is None:
             return cls(Vocabulary.from_columns(*columns), None, None, nobody)
@@ -84,44 +58,12 @@ class Roster:
         return position
 
     def with_seen(self, rows: IntArray) -> Roster:
-        """Note further rows as seen, behind those seen already.
-
-        Parameters
-        ----------
-        rows : ndarray
-            Rows of the vocabulary, with repetitions.
-
-        Returns
-        -------
-        Roster
-            The same entities.
-        """
+        """Note further rows as seen, behind those seen already."""
         new = np.setdiff1d(rows, self.seen)
         return Roster(self.vocabulary, self.features, self.names, np.concatenate([self.seen, new]))
 
     def extended(self, given: Any, name: str, *columns: Any) -> Roster:
-        """Add entities, the known ones first.
-
-        Parameters
-        ----------
-        given : Table, array-like or None
-            Features of the new ones, where entities have features.
-        name : str
-            "items" or "users", for messages.
-        *columns : array-like
-            Ids that occur; the new ones among them are added where entities have no features.
-
-        Returns
-        -------
-        Roster
-            The old rows keep their numbers.
-
-        Raises
-        ------
-        DataError
-            If features are given where there are none, or of another width, or for an id that has some already, or
-            are missing for an id that occurs.
-        """
+        """Add entities, the known ones first."""
         grown = self if given is None else self._with_features(read_table(given, name), name)
         columns = tuple(as_ids(column, kind=name[:-1]) for column in columns)
         rows = [grown.vocabulary.encode(column, unknown="mark") for column in columns]
@@ -152,20 +94,7 @@ class Roster:
         return Roster(Vocabulary(ids, name), stack(self.features, table.features), self.names, self.seen)
 
     def check(self, table: Table, name: str) -> None:
-        """Refuse features of another width or of other names.
-
-        Parameters
-        ----------
-        table : Table
-            New entities.
-        name : str
-            "items" or "users".
-
-        Raises
-        ------
-        DataError
-            If they do not fit those of the fit.
-        """
+        """Refuse features of another width or of other names."""
         if table.n_features != self.n_features:
             msg = f"{name} has {table.n_features} features, but CrowdGPPL is expecting {self.n_features} features"
             alone = f": it was fitted without a table of {name}, so that ids are all it knows of them"
@@ -178,37 +107,11 @@ class Roster:
             raise DataError(msg)
 
     def rows(self, rows: IntArray) -> Items:
-        """Return the record of entities by their rows in the vocabulary.
-
-        Parameters
-        ----------
-        rows : ndarray of shape (n,)
-            Rows; -1, for an unknown id, only where there are no features.
-
-        Returns
-        -------
-        Items
-            What posteriors predict for.
-        """
+        """Return the record of entities by their rows in the vocabulary."""
         return Items(None if self.features is None else self.features[rows], self.position[rows])
 
     def select(self, chosen: Any, name: str) -> tuple[Any, Items]:
-        """Return ids and record of what a caller named.
-
-        Parameters
-        ----------
-        chosen : array-like of ids, Table, features of shape (n, d), or None
-            None = all known entities.
-        name : str
-            "items" or "users".
-
-        Returns
-        -------
-        ids : ndarray of shape (n,)
-            Ids, or numbers of rows.
-        items : Items
-            The record.
-        """
+        """Return ids and record of what a caller named."""
         if chosen is None:
             rows = np.arange(self.vocabulary.size)
             return self.vocabulary.ids, self.rows(rows)
@@ -224,25 +127,7 @@ class Roster:
 
 
 def read_table(given: Any, name: str) -> Table:
-    """Read what a caller gave as features, and name the parameter where it cannot be read.
-
-    Parameters
-    ----------
-    given : Table or array-like of shape (n, d)
-        Features.
-    name : str
-        "items" or "users".
-
-    Returns
-    -------
-    Table
-        As given, or with row numbers for ids.
-
-    Raises
-    ------
-    DataError
-        If it is no finite matrix.
-    """
+    """Read what a caller gave as features, and name the parameter where it cannot be read."""
     try:
         return as_table(given)
     except (TypeError, ValueError) as error:
@@ -250,18 +135,7 @@ def read_table(given: Any, name: str) -> Table:
 
 
 def holds_features(chosen: Any) -> bool:
-    """Whether a caller named entities by rows of features, and not by ids.
-
-    Parameters
-    ----------
-    chosen : Table, array-like of shape (n, d) or (n,)
-        What was given.
-
-    Returns
-    -------
-    bool
-        Lists in a list are rows, for no id is a list; tuples may be ids.
-    """
+    """Whether a caller named entities by rows of features, and not by ids."""
     if isinstance(chosen, list):
         return bool(chosen) and all(isinstance(row, list | np.ndarray) for row in chosen)
     return isinstance(chosen, Table) or getattr(chosen, "ndim", None) == 2
@@ -275,18 +149,10 @@ def _joined(a: Array, b: Array) -> Any:
 
 
 class Items(NamedTuple):
-    """Items to predict for.
+    """Items to predict for."""
 
-    Parameters
-    ----------
-    features : {ndarray, CSR} of shape (n, d) or None
-        Feature rows; None when the model has no features.
-    seen : ndarray of shape (n,)
-        Position of the item's offset in the posterior; -1 for an item without comparisons.
-    """
-
-    features: Features
-    seen: IntArray
+    features: Features  # (n, d): feature rows; None when the model has no features
+    seen: IntArray  # (n,): position of the item's offset in the posterior; -1 for an item without comparisons
 
     @property
     def size(self) -> int:
@@ -294,18 +160,7 @@ class Items(NamedTuple):
         return int(self.seen.shape[0])
 
     def take(self, index: IntArray | slice) -> Items:
-        """Select items.
-
-        Parameters
-        ----------
-        index : ndarray of int or slice
-            Which.
-
-        Returns
-        -------
-        Items
-            Those items.
-        """
+        """Select items."""
         return Items(None if self.features is None else self.features[index], self.seen[index])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from skpref import kernels
 from skpref._math.linalg import product, solve_lower
-from skpref._math.threads import calm_blas
+from skpref._math.threads import limit_blas_threads
 from skpref.inference.basis import chunks
 
 if TYPE_CHECKING:
@@ -23,47 +23,20 @@ _CHUNK_BYTES = 2**26  # of prior covariance that is held at once
 
 @dataclass(frozen=True, eq=False)
 class ExactLatent:
-    """Posterior of f given Gaussian sites at n rows: mean k^T alpha, variance k(x, x) - |L^-1 W^1/2 k|^2.
+    """Posterior of f given Gaussian sites at n rows: mean k^T alpha, variance k(x, x) - |L^-1 W^1/2 k|^2."""
 
-    Parameters
-    ----------
-    kernel : Kernel or None
-        Covariance function; None where callers bring the covariance themselves.
-    X : {ndarray, CSR} of shape (n, d) or None
-        Rows.
-    alpha, root_w : ndarray of shape (n,)
-        K^-1 times the posterior mean at the rows, and square roots of the site precisions.
-    chol : ndarray of shape (n, n)
-        Lower Cholesky factor L of I + W^1/2 K W^1/2.
-    prior_variance : float
-        k(x, x) where callers bring the covariance; NaN elsewhere.
-    """
-
-    kernel: Kernel | None
-    X: Features
-    alpha: Array
-    root_w: Array
-    chol: Array
-    prior_variance: float = float("nan")
+    kernel: Kernel | None  # covariance function; None where callers bring the covariance themselves
+    X: Features  # (n, d): rows
+    alpha: Array  # (n,): K^-1 times the posterior mean at the rows, and square roots of the site precisions
+    root_w: Array  # (n,): K^-1 times the posterior mean at the rows, and square roots of the site precisions
+    chol: Array  # (n, n): lower Cholesky factor L of I + W^1/2 K W^1/2
+    prior_variance: float = float("nan")  # k(x, x) where callers bring the covariance; NaN elsewhere
 
     def latent(self, X: Features, *, variance: bool = True) -> tuple[Array, Array]:
-        """Return posterior means and variances of f.
-
-        Parameters
-        ----------
-        X : {ndarray, CSR} of shape (m, d), or ndarray of shape (m, n) without kernel
-            New rows, or their covariance with the old.
-        variance : bool, default=True
-            Whether variances are wanted; they cost n times as much.
-
-        Returns
-        -------
-        mean, variance : ndarray of shape (m,)
-            Moments; variances NaN where not wanted.
-        """
+        """Return posterior means and variances of f, shape (m,)."""
         n, m = self.alpha.shape[0], X.shape[0]
         mean, spread = np.empty(m), np.full(m, np.nan)
-        with calm_blas(n):
+        with limit_blas_threads(n):
             for part in chunks(m, max(1, _CHUNK_BYTES // (8 * n))):
                 k = X[part] if self.kernel is None else kernels.cross(self.kernel, X[part], self.X)
                 mean[part] = product(k, self.alpha[:, None])[:, 0]
@@ -80,39 +53,16 @@ class ExactLatent:
 
 @dataclass(frozen=True, eq=False)
 class SparseLatent:
-    """Posterior of f(x) = phi(x)^T v + what the inducing points leave open.
+    """Posterior of f(x) = phi(x)^T v + what the inducing points leave open."""
 
-    Parameters
-    ----------
-    basis : InducingBasis
-        Kernel and inducing points.
-    mean : ndarray of shape (M,)
-        Posterior mean of v.
-    half : ndarray of shape (M, M)
-        L^-1 of its precision: the covariance is half^T half.
-    """
-
-    basis: InducingBasis
-    mean: Array
-    half: Array
+    basis: InducingBasis  # kernel and inducing points
+    mean: Array  # (M,): posterior mean of v
+    half: Array  # (M, M): L^-1 of its precision: the covariance is half^T half
 
     def latent(self, X: Features, *, variance: bool = True) -> tuple[Array, Array]:
-        """Return posterior means and variances of f.
-
-        Parameters
-        ----------
-        X : {ndarray, CSR} of shape (m, d)
-            New rows.
-        variance : bool, default=True
-            Whether variances are wanted.
-
-        Returns
-        -------
-        mean, variance : ndarray of shape (m,)
-            Moments; variances NaN where not wanted.
-        """
+        """Return posterior means and variances of f, shape (m,)."""
         mean, spread = np.empty(X.shape[0]), np.full(X.shape[0], np.nan)
-        with calm_blas(self.mean.shape[0]):
+        with limit_blas_threads(self.mean.shape[0]):
             for part in chunks(X.shape[0]):
                 phi = self.basis.rows(X[part])
                 mean[part] = phi @ self.mean
@@ -122,21 +72,8 @@ class SparseLatent:
         return mean, spread
 
     def joint(self, X: Features) -> tuple[Array, Array]:
-        """Return the joint posterior of f at some rows.
-
-        Parameters
-        ----------
-        X : {ndarray, CSR} of shape (m, d)
-            New rows.
-
-        Returns
-        -------
-        mean : ndarray of shape (m,)
-            Posterior means.
-        covariance : ndarray of shape (m, m)
-            Posterior covariance.
-        """
-        with calm_blas(max(self.mean.shape[0], X.shape[0])):
+        """Return the joint posterior of f at some rows."""
+        with limit_blas_threads(max(self.mean.shape[0], X.shape[0])):
             phi = self.basis.rows(X)
             half = product(phi, self.half.T)
             covariance = kernels.cross(self.basis.kernel, X, X)

@@ -19,20 +19,7 @@ _FEWEST, _MOST = 16, 1024  # rows
 
 
 def prior_relevance(kernel: Kernel, X: Features) -> Array:
-    """Return E[(f(x) - f(x'))^2]/2 under the prior, x' a row x with one feature taken from another row.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Covariance of f.
-    X : {ndarray, CSR} of shape (n, d)
-        Rows; some of them are looked at where n d^2 is large.
-
-    Returns
-    -------
-    ndarray of shape (d,)
-        Means over rows, in prior variances of f.
-    """
+    """Return E[(f(x) - f(x'))^2]/2 under the prior, x' a row x with one feature taken from another row, shape (d,)."""
     n, d = X.shape
     size = int(min(n, np.clip(_WORK / max(d, 1) ** 2, _FEWEST, _MOST)))
     some = X[np.linspace(0, n - 1, size).astype(np.int64)]

@@ -22,55 +22,19 @@ _PASS_BYTES = 2**31  # for which "auto" takes full passes
 
 @dataclass(frozen=True, eq=False)
 class InducingBasis:
-    """Inducing points with the Cholesky factor of their covariance.
+    """Inducing points with the Cholesky factor of their covariance."""
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Covariance function k, unit amplitude.
-    points : {ndarray, CSR} of shape (M, d)
-        Inducing inputs Z.
-    chol : ndarray of shape (M, M)
-        Lower L with L L^T = k(Z, Z) (+ jitter where needed).
-    """
-
-    kernel: Kernel
-    points: Features
-    chol: Array
+    kernel: Kernel  # covariance function k, unit amplitude
+    points: Features  # (M, d): inducing inputs Z
+    chol: Array  # (M, M): lower L with L L^T = k(Z, Z) (+ jitter where needed)
 
     @classmethod
     def at(cls, kernel: Kernel, points: Features) -> InducingBasis:
-        """Factor the covariance of the inducing points.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            Covariance function.
-        points : {ndarray, CSR} of shape (M, d)
-            Inducing inputs.
-
-        Returns
-        -------
-        InducingBasis
-            Ready to give rows.
-        """
+        """Factor the covariance of the inducing points."""
         return cls(kernel, points, cholesky(kernels.gram(kernel, points)))
 
     def rows(self, X: Features, inverse: Array | None = None) -> Array:
-        """Return the rows phi(x).
-
-        Parameters
-        ----------
-        X : {ndarray, CSR} of shape (n, d)
-            Inputs.
-        inverse : ndarray of shape (M, M), default=None
-            L^-1: with it a product takes the place of a solve, in a third of the time.
-
-        Returns
-        -------
-        ndarray of shape (n, M)
-            L^-1 k(Z, x), a row an input.
-        """
+        """Return the rows phi(x), shape (n, M)."""
 
         def some(X: Features) -> Array:
             K = kernels.cross(self.kernel, X, self.points)
@@ -84,39 +48,11 @@ class InducingBasis:
         return out
 
     def residual(self, X: Features, rows: Array) -> Array:
-        """Return k(x, x) - |phi(x)|^2, what the inducing points leave open.
-
-        Parameters
-        ----------
-        X : {ndarray, CSR} of shape (n, d)
-            Inputs.
-        rows : ndarray of shape (n, M)
-            Their rows.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Not negative (rounding is cut).
-        """
+        """Return k(x, x) - |phi(x)|^2, what the inducing points leave open."""
         return np.asarray(np.maximum(kernels.diagonal(self.kernel, X) - np.einsum("ij,ij->i", rows, rows), 0.0))
 
     def pair_residual(self, X: Features, rows: Array, left: IntArray, right: IntArray) -> Array:
-        """Return r_i = k_aa + k_bb - 2 k_ab - |phi_a - phi_b|^2 of pairs of rows of X.
-
-        Parameters
-        ----------
-        X : {ndarray, CSR} of shape (N, d)
-            Items.
-        rows : ndarray of shape (N, M)
-            Their rows phi.
-        left, right : ndarray of shape (P,)
-            Items of each pair.
-
-        Returns
-        -------
-        ndarray of shape (P,)
-            Not negative.
-        """
+        """Return r_i = k_aa + k_bb - 2 k_ab - |phi_a - phi_b|^2 of pairs of rows of X, shape (P,)."""
         variance = kernels.diagonal(self.kernel, X)
         kappa = variance[left] + variance[right]
         for part in chunks(left.shape[0]):
@@ -124,43 +60,11 @@ class InducingBasis:
         return np.maximum(kappa - squared_differences(rows, left, right), 0.0)
 
     def rows_gradient(self, X: Features, rows: Array, adjoint: Array) -> Array:
-        """Pull dL/dphi back to the kernel's hyper-parameters.
-
-        Parameters
-        ----------
-        X : {ndarray, CSR} of shape (n, d)
-            Inputs.
-        rows : ndarray of shape (n, M)
-            Their rows phi.
-        adjoint : ndarray of shape (n, M)
-            dL/dphi.
-
-        Returns
-        -------
-        ndarray of shape (n_theta,)
-            dL/dtheta through the rows.
-        """
+        """Pull dL/dphi back to the kernel's hyper-parameters, shape (n_theta,)."""
         return self.rows_pullback(X, rows, adjoint)[0]
 
     def rows_pullback(self, X: Features, rows: Array, adjoint: Array) -> tuple[Array, Array | None]:
-        """Pull dL/dphi back to the kernel's hyper-parameters and to the inducing points.
-
-        Parameters
-        ----------
-        X : {ndarray, CSR} of shape (n, d)
-            Inputs.
-        rows : ndarray of shape (n, M)
-            Their rows phi.
-        adjoint : ndarray of shape (n, M)
-            dL/dphi.
-
-        Returns
-        -------
-        theta : ndarray of shape (n_theta,)
-            dL/dtheta through the rows.
-        points : ndarray of shape (M, d) or None
-            dL/dZ; None where `kernels.moves_points` says no.
-        """
+        """Pull dL/dphi back to the kernel's hyper-parameters and to the inducing points."""
         theta, points = self.factor_pullback(adjoint.T @ rows)
         for part in chunks(X.shape[0]):
             _, pull = kernels.cross_pullback(self.kernel, X[part], self.points)
@@ -170,59 +74,18 @@ class InducingBasis:
         return theta, points
 
     def factor_pullback(self, inner: Array) -> tuple[Array, Array | None]:
-        """Pull a gradient back through the Cholesky factor of k(Z, Z), of which the rows phi = L^-1 k(Z, x) are made.
-
-        Parameters
-        ----------
-        inner : ndarray of shape (M, M)
-            sum_x (dL/dphi(x)) phi(x)^T.
-
-        Returns
-        -------
-        theta : ndarray of shape (n_theta,)
-            Gradient in the kernel's theta.
-        points : ndarray of shape (M, d) or None
-            Gradient in Z; None where `kernels.moves_points` says no.
-        """
+        """Pull a gradient back through the Cholesky factor of k(Z, Z), which makes the rows phi = L^-1 k(Z, x)."""
         return self.gram_pullback(cholesky_vjp(self.chol, -np.tril(solve_lower_t(self.chol, inner))))
 
     def gram_pullback(self, adjoint: Array) -> tuple[Array, Array | None]:
-        """Pull a gradient in k(Z, Z) back to the kernel's hyper-parameters and to the inducing points.
-
-        Parameters
-        ----------
-        adjoint : ndarray of shape (M, M)
-            Symmetric; C-contiguous, and its memory may be used up.
-
-        Returns
-        -------
-        theta : ndarray of shape (n_theta,)
-            Gradient in the kernel's theta.
-        points : ndarray of shape (M, d) or None
-            Gradient in Z; None where `kernels.moves_points` says no.
-        """
+        """Pull a gradient in k(Z, Z) back to the kernel's hyper-parameters and to the inducing points."""
         if not kernels.moves_points(self.kernel, self.points):
             return kernels.gram_vjp(self.kernel, self.points, adjoint), None
         theta, moved = kernels.cross_pullback(self.kernel, self.points, self.points)[1](adjoint)
         return theta, None if moved is None else 2.0 * moved
 
     def kappa_gradient(self, X: Features, left: IntArray, right: IntArray, adjoint: Array) -> Array:
-        """Pull dL/dkappa of pairs back to the kernel's hyper-parameters.
-
-        Parameters
-        ----------
-        X : {ndarray, CSR} of shape (N, d)
-            Items.
-        left, right : ndarray of shape (P,)
-            Items of each pair.
-        adjoint : ndarray of shape (P,)
-            dL/dkappa.
-
-        Returns
-        -------
-        ndarray of shape (n_theta,)
-            dL/dtheta through the prior variances.
-        """
+        """Pull dL/dkappa of pairs back to the kernel's hyper-parameters, shape (n_theta,)."""
         n = X.shape[0]
         own = np.asarray(np.bincount(left, adjoint, n) + np.bincount(right, adjoint, n), dtype=np.float64)
         total = kernels.diagonal_vjp(self.kernel, X, own)
@@ -233,36 +96,10 @@ class InducingBasis:
 
 
 def chunks(n: int, size: int = _CHUNK) -> list[slice]:
-    """Cut n rows into slices of at most `size` rows.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    size : int, default=8192
-        Rows a slice.
-
-    Returns
-    -------
-    list of slice
-        Consecutive slices that cover all rows.
-    """
+    """Cut n rows into slices of at most `size` rows."""
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 def full_passes_fit(n_rows: int, n_inducing: int) -> bool:
-    """Tell whether full passes are cheap in memory: two M-wide rows an input take at most 2 GiB.
-
-    Parameters
-    ----------
-    n_rows : int
-        Inputs.
-    n_inducing : int
-        M.
-
-    Returns
-    -------
-    bool
-        Whether they fit; else mini-batches do.
-    """
+    """Tell whether full passes are cheap in memory: two M-wide rows an input take at most 2 GiB."""
     return 16 * n_rows * n_inducing <= _PASS_BYTES

@@ -16,35 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class DenseBlock:
-    """q(v) = N(m, S) with Lambda = S^-1 and eta = Lambda m; everything else is derived once and kept.
+    """q(v) = N(m, S) with Lambda = S^-1 and eta = Lambda m; everything else is derived once and kept."""
 
-    Parameters
-    ----------
-    precision : ndarray of shape (K, K)
-        Lambda; only the lower triangle is read.
-    linear : ndarray of shape (K,)
-        eta.
-    """
-
-    precision: Array
-    linear: Array
+    precision: Array  # (K, K): lambda; only the lower triangle is read
+    linear: Array  # (K,): eta
 
     @classmethod
     def isotropic(cls, precision: Array, mean: Array) -> DenseBlock:
-        """Build N(mean, diag(1 / precision)).
-
-        Parameters
-        ----------
-        precision : ndarray of shape (K,)
-            Diagonal of Lambda.
-        mean : ndarray of shape (K,)
-            m.
-
-        Returns
-        -------
-        DenseBlock
-            The block.
-        """
+        """Build N(mean, diag(1 / precision))."""
         return cls(np.diag(precision), precision * mean)
 
     @property
@@ -78,79 +57,24 @@ class DenseBlock:
         return -log_det(self.chol)
 
     def solve(self, b: Array) -> Array:
-        """Return S b.
-
-        Parameters
-        ----------
-        b : ndarray of shape (K,) or (K, n)
-            Right-hand side.
-
-        Returns
-        -------
-        ndarray of the shape of b
-            Lambda^-1 b.
-        """
+        """Return S b."""
         return solve_lower_t(self.chol, solve_lower(self.chol, b))
 
     def whiten(self, b: Array) -> Array:
-        """Return L^-1 b, where S = L^-T L^-1: a gradient in units of posterior standard deviations.
-
-        Parameters
-        ----------
-        b : ndarray of shape (K,)
-            A gradient.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            Its squared length is b^T S b.
-        """
+        """Return L^-1 b, where S = L^-T L^-1: a gradient in units of posterior standard deviations, shape (K,)."""
         return solve_lower(self.chol, b)
 
     def colour(self, b: Array) -> Array:
-        """Return L^-T b, the adjoint of `whiten`.
-
-        Parameters
-        ----------
-        b : ndarray of shape (K,)
-            A vector in units of posterior standard deviations.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            A vector of variables.
-        """
+        """Return L^-T b, the adjoint of `whiten`, shape (K,)."""
         return solve_lower_t(self.chol, b)
 
     def times_precision(self, b: Array) -> Array:
-        """Return Lambda b.
-
-        Parameters
-        ----------
-        b : ndarray of shape (K,)
-            A vector.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            Lambda b, from the factor (the upper triangle of `precision` may hold anything).
-        """
+        """Return Lambda b, shape (K,)."""
         lower = np.tril(self.chol)
         return np.asarray(lower @ (lower.T @ b))
 
     def with_mean(self, mean: Array) -> DenseBlock:
-        """Return the block of the same precision about another mean.
-
-        Parameters
-        ----------
-        mean : ndarray of shape (K,)
-            The mean.
-
-        Returns
-        -------
-        DenseBlock
-            It shares what has been derived from the precision.
-        """
+        """Return the block of the same precision about another mean."""
         other = DenseBlock(self.precision, self.times_precision(mean))
         for name in ("chol", "inverse_chol"):
             if name in self.__dict__:
@@ -159,18 +83,7 @@ class DenseBlock:
         return other
 
     def stretched(self, by: float) -> DenseBlock:
-        """Return the block of the variables times a number.
-
-        Parameters
-        ----------
-        by : float
-            c > 0.
-
-        Returns
-        -------
-        DenseBlock
-            N(c m, c^2 S).
-        """
+        """Return the block of the variables times a number."""
         other = DenseBlock(self.precision / by**2, self.linear / by)
         if "chol" in self.__dict__:
             other.__dict__["chol"] = self.chol / by
@@ -181,20 +94,7 @@ class DenseBlock:
         return other
 
     def mixed(self, target: Block, rho: float) -> DenseBlock:
-        """Move a fraction rho towards `target` in natural parameters: a natural-gradient step.
-
-        Parameters
-        ----------
-        target : DenseBlock
-            Where to; of the same kind.
-        rho : float
-            Step in [0, 1].
-
-        Returns
-        -------
-        DenseBlock
-            The new block.
-        """
+        """Move a fraction rho towards `target` in natural parameters: a natural-gradient step."""
         if not isinstance(target, DenseBlock):
             raise TypeError(f"target must be a DenseBlock, as the block itself; got {type(target).__name__}")
         if rho == 1.0:
@@ -205,35 +105,14 @@ class DenseBlock:
 
 @dataclass(frozen=True, eq=False)
 class DiagonalBlock:
-    """q(v) = prod_k N(m_k, 1 / precision_k): one mean and one variance an entity.
+    """q(v) = prod_k N(m_k, 1 / precision_k): one mean and one variance an entity."""
 
-    Parameters
-    ----------
-    precision : ndarray of shape (K,)
-        Diagonal of Lambda.
-    linear : ndarray of shape (K,)
-        eta = Lambda m.
-    """
-
-    precision: Array
-    linear: Array
+    precision: Array  # (K,): diagonal of Lambda
+    linear: Array  # (K,): eta = Lambda m
 
     @classmethod
     def isotropic(cls, precision: Array, mean: Array) -> DiagonalBlock:
-        """Build N(mean, diag(1 / precision)).
-
-        Parameters
-        ----------
-        precision : ndarray of shape (K,)
-            Diagonal of Lambda.
-        mean : ndarray of shape (K,)
-            m.
-
-        Returns
-        -------
-        DiagonalBlock
-            The block.
-        """
+        """Build N(mean, diag(1 / precision))."""
         return cls(precision, precision * mean)
 
     @property
@@ -257,111 +136,32 @@ class DiagonalBlock:
         return -float(np.sum(np.log(self.precision)))
 
     def solve(self, b: Array) -> Array:
-        """Return S b.
-
-        Parameters
-        ----------
-        b : ndarray of shape (K,)
-            Right-hand side.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            Lambda^-1 b.
-        """
+        """Return S b, shape (K,)."""
         return b / self.precision
 
     def whiten(self, b: Array) -> Array:
-        """Return L^-1 b, where S = L^-T L^-1: a gradient in units of posterior standard deviations.
-
-        Parameters
-        ----------
-        b : ndarray of shape (K,)
-            A gradient.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            Its squared length is b^T S b.
-        """
+        """Return L^-1 b, where S = L^-T L^-1: a gradient in units of posterior standard deviations, shape (K,)."""
         return b / np.sqrt(self.precision)
 
     def colour(self, b: Array) -> Array:
-        """Return L^-T b, the adjoint of `whiten`.
-
-        Parameters
-        ----------
-        b : ndarray of shape (K,)
-            A vector in units of posterior standard deviations.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            A vector of variables.
-        """
+        """Return L^-T b, the adjoint of `whiten`, shape (K,)."""
         return b / np.sqrt(self.precision)
 
     def times_precision(self, b: Array) -> Array:
-        """Return Lambda b.
-
-        Parameters
-        ----------
-        b : ndarray of shape (K,)
-            A vector.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            Lambda b.
-        """
+        """Return Lambda b, shape (K,)."""
         return self.precision * b
 
     def with_mean(self, mean: Array) -> DiagonalBlock:
-        """Return the block of the same precision about another mean.
-
-        Parameters
-        ----------
-        mean : ndarray of shape (K,)
-            The mean.
-
-        Returns
-        -------
-        DiagonalBlock
-            The block.
-        """
+        """Return the block of the same precision about another mean."""
         return DiagonalBlock(self.precision, self.precision * mean)
 
     def stretched(self, by: Array) -> DiagonalBlock:
-        """Return the block of the variables times numbers.
-
-        Parameters
-        ----------
-        by : ndarray of shape (n,)
-            One c > 0 for each of n equal runs of variables (the factors).
-
-        Returns
-        -------
-        DiagonalBlock
-            N(c m, c^2 S).
-        """
+        """Return the block of the variables times numbers."""
         c = np.repeat(by, self.size // len(by))
         return DiagonalBlock(self.precision / c**2, self.linear / c)
 
     def mixed(self, target: Block, rho: float) -> DiagonalBlock:
-        """Move a fraction rho towards `target` in natural parameters.
-
-        Parameters
-        ----------
-        target : DiagonalBlock
-            Where to; of the same kind.
-        rho : float
-            Step in [0, 1].
-
-        Returns
-        -------
-        DiagonalBlock
-            The new block.
-        """
+        """Move a fraction rho towards `target` in natural parameters."""
         if not isinstance(target, DiagonalBlock):
             raise TypeError(f"target must be a DiagonalBlock, as the block itself; got {type(target).__name__}")
         precision = (1.0 - rho) * self.precision + rho * target.precision
@@ -370,34 +170,13 @@ class DiagonalBlock:
 
 @dataclass(frozen=True, eq=False)
 class StackedBlock:
-    """q(v) = prod_d N(m_d, S_d): one dense block a factor; variables are ordered factor by factor.
+    """q(v) = prod_d N(m_d, S_d): one dense block a factor; variables are ordered factor by factor."""
 
-    Parameters
-    ----------
-    parts : tuple of DenseBlock
-        Blocks of equal size, one a factor.
-    """
-
-    parts: tuple[DenseBlock, ...]
+    parts: tuple[DenseBlock, ...]  # blocks of equal size, one a factor
 
     @classmethod
     def isotropic(cls, precision: Array, mean: Array, n_parts: int) -> StackedBlock:
-        """Build N(mean, diag(1 / precision)).
-
-        Parameters
-        ----------
-        precision : ndarray of shape (n_parts K,)
-            Diagonal of Lambda.
-        mean : ndarray of shape (n_parts K,)
-            m.
-        n_parts : int
-            Number of factors.
-
-        Returns
-        -------
-        StackedBlock
-            The block.
-        """
+        """Build N(mean, diag(1 / precision))."""
         pairs = zip(np.split(precision, n_parts), np.split(mean, n_parts), strict=True)
         return cls(tuple(DenseBlock.isotropic(part, m) for part, m in pairs))
 
@@ -425,95 +204,27 @@ class StackedBlock:
         return np.split(b, len(self.parts))
 
     def solve(self, b: Array) -> Array:
-        """Return S b.
-
-        Parameters
-        ----------
-        b : ndarray of shape (n_parts K,)
-            Right-hand side.
-
-        Returns
-        -------
-        ndarray of shape (n_parts K,)
-            Lambda^-1 b.
-        """
+        """Return S b, shape (n_parts K,)."""
         return np.concatenate([part.solve(x) for part, x in zip(self.parts, self._split(b), strict=True)])
 
     def whiten(self, b: Array) -> Array:
-        """Return L^-1 b, where S = L^-T L^-1: a gradient in units of posterior standard deviations.
-
-        Parameters
-        ----------
-        b : ndarray of shape (n_parts K,)
-            A gradient.
-
-        Returns
-        -------
-        ndarray of shape (n_parts K,)
-            Its squared length is b^T S b.
-        """
+        """Return L^-1 b, where S = L^-T L^-1: a gradient in units of posterior standard deviations."""
         return np.concatenate([part.whiten(x) for part, x in zip(self.parts, self._split(b), strict=True)])
 
     def colour(self, b: Array) -> Array:
-        """Return L^-T b, the adjoint of `whiten`.
-
-        Parameters
-        ----------
-        b : ndarray of shape (n_parts K,)
-            A vector in units of posterior standard deviations.
-
-        Returns
-        -------
-        ndarray of shape (n_parts K,)
-            A vector of variables.
-        """
+        """Return L^-T b, the adjoint of `whiten`, shape (n_parts K,)."""
         return np.concatenate([part.colour(x) for part, x in zip(self.parts, self._split(b), strict=True)])
 
     def with_mean(self, mean: Array) -> StackedBlock:
-        """Return the block of the same precision about another mean.
-
-        Parameters
-        ----------
-        mean : ndarray of shape (n_parts K,)
-            The mean.
-
-        Returns
-        -------
-        StackedBlock
-            It shares what has been derived from the precision.
-        """
+        """Return the block of the same precision about another mean."""
         return StackedBlock(tuple(part.with_mean(m) for part, m in zip(self.parts, self._split(mean), strict=True)))
 
     def stretched(self, by: Array) -> StackedBlock:
-        """Return the block of the variables times numbers.
-
-        Parameters
-        ----------
-        by : ndarray of shape (n_parts,)
-            One c > 0 a factor.
-
-        Returns
-        -------
-        StackedBlock
-            N(c m, c^2 S).
-        """
+        """Return the block of the variables times numbers."""
         return StackedBlock(tuple(part.stretched(float(c)) for part, c in zip(self.parts, by, strict=True)))
 
     def mixed(self, target: Block, rho: float) -> StackedBlock:
-        """Move a fraction rho towards `target` in natural parameters.
-
-        Parameters
-        ----------
-        target : StackedBlock
-            Where to; of the same kind.
-        rho : float
-            Step in [0, 1].
-
-        Returns
-        -------
-        StackedBlock
-            The new block.
-        """
+        """Move a fraction rho towards `target` in natural parameters."""
         if not isinstance(target, StackedBlock):
             raise TypeError(f"target must be a StackedBlock, as the block itself; got {type(target).__name__}")
         return StackedBlock(tuple(a.mixed(b, rho) for a, b in zip(self.parts, target.parts, strict=True)))

@@ -32,44 +32,17 @@ _LOG_TWO_PI: Final = float(np.log(2.0 * np.pi))
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over observations of which the collapsed bound is a function; those of two samples add.
+    """Sums over observations of which the collapsed bound is a function; those of two samples add."""
 
-    Parameters
-    ----------
-    gram : ndarray of shape (M, M)
-        sum_i w_i phi_i phi_i^T, both triangles.
-    cross : ndarray of shape (M, D)
-        sum_i w_i phi_i y_i^T.
-    prior : float
-        sum_i w_i k(x_i, x_i).
-    square : float
-        sum_i w_i |y_i|^2.
-    weight : float
-        sum_i w_i.
-    """
-
-    gram: Array
-    cross: Array
-    prior: float
-    square: float
-    weight: float
+    gram: Array  # (M, M): sum_i w_i phi_i phi_i^T, both triangles
+    cross: Array  # (M, D): sum_i w_i phi_i y_i^T
+    prior: float  # sum_i w_i k(x_i, x_i)
+    square: float  # sum_i w_i |y_i|^2
+    weight: float  # sum_i w_i
 
     @classmethod
     def zero(cls, size: int, n_outputs: int = 1) -> Moments:
-        """Return the sums over no observation.
-
-        Parameters
-        ----------
-        size : int
-            M.
-        n_outputs : int, default=1
-            D.
-
-        Returns
-        -------
-        Moments
-            All zero.
-        """
+        """Return the sums over no observation."""
         return cls(np.zeros((size, size)), np.zeros((size, n_outputs)), 0.0, 0.0, 0.0)
 
     def __add__(self, other: Moments) -> Moments:
@@ -84,28 +57,14 @@ class Moments:
 
 
 class Collapsed(NamedTuple):
-    """The bound, the optimal q and the gradients.
+    """The bound, the optimal q and the gradients."""
 
-    Parameters
-    ----------
-    value : float
-        L, in nats.
-    mean : ndarray of shape (M, D)
-        m.
-    precision : ndarray of shape (M, M)
-        B.
-    gram, cross : ndarray of shape (M, M) and (M, D)
-        Gradients in the sums of the same name; in `prior` it is -D beta/2.
-    log_beta : float
-        Gradient in log beta.
-    """
-
-    value: float
-    mean: Array
-    precision: Array
-    gram: Array
-    cross: Array
-    log_beta: float
+    value: float  # L, in nats
+    mean: Array  # (M, D): m
+    precision: Array  # (M, M): b
+    gram: Array  # (M, M): gradients in the sums of the same name; in `prior` it is -D beta/2
+    cross: Array  # (M, M): gradients in the sums of the same name; in `prior` it is -D beta/2
+    log_beta: float  # gradient in log beta
 
     @property
     def block(self) -> DenseBlock:
@@ -114,30 +73,7 @@ class Collapsed(NamedTuple):
 
 
 def collapse(moments: Moments, beta: float) -> Collapsed:
-    """Return the bound at its best q, with its gradients.
-
-    Parameters
-    ----------
-    moments : Moments
-        Sums over observations.
-    beta : float
-        Precision of the noise, > 0.
-
-    Returns
-    -------
-    Collapsed
-        The bound.
-
-    Examples
-    --------
-    One observation y = 1 of f(x) with prior variance 1, seen through x itself: log N(1; 0, 1 + 1).
-
-    >>> import numpy as np
-    >>> from skpref.inference.collapsed import Moments, collapse
-    >>> one = np.ones((1, 1))
-    >>> round(collapse(Moments(one, one, 1.0, 1.0, 1.0), 1.0).value, 6)
-    -1.515512
-    """
+    """Return the bound at its best q, with its gradients."""
     A, b, n_outputs = moments.gram, moments.cross, moments.cross.shape[1]
     precision = beta * A
     precision.flat[:: A.shape[0] + 1] += 1.0

@@ -59,42 +59,7 @@ def expectation_propagation(
     tol: float = 1e-8,
     order: Literal["parallel", "sequential"] = "parallel",
 ) -> ExactPosterior:
-    """Approximate the posterior by expectation propagation.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Prior covariance.
-    likelihood : Likelihood
-        Log-concave in f.
-    y : ndarray of shape (n,)
-        Observations.
-    weight : ndarray of shape (n,)
-        Observation weights, 0 or at least 1.
-    start : ExactPosterior, default=None
-        A posterior whose sites are the first ones, say at other hyper-parameters; None = no sites.
-    damping : float, default=1.0
-        Share of a site that is replaced in an iteration, in (0, 1]. It is lowered by itself where the gap does not
-        fall.
-    max_iter : int, default=200
-        Iterations at most.
-    tol : float, default=1e-8
-        Largest gap between the moments of a tilted distribution and the posterior's, in posterior standard
-        deviations (means) and relative (variances).
-    order : {"parallel", "sequential"}, default="parallel"
-        Whether all sites move at once or one after the other. The fixed point is the same.
-
-    Returns
-    -------
-    ExactPosterior
-        The posterior; `log_evidence` is log Z_EP.
-
-    Raises
-    ------
-    DataError
-        If a shape is wrong or a weight lies strictly between 0 and 1: the tilted distribution of a part of an
-        observation is not offered.
-    """
+    """Approximate the posterior by expectation propagation."""
     check_problem(K, y, weight)
     if np.any((weight > 0.0) & (weight < 1.0)):
         raise DataError(
@@ -136,62 +101,24 @@ def expectation_propagation(
 
 
 def ep_gradient(posterior: ExactPosterior) -> Array:
-    """Return the gradient in K of log Z_EP at a fixed point, where it is that at fixed sites.
+    """Return the gradient in K of log Z_EP at a fixed point, where it is that at fixed sites, shape (n, n).
 
     The same matrix is the gradient in K of the variational bound at a fixed posterior ([CG05] eq. 28).
 
-    Parameters
-    ----------
-    posterior : ExactPosterior
-        From `expectation_propagation`, converged.
-
-    Returns
-    -------
-    ndarray of shape (n, n)
-        Symmetric; d log Z = sum_ij G_ij dK_ij.
-
-    Notes
-    -----
     In a parameter of the likelihood the gradient is sum_i w_i d log Z_i, at the cavities of `cavities`.
     """
     return explicit_gradient(posterior)
 
 
 def cavities(posterior: ExactPosterior) -> tuple[Array, Array]:
-    """Return the cavities: the posterior of f_i without (one copy of) observation i.
-
-    Parameters
-    ----------
-    posterior : ExactPosterior
-        From `expectation_propagation`.
-
-    Returns
-    -------
-    mu, v : ndarray of shape (n,)
-        Means and variances; where the weight is 0, the posterior's own.
-    """
+    """Return the cavities: the posterior of f_i without (one copy of) observation i, shape (n,)."""
     share = _share(posterior.weight)
     v = posterior.variance / _kept(share, posterior.retained)
     return posterior.mean - v * share * posterior.alpha, v
 
 
 def variational_bound(likelihood: Likelihood, y: Array, weight: Array, posterior: ExactPosterior) -> float:
-    """Return the variational bound at a posterior ([CG05] eq. 27), sum_i w_i E[log p(y_i | f_i)] - KL(q || prior).
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-        The observation model.
-    y, weight : ndarray of shape (n,)
-        Observations and their weights.
-    posterior : ExactPosterior
-        q.
-
-    Returns
-    -------
-    float
-        In nats, at most the log evidence.
-    """
+    """Return the variational bound at a posterior ([CG05] eq. 27), sum_i w_i E[log p(y_i | f_i)] - KL(q || prior)."""
     expected = likelihood.expectation(y, posterior.mean, posterior.variance)[0]
     trace = float(np.sum(posterior.retained - 1.0))
     divergence = 0.5 * (log_det(posterior.chol) + trace + float(posterior.mean @ posterior.alpha))

@@ -33,93 +33,37 @@ _WEAK = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Conjugate:
-    """The Gaussian that is conjugate to given sites.
+    """The Gaussian that is conjugate to given sites."""
 
-    Parameters
-    ----------
-    alpha : ndarray of shape (n,)
-        K^-1 m = nu - T m.
-    mean : ndarray of shape (n,)
-        Posterior mean m.
-    variance : ndarray of shape (n,)
-        Diagonal of S.
-    retained : ndarray of shape (n,)
-        Diagonal of B^-1 = 1 - T^1/2 S T^1/2: the part of a posterior precision that is not the site's own.
-    root_w : ndarray of shape (n,)
-        T^1/2.
-    chol : ndarray of shape (n, n)
-        Lower Cholesky factor of B.
-    """
-
-    alpha: Array
-    mean: Array
-    variance: Array
+    alpha: Array  # (n,): K^-1 m = nu - T m
+    mean: Array  # (n,): posterior mean m
+    variance: Array  # (n,): diagonal of S
+    # (n,): diagonal of B^-1 = 1 - T^1/2 S T^1/2: the part of a posterior precision that is not the site's own
     retained: Array
-    root_w: Array
-    chol: Array
+    root_w: Array  # (n,): T^1/2
+    chol: Array  # (n, n): lower Cholesky factor of B
 
 
 @dataclass(frozen=True, eq=False)
 class ExactPosterior:
-    """Posterior of f at n inputs, by Laplace or by expectation propagation.
+    """Posterior of f at n inputs, by Laplace or by expectation propagation."""
 
-    Parameters
-    ----------
-    alpha : ndarray of shape (n,)
-        K^-1 times the posterior mean.
-    root_w : ndarray of shape (n,)
-        Square roots of the site precisions.
-    chol : ndarray of shape (n, n)
-        Lower Cholesky factor of B = I + W^1/2 K W^1/2.
-    log_evidence : float
-        Log evidence, in nats.
-    mean, variance : ndarray of shape (n,)
-        Posterior moments of f at the inputs.
-    retained : ndarray of shape (n,)
-        1 - tau_i variance_i, the part of the posterior precision that is not the site's own.
-    tau, nu : ndarray of shape (n,)
-        The sites, nu_i f_i - tau_i f_i^2 / 2, all observations of a weight together.
-    weight : ndarray of shape (n,)
-        Observation weights.
-    n_iter : int
-        Iterations.
-    converged : bool
-        Whether the tolerance was met.
-    n_skipped : int, default=0
-        Site updates that expectation propagation left out.
-    """
-
-    alpha: Array
-    root_w: Array
-    chol: Array
-    log_evidence: float
-    mean: Array
-    variance: Array
-    retained: Array
-    tau: Array
-    nu: Array
-    weight: Array
-    n_iter: int
-    converged: bool
-    n_skipped: int = 0
+    alpha: Array  # (n,): K^-1 times the posterior mean
+    root_w: Array  # (n,): square roots of the site precisions
+    chol: Array  # (n, n): lower Cholesky factor of B = I + W^1/2 K W^1/2
+    log_evidence: float  # log evidence, in nats
+    mean: Array  # (n,): posterior moments of f at the inputs
+    variance: Array  # (n,): posterior moments of f at the inputs
+    retained: Array  # (n,): 1 - tau_i variance_i, the part of the posterior precision that is not the site's own
+    tau: Array  # (n,): the sites, nu_i f_i - tau_i f_i^2 / 2, all observations of a weight together
+    nu: Array  # (n,): the sites, nu_i f_i - tau_i f_i^2 / 2, all observations of a weight together
+    weight: Array  # (n,): observation weights
+    n_iter: int  # iterations
+    converged: bool  # whether the tolerance was met
+    n_skipped: int = 0  # site updates that expectation propagation left out
 
     def predict(self, K_star: Array, k_star_diag: Array) -> tuple[Array, Array]:
-        """Return the posterior mean and variance of f at new inputs.
-
-        Parameters
-        ----------
-        K_star : ndarray of shape (m, n)
-            Prior covariance of the new inputs with the old.
-        k_star_diag : ndarray of shape (m,)
-            Prior variance at the new inputs.
-
-        Returns
-        -------
-        mean : ndarray of shape (m,)
-            K_star alpha.
-        variance : ndarray of shape (m,)
-            At least 0.
-        """
+        """Return the posterior mean and variance of f at new inputs."""
         if 0 in K_star.shape:
             return np.zeros(K_star.shape[0]), np.array(k_star_diag, dtype=np.float64)
         half = solve_lower(self.chol, (K_star * self.root_w).T, overwrite_b=True)
@@ -128,20 +72,7 @@ class ExactPosterior:
 
 
 def check_problem(K: Array, y: Array, weight: Array) -> None:
-    """Check the shapes and the weights of a problem.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Prior covariance.
-    y, weight : ndarray of shape (n,)
-        Observations and their weights.
-
-    Raises
-    ------
-    DataError
-        Unless the shapes agree and the weights are finite and at least 0.
-    """
+    """Check the shapes and the weights of a problem."""
     n = y.shape[0]
     if K.shape != (n, n) or weight.shape != (n,):
         raise DataError(
@@ -152,22 +83,7 @@ def check_problem(K: Array, y: Array, weight: Array) -> None:
 
 
 def factor(K: Array, tau: Array) -> tuple[Array, Array]:
-    """Return T^1/2 and the lower Cholesky factor of B.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Prior covariance.
-    tau : ndarray of shape (n,)
-        Site precisions, at least 0.
-
-    Returns
-    -------
-    root_w : ndarray of shape (n,)
-        T^1/2.
-    chol : ndarray of shape (n, n)
-        Lower Cholesky factor of B = I + T^1/2 K T^1/2.
-    """
+    """Return T^1/2 and the lower Cholesky factor of B."""
     root = np.sqrt(tau)
     B = K * root
     B *= root[:, None]
@@ -180,24 +96,6 @@ def solve_sites(K: Array, tau: Array, nu: Array, root: Array, chol: Array) -> tu
 
     alpha = nu - T^1/2 B^-1 T^1/2 K nu loses digits to cancellation where tau_i is large. There nu_i enters as
     T^1/2 B^-1 T^-1/2 nu instead, which is the same.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Prior covariance.
-    tau, nu : ndarray of shape (n,)
-        Sites.
-    root : ndarray of shape (n,)
-        T^1/2.
-    chol : ndarray of shape (n, n)
-        From `factor`.
-
-    Returns
-    -------
-    alpha : ndarray of shape (n,)
-        K^-1 m.
-    mean : ndarray of shape (n,)
-        K alpha.
     """
     strong = tau * np.diagonal(K) > _WEAK
     right = np.divide(nu, root, out=np.zeros_like(nu), where=strong)
@@ -213,24 +111,6 @@ def marginals(K: Array, tau: Array, root: Array, chol: Array) -> tuple[Array, Ar
 
     S_ii = (1 - (B^-1)_ii)/tau_i takes a triangular inverse, n^3 / 3 flops, where L^-1 T^1/2 K takes n^3. A site too
     weak for that has a column of its own, S_ii = K_ii - |L^-1 T^1/2 K_i|^2.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Prior covariance.
-    tau : ndarray of shape (n,)
-        Site precisions.
-    root : ndarray of shape (n,)
-        T^1/2.
-    chol : ndarray of shape (n, n)
-        From `factor`.
-
-    Returns
-    -------
-    variance : ndarray of shape (n,)
-        Diagonal of S.
-    retained : ndarray of shape (n,)
-        Diagonal of B^-1.
     """
     diagonal = np.diagonal(K)
     if not np.any(tau):
@@ -248,37 +128,13 @@ def marginals(K: Array, tau: Array, root: Array, chol: Array) -> tuple[Array, Ar
 
 
 def conjugate(K: Array, tau: Array, nu: Array) -> Conjugate:
-    """Return the posterior that is conjugate to the sites: a Cholesky factor and a triangular inverse.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Prior covariance.
-    tau, nu : ndarray of shape (n,)
-        Sites.
-
-    Returns
-    -------
-    Conjugate
-        The posterior.
-    """
+    """Return the posterior that is conjugate to the sites: a Cholesky factor and a triangular inverse."""
     root, chol = factor(K, tau)
     return Conjugate(*solve_sites(K, tau, nu, root, chol), *marginals(K, tau, root, chol), root, chol)
 
 
 def explicit_gradient(posterior: ExactPosterior) -> Array:
-    """Return the gradient in K of log Z at fixed sites, (alpha alpha^T - (K + T^-1)^-1)/2.
-
-    Parameters
-    ----------
-    posterior : ExactPosterior
-        A posterior.
-
-    Returns
-    -------
-    ndarray of shape (n, n)
-        Symmetric.
-    """
+    """Return the gradient in K of log Z at fixed sites, (alpha alpha^T - (K + T^-1)^-1)/2, shape (n, n)."""
     adjoint = inverse_spd(posterior.chol)
     adjoint *= -0.5 * posterior.root_w
     adjoint *= posterior.root_w[:, None]
@@ -288,18 +144,7 @@ def explicit_gradient(posterior: ExactPosterior) -> Array:
 
 
 def inverse_spd(L: Array) -> Array:
-    """Return (L L^T)^-1 from a Cholesky factor.
-
-    Parameters
-    ----------
-    L : ndarray of shape (n, n)
-        Lower Cholesky factor.
-
-    Returns
-    -------
-    ndarray of shape (n, n)
-        Symmetric.
-    """
+    """Return (L L^T)^-1 from a Cholesky factor, shape (n, n)."""
     if not L.size:
         return np.zeros((0, 0))
     lower = bool(L.flags.f_contiguous)
@@ -313,18 +158,5 @@ def inverse_spd(L: Array) -> Array:
 
 
 def log_normaliser(state: Conjugate, nu: Array) -> float:
-    """Return log of the integral of N(f; 0, K) times the sites, -log|B|/2 + nu^T m/2.
-
-    Parameters
-    ----------
-    state : Conjugate
-        The posterior of the sites.
-    nu : ndarray of shape (n,)
-        Their linear parameters.
-
-    Returns
-    -------
-    float
-        In nats.
-    """
+    """Return log of the integral of N(f; 0, K) times the sites, -log|B|/2 + nu^T m/2."""
     return 0.5 * float(nu @ state.mean) - 0.5 * log_det(state.chol)

@@ -29,20 +29,7 @@ _LOG_TWO_PI: Final = float(np.log(2.0 * np.pi))
 
 
 def has_constant_sites(problem: Problem, state: State) -> bool:
-    """Tell whether the sites depend on nothing: Gaussian observations of one dense block under a known scale.
-
-    Parameters
-    ----------
-    problem : Problem
-        What is to be inferred.
-    state : State
-        Its posterior.
-
-    Returns
-    -------
-    bool
-        Whether an `Epoch` can do its steps.
-    """
+    """Tell whether the sites depend on nothing: Gaussian observations of one dense block under a known scale."""
     one = len(problem.terms) == 1 and not problem.products and isinstance(state.blocks[0], DenseBlock)
     known = all(isinstance(scale, FixedScale) for scale in state.scales.values())
     return one and known and problem.rule is VARIATIONAL and isinstance(problem.likelihood, Gaussian)
@@ -50,36 +37,13 @@ def has_constant_sites(problem: Problem, state: State) -> bool:
 
 @dataclass(eq=False)
 class Epoch:
-    """Steps on mini-batches that hold every observation once.
+    """Steps on mini-batches that hold every observation once."""
 
-    Parameters
-    ----------
-    problem : Problem
-        All observations, with constant sites.
-    sums : Moments, default=None
-        Over the observations of the steps so far; of the Gram matrix the lower triangle.
-    """
-
-    problem: Problem
-    sums: Moments | None = None
+    problem: Problem  # all observations, with constant sites
+    sums: Moments | None = None  # over the observations of the steps so far; of the Gram matrix the lower triangle
 
     def step(self, batch: Problem, state: State, rho: float) -> State:
-        """Move towards the q that is conjugate to a mini-batch.
-
-        Parameters
-        ----------
-        batch : Problem
-            From `Problem.batch`.
-        state : State
-            Current posterior.
-        rho : float
-            Step in (0, 1].
-
-        Returns
-        -------
-        State
-            The next posterior, the same as from `svi.minibatch_step`.
-        """
+        """Move towards the q that is conjugate to a mini-batch."""
         term, expected = batch.terms[0], state.expected
         weight, beta = batch.weight / batch.inflation, batch.inflation * _beta(batch)
         gram, cross = term.gram(weight), term.rmatvec(weight * batch.y)
@@ -97,18 +61,7 @@ class Epoch:
         return replace(state.with_blocks({0: moved}), step=state.step + 1)
 
     def bound(self, state: State) -> float:
-        """Return the bound of all observations, once there has been a step on each.
-
-        Parameters
-        ----------
-        state : State
-            Any posterior.
-
-        Returns
-        -------
-        float
-            In nats, as from `problem.evaluate`.
-        """
+        """Return the bound of all observations, once there has been a step on each."""
         assert self.sums is not None  # noqa: S101
         block, beta, sums = state.blocks[0], _beta(self.problem), self.sums
         assert isinstance(block, DenseBlock)  # noqa: S101

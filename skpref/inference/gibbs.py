@@ -31,21 +31,11 @@ State: TypeAlias = Mapping[str, NDArray[Any]]
 
 
 class Info(NamedTuple):
-    """What a sweep reports.
+    """What a sweep reports."""
 
-    Parameters
-    ----------
-    objective : float
-        Log joint density, up to a constant: what events show.
-    trace : mapping of str to float
-        Numbers of which the chain keeps the history.
-    estimate : mapping of str to ndarray, default=None
-        What to average in the state's place.
-    """
-
-    objective: float
-    trace: Mapping[str, float]
-    estimate: State | None = None
+    objective: float  # log joint density, up to a constant: what events show
+    trace: Mapping[str, float]  # numbers of which the chain keeps the history
+    estimate: State | None = None  # what to average in the state's place
 
 
 # (state, number of the sweep from 1) -> the next state, in new arrays, and what to report.
@@ -55,22 +45,7 @@ Average: TypeAlias = Callable[[State | None, State, int], State]
 
 
 def running_mean(average: State | None, added: State, n: int) -> State:
-    """Return the mean of n states from that of the n - 1 before.
-
-    Parameters
-    ----------
-    average : mapping of str to ndarray, or None
-        Mean of the n - 1 states before.
-    added : mapping of str to ndarray
-        The n-th state.
-    n : int
-        How many there are with it.
-
-    Returns
-    -------
-    dict of str to ndarray
-        The mean.
-    """
+    """Return the mean of n states from that of the n - 1 before."""
     if average is None:
         return {name: np.array(value, dtype=np.float64) for name, value in added.items()}
     return {name: mean + (added[name] - mean) / n for name, mean in average.items()}
@@ -78,125 +53,47 @@ def running_mean(average: State | None, added: State, n: int) -> State:
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """A chain and what it has gathered.
+    """A chain and what it has gathered."""
 
-    Parameters
-    ----------
-    state : mapping of str to ndarray
-        Where it stands.
-    sweep : int, default=0
-        Sweeps done, those before it was last redirected included: numbers of sweeps name random numbers.
-    begin : int, default=0
-        Sweeps done before those that its trace, average and samples are about.
-    average : mapping of str to ndarray or None, default=None
-        Running average after burn-in.
-    n_averaged : int, default=0
-        Sweeps in the average.
-    samples : tuple of mappings, default=()
-        Kept samples.
-    trace : dict of str to list of float
-        History of what the sweeps reported.
-    """
-
-    state: State
-    sweep: int = 0
-    begin: int = 0
-    average: State | None = None
-    n_averaged: int = 0
-    samples: tuple[State, ...] = ()
-    trace: dict[str, list[float]] = field(default_factory=dict)
+    state: State  # where it stands
+    sweep: int = 0  # sweeps done, those before it was last redirected included: numbers of sweeps name random numbers
+    begin: int = 0  # sweeps done before those that its trace, average and samples are about
+    average: State | None = None  # running average after burn-in
+    n_averaged: int = 0  # sweeps in the average
+    samples: tuple[State, ...] = ()  # kept samples
+    trace: dict[str, list[float]] = field(default_factory=dict)  # history of what the sweeps reported
 
     def redirected(self, state: State) -> Chain:
-        """Start anew from a state, with random numbers that were not used yet.
-
-        Parameters
-        ----------
-        state : mapping of str to ndarray
-            Where to start.
-
-        Returns
-        -------
-        Chain
-            Without average, samples and trace.
-        """
+        """Start anew from a state, with random numbers that were not used yet."""
         return Chain(state, self.sweep, self.sweep)
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and how often a run writes down all it has.
+    """Where and how often a run writes down all it has."""
 
-    Parameters
-    ----------
-    path : Path
-        The file. It is removed when the run ends.
-    key : str
-        Digest of the model and its data: another run's file is refused.
-    seconds : float, default=30.0
-        Time between two writings.
-    """
-
-    path: Path
-    key: str
-    seconds: float = 30.0
+    path: Path  # the file
+    key: str  # digest of the model and its data: another run's file is refused
+    seconds: float = 30.0  # time between two writings
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """How to run chains.
+    """How to run chains."""
 
-    Parameters
-    ----------
-    n_sweeps : int
-        Sweeps to do, burn-in included.
-    burn_in : int
-        Sweeps since a chain's begin that are neither averaged nor kept.
-    n_samples : int, default=0
-        Samples to keep at most of each chain, evenly spaced after burn-in.
-    keep : callable, default=dict
-        What to keep of a state.
-    average : callable, default=running_mean
-        How to average.
-    checkpoint : Checkpoint, default=None
-        Where to write down what there is.
-    on_iteration : callable, default=None
-        Called after every sweep; a true answer stops the chain it was about and those behind it.
-    fitted : callable, default=None
-        What an estimator with these chains is, for the events.
-    """
-
-    n_sweeps: int
-    burn_in: int
-    n_samples: int = 0
-    keep: Callable[[State], State] = dict
-    average: Average = running_mean
-    checkpoint: Checkpoint | None = None
+    n_sweeps: int  # sweeps to do, burn-in included
+    burn_in: int  # sweeps since a chain's begin that are neither averaged nor kept
+    n_samples: int = 0  # samples to keep at most of each chain, evenly spaced after burn-in
+    keep: Callable[[State], State] = dict  # what to keep of a state
+    average: Average = running_mean  # how to average
+    checkpoint: Checkpoint | None = None  # where to write down what there is
+    # called after every sweep; a true answer stops the chain it was about and those behind it
     on_iteration: OnIteration | None = None
-    fitted: Callable[[list[Chain]], Any] | None = None
+    fitted: Callable[[list[Chain]], Any] | None = None  # what an estimator with these chains is, for the events
 
 
 def run(starts: Sequence[Chain], step_of: Callable[[int], Step], plan: Plan) -> list[Chain]:
-    """Run chains one after the other, from their starts or from where a checkpoint of this run left them.
-
-    Parameters
-    ----------
-    starts : sequence of Chain
-        Where each chain stands.
-    step_of : callable
-        Number of the chain -> its step.
-    plan : Plan
-        How far, and what to keep.
-
-    Returns
-    -------
-    list of Chain
-        Where each chain ended.
-
-    Raises
-    ------
-    DataError
-        If the checkpoint is another run's, or damaged.
-    """
+    """Run chains one after the other, from their starts or from where a checkpoint of this run left them."""
     chains, ends = list(starts), [chain.sweep + plan.n_sweeps for chain in starts]
     saved = None if plan.checkpoint is None else read_checkpoint(plan.checkpoint, len(chains))
     chains = [replace(c, trace={k: list(v) for k, v in c.trace.items()}) for c in chains] if saved is None else saved
@@ -242,26 +139,7 @@ class _Clock:
 
 
 def advanced(chain: Chain, step: Step, plan: Plan, end: int) -> tuple[Chain, float]:
-    """Do one sweep.
-
-    Parameters
-    ----------
-    chain : Chain
-        Where it stands; its trace grows in place.
-    step : callable
-        The sweep.
-    plan : Plan
-        What to keep.
-    end : int
-        Number of the chain's last sweep.
-
-    Returns
-    -------
-    chain : Chain
-        After the sweep.
-    objective : float
-        What the sweep reported.
-    """
+    """Do one sweep."""
     sweep = chain.sweep + 1
     state, info = step(chain.state, sweep)
     for name, value in info.trace.items():
@@ -279,41 +157,13 @@ def advanced(chain: Chain, step: Step, plan: Plan, end: int) -> tuple[Chain, flo
 
 
 def is_kept(number: int, n: int, n_samples: int) -> bool:
-    """Whether the number-th of n sweeps is among the samples that are evenly spaced and end with the last.
-
-    Parameters
-    ----------
-    number : int
-        From 1.
-    n : int
-        Sweeps to choose from.
-    n_samples : int
-        How many to choose at most.
-
-    Returns
-    -------
-    bool
-        The answer.
-    """
+    """Whether the number-th of n sweeps is among the samples that are evenly spaced and end with the last."""
     most = min(n_samples, n)
     return most > 0 and number * most // n > (number - 1) * most // n
 
 
 def thinned(samples: tuple[State, ...], n_samples: int) -> tuple[State, ...]:
-    """Leave out samples, evenly, where a chain that went on has gathered too many.
-
-    Parameters
-    ----------
-    samples : tuple of mappings
-        In order.
-    n_samples : int
-        How many to keep.
-
-    Returns
-    -------
-    tuple of mappings
-        At most n_samples, the last one always.
-    """
+    """Leave out samples, evenly, where a chain that went on has gathered too many."""
     return tuple(s for i, s in enumerate(samples, 1) if is_kept(i, len(samples), n_samples))
 
 
@@ -322,15 +172,7 @@ def thinned(samples: tuple[State, ...], n_samples: int) -> tuple[State, ...]:
 
 
 def write_checkpoint(checkpoint: Checkpoint, chains: Sequence[Chain]) -> None:
-    """Write chains to a file, which is whole or the earlier one at every moment.
-
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-        Where to.
-    chains : sequence of Chain
-        All of them.
-    """
+    """Write chains to a file, which is whole or the earlier one at every moment."""
     arrays: dict[str, NDArray[Any]] = {}
     about = []
     for i, chain in enumerate(chains):
@@ -357,25 +199,7 @@ def write_checkpoint(checkpoint: Checkpoint, chains: Sequence[Chain]) -> None:
 
 
 def read_checkpoint(checkpoint: Checkpoint, n_chains: int) -> list[Chain] | None:
-    """Read what `write_checkpoint` wrote.
-
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-        Where from.
-    n_chains : int
-        How many chains there must be.
-
-    Returns
-    -------
-    list of Chain, or None
-        None where there is no file.
-
-    Raises
-    ------
-    DataError
-        If the file is no checkpoint, or that of another run.
-    """
+    """Read what `write_checkpoint` wrote."""
     path = checkpoint.path
     if not path.parent.is_dir():
         raise DataError(f"checkpoint: the folder {path.parent} does not exist; make it first")
@@ -418,18 +242,7 @@ def _chain(number: int, about: Mapping[str, Any], arrays: Mapping[str, NDArray[A
 
 
 def split_rhat(draws: Array) -> float:
-    """Potential scale reduction of chains cut into halves (Gelman et al., Bayesian Data Analysis, section 11.4).
-
-    Parameters
-    ----------
-    draws : ndarray of shape (n_chains, n)
-        A number of each sweep; one chain is enough.
-
-    Returns
-    -------
-    float
-        Near 1 where the halves agree; NaN for less than 4 sweeps, or where nothing moves.
-    """
+    """Potential scale reduction of chains cut into halves (Gelman et al., Bayesian Data Analysis, section 11.4)."""
     half = draws.shape[1] // 2
     if half < 2:
         return float("nan")
@@ -440,18 +253,7 @@ def split_rhat(draws: Array) -> float:
 
 
 def effective_sample_size(draws: Array) -> float:
-    """Number of independent draws worth as much as these (Geyer's initial monotone sequence over all chains).
-
-    Parameters
-    ----------
-    draws : ndarray of shape (n_chains, n)
-        A number of each sweep.
-
-    Returns
-    -------
-    float
-        NaN for less than 4 sweeps, or where nothing moves.
-    """
+    """Number of independent draws worth as much as these (Geyer's initial monotone sequence over all chains)."""
     n_chains, n = draws.shape
     if n < 4:
         return float("nan")

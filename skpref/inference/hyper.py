@@ -24,29 +24,15 @@ class Objective(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """Result of `maximise`.
+    """Result of `maximise`."""
 
-    Parameters
-    ----------
-    theta : ndarray of shape (n_theta,)
-        Best point of all starts.
-    value : float
-        Objective there.
-    n_evaluations : int
-        Calls of the objective, all starts together.
-    converged : bool
-        Whether the best start met its tolerance.
-    n_iter : int
-        Iterations of the best start.
-    scale : ndarray of shape (n_theta,)
-        Root of the diagonal of the inverse curvature that the best start has learnt, for a search of a like objective.
-    """
-
-    theta: Array
-    value: float
-    n_evaluations: int
-    converged: bool
-    n_iter: int
+    theta: Array  # (n_theta,): best point of all starts
+    value: float  # objective there
+    n_evaluations: int  # calls of the objective, all starts together
+    converged: bool  # whether the best start met its tolerance
+    n_iter: int  # iterations of the best start
+    # (n_theta,): root of the diagonal of the inverse curvature that the best start has learnt, for a search of a like
+    # objective
     scale: Array
 
 
@@ -64,52 +50,7 @@ def maximise(
     scale: Array | None = None,
     most_looks: int = 20,
 ) -> Optimum:
-    """Maximise by L-BFGS-B from a given point and from random points within the bounds; the best end wins.
-
-    Parameters
-    ----------
-    objective : callable
-        theta -> (value, gradient).
-    theta : ndarray of shape (n_theta,)
-        First start; moved into the bounds.
-    bounds : ndarray of shape (n_theta, 2)
-        Lower and upper limits; without `box` restarts are drawn uniformly between them, so they must be finite then.
-    n_restarts : int, default=0
-        Further starts.
-    rng : numpy.random.Generator, default=None
-        Draws the restarts; needed when `n_restarts` > 0.
-    box : ndarray of shape (n_theta, 2), default=None
-        Where restarts are drawn, if not within all of `bounds`; it may reach beyond them.
-    max_iter : int, default=50
-        Iterations a start.
-    tol : float, default=1e-4
-        Relative gain at which a start ends.
-    memory : int, default=10
-        Steps from which curvature is learnt; more of them pay where there are hundreds of variables.
-    scale : ndarray of shape (n_theta,), default=None
-        How far variables vary (`Optimum.scale` of a like objective, of fewer rows for one): the first step is about
-        Newton's then. None = 1 each.
-    most_looks : int, default=20
-        Evaluations of a line search at most: each of one that fails, as where a jitter sets in, is lost.
-
-    Returns
-    -------
-    Optimum
-        The best point.
-
-    Raises
-    ------
-    ValueError
-        If restarts are asked for with infinite bounds or without `rng`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref.inference.hyper import maximise
-    >>> best = maximise(lambda t: (-float(t @ t), -2 * t), np.ones(2), np.array([[-2.0, 2.0]] * 2))
-    >>> bool(abs(best.theta).max() < 1e-3)
-    True
-    """
+    """Maximise by L-BFGS-B from a given point and from random points within the bounds; the best end wins."""
     box = bounds if box is None else np.clip(box, bounds[:, :1], bounds[:, 1:])
     if n_restarts and (rng is None or not np.all(np.isfinite(box))):
         msg = f"n_restarts={n_restarts} needs a random generator and finite bounds; got bounds {box.tolist()}."

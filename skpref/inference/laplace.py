@@ -42,31 +42,6 @@ def laplace(
     """Approximate the posterior by a Gaussian at its mode.
 
     Newton's method on the log joint, which no step lowers.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Prior covariance.
-    likelihood : Likelihood
-        Log-concave in f.
-    y, weight : ndarray of shape (n,)
-        Observations and their weights (>= 0), which multiply log p.
-    start : ExactPosterior, default=None
-        A posterior, say at other hyper-parameters; its alpha is the first one where that is better than none.
-    max_iter : int, default=100
-        Newton steps at most.
-    tol : float, default=1e-16
-        Newton decrement at which the mode counts as found: the square of the error in posterior standard deviations.
-
-    Returns
-    -------
-    ExactPosterior
-        The posterior; its sites are log p's second-order expansions at the mode.
-
-    Raises
-    ------
-    DataError
-        If a shape is wrong, or a weight negative or not finite.
     """
     check_problem(K, y, weight)
     alpha, f = np.zeros_like(weight), np.zeros_like(weight)
@@ -122,26 +97,7 @@ def laplace_gradient(
     posterior: ExactPosterior,
     third: ThirdDerivative | None = None,
 ) -> Array:
-    """Return the gradient in K of the log evidence, with the way of the mode ([RW06] eqs. 5.20 to 5.24).
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Prior covariance.
-    likelihood : Likelihood
-        The observation model.
-    y, weight : ndarray of shape (n,)
-        Observations and their weights.
-    posterior : ExactPosterior
-        From `laplace`, converged.
-    third : callable, default=None
-        (y, z) -> d3 log p/dz3; None = `likelihood.third_derivative`.
-
-    Returns
-    -------
-    ndarray of shape (n, n)
-        Symmetric; d log Z = sum_ij G_ij dK_ij.
-    """
+    """Return the gradient in K of the log evidence, with the way of the mode ([RW06] eqs. 5.20 to 5.24)."""
     of_mode = _slope_at_mode(likelihood, y, weight, posterior, third)
     # d log Z/df (I + K W)^-1 dK alpha = u^T dK alpha
     u = of_mode - posterior.root_w * _solve(posterior, posterior.root_w * symmetric_product(K, of_mode))
@@ -163,24 +119,6 @@ def mode_adjoint(
 
     With c this gradient, the gradient of the log evidence in a parameter t of the likelihood is
     sum_i w_i (dl_i/dt + c_i dl'_i/dt + S_ii/2 dl''_i/dt) at the mode ([CG05] appendix A).
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        Prior covariance.
-    likelihood : Likelihood
-        The observation model.
-    y, weight : ndarray of shape (n,)
-        Observations and their weights.
-    posterior : ExactPosterior
-        From `laplace`, converged.
-    third : callable, default=None
-        As for `laplace_gradient`.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        c = S (d log Z/df).
     """
     of_mode = _slope_at_mode(likelihood, y, weight, posterior, third)
     prior = symmetric_product(K, of_mode)

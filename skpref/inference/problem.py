@@ -29,48 +29,21 @@ class Problem:
     """What is to be inferred: terms, likelihood, observations, and the rule for the sites.
 
     Blocks of variables are numbered: one a linear term, then two a product (its first side, its second side).
-
-    Parameters
-    ----------
-    terms : tuple of LinearTerm
-        One block of variables each; their projections add up to z.
-    likelihood : Likelihood
-        p(y | z).
-    y : ndarray of shape (P,)
-        Observations.
-    weight : ndarray of shape (P,)
-        Observation weights.
-    rule : Rule, default=VARIATIONAL
-        Site rule.
-    products : tuple of ProductTerm, default=()
-        Sums of products that are added to z.
-    local : frozenset of int, default=frozenset()
-        Diagonal blocks whose variables belong to one cluster of observations each (a user's). Mini-batches then hold
-        whole clusters, and a local variable is solved for and not averaged.
-    cluster : ndarray of shape (P,), default=None
-        Cluster of each observation; needed when there are local blocks.
-    inflation : float, default=1.0
-        c = P / B of a mini-batch, a factor that `weight` holds.
-    members : ndarray, default=None
-        Clusters of a mini-batch, ascending; its local blocks hold their variables alone. None = all clusters.
-    n_clusters : int, default=0
-        Number of all clusters.
-    learns : bool, default=True
-        Whether the loop fits the likelihood's own parameters, where it has some.
     """
 
-    terms: tuple[LinearTerm, ...]
-    likelihood: Likelihood
-    y: Array
-    weight: Array
-    rule: Rule = VARIATIONAL
-    products: tuple[ProductTerm, ...] = ()
+    terms: tuple[LinearTerm, ...]  # one block of variables each; their projections add up to z
+    likelihood: Likelihood  # p(y | z)
+    y: Array  # (P,): observations
+    weight: Array  # (P,): observation weights
+    rule: Rule = VARIATIONAL  # site rule
+    products: tuple[ProductTerm, ...] = ()  # sums of products that are added to z
+    # diagonal blocks whose variables belong to one cluster of observations each (a user's)
     local: frozenset[int] = frozenset()
-    cluster: IntArray | None = None
-    inflation: float = 1.0
-    members: IntArray | None = None
-    n_clusters: int = 0
-    learns: bool = True
+    cluster: IntArray | None = None  # (P,): cluster of each observation; needed when there are local blocks
+    inflation: float = 1.0  # c = P / B of a mini-batch, a factor that `weight` holds
+    members: IntArray | None = None  # clusters of a mini-batch, ascending; its local blocks hold their variables alone
+    n_clusters: int = 0  # number of all clusters
+    learns: bool = True  # whether the loop fits the likelihood's own parameters, where it has some
 
     @property
     def n_observations(self) -> int:
@@ -91,18 +64,7 @@ class Problem:
         return tuple(group for group in (first, tuple(sorted(second))) if group)
 
     def batch(self, index: IntArray) -> Problem:
-        """Return the mini-batch of some observations, weighted so that its expectation is the full problem.
-
-        Parameters
-        ----------
-        index : ndarray of shape (B,)
-            Observations.
-
-        Returns
-        -------
-        Problem
-            The same variables; weights times c = P / B.
-        """
+        """Return the mini-batch of some observations, weighted so that its expectation is the full problem."""
         c, n = self.n_observations / len(index), len(self.terms)
         members = np.unique(self.cluster[index]) if self.local and self.cluster is not None else None
         whose = [members if k in self.local else None for k in range(len(self.sides))]
@@ -131,18 +93,7 @@ class Problem:
         return replace(self, weight=self.weight / self.inflation, inflation=1.0, members=None)
 
     def restrict(self, state: State) -> State:
-        """Return the state of a mini-batch: of local blocks only its members.
-
-        Parameters
-        ----------
-        state : State
-            The posterior of all variables.
-
-        Returns
-        -------
-        State
-            The same object where nothing is local.
-        """
+        """Return the state of a mini-batch: of local blocks only its members."""
         if self.members is None:
             return state
         blocks = {}
@@ -152,20 +103,7 @@ class Problem:
         return state.with_blocks(blocks)
 
     def expand(self, part: State, whole: State) -> State:
-        """Put a mini-batch's local variables back among all.
-
-        Parameters
-        ----------
-        part : State
-            From `restrict`, moved.
-        whole : State
-            The posterior of all variables.
-
-        Returns
-        -------
-        State
-            That of `part`, its local blocks whole again.
-        """
+        """Put a mini-batch's local variables back among all."""
         if self.members is None:
             return part
         blocks = {}
@@ -189,21 +127,11 @@ def _natural(block: Block) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """The posterior q: Gaussian blocks, a Gamma a scale.
+    """The posterior q: Gaussian blocks, a Gamma a scale."""
 
-    Parameters
-    ----------
-    blocks : tuple of Block
-        q of the variables, in the order of `Problem.sides`.
-    scales : mapping of str to Scale
-        q(s), by the name that segments use.
-    step : int, default=0
-        Mini-batch steps made so far; the next one is number t = step + 1.
-    """
-
-    blocks: tuple[Block, ...]
-    scales: Mapping[str, Scale]
-    step: int = 0
+    blocks: tuple[Block, ...]  # q of the variables, in the order of `Problem.sides`
+    scales: Mapping[str, Scale]  # q(s), by the name that segments use
+    step: int = 0  # mini-batch steps made so far; the next one is number t = step + 1
 
     @property
     def expected(self) -> dict[str, float]:
@@ -211,18 +139,7 @@ class State:
         return {name: float(scale.mean) for name, scale in self.scales.items()}
 
     def log_mean(self, name: str) -> float:
-        """Return log E[s] of one scale.
-
-        Parameters
-        ----------
-        name : str
-            Which.
-
-        Returns
-        -------
-        float
-            Its logarithm.
-        """
+        """Return log E[s] of one scale."""
         return float(np.log(self.scales[name].mean))
 
     @property
@@ -231,64 +148,24 @@ class State:
         return np.asarray(np.log([scale.mean for scale in self.scales.values()]))
 
     def with_blocks(self, moved: Mapping[int, Block]) -> State:
-        """Return the state with some blocks replaced.
-
-        Parameters
-        ----------
-        moved : mapping of int to Block
-            New blocks by number.
-
-        Returns
-        -------
-        State
-            The same scales.
-        """
+        """Return the state with some blocks replaced."""
         return replace(self, blocks=tuple(moved.get(k, block) for k, block in enumerate(self.blocks)))
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A problem seen from a state.
+    """A problem seen from a state."""
 
-    Parameters
-    ----------
-    projections : tuple of Projection
-        Moments of what each block gives.
-    mu, v : ndarray of shape (P,)
-        Posterior means and variances of z.
-    sites : Sites
-        Sites at (mu, v).
-    objective : float
-        What the step must not lower: the bound, or the log joint (Laplace).
-    bound : float
-        Lower bound on the log evidence, or Laplace's approximation of the latter.
-    """
-
-    projections: tuple[Projection, ...]
-    mu: Array
-    v: Array
-    sites: Sites
-    objective: float
-    bound: float
+    projections: tuple[Projection, ...]  # moments of what each block gives
+    mu: Array  # (P,): posterior means and variances of z
+    v: Array  # (P,): posterior means and variances of z
+    sites: Sites  # sites at (mu, v)
+    objective: float  # what the step must not lower: the bound, or the log joint (Laplace)
+    bound: float  # lower bound on the log evidence, or Laplace's approximation of the latter
 
 
 def initial_state(problem: Problem, scales: Mapping[str, Scale], *, diagonal: tuple[bool, ...] | None = None) -> State:
-    """Start at the prior.
-
-    Parameters
-    ----------
-    problem : Problem
-        Terms whose variables are to be inferred.
-    scales : mapping of str to Scale
-        q(s) to start from, one for each name that the segments use.
-    diagonal : tuple of bool, default=None
-        Which blocks are diagonal; None = none of them.
-
-    Returns
-    -------
-    State
-        Zero means, prior variances. At zero means both sides of a product are at a saddle.
-    """
+    """Start at the prior."""
     expected = {name: scale.mean for name, scale in scales.items()}
     kinds = diagonal or (False,) * len(problem.sides)
     pairs = zip(problem.sides, kinds, strict=True)
@@ -306,42 +183,12 @@ def _prior_block(side: LinearTerm | FactorTerm, expected: Mapping[str, float], *
 
 
 def evaluate(problem: Problem, state: State) -> Evaluation:
-    """Form projections, sites and bound at a state.
-
-    Parameters
-    ----------
-    problem : Problem
-        The observations.
-    state : State
-        The posterior.
-
-    Returns
-    -------
-    Evaluation
-        What the next step needs.
-    """
+    """Form projections, sites and bound at a state."""
     return _see(problem, state, tuple(_project(problem, state, k) for k in range(len(state.blocks))))
 
 
 def reevaluate(problem: Problem, state: State, earlier: Evaluation, moved: tuple[int, ...] = ()) -> Evaluation:
-    """Form sites and bound anew where only some blocks (or only scales) have moved.
-
-    Parameters
-    ----------
-    problem : Problem
-        The observations.
-    state : State
-        The posterior now.
-    earlier : Evaluation
-        The problem seen before the move.
-    moved : tuple of int, default=()
-        Numbers of the blocks that moved.
-
-    Returns
-    -------
-    Evaluation
-        As from `evaluate`.
-    """
+    """Form sites and bound anew where only some blocks (or only scales) have moved."""
     kept = enumerate(earlier.projections)
     return _see(problem, state, tuple(_project(problem, state, k) if k in moved else old for k, old in kept))
 
@@ -373,22 +220,7 @@ def _see(problem: Problem, state: State, projections: tuple[Projection, ...]) ->
 def moments(
     problem: Problem, projections: tuple[Projection, ...], expected: Mapping[str, float]
 ) -> tuple[Array, Array]:
-    """Return means and variances of z.
-
-    Parameters
-    ----------
-    problem : Problem
-        For its terms.
-    projections : tuple of Projection
-        What the blocks give.
-    expected : mapping of str to float
-        E[s] of every scale, for the residuals.
-
-    Returns
-    -------
-    mean, variance : ndarray of shape (P,)
-        Sums over the terms and products.
-    """
+    """Return means and variances of z, shape (P,)."""
     mean, variance = np.zeros(problem.n_observations), np.zeros(problem.n_observations)
     n = len(problem.terms)
     for term, seen in zip(problem.terms, projections[:n], strict=True):
@@ -404,24 +236,7 @@ def moments(
 
 
 def view(problem: Problem, evaluation: Evaluation, expected: Mapping[str, float], k: int) -> View:
-    """Return how block k enters z while the others are held.
-
-    Parameters
-    ----------
-    problem : Problem
-        For its terms.
-    evaluation : Evaluation
-        Current moments of the other blocks.
-    expected : mapping of str to float
-        E[s] of every scale.
-    k : int
-        Number of the block.
-
-    Returns
-    -------
-    LinearView or FactorView
-        What the step of the block needs.
-    """
+    """Return how block k enters z while the others are held."""
     n = len(problem.terms)
     if k < n:
         return LinearView(problem.terms[k])
@@ -434,20 +249,7 @@ def view(problem: Problem, evaluation: Evaluation, expected: Mapping[str, float]
 
 
 def second_moments(problem: Problem, state: State) -> dict[str, tuple[float, float, float]]:
-    """Return size, |m|^2 and tr S of the variables under each scale.
-
-    Parameters
-    ----------
-    problem : Problem
-        For the segments of its terms.
-    state : State
-        The posterior.
-
-    Returns
-    -------
-    dict of str to tuple
-        By name of the scale; estimates where a mini-batch holds some of the local variables.
-    """
+    """Return size, |m|^2 and tr S of the variables under each scale."""
     totals: dict[str, tuple[float, float, float]] = {}
     for k, (side, block) in enumerate(zip(problem.sides, state.blocks, strict=True)):
         start, mean, variance = 0, block.mean, block.covariance_diagonal
@@ -465,20 +267,7 @@ def second_moments(problem: Problem, state: State) -> dict[str, tuple[float, flo
 
 
 def divergence(problem: Problem, state: State) -> float:
-    """Return KL(q(v, s) || p(v, s)), the expectation over q(s) included (maths.md section 5).
-
-    Parameters
-    ----------
-    problem : Problem
-        For the segments of its terms.
-    state : State
-        The posterior.
-
-    Returns
-    -------
-    float
-        Nats.
-    """
+    """Return KL(q(v, s) || p(v, s)), the expectation over q(s) included (maths.md section 5)."""
     total = -_log_volume(problem, state)
     for name, (size, square, trace) in second_moments(problem, state).items():
         scale = state.scales[name]

@@ -22,24 +22,7 @@ if TYPE_CHECKING:
 
 
 def balance(problem: Problem, state: State, evaluation: Evaluation) -> tuple[State, Evaluation]:
-    """Move every factor to its best gauge; the bound rises, the projections stay.
-
-    Parameters
-    ----------
-    problem : Problem
-        For its products.
-    state : State
-        Current posterior.
-    evaluation : Evaluation
-        The problem seen from it.
-
-    Returns
-    -------
-    state : State
-        Blocks and scales of the factors in their best gauge.
-    evaluation : Evaluation
-        With the projections of the two sides stretched, and the new bound.
-    """
+    """Move every factor to its best gauge; the bound rises, the projections stay."""
     if not problem.products or not problem.rule.integrates:
         return state, evaluation
     scales, blocks, projections = dict(state.scales), list(state.blocks), list(evaluation.projections)

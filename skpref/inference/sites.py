@@ -20,50 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Sites:
-    """Sites of P observations, already multiplied by the observations' weights.
+    """Sites of P observations, already multiplied by the observations' weights."""
 
-    Parameters
-    ----------
-    value : ndarray of shape (P,)
-        The term of the objective: E[log p] (variational rules) or log p at the mode (Laplace).
-    gradient : ndarray of shape (P,)
-        Its derivative in the mean of the projection.
-    weight : ndarray of shape (P,)
-        Site precision w >= 0.
-    """
-
-    value: Array
-    gradient: Array
-    weight: Array
+    value: Array  # (P,): the term of the objective: E[log p] (variational rules) or log p at the mode (Laplace)
+    gradient: Array  # (P,): its derivative in the mean of the projection
+    weight: Array  # (P,): site precision w >= 0
 
     def pseudo_linear(self, mu: Array) -> Array:
-        """Return w_i t_i, the site's natural linear parameter.
-
-        Parameters
-        ----------
-        mu : ndarray of shape (P,)
-            Means at which the sites were computed.
-
-        Returns
-        -------
-        ndarray of shape (P,)
-            w_i mu_i + gradient_i.
-        """
+        """Return w_i t_i, the site's natural linear parameter, shape (P,)."""
         return self.weight * mu + self.gradient
 
     def scaled(self, factor: float) -> Sites:
-        """Return the sites of observations that count `factor` times.
-
-        Parameters
-        ----------
-        factor : float
-            Multiplies all weights.
-
-        Returns
-        -------
-        Sites
-            Scaled sites.
-        """
+        """Return the sites of observations that count `factor` times."""
         return Sites(factor * self.value, factor * self.gradient, factor * self.weight)
 
 
@@ -72,44 +40,15 @@ SiteFunction = Callable[["Likelihood", "Array", "Array", "Array", "Array"], Site
 
 @dataclass(frozen=True)
 class Rule:
-    """How sites are formed, and what the loop may assume about them.
+    """How sites are formed, and what the loop may assume about them."""
 
-    Parameters
-    ----------
-    name : str
-        "vb", "laplace" or "linearised".
-    form : callable
-        (likelihood, y, mu, v, prior_variance) -> Sites, unweighted.
-    integrates : bool
-        Whether the objective is the variational bound (True) or the log joint at the mean (False).
-    monotone : bool
-        Whether the loop halves steps that lower the objective.
-    """
-
-    name: str
-    form: SiteFunction
-    integrates: bool
-    monotone: bool
+    name: str  # "vb", "laplace" or "linearised"
+    form: SiteFunction  # (likelihood, y, mu, v, prior_variance) -> Sites, unweighted
+    integrates: bool  # whether the objective is the variational bound (True) or the log joint at the mean (False)
+    monotone: bool  # whether the loop halves steps that lower the objective
 
     def __call__(self, likelihood: Likelihood, y: Array, moments: tuple[Array, Array, Array], weight: Array) -> Sites:
-        """Form the weighted sites.
-
-        Parameters
-        ----------
-        likelihood : Likelihood
-            The observation model.
-        y : ndarray of shape (P,)
-            Observations.
-        moments : tuple of three ndarrays of shape (P,)
-            Mean, variance and prior variance of the projections.
-        weight : ndarray of shape (P,)
-            Observation weights, which multiply log p.
-
-        Returns
-        -------
-        Sites
-            Weighted sites.
-        """
+        """Form the weighted sites."""
         mu, v, prior_variance = moments
         sites = self.form(likelihood, y, mu, v, prior_variance)
         return Sites(weight * sites.value, weight * sites.gradient, weight * sites.weight)

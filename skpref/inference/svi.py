@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
-from skpref._compiled.factors import settled_scale
+from skpref._compiled.factors import stationary_scale
 from skpref._events import Iteration
 from skpref._math.linalg import symmetric_product
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
@@ -74,58 +74,30 @@ _SLACK = 1e-12  # relative rounding error of a bound, below which a fall is no f
 
 @dataclass(frozen=True)
 class Schedule:
-    """How the loop runs.
+    """How the loop runs."""
 
-    Parameters
-    ----------
-    max_iter : int, default=200
-        Passes over the data at most.
-    tol : float, default=1e-4
-        Stop when a pass gains less than tol (1 + |objective|) / 100 nats (full data), or when the mean bound of an
-        epoch of mini-batches (where sites are constant, the bound at its end) changes by less than tol (1 + |bound|).
-    batch_size : int or None, default=None
-        Observations a step; None = all of them.
-    delay, forgetting_rate : float
-        Step size (t + delay)^-forgetting_rate of mini-batches.
-    on_iteration : callable, default=None
-        Called after every pass; a true answer stops the loop.
-    tune : callable, default=None
-        Called after every step on a mini-batch with the problem, the mini-batch, its observations and the new state;
-        returns the problem of the next step, with hyper-parameters moved.
-    """
-
-    max_iter: int = 200
+    max_iter: int = 200  # passes over the data at most
+    # stop when a pass gains less than tol (1 + |objective|) / 100 nats (full data), or when the mean bound of an
+    # epoch of mini-batches (where sites are constant, the bound at its end) changes by less than tol (1 + |bound|)
     tol: float = 1e-4
-    batch_size: int | None = None
-    delay: float = 1.0
-    forgetting_rate: float = 0.9
-    on_iteration: OnIteration | None = None
+    batch_size: int | None = None  # observations a step; None = all of them
+    delay: float = 1.0  # step size (t + delay)^-forgetting_rate of mini-batches
+    forgetting_rate: float = 0.9  # step size (t + delay)^-forgetting_rate of mini-batches
+    on_iteration: OnIteration | None = None  # called after every pass; a true answer stops the loop
+    # called after every step on a mini-batch with the problem, the mini-batch, its observations and the new state;
+    # returns the problem of the next step, with hyper-parameters moved
     tune: Callable[[Problem, Problem, IntArray, State], Problem] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Result of the loop.
+    """Result of the loop."""
 
-    Parameters
-    ----------
-    state : State
-        The posterior.
-    likelihood : Likelihood
-        The likelihood with its own parameters learnt.
-    bounds : list of float
-        Objective after each pass.
-    converged : bool
-        Whether the tolerance was met.
-    evaluation : Evaluation or None
-        The full data seen from `state` (full-data loop only).
-    """
-
-    state: State
-    likelihood: Likelihood
-    bounds: list[float] = field(default_factory=list)
-    converged: bool = False
-    evaluation: Evaluation | None = None
+    state: State  # the posterior
+    likelihood: Likelihood  # the likelihood with its own parameters learnt
+    bounds: list[float] = field(default_factory=list)  # objective after each pass
+    converged: bool = False  # whether the tolerance was met
+    evaluation: Evaluation | None = None  # the full data seen from `state` (full-data loop only)
 
 
 def conjugate_blocks(
@@ -134,22 +106,6 @@ def conjugate_blocks(
     """Return the blocks that are conjugate to the current sites: the targets of the natural-gradient step.
 
     Each block is treated with the others at their current moments.
-
-    Parameters
-    ----------
-    problem : Problem
-        The observations (or a mini-batch of them).
-    state : State
-        Current posterior.
-    evaluation : Evaluation
-        Its sites.
-    group : tuple of int, default=None
-        Numbers of the blocks wanted; None = all.
-
-    Returns
-    -------
-    dict of int to Block
-        Targets by number.
     """
     return {k: _conjugate(problem, state, evaluation, k) for k in group or range(len(state.blocks))}
 
@@ -180,22 +136,6 @@ def joint_means(
     Blocks that explain the same comparisons (features and offsets, several factors) would crawl if each waited for the
     others, and so would the entries of a diagonal block. Conjugate gradients solve for all means at once, in units of
     the targets' own standard deviations: one dense block is solved as it stands.
-
-    Parameters
-    ----------
-    problem : Problem
-        The observations.
-    state : State
-        Current posterior.
-    evaluation : Evaluation
-        Its sites.
-    targets : mapping of int to Block
-        From `conjugate_blocks`, of one group.
-
-    Returns
-    -------
-    dict of int to Block
-        The same precisions, the joint means.
     """
     numbers = list(targets)
     if len(numbers) == 1 and isinstance(targets[numbers[0]], DenseBlock):
@@ -237,24 +177,7 @@ def joint_means(
 
 
 def full_step(problem: Problem, state: State, evaluation: Evaluation) -> tuple[State, Evaluation]:
-    """One iteration on the full data: groups of blocks, then scales; a step that lowers the objective is halved.
-
-    Parameters
-    ----------
-    problem : Problem
-        The observations.
-    state : State
-        Current posterior.
-    evaluation : Evaluation
-        The problem seen from it.
-
-    Returns
-    -------
-    state : State
-        The next posterior (the same object when no step raises the objective any more).
-    evaluation : Evaluation
-        The problem seen from it.
-    """
+    """One iteration on the full data: groups of blocks, then scales; a step that lowers the objective is halved."""
     for group in problem.groups:
         state, evaluation = _group_step(problem, state, evaluation, group)
     return balance(problem, *_scale_step(problem, state, evaluation))
@@ -288,21 +211,21 @@ def _scale_step(problem: Problem, state: State, evaluation: Evaluation) -> tuple
     # Under Laplace the log joint at another scale is another function, so it cannot be compared.
     comparable = problem.rule.monotone and problem.rule.integrates
     targets = conjugate_scales(problem, state, evaluation)
-    loose = _loose_scales(problem, state) if comparable else {}
-    for name, (k, part) in loose.items():
-        targets[name] = _settled(state, name, state.blocks[k], part)
-    moved = tuple({k for k, _ in loose.values()})
+    closed_form = _closed_form_scales(problem, state) if comparable else {}
+    for name, (k, part) in closed_form.items():
+        targets[name] = _stationary_scale(state, name, state.blocks[k], part)
+    moved = tuple({k for k, _ in closed_form.values()})
     for halving in range(_MAX_HALVINGS):
         rho = 0.5**halving
         scales = {name: scale.mixed(targets[name], rho) for name, scale in state.scales.items()}
-        candidate = _followed(state, replace(state, scales=scales), loose)
+        candidate = _followed(state, replace(state, scales=scales), closed_form)
         seen = reevaluate(problem, candidate, evaluation, moved)
         if not comparable or _no_fall(evaluation, seen):
             return candidate, seen
     return state, evaluation
 
 
-def _loose_scales(problem: Problem, state: State) -> dict[str, tuple[int, slice]]:
+def _closed_form_scales(problem: Problem, state: State) -> dict[str, tuple[int, slice]]:
     """Scales of independent variables: their block and place in it.
 
     Such a variable's posterior is told by its scale and its sites, so it can follow the scale at no cost; waiting for
@@ -318,15 +241,15 @@ def _loose_scales(problem: Problem, state: State) -> dict[str, tuple[int, slice]
     return {name: places[0] for name, places in found.items() if len(places) == 1 and places[0][1].stop}
 
 
-def _settled(state: State, name: str, block: Block, part: slice) -> Scale:
+def _stationary_scale(state: State, name: str, block: Block, part: slice) -> Scale:
     """The q(s) and q(v) that are stationary together, given the sites and all other variables."""
-    assert isinstance(block, DiagonalBlock)  # noqa: S101 - the scales that `_loose_scales` finds
+    assert isinstance(block, DiagonalBlock)  # noqa: S101 - the scales that `_closed_form_scales` finds
     scale = state.scales[name]
     if not isinstance(scale, GammaScale):
         return scale
     shape = scale.shape0 + 0.5 * (part.stop - part.start)
     gram, linear = _gram_of(block, part, scale), block.linear[part]
-    return replace(scale, shape=shape, rate=shape / settled_scale(gram, linear, (shape, scale.rate0), scale.mean))
+    return replace(scale, shape=shape, rate=shape / stationary_scale(gram, linear, (shape, scale.rate0), scale.mean))
 
 
 def _gram_of(block: DiagonalBlock, part: slice, scale: Scale) -> Array:
@@ -334,10 +257,10 @@ def _gram_of(block: DiagonalBlock, part: slice, scale: Scale) -> Array:
     return np.maximum(block.precision[part] - scale.mean, 0.0)
 
 
-def _followed(state: State, candidate: State, loose: Mapping[str, tuple[int, slice]]) -> State:
+def _followed(state: State, candidate: State, closed_form: Mapping[str, tuple[int, slice]]) -> State:
     """Let independent variables follow their scales."""
     moved: dict[int, Block] = {}
-    for name, (k, part) in loose.items():
+    for name, (k, part) in closed_form.items():
         block = moved.get(k, state.blocks[k])
         assert isinstance(block, DiagonalBlock)  # noqa: S101
         precision = block.precision.copy()
@@ -347,22 +270,7 @@ def _followed(state: State, candidate: State, loose: Mapping[str, tuple[int, sli
 
 
 def conjugate_scales(problem: Problem, state: State, evaluation: Evaluation) -> dict[str, Scale]:
-    """Return the stationary q(s) given the blocks, the residual's pull included (maths.md section 4).
-
-    Parameters
-    ----------
-    problem : Problem
-        The observations (or a mini-batch of them).
-    state : State
-        Current posterior.
-    evaluation : Evaluation
-        Its sites.
-
-    Returns
-    -------
-    dict of str to Scale
-        One target a scale.
-    """
+    """Return the stationary q(s) given the blocks, the residual's pull included (maths.md section 4)."""
     pull = dict.fromkeys(state.scales, 0.0)
     if problem.rule.integrates:
         for k in range(len(state.blocks)):
@@ -378,22 +286,6 @@ def minibatch_step(problem: Problem, state: State, rho: float) -> tuple[State, E
     """One stochastic natural-gradient step of size rho on a mini-batch ([SG20] section 4.3).
 
     Local variables (those of the batch's clusters) are first solved for: all their observations are here.
-
-    Parameters
-    ----------
-    problem : Problem
-        The mini-batch, from `Problem.batch`.
-    state : State
-        Current posterior.
-    rho : float
-        Step in (0, 1].
-
-    Returns
-    -------
-    state : State
-        The next posterior.
-    evaluation : Evaluation
-        The mini-batch seen from the *old* state, but for local variables; its bound is an unbiased estimate.
     """
     moved = problem.restrict(state)
     evaluation = evaluate(problem, moved)
@@ -412,24 +304,7 @@ def minibatch_step(problem: Problem, state: State, rho: float) -> tuple[State, E
 
 
 def fit(problem: Problem, state: State, schedule: Schedule, rng: np.random.Generator) -> Fit:
-    """Run the loop.
-
-    Parameters
-    ----------
-    problem : Problem
-        The observations.
-    state : State
-        Where to start: `initial_state`, or an earlier posterior (warm start).
-    schedule : Schedule
-        Iterations, tolerance, mini-batches.
-    rng : numpy.random.Generator
-        For the order of the mini-batches.
-
-    Returns
-    -------
-    Fit
-        The posterior and the trace.
-    """
+    """Run the loop."""
     if schedule.batch_size is None or schedule.batch_size >= problem.n_observations:
         return _fit_full(problem, state, schedule)
     return _fit_minibatches(problem, state, schedule, rng)

@@ -45,20 +45,7 @@ class LayoutKernel(Protocol):
 
 
 def value(kernel: sk.Kernel, at: Layout) -> Array:
-    """Kernel values at a layout.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Any kernel.
-    at : Layout
-        Pairs of rows.
-
-    Returns
-    -------
-    ndarray of shape at.shape
-        Values.
-    """
+    """Kernel values at a layout."""
     rule: Callable[..., Array] | None = _RULES.get(type(kernel), (None,))[0]
     if rule is not None:  # asked first: to look for a protocol takes ten times as long
         return rule(kernel, at)
@@ -66,22 +53,7 @@ def value(kernel: sk.Kernel, at: Layout) -> Array:
 
 
 def vjp(kernel: sk.Kernel, at: Layout, G: Array) -> Array:
-    """Gradient of sum(G * value) in the kernel's theta.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Any kernel.
-    at : Layout
-        Pairs of rows.
-    G : ndarray of shape at.shape
-        Adjoint of the values.
-
-    Returns
-    -------
-    ndarray of shape (n_theta,)
-        Gradient.
-    """
+    """Gradient of sum(G * value) in the kernel's theta, shape (n_theta,)."""
     if isinstance(kernel, LayoutKernel):
         return kernel.vjp_at(at, G)
     if kernel.n_dims == 0:

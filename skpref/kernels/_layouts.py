@@ -33,18 +33,10 @@ _CHUNK = 1 << 21
 
 @dataclass(frozen=True, eq=False)
 class Cross:
-    """All pairs (x_i, z_j); white noise is nowhere, not even where two rows are equal.
+    """All pairs (x_i, z_j); white noise is nowhere, not even where two rows are equal."""
 
-    Parameters
-    ----------
-    X : array or CSR of shape (n, d)
-        Rows.
-    Z : array or CSR of shape (m, d)
-        Columns.
-    """
-
-    X: Features
-    Z: Features
+    X: Features  # (n, d): rows
+    Z: Features  # (m, d): columns
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -54,15 +46,9 @@ class Cross:
 
 @dataclass(frozen=True, eq=False)
 class Gram:
-    """All pairs (z_i, z_j) of one table, with white noise on the diagonal.
+    """All pairs (z_i, z_j) of one table, with white noise on the diagonal."""
 
-    Parameters
-    ----------
-    Z : array or CSR of shape (m, d)
-        Rows.
-    """
-
-    Z: Features
+    Z: Features  # (m, d): rows
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -72,15 +58,9 @@ class Gram:
 
 @dataclass(frozen=True, eq=False)
 class Diagonal:
-    """Every row with itself, white noise included: the prior variances.
+    """Every row with itself, white noise included: the prior variances."""
 
-    Parameters
-    ----------
-    X : array or CSR of shape (n, d)
-        Rows.
-    """
-
-    X: Features
+    X: Features  # (n, d): rows
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -90,16 +70,10 @@ class Diagonal:
 
 @dataclass(frozen=True, eq=False)
 class Paired:
-    """Pairs (x_i, y_i) in step; white noise is nowhere.
+    """Pairs (x_i, y_i) in step; white noise is nowhere."""
 
-    Parameters
-    ----------
-    X, Y : array or CSR of shape (n, d)
-        Rows.
-    """
-
-    X: Features
-    Y: Features
+    X: Features  # (n, d): rows
+    Y: Features  # (n, d): rows
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -111,18 +85,7 @@ Layout: TypeAlias = Cross | Gram | Diagonal | Paired
 
 
 def as_features(X: Features) -> Features:
-    """Return a C-contiguous float64 array of two dimensions, or a canonical float64 `csr_array`.
-
-    Parameters
-    ----------
-    X : array-like or sparse of shape (n, d)
-        Features. Sparse ones stay sparse; duplicate entries are summed, indices sorted (in a copy).
-
-    Returns
-    -------
-    ndarray or csr_array of shape (n, d)
-        The features, copied only where needed.
-    """
+    """Return a C-contiguous float64 array of two dimensions, or a canonical float64 `csr_array`, shape (n, d)."""
     if not sparse.issparse(X):
         return np.ascontiguousarray(np.atleast_2d(X), dtype=np.float64)
     X = sparse.csr_array(X, dtype=np.float64)
@@ -133,25 +96,7 @@ def as_features(X: Features) -> Features:
 
 
 def as_pair(X: Features, Y: Features) -> tuple[Features, Features]:
-    """Bring two tables to one form: both dense, or both CSR as soon as one of them is.
-
-    Parameters
-    ----------
-    X : array-like or sparse of shape (n, d)
-        Rows.
-    Y : array-like or sparse of shape (m, d)
-        Rows with the same features.
-
-    Returns
-    -------
-    X, Y : ndarray or csr_array
-        From `as_features`.
-
-    Raises
-    ------
-    ValueError
-        When their numbers of features differ.
-    """
+    """Bring two tables to one form: both dense, or both CSR as soon as one of them is."""
     X, Y = as_features(X), as_features(Y)
     if X.shape[1] != Y.shape[1]:
         msg = (
@@ -165,52 +110,17 @@ def as_pair(X: Features, Y: Features) -> tuple[Features, Features]:
 
 
 def densify(X: Features) -> Array:
-    """Return a dense copy of CSR rows; dense ones as they are.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n, d)
-        Features.
-
-    Returns
-    -------
-    ndarray of shape (n, d)
-        Dense features.
-    """
+    """Return a dense copy of CSR rows; dense ones as they are, shape (n, d)."""
     dense: Array = X.toarray() if sparse.issparse(X) else X
     return dense
 
 
 def rows_a_chunk(width: int) -> int:
-    """Return how many rows of `width` numbers make 16 MiB, at least one.
-
-    Parameters
-    ----------
-    width : int
-        Numbers that the work keeps for a row.
-
-    Returns
-    -------
-    int
-        Rows.
-    """
+    """Return how many rows of `width` numbers make 16 MiB, at least one."""
     return max(1, _CHUNK // max(width, 1))
 
 
 def row_chunks(n: int, width: int) -> list[slice]:
-    """Cut n rows into slices of at most 16 MiB of `width` numbers a row.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    width : int
-        Numbers that the work keeps for a row.
-
-    Returns
-    -------
-    list of slice
-        Slices in order.
-    """
+    """Cut n rows into slices of at most 16 MiB of `width` numbers a row."""
     step = rows_a_chunk(width)
     return [slice(first, min(first + step, n)) for first in range(0, n, step)]

@@ -36,50 +36,18 @@ def _loops(X: Features) -> _Loops:
 
 @dataclass(frozen=True, eq=False)
 class PerFeature:
-    """A product (or mean) over features of kernels g(|x_f - z_f| c_f).
+    """A product (or mean) over features of kernels g(|x_f - z_f| c_f)."""
 
-    Parameters
-    ----------
-    length_scale : float or ndarray of shape (d,)
-        l.
-    kind : int
-        From `KIND_OF_NU`.
-    additive : bool
-        Mean over features instead of their product.
-    """
-
-    length_scale: Array | float
-    kind: int
-    additive: bool = False
+    length_scale: Array | float  # (d,): l
+    kind: int  # from `KIND_OF_NU`
+    additive: bool = False  # mean over features instead of their product
 
     def scale(self, X: Features) -> Array:
-        """Return c_f for every feature of X.
-
-        Parameters
-        ----------
-        X : ndarray or csr_array of shape (n, d)
-            Features.
-
-        Returns
-        -------
-        ndarray of shape (d,)
-            sqrt(2 nu) / l_f.
-        """
+        """Return c_f for every feature of X, shape (d,)."""
         return dense.scale_of(self.length_scale, self.kind, X.shape[1])
 
     def value(self, at: Layout) -> Array:
-        """Kernel values at a layout.
-
-        Parameters
-        ----------
-        at : Layout
-            Pairs of rows.
-
-        Returns
-        -------
-        ndarray of shape at.shape
-            Kernel values.
-        """
+        """Kernel values at a layout."""
         if isinstance(at, Diagonal):
             return np.ones(at.shape)
         first = at.Z if isinstance(at, Gram) else at.X
@@ -92,20 +60,7 @@ class PerFeature:
         return module.paired(at.X, at.Y, c, self.kind, additive=self.additive)
 
     def vjp(self, at: Layout, G: Array) -> Array:
-        """Gradient of sum(G * value) in log l_f.
-
-        Parameters
-        ----------
-        at : Layout
-            Pairs of rows.
-        G : ndarray of shape at.shape
-            Adjoint of the values.
-
-        Returns
-        -------
-        ndarray of shape (d,)
-            Gradient for every feature, also where one length-scale serves all.
-        """
+        """Gradient of sum(G * value) in log l_f, shape (d,)."""
         if isinstance(at, Diagonal):
             return np.zeros(at.X.shape[1])
         first = at.Z if isinstance(at, Gram) else at.X

@@ -208,20 +208,7 @@ class Linear(Kernel):
 
 
 def inner_products(at: Layout, weight: Array | None = None) -> Array:
-    """Inner products sum_f weight_f x_f z_f at a layout, by sparse products for CSR rows.
-
-    Parameters
-    ----------
-    at : Layout
-        Pairs of rows.
-    weight : ndarray of shape (d,), default=None
-        Weight of each feature; None means 1.
-
-    Returns
-    -------
-    ndarray of shape at.shape
-        The products.
-    """
+    """Inner products sum_f weight_f x_f z_f at a layout, by sparse products for CSR rows."""
     X, Y = _sides(at)
     if weight is not None:
         X = X * weight if not sparse.issparse(X) else sparse.csr_array(X @ sparse.diags_array(weight))

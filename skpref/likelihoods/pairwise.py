@@ -188,30 +188,9 @@ class PairwiseLogit(PairwiseLikelihood):
 
 
 def beta_binomial_variance(y: ArrayLike, prior_variance: ArrayLike) -> Array:
-    """Variance Q of an answer in the linearised rule ([SG20] eq. 12).
+    """Variance Q of an answer in the linearised rule ([SG20] eq. 12), shape (n,).
 
-    Parameters
-    ----------
-    y : array_like of shape (n,)
-        Answers in [0, 1].
-    prior_variance : array_like of shape (n,)
-        Variance v of z under the prior.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Q = (y + g)(1 - y + g) / ((2g + 1)(2g + 2)), where Beta(g, g) has the variance that Phi(z) has under the prior,
-        asin(v/(1 + v))/(2 pi).
-
-    Notes
-    -----
     The factor 2g + 1 is lacking in the paper (maths.md section 12).
-
-    Examples
-    --------
-    >>> from skpref.likelihoods.pairwise import beta_binomial_variance
-    >>> beta_binomial_variance([1.0, 0.0], [0.0, 2.0]).round(4)
-    array([0.25  , 0.1339])
     """
     y, prior_variance = np.asarray(y, dtype=np.float64), np.asarray(prior_variance, dtype=np.float64)
     spread = np.arcsin(prior_variance / (1.0 + prior_variance)) / (2.0 * np.pi)

@@ -129,17 +129,5 @@ def _libraries() -> dict[str, str]:
 
 
 def saved_classes() -> tuple[str, ...]:
-    """Return the names of the classes that can be saved.
-
-    Returns
-    -------
-    tuple of str
-        Class names.
-
-    Examples
-    --------
-    >>> from skpref.persistence import saved_classes
-    >>> "GPPLClassifier" in saved_classes()
-    True
-    """
+    """Return the names of the classes that can be saved."""
     return tuple(ESTIMATORS)

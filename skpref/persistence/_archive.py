@@ -47,17 +47,7 @@ _END = struct.Struct("<4s4H2LH")  # end of central directory
 
 # ---------------------------------------------------------------------------------------------------------------- write
 def write_archive(path: Path, manifest: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Write the archive beside its final name, then rename it.
-
-    Parameters
-    ----------
-    path : Path
-        Final name.
-    manifest : dict
-        Format version, library versions and the tree.
-    arrays : dict of str to ndarray
-        Members by name.
-    """
+    """Write the archive beside its final name, then rename it."""
     parts = {name: _npy_parts(name, array) for name, array in arrays.items()}
     members = {name: _describe(arrays[name], *parts[name]) for name in arrays}
     whole = {"format": FORMAT_NAME, **manifest, "members": members}
@@ -120,18 +110,7 @@ def _bytes_of(array: NDArray[Any]) -> memoryview:
 
 
 def storable(array: NDArray[Any]) -> NDArray[Any] | None:
-    """Return the array as it can be stored, None if it cannot be: contiguous, little-endian, of a listed dtype.
-
-    Parameters
-    ----------
-    array : ndarray
-        Any array.
-
-    Returns
-    -------
-    ndarray or None
-        The array itself where that is possible.
-    """
+    """Return the array as it can be stored, None if it cannot be: contiguous, little-endian, of a listed dtype."""
     array = array.astype(array.dtype.newbyteorder("<"), copy=False)
     if array.dtype.str not in _DTYPES and not _STRING_DTYPE.fullmatch(array.dtype.str):
         return None
@@ -153,27 +132,7 @@ def _blamed_on(member: str) -> Iterator[None]:
 
 
 def read_archive(path: Path, max_version: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read manifest and members.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    max_version : int
-        Newest format version that can be read.
-
-    Returns
-    -------
-    manifest : dict
-        Checked as far as the archive goes; its tree is not.
-    arrays : dict of str to ndarray
-        Members by name, as described in the manifest, finite.
-
-    Raises
-    ------
-    ModelFormatError
-        If anything is not as `write_archive` leaves it.
-    """
+    """Read manifest and members."""
     with path.open("rb") as file:
         _check_end(file)
         with _blamed_on("zip directory"):

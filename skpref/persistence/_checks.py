@@ -88,22 +88,7 @@ def check_csr(
     indptr: NDArray[Any],
     where: str,
 ) -> tuple[int, int]:
-    """Check the parts of a CSR matrix before SciPy's compiled code sees them.
-
-    Parameters
-    ----------
-    shape : list of int
-        Rows and columns, as read.
-    data, indices, indptr : ndarray
-        The parts.
-    where : str
-        Path, for the message.
-
-    Returns
-    -------
-    tuple of int
-        The shape.
-    """
+    """Check the parts of a CSR matrix before SciPy's compiled code sees them."""
     sound = isinstance(shape, list) and len(shape) == 2 and all(type(n) is int and 0 <= n < _MAX_INTEGER for n in shape)
     _require(sound, where, f"shape {shape!r:.80} is not allowed")
     index = indptr.dtype
@@ -123,15 +108,7 @@ def check_csr(
 
 
 def check_ids_match(parts: dict[str, Any], where: str) -> None:
-    """Check features, vocabulary and names of a table against each other.
-
-    Parameters
-    ----------
-    parts : dict
-        Parts of the table.
-    where : str
-        Path, for the message.
-    """
+    """Check features, vocabulary and names of a table against each other."""
     vocabulary, names = parts["vocabulary"], parts["feature_names"]
     _require(isinstance(vocabulary, Vocabulary), f"{where}.vocabulary", "is missing")
     width = _features(parts["features"], f"{where}.features", vocabulary.size)

@@ -114,18 +114,7 @@ def _check_estimator(estimator: MaxMarginFactorization, where: str) -> None:
 
 
 def n_factors(average: Factors) -> int:
-    """Return the number of factors of all chains, side by side.
-
-    Parameters
-    ----------
-    average : Factors
-        Averages of the chains.
-
-    Returns
-    -------
-    int
-        The number.
-    """
+    """Return the number of factors of all chains, side by side."""
     return int(average.users.shape[0] * average.users.shape[2])
 
 

@@ -46,13 +46,7 @@ _FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 class Decoder:
-    """Turns a tree and arrays back into an estimator, trusting neither.
-
-    Parameters
-    ----------
-    arrays : dict of str to ndarray
-        Members by name.
-    """
+    """Turns a tree and arrays back into an estimator, trusting neither."""
 
     def __init__(self, arrays: dict[str, NDArray[Any]]) -> None:
         self._arrays = arrays
@@ -76,18 +70,7 @@ class Decoder:
         }
 
     def estimator(self, tree: Json) -> Any:
-        """Decode the estimator at the top of a tree.
-
-        Parameters
-        ----------
-        tree : dict
-            What `Encoder.estimator` made, or a stranger.
-
-        Returns
-        -------
-        estimator
-            Checked.
-        """
+        """Decode the estimator at the top of a tree."""
         if not isinstance(tree, dict) or set(tree) != {"$estimator"}:
             raise ModelFormatError(f"{MANIFEST}: holds no estimator")
         return self._estimator(tree["$estimator"], "")

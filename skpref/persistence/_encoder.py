@@ -30,13 +30,7 @@ _PLAIN = (bool, str, int, float, np.bool_, np.integer, np.floating, type(None))
 
 
 class Encoder:
-    """Turns an estimator into a tree, and collects its arrays.
-
-    Attributes
-    ----------
-    arrays : dict of str to ndarray
-        Members by name, which is the path of the array's first place in the tree.
-    """
+    """Turns an estimator into a tree, and collects its arrays."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, NDArray[Any]] = {}
@@ -45,20 +39,7 @@ class Encoder:
         self._alive: list[Any] = []  # so that no id() is used twice
 
     def estimator(self, value: Any, path: str = "") -> Json:
-        """Encode an estimator.
-
-        Parameters
-        ----------
-        value : estimator
-            Of a class in the list.
-        path : str, default=""
-            Where it stands in the tree.
-
-        Returns
-        -------
-        dict
-            The tree.
-        """
+        """Encode an estimator."""
         name = type(value).__name__
         if ESTIMATORS.get(name) is not type(value):
             raise DataError(f"cannot save a {type(value).__qualname__}; only {', '.join(ESTIMATORS)} can be saved")
@@ -172,18 +153,7 @@ def _fields(record: Any) -> list[tuple[str, Any]]:
 
 
 def names_of(cls: Any) -> list[str]:
-    """Return the names of the parts of a dataclass or of a named tuple.
-
-    Parameters
-    ----------
-    cls : type
-        Of a record.
-
-    Returns
-    -------
-    list of str
-        In the order in which it takes them.
-    """
+    """Return the names of the parts of a dataclass or of a named tuple."""
     return list(cls._fields) if issubclass(cls, tuple) else [field.name for field in dataclasses.fields(cls)]
 
 
@@ -196,16 +166,5 @@ def _plain(value: Any) -> Json:
 
 
 def joined(path: str, key: str) -> str:
-    """Return where a part stands in the tree.
-
-    Parameters
-    ----------
-    path, key : str
-        Of the whole, "" at the root; of the part.
-
-    Returns
-    -------
-    str
-        With a dot between them.
-    """
+    """Return where a part stands in the tree."""
     return f"{path}.{key}" if path else key

@@ -8,13 +8,7 @@ from typing import Any
 
 
 class _Listed(Mapping[str, type[Any]]):
-    """Classes by name, each imported when it is asked for: who saves one estimator needs not load all the others.
-
-    Parameters
-    ----------
-    homes : mapping of str to str
-        Names of classes by their module.
-    """
+    """Classes by name, each imported when it is asked for: who saves one estimator needs not load all the others."""
 
     def __init__(self, homes: Mapping[str, str]) -> None:
         self._homes = {name: home for home, names in homes.items() for name in names.split()}

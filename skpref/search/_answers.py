@@ -10,7 +10,7 @@ import numpy as np
 from skpref.data import Vocabulary
 from skpref.exceptions import DataError
 from skpref.metrics import cross_entropy
-from skpref.search._rows import Metric, Parts, Rows, dealt
+from skpref.search._rows import Metric, Parts, Rows, assign_folds
 
 if TYPE_CHECKING:
     from skpref._typing import IntArray
@@ -184,9 +184,9 @@ def hold_out_of_users(answers: Answers, share: float, seed: int = 0) -> tuple[In
 
 
 def _folds_of_users(answers: Answers, n_folds: int, rng: np.random.Generator) -> Parts:
-    """The pairs of each user are dealt to the folds in turn, beginning at a fold drawn for the user."""
+    """Assign the pairs of each user to the folds in turn, beginning at a fold drawn for the user."""
     user, unit = _units(answers)
-    fold = dealt(user, n_folds, rng)
+    fold = assign_folds(user, n_folds, rng)
     tests = [np.flatnonzero(fold[unit] == k) for k in range(n_folds)]
     found = [(np.flatnonzero(fold[unit] != k), test) for k, test in enumerate(tests) if test.size]
     _require_candidates(len(found))

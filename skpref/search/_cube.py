@@ -17,38 +17,17 @@ _DIGITS: Final = 12  # to which a place is rounded, so that it does not depend o
 
 @dataclass(frozen=True, eq=False)
 class Cube:
-    """A space of settings that do not depend on each other.
+    """A space of settings that do not depend on each other."""
 
-    Parameters
-    ----------
-    space : mapping of str to optuna.distributions.BaseDistribution
-        By the setting's name.
-
-    Attributes
-    ----------
-    choices : ndarray of bool, shape (d,)
-        Which settings are choices; of them, a point has the place in the list instead of a number from 0 to 1.
-    """
-
-    space: Mapping[str, Any]
+    space: Mapping[str, Any]  # by the setting's name
+    # which settings are choices; of them, a point has the place in the list instead of a number from 0 to 1
     choices: BoolArray = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "choices", np.array([hasattr(known, "choices") for known in self.space.values()]))
 
     def points(self, settings: Sequence[Mapping[str, Any]]) -> Array:
-        """Return settings as points.
-
-        Parameters
-        ----------
-        settings : sequence of mapping of str
-            Values by name.
-
-        Returns
-        -------
-        ndarray of shape (n, d)
-            Points.
-        """
+        """Return settings as points, shape (n, d)."""
         columns = [
             _place(known, np.array([known.to_internal_repr(one[name]) for one in settings], dtype=np.float64))
             for name, known in self.space.items()
@@ -56,54 +35,17 @@ class Cube:
         return np.stack(columns, axis=1)
 
     def params(self, point: Array) -> dict[str, Any]:
-        """Return a point as settings.
-
-        Parameters
-        ----------
-        point : ndarray of shape (d,)
-            The point.
-
-        Returns
-        -------
-        dict of str
-            Values by name.
-        """
+        """Return a point as settings."""
         pairs = zip(self.space.items(), point, strict=True)
         return {name: known.to_external_repr(_inside(known, np.array(place)).item()) for (name, known), place in pairs}
 
     def spread(self, u: Array) -> Array:
-        """Take uniform numbers to points that are settings.
-
-        Parameters
-        ----------
-        u : ndarray of shape (n, d)
-            From 0 to 1.
-
-        Returns
-        -------
-        ndarray of shape (n, d)
-            Points.
-        """
+        """Take uniform numbers to points that are settings, shape (n, d)."""
         columns = zip(self.space.values(), u.T, strict=True)
         return np.stack([_place(known, _inside(known, _scaled(known, column))) for known, column in columns], axis=1)
 
     def around(self, points: Array, width: float, rng: np.random.Generator) -> Array:
-        """Draw neighbours: about half of the settings of each differ.
-
-        Parameters
-        ----------
-        points : ndarray of shape (n, d)
-            Points.
-        width : float
-            Standard deviation of numbers that differ; choices that differ are drawn from all.
-        rng : numpy.random.Generator
-            Source of the draws.
-
-        Returns
-        -------
-        ndarray of shape (n, d)
-            A neighbour of each.
-        """
+        """Draw neighbours: about half of the settings of each differ, shape (n, d)."""
         moved = np.clip(points + width * rng.standard_normal(points.shape), 0.0, 1.0)
         others = rng.random(points.shape)
         kept = rng.random(points.shape) < 0.5

@@ -24,30 +24,14 @@ _DRAWS = 100  # of a space, to know all it may ask for
 
 
 class Kept(NamedTuple):
-    """What was kept of a trial.
+    """What was kept of a trial."""
 
-    Parameters
-    ----------
-    trial : optuna.trial.FrozenTrial
-        As it ended.
-    number : int
-        Among the trials of its search.
-    steps : list of (int, float, int)
-        Fold, loss and steps done, of every step.
-    seconds : float
-        Time taken.
-    bounds : list of float
-        Objective of the first fold's fit.
-    error : str
-        Why it failed.
-    """
-
-    trial: Any
-    number: int
-    steps: list[list[Any]]
-    seconds: float
-    bounds: list[float]
-    error: str
+    trial: Any  # as it ended
+    number: int  # among the trials of its search
+    steps: list[list[Any]]  # fold, loss and steps done, of every step
+    seconds: float  # time taken
+    bounds: list[float]  # objective of the first fold's fit
+    error: str  # why it failed
 
 
 class StudyLog:
@@ -55,18 +39,6 @@ class StudyLog:
 
     The search itself runs in memory, and goes through kept trials again, step by step but without their fits. So the
     sampler and the pruner come by the same state as in a search that was never stopped, and what follows is the same.
-
-    Parameters
-    ----------
-    storage : path-like or str
-        A file (a journal), or the address of a database.
-    name : str
-        Of the study.
-
-    Raises
-    ------
-    DataError
-        If the storage cannot be used.
     """
 
     def __init__(self, storage: str | Path, name: str) -> None:
@@ -85,22 +57,7 @@ class StudyLog:
         return next(n for n in range(len(self._kept) + 1) if n not in self._kept)
 
     def run(self, trial: Any, fits: Callable[[Tell], None], tell: Tell) -> None:
-        """Go through a trial that is kept, or run it and note its steps.
-
-        Parameters
-        ----------
-        trial : optuna.Trial
-            Of the search, its settings drawn.
-        fits : callable
-            Takes a function to be told every step, and runs the trial.
-        tell : callable
-            What the search is told by.
-
-        Raises
-        ------
-        SkprefError
-            If the kept trial failed.
-        """
+        """Go through a trial that is kept, or run it and note its steps."""
         kept = self._kept.get(trial.number)
         if kept is not None and (kept.trial.params, kept.trial.distributions) != (trial.params, trial.distributions):
             # Of a program or a machine whose digits differ: this one and those after it are run.
@@ -121,20 +78,7 @@ class StudyLog:
         return tell(step)
 
     def ended(self, trial: Any, record: TrialRecord) -> TrialRecord:
-        """Keep a trial that ended, or tell what is kept of it.
-
-        Parameters
-        ----------
-        trial : optuna.trial.FrozenTrial
-            Of the search.
-        record : TrialRecord
-            What the search found.
-
-        Returns
-        -------
-        TrialRecord
-            With the time and the error of the run in which it was fitted.
-        """
+        """Keep a trial that ended, or tell what is kept of it."""
         kept = self._kept.get(record.number)
         if kept is not None:
             return replace(record, seconds=kept.seconds, bounds=tuple(kept.bounds), error=kept.error)
@@ -171,22 +115,7 @@ def _check_journal(path: Path) -> None:
 
 
 def study_name(space: Space, first: list[Settings], facts: Mapping[str, Any]) -> str:
-    """Return a name that is another one as soon as anything is another that trials depend on.
-
-    Parameters
-    ----------
-    space : Space
-        What is chosen from: it is known by what it asks a hundred trials at random.
-    first : list of dict
-        Settings that are tried first.
-    facts : mapping of str
-        All else: digest of the data, folds, seed, versions.
-
-    Returns
-    -------
-    str
-        "skpref-" and 16 hexadecimal digits.
-    """
+    """Return a name that is another one as soon as anything is another that trials depend on."""
     optuna = require_optuna()
     asked: dict[str, str] = {}
     with quietly():

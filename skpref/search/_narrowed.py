@@ -18,20 +18,7 @@ _RANGE = {"low", "high", "log"}
 
 
 class NarrowedSpace:
-    """A space in which some settings are chosen by the user.
-
-    Parameters
-    ----------
-    space : Space
-        What is searched otherwise.
-    chosen : mapping of str
-        By the setting's name: one value, a list of values, or a dict of low, high and perhaps log (true or false).
-
-    Raises
-    ------
-    DataError
-        If the space has no such setting, or cannot have such values; the message names the setting.
-    """
+    """A space in which some settings are chosen by the user."""
 
     def __init__(self, space: Space, chosen: Mapping[str, Any]) -> None:
         optuna = require_optuna()
@@ -51,31 +38,14 @@ class NarrowedSpace:
                 self.suggest(narrow.ask())
 
     def default(self) -> Settings:
-        """Return the settings that are tried first: the space's own, where the choice has them.
-
-        Returns
-        -------
-        dict
-            Settings by name.
-        """
+        """Return the settings that are tried first: the space's own, where the choice has them."""
         return {
             name: _first(self.chosen[name], value) if name in self.chosen else value
             for name, value in self.space.default().items()
         }
 
     def encoded(self, settings: Settings) -> Settings:
-        """Return settings as a trial has them.
-
-        Parameters
-        ----------
-        settings : dict
-            Settings by name.
-
-        Returns
-        -------
-        dict
-            Parameters of a trial, by name.
-        """
+        """Return settings as a trial has them."""
         encoded = getattr(self.space, "encoded", dict)
         return {
             **encoded({k: v for k, v in settings.items() if k not in self.chosen}),
@@ -83,51 +53,19 @@ class NarrowedSpace:
         }
 
     def suggest(self, trial: Any) -> Settings:
-        """Draw settings.
-
-        Parameters
-        ----------
-        trial : optuna.Trial
-            Source of the draws.
-
-        Returns
-        -------
-        dict
-            Settings by name.
-        """
+        """Draw settings."""
         return self.space.suggest(_Chosen(trial, self.chosen))
 
 
 class _Chosen:
-    """A trial that draws some parameters from what was chosen.
-
-    Parameters
-    ----------
-    trial : optuna.Trial
-        Source of the draws.
-    chosen : mapping of str
-        As in `NarrowedSpace`.
-    """
+    """A trial that draws some parameters from what was chosen."""
 
     def __init__(self, trial: Any, chosen: Mapping[str, Any]) -> None:
         self._trial = trial
         self._chosen = chosen
 
     def suggest_categorical(self, name: str, choices: list[Any]) -> Any:
-        """Draw one of some values.
-
-        Parameters
-        ----------
-        name : str
-            Of the parameter.
-        choices : list
-            Values of the space; those chosen must be among them.
-
-        Returns
-        -------
-        object
-            One of them.
-        """
+        """Draw one of some values."""
         if name not in self._chosen:
             return self._trial.suggest_categorical(name, choices)
         values = _listed(self._chosen[name])
@@ -137,43 +75,13 @@ class _Chosen:
         return self._trial.suggest_categorical(name, values)
 
     def suggest_float(self, name: str, low: float, high: float, *, log: bool = False) -> float:
-        """Draw a number.
-
-        Parameters
-        ----------
-        name : str
-            Of the parameter.
-        low, high : float
-            Range of the space.
-        log : bool, default=False
-            Whether its logarithm is uniform.
-
-        Returns
-        -------
-        float
-            The number.
-        """
+        """Draw a number."""
         if name not in self._chosen:
             return float(self._trial.suggest_float(name, low, high, log=log))
         return float(self._number(name, (low, high, log), whole=False))
 
     def suggest_int(self, name: str, low: int, high: int, *, log: bool = False) -> int:
-        """Draw a whole number.
-
-        Parameters
-        ----------
-        name : str
-            Of the parameter.
-        low, high : int
-            Range of the space.
-        log : bool, default=False
-            Whether its logarithm is uniform.
-
-        Returns
-        -------
-        int
-            The number.
-        """
+        """Draw a whole number."""
         if name not in self._chosen:
             return int(self._trial.suggest_int(name, low, high, log=log))
         return int(self._number(name, (low, high, log), whole=True))

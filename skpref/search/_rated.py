@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skpref.exceptions import DataError
-from skpref.search._rows import Loss, Metric, Parts, Rows, dealt
+from skpref.search._rows import Loss, Metric, Parts, Rows, assign_folds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -110,7 +110,7 @@ class Rated(Rows):
         if n_folds == 1:
             return [self.split(0.0 if np.unique(self.X[:, 0]).size >= _MANY_USERS else _SHARE, seed)]
         user = np.unique(self.X[:, 0], return_inverse=True)[1].reshape(-1)
-        fold = dealt(user, n_folds, np.random.default_rng(seed))
+        fold = assign_folds(user, n_folds, np.random.default_rng(seed))
         parts = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
         parts = [(train, test) for train, test in parts if test.size]
         _require_two(len(parts))

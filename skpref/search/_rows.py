@@ -26,33 +26,17 @@ Parts = list[tuple["IntArray", "IntArray"]]
 
 
 class Metric(NamedTuple):
-    """The loss that a search makes small.
+    """The loss that a search makes small."""
 
-    Parameters
-    ----------
-    name : str
-        As in files and in MLflow, such as log_loss.
-    title : str
-        As on the screen, such as log-loss.
-    """
-
-    name: str
-    title: str
+    name: str  # as in files and in MLflow, such as log_loss
+    title: str  # as on the screen, such as log-loss
 
 
 class Loss(NamedTuple):
-    """What is known of a fit so far.
+    """What is known of a fit so far."""
 
-    Parameters
-    ----------
-    value : float
-        Loss on the test part.
-    trace : tuple of float
-        The objective after each iteration.
-    """
-
-    value: float
-    trace: tuple[float, ...] = ()
+    value: float  # loss on the test part
+    trace: tuple[float, ...] = ()  # the objective after each iteration
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,23 +243,8 @@ class Rows:
         return tuple(float(value) for value in last.lower_bounds_)
 
 
-def dealt(owner: IntArray, n_folds: int, rng: np.random.Generator) -> IntArray:
-    """Deal what owners have to the folds in turn, beginning at a fold drawn for each owner.
-
-    Parameters
-    ----------
-    owner : ndarray of int
-        Whose each one is, from 0.
-    n_folds : int
-        Number of folds.
-    rng : Generator
-        Source of the draws.
-
-    Returns
-    -------
-    ndarray of int
-        Fold of each; -1 where the owner has no other, which is never tested.
-    """
+def assign_folds(owner: IntArray, n_folds: int, rng: np.random.Generator) -> IntArray:
+    """Deal what owners have to the folds in turn, beginning at a fold drawn for each owner."""
     order = rng.permutation(owner.size)
     order = order[np.argsort(owner[order], kind="stable")]
     count = np.bincount(owner)

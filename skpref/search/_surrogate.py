@@ -29,42 +29,15 @@ _REACH: Final = 3.0  # standard deviations of the priors, between which each lie
 
 
 class Scales(NamedTuple):
-    """Hyper-parameters.
+    """Hyper-parameters."""
 
-    Parameters
-    ----------
-    inverse_squares : ndarray of shape (d,)
-        1 / l_j^2, with l_j the length-scale of a setting.
-    scale : float
-        Variance of the function.
-    noise : float
-        Variance of what is seen of it.
-    """
-
-    inverse_squares: Array
-    scale: float
-    noise: float
+    inverse_squares: Array  # (d,): 1 / l_j^2, with l_j the length-scale of a setting
+    scale: float  # variance of the function
+    noise: float  # variance of what is seen of it
 
 
 def learnt(X: Array, y: Array, variances: Array, choices: BoolArray) -> Scales:
-    """Learn hyper-parameters as the mode of their posterior.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Settings that were tried.
-    y : ndarray of shape (n,)
-        Values.
-    variances : ndarray of shape (n,)
-        Of what is known of a value, beside the noise of all.
-    choices : ndarray of bool, shape (d,)
-        Which settings are choices.
-
-    Returns
-    -------
-    Scales
-        In the units of y.
-    """
+    """Learn hyper-parameters as the mode of their posterior."""
     d = X.shape[1]
     unit = float(np.std(y)) or 1.0
     z, extra, D = (y - np.mean(y)) / unit, variances / unit**2, squares(X, X, choices)
@@ -79,30 +52,14 @@ def learnt(X: Array, y: Array, variances: Array, choices: BoolArray) -> Scales:
 
 @dataclass(frozen=True, eq=False)
 class Surrogate:
-    """Posterior of a function of settings in the unit cube: a radial Matern-5/2 kernel, noise, and a constant mean.
+    """Posterior of a function of settings in the unit cube: a radial Matern-5/2 kernel, noise, and a constant mean."""
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Settings that were tried; a number lies between 0 and 1, of a choice it is the place in its list.
-    y : ndarray of shape (n,)
-        Values.
-    variances : ndarray of shape (n,)
-        Of what is known of a value, beside the noise of all.
-    choices : ndarray of bool, shape (d,)
-        Which are choices: two of them are equal or at distance 1.
-    scales : Scales
-        Hyper-parameters.
-    mean : float
-        Of the function.
-    """
-
-    X: Array
-    y: Array
-    variances: Array
-    choices: BoolArray
-    scales: Scales
-    mean: float
+    X: Array  # (n, d): settings that were tried; a number lies between 0 and 1, of a choice it is the place in its list
+    y: Array  # (n,): values
+    variances: Array  # (n,): of what is known of a value, beside the noise of all
+    choices: BoolArray  # which are choices: two of them are equal or at distance 1
+    scales: Scales  # hyper-parameters
+    mean: float  # of the function
     _L: Array = field(init=False)
     _weights: Array = field(init=False)
 
@@ -112,18 +69,7 @@ class Surrogate:
         object.__setattr__(self, "_weights", cho_solve((L, True), self.y - self.mean))
 
     def believing(self, X: Array) -> Surrogate:
-        """Return the posterior with other settings, whose values are to come, at their means.
-
-        Parameters
-        ----------
-        X : ndarray of shape (m, d)
-            Settings.
-
-        Returns
-        -------
-        Surrogate
-            As certain there as if they had been tried.
-        """
+        """Return the posterior with other settings, whose values are to come, at their means."""
         return replace(
             self,
             X=np.concatenate([self.X, X]),
@@ -132,18 +78,7 @@ class Surrogate:
         )
 
     def predict(self, X: Array) -> tuple[Array, Array]:
-        """Return mean and variance of what would be seen at other settings, noise included.
-
-        Parameters
-        ----------
-        X : ndarray of shape (m, d)
-            Settings.
-
-        Returns
-        -------
-        mean, variance : ndarray of shape (m,)
-            Of the value of a trial.
-        """
+        """Return mean and variance of what would be seen at other settings, noise included, shape (m,)."""
         K = self._covariance(X)
         A = solve_triangular(self._L, K, lower=True)
         variance = np.maximum(self.scales.scale - np.einsum("nm,nm->m", A, A), 0.0)
@@ -161,26 +96,7 @@ class Surrogate:
 def log_posterior(
     theta: Array, *, D: Array, z: Array, variances: Array, centre: Array, width: Array
 ) -> tuple[float, Array]:
-    """Return evidence and normal prior of the logarithms of length-scales, scale and noise, both but for a constant.
-
-    Parameters
-    ----------
-    theta : ndarray of shape (d + 2,)
-        The logarithms.
-    D : ndarray of shape (d, n, n)
-        Squared distances by setting.
-    z, variances : ndarray of shape (n,)
-        Values, and variances of what is known of them beside the noise.
-    centre, width : ndarray of shape (d + 2,)
-        Means and standard deviations of the prior.
-
-    Returns
-    -------
-    value : float
-        Sum of both logarithms.
-    gradient : ndarray of shape (d + 2,)
-        Its derivative.
-    """
+    """Return evidence and normal prior of the logarithms of length-scales, scale and noise, both but for a constant."""
     d = len(D)
     K, slope = _matern(np.tensordot(np.exp(-2.0 * theta[:d]), D, 1))
     s2, noise = np.exp(2.0 * theta[d:])
@@ -195,42 +111,14 @@ def log_posterior(
 
 
 def squares(X: Array, Z: Array, choices: BoolArray) -> Array:
-    """Return squared distances of settings, each by itself.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Settings.
-    Z : ndarray of shape (m, d)
-        Settings.
-    choices : ndarray of bool, shape (d,)
-        Which are choices.
-
-    Returns
-    -------
-    ndarray of shape (d, n, m)
-        The squares.
-    """
+    """Return squared distances of settings, each by itself, shape (d, n, m)."""
     D = np.square(X.T[:, :, None] - Z.T[:, None, :])
     D[choices] = D[choices] > 0.0
     return D
 
 
 def log_expected_improvement(best: float, mean: Array, variance: Array) -> Array:
-    """Return log E max(best - y, 0) of normal y.
-
-    Parameters
-    ----------
-    best : float
-        The least value so far.
-    mean, variance : ndarray of shape (m,)
-        Of y.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        Finite where the variance is positive, however far the mean is above the best.
-    """
+    """Return log E max(best - y, 0) of normal y."""
     sd = np.sqrt(variance)
     u = (best - mean) / sd
     near = np.maximum(u, _FAR)

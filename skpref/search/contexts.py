@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from skpref._callbacks import tell
+from skpref._callbacks import notify
 from skpref.search.figures import figures_of
 from skpref.search.outcomes import in_a_line
 
@@ -24,15 +24,7 @@ PARTS = 4  # of a fit; after the first of them there is something to see
 
 
 class Contexts:
-    """Contexts of scikit-learn's callbacks, where there are some: the search, in it the trials, in them their folds.
-
-    Parameters
-    ----------
-    search : OptunaSearch
-        Whose trials they are of.
-    root : CallbackContext or None
-        Of the fit; None before scikit-learn 1.9.
-    """
+    """Contexts of scikit-learn's callbacks, where there are some: the search, in it the trials, in them their folds."""
 
     def __init__(self, search: Any, root: Any) -> None:
         self._search = search
@@ -44,30 +36,17 @@ class Contexts:
 
     @property
     def is_heard(self) -> bool:
-        """Whether a callback listens to `tell`."""
-        return any(hasattr(callback, "on_told") for callback in getattr(self._root, "_callbacks", ()))
+        """Whether a callback listens to `notify`."""
+        return any(hasattr(callback, "on_notify") for callback in getattr(self._root, "_callbacks", ()))
 
     @contextmanager
     def trial(self, number: int, settings: Settings) -> Iterator[TrialTask]:
-        """Open the context of a trial.
-
-        Parameters
-        ----------
-        number : int
-            Of the trial.
-        settings : dict
-            What it tries.
-
-        Yields
-        ------
-        TrialTask
-            To be told what comes out.
-        """
+        """Open the context of a trial."""
         if self._context is None:
             yield TrialTask(self._search, None)
             return
         context = self._context.subcontext(task_name="trial", max_subtasks=None)
-        tell(context, name=f"trial {number}", params=settings)
+        notify(context, name=f"trial {number}", params=settings)
         context.call_on_fit_task_begin(estimator=self._search)
         task, error, status = TrialTask(self._search, context), None, "FINISHED"
         try:
@@ -78,34 +57,20 @@ class Contexts:
         finally:
             state = "complete" if error is None and not task.pruned else "pruned" if error is None else "failed"
             tags = {"state": state} | ({} if error is None else {"error": in_a_line(error)})
-            tell(context, metrics=task.metrics(state), tags=tags, status=status)
+            notify(context, metrics=task.metrics(state), tags=tags, status=status)
             context.call_on_fit_task_end(estimator=self._search)
 
     def end(self, study: Any = None) -> None:
-        """Close the context of all trials, and show what was learnt from them to whoever listens.
-
-        Parameters
-        ----------
-        study : optuna.Study, default=None
-            When all went well.
-        """
+        """Close the context of all trials, and show what was learnt from them to whoever listens."""
         if self._context is None:
             return
         self._context.call_on_fit_task_end(estimator=self._search)
         if study is not None and self.is_heard:
-            tell(self._root, files=figures_of(study))
+            notify(self._root, files=figures_of(study))
 
 
 class TrialTask:
-    """A trial on its way.
-
-    Parameters
-    ----------
-    search : OptunaSearch
-        Whose trial it is.
-    context : CallbackContext or None
-        Of the trial.
-    """
+    """A trial on its way."""
 
     def __init__(self, search: Any, context: Any) -> None:
         self._search = search
@@ -115,20 +80,7 @@ class TrialTask:
 
     @contextmanager
     def folds(self, n: int, watch: Watch | None = None) -> Iterator[dict[str, Any]]:
-        """Open a context for some folds of the trial.
-
-        Parameters
-        ----------
-        n : int
-            How many.
-        watch : Watch, default=None
-            Looks into their fits.
-
-        Yields
-        ------
-        dict
-            Arguments for scikit-learn.
-        """
+        """Open a context for some folds of the trial."""
         if self._context is None:
             yield {}
             return
@@ -147,30 +99,13 @@ class TrialTask:
             inner.call_on_fit_task_end(estimator=self._search)
 
     def add(self, out: dict[str, Any]) -> None:
-        """Remember what came out of a fold.
-
-        Parameters
-        ----------
-        out : dict
-            As scikit-learn gives it.
-        """
+        """Remember what came out of a fold."""
         scores = out["test_scores"]
         for name, value in (scores if isinstance(scores, dict) else {"score": scores}).items():
             self._scores.setdefault(name, []).append(float(value))
 
     def metrics(self, state: str) -> dict[str, Any]:
-        """Return what is to be told of the folds: the scores of each, and of a complete trial their mean.
-
-        Parameters
-        ----------
-        state : str
-            How the trial ended.
-
-        Returns
-        -------
-        dict of str
-            Numbers and curves.
-        """
+        """Return what is to be told of the folds: the scores of each, and of a complete trial their mean."""
         folds = {f"fold_{name}": values for name, values in self._scores.items()}
         if state != "complete":
             return folds
@@ -181,11 +116,6 @@ class Watch:
     """A callback that scores a fit once on held-out rows on its way, and stops it when the trial is to be given up.
 
     A second look would cost as much as the first (a prediction), and nearly all that it would give up has been.
-
-    Parameters
-    ----------
-    look : callable
-        (estimator as if its fit had ended now, parts done of `PARTS`) -> whether to give up.
     """
 
     max_propagation_depth = None  # through Pipelines, down to the estimator that iterates
@@ -204,53 +134,17 @@ class Watch:
         """Do nothing."""
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Remember the estimator that is scored: the first one that begins.
-
-        Parameters
-        ----------
-        estimator : estimator
-            It, or one within it.
-        context : CallbackContext
-            Of its fit.
-        """
+        """Remember the estimator that is scored: the first one that begins."""
         del context
         self._outer = estimator if self._outer is None else self._outer
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
-        """Let fits end by themselves.
-
-        Parameters
-        ----------
-        estimator : estimator
-            Any.
-        context : CallbackContext
-            Of its fit.
-
-        Returns
-        -------
-        bool
-            False.
-        """
+        """Let fits end by themselves."""
         del estimator, context
         return False
 
     def on_iteration(self, estimator: Any, context: Any, iteration: Iteration) -> bool:
-        """Look, at the end of the first part of the fit at which there is something to see.
-
-        Parameters
-        ----------
-        estimator : estimator
-            Which iterates.
-        context : CallbackContext
-            Of its fit.
-        iteration : Iteration
-            How far it is.
-
-        Returns
-        -------
-        bool
-            Whether to stop.
-        """
+        """Look, at the end of the first part of the fit at which there is something to see."""
         del context
         parts = PARTS * iteration.step // iteration.n_max
         if self._looked or not self._parts < parts < PARTS or iteration.fitted is None:

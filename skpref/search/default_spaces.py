@@ -319,18 +319,7 @@ class Distributions:
 
 
 def check_distributions(distributions: Any) -> None:
-    """Refuse what is no space, before any fit.
-
-    Parameters
-    ----------
-    distributions : object
-        To be a mapping of names to lists and distributions.
-
-    Raises
-    ------
-    DataError
-        If it is something else; the message names the parameter.
-    """
+    """Refuse what is no space, before any fit."""
     if not hasattr(distributions, "items") or not distributions:
         msg = f"param_distributions must be 'default' or a dict that is not empty; got {distributions!r}"
         raise DataError(f"{msg}. Each parameter has {_KINDS}.")

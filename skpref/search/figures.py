@@ -18,18 +18,7 @@ _COLOUR, _PALE = "#1f5fa8", "#9fbfe0"
 
 
 def figures_of(study: Any) -> dict[str, Any]:
-    """Return plots of a study, which nobody sees on a screen.
-
-    Parameters
-    ----------
-    study : optuna.Study
-        With trials that ended.
-
-    Returns
-    -------
-    dict of str to matplotlib.figure.Figure
-        By file name; none without matplotlib.
-    """
+    """Return plots of a study, which nobody sees on a screen."""
     complete = [trial for trial in study.get_trials(deepcopy=False) if trial.state.name == "COMPLETE"]
     if importlib.util.find_spec("matplotlib") is None or not complete:
         return {}

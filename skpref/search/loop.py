@@ -33,65 +33,32 @@ class Space(Protocol):
         ...
 
     def suggest(self, trial: Any) -> Settings:
-        """Draw settings.
-
-        Parameters
-        ----------
-        trial : optuna.Trial
-            Source of the draws.
-        """
+        """Draw settings."""
         ...
 
 
 class Step(NamedTuple):
-    """What a step of a trial found.
+    """What a step of a trial found."""
 
-    Parameters
-    ----------
-    fold : int
-        Of the cross-validation, from 0. A later step of the same fold takes the place of the earlier one.
-    loss : float
-        On the fold's test part.
-    done : int
-        Steps that are done with it; a fit that converged early leaves some out.
-    trace : tuple of float
-        Objective after each iteration of the fit.
-    """
-
-    fold: int
-    loss: float
-    done: int
-    trace: tuple[float, ...] = ()
+    fold: int  # of the cross-validation, from 0. A later step of the same fold takes the place of the earlier one
+    loss: float  # on the fold's test part
+    done: int  # steps that are done with it; a fit that converged early leaves some out
+    trace: tuple[float, ...] = ()  # objective after each iteration of the fit
 
 
 Tell = Callable[[Step], bool]  # takes what a step found; true: the trial is to be given up
 
 
 class Work(NamedTuple):
-    """What every trial does.
+    """What every trial does."""
 
-    Parameters
-    ----------
-    space : Space
-        What to choose from.
-    run : callable
-        (trial, settings, tell): calls `tell` with every step, and returns when all are done or it is told to give up.
-    n_steps : int
-        How many steps there are.
-    on_step : callable, default=None
-        Called with (trial, steps done in it, steps in it).
-    catch : tuple of exception types, default=(Exception,)
-        What makes a trial fail and lets the search go on.
-    sign : float, default=1.0
-        What losses are multiplied by for the study: -1 where it maximises a score.
-    """
-
-    space: Space
+    space: Space  # what to choose from
+    # (trial, settings, tell): calls `tell` with every step, and returns when all are done or it is told to give up
     run: Callable[[Any, Settings, Tell], None]
-    n_steps: int
-    on_step: Callable[[int, int, int], None] | None = None
-    catch: tuple[type[Exception], ...] = (Exception,)
-    sign: float = 1.0
+    n_steps: int  # how many steps there are
+    on_step: Callable[[int, int, int], None] | None = None  # called with (trial, steps done in it, steps in it)
+    catch: tuple[type[Exception], ...] = (Exception,)  # what makes a trial fail and lets the search go on
+    sign: float = 1.0  # what losses are multiplied by for the study: -1 where it maximises a score
 
 
 @dataclass(frozen=True)
@@ -184,28 +151,7 @@ def run_trials(
     on_trial: Callable[[TrialRecord], None] | None = None,
     enough: Callable[[], bool] = bool,
 ) -> SearchResult:
-    """Run trials until there are enough, the time is up, or the user stops them; what is finished is kept.
-
-    Parameters
-    ----------
-    study : optuna.Study
-        The work's default is to be enqueued by the caller.
-    work : Work
-        What to do.
-    n_trials : int or None
-        Trials at most; None: until the time is up.
-    timeout : float, default=None
-        Seconds after which no further trial begins; the first one does.
-    on_trial : callable, default=None
-        Called with the record of every trial that ended.
-    enough : callable, default=bool
-        Asked before every trial whether others have done what was to be done.
-
-    Returns
-    -------
-    SearchResult
-        All trials that ended.
-    """
+    """Run trials until there are enough, the time is up, or the user stops them; what is finished is kept."""
     result, began = SearchResult(), time.monotonic()
     stops: list[bool] = []
 
@@ -279,18 +225,7 @@ def _tick(work: Work, number: int, done: int) -> None:
 
 
 def require_optuna() -> Any:
-    """Import optuna.
-
-    Returns
-    -------
-    module
-        The package.
-
-    Raises
-    ------
-    MissingExtraError
-        If it is not installed.
-    """
+    """Import optuna."""
     try:
         import optuna
     except ImportError as error:
@@ -320,35 +255,7 @@ def open_study(
     direction: str = "minimize",
     per_second: bool = False,
 ) -> Any:
-    """Make a study, or open the one of that name.
-
-    Parameters
-    ----------
-    name : str or None
-        Its name; None: one is made up.
-    storage : path-like, str or optuna storage, default=None
-        A file for a journal, the address of a database (``postgresql://...``), or optuna's own. None: in memory.
-    sampler : optuna sampler, default=None
-        None: a `SurrogateSampler`.
-    pruner : optuna pruner or None, default=None
-        Such as a `RacingPruner`. None: no trial is given up.
-    seed : int, default=None
-        Of the sampler.
-    direction : {"minimize", "maximize"}, default="minimize"
-        Of the study.
-    per_second : bool, default=False
-        Whether the sampler is to count seconds, since they are what is short.
-
-    Returns
-    -------
-    optuna.Study
-        Perhaps with earlier trials.
-
-    Raises
-    ------
-    DataError
-        If the file or the database cannot be opened.
-    """
+    """Make a study, or open the one of that name."""
     optuna = require_optuna()
     sampler = sampler or SurrogateSampler(seed, per_second=per_second)
     options = {"direction": direction, "sampler": sampler, "pruner": pruner or optuna.pruners.NopPruner()}
@@ -375,22 +282,7 @@ def _shown(storage: str) -> str:
 
 
 def enqueue_first(study: Any, space: Space, n_trials: int | None) -> int | None:
-    """Let a new study begin with the default settings, and try all of them once where they are few.
-
-    Parameters
-    ----------
-    study : optuna.Study
-        Without trials.
-    space : Space
-        Which may have a method `points`.
-    n_trials : int or None
-        Trials at most.
-
-    Returns
-    -------
-    int or None
-        How many settings there are, where they are not more than the trials; else None.
-    """
+    """Let a new study begin with the default settings, and try all of them once where they are few."""
     points = space.points(n_trials) if hasattr(space, "points") and n_trials is not None else []
     with quietly():
         for settings in points or [space.default()]:

@@ -15,15 +15,7 @@ _KEPT = ("test_scores", "train_scores", "fit_time", "score_time", "n_test_sample
 
 
 class Gathered:
-    """What a running fit holds.
-
-    Parameters
-    ----------
-    key : str or None
-        Digest of estimator and data.
-    X, y : object
-        The data.
-    """
+    """What a running fit holds."""
 
     def __init__(self, key: str | None, X: Any, y: Any) -> None:
         self.key = key
@@ -35,45 +27,21 @@ class Gathered:
         self.score_params: dict[str, Any] = {}
 
     def scoring(self) -> tuple[Any, Any, Any, dict[str, Any]]:
-        """Return the data as scikit-learn splits them, scorers, and what scorers are given.
-
-        Returns
-        -------
-        X, y, scorers, params : object
-            For scores of rows that are held out.
-        """
+        """Return the data as scikit-learn splits them, scorers, and what scorers are given."""
         return *indexable(self.X, self.y), self.scorers, self.score_params
 
 
 class Row(NamedTuple):
-    """A trial that ended.
+    """A trial that ended."""
 
-    Parameters
-    ----------
-    settings : dict
-        Parameters by name.
-    state : {"complete", "pruned", "failed"}
-        How it ended.
-    outs : list of dict or None
-        What came out of each fold; None where it was not run.
-    score : float
-        Mean over the folds; NaN if it is not complete.
-    """
-
-    settings: Settings
-    state: str
-    outs: list[dict[str, Any] | None]
-    score: float
+    settings: Settings  # parameters by name
+    state: str  # how it ended
+    outs: list[dict[str, Any] | None]  # what came out of each fold; None where it was not run
+    score: float  # mean over the folds; NaN if it is not complete
 
 
 class Folds:
-    """The same folds for all trials, some of them at a time.
-
-    Parameters
-    ----------
-    splitter : splitter
-        It is asked once.
-    """
+    """The same folds for all trials, some of them at a time."""
 
     def __init__(self, splitter: Any) -> None:
         self.wanted = range(0)
@@ -81,36 +49,12 @@ class Folds:
         self._all: list[Any] = []
 
     def split(self, X: Any, y: Any = None, **params: Any) -> list[Any]:
-        """Return the folds that are wanted.
-
-        Parameters
-        ----------
-        X, y : array-like
-            The data.
-        **params : dict
-            Such as groups.
-
-        Returns
-        -------
-        list of (ndarray, ndarray)
-            Rows of training and test.
-        """
+        """Return the folds that are wanted."""
         self._all = self._all or list(self._splitter.split(X, y, **params))
         return [self._all[fold] for fold in self.wanted]
 
     def rows(self, fold: int) -> Any:
-        """Return the rows of one fold.
-
-        Parameters
-        ----------
-        fold : int
-            Which.
-
-        Returns
-        -------
-        train, test : ndarray
-            Rows.
-        """
+        """Return the rows of one fold."""
         return self._all[fold]
 
 
@@ -145,17 +89,6 @@ def none_succeeded(result: SearchResult, n: int) -> str:
 
 
 def in_a_line(error: BaseException | str) -> str:
-    """Return the line of an error that tells what happened: the last one, as in a traceback.
-
-    Parameters
-    ----------
-    error : BaseException or str
-        With a message of several lines, where scikit-learn quotes a traceback.
-
-    Returns
-    -------
-    str
-        One line.
-    """
+    """Return the line of an error that tells what happened: the last one, as in a traceback."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[-1].strip() if any("Traceback" in line for line in lines) else lines[0]

@@ -21,26 +21,14 @@ LARGE: Final = 1e100  # values from which on squares are no numbers: as good as 
 
 
 class Race(NamedTuple):
-    """What complete trials tell of the way from a step to the end.
+    """What complete trials tell of the way from a step to the end."""
 
-    Parameters
-    ----------
-    best : optuna.trial.FrozenTrial
-        The best one.
-    others : list of optuna.trial.FrozenTrial
-        Those beside it.
-    end, here : float
-        Its value, and what it had reported at the step; the less the better.
-    at_step, at_end : ndarray
-        Differences of the others to the best one.
-    """
-
-    best: Any
-    others: list[Any]
-    end: float
-    here: float
-    at_step: Array
-    at_end: Array
+    best: Any  # the best one
+    others: list[Any]  # those beside it
+    end: float  # its value, and what it had reported at the step; the less the better
+    here: float  # its value, and what it had reported at the step; the less the better
+    at_step: Array  # differences of the others to the best one
+    at_end: Array  # differences of the others to the best one
 
     @property
     def moved(self) -> Array:
@@ -49,38 +37,12 @@ class Race(NamedTuple):
 
 
 def sign_of(study: Any) -> float:
-    """Return what values of a study are multiplied by to be the less the better.
-
-    Parameters
-    ----------
-    study : optuna.Study
-        Of one value.
-
-    Returns
-    -------
-    float
-        1 or -1.
-    """
+    """Return what values of a study are multiplied by to be the less the better."""
     return -1.0 if study.direction.name == "MAXIMIZE" else 1.0
 
 
 def against_best(trials: list[Any], step: int, sign: float) -> Race | None:
-    """Compare complete trials at a step.
-
-    Parameters
-    ----------
-    trials : list of optuna.trial.FrozenTrial
-        Any.
-    step : int
-        Those that were complete and reported something at it count, both finite.
-    sign : float
-        As `sign_of` gives it.
-
-    Returns
-    -------
-    Race or None
-        None where none counts.
-    """
+    """Compare complete trials at a step."""
     known = [one for one in trials if _is_complete(one) and abs(one.intermediate_values.get(step, np.nan)) < LARGE]
     known = [one for one in known if abs(one.value) < LARGE]
     if not known:
@@ -117,40 +79,15 @@ class RacingPruner:
 
     Everything is read from the study, so that it holds for studies that are resumed or shared.
 
-    Parameters
-    ----------
-    per_fold : int
-        Steps of a fold: step ``per_fold * k`` is the mean of k finished folds, others are looks into a fit.
-
-    Notes
-    -----
     In the manner of races [1]_, which compare candidates on the same instances and drop what is worse beyond chance;
     the spread is learnt from trials that were finished instead of the trial's own differences, so that one look tells.
-
-    References
-    ----------
-    .. [1] O. Maron and A. W. Moore (1997). The racing algorithm: model selection for lazy learners. Artificial
-       Intelligence Review 11, 193-225.
     """
 
     def __init__(self, per_fold: int) -> None:
         self.per_fold = per_fold
 
     def prune(self, study: Any, trial: Any) -> bool:
-        """Tell whether to give up a trial, as optuna asks for it.
-
-        Parameters
-        ----------
-        study : optuna.Study
-            With the trials so far.
-        trial : optuna.trial.FrozenTrial
-            With what it reported.
-
-        Returns
-        -------
-        bool
-            Whether it is too far behind.
-        """
+        """Tell whether to give up a trial, as optuna asks for it."""
         step, sign = trial.last_step, sign_of(study)
         if step is None:  # nothing was reported
             return False

@@ -53,26 +53,11 @@ class SurrogateSampler:
 
     The same seed and the same trials give the same settings: no state is kept between trials.
 
-    Parameters
-    ----------
-    seed : int, default=None
-        None: from the system.
-    per_second : bool, default=False
-        Whether time is what is short: then improvements count by the second that a trial is expected to take, as
-        learnt from those so far. The settings depend on the clock then.
-
-    Notes
-    -----
     The first eight trials are spread by a scrambled Sobol sequence. Then log(1 + (y - best) / (median - best)) of the
     values y is given to an exact Gaussian process (Matern-5/2, a length-scale a setting, noise; hyper-parameters are
     the mode of their posterior), and the settings of largest expected improvement [1]_ are looked for at random and
     around the best. Noise counts as improvement, since a trial's own score is what is compared. Settings that depend on
     others, which not all trials have, are drawn at random.
-
-    References
-    ----------
-    .. [1] D. R. Jones, M. Schonlau and W. J. Welch (1998). Efficient global optimization of expensive black-box
-       functions. Journal of Global Optimization 13, 455-492.
     """
 
     def __init__(self, seed: int | None = None, *, per_second: bool = False) -> None:
@@ -91,20 +76,7 @@ class SurrogateSampler:
         """Do nothing."""
 
     def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
-        """Return the settings that all finished trials have, with the newest range where it was changed.
-
-        Parameters
-        ----------
-        study : optuna.Study
-            With the trials so far.
-        trial : optuna.trial.FrozenTrial
-            The new one.
-
-        Returns
-        -------
-        dict of str to optuna.distributions.BaseDistribution
-            By name.
-        """
+        """Return the settings that all finished trials have, with the newest range where it was changed."""
         del trial
         spaces = [one.distributions for one in study.get_trials(deepcopy=False) if one.state.name in _FINISHED]
         newest = sorted(spaces[-1].items()) if spaces else ()
@@ -115,46 +87,14 @@ class SurrogateSampler:
         }
 
     def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: Any) -> Any:
-        """Draw one setting at random.
-
-        Parameters
-        ----------
-        study : optuna.Study
-            Not used.
-        trial : optuna.trial.FrozenTrial
-            The new one.
-        param_name : str
-            Name of the setting.
-        param_distribution : optuna.distributions.BaseDistribution
-            What it can be.
-
-        Returns
-        -------
-        object
-            A value.
-        """
+        """Draw one setting at random."""
         del study
         rng = np.random.default_rng((self._seed, trial.number, zlib.crc32(param_name.encode())))
         cube = Cube({param_name: param_distribution})
         return cube.params(cube.spread(rng.random((1, 1)))[0])[param_name]
 
     def sample_relative(self, study: Any, trial: Any, search_space: dict[str, Any]) -> dict[str, Any]:
-        """Choose settings.
-
-        Parameters
-        ----------
-        study : optuna.Study
-            With the trials so far.
-        trial : optuna.trial.FrozenTrial
-            The new one.
-        search_space : dict of str to optuna.distributions.BaseDistribution
-            What is to be chosen.
-
-        Returns
-        -------
-        dict of str
-            Values by name.
-        """
+        """Choose settings."""
         if not search_space:
             return {}
         cube = Cube(search_space)

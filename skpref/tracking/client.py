@@ -38,24 +38,7 @@ LOCK = threading.RLock()
 
 
 class Store:
-    """An experiment in an MLflow store.
-
-    Parameters
-    ----------
-    experiment : str
-        Name of the experiment; made when it does not exist.
-    uri : str
-        Address of the store.
-    root : Path or None
-        Folder to make for our default store, with its artifacts. None: it is another store.
-    again : bool, default=False
-        Whether events may have been sent before; then nothing is made twice.
-
-    Attributes
-    ----------
-    runs : dict of str to str
-        MLflow's ids of runs, by our keys.
-    """
+    """An experiment in an MLflow store."""
 
     def __init__(self, experiment: str, uri: str, root: Path | None, *, again: bool = False) -> None:
         self.experiment = experiment
@@ -73,18 +56,7 @@ class Store:
         """Do nothing: each event was waited for."""
 
     def send(self, event: Mapping[str, Any]) -> str | None:
-        """Send one event now; errors of the store are raised.
-
-        Parameters
-        ----------
-        event : mapping
-            As in a spool file.
-
-        Returns
-        -------
-        str or None
-            What a user should hear of all the same.
-        """
+        """Send one event now; errors of the store are raised."""
         with LOCK, patiently(), quietly():
             self._connect()
             note: str | None = _SENDERS[event["op"]](self, event)
@@ -236,13 +208,7 @@ _SENDERS = {
 
 @contextmanager
 def patiently() -> Iterator[None]:
-    """Shorten MLflow's time limits and take off its ornaments, where the user has not set them, while a call lasts.
-
-    Yields
-    ------
-    None
-        Control to the body.
-    """
+    """Shorten MLflow's time limits and take off its ornaments, where the user has not set them, while a call lasts."""
     added = [name for name in _PATIENCE if name not in os.environ]
     os.environ.update({name: _PATIENCE[name] for name in added})
     try:
@@ -254,13 +220,7 @@ def patiently() -> Iterator[None]:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Keep MLflow's talk of migrations and retries, and its dependencies' deprecations, off the screen.
-
-    Yields
-    ------
-    None
-        Control to the body.
-    """
+    """Keep MLflow's talk of migrations and retries, and its dependencies' deprecations, off the screen."""
     before = logging.root.manager.disable
     logging.disable(max(before, logging.ERROR))  # we tell of errors ourselves, once
     try:
@@ -272,18 +232,7 @@ def quietly() -> Iterator[None]:
 
 
 def require_mlflow() -> Any:
-    """Import MLflow.
-
-    Returns
-    -------
-    module
-        The package.
-
-    Raises
-    ------
-    MissingExtraError
-        If it is not installed.
-    """
+    """Import MLflow."""
     if importlib.util.find_spec("mlflow") is None:
         raise MissingExtraError("tracking needs MLflow: pip install 'skpref[mlflow]', or go without (--no-mlflow)")
     import mlflow
@@ -292,18 +241,7 @@ def require_mlflow() -> Any:
 
 
 def first_line(error: Exception) -> str:
-    """Return what is worth showing of an error's message.
-
-    Parameters
-    ----------
-    error : Exception
-        Perhaps with pages of text.
-
-    Returns
-    -------
-    str
-        A line.
-    """
+    """Return what is worth showing of an error's message."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     # SQLAlchemy begins with how it came to it.
     line = next((line for line in lines if not line.startswith("(raised as a result of")), lines[0])
@@ -312,38 +250,14 @@ def first_line(error: Exception) -> str:
 
 
 def absolute(uri: str, root: Path) -> str:
-    """Tell where a relative path of SQLite starts.
-
-    Parameters
-    ----------
-    uri : str
-        Address of a store.
-    root : Path
-        The working folder.
-
-    Returns
-    -------
-    str
-        The address, the same in whatever folder a process works.
-    """
+    """Tell where a relative path of SQLite starts."""
     scheme, colon, path = uri.partition(":///")
     is_file = bool(colon) and scheme.startswith("sqlite") and not path.startswith(("file:", ":memory:"))
     return f"{scheme}:///{root / path}" if is_file else uri
 
 
 def without_password(uri: str) -> str:
-    """Return an address that can be shown.
-
-    Parameters
-    ----------
-    uri : str
-        Address of a store.
-
-    Returns
-    -------
-    str
-        With stars for user and password.
-    """
+    """Return an address that can be shown."""
     parts = urlsplit(uri)
     if "@" not in parts.netloc:
         return uri

@@ -653,18 +653,7 @@ def _revived(
 
 
 def store_settings(tracking_uri: str | None) -> tuple[str, str, Path | None]:
-    """Tell which store is meant.
-
-    Parameters
-    ----------
-    tracking_uri : str or None
-        As for `Tracker`.
-
-    Returns
-    -------
-    shown, uri, root : str, str, Path or None
-        The address to show; the same wherever a process works later; the folder to make for our own store.
-    """
+    """Tell which store is meant."""
     shown = tracking_uri or _uri_set() or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_URI
     here = Path.cwd()
     return shown, absolute(shown, here), here / DEFAULT_ROOT if shown == DEFAULT_URI else None

@@ -45,25 +45,7 @@ _LATENT = ("predict_latent", "predict_score")
 
 # ------------------------------------------------------------------------------------------------------------- files
 def write_parts(estimator: Any, folder: Path) -> list[str]:
-    """Write an estimator as files of data.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Of this package, of scikit-learn, or a Pipeline of both.
-    folder : Path
-        Where to; it must exist.
-
-    Returns
-    -------
-    list of str
-        Packages that are needed to read it, beside this one.
-
-    Raises
-    ------
-    DataError
-        If a part is neither ours nor one that skops knows to be harmless.
-    """
+    """Write an estimator as files of data."""
     if _is_ours(estimator):
         from skpref.persistence import save
 
@@ -92,23 +74,7 @@ def write_parts(estimator: Any, folder: Path) -> list[str]:
 
 
 def read_parts(folder: Path) -> Any:
-    """Read what `write_parts` wrote.
-
-    Parameters
-    ----------
-    folder : Path
-        Where it is.
-
-    Returns
-    -------
-    estimator
-        With its predictions.
-
-    Raises
-    ------
-    ModelFormatError
-        If something in it is not data.
-    """
+    """Read what `write_parts` wrote."""
     if (folder / _INDEX).exists():
         index = json.loads((folder / _INDEX).read_text("utf-8"))
         if not all(part is None or str(part).isdecimal() for _, part in index):
@@ -220,20 +186,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: Any = None
 
 
 def prepare(estimator: Any, folder: Path, example: Any = None) -> None:
-    """Write what of a model only its own process knows; nothing of MLflow is imported.
-
-    Parameters
-    ----------
-    estimator, example : object
-        As for `save_model`.
-    folder : Path
-        For `complete`; it must not exist.
-
-    Raises
-    ------
-    DataError
-        As `save_model`.
-    """
+    """Write what of a model only its own process knows; nothing of MLflow is imported."""
     estimator = getattr(estimator, "best_estimator_", estimator)
     if not (hasattr(estimator, "predict") or hasattr(estimator, "transform")):
         raise DataError(f"estimator must be one that predicts or transforms; got {type(estimator).__name__}.")
@@ -258,15 +211,7 @@ def rehearse() -> None:
 
 
 def complete(folder: Path, path: str | os.PathLike[str]) -> None:
-    """Make of a prepared model a folder in MLflow's format.
-
-    Parameters
-    ----------
-    folder : Path
-        As `prepare` wrote it.
-    path : path-like
-        The folder; it must not exist.
-    """
+    """Make of a prepared model a folder in MLflow's format."""
     from skpref.tracking.client import LOCK, patiently, quietly, require_mlflow
 
     mlflow = require_mlflow()
@@ -284,18 +229,7 @@ def complete(folder: Path, path: str | os.PathLike[str]) -> None:
 
 
 def requirements(*more: str) -> list[str]:
-    """Return pinned requirements of a model.
-
-    Parameters
-    ----------
-    *more : str
-        Packages beside those that this package always needs.
-
-    Returns
-    -------
-    list of str
-        As pip reads them.
-    """
+    """Return pinned requirements of a model."""
     names = ("skpref", "mlflow", "numpy", "scipy", "scikit-learn", "numba", "pandas", *more)
     found = []
     for name in names:
@@ -351,18 +285,7 @@ def _cell(value: Any) -> Any:
 
 
 def example_rows(X: Any) -> Any:
-    """Return the first two rows.
-
-    Parameters
-    ----------
-    X : {array-like, CSR, DataFrame} of shape (n, n_columns)
-        Rows.
-
-    Returns
-    -------
-    {ndarray, DataFrame} of shape (2, n_columns)
-        A copy.
-    """
+    """Return the first two rows, shape (2, n_columns)."""
     if hasattr(X, "iloc"):
         return X.iloc[:2].copy()
     if sparse.issparse(X):
@@ -424,33 +347,14 @@ def _place_of_user(estimator: Any) -> int | None:
 
 # ------------------------------------------------------------------------------------------------------------ answers
 class _Answers:
-    """What a served model answers.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Which is served.
-    """
+    """What a served model answers."""
 
     def __init__(self, estimator: Any) -> None:
         self._estimator = estimator
         self._last = _last_of(estimator)
 
     def answer(self, asked: Any, params: Mapping[str, Any]) -> Any:
-        """Answer the rows of a request.
-
-        Parameters
-        ----------
-        asked : {ndarray, DataFrame} of shape (n, n_columns)
-            Rows.
-        params : mapping
-            As the notes of `save_model` say.
-
-        Returns
-        -------
-        ndarray or DataFrame
-            A row for each of `asked`.
-        """
+        """Answer the rows of a request."""
         users = params.get("users")
         if users is None or not len(users):
             return self._plain(self._rows(asked), params)
@@ -532,19 +436,7 @@ def served_model() -> Any:
 
 # ------------------------------------------------------------------------------------------------------------- sending
 def upload(client: Any, experiment_id: str, run_id: str, event: Mapping[str, Any], *, again: bool) -> None:
-    """Send a model to the store.
-
-    Parameters
-    ----------
-    client : MlflowClient
-        Of the store.
-    experiment_id, run_id : str
-        To which it belongs.
-    event : mapping
-        path, name, registered.
-    again : bool
-        Whether it may have been sent already.
-    """
+    """Send a model to the store."""
     name, path = event["name"], Path(event["path"])
     if again:
         found = client.search_logged_models([experiment_id], f"source_run_id = '{run_id}' AND name = '{name}'")

@@ -64,21 +64,7 @@ def _harmless(method: Callable[..., Any]) -> Callable[..., None]:
 
 
 class Recorder:
-    """Writes fits to MLflow.
-
-    Parameters
-    ----------
-    tracker : Tracker
-        Where to.
-    parent : str or None
-        Key of the run in which outermost fits nest.
-    log_model, plots : bool
-        Whether the outermost fit's model, and figures of it, are kept.
-    registered_model_name : str or None
-        Under which the model is registered.
-    tags : mapping or None
-        Tags of outermost fits.
-    """
+    """Writes fits to MLflow."""
 
     def __init__(
         self,
@@ -227,7 +213,7 @@ class Recorder:
         run.points, run.n_held, run.live, run.sent = [], 0, True, time.monotonic()
 
     @_harmless
-    def on_told(self, context: Any, **news: Any) -> None:
+    def on_notify(self, context: Any, **news: Any) -> None:
         """Take what a task tells by `skpref._callbacks.tell`.
 
         Parameters
@@ -403,18 +389,7 @@ class Recorder:
 
 
 def key_of(context: Any) -> str:
-    """Return the key of a task: that of the whole fit, and the way to the task; the same in all processes.
-
-    Parameters
-    ----------
-    context : CallbackContext
-        Of the task.
-
-    Returns
-    -------
-    str
-        For `Tracker.start`.
-    """
+    """Return the key of a task: that of the whole fit, and the way to the task; the same in all processes."""
     way = []
     task = context
     while task.parent is not None:
@@ -424,35 +399,13 @@ def key_of(context: Any) -> str:
 
 
 def last_of(estimator: Any) -> Any:
-    """Return what predicts, of a search or a Pipeline.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted.
-
-    Returns
-    -------
-    estimator
-        Itself, or a part of it.
-    """
+    """Return what predicts, of a search or a Pipeline."""
     estimator = getattr(estimator, "best_estimator_", estimator)
     return estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
 
 
 def is_ours(estimator: Any) -> bool:
-    """Tell whether an estimator is of this package.
-
-    Parameters
-    ----------
-    estimator : object
-        Perhaps none at all.
-
-    Returns
-    -------
-    bool
-        Whether it is.
-    """
+    """Tell whether an estimator is of this package."""
     return type(estimator).__module__.startswith("skpref.")
 
 

@@ -23,20 +23,7 @@ _MAX_COLUMNS = 100  # named in the schema
 
 
 def describe_data(X: Any, y: Any, metadata: Mapping[str, Any] | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Describe the data of a fit.
-
-    Parameters
-    ----------
-    X, y : array-like, or None
-        As given to `fit`.
-    metadata : mapping or None
-        Such as sample_weight.
-
-    Returns
-    -------
-    params, dataset : dict of str to str
-        Shape and SHA-256 of all of it, to the last bit; and what MLflow calls a dataset.
-    """
+    """Describe the data of a fit."""
     parts = [part for part in (X, y, *(metadata or {}).values()) if part is not None]
     tables = [table for part in parts for table in _tables(part)]
     names = [str(name) for name in getattr(X, "columns", ())]
@@ -79,18 +66,7 @@ def _types(X: Any, tables: list[Any], n: int) -> list[str]:
 
 
 def parameters(estimator: Any) -> dict[str, str]:
-    """Return the parameters of an estimator as text.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Whose, with those of its parts.
-
-    Returns
-    -------
-    dict of str to str
-        Long ones are cut off.
-    """
+    """Return the parameters of an estimator as text."""
     given = estimator.get_params(deep=True)
     return {name: _text(value) for name, value in sorted(given.items())}
 
@@ -102,13 +78,7 @@ def _text(value: Any) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what takes part.
-
-    Returns
-    -------
-    dict of str to str
-        Tags.
-    """
+    """Return the versions of what takes part."""
     found = {"python": platform.python_version(), "skpref": __version__}
     for name in _LIBRARIES:
         try:
@@ -119,13 +89,7 @@ def versions() -> dict[str, str]:
 
 
 def peak_memory() -> float:
-    """Return the most memory that this process ever held.
-
-    Returns
-    -------
-    float
-        In megabytes; NaN where the system does not say.
-    """
+    """Return the most memory that this process ever held."""
     try:
         import resource
     except ImportError:  # Windows
@@ -135,18 +99,7 @@ def peak_memory() -> float:
 
 
 def outcome(estimator: Any) -> tuple[dict[str, float], dict[str, list[float]]]:
-    """Return what a fitted estimator says of its fit.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted.
-
-    Returns
-    -------
-    values, curves : dict of str to float, dict of str to list of float
-        Curves by iteration: ``lower_bound``, ``risk`` of each chain, ``validation_loss``.
-    """
+    """Return what a fitted estimator says of its fit."""
     values: dict[str, float] = {}
     for name in ("n_iter_", "converged_", "log_marginal_likelihood_value_", "refit_time_"):
         value = vars(estimator).get(name)

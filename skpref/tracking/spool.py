@@ -18,36 +18,14 @@ _PAYLOAD = "files"  # folder of copies, beside the lines
 
 
 class Spool:
-    """Where events are kept.
-
-    Parameters
-    ----------
-    folder : Path
-        Made on demand; where that is not allowed, one in the system's folder for temporary files takes its place.
-
-    Attributes
-    ----------
-    file : Path or None
-        The file of this process, once there is one.
-    """
+    """Where events are kept."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.file: Path | None = None
 
     def write(self, event: Mapping[str, Any], head: Mapping[str, Any]) -> None:
-        """Keep an event.
-
-        Parameters
-        ----------
-        event, head : mapping
-            The event, and what the file begins with.
-
-        Raises
-        ------
-        OSError
-            If nothing can be written anywhere.
-        """
+        """Keep an event."""
         file = self._opened(head)
         event = {"time": int(time.time() * 1000), **event}
         if "path" in event:
@@ -87,18 +65,7 @@ def _begun(file: Path, line: str) -> Path:
 
 
 def read(file: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Read a file of events.
-
-    Parameters
-    ----------
-    file : Path
-        As `Spool` wrote it.
-
-    Returns
-    -------
-    head, events : dict, list of dict
-        Paths are absolute. A last line that was cut off is left out.
-    """
+    """Read a file of events."""
     lines = file.read_text("utf-8").splitlines()
     parsed: list[dict[str, Any]] = []
     for number, line in enumerate(lines, 1):
@@ -116,15 +83,7 @@ def read(file: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def discard(file: Path, events: list[dict[str, Any]]) -> None:
-    """Delete a file of events that were sent, and the copies that belong to it.
-
-    Parameters
-    ----------
-    file : Path
-        The file.
-    events : list of dict
-        What `read` made of it.
-    """
+    """Delete a file of events that were sent, and the copies that belong to it."""
     copies = (file.parent / _PAYLOAD).resolve()
     for event in events:
         folder = Path(event.get("path", "")).resolve().parent

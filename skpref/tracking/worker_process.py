@@ -53,18 +53,7 @@ _PATIENCE_FILES_SECONDS = 600.0  # for one with files, which may be large
 
 
 class BesideStore:
-    """An experiment in an MLflow store, used by the process beside this one.
-
-    Parameters
-    ----------
-    experiment, uri, root : object
-        As for `Store`.
-
-    Attributes
-    ----------
-    experiment_id, runs : str, dict of str to str
-        As of `Store`, as far as answers have told.
-    """
+    """An experiment in an MLflow store, used by the process beside this one."""
 
     def __init__(self, experiment: str, uri: str, root: Path | None) -> None:
         self.experiment = experiment
@@ -75,25 +64,7 @@ class BesideStore:
         self._id = uuid.uuid4().hex
 
     def post(self, event: Mapping[str, Any], attempt: int, receive: Receive, transit: Path | None = None) -> bool:
-        """Hand an event over; return at once.
-
-        Parameters
-        ----------
-        event : mapping
-            As in a spool file.
-        attempt : int
-            How often the store has failed: what was handed over before the latest failure was heard of is refused.
-        receive : callable
-            (error or None, note or None) -> None, called by another thread when the event has arrived or failed. A note
-            is what a user should hear of all the same.
-        transit : Path, default=None
-            Folder with the event's files, to be deleted when they have arrived.
-
-        Returns
-        -------
-        bool
-            Whether it is on its way; else it was received already that it failed.
-        """
+        """Hand an event over; return at once."""
         known = {key: self.runs[key] for key in _keys(event) if key in self.runs}
         request: dict[str, Any] = {
             "store": self._id,
@@ -130,19 +101,7 @@ class BesideStore:
 
 
 def usable(uri: str) -> bool:
-    """Tell whether a process beside this one can use a store.
-
-    Parameters
-    ----------
-    uri : str
-        Address of the store.
-
-    Returns
-    -------
-    bool
-        False where Python cannot be started, or the right to use the store is only this process's (a notebook of
-        Databricks).
-    """
+    """Tell whether a process beside this one can use a store."""
     return bool(sys.executable) and not getattr(sys, "frozen", False) and not uri.startswith("databricks")
 
 
@@ -310,13 +269,7 @@ if hasattr(os, "register_at_fork"):
 
 # ---------------------------------------------------------------------------------------------------- the other process
 def serve(inbox: Iterable[bytes]) -> None:
-    """Send what is asked for until nobody is there any more.
-
-    Parameters
-    ----------
-    inbox : iterable of bytes
-        Requests, a line each.
-    """
+    """Send what is asked for until nobody is there any more."""
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)  # whatever else is printed
     _prepare()

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skpref import GPPLClassifier, OneHotDesign, SVGPRegressor, VariationalFM, _callbacks, load, save
-from skpref._callbacks import tell
+from skpref._callbacks import notify
 from skpref._events import Iteration
 from skpref.exceptions import DataError
 
@@ -50,7 +50,7 @@ class Listener:
         self.iterations.append(iteration)
         return iteration.step == self.stop_at
 
-    def on_told(self, context: Any, **news: Any) -> None:
+    def on_notify(self, context: Any, **news: Any) -> None:
         self.heard.append(news)
 
 
@@ -167,11 +167,11 @@ def test_clones_share_callbacks_and_files_leave_them_out(tmp_path: Path) -> None
 
 def test_nobody_is_told_where_nobody_listens() -> None:
     heard: list[dict[str, Any]] = []
-    listener = type("Told", (), {"on_told": lambda _, context, **news: heard.append({"of": context, **news})})()
+    listener = type("Told", (), {"on_notify": lambda _, context, **news: heard.append({"of": context, **news})})()
     context = type("Context", (), {"_callbacks": [object(), listener]})()
-    tell(None, params={"a": 1})
+    notify(None, params={"a": 1})
     assert heard == []
-    tell(context, params={"a": 1})
+    notify(context, params={"a": 1})
     assert heard == [{"of": context, "params": {"a": 1}}]
 
 
@@ -182,14 +182,14 @@ def test_the_same_hooks_where_scikit_learn_has_none(monkeypatch: pytest.MonkeyPa
     spec.loader.exec_module(old)
     assert old.CallbackSupportMixin is None
 
-    class Counts(old.Followed, BaseEstimator):
+    class Counts(old.CallbackMixin, BaseEstimator):
         """Fits in five iterations; fails without data."""
 
         def fit(self, X: list[float], y: Any = None) -> Counts:
-            with old.followed(self, X, y):
-                tell_all = old.teller(self)
+            with old.fit_callbacks(self, X, y):
+                notify_all = old.iteration_hook(self)
                 steps = (
-                    step for step in range(1, 6) if tell_all is not None and tell_all(Iteration(step, 5, X[0], 0.1))
+                    step for step in range(1, 6) if notify_all is not None and notify_all(Iteration(step, 5, X[0], 0.1))
                 )
                 self.stopped_at_ = next(steps, None)
             return self

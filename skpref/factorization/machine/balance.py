@@ -21,20 +21,7 @@ _WORST = 1e8  # condition of a map beyond which it would cost digits
 
 
 def sides_of(design: Design, group: IntArray) -> IntArray | None:
-    """Return which of two one-hot fields each feature belongs to, if X is these and no group is in both.
-
-    Parameters
-    ----------
-    design : Design
-        X.
-    group : ndarray of shape (K,)
-        Group of each feature; features that no row holds go with theirs.
-
-    Returns
-    -------
-    ndarray of shape (K,) or None
-        0 or 1.
-    """
+    """Return which of two one-hot fields each feature belongs to, if X is these and no group is in both, shape (K,)."""
     if not design.two_sided:
         return None
     side_of_group = np.full(int(group.max()) + 1, -1)
@@ -52,18 +39,6 @@ def balanced(machine: Machine, sides: IntArray) -> Machine | None:
 
     Those minimise sum_g,a n_g log E (theta_ka - nu_ga)^2: for shifts, where a side's weights are not correlated with
     its factors; for A, where the second moments of both sides' factors are diagonal (Hadamard), and then the same.
-
-    Parameters
-    ----------
-    machine : Machine
-        With a full posterior.
-    sides : ndarray of shape (K,)
-        Of `sides_of`.
-
-    Returns
-    -------
-    Machine or None
-        None where factors have all but vanished, so that digits would be lost.
     """
     if machine.mean.shape[1] == 1:
         return None

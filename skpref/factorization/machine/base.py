@@ -16,7 +16,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from skpref._callbacks import Followed
+from skpref._callbacks import CallbackMixin
 from skpref._compiled.fm_fields import one_hot_ranges
 from skpref._compiled.m3f import limited_threads
 from skpref._estimator import on_iteration
@@ -89,7 +89,7 @@ class _Watch:
         return len(self.losses) - 1 - best >= self._patience
 
 
-class FMBase(Followed, BaseEstimator):
+class FMBase(CallbackMixin, BaseEstimator):
     """Base class of the factorization machines."""
 
     def __sklearn_tags__(self) -> Tags:

@@ -36,24 +36,12 @@ _MOST = 3  # one-hot fields: what a pass costs grows with the square of their nu
 
 @dataclass(frozen=True)
 class Design:
-    """R and B.
+    """R and B."""
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n_fields, n)
-        Patterns of each row: rows of B.
-    offsets : ndarray of shape (n_fields + 1,)
-        Range of each field's patterns.
-    holders : tuple of ndarrays of shapes (n_patterns + 1,) and (n_fields * n,)
-        Where the rows that hold a pattern start, and these rows.
-    patterns : CSR matrix of shape (n_patterns, K)
-        B.
-    """
-
-    codes: NDArray[np.int32]
-    offsets: IntArray
-    holders: tuple[IntArray, IntArray]
-    patterns: Features
+    codes: NDArray[np.int32]  # (n_fields, n): patterns of each row: rows of B
+    offsets: IntArray  # (n_fields + 1,): range of each field's patterns
+    holders: tuple[IntArray, IntArray]  # where the rows that hold a pattern start, and these rows
+    patterns: Features  # (n_patterns, K): b
 
     def field(self, f: int) -> Features:
         """Return the patterns of a field."""
@@ -68,19 +56,7 @@ class Design:
 
 
 def design_of(X: Features) -> Design:
-    """Find the fields of X.
-
-    Parameters
-    ----------
-    X : CSR matrix of shape (n, K)
-        Canonical: sorted, without duplicates or zeros.
-
-    Returns
-    -------
-    Design
-        Up to three one-hot fields, those with most columns, and a field for the columns that none of them tells, each
-        row of which is a pattern.
-    """
+    """Find the fields of X."""
     n, K = X.shape
     rows = Lines(X.indptr, X.indices, X.data)
     bounds = one_hot_ranges(rows, K)
@@ -116,17 +92,7 @@ def _only(X: Features, columns: NDArray[np.bool_]) -> Features:
 
 
 class DesignSweep:
-    """Looks at patterns and rows of a design, and updates the features of its fields.
-
-    Parameters
-    ----------
-    design : Design
-        X.
-    width : int
-        1 + d.
-    dtype : dtype, default=float64
-        Of what is kept of every pattern.
-    """
+    """Looks at patterns and rows of a design, and updates the features of its fields."""
 
     def __init__(self, design: Design, width: int, dtype: Any = np.float64) -> None:
         self._design, self._width = design, width

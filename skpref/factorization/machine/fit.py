@@ -34,58 +34,21 @@ UNLEARNT = 2  # passes before the priors are learnt: factors that still are nois
 
 @dataclass(frozen=True)
 class Plan:
-    """How a fit runs.
+    """How a fit runs."""
 
-    Parameters
-    ----------
-    n_epochs : int
-        Passes at most.
-    tol : float
-        Gain of the bound per unit of weight below which it has converged.
-    learn_priors, learn_noise : bool
-        Whether the groups' priors and the noise are learnt.
-    free : ndarray of shape (K,)
-        Features that are updated.
-    free_bias : bool
-        Whether w_0 is.
-    dtype : dtype
-        Of the sums kept for each row.
-    on_iteration : callable or None
-        Told of every pass.
-    stop : callable or None
-        Sees the machine after every pass; true ends the fit.
-    fitted : callable or None
-        What an estimator with a machine is, for the events.
-    """
-
-    n_epochs: int
-    tol: float
-    learn_priors: bool
-    learn_noise: bool
-    free: NDArray[np.bool_]
-    free_bias: bool
-    dtype: np.dtype
-    on_iteration: OnIteration | None = None
-    stop: Callable[[Machine], bool] | None = None
-    fitted: Callable[[Machine], Any] | None = None
+    n_epochs: int  # passes at most
+    tol: float  # gain of the bound per unit of weight below which it has converged
+    learn_priors: bool  # whether the groups' priors and the noise are learnt
+    learn_noise: bool  # whether the groups' priors and the noise are learnt
+    free: NDArray[np.bool_]  # (K,): features that are updated
+    free_bias: bool  # whether w_0 is
+    dtype: np.dtype  # of the sums kept for each row
+    on_iteration: OnIteration | None = None  # told of every pass
+    stop: Callable[[Machine], bool] | None = None  # sees the machine after every pass; true ends the fit
+    fitted: Callable[[Machine], Any] | None = None  # what an estimator with a machine is, for the events
 
     def stops(self, bounds: list[float], began: float, machine: Machine) -> bool:
-        """Tell of a pass.
-
-        Parameters
-        ----------
-        bounds : list of float
-            Bound after each pass.
-        began : float
-            When the first began.
-        machine : Machine
-            What the fit would end with now.
-
-        Returns
-        -------
-        bool
-            Whether to end it.
-        """
+        """Tell of a pass."""
         fitted = None if self.fitted is None else partial(self.fitted, machine)
         told = Iteration(len(bounds), self.n_epochs, bounds[-1], perf_counter() - began, fitted)
         return bool((self.on_iteration and self.on_iteration(told)) or (self.stop and self.stop(machine)))
@@ -97,24 +60,6 @@ def ascend(machine: Machine, data: tuple[Features, Array, Array], plan: Plan) ->
     A pass updates w_0 and then feature by feature (exactly, if the likelihood is Gaussian; else with its curvature at
     the beginning of the pass), then the noise, then the priors. Where a pass of a likelihood that is not quadratic
     lowers the bound, it is done again with half the step: short steps follow the natural gradient.
-
-    Parameters
-    ----------
-    machine : Machine
-        Where to start; its posterior may be full.
-    data : tuple of CSR matrix of shape (n, K), ndarray of shape (n,), ndarray of shape (n,)
-        Features, canonical; targets; sample weights.
-    plan : Plan
-        How.
-
-    Returns
-    -------
-    machine : Machine
-        The best found.
-    bounds : list of float
-        Bound after each pass.
-    converged : bool
-        Whether the bound stood still.
     """
     X, y, weight = data
     began, rho = perf_counter(), 1.0
@@ -234,20 +179,7 @@ def _finite(moments: tuple[Array, Array], X: Features) -> tuple[Array, Array]:
 
 
 def overflow(by_row: Lines, mu: Array, v: Array) -> str:
-    """Return the complaint about rows whose moments are no numbers.
-
-    Parameters
-    ----------
-    by_row : Lines
-        X by rows.
-    mu, v : ndarray of shape (n,)
-        Moments.
-
-    Returns
-    -------
-    str
-        It names the first such row.
-    """
+    """Return the complaint about rows whose moments are no numbers."""
     row = int(np.argmax(~(np.isfinite(mu) & np.isfinite(v))))
     entries = by_row.value[by_row.start[row] : by_row.start[row + 1]]
     largest = float(np.abs(entries).max(initial=0.0))

@@ -55,20 +55,7 @@ class Estimate(NamedTuple):
 
 
 def batch_of(X: Features, y: Array, weight: Array) -> Batch:
-    """Return a batch.
-
-    Parameters
-    ----------
-    X : CSR matrix of shape (n, K)
-        Rows of the batch, canonical.
-    y, weight : ndarray of shape (n,)
-        Targets and sample weights.
-
-    Returns
-    -------
-    Batch
-        Its cost does not depend on K.
-    """
+    """Return a batch."""
     features, index, counts = np.unique(X.indices, return_inverse=True, return_counts=True)
     compact = type(X)((X.data, index, X.indptr), shape=(X.shape[0], features.size))
     return Batch(lines_of(compact), lines_of(compact.tocsc()), features, counts, y, weight)
@@ -80,24 +67,6 @@ def estimate(
     """Estimate the bound and its gradient from a batch, without bias (maths.md section 9).
 
     N/|B| (sum_B E_i - sum_{k in B} N_k^B/N_k KL_k) - KL_0: each feature's divergence is shared out over its rows.
-
-    Parameters
-    ----------
-    machine : Machine
-        q and priors.
-    batch : Batch
-        Rows.
-    sizes : Sizes
-        Of the whole.
-    rng : Generator, default=None
-        Draws the samples.
-    n_samples : int, default=0
-        0 takes expectations in closed form or by quadrature, S > 0 means over S draws of all parameters ([VRK22]).
-
-    Returns
-    -------
-    Estimate
-        In nats.
     """
     k = batch.features
     q = machine.mean[k], machine.variance[k]
@@ -211,30 +180,7 @@ def climb(
     settings: tuple[int, float, int],
     rng: np.random.Generator,
 ) -> tuple[Machine, Machine, list[float]]:
-    """Raise the bound by its estimates, batch by batch.
-
-    Parameters
-    ----------
-    machine : Machine
-        Where to start.
-    data : tuple of CSR matrix of shape (n, K), ndarray of shape (n,), ndarray of shape (n,)
-        Features, targets, sample weights.
-    plan : Plan
-        How. The noise and the priors are learnt in closed form after each epoch.
-    settings : tuple of int, float, int
-        Batch size, learning rate, samples (see `estimate`).
-    rng : Generator
-        Shuffles the rows and draws the samples.
-
-    Returns
-    -------
-    last : Machine
-        The last iterate.
-    average : Machine
-        The mean, over the ends of the last half of the epochs, of means and log standard deviations.
-    bounds : list of float
-        Mean of the estimates in each epoch, hyper-priors included.
-    """
+    """Raise the bound by its estimates, batch by batch."""
     X, y, weight = data
     size, rate, n_samples = settings
     sizes = Sizes(y.size, np.bincount(X.indices, minlength=X.shape[1]))

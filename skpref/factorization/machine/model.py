@@ -47,46 +47,19 @@ class Prior(NamedTuple):
 
 @dataclass(frozen=True)
 class Machine:
-    """All that is believed of a machine's parameters, and the likelihood.
+    """All that is believed of a machine's parameters, and the likelihood."""
 
-    Parameters
-    ----------
-    bias : Bias
-        q(w_0).
-    mean : ndarray of shape (K, 1 + d)
-        Of w_k and v_kf.
-    variance : ndarray of shape (K, 1 + d) or (K, 1 + d, 1 + d)
-        Of w_k and v_kf, independent; or covariance matrices of (w_k, v_k): the full posterior.
-    bias_prior : Bias
-        Prior of w_0.
-    prior : Prior
-        Of the features.
-    likelihood : Likelihood
-        p(y | z).
-    """
-
-    bias: Bias
-    mean: Array
+    bias: Bias  # q(w_0)
+    mean: Array  # (K, 1 + d): of w_k and v_kf
+    # (K, 1 + d) or (K, 1 + d, 1 + d): of w_k and v_kf, independent; or covariance matrices of (w_k, v_k): the full
+    # posterior
     variance: Array
-    bias_prior: Bias
-    prior: Prior
-    likelihood: Likelihood
+    bias_prior: Bias  # prior of w_0
+    prior: Prior  # of the features
+    likelihood: Likelihood  # p(y | z)
 
     def moments(self, rows: Lines, S: NDArray[np.floating] | None = None) -> tuple[Array, Array]:
-        """Return mean and variance of y(x) for every row.
-
-        Parameters
-        ----------
-        rows : Lines
-            X by rows.
-        S : ndarray of shape (n, 3, d), default=None
-            Filled as by `row_moments`.
-
-        Returns
-        -------
-        mu, v : ndarray of shape (n,)
-            Under q.
-        """
+        """Return mean and variance of y(x) for every row, shape (n,)."""
         if self.full:
             X = sparse.csr_array((rows.value, rows.at, rows.start), (rows.start.size - 1, self.mean.shape[0]))
             mu, v = DesignSweep(design_of(X), self.mean.shape[1]).moments(Belief(self.mean, self.variance))
@@ -120,13 +93,7 @@ class Machine:
         return float(self.likelihood.precision**-0.5) if isinstance(self.likelihood, Gaussian) else 0.0
 
     def divergences(self) -> Array:
-        """Return KL(q || prior) of every weight and factor.
-
-        Returns
-        -------
-        ndarray of shape (K, 1 + d)
-            In nats; of shape (K,), of weight and factors together, if the posterior is full.
-        """
+        """Return KL(q || prior) of every weight and factor, shape (K, 1 + d)."""
         nu, lam = self.prior.nu[self.prior.group], self.prior.lam[self.prior.group]
         if not self.full:
             return normal_divergence(self.mean, self.variance, nu, lam)
@@ -139,35 +106,17 @@ class Machine:
         return 0.5 * (size - self.mean.shape[1] - log_lam - log_determinants(self.variance))
 
     def bias_divergence(self) -> float:
-        """Return KL(q || prior) of w_0.
-
-        Returns
-        -------
-        float
-            In nats.
-        """
+        """Return KL(q || prior) of w_0."""
         mean, variance, nu, of_prior = (np.array(number) for number in (*self.bias, *self.bias_prior))
         return float(normal_divergence(mean, variance, nu, 1.0 / of_prior))
 
     def log_hyper_prior(self) -> float:
-        """Return log p(nu, lam, alpha), without constants.
-
-        Returns
-        -------
-        float
-            In nats.
-        """
+        """Return log p(nu, lam, alpha), without constants."""
         alpha = self.likelihood.precision if isinstance(self.likelihood, Gaussian) else 0.0
         return float(-0.5 * np.sum(self.prior.nu**2) - np.sum(self.prior.lam) - alpha)
 
     def with_learnt_priors(self) -> Machine:
-        """Return the machine with nu, then lam, of each group at their best given q; the bound does not fall.
-
-        Returns
-        -------
-        Machine
-            With another prior.
-        """
+        """Return the machine with nu, then lam, of each group at their best given q; the bound does not fall."""
         group, n_groups = self.prior.group, self.prior.nu.shape[0]
         n = np.bincount(group, minlength=n_groups)[:, None].astype(np.float64)
         mine = sparse.csr_array((np.ones(group.size), (group, np.arange(group.size))), (n_groups, group.size))
@@ -177,71 +126,23 @@ class Machine:
         return replace(self, prior=Prior(nu, np.where(n > 0.0, lam, self.prior.lam), group))
 
     def with_learnt_noise(self, y: Array, mu: Array, v: Array, weight: Array) -> Machine:
-        """Return the machine with the precision alpha of a Gaussian likelihood at its best given q.
-
-        Parameters
-        ----------
-        y, mu, v, weight : ndarray of shape (n,)
-            Targets, moments at q, sample weights.
-
-        Returns
-        -------
-        Machine
-            Itself if there is no alpha.
-        """
+        """Return the machine with the precision alpha of a Gaussian likelihood at its best given q."""
         if not isinstance(self.likelihood, Gaussian):
             return self
         return replace(self, likelihood=Gaussian(weight.sum() / (weight @ ((y - mu) ** 2 + v) + 2.0)))
 
     def slopes(self, y: Array, mu: Array, v: Array, weight: Array) -> tuple[float, Slopes]:
-        """Return sum_i E_i and its derivatives.
-
-        Parameters
-        ----------
-        y, mu, v, weight : ndarray of shape (n,)
-            Targets, moments at q, sample weights.
-
-        Returns
-        -------
-        value : float
-            In nats.
-        slopes : Slopes
-            In mu and v.
-        """
+        """Return sum_i E_i and its derivatives."""
         E, d_mu, d_v = self.likelihood.expectation(y, mu, v)
         return float(weight @ E), Slopes(weight * d_mu, -2.0 * weight * d_v)
 
     def bound(self, expected: float) -> float:
-        """Return the evidence lower bound.
-
-        Parameters
-        ----------
-        expected : float
-            sum_i E_i.
-
-        Returns
-        -------
-        float
-            In nats, with the hyper-priors.
-        """
+        """Return the evidence lower bound."""
         return expected - self.bias_divergence() - float(self.divergences().sum()) + self.log_hyper_prior()
 
 
 def normal_divergence(mean: Array, variance: Array, nu: Array, lam: Array) -> Array:
-    """Return KL(N(mean, variance) || N(nu, 1/lam)).
-
-    Parameters
-    ----------
-    mean, variance : ndarray
-        Of q.
-    nu, lam : ndarray
-        Mean and precision of the prior.
-
-    Returns
-    -------
-    ndarray
-        In nats, element by element.
-    """
+    """Return KL(N(mean, variance) || N(nu, 1/lam))."""
     ratio = np.asarray(lam * variance)
     return 0.5 * (ratio + lam * (mean - nu) ** 2 - 1.0 - np.log(ratio))
 
@@ -254,28 +155,7 @@ def diagonals(entries: Array) -> Array:
 def start_machine(
     rows: Lines, weight: Array, group: IntArray, n_factors: int, likelihood: Likelihood, rng: np.random.Generator
 ) -> Machine:
-    """Return a machine that knows nothing yet, with small random factors (all zero would be a saddle).
-
-    Parameters
-    ----------
-    rows : Lines
-        X by rows; the start of the factors is in units of their length.
-    weight : ndarray of shape (n,)
-        Of the rows.
-    group : ndarray of shape (K,)
-        Group of each feature.
-    n_factors : int
-        d.
-    likelihood : Likelihood
-        p(y | z).
-    rng : Generator
-        Draws the factors.
-
-    Returns
-    -------
-    Machine
-        Factorised. Weights have the prior N(0, 1).
-    """
+    """Return a machine that knows nothing yet, with small random factors (all zero would be a saddle)."""
     n_features, n_groups, d = group.size, int(group.max()) + 1, n_factors
     row = np.repeat(weight, np.diff(rows.start))
     squared = float(row @ rows.value**2) / float(weight.sum())
@@ -289,16 +169,5 @@ def start_machine(
 
 
 def lines_of(X: Features) -> Lines:
-    """Return the entries of a CSR matrix by row, or of a CSC matrix by column.
-
-    Parameters
-    ----------
-    X : CSR or CSC matrix
-        With sorted indices and no duplicates.
-
-    Returns
-    -------
-    Lines
-        Views.
-    """
+    """Return the entries of a CSR matrix by row, or of a CSC matrix by column."""
     return Lines(X.indptr, X.indices, X.data)

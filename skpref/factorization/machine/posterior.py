@@ -20,41 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FMPosterior:
-    """The machine that predicts, the last iterate, and what the targets were standardised by.
+    """The machine that predicts, the last iterate, and what the targets were standardised by."""
 
-    Parameters
-    ----------
-    machine, last : Machine
-        Of (y - offset)/scale. They are the same where nothing is averaged.
-    offset, scale : float
-        0 and 1 in classification.
-    """
-
-    machine: Machine
-    last: Machine
-    offset: float
-    scale: float
+    machine: Machine  # of (y - offset)/scale
+    last: Machine  # of (y - offset)/scale
+    offset: float  # 0 and 1 in classification
+    scale: float  # 0 and 1 in classification
 
     def moments(self, X: Features, *, last: bool = False) -> tuple[Array, Array]:
-        """Return mean and variance of y(x), without noise.
-
-        Parameters
-        ----------
-        X : CSR matrix of shape (n, K)
-            Canonical.
-        last : bool, default=False
-            Whether to ask the last iterate.
-
-        Returns
-        -------
-        mean, variance : ndarray of shape (n,)
-            In units of y.
-
-        Raises
-        ------
-        DataError
-            If a number leaves the range of floating point.
-        """
+        """Return mean and variance of y(x), without noise, shape (n,)."""
         rows = lines_of(X)
         mu, v = (self.last if last else self.machine).moments(rows)
         mean, variance = self.offset + self.scale * mu, self.scale**2 * v
@@ -63,18 +37,7 @@ class FMPosterior:
         return mean, variance
 
     def covariance(self, X: Features) -> Array:
-        """Return the covariance of y(x) between rows, without noise.
-
-        Parameters
-        ----------
-        X : CSR matrix of shape (n, K)
-            Canonical; n^2 numbers are returned.
-
-        Returns
-        -------
-        ndarray of shape (n, n)
-            Exact under q: maths.md section 9 for two rows; its diagonal is the variance.
-        """
+        """Return the covariance of y(x) between rows, without noise, shape (n, n)."""
         machine, squares = self.machine, X.multiply(X).tocsr()
         m, C = machine.mean, machine.with_posterior(full=True).variance
         # x_k (1, Q - q_k): what multiplies the weight and factors of feature k in row i.
@@ -90,22 +53,7 @@ class FMPosterior:
         return self.scale**2 * (total.toarray() + machine.bias.variance)
 
     def draws(self, X: Features, n_samples: int, rng: np.random.Generator) -> Array:
-        """Draw y(x), without noise: each column belongs to one draw of all parameters.
-
-        Parameters
-        ----------
-        X : CSR matrix of shape (n, K)
-            Canonical.
-        n_samples : int
-            Number of draws.
-        rng : Generator
-            Draws.
-
-        Returns
-        -------
-        ndarray of shape (n, n_samples)
-            In units of y.
-        """
+        """Draw y(x), without noise: each column belongs to one draw of all parameters, shape (n, n_samples)."""
         out, machine, weights = np.empty((X.shape[0], n_samples)), self.machine, X.multiply(X).tocsr()
         root = np.linalg.cholesky(machine.variance) if machine.full else np.sqrt(machine.variance)
         for s in range(n_samples):

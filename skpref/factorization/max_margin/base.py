@@ -17,7 +17,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from skpref._callbacks import Followed, followed
+from skpref._callbacks import CallbackMixin, fit_callbacks
 from skpref._compiled.m3f import limited_threads
 from skpref._estimator import digest, on_iteration, unchanged_on_failure
 from skpref._math.random import as_generator
@@ -68,30 +68,14 @@ CONSTRAINTS: dict[str, list[Any]] = {
 
 
 class Sampler(NamedTuple):
-    """Functions of a model.
+    """Functions of a model."""
 
-    Parameters
-    ----------
-    start : callable
-        (problem, seed, earlier state or None) -> state.
-    step : callable
-        problem -> sweep.
-    folding : callable
-        (problem of new users, seed) -> way to add them.
-    risk : callable
-        (problem, state) -> regularised risk.
-    average : callable
-        How a chain averages its states.
-    users_dtype : dtype
-        Of the users' side in kept samples.
-    """
-
-    start: Callable[..., State]
-    step: Callable[..., Step]
-    folding: Callable[..., Folding]
-    risk: Callable[..., float]
-    average: gibbs.Average
-    users_dtype: Any
+    start: Callable[..., State]  # (problem, seed, earlier state or None) -> state
+    step: Callable[..., Step]  # problem -> sweep
+    folding: Callable[..., Folding]  # (problem of new users, seed) -> way to add them
+    risk: Callable[..., float]  # (problem, state) -> regularised risk
+    average: gibbs.Average  # how a chain averages its states
+    users_dtype: Any  # of the users' side in kept samples
 
 
 class Known(NamedTuple):
@@ -102,7 +86,7 @@ class Known(NamedTuple):
     levels: NDArray[Any]
 
 
-class MaxMarginFactorization(ClassifierMixin, Followed, BaseEstimator):
+class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator):
     """Rows are (user, item), targets are ratings: a model says what it samples by `_sampler` and `_problem`."""
 
     C: float
@@ -172,7 +156,7 @@ class MaxMarginFactorization(ClassifierMixin, Followed, BaseEstimator):
         ValueError
             If an id or rating is missing, a rating is not among the levels, or a user rated an item differently twice.
         """
-        with followed(self, X, y, sample_weight):
+        with fit_callbacks(self, X, y, sample_weight):
             return self._start(X, y, sample_weight, self.levels)
 
     def _start(self, X: Any, y: Any, sample_weight: Any, levels: Any) -> Self:

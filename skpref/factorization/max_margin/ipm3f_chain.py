@@ -33,71 +33,26 @@ if TYPE_CHECKING:
     from skpref.factorization.max_margin.m3f_chain import Prior
     from skpref.inference.gibbs import State, Step
 
-_GUESS = 256  # features, when ratings are dealt out to threads
+_GUESS = 256  # features, when ratings are split over threads
 _FADED = 0.5  # holders on average below which an average forgets a feature that is gone
 
 
 @dataclass(frozen=True, eq=False)
 class BuffetProblem(Problem):
-    """Ratings and model.
+    """Ratings and model."""
 
-    Parameters
-    ----------
-    alpha : float
-        Rate of the Indian buffet.
-    max_new : int
-        Features at most that a user has to itself.
-    """
-
-    alpha: float
-    max_new: int
+    alpha: float  # rate of the Indian buffet
+    max_new: int  # features at most that a user has to itself
 
 
 def problem_of(ratings: Ratings, cost: float, prior: Prior, margin: float, alpha: float, max_new: int) -> BuffetProblem:
-    """Put merged ratings in the two orders that the passes read.
-
-    Parameters
-    ----------
-    ratings : Ratings
-        Merged.
-    cost : float
-        C.
-    prior : Prior
-        Prior of thresholds and item factors.
-    margin : float
-        The margin l.
-    alpha : float
-        Rate of the Indian buffet.
-    max_new : int
-        Features at most that a user has to itself.
-
-    Returns
-    -------
-    BuffetProblem
-        Ratings and model.
-    """
+    """Put merged ratings in the two orders that the passes read."""
     users, items = (rows_of(view, cost, _GUESS) for view in (ratings.by_user(), ratings.by_item()))
     return BuffetProblem(users, items, prior, 0, margin, np.dtype(np.float64), alpha, max_new)
 
 
 def start_state(problem: BuffetProblem, seed: int, state: State | None = None) -> State:
-    """Draw from the prior what an earlier state does not say.
-
-    Parameters
-    ----------
-    problem : BuffetProblem
-        For the sizes.
-    seed : int
-        Name of the chain.
-    state : mapping of str to ndarray, default=None
-        State of the first users and items.
-
-    Returns
-    -------
-    dict of str to ndarray
-        `users` (N, K), zeros and ones; `items` (M, K); `thresholds` (N, L - 1) or (1, L - 1); `feature`, names of the K
-        features; `born`, the number of features named so far; and `seed`.
-    """
+    """Draw from the prior what an earlier state does not say."""
     prior = problem.prior
     held = np.zeros((0, 0), np.uint8) if state is None else state["users"]
     Z = next_customers(seed, FIRST_USERS, held, problem.n_users, problem.alpha)
@@ -122,18 +77,7 @@ def start_state(problem: BuffetProblem, seed: int, state: State | None = None) -
 
 
 def step_of(problem: BuffetProblem) -> Step:
-    """Return the sweep of a chain.
-
-    Parameters
-    ----------
-    problem : BuffetProblem
-        Ratings and model.
-
-    Returns
-    -------
-    callable
-        state, number of the sweep -> state, Info.
-    """
+    """Return the sweep of a chain."""
     prior, model, own = problem.prior, problem.model, problem.prior.own
 
     def sweep(state: State, number: int) -> tuple[State, Info]:
@@ -164,20 +108,7 @@ def step_of(problem: BuffetProblem) -> Step:
 
 
 def log_buffet(Z: Array, alpha: float) -> float:
-    """Log probability of features under the Indian buffet, whatever their order.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n_users, K)
-        What users hold, every feature held by someone; of an average, shares. Numbers of holders may be fractions then.
-    alpha : float
-        Rate of the buffet.
-
-    Returns
-    -------
-    float
-        Log probability.
-    """
+    """Log probability of features under the Indian buffet, whatever their order."""
     n, holders = Z.shape[0], Z.sum(axis=0, dtype=np.float64)
     each = gammaln(n - holders + 1.0) + gammaln(holders) - gammaln(n + 1.0)
     rate = alpha * float((1.0 / np.arange(1.0, n + 1.0)).sum())
@@ -186,42 +117,14 @@ def log_buffet(Z: Array, alpha: float) -> float:
 
 
 def penalty(state: State, prior: Prior, alpha: float) -> float:
-    """Regulariser of features, factors and thresholds.
-
-    Parameters
-    ----------
-    state : mapping of str to ndarray
-        Features, factors and thresholds.
-    prior : Prior
-        Prior.
-    alpha : float
-        Rate of the buffet.
-
-    Returns
-    -------
-    float
-        Minus the log prior, up to the constants of the Gaussians ([XZZ13] section 4).
-    """
+    """Regulariser of features, factors and thresholds."""
     apart = (state["thresholds"] - prior.rho) / prior.varsigma
     squares = 0.5 * float(np.vdot(state["items"], state["items"])) / prior.sigma**2 + 0.5 * float(np.vdot(apart, apart))
     return squares - log_buffet(state["users"], alpha)
 
 
 def risk_of(problem: BuffetProblem, state: State) -> float:
-    """Regularised risk of a state.
-
-    Parameters
-    ----------
-    problem : BuffetProblem
-        Ratings and model.
-    state : mapping of str to ndarray
-        Features, factors and thresholds.
-
-    Returns
-    -------
-    float
-        C times the hinge losses, plus the regulariser.
-    """
+    """Regularised risk of a state."""
     users, items = (np.ascontiguousarray(state[name], dtype=np.float64) for name in ("users", "items"))
     losses = hinge_losses(problem.users, scores(problem.users, users, items), state["thresholds"], problem.margin)
     return float(losses.sum()) + penalty(state, problem.prior, problem.alpha)
@@ -231,18 +134,6 @@ def folding_of(problem: BuffetProblem, seed: int) -> Folding:
     """Return how new users are added with the items as they are.
 
     Each is the next customer of the buffet after the old users, of features that are there.
-
-    Parameters
-    ----------
-    problem : BuffetProblem
-        Ratings by the new users of all items known.
-    seed : int
-        Name of the chain.
-
-    Returns
-    -------
-    Folding
-        The way.
     """
     prior, model, own = problem.prior, problem.model, problem.prior.own
 
@@ -290,20 +181,6 @@ def aligned_mean(average: State | None, added: State, n: int) -> State:
 
     A feature counts as held by nobody, its factors as zero, while it does not live. One that is gone and had few
     holders on average is forgotten: else an average would grow with every feature that ever came up for one user.
-
-    Parameters
-    ----------
-    average : mapping of str to ndarray, or None
-        Mean of the n - 1 states before.
-    added : mapping of str to ndarray
-        The n-th state.
-    n : int
-        How many there are with it.
-
-    Returns
-    -------
-    dict of str to ndarray
-        The mean.
     """
     if average is None:
         return {name: value if name == "feature" else np.array(value, np.float64) for name, value in added.items()}

@@ -26,50 +26,24 @@ FOLLOWING = 3  # sweeps of new users for each sample of the items: their chain s
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """What is known before any rating.
+    """What is known before any rating."""
 
-    Parameters
-    ----------
-    sigma : float
-        Standard deviation of the factors.
-    rho : ndarray of shape (L - 1,)
-        Means of the thresholds.
-    varsigma : float
-        Standard deviation of the thresholds.
-    own : bool
-        Whether each user has thresholds of their own.
-    """
-
-    sigma: float
-    rho: Array
-    varsigma: float
-    own: bool
+    sigma: float  # standard deviation of the factors
+    rho: Array  # (L - 1,): means of the thresholds
+    varsigma: float  # standard deviation of the thresholds
+    own: bool  # whether each user has thresholds of their own
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Ratings and model.
+    """Ratings and model."""
 
-    Parameters
-    ----------
-    users, items : Rows
-        Ratings by user and by item.
-    prior : Prior
-        Prior.
-    n_factors : int
-        K.
-    margin : float
-        The margin l.
-    dtype : dtype
-        Of the sums over ratings.
-    """
-
-    users: Rows
-    items: Rows
-    prior: Prior
-    n_factors: int
-    margin: float
-    dtype: Any
+    users: Rows  # ratings by user and by item
+    items: Rows  # ratings by user and by item
+    prior: Prior  # prior
+    n_factors: int  # k
+    margin: float  # the margin l
+    dtype: Any  # of the sums over ratings
 
     @property
     def model(self) -> Model:
@@ -88,49 +62,13 @@ class Problem:
 
 
 def problem_of(ratings: Ratings, cost: float, prior: Prior, n_factors: int, margin: float, dtype: Any) -> Problem:
-    """Put merged ratings in the two orders that the passes read.
-
-    Parameters
-    ----------
-    ratings : Ratings
-        Merged.
-    cost : float
-        C.
-    prior : Prior
-        Prior.
-    n_factors : int
-        K.
-    margin : float
-        The margin l.
-    dtype : dtype
-        Of the sums over ratings.
-
-    Returns
-    -------
-    Problem
-        Ratings and model.
-    """
+    """Put merged ratings in the two orders that the passes read."""
     users, items = (rows_of(view, cost, n_factors) for view in (ratings.by_user(), ratings.by_item()))
     return Problem(users, items, prior, n_factors, margin, np.dtype(dtype))
 
 
 def rows_of(view: ByRow, cost: float, n_factors: int) -> Rows:
-    """Put ratings in the form that the passes read.
-
-    Parameters
-    ----------
-    view : ByRow
-        Ratings by user or by item.
-    cost : float
-        C.
-    n_factors : int
-        K, or a guess: rows are dealt out to threads by it.
-
-    Returns
-    -------
-    Rows
-        The ratings.
-    """
+    """Put ratings in the form that the passes read."""
     weight = view.weight
     alike = not weight.size or bool((weight == weight[0]).all())
     dear = cost * (weight[:1] if alike and weight.size else weight)
@@ -139,22 +77,7 @@ def rows_of(view: ByRow, cost: float, n_factors: int) -> Rows:
 
 
 def start_state(problem: Problem, seed: int, state: State | None = None) -> State:
-    """Draw from the prior what an earlier state does not say.
-
-    Parameters
-    ----------
-    problem : Problem
-        For the sizes.
-    seed : int
-        Name of the chain.
-    state : mapping of str to ndarray, default=None
-        Factors and thresholds of the first users and items.
-
-    Returns
-    -------
-    dict of str to ndarray
-        `users` (N, K), `items` (M, K), `thresholds` (N, L - 1), or (1, L - 1) where all users share them, and `seed`.
-    """
+    """Draw from the prior what an earlier state does not say."""
     prior, width = problem.prior, problem.n_factors
     shared = 1 if not prior.own else problem.n_users
 
@@ -174,20 +97,7 @@ def start_state(problem: Problem, seed: int, state: State | None = None) -> Stat
 
 
 def step_of(problem: Problem, *, fixed_items: bool = False) -> Step:
-    """Return the sweep of a chain.
-
-    Parameters
-    ----------
-    problem : Problem
-        Ratings and model.
-    fixed_items : bool, default=False
-        Whether the items, and thresholds that all users share, stay as they are.
-
-    Returns
-    -------
-    callable
-        state, number of the sweep -> state, Info.
-    """
+    """Return the sweep of a chain."""
     prior, model, own = problem.prior, problem.model, problem.prior.own
 
     def sweep(state: State, number: int) -> tuple[State, Info]:
@@ -215,41 +125,17 @@ def step_of(problem: Problem, *, fixed_items: bool = False) -> Step:
 
 
 class Folding(NamedTuple):
-    """How new users are added to a chain.
+    """How new users are added to a chain."""
 
-    Parameters
-    ----------
-    begin : callable
-        (state of all that is fixed, where the new users stood or None) -> their state.
-    step : callable
-        Their sweep.
-    join : callable
-        (state of the old users, of the new users) -> of both.
-    following : int
-        Sweeps for each sample of what is fixed.
-    """
-
+    # (state of all that is fixed, where the new users stood or None) -> their state
     begin: Callable[[State, State | None], State]
-    step: Step
-    join: Callable[[State, State], State]
-    following: int
+    step: Step  # their sweep
+    join: Callable[[State, State], State]  # (state of the old users, of the new users) -> of both
+    following: int  # sweeps for each sample of what is fixed
 
 
 def folding_of(problem: Problem, seed: int) -> Folding:
-    """Return how new users are added with the items as they are.
-
-    Parameters
-    ----------
-    problem : Problem
-        Ratings by the new users of all items known.
-    seed : int
-        Name of the chain.
-
-    Returns
-    -------
-    Folding
-        The way.
-    """
+    """Return how new users are added with the items as they are."""
     own = problem.prior.own
     fixed = ("items",) if own else ("items", "thresholds")
 
@@ -264,20 +150,6 @@ def folded(chain: Chain, way: Folding, plan: Plan) -> Chain:
     """Add new users to a chain.
 
     Their conditionals are sampled with the averages of what is fixed, and then once more along the samples kept.
-
-    Parameters
-    ----------
-    chain : Chain
-        Where it stands.
-    way : Folding
-        How.
-    plan : Plan
-        Sweeps and burn-in for the averages of the new users.
-
-    Returns
-    -------
-    Chain
-        The new users stand behind the old ones in state, average and samples.
     """
     assert chain.average is not None  # noqa: S101 - estimators fold into chains that were run
     (end,) = run([Chain(way.begin(chain.average, None), chain.sweep)], lambda _: way.step, plan)
@@ -294,41 +166,13 @@ def folded(chain: Chain, way: Folding, plan: Plan) -> Chain:
 
 
 def with_users(state: State, new: State, *, own: bool) -> State:
-    """Put new users behind those of a state.
-
-    Parameters
-    ----------
-    state, new : mapping of str to ndarray
-        Factors and thresholds.
-    own : bool
-        Whether each user has thresholds of their own.
-
-    Returns
-    -------
-    dict of str to ndarray
-        All else is as in `state`.
-    """
+    """Put new users behind those of a state."""
     mine = ("users", "thresholds") if own else ("users",)
     return {**state, **{name: np.concatenate([state[name], new[name].astype(state[name].dtype)]) for name in mine}}
 
 
 def draw_thresholds(precision: Array, linear: Array, prior: Prior, seed: int, sweep: int) -> Array:
-    """Draw thresholds given everything else.
-
-    Parameters
-    ----------
-    precision, linear : ndarray of shape (n, L - 1)
-        What the ratings add to their prior.
-    prior : Prior
-        Prior.
-    seed, sweep : int
-        Name of the chain and of the sweep.
-
-    Returns
-    -------
-    ndarray of shape (n, L - 1)
-        The draw.
-    """
+    """Draw thresholds given everything else, shape (n, L - 1)."""
     variance = 1.0 / (prior.varsigma**-2 + precision)
     mean = variance * (prior.rho * prior.varsigma**-2 + linear)
     noise = normal_rows(seed, sweep, _THRESHOLDS, np.arange(mean.shape[0]), mean.shape[1])
@@ -336,60 +180,21 @@ def draw_thresholds(precision: Array, linear: Array, prior: Prior, seed: int, sw
 
 
 def penalty(state: State, prior: Prior) -> float:
-    """Regulariser of factors and thresholds.
-
-    Parameters
-    ----------
-    state : mapping of str to ndarray
-        Factors and thresholds.
-    prior : Prior
-        Prior.
-
-    Returns
-    -------
-    float
-        (|U|^2 + |V|^2) / (2 sigma^2) + |theta - rho|^2 / (2 varsigma^2).
-    """
+    """Regulariser of factors and thresholds."""
     squares = float(np.vdot(state["users"], state["users"]) + np.vdot(state["items"], state["items"]))
     apart = (state["thresholds"] - prior.rho) / prior.varsigma
     return 0.5 * squares / prior.sigma**2 + 0.5 * float(np.vdot(apart, apart))
 
 
 def risk_of(problem: Problem, state: State) -> float:
-    """Regularised risk of a state.
-
-    Parameters
-    ----------
-    problem : Problem
-        Ratings and model.
-    state : mapping of str to ndarray
-        Factors and thresholds.
-
-    Returns
-    -------
-    float
-        C times the hinge losses, plus the regulariser.
-    """
+    """Regularised risk of a state."""
     score = scores(problem.users, np.ascontiguousarray(state["users"]), np.ascontiguousarray(state["items"]))
     losses = hinge_losses(problem.users, score, state["thresholds"], problem.margin)
     return float(losses.sum()) + penalty(state, problem.prior)
 
 
 def require_finite(well: bool, sweep: int) -> None:
-    """Refuse a sweep that went out of range.
-
-    Parameters
-    ----------
-    well : bool
-        Whether all numbers are finite.
-    sweep : int
-        Its number.
-
-    Raises
-    ------
-    DataError
-        If not.
-    """
+    """Refuse a sweep that went out of range."""
     if not well:
         msg = (
             f"sweep {sweep} left the range of floating-point numbers; C, margin, sigma, threshold_scale and "

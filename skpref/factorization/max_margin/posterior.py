@@ -58,32 +58,15 @@ class Factors(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class M3FPosterior:
-    """Posterior of factors and thresholds, as far as predictions need it.
+    """Posterior of factors and thresholds, as far as predictions need it."""
 
-    Parameters
-    ----------
-    average : Factors
-        Average after burn-in of each chain.
-    last : Factors
-        Last state of each chain.
-    samples : Factors
-        Kept samples of all chains, in single precision.
-    cost : float
-        C.
-    margin : float
-        The margin l.
-    sigma : float
-        Prior standard deviation of the factors.
-    varsigma : float
-        Prior standard deviation of the thresholds; 0 where all users share them, for a new one then has them too.
-    """
-
-    average: Factors
-    last: Factors
-    samples: Factors
-    cost: float
-    margin: float
-    sigma: float
+    average: Factors  # average after burn-in of each chain
+    last: Factors  # last state of each chain
+    samples: Factors  # kept samples of all chains, in single precision
+    cost: float  # c
+    margin: float  # the margin l
+    sigma: float  # prior standard deviation of the factors
+    # prior standard deviation of the thresholds; 0 where all users share them, for a new one then has them too
     varsigma: float
 
     @property
@@ -100,21 +83,7 @@ class M3FPosterior:
         return factors.lengths(user, item, self.sigma)
 
     def levels(self, user: IntArray, item: IntArray, rule: str) -> IntArray:
-        """Predict levels.
-
-        Parameters
-        ----------
-        user, item : ndarray of shape (n,)
-            Rows; -1 is unknown.
-        rule : {"average", "last", "median"}
-            Thresholds below the score of the averaged or of the last factors are counted, or the median of
-            `probabilities` is taken.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            0..L - 1.
-        """
+        """Predict levels, shape (n,)."""
         if rule == "median":
             cumulative = np.cumsum(self.probabilities(user, item), axis=1)
             return np.minimum((cumulative < 0.5).sum(axis=1), self.n_levels - 1)
@@ -127,18 +96,7 @@ class M3FPosterior:
         return level
 
     def score_moments(self, user: IntArray, item: IntArray) -> tuple[Array, Array]:
-        """Posterior mean and variance of x_ij over the kept samples.
-
-        Parameters
-        ----------
-        user, item : ndarray of shape (n,)
-            Rows; -1 is unknown: the prior's mean, and its variance.
-
-        Returns
-        -------
-        mean, variance : ndarray of shape (n,)
-            Moments.
-        """
+        """Posterior mean and variance of x_ij over the kept samples, shape (n,)."""
         mean, variance = np.empty(user.size), np.empty(user.size)
         for part in _parts(user.size, self.samples):
             score = self._scores(self.samples, user[part], item[part])
@@ -148,18 +106,7 @@ class M3FPosterior:
         return mean, variance
 
     def probabilities(self, user: IntArray, item: IntArray) -> Array:
-        """Predictive probabilities of the levels: exp(-C hinge loss), normalised, over the kept samples.
-
-        Parameters
-        ----------
-        user, item : ndarray of shape (n,)
-            Rows; -1 is unknown.
-
-        Returns
-        -------
-        ndarray of shape (n, L)
-            Rows sum to 1.
-        """
+        """Predictive probabilities of the levels: exp(-C hinge loss), normalised, over the kept samples."""
         out = np.empty((user.size, self.n_levels))
         known = (user >= 0) & (item >= 0)
         for part in _parts(user.size, self.samples):
@@ -186,15 +133,9 @@ class M3FPosterior:
 
 @dataclass(frozen=True, eq=False)
 class IPM3FPosterior(M3FPosterior):
-    """The same where users hold features of an Indian buffet: a stranger is its next customer.
+    """The same where users hold features of an Indian buffet: a stranger is its next customer."""
 
-    Parameters
-    ----------
-    alpha : float
-        Rate of the buffet.
-    """
-
-    alpha: float
+    alpha: float  # rate of the buffet
 
     def _shares(self, factors: Factors) -> tuple[Array, float]:
         """Probabilities that the next customer takes each feature, and how many new ones they are expected to take."""
@@ -230,24 +171,7 @@ def _normal_nodes(width: int) -> Array:
 
 
 def level_probabilities(score: Array, theta: Array, cost: float, margin: float) -> Array:
-    """The genuine likelihood of each level (paper 001, section 2.1): exp(-C hinge loss) over its sum.
-
-    Parameters
-    ----------
-    score : ndarray of shape (...)
-        x_ij.
-    theta : ndarray of shape (..., L - 1)
-        Thresholds of the user.
-    cost : float
-        C.
-    margin : float
-        The margin l.
-
-    Returns
-    -------
-    ndarray of shape (..., L)
-        Probabilities.
-    """
+    """The genuine likelihood of each level (paper 001, section 2.1): exp(-C hinge loss) over its sum."""
     apart = theta - score[..., None]
     # From one level to the next, one threshold changes sides.
     above, below = np.maximum(0.0, margin - apart), np.maximum(0.0, margin + apart)

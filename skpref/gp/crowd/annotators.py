@@ -27,48 +27,26 @@ _CHUNK = 2**22  # numbers of personal draws held at once
 
 @dataclass(frozen=True, eq=False)
 class Annotators:
-    """One row a user; see `CrowdGPPL.annotators`.
+    """One row a user; see `CrowdGPPL.annotators`."""
 
-    Parameters
-    ----------
-    user : ndarray of shape (n,)
-        Ids.
-    n_labels, agreement, accuracy, accuracy_low, accuracy_high, distance : ndarray of shape (n,)
-        As in `CrowdGPPL.annotators`.
-    bias, bias_low, bias_high : ndarray of shape (n,) or None
-        Advantage given to the left side; None without an order effect.
-    """
-
-    user: npt.NDArray[Any]
-    n_labels: Array
-    agreement: Array
-    accuracy: Array
-    accuracy_low: Array
-    accuracy_high: Array
-    distance: Array
-    bias: Array | None = None
-    bias_low: Array | None = None
-    bias_high: Array | None = None
+    user: npt.NDArray[Any]  # (n,): ids
+    n_labels: Array  # (n,): as in `CrowdGPPL.annotators`
+    agreement: Array  # (n,): as in `CrowdGPPL.annotators`
+    accuracy: Array  # (n,): as in `CrowdGPPL.annotators`
+    accuracy_low: Array  # (n,): as in `CrowdGPPL.annotators`
+    accuracy_high: Array  # (n,): as in `CrowdGPPL.annotators`
+    distance: Array  # (n,): as in `CrowdGPPL.annotators`
+    bias: Array | None = None  # (n,): advantage given to the left side; None without an order effect
+    bias_low: Array | None = None  # (n,): advantage given to the left side; None without an order effect
+    bias_high: Array | None = None  # (n,): advantage given to the left side; None without an order effect
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns by name, in order.
-
-        Returns
-        -------
-        dict of str to ndarray
-            Without those that do not exist.
-        """
+        """Return the columns by name, in order."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
     def frame(self) -> Any:
-        """Return a data frame where pandas is installed.
-
-        Returns
-        -------
-        pandas.DataFrame or Annotators
-            The columns, or this record.
-        """
+        """Return a data frame where pandas is installed."""
         if importlib.util.find_spec("pandas") is None:
             return self
         import pandas as pd
@@ -88,28 +66,7 @@ def describe_annotators(
     draws: tuple[float, int],
     rng: np.random.Generator,
 ) -> Annotators:
-    """Describe every user.
-
-    Parameters
-    ----------
-    posterior : CrowdPosterior
-        The model.
-    ids : ndarray of shape (U,)
-        The users' ids.
-    seen : tuple of Items, Items and Comparisons
-        Seen users, seen items, and the comparisons in their numbers.
-    likelihood : Likelihood
-        Noise of the answers.
-    draws : tuple of float and int
-        Mass of the intervals, and number of draws.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    Annotators
-        One row a user.
-    """
+    """Describe every user."""
     credibility, n_samples = draws
     if not 0.0 < credibility < 1.0:
         msg = f"credibility must be a probability between 0 and 1, such as 0.9; got {credibility!r}."

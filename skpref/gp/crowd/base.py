@@ -171,7 +171,7 @@ class CrowdLearner(PairwiseGP):
         return roster.rows(roster.seen)
 
 
-def refuse_strangers(users: Roster, ids: Any, rows: IntArray, noun: str) -> None:
+def refuse_unseen_users(users: Roster, ids: Any, rows: IntArray, noun: str) -> None:
     """Raise if an id was marked as unknown."""
     if not rows.size or int(rows.min()) >= 0:
         return

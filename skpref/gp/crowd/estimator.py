@@ -12,15 +12,15 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from skpref._callbacks import followed
+from skpref._callbacks import fit_callbacks
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import Table, read_pairs
 from skpref.data._ids import shorten
 from skpref.exceptions import DataError
 from skpref.gp.crowd.annotators import Annotators, describe_annotators
-from skpref.gp.crowd.base import CrowdLearner, among_seen, behind, is_pairs, nearest, refuse_strangers
-from skpref.gp.crowd.posterior import STRANGER
+from skpref.gp.crowd.base import CrowdLearner, among_seen, behind, is_pairs, nearest, refuse_unseen_users
+from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.entities import Roster, holds_features
 from skpref.gp.pairwise.base import SHARED_CONSTRAINTS, require_labels
 from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items
@@ -280,7 +280,7 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         ValueError
             If an id is unknown or missing, an item is compared with itself, or a label is outside [0, 1].
         """
-        with followed(self, X, y, sample_weight), unchanged_on_failure(self):
+        with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             user, left, right = self._read(X, reset=True)
             require_labels(self, y)
             items, users = Roster.of(self.items, "items", left, right), Roster.of(self.users, "users", user)
@@ -358,7 +358,7 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         """Distinct known users, and the number among them of each row's user; -1 for a stranger."""
         rows = self._users.vocabulary.encode(user, "X", unknown="mark")
         if self.unknown_user == "raise":
-            refuse_strangers(self._users, user, rows, "comparison")
+            refuse_unseen_users(self._users, user, rows, "comparison")
         known, index = np.unique(rows[rows >= 0], return_inverse=True)
         number = np.full(rows.size, -1)
         number[rows >= 0] = index
@@ -404,7 +404,7 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         person, known = self._named_users(user[:1])
         posterior = self.posterior_
         if not known.all():
-            posterior, person = posterior.of_strangers(), STRANGER
+            posterior, person = posterior.of_strangers(), UNSEEN_USER
         return posterior.pair_covariance(person, *self._pairs(left, right))
 
     def decision_function(self, X: Any) -> Array:
@@ -537,7 +537,7 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         if not known.all():
             # One row for all strangers, behind those of the others.
             row = np.where(known, np.cumsum(known) - 1, people.size)
-            stranger = self.posterior_.of_strangers().utility(STRANGER, chosen)
+            stranger = self.posterior_.of_strangers().utility(UNSEEN_USER, chosen)
             mean, variance = (np.vstack([a, b])[row] for a, b in zip((mean, variance), stranger, strict=True))
         return (mean, np.sqrt(variance)) if return_std else mean
 
@@ -548,7 +548,7 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
             return people, np.ones(people.size, dtype=bool)
         rows = self._users.vocabulary.encode(users, "users", unknown="mark", noun="row", kind="user")
         if self.unknown_user == "raise":
-            refuse_strangers(self._users, users, rows, "row")
+            refuse_unseen_users(self._users, users, rows, "row")
         return self._users.rows(rows[rows >= 0]), rows >= 0
 
     def rank(
@@ -588,7 +588,7 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         person, known = self._named_users([user])
         posterior = self.posterior_
         if not known.all():
-            posterior, person = posterior.of_strangers(), STRANGER
+            posterior, person = posterior.of_strangers(), UNSEEN_USER
         mean, variance = posterior.utility(person, chosen)
 
         def draws() -> Array:

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from skpref import inducing, kernels
 from skpref._events import Iteration
-from skpref._math.threads import calm_blas
+from skpref._math.threads import limit_blas_threads
 from skpref.gp.crowd.model import Bases, CrowdModel, Kernels, faded, grown_state, start_state, with_factors, without
 from skpref.gp.crowd.posterior import CrowdPosterior, FactorPosterior
 from skpref.gp.pairwise.fit import PairData, choose_kernel, pair_model, pair_posterior, start_kernel, thinned
@@ -42,70 +42,28 @@ _ROUGHER = 4.0  # the length-scales tried for the factors are this many times sh
 
 @dataclass(frozen=True, eq=False)
 class CrowdFit:
-    """Result of `fit_crowd`.
+    """Result of `fit_crowd`."""
 
-    Parameters
-    ----------
-    posterior : CrowdPosterior
-        What predictions need.
-    state : State
-        What going on needs.
-    segments : tuple of tuple of Segment
-        Runs of variables of each block of the state, by which it can grow.
-    alive : tuple of int
-        Numbers of the factors that were not dropped.
-    likelihood : Likelihood
-        The likelihood with its own parameters learnt.
-    bases : Bases
-        Kernels with their final hyper-parameters, and inducing points.
-    bounds : list of float
-        Objective after each pass.
-    bound : float
-        Lower bound (an estimate, for mini-batches).
-    converged : bool
-        Whether the tolerance was met.
-    """
-
-    posterior: CrowdPosterior
-    state: svi.State
-    segments: tuple[tuple[Segment, ...], ...]
-    alive: tuple[int, ...]
-    likelihood: Likelihood
-    bases: Bases
-    bounds: list[float]
-    bound: float
-    converged: bool
+    posterior: CrowdPosterior  # what predictions need
+    state: svi.State  # what going on needs
+    segments: tuple[tuple[Segment, ...], ...]  # runs of variables of each block of the state, by which it can grow
+    alive: tuple[int, ...]  # numbers of the factors that were not dropped
+    likelihood: Likelihood  # the likelihood with its own parameters learnt
+    bases: Bases  # kernels with their final hyper-parameters, and inducing points
+    bounds: list[float]  # objective after each pass
+    bound: float  # lower bound (an estimate, for mini-batches)
+    converged: bool  # whether the tolerance was met
 
 
 def fit_crowd(
     data: CrowdData, given: Kernels, config: CrowdConfig, rng: np.random.Generator, earlier: Earlier | None = None
 ) -> CrowdFit:
-    """Fit the model.
-
-    Parameters
-    ----------
-    data : CrowdData
-        Seen items and users, and merged comparisons.
-    given : Kernels
-        The caller's; None for the default (product Matern 3/2 at the median heuristic), or without features. Factors
-        without a kernel of their own take that of the items, if it is given.
-    config : CrowdConfig
-        Parameters.
-    rng : numpy.random.Generator
-        Inducing points, start, mini-batches.
-    earlier : Earlier, default=None
-        Posterior to go on from. The kernels are then taken as they are.
-
-    Returns
-    -------
-    CrowdFit
-        Posterior and trace.
-    """
+    """Fit the model."""
     model, start_kernels = _prepare(data, given, config, rng, earlier)
-    with calm_blas(model.width):
+    with limit_blas_threads(model.width):
         learnt = start_kernels if earlier is not None else _learn_kernels(model, start_kernels, given, rng)
         bases = model.bases(learnt)
-    with calm_blas(max(model.width, model.pair.dense_size(bases.items) if config.consensus else 0)):
+    with limit_blas_threads(max(model.width, model.pair.dense_size(bases.items) if config.consensus else 0)):
         if earlier is not None:
             problem, diagonal = model.problem(bases)
             prior = svi.initial_state(problem, model.scales(), diagonal=diagonal)
@@ -279,28 +237,7 @@ def _ascend(model: CrowdModel, found: Kernels, rng: np.random.Generator) -> Kern
 def bound_and_gradient(
     model: CrowdModel, tried: Kernels, rng: np.random.Generator, start: svi.State | None = None
 ) -> tuple[float, Array, svi.State]:
-    """Return the bound at the optimal q and its gradient in the kernels' theta (maths.md sections 5 and 6).
-
-    Parameters
-    ----------
-    model : CrowdModel
-        Data, configuration, inducing points.
-    tried : Kernels
-        Kernels at the hyper-parameters in question.
-    rng : numpy.random.Generator
-        Start of the factors.
-    start : State, default=None
-        Posterior at nearby hyper-parameters.
-
-    Returns
-    -------
-    value : float
-        Lower bound on the log evidence.
-    gradient : ndarray of shape (n_theta,)
-        Its derivatives, partial at fixed q: those of the kernel of the items, of the factors, of the users.
-    state : State
-        The optimal q.
-    """
+    """Return the bound at the optimal q and its gradient in the kernels' theta (maths.md sections 5 and 6)."""
     bases = model.bases(tried)
     problem, diagonal = model.problem(bases)
     schedule = replace(model.config.pair.schedule, batch_size=None, on_iteration=None)
@@ -324,28 +261,7 @@ def kernel_gradient(
     features: Features,
     which: str,
 ) -> Array:
-    """Return the bound's gradient in one kernel, at fixed q.
-
-    Parameters
-    ----------
-    problem : Problem
-        The terms.
-    state : State
-        q.
-    evaluation : Evaluation
-        The problem seen from q.
-    basis : InducingBasis
-        The kernel and its inducing points.
-    features : {ndarray, CSR}
-        Features of the entities.
-    which : {"items", "factors", "users"}
-        What has the kernel.
-
-    Returns
-    -------
-    ndarray of shape (n_theta,)
-        Sum over the factors, which share the rows phi.
-    """
+    """Return the bound's gradient in one kernel, at fixed q, shape (n_theta,)."""
     total = np.zeros(basis.kernel.theta.size)
     wanted, in_product = (EntityTerm if which == "users" else PairTerm), which != "items"
     for k, block in enumerate(state.blocks):

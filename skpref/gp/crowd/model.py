@@ -37,126 +37,62 @@ _FADED = 0.01  # root mean square share in z, whose noise is 1, below which a fa
 
 
 class Kernels(NamedTuple):
-    """Covariance functions; None where there are no features.
+    """Covariance functions; None where there are no features."""
 
-    Parameters
-    ----------
-    items : Kernel or None
-        Of the consensus over the items' features.
-    factors : Kernel or None
-        Of the item factors v_d over the items' features.
-    users : Kernel or None
-        Of the user factors w_d over the users' features.
-    """
-
-    items: Kernel | None
-    factors: Kernel | None
-    users: Kernel | None
+    items: Kernel | None  # of the consensus over the items' features
+    factors: Kernel | None  # of the item factors v_d over the items' features
+    users: Kernel | None  # of the user factors w_d over the users' features
 
 
 class Bases(NamedTuple):
-    """Kernels with their inducing points; None where there are no features.
+    """Kernels with their inducing points; None where there are no features."""
 
-    Parameters
-    ----------
-    items, factors, users : InducingBasis or None
-        As in `Kernels`; items and factors share their inducing points.
-    """
-
-    items: InducingBasis | None
-    factors: InducingBasis | None
-    users: InducingBasis | None
+    items: InducingBasis | None  # as in `Kernels`; items and factors share their inducing points
+    factors: InducingBasis | None  # as in `Kernels`; items and factors share their inducing points
+    users: InducingBasis | None  # as in `Kernels`; items and factors share their inducing points
 
 
 @dataclass(frozen=True)
 class CrowdConfig:
-    """What the estimator's parameters ask of a fit.
+    """What the estimator's parameters ask of a fit."""
 
-    Parameters
-    ----------
-    pair : PairConfig
-        The consensus, the loop, the likelihood, and how the items' kernel is learnt.
-    n_factors : int
-        D.
-    consensus : bool
-        Whether there is a t.
-    n_inducing_users : int
-        Inducing points of the users at most.
-    prior_v, prior_w : tuple of two floats
-        Gamma (shape, rate) of s_d and s_d^w.
-    """
-
-    pair: PairConfig
-    n_factors: int
-    consensus: bool
-    n_inducing_users: int
-    prior_v: tuple[float, float]
-    prior_w: tuple[float, float]
+    pair: PairConfig  # the consensus, the loop, the likelihood, and how the items' kernel is learnt
+    n_factors: int  # d
+    consensus: bool  # whether there is a t
+    n_inducing_users: int  # inducing points of the users at most
+    prior_v: tuple[float, float]  # gamma (shape, rate) of s_d and s_d^w
+    prior_w: tuple[float, float]  # gamma (shape, rate) of s_d and s_d^w
 
 
 @dataclass(frozen=True, eq=False)
 class CrowdData:
-    """Who compared what.
+    """Who compared what."""
 
-    Parameters
-    ----------
-    items, users : {ndarray, CSR} of shape (N, d) and (U, d') or None
-        Features of the seen items and users.
-    comparisons : Comparisons
-        With `user`.
-    """
-
-    items: Features
-    users: Features
-    comparisons: Comparisons
+    items: Features  # (N, d): features of the seen items and users
+    users: Features  # (N, d): features of the seen items and users
+    comparisons: Comparisons  # with `user`
 
 
 @dataclass(frozen=True, eq=False)
 class Earlier:
-    """Where an earlier fit ended.
+    """Where an earlier fit ended."""
 
-    Parameters
-    ----------
-    state : State
-        Its posterior.
-    segments : tuple of tuple of Segment
-        Runs of variables of each of its blocks.
-    alive : tuple of int
-        Numbers of its factors.
-    item_points, user_points : {ndarray, CSR} or None
-        Its inducing points.
-    """
-
-    state: svi.State
-    segments: tuple[tuple[Segment, ...], ...]
-    alive: tuple[int, ...]
-    item_points: Features
-    user_points: Features
+    state: svi.State  # its posterior
+    segments: tuple[tuple[Segment, ...], ...]  # runs of variables of each of its blocks
+    alive: tuple[int, ...]  # numbers of its factors
+    item_points: Features  # its inducing points
+    user_points: Features  # its inducing points
 
 
 @dataclass(frozen=True, eq=False)
 class CrowdModel:
-    """A fit's fixed parts.
+    """A fit's fixed parts."""
 
-    Parameters
-    ----------
-    data : CrowdData
-        The comparisons.
-    config : CrowdConfig
-        The parameters.
-    pair : PairModel
-        The consensus, with the items' inducing points.
-    user_points : {ndarray, CSR} or None
-        The users' inducing points.
-    alive : tuple of int
-        Numbers of the factors that the model has.
-    """
-
-    data: CrowdData
-    config: CrowdConfig
-    pair: PairModel
-    user_points: Features
-    alive: tuple[int, ...]
+    data: CrowdData  # the comparisons
+    config: CrowdConfig  # the parameters
+    pair: PairModel  # the consensus, with the items' inducing points
+    user_points: Features  # the users' inducing points
+    alive: tuple[int, ...]  # numbers of the factors that the model has
 
     @property
     def factor_scales(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -169,13 +105,7 @@ class CrowdModel:
         return max(0 if points is None else points.shape[0] for points in (self.pair.points, self.user_points))
 
     def scales(self) -> dict[str, Scale]:
-        """Return the priors of all scales.
-
-        Returns
-        -------
-        dict of str to Scale
-            By name.
-        """
+        """Return the priors of all scales."""
         scales = {name: scale for name, scale in self.pair.scales().items() if self.config.consensus or name == "order"}
         if self.config.pair.order:
             scales["bias"] = GammaScale.prior(self.config.pair.shape_s0, self.config.pair.rate_s0)
@@ -184,38 +114,14 @@ class CrowdModel:
         return scales
 
     def bases(self, kernels: Kernels) -> Bases:
-        """Factor the covariances of the inducing points.
-
-        Parameters
-        ----------
-        kernels : Kernels
-            Covariance functions.
-
-        Returns
-        -------
-        Bases
-            One object for items and factors where they share their kernel.
-        """
+        """Factor the covariances of the inducing points."""
         items = self.pair.basis(kernels.items)
         factors = items if kernels.factors is kernels.items else self.pair.basis(kernels.factors)
         users = None if kernels.users is None else InducingBasis.at(kernels.users, self.user_points)
         return Bases(items, factors, users)
 
     def problem(self, bases: Bases) -> tuple[svi.Problem, tuple[bool, ...]]:
-        """Put the terms together.
-
-        Parameters
-        ----------
-        bases : Bases
-            Of consensus, factors and users.
-
-        Returns
-        -------
-        problem : Problem
-            Consensus, biases, product of factors.
-        diagonal : tuple of bool
-            Which blocks are diagonal.
-        """
+        """Put the terms together."""
         c, config = self.data.comparisons, self.config
         assert c.user is not None  # noqa: S101 - a crowd's comparisons name their users
         plain = self.pair.term(bases.items, offsets=False)
@@ -267,20 +173,7 @@ class CrowdModel:
 
 
 def faded(problem: svi.Problem, state: svi.State) -> list[int]:
-    """Return the factors that move no answer.
-
-    Parameters
-    ----------
-    problem : Problem
-        With at most one product.
-    state : State
-        The posterior.
-
-    Returns
-    -------
-    list of int
-        Positions of the factors whose share in z has a root mean square below a hundredth of the answer noise.
-    """
+    """Return the factors that move no answer."""
     if not problem.products:
         return []
     n, product = len(problem.terms), problem.products[0]
@@ -293,22 +186,7 @@ def faded(problem: svi.Problem, state: svi.State) -> list[int]:
 
 
 def without(problem: svi.Problem, state: svi.State, dead: list[int]) -> svi.State:
-    """Return the posterior of the other factors.
-
-    Parameters
-    ----------
-    problem : Problem
-        With the factors.
-    state : State
-        Their posterior.
-    dead : list of int
-        Positions of the factors to drop.
-
-    Returns
-    -------
-    State
-        Blocks and scales that are left.
-    """
+    """Return the posterior of the other factors."""
     n, product = len(problem.terms), problem.products[0]
     kept = np.setdiff1d(np.arange(product.first.n_factors), dead)
     names = {side.scales[d] for side in (product.first, product.second) for d in dead}
@@ -334,24 +212,7 @@ def start_state(
     schedule: svi.Schedule,
     rng: np.random.Generator,
 ) -> svi.State:
-    """Return the prior, but for a consensus that has seen the data and small factors that the data ask for.
-
-    Parameters
-    ----------
-    model : CrowdModel
-        The model.
-    problem, diagonal : Problem, tuple of bool
-        From `CrowdModel.problem`.
-    schedule : Schedule
-        Full passes or mini-batches.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    State
-        Where inference starts.
-    """
+    """Return the prior, but for a consensus that has seen the data and small factors that the data ask for."""
     prior = svi.initial_state(problem, model.scales(), diagonal=diagonal)
     linear = replace(problem, products=(), local=frozenset())
     names = {s.scale for term in problem.terms for s in term.segments}
@@ -369,24 +230,6 @@ def with_factors(
 
     At zero means factors are at a saddle of the bound, whose steepest way out is told by the leading singular vectors
     of the matrix of the likelihood's gradients, user by item.
-
-    Parameters
-    ----------
-    problem : Problem
-        With all factors.
-    state : State
-        Posterior with the first of them, or with none.
-    prior : State
-        Prior of all of them.
-    gradient : ndarray of shape (P,)
-        Derivative of the fit in the mean of every observation's z, at `state`.
-    rng : numpy.random.Generator
-        For a little noise.
-
-    Returns
-    -------
-    State
-        With all of them.
     """
     n, product = len(problem.terms), problem.products[0]
     names = [(v, w) for v, w in zip(product.first.scales, product.second.scales, strict=True)]
@@ -410,22 +253,7 @@ def _joined(old: Block, new: Block) -> Block:
 
 
 def grown_state(earlier: Earlier, problem: svi.Problem, prior: svi.State) -> svi.State:
-    """Return an earlier posterior, with the prior for entities that are new.
-
-    Parameters
-    ----------
-    earlier : Earlier
-        Where the earlier fit ended; its entities come first in every segment.
-    problem : Problem
-        The terms now.
-    prior : State
-        The prior of all variables.
-
-    Returns
-    -------
-    State
-        Where inference goes on.
-    """
+    """Return an earlier posterior, with the prior for entities that are new."""
     blocks = [
         _grown_block(old, segments, side.segments, block)
         for old, segments, side, block in zip(

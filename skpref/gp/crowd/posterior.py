@@ -11,7 +11,7 @@ from skpref import kernels
 from skpref._compiled.factors import product_moments
 from skpref._compiled.pairs import squared_differences
 from skpref._math.linalg import product
-from skpref._math.threads import calm_blas
+from skpref._math.threads import limit_blas_threads
 from skpref.gp.entities import Items
 from skpref.gp.pairwise.posterior import between_pairs
 from skpref.inference.basis import chunks
@@ -22,32 +22,18 @@ if TYPE_CHECKING:
     from skpref.inference.basis import InducingBasis
     from skpref.inference.scale import Scale
 
-STRANGER = Items(None, np.array([-1]))
+UNSEEN_USER = Items(None, np.array([-1]))
 
 
 @dataclass(frozen=True, eq=False)
 class FactorPosterior:
-    """q of one side's factors: v_d(x) = phi(x)^T v_d with features, one number an entity and factor without.
+    """q of one side's factors: v_d(x) = phi(x)^T v_d with features, one number an entity and factor without."""
 
-    Parameters
-    ----------
-    basis : InducingBasis or None
-        Kernel and inducing points; None without features.
-    mean : ndarray of shape (D, K)
-        Means; K inducing points or seen entities.
-    half : ndarray of shape (D, K, K)
-        L^-1 of each factor's precision, S = half^T half; D = 0 without features.
-    variance : ndarray of shape (D, K)
-        Variances of the seen entities; D = 0 with features.
-    inverse_scale : ndarray of shape (D,)
-        E[s_d].
-    """
-
-    basis: InducingBasis | None
-    mean: Array
-    half: Array
-    variance: Array
-    inverse_scale: Array
+    basis: InducingBasis | None  # kernel and inducing points; None without features
+    mean: Array  # (D, K): means; K inducing points or seen entities
+    half: Array  # (D, K, K): L^-1 of each factor's precision, S = half^T half; D = 0 without features
+    variance: Array  # (D, K): variances of the seen entities; D = 0 with features
+    inverse_scale: Array  # (D,): E[s_d]
 
     @property
     def n_factors(self) -> int:
@@ -55,18 +41,7 @@ class FactorPosterior:
         return int(self.mean.shape[0])
 
     def moments(self, entities: Items) -> tuple[Array, Array]:
-        """Return means and variances of the factors of entities.
-
-        Parameters
-        ----------
-        entities : Items
-            n entities; one never seen and without features has the prior's moments.
-
-        Returns
-        -------
-        mean, variance : ndarray of shape (D, n)
-            Moments.
-        """
+        """Return means and variances of the factors of entities, shape (D, n)."""
         mean, variance = np.zeros((self.n_factors, entities.size)), np.empty((self.n_factors, entities.size))
         if self.basis is None:
             known = np.flatnonzero(entities.seen >= 0)
@@ -85,37 +60,13 @@ class FactorPosterior:
         return mean, variance
 
     def with_stranger(self, entities: Items) -> tuple[Array, Array]:
-        """Return the moments of entities, and of one of whom nothing is known.
-
-        Parameters
-        ----------
-        entities : Items
-            n entities.
-
-        Returns
-        -------
-        mean, variance : ndarray of shape (D, n + 1)
-            The last column is the prior, so that the index -1 stands for a stranger.
-        """
+        """Return the moments of entities, and of one of whom nothing is known, shape (D, n + 1)."""
         mean, variance = self.moments(entities)
         zero = np.zeros((self.n_factors, 1))
         return np.hstack([mean, zero]), np.hstack([variance, 1.0 / self.inverse_scale[:, None]])
 
     def differences(self, items: Items, a: IntArray, b: IntArray) -> tuple[Array, Array]:
-        """Return means and variances of the factors' differences between items.
-
-        Parameters
-        ----------
-        items : Items
-            n items.
-        a, b : ndarray of shape (P,)
-            Rows of `items`.
-
-        Returns
-        -------
-        mean, variance : ndarray of shape (D, P)
-            Of v_d(a) - v_d(b); zero where a = b.
-        """
+        """Return means and variances of the factors' differences between items, shape (D, P)."""
         if self.basis is None:
             mean, variance = self.moments(items)
             return mean[:, a] - mean[:, b], np.where(a == b, 0.0, variance[:, a] + variance[:, b])
@@ -127,18 +78,7 @@ class FactorPosterior:
         return value[:, a] - value[:, b], np.where(a == b, 0.0, variance)
 
     def covariances(self, entities: Items) -> Array:
-        """Return the covariances of the factors between entities.
-
-        Parameters
-        ----------
-        entities : Items
-            n different entities.
-
-        Returns
-        -------
-        ndarray of shape (D, n, n)
-            One matrix a factor.
-        """
+        """Return the covariances of the factors between entities, shape (D, n, n)."""
         n = entities.size
         if self.basis is None:
             return self.moments(entities)[1][:, :, None] * np.eye(n)
@@ -150,22 +90,7 @@ class FactorPosterior:
         return np.asarray(known + rest / self.inverse_scale[:, None, None])
 
     def sample(self, entities: Items, n_samples: int, rng: np.random.Generator) -> Array:
-        """Draw factors.
-
-        Parameters
-        ----------
-        entities : Items
-            n entities.
-        n_samples : int
-            Draws.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, D, n)
-            Joint over entities, but for what the inducing points leave open, which is drawn entity by entity.
-        """
+        """Draw factors, shape (n_samples, D, n)."""
         noise = rng.standard_normal((n_samples, self.n_factors, entities.size))
         if self.basis is None:
             mean, variance = self.moments(entities)
@@ -180,44 +105,20 @@ class FactorPosterior:
 
 @dataclass(frozen=True, eq=False)
 class CrowdPosterior:
-    """q of a crowd: f(x, u) = t(x) + sum_d w_d(u) v_d(x), and a bias of each user towards the left side.
+    """q of a crowd: f(x, u) = t(x) + sum_d w_d(u) v_d(x), and a bias of each user towards the left side."""
 
-    Parameters
-    ----------
-    consensus : PairPosterior
-        t, and the order effect that all users share; all zero in a model without consensus.
-    items, users : FactorPosterior
-        v_d and w_d.
-    bias_mean, bias_variance : ndarray of shape (U,)
-        Each seen user's departure from the shared order effect; empty without one.
-    scales : dict of str to Scale
-        q(s) by name.
-    centre : ndarray of shape (D,)
-        Average of each item factor over the seen items: personal utilities are measured from their average, as the
-        consensus is.
-    """
-
-    consensus: PairPosterior
-    items: FactorPosterior
-    users: FactorPosterior
-    bias_mean: Array
-    bias_variance: Array
-    scales: dict[str, Scale]
+    consensus: PairPosterior  # t, and the order effect that all users share; all zero in a model without consensus
+    items: FactorPosterior  # v_d and w_d
+    users: FactorPosterior  # v_d and w_d
+    bias_mean: Array  # (U,): each seen user's departure from the shared order effect; empty without one
+    bias_variance: Array  # (U,): each seen user's departure from the shared order effect; empty without one
+    scales: dict[str, Scale]  # q(s) by name
+    # (D,): average of each item factor over the seen items: personal utilities are measured from their average, as
+    # the consensus is
     centre: Array
 
     def bias(self, users: Items) -> tuple[Array, Array]:
-        """Return the users' own shares of the order effect.
-
-        Parameters
-        ----------
-        users : Items
-            n users.
-
-        Returns
-        -------
-        mean, variance : ndarray of shape (n + 1,)
-            Zero in a model without order effect; the prior's for a user never seen, and at the end.
-        """
+        """Return the users' own shares of the order effect, shape (n + 1,)."""
         mean, variance = np.zeros(users.size + 1), np.zeros(users.size + 1)
         if "bias" in self.scales:
             known = np.flatnonzero(users.seen >= 0)
@@ -229,28 +130,11 @@ class CrowdPosterior:
     def pairs(
         self, people: tuple[Items, IntArray], items: Items, left: IntArray, right: IntArray, *, order: bool = True
     ) -> tuple[Array, Array]:
-        """Return posterior means and variances of users' projections z of pairs.
-
-        Parameters
-        ----------
-        people : tuple of Items and ndarray of shape (P,)
-            Users, and which of them each row is about; -1 for a user of whom nothing is known.
-        items : Items
-            n items.
-        left, right : ndarray of shape (P,)
-            Rows of `items`.
-        order : bool, default=True
-            Whether order effects are added.
-
-        Returns
-        -------
-        mean, variance : ndarray of shape (P,)
-            Of f(left, u) - f(right, u) + order effects.
-        """
+        """Return posterior means and variances of users' projections z of pairs, shape (P,)."""
         mean, variance = self.consensus.pairs(items, left, right, order=order)
         users, index = people
         factors, bias = self.users.with_stranger(users), self.bias(users)
-        with calm_blas(self.items.mean.shape[1]):
+        with limit_blas_threads(self.items.mean.shape[1]):
             for part in chunks(left.shape[0]):
                 used, inverse = np.unique(np.concatenate([left[part], right[part]]), return_inverse=True)
                 between = self.items.differences(items.take(used), *np.split(inverse, 2))
@@ -261,22 +145,7 @@ class CrowdPosterior:
         return mean, variance
 
     def pair_covariance(self, user: Items, items: Items, left: IntArray, right: IntArray) -> Array:
-        """Return the posterior covariance between one user's projections z of pairs, order effects included.
-
-        Parameters
-        ----------
-        user : Items
-            One user.
-        items : Items
-            n items.
-        left, right : ndarray of shape (P,)
-            Rows of `items`.
-
-        Returns
-        -------
-        ndarray of shape (P, P)
-            Its diagonal is the variance of `pairs`.
-        """
+        """Return the posterior covariance between one user's projections z of pairs, order effects included."""
         (w, w_variance), bias = self.users.moments(user), self.bias(user)[1][0]
         v = self.items.moments(items)[0]
         covariance = self.consensus.pair_covariance(items, left, right) + bias
@@ -286,13 +155,7 @@ class CrowdPosterior:
         return covariance
 
     def of_strangers(self) -> CrowdPosterior:
-        """Return the same posterior for users of whom not even features are known.
-
-        Returns
-        -------
-        CrowdPosterior
-            Its users are numbered -1, as in `STRANGER`.
-        """
+        """Return the same posterior for users of whom not even features are known."""
         d = self.users.n_factors
         nobody = replace(
             self.users, basis=None, mean=np.zeros((d, 0)), half=np.zeros((0, 0, 0)), variance=np.zeros((d, 0))
@@ -300,20 +163,7 @@ class CrowdPosterior:
         return replace(self, users=nobody)
 
     def utility(self, users: Items, items: Items) -> tuple[Array, Array]:
-        """Return personal utilities.
-
-        Parameters
-        ----------
-        users : Items
-            Users.
-        items : Items
-            n items.
-
-        Returns
-        -------
-        mean, variance : ndarray of shape (n_users, n)
-            Of f(x, u), measured from the average of the seen items.
-        """
+        """Return personal utilities, shape (n_users, n)."""
         t, t_variance = self.consensus.utility(items, centred=True)
         v, v_variance = self.items.moments(items)
         w, w_variance = self.users.moments(users)
@@ -322,24 +172,7 @@ class CrowdPosterior:
         return mean, t_variance + (w**2 + w_variance).T @ v_variance + w_variance.T @ v**2
 
     def sample(self, users: Items, items: Items, n_samples: int, rng: np.random.Generator) -> Array:
-        """Draw personal utilities.
-
-        Parameters
-        ----------
-        users : Items
-            Users.
-        items : Items
-            n items.
-        n_samples : int
-            Draws.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_users, n)
-            Joint over items and users, but for what inducing points leave open.
-        """
+        """Draw personal utilities, shape (n_samples, n_users, n)."""
         t = self.consensus.sample_independent_rest(items, n_samples, rng)
         v = self.items.sample(items, n_samples, rng) - self.centre[:, None]
         return t[:, None, :] + np.einsum("sdu,sdn->sun", self.users.sample(users, n_samples, rng), v)

@@ -34,24 +34,12 @@ _NUGGET: Final = 1e-6
 
 
 class LatentHyper(NamedTuple):
-    """What is shared by all rows.
+    """What is shared by all rows."""
 
-    Parameters
-    ----------
-    Z : ndarray of shape (M, Q)
-        Inducing inputs.
-    log_w : ndarray of shape (Q,)
-        Logarithms of the inverse squared length-scales.
-    log_a : float
-        Logarithm of the amplitude.
-    log_beta : float
-        Logarithm of the precision of the noise.
-    """
-
-    Z: Array
-    log_w: Array
-    log_a: float
-    log_beta: float
+    Z: Array  # (M, Q): inducing inputs
+    log_w: Array  # (Q,): logarithms of the inverse squared length-scales
+    log_a: float  # logarithm of the amplitude
+    log_beta: float  # logarithm of the precision of the noise
 
 
 class Inputs(NamedTuple):
@@ -67,51 +55,19 @@ class Inputs(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LatentMapping:
-    """Posterior of the functions from latent inputs to data, by the inducing variables.
+    """Posterior of the functions from latent inputs to data, by the inducing variables."""
 
-    Parameters
-    ----------
-    hyper : LatentHyper
-        Kernel, noise and inducing inputs.
-    V : ndarray of shape (M, D)
-        Mean weights: E f_d(x) = k(x, Z) V_d.
-    gap : ndarray of shape (M, M)
-        K_mm^-1 minus the covariance of the weights: var f_d(x) = a - k(x, Z) gap k(Z, x).
-    """
-
-    hyper: LatentHyper
-    V: Array
-    gap: Array
+    hyper: LatentHyper  # kernel, noise and inducing inputs
+    V: Array  # (M, D): mean weights: E f_d(x) = k(x, Z) V_d
+    gap: Array  # (M, M): k_mm^-1 minus the covariance of the weights: var f_d(x) = a - k(x, Z) gap k(Z, x)
 
     def mean(self, inputs: Inputs) -> Array:
-        """Return the mean of f at uncertain inputs.
-
-        Parameters
-        ----------
-        inputs : Inputs
-            Their means and variances, shape (n, Q).
-
-        Returns
-        -------
-        ndarray of shape (n, D)
-            Of each column.
-        """
+        """Return the mean of f at uncertain inputs, shape (n, D)."""
         Z, log_w, log_a, _ = self.hyper
         return psi_first(*inputs, Z, np.exp(log_w), float(np.exp(log_a))) @ self.V
 
     def moments(self, inputs: Inputs) -> tuple[Array, Array]:
-        """Return mean and variance of f at uncertain inputs, rows apart.
-
-        Parameters
-        ----------
-        inputs : Inputs
-            Their means and variances, shape (n, Q).
-
-        Returns
-        -------
-        mean, variance : ndarray of shape (n, D)
-            Of each column, without noise.
-        """
+        """Return mean and variance of f at uncertain inputs, rows apart, shape (n, D)."""
         Z, log_w, log_a, _ = self.hyper
         a, w = float(np.exp(log_a)), np.exp(log_w)
         mean = psi_first(*inputs, Z, w, a) @ self.V
@@ -120,26 +76,7 @@ class LatentMapping:
         return mean, np.maximum(a - second[:, -1:] + second[:, :-1] - mean**2, 0.0)
 
     def infer(self, Y: Array, start: Inputs, *, max_iter: int, tol: float) -> tuple[Inputs, Array]:
-        """Find q(x) of rows of data, each for itself, with this mapping held.
-
-        Parameters
-        ----------
-        Y : ndarray of shape (n, D)
-            Data, on the mapping's scale.
-        start : Inputs
-            Where to start.
-        max_iter : int
-            Steps a row.
-        tol : float
-            Gain in nats at which a row ends.
-
-        Returns
-        -------
-        inputs : Inputs
-            Their posterior.
-        bound : ndarray of shape (n,)
-            Bound on log p(y_n) of each row.
-        """
+        """Find q(x) of rows of data, each for itself, with this mapping held."""
         Z, log_w, log_a, log_beta = self.hyper
         a, beta, D = float(np.exp(log_a)), float(np.exp(log_beta)), Y.shape[1]
         W = 0.5 * beta * (D * self.gap - self.V @ self.V.T)
@@ -169,22 +106,7 @@ def _collapsed(Y: Array, inputs: Inputs, hyper: LatentHyper, root: Array) -> tup
 
 
 def mapping_of(Y: Array, inputs: Inputs, hyper: LatentHyper) -> LatentMapping:
-    """Return the best posterior of the functions.
-
-    Parameters
-    ----------
-    Y : ndarray of shape (n, D)
-        Data, centred.
-    inputs : Inputs
-        Posterior of the latent inputs.
-    hyper : LatentHyper
-        Kernel, noise and inducing inputs.
-
-    Returns
-    -------
-    LatentMapping
-        By the inducing variables.
-    """
+    """Return the best posterior of the functions."""
     root = inverse_lower(cholesky(kernel_matrix(hyper)))
     _, best = _collapsed(Y, inputs, hyper, root)
     S = inverse_spd(cholesky_precision(best.precision))
@@ -192,26 +114,7 @@ def mapping_of(Y: Array, inputs: Inputs, hyper: LatentHyper) -> LatentMapping:
 
 
 def bound_and_gradient(Y: Array, inputs: Inputs, hyper: LatentHyper) -> tuple[float, Inputs, LatentHyper]:
-    """Return the collapsed bound F and its gradient.
-
-    Parameters
-    ----------
-    Y : ndarray of shape (n, D)
-        Data, centred.
-    inputs : Inputs
-        Posterior of the latent inputs.
-    hyper : LatentHyper
-        Kernel, noise and inducing inputs.
-
-    Returns
-    -------
-    value : float
-        F in nats.
-    inputs_gradient : Inputs
-        In means and variances.
-    hyper_gradient : LatentHyper
-        In what `hyper` holds.
-    """
+    """Return the collapsed bound F and its gradient."""
     w, a = np.exp(hyper.log_w), float(np.exp(hyper.log_a))
     K = kernel_matrix(hyper)
     root = inverse_lower(cholesky(K))

@@ -15,13 +15,13 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skpref import inducing
-from skpref._callbacks import Followed, followed
+from skpref._callbacks import CallbackMixin, fit_callbacks
 from skpref._compiled.psi import psi_first
 from skpref._estimator import check_memory, on_iteration, unchanged_on_failure, warn_not_converged
 from skpref._events import Iteration
 from skpref._math.linalg import cholesky, inverse_lower
 from skpref._math.random import as_generator
-from skpref._math.threads import calm_blas
+from skpref._math.threads import limit_blas_threads
 from skpref.exceptions import DataError
 from skpref.gp.latent.bound import Inputs, LatentHyper, bound_and_gradient, kernel_matrix, mapping_of
 from skpref.inference.hyper import Optimum, maximise
@@ -50,7 +50,7 @@ _STEPS, _GAIN = 200, 1e-5  # of the search for the input of a row: more changes 
 _LOG_S, _LOG = (-15.0, 3.0), (-25.0, 15.0)
 
 
-class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Followed, BaseEstimator):
+class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackMixin, BaseEstimator):
     """Bayesian Gaussian process latent variable model ([TL10]; [HFL13] section 4.3).
 
     Every feature is a smooth function, a Gaussian process with a squared exponential kernel, of a few coordinates that
@@ -186,7 +186,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Followed,
         BayesianGPLVM
             Itself.
         """
-        with followed(self, X), unchanged_on_failure(self):
+        with fit_callbacks(self, X), unchanged_on_failure(self):
             before = getattr(self, "mapping_", None) if self.warm_start else None
             table = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
             n, D = table.shape
@@ -197,7 +197,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Followed,
                 start, held = (Inputs(self.embedding_, self.embedding_std_**2), before.hyper), False
             else:
                 start, held = _start(Y, Q, self.n_inducing, as_generator(self.random_state)), True
-            with calm_blas(start[1].Z.shape[0]):
+            with limit_blas_threads(start[1].Z.shape[0]):
                 self._keep(Y, _Search(Y, start, self._show()).run(self.max_iter, self.tol, held=held), mean, scale)
         return self
 

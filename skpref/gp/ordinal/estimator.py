@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from skpref._callbacks import Followed, followed
+from skpref._callbacks import CallbackMixin, fit_callbacks
 from skpref._estimator import (
     check_memory,
     digest,
@@ -21,7 +21,7 @@ from skpref._estimator import (
     warn_not_converged,
 )
 from skpref._math.random import as_generator
-from skpref._math.threads import calm_blas
+from skpref._math.threads import limit_blas_threads
 from skpref.data.levels import as_labels, encode_levels, ordered_levels
 from skpref.data.tables import canonical, stack, unique_rows
 from skpref.exceptions import DataError
@@ -46,7 +46,7 @@ _SYMMETRY = 1e-8  # of a precomputed covariance, relative to its largest entry
 _HALF = 0.5 - 1e-12  # a level whose cumulative probability is 1/2 up to rounding is the median
 
 
-class GPOrdinalRegressor(ClassifierMixin, Followed, BaseEstimator):
+class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
     """Gaussian-process regression on ordered labels: grades, stars, stages of a disease.
 
     A latent f(x) with a Gaussian-process prior of unit amplitude, plus noise, falls between two of r - 1 learnt
@@ -253,7 +253,7 @@ class GPOrdinalRegressor(ClassifierMixin, Followed, BaseEstimator):
         ConvergenceWarning
             If the last inference did not meet its tolerance in `max_iter` iterations.
         """
-        with followed(self, X, y, sample_weight), unchanged_on_failure(self):
+        with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             X, level, weight = self._read(X, y, sample_weight)
             self._rows = X, level, weight
             self._learn(going_on=self.warm_start)
@@ -569,7 +569,7 @@ class GPOrdinalRegressor(ClassifierMixin, Followed, BaseEstimator):
         kernel = None if self.kernel_ is None else self.kernel_.clone_with_theta(theta[:n])
         data = self._data()
         evidence = ExactEvidence(data, self.inference_, self.evidence == "bound", self.max_iter, FINAL_TOL)
-        with calm_blas(data.n):
+        with limit_blas_threads(data.n):
             seen = evidence(kernel, self.likelihood_.with_theta(theta[n:]))
         return (seen.value, np.concatenate([seen.in_kernel, seen.in_likelihood])) if eval_gradient else seen.value
 

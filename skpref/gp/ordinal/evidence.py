@@ -32,24 +32,12 @@ _NEAR = 1.5  # log hyper-parameters that differ by less share a start
 
 @dataclass(frozen=True, eq=False)
 class OrdinalData:
-    """Distinct labelled rows.
+    """Distinct labelled rows."""
 
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (n, d) or None
-        Rows; None where the covariance is given.
-    y : ndarray of shape (n,)
-        Numbers of levels.
-    weight : ndarray of shape (n,)
-        How often each occurs (weights > 0).
-    K : ndarray of shape (n, n), default=None
-        The covariance, where it is given.
-    """
-
-    X: Features
-    y: Array
-    weight: Array
-    K: Array | None = None
+    X: Features  # (n, d): rows; None where the covariance is given
+    y: Array  # (n,): numbers of levels
+    weight: Array  # (n,): how often each occurs (weights > 0)
+    K: Array | None = None  # (n, n): the covariance, where it is given
 
     @property
     def n(self) -> int:
@@ -57,38 +45,14 @@ class OrdinalData:
         return int(self.y.shape[0])
 
     def covariance(self, kernel: Kernel | None) -> Array:
-        """Return the prior covariance of f at the rows.
-
-        Parameters
-        ----------
-        kernel : Kernel or None
-            Covariance function; None where the covariance is given.
-
-        Returns
-        -------
-        ndarray of shape (n, n)
-            Symmetric.
-        """
+        """Return the prior covariance of f at the rows, shape (n, n)."""
         if kernel is None:
             assert self.K is not None  # noqa: S101 - one of the two is given
             return self.K
         return kernels.gram(kernel, self.X)
 
     def pulled(self, kernel: Kernel | None, adjoint: Array) -> Array:
-        """Return the gradient in the kernel's theta from that in the covariance.
-
-        Parameters
-        ----------
-        kernel : Kernel or None
-            Covariance function.
-        adjoint : ndarray of shape (n, n)
-            Gradient in the covariance.
-
-        Returns
-        -------
-        ndarray of shape (n_theta,)
-            Empty where the covariance is given.
-        """
+        """Return the gradient in the kernel's theta from that in the covariance, shape (n_theta,)."""
         return np.zeros(0) if kernel is None else kernels.gram_vjp(kernel, self.X, adjoint)
 
 
@@ -110,52 +74,20 @@ class Evidence(Protocol):
 
 @dataclass(eq=False)
 class ExactEvidence:
-    """Evidence by Laplace or expectation propagation at the n rows; each call starts at the posterior of the last.
+    """Evidence by Laplace or expectation propagation at the n rows; each call starts at the posterior of the last."""
 
-    Parameters
-    ----------
-    data : OrdinalData
-        The rows.
-    method : {"ep", "laplace"}
-        How the posterior is approximated.
-    bound : bool, default=False
-        Whether the value is the variational bound at the posterior of "ep", with its gradient at the frozen posterior
-        ([CG05] section 3.2), and not log Z_EP.
-    max_iter : int, default=200
-        Iterations of the inference at most.
-    tol : float, default=1e-6
-        When it ends; see `expectation_propagation`.
-    on_value : callable, default=None
-        Told the value of every call.
-    last : ExactPosterior, default=None
-        The posterior of the last call.
-    """
-
-    data: OrdinalData
-    method: str
+    data: OrdinalData  # the rows
+    method: str  # how the posterior is approximated
+    # whether the value is the variational bound at the posterior of "ep", with its gradient at the frozen posterior
+    # ([CG05] section 3.2), and not log Z_EP
     bound: bool = False
-    max_iter: int = 200
-    tol: float = 1e-6
-    on_value: Callable[[float], object] | None = None
-    last: ExactPosterior | None = None
+    max_iter: int = 200  # iterations of the inference at most
+    tol: float = 1e-6  # when it ends; see `expectation_propagation`
+    on_value: Callable[[float], object] | None = None  # told the value of every call
+    last: ExactPosterior | None = None  # the posterior of the last call
 
     def infer(self, kernel: Kernel | None, likelihood: OrdinalProbit) -> tuple[Array, ExactPosterior]:
-        """Return the covariance and the posterior.
-
-        Parameters
-        ----------
-        kernel : Kernel or None
-            Covariance function.
-        likelihood : OrdinalProbit
-            Observation model.
-
-        Returns
-        -------
-        K : ndarray of shape (n, n)
-            Covariance of f.
-        posterior : ExactPosterior
-            Its posterior, kept as `last`.
-        """
+        """Return the covariance and the posterior."""
         K, data = self.data.covariance(kernel), self.data
         if self.method == "laplace":
             # Its evidence is not stationary in the mode; Newton's last steps square the error.
@@ -170,20 +102,7 @@ class ExactEvidence:
         return K, q
 
     def __call__(self, kernel: Kernel | None, likelihood: OrdinalProbit) -> Seen:
-        """Return the evidence and its gradients.
-
-        Parameters
-        ----------
-        kernel : Kernel or None
-            Covariance function.
-        likelihood : OrdinalProbit
-            Observation model.
-
-        Returns
-        -------
-        Seen
-            The log evidence, in nats.
-        """
+        """Return the evidence and its gradients."""
         K, q = self.infer(kernel, likelihood)
         y, w = self.data.y, self.data.weight
         value = q.log_evidence
@@ -206,65 +125,23 @@ class ExactEvidence:
 
 @dataclass(eq=False)
 class SparseEvidence:
-    """The variational bound through inducing points, of the one engine (maths.md sections 3 and 5).
+    """The variational bound through inducing points, of the one engine (maths.md sections 3 and 5)."""
 
-    Parameters
-    ----------
-    data : OrdinalData
-        The rows.
-    points : {ndarray, CSR} of shape (M, d)
-        Inducing inputs.
-    everything : bool
-        Whether the rows are the inducing points, so that nothing is left open.
-    schedule : Schedule
-        Iterations.
-    last : list, default=[]
-        Theta and state of the last call.
-    """
-
-    data: OrdinalData
-    points: Features
-    everything: bool
-    schedule: svi.Schedule
-    last: list[tuple[Array, svi.State]] = field(default_factory=list)
+    data: OrdinalData  # the rows
+    points: Features  # (M, d): inducing inputs
+    everything: bool  # whether the rows are the inducing points, so that nothing is left open
+    schedule: svi.Schedule  # iterations
+    last: list[tuple[Array, svi.State]] = field(default_factory=list)  # theta and state of the last call
 
     def problem(self, basis: InducingBasis, likelihood: OrdinalProbit, *, learns: bool) -> svi.Problem:
-        """Return the problem that the engine solves.
-
-        Parameters
-        ----------
-        basis : InducingBasis
-            Kernel and inducing points.
-        likelihood : OrdinalProbit
-            Observation model.
-        learns : bool
-            Whether noise and thresholds are learnt on the way.
-
-        Returns
-        -------
-        Problem
-            One term of n rows.
-        """
+        """Return the problem that the engine solves."""
         rows = basis.rows(self.data.X)
         residual = None if self.everything else basis.residual(self.data.X, rows)
         term = RowTerm(rows, (Segment("f", rows.shape[1]),), residual)
         return svi.Problem((term,), likelihood, self.data.y, self.data.weight, learns=learns)
 
     def __call__(self, kernel: Kernel | None, likelihood: OrdinalProbit) -> Seen:
-        """Return the bound at its optimal q, and its gradients, which are those at fixed q.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            Covariance function.
-        likelihood : OrdinalProbit
-            Observation model.
-
-        Returns
-        -------
-        Seen
-            The bound, in nats.
-        """
+        """Return the bound at its optimal q, and its gradients, which are those at fixed q."""
         assert kernel is not None  # noqa: S101 - a given covariance has no inducing points
         basis, theta = InducingBasis.at(kernel, self.points), np.concatenate([kernel.theta, likelihood.theta])
         problem = self.problem(basis, likelihood, learns=False)

@@ -52,24 +52,7 @@ class Found(NamedTuple):
 
 
 def weigh_families(evidence: Evidence, X: Features, y: Array, likelihood: OrdinalProbit) -> list[Found]:
-    """Search one family after the other, each from where a simpler one ended, and weigh them.
-
-    Parameters
-    ----------
-    evidence : callable
-        (kernel, likelihood) -> `Seen`.
-    X : {ndarray, CSR} of shape (n, d)
-        Rows.
-    y : ndarray of shape (n,)
-        Numbers of levels.
-    likelihood : OrdinalProbit
-        Start.
-
-    Returns
-    -------
-    list of Found
-        The best first; their weights sum to 1.
-    """
+    """Search one family after the other, each from where a simpler one ended, and weigh them."""
     scale = deviations(X)
     smooth, rough = (
         _searched(evidence, _shared(kernel, likelihood), y)
@@ -163,18 +146,6 @@ def with_absent_levels(space: Space, y: Array) -> Space:
 
     Without it the evidence would close an absent level between two others, and widen the first level that occurs for
     ever where lower ones do not.
-
-    Parameters
-    ----------
-    space : Space
-        A search.
-    y : ndarray of shape (n,)
-        Numbers of levels.
-
-    Returns
-    -------
-    Space
-        The same object where all levels occur.
     """
     r = space.likelihood.n_levels
     present = np.unique(y).astype(np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skpref import inducing, kernels
-from skpref._math.threads import calm_blas
+from skpref._math.threads import limit_blas_threads
 from skpref.data import unique_rows
 from skpref.data.tables import same_rows
 from skpref.exceptions import DataError
@@ -40,112 +40,50 @@ _SEARCH_TOL = 1e-3  # within a search: the evidence is stationary in the sites, 
 
 @dataclass(frozen=True)
 class OrdinalConfig:
-    """What an estimator's parameters ask of a fit.
+    """What an estimator's parameters ask of a fit."""
 
-    Parameters
-    ----------
-    inference : {"ep", "laplace", "vb", "svi"}
-        How the posterior is found; "auto" is resolved by then.
-    evidence : {"ep", "bound"}
-        What a search with "ep" maximises.
-    optimizer : {"l-bfgs-b"} or None
-        Whether hyper-parameters are learnt.
-    n_restarts : int
-        Further starts of the search.
-    n_inducing : int
-        Inducing points of "vb" and "svi" at most.
-    inducing : str or array
-        How they are chosen.
-    schedule : Schedule
-        Iterations, tolerance, mini-batches.
-    on_value : callable, default=None
-        Told the evidence at every evaluation of an exact search.
-    """
-
-    inference: str
-    evidence: str
-    optimizer: str | None
-    n_restarts: int
-    n_inducing: int
-    inducing: str | Features
-    schedule: svi.Schedule
-    on_value: Callable[[float], object] | None = None
+    inference: str  # how the posterior is found; "auto" is resolved by then
+    evidence: str  # what a search with "ep" maximises
+    optimizer: str | None  # whether hyper-parameters are learnt
+    n_restarts: int  # further starts of the search
+    n_inducing: int  # inducing points of "vb" and "svi" at most
+    inducing: str | Features  # how they are chosen
+    schedule: svi.Schedule  # iterations, tolerance, mini-batches
+    on_value: Callable[[float], object] | None = None  # told the evidence at every evaluation of an exact search
 
 
 @dataclass(frozen=True, eq=False)
 class OrdinalStart:
-    """Where an earlier fit ended: what a warm start goes on from.
+    """Where an earlier fit ended: what a warm start goes on from."""
 
-    Parameters
-    ----------
-    kernel : Kernel or None
-        With its learnt hyper-parameters.
-    likelihood : OrdinalProbit
-        Thresholds and noise.
-    points : {ndarray, CSR} of shape (M, d) or None
-        Inducing points.
-    state : State or None
-        Posterior of their variables.
-    """
-
-    kernel: Kernel | None
-    likelihood: OrdinalProbit
-    points: Features = None
-    state: svi.State | None = None
+    kernel: Kernel | None  # with its learnt hyper-parameters
+    likelihood: OrdinalProbit  # thresholds and noise
+    points: Features = None  # (M, d): inducing points
+    state: svi.State | None = None  # posterior of their variables
 
 
 @dataclass(frozen=True, eq=False)
 class OrdinalMember:
-    """One of the models that predictions average over.
+    """One of the models that predictions average over."""
 
-    Parameters
-    ----------
-    weight : float
-        Its posterior probability among them.
-    latent : ExactLatent or SparseLatent
-        Posterior of f.
-    likelihood : OrdinalProbit
-        Thresholds and noise.
-    """
-
-    weight: float
-    latent: ExactLatent | SparseLatent
-    likelihood: OrdinalProbit
+    weight: float  # its posterior probability among them
+    latent: ExactLatent | SparseLatent  # posterior of f
+    likelihood: OrdinalProbit  # thresholds and noise
 
 
 @dataclass(frozen=True, eq=False)
 class OrdinalFit:
-    """Result of `fit_ordinal`.
+    """Result of `fit_ordinal`."""
 
-    Parameters
-    ----------
-    latent : ExactLatent or SparseLatent
-        Posterior of f.
-    end : OrdinalStart
-        Hyper-parameters and state.
-    evidence : float
-        Log evidence by the inference that was asked for, in nats.
-    bound : float
-        Variational lower bound on it.
-    bounds : list of float
-        Values of the search, or of the passes of a sparse fit.
-    n_iter, n_skipped : int
-        Iterations of the last inference; site updates that it left out.
-    converged : bool
-        Whether it met its tolerance.
-    members : tuple of OrdinalMember, default=()
-        All models that predictions average over, this one first.
-    """
-
-    latent: ExactLatent | SparseLatent
-    end: OrdinalStart
-    evidence: float
-    bound: float
-    bounds: list[float]
-    n_iter: int
-    n_skipped: int
-    converged: bool
-    members: tuple[OrdinalMember, ...] = ()
+    latent: ExactLatent | SparseLatent  # posterior of f
+    end: OrdinalStart  # hyper-parameters and state
+    evidence: float  # log evidence by the inference that was asked for, in nats
+    bound: float  # variational lower bound on it
+    bounds: list[float]  # values of the search, or of the passes of a sparse fit
+    n_iter: int  # iterations of the last inference; site updates that it left out
+    n_skipped: int  # iterations of the last inference; site updates that it left out
+    converged: bool  # whether it met its tolerance
+    members: tuple[OrdinalMember, ...] = ()  # all models that predictions average over, this one first
 
 
 def fit_ordinal(
@@ -158,32 +96,9 @@ def fit_ordinal(
     *,
     held: bool = False,
 ) -> OrdinalFit:
-    """Fit the model.
-
-    Parameters
-    ----------
-    data : OrdinalData
-        Distinct rows.
-    n_levels : int
-        r.
-    kernel : Kernel, {"auto", "ard", "linear-ard"} or None
-        Covariance function; None where the covariance is given, or for the default.
-    config : OrdinalConfig
-        Parameters.
-    rng : numpy.random.Generator
-        Inducing points, restarts, mini-batches.
-    start : OrdinalStart, default=None
-        Where an earlier fit ended.
-    held : bool, default=False
-        Whether the kernel stays as it is at the start: noise and thresholds are searched for.
-
-    Returns
-    -------
-    OrdinalFit
-        Posterior, hyper-parameters and trace.
-    """
+    """Fit the model."""
     exact = config.inference in {"ep", "laplace"}
-    with calm_blas(data.n if exact else config.n_inducing):
+    with limit_blas_threads(data.n if exact else config.n_inducing):
         chosen, likelihood = _start(data, n_levels, kernel, rng, start)
         points, state = None, None
         if exact:
@@ -211,22 +126,7 @@ def fit_ordinal(
 
 
 def exact_evidence(data: OrdinalData, config: OrdinalConfig, *, final: bool = False) -> ExactEvidence:
-    """Return the evidence that a search maximises.
-
-    Parameters
-    ----------
-    data : OrdinalData
-        The rows.
-    config : OrdinalConfig
-        Which one.
-    final : bool, default=False
-        Whether the inference is to be as exact as that of the last fit.
-
-    Returns
-    -------
-    ExactEvidence
-        A function of the hyper-parameters.
-    """
+    """Return the evidence that a search maximises."""
     tol, told = (FINAL_TOL, None) if final else (_SEARCH_TOL, config.on_value)
     return ExactEvidence(
         data, config.inference, config.evidence == "bound", config.schedule.max_iter, tol, on_value=told
@@ -289,24 +189,7 @@ def _last_exact(data: OrdinalData, found: Found, config: OrdinalConfig) -> Ordin
 
 
 def last_sparse(data: OrdinalData, start: OrdinalStart, config: OrdinalConfig, rng: np.random.Generator) -> OrdinalFit:
-    """Infer through inducing points with the kernel held, thresholds and noise learnt on the way.
-
-    Parameters
-    ----------
-    data : OrdinalData
-        All rows.
-    start : OrdinalStart
-        Kernel, inducing points, thresholds and noise; perhaps a posterior to go on from.
-    config : OrdinalConfig
-        "vb" or "svi".
-    rng : numpy.random.Generator
-        Mini-batches.
-
-    Returns
-    -------
-    OrdinalFit
-        The fit.
-    """
+    """Infer through inducing points with the kernel held, thresholds and noise learnt on the way."""
     kernel, points = start.kernel, start.points
     assert kernel is not None  # noqa: S101 - a given covariance has no inducing points
     evidence = SparseEvidence(data, points, _everything(data, points, kernel), config.schedule)

@@ -35,25 +35,13 @@ class Belief(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Hyper-parameters of kernel and likelihood as the free numbers of a search.
+    """Hyper-parameters of kernel and likelihood as the free numbers of a search."""
 
-    Parameters
-    ----------
-    kernel : Kernel or None
-        Start; None where the covariance is given.
-    likelihood : OrdinalProbit
-        Start.
-    group : ndarray of shape (n_theta,), default=None
-        Number of the free parameter by which each of the kernel's is shifted: tied ones share a number. None = all
-        free.
-    beliefs : tuple of Belief, default=()
-        Priors on (kernel theta, likelihood theta), beside flat ones within the bounds.
-    """
-
-    kernel: Kernel | None
-    likelihood: OrdinalProbit
+    kernel: Kernel | None  # start; None where the covariance is given
+    likelihood: OrdinalProbit  # start
+    # (n_theta,): number of the free parameter by which each of the kernel's is shifted: tied ones share a number
     group: IntArray | None = None
-    beliefs: tuple[Belief, ...] = ()
+    beliefs: tuple[Belief, ...] = ()  # priors on (kernel theta, likelihood theta), beside flat ones within the bounds
 
     @property
     def kernel_theta(self) -> Array:
@@ -94,20 +82,7 @@ class Space:
         return np.column_stack([self.start - spread, self.start + spread])
 
     def at(self, free: Array) -> tuple[Kernel | None, OrdinalProbit]:
-        """Return kernel and likelihood at a point.
-
-        Parameters
-        ----------
-        free : ndarray of shape (n_free,)
-            Free parameters.
-
-        Returns
-        -------
-        kernel : Kernel or None
-            With its parameters shifted.
-        likelihood : OrdinalProbit
-            With its own.
-        """
+        """Return kernel and likelihood at a point."""
         k = self.n_kernel
         kernel = self.kernel
         if kernel is not None:
@@ -115,20 +90,7 @@ class Space:
         return kernel, self.likelihood.with_theta(free[k:])
 
     def log_prior(self, theta: Array) -> tuple[float, Array]:
-        """Return the log density of the beliefs, up to a constant, and its gradient.
-
-        Parameters
-        ----------
-        theta : ndarray of shape (n_theta + r,)
-            Kernel's theta, then the likelihood's.
-
-        Returns
-        -------
-        value : float
-            Nats.
-        gradient : ndarray of shape (n_theta + r,)
-            In theta.
-        """
+        """Return the log density of the beliefs, up to a constant, and its gradient."""
         value, gradient = 0.0, np.zeros_like(theta)
         for weights, mean, sd in self.beliefs:
             off = (float(weights @ theta) - mean) / sd
@@ -137,58 +99,22 @@ class Space:
         return value, gradient
 
     def gathered(self, gradient: Array) -> Array:
-        """Return the gradient in the free parameters.
-
-        Parameters
-        ----------
-        gradient : ndarray of shape (n_theta + r,)
-            In the kernel's theta and the likelihood's.
-
-        Returns
-        -------
-        ndarray of shape (n_free,)
-            Sums over what is tied.
-        """
+        """Return the gradient in the free parameters, shape (n_free,)."""
         n = self._groups.size
         return np.concatenate([np.bincount(self._groups, gradient[:n], self.n_kernel), gradient[n:]])
 
 
 @dataclass(eq=False)
 class Objective:
-    """Log evidence plus log prior over the free parameters of a space.
+    """Log evidence plus log prior over the free parameters of a space."""
 
-    Parameters
-    ----------
-    evidence : callable
-        (kernel, likelihood) -> `Seen`.
-    space : Space
-        What is free.
-    best : float, default=-inf
-        Highest value so far.
-    trace : list of float, default=[]
-        All values.
-    """
-
-    evidence: Evidence
-    space: Space
-    best: float = -np.inf
-    trace: list[float] = field(default_factory=list)
+    evidence: Evidence  # (kernel, likelihood) -> `Seen`
+    space: Space  # what is free
+    best: float = -np.inf  # highest value so far
+    trace: list[float] = field(default_factory=list)  # all values
 
     def __call__(self, free: Array, /) -> tuple[float, Array]:
-        """Return the value and its gradient.
-
-        Parameters
-        ----------
-        free : ndarray of shape (n_free,)
-            Free parameters.
-
-        Returns
-        -------
-        value : float
-            Nats.
-        gradient : ndarray of shape (n_free,)
-            Its gradient.
-        """
+        """Return the value and its gradient."""
         kernel, likelihood = self.space.at(free)
         try:
             seen = self.evidence(kernel, likelihood)
@@ -210,28 +136,7 @@ class Objective:
 def search(
     objective: Objective, *, n_restarts: int = 0, rng: np.random.Generator | None = None, max_iter: int = 100
 ) -> tuple[Kernel | None, OrdinalProbit, hyper.Optimum]:
-    """Maximise by L-BFGS-B.
-
-    Parameters
-    ----------
-    objective : Objective
-        What is maximised.
-    n_restarts : int, default=0
-        Further starts.
-    rng : numpy.random.Generator, default=None
-        Draws them.
-    max_iter : int, default=100
-        Iterations a start.
-
-    Returns
-    -------
-    kernel : Kernel or None
-        At the best point.
-    likelihood : OrdinalProbit
-        At the best point.
-    optimum : Optimum
-        The best point.
-    """
+    """Maximise by L-BFGS-B."""
     space = objective.space
     best = hyper.maximise(
         objective, space.start, space.bounds, n_restarts=n_restarts, rng=rng, box=space.box, max_iter=max_iter

@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
-from skpref._callbacks import Followed
+from skpref._callbacks import CallbackMixin
 from skpref._estimator import (
     check_memory,
     check_n_samples,
@@ -58,7 +58,7 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-class PairwiseGP(Followed, BaseEstimator):
+class PairwiseGP(CallbackMixin, BaseEstimator):
     """What the estimators share: from merged comparisons of seen items to fitted attributes."""
 
     posterior_: Any

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpref._callbacks import followed
+from skpref._callbacks import fit_callbacks
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import Comparisons, Table, Vocabulary, from_labels, read_pairs
@@ -193,7 +193,7 @@ class GPPLClassifier(ClassifierMixin, PairwiseGP):
         ValueError
             If an id is unknown or missing, an item is compared with itself, or a label is outside [0, 1].
         """
-        with followed(self, X, y, sample_weight), unchanged_on_failure(self):
+        with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             left, right = self._read(X, reset=True)
             require_labels(self, y)
             self._table = None if self.items is None else as_table(self.items)

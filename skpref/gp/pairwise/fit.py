@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skpref import inducing, kernels
-from skpref._math.threads import calm_blas
+from skpref._math.threads import limit_blas_threads
 from skpref.data.tables import same_rows, unique_rows
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.inference import hyper, svi
@@ -36,91 +36,42 @@ _FACTOR_BOUNDS = (0.1, 1000.0)
 
 @dataclass(frozen=True)
 class PairConfig:
-    """What an estimator's parameters ask of a fit.
+    """What an estimator's parameters ask of a fit."""
 
-    Parameters
-    ----------
-    likelihood : Likelihood
-        p(y | z).
-    inference : {"auto", "vb", "svi", "laplace", "linearised"}
-        Site rule and loop.
-    n_inducing : int
-        M at most.
-    inducing : str or array
-        How inducing points are chosen.
-    schedule : Schedule
-        Iterations, tolerance and mini-batches.
-    shape_s0, rate_s0 : float
-        Prior Gamma(shape, rate) of the inverse scales.
-    offsets, order : bool
-        Item effects and order effect.
-    length_scale_factor : float or "auto" or None
-        Factor on the median heuristic of the default kernel; None when the caller gave the kernel.
-    optimizer : {None, "l-bfgs-b"}
-        Whether all hyper-parameters are learnt.
-    n_restarts : int
-        Further starts of the optimiser.
-    """
-
-    likelihood: Likelihood
-    inference: str
-    n_inducing: int
-    inducing: str | Features
-    schedule: svi.Schedule
-    shape_s0: float
-    rate_s0: float
-    offsets: bool
-    order: bool
+    likelihood: Likelihood  # p(y | z)
+    inference: str  # site rule and loop
+    n_inducing: int  # M at most
+    inducing: str | Features  # how inducing points are chosen
+    schedule: svi.Schedule  # iterations, tolerance and mini-batches
+    shape_s0: float  # prior Gamma(shape, rate) of the inverse scales
+    rate_s0: float  # prior Gamma(shape, rate) of the inverse scales
+    offsets: bool  # item effects and order effect
+    order: bool  # item effects and order effect
+    # factor on the median heuristic of the default kernel; None when the caller gave the kernel
     length_scale_factor: float | str | None
-    optimizer: str | None
-    n_restarts: int
+    optimizer: str | None  # whether all hyper-parameters are learnt
+    n_restarts: int  # further starts of the optimiser
 
 
 @dataclass(frozen=True, eq=False)
 class PairFit:
-    """Result of `fit_pairs`.
+    """Result of `fit_pairs`."""
 
-    Parameters
-    ----------
-    posterior : PairPosterior
-        What predictions need.
-    state : State
-        What a warm start needs.
-    likelihood : Likelihood
-        The likelihood with its own parameters learnt.
-    kernel : Kernel or None
-        The kernel with its final hyper-parameters.
-    bounds : list of float
-        Objective after each pass of the final fit.
-    bound : float
-        Lower bound of the final fit (estimate, for mini-batches).
-    converged : bool
-        Whether the final fit met its tolerance.
-    """
-
-    posterior: PairPosterior
-    state: svi.State
-    likelihood: Likelihood
-    kernel: Kernel | None
-    bounds: list[float]
-    bound: float
-    converged: bool
+    posterior: PairPosterior  # what predictions need
+    state: svi.State  # what a warm start needs
+    likelihood: Likelihood  # the likelihood with its own parameters learnt
+    kernel: Kernel | None  # the kernel with its final hyper-parameters
+    bounds: list[float]  # objective after each pass of the final fit
+    bound: float  # lower bound of the final fit (estimate, for mini-batches)
+    converged: bool  # whether the final fit met its tolerance
 
 
 @dataclass(frozen=True, eq=False)
 class PairData:
-    """Items that were compared, and their comparisons.
+    """Items that were compared, and their comparisons."""
 
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (N, d) or None
-        Features of the N seen items.
-    comparisons : Comparisons
-        Rows of X.
-    """
-
-    X: Features
-    comparisons: Comparisons
+    X: Features  # (N, d): features of the N seen items
+    comparisons: Comparisons  # rows of X
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -187,58 +138,20 @@ def fit_pairs(
     start: svi.State | None = None,
     points: Features = None,
 ) -> PairFit:
-    """Fit the model.
-
-    Parameters
-    ----------
-    data : PairData
-        Seen items and merged comparisons.
-    kernel : Kernel or None
-        Covariance function; None for the default (product Matern 3/2 at the median heuristic), or without features.
-    config : PairConfig
-        Parameters.
-    rng : numpy.random.Generator
-        Inducing points, restarts, mini-batches.
-    start : State, default=None
-        Earlier posterior to go on from; used when its sizes fit.
-    points : {ndarray, CSR} of shape (M, d), default=None
-        Inducing points of the earlier fit.
-
-    Returns
-    -------
-    PairFit
-        Posterior and trace.
-    """
+    """Fit the model."""
     # Without features the items' offsets are their utilities, and a kernel has nothing to look at.
     kernel = None if data.X is None else start_kernel(data.X, kernel, config, rng)
     model = pair_model(data, kernel, config, rng, points)
-    with calm_blas(0 if model.points is None else model.points.shape[0]):
+    with limit_blas_threads(0 if model.points is None else model.points.shape[0]):
         if kernel is not None:
             kernel = choose_kernel(model, kernel, rng)
         basis = model.basis(kernel)
-    with calm_blas(model.dense_size(basis)):
+    with limit_blas_threads(model.dense_size(basis)):
         return _final(model, kernel, basis, rng, start)
 
 
 def start_kernel(X: Features, kernel: Kernel | None, config: PairConfig, rng: np.random.Generator) -> Kernel:
-    """Return the kernel that a search starts from: the caller's, or the default at the median heuristic.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (N, d)
-        Features.
-    kernel : Kernel or None
-        The caller's kernel.
-    config : PairConfig
-        For `length_scale_factor`.
-    rng : numpy.random.Generator
-        Samples pairs of rows.
-
-    Returns
-    -------
-    Kernel
-        A kernel of its own.
-    """
+    """Return the kernel that a search starts from: the caller's, or the default at the median heuristic."""
     if kernel is not None:
         return clone(kernel)
     scales = kernels.median_length_scales(X, rng)
@@ -252,26 +165,7 @@ def start_kernel(X: Features, kernel: Kernel | None, config: PairConfig, rng: np
 def pair_model(
     data: PairData, kernel: Kernel | None, config: PairConfig, rng: np.random.Generator, points: Features
 ) -> PairModel:
-    """Choose the inducing points.
-
-    Parameters
-    ----------
-    data : PairData
-        Items and comparisons.
-    kernel : Kernel or None
-        Its length-scales say what is near.
-    config : PairConfig
-        How many points, and how.
-    rng : numpy.random.Generator
-        Source of randomness.
-    points : {ndarray, CSR} of shape (M, d) or None
-        Points that are chosen already.
-
-    Returns
-    -------
-    PairModel
-        The fixed parts of a fit.
-    """
+    """Choose the inducing points."""
     if data.X is None or kernel is None:
         return PairModel(data=data, config=config)
     if points is None:
@@ -289,22 +183,7 @@ def _scale_of(kernel: Kernel) -> Any:
 
 
 def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) -> Kernel:
-    """Maximise the bound: first one factor on all length-scales, then (if asked) every hyper-parameter by itself.
-
-    Parameters
-    ----------
-    model : PairModel
-        Data and configuration.
-    kernel : Kernel
-        Where to start.
-    rng : numpy.random.Generator
-        Draws restarts, and comparisons where there are too many.
-
-    Returns
-    -------
-    Kernel
-        The best one found.
-    """
+    """Maximise the bound: first one factor on all length-scales, then (if asked) every hyper-parameter by itself."""
     config = model.config
     if kernel.theta.size == 0:
         return kernel
@@ -330,20 +209,7 @@ def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) ->
 
 
 def thinned(model: PairModel, rng: np.random.Generator) -> PairModel:
-    """Return the model of some 50,000 comparisons at most, weighted so as to stand for all.
-
-    Parameters
-    ----------
-    model : PairModel
-        All comparisons.
-    rng : numpy.random.Generator
-        Draws them.
-
-    Returns
-    -------
-    PairModel
-        The same object where there are few; users keep their numbers.
-    """
+    """Return the model of some 50,000 comparisons at most, weighted so as to stand for all."""
     c = model.data.comparisons
     n_pairs = c.left.shape[0]
     if n_pairs <= _HYPER_PAIRS:
@@ -357,22 +223,7 @@ def thinned(model: PairModel, rng: np.random.Generator) -> PairModel:
 
 
 def bound_and_gradient(model: PairModel, kernel: Kernel) -> tuple[float, Array]:
-    """Return the bound at the optimal q and its gradient in the kernel's theta (maths.md section 5).
-
-    Parameters
-    ----------
-    model : PairModel
-        Data, configuration, inducing points.
-    kernel : Kernel
-        Kernel at the hyper-parameters in question.
-
-    Returns
-    -------
-    value : float
-        Lower bound on the log evidence.
-    gradient : ndarray of shape (n_theta,)
-        Its derivative, partial at fixed q.
-    """
+    """Return the bound at the optimal q and its gradient in the kernel's theta (maths.md section 5)."""
     basis = model.basis(kernel)
     assert basis is not None  # noqa: S101 - only called for models with features
     problem, diagonal = model.problem(basis)
@@ -444,24 +295,7 @@ def _mode(model: PairModel, basis: InducingBasis | None) -> str:
 def pair_posterior(
     basis: InducingBasis | None, pairs: list[tuple[Any, Any]], scales: dict[str, Scale], config: PairConfig
 ) -> PairPosterior:
-    """Bring the blocks of a fit into the record that predictions are made from.
-
-    Parameters
-    ----------
-    basis : InducingBasis or None
-        Kernel and inducing points.
-    pairs : list of tuple (PairTerm, Block)
-        Terms of items with their posteriors.
-    scales : dict of str to Scale
-        q(s).
-    config : PairConfig
-        Which parts the model has.
-
-    Returns
-    -------
-    PairPosterior
-        The record.
-    """
+    """Bring the blocks of a fit into the record that predictions are made from."""
     mean, half = np.zeros(0), np.zeros((0, 0))
     offset_mean, offset_variance = np.zeros(0), None
     centre = 0.0, np.zeros(0)

@@ -10,7 +10,7 @@ import numpy as np
 from skpref import kernels
 from skpref._compiled.pairs import squared_differences
 from skpref._math.linalg import product
-from skpref._math.threads import calm_blas
+from skpref._math.threads import limit_blas_threads
 from skpref.exceptions import DataError
 from skpref.inference.basis import chunks
 
@@ -29,40 +29,19 @@ class PairPosterior:
 
     The dense block's covariance is kept as ``half`` with S = half^T half, its columns ordered
     [v (M), joint offsets (N), order effect (1)], each part present or not.
-
-    Parameters
-    ----------
-    basis : InducingBasis or None
-        Kernel and inducing points; None without features.
-    mean : ndarray of shape (K,)
-        Mean of the dense block; K = 0 when there is none.
-    half : ndarray of shape (K, K)
-        L^-1 of the block's precision.
-    offset_mean : ndarray of shape (N,)
-        Means of the offsets of the seen items; N = 0 without offsets.
-    offset_variance : ndarray of shape (N,) or None
-        Their variances when their block is diagonal; None when they belong to the dense block.
-    has_offsets, has_order : bool
-        Which parts exist.
-    scales : dict of str to Scale
-        q(s) by name: "f", "offset", "order".
-    centre_mean : float
-        Posterior mean of the average utility of the seen items.
-    centre_half : ndarray of shape (K,)
-        Average of their half rows. Comparisons fix utilities up to a constant only; `centred=True` measures them from
-        that average, so that standard deviations do not hold the constant's.
     """
 
-    basis: InducingBasis | None
-    mean: Array
-    half: Array
-    offset_mean: Array
+    basis: InducingBasis | None  # kernel and inducing points; None without features
+    mean: Array  # (K,): mean of the dense block; K = 0 when there is none
+    half: Array  # (K, K): L^-1 of the block's precision
+    offset_mean: Array  # (N,): means of the offsets of the seen items; N = 0 without offsets
+    # (N,): their variances when their block is diagonal; None when they belong to the dense block
     offset_variance: Array | None
-    has_offsets: bool
-    has_order: bool
-    scales: dict[str, Scale]
-    centre_mean: float
-    centre_half: Array
+    has_offsets: bool  # which parts exist
+    has_order: bool  # which parts exist
+    scales: dict[str, Scale]  # q(s) by name: "f", "offset", "order"
+    centre_mean: float  # posterior mean of the average utility of the seen items
+    centre_half: Array  # (K,): average of their half rows
 
     @property
     def n_basis(self) -> int:
@@ -102,24 +81,9 @@ class PairPosterior:
         return variance
 
     def utility(self, items: Items, *, item_effects: bool = True, centred: bool = False) -> tuple[Array, Array]:
-        """Return posterior means and variances of utilities.
-
-        Parameters
-        ----------
-        items : Items
-            n items.
-        item_effects : bool, default=True
-            Whether the unknown offset of an unseen item counts in its variance.
-        centred : bool, default=False
-            Whether utilities are measured from the average of the seen items.
-
-        Returns
-        -------
-        mean, variance : ndarray of shape (n,)
-            Utilities, in units of the probit's noise.
-        """
+        """Return posterior means and variances of utilities, shape (n,)."""
         mean, variance = np.empty(items.size), np.empty(items.size)
-        with calm_blas(self.half.shape[0]):
+        with limit_blas_threads(self.half.shape[0]):
             for part in chunks(items.size):
                 some = items.take(part)
                 mean[part], half, phi = self._rows(some, centred=centred)
@@ -129,36 +93,14 @@ class PairPosterior:
         return mean, variance
 
     def covariance(self, items: Items, *, item_effects: bool = True, centred: bool = False) -> tuple[Array, Array]:
-        """Return the joint posterior of utilities.
-
-        Parameters
-        ----------
-        items : Items
-            n items.
-        item_effects : bool, default=True
-            Whether the unknown offset of an unseen item counts.
-        centred : bool, default=False
-            Whether utilities are measured from the average of the seen items.
-
-        Returns
-        -------
-        mean : ndarray of shape (n,)
-            Utilities.
-        covariance : ndarray of shape (n, n)
-            Their covariance.
-
-        Raises
-        ------
-        DataError
-            If n > 10,000: the matrix would take more than 0.8 GB.
-        """
+        """Return the joint posterior of utilities."""
         if items.size > _MAX_DENSE_ITEMS:
             need = 8e-9 * items.size**2
             msg = (
                 f"A joint covariance of {items.size} items needs {need:.1f} GB; got more than {_MAX_DENSE_ITEMS} items."
             )
             raise DataError(msg + " Ask for fewer items, or for return_std.")
-        with calm_blas(max(self.half.shape[0], items.size)):
+        with limit_blas_threads(max(self.half.shape[0], items.size)):
             mean, half, phi = self._rows(items, centred=centred)
             covariance = product(half, half.T)
         if self.basis is not None:
@@ -172,22 +114,7 @@ class PairPosterior:
         return mean, covariance
 
     def sample_independent_rest(self, items: Items, n_samples: int, rng: np.random.Generator) -> Array:
-        """Draw utilities of many items: the dense block jointly, what it leaves open item by item.
-
-        Parameters
-        ----------
-        items : Items
-            n items.
-        n_samples : int
-            Draws.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n)
-            Right means and variances; the residual's correlation between items is left out.
-        """
+        """Draw utilities of many items: the dense block jointly, what it leaves open item by item."""
         shared = rng.standard_normal((n_samples, self.half.shape[0]))
         out = rng.standard_normal((n_samples, items.size))
         for part in chunks(items.size, 1000):
@@ -202,26 +129,9 @@ class PairPosterior:
     def pairs(
         self, items: Items, left: IntArray, right: IntArray, *, item_effects: bool = True, order: bool = True
     ) -> tuple[Array, Array]:
-        """Return posterior means and variances of the projections z of pairs.
-
-        Parameters
-        ----------
-        items : Items
-            n items.
-        left, right : ndarray of shape (P,)
-            Rows of `items`.
-        item_effects : bool, default=True
-            Whether the unknown offsets of unseen items count.
-        order : bool, default=True
-            Whether the order effect is added.
-
-        Returns
-        -------
-        mean, variance : ndarray of shape (P,)
-            Of u(left) - u(right) + order effect.
-        """
+        """Return posterior means and variances of the projections z of pairs, shape (P,)."""
         mean, variance = np.empty(left.shape[0]), np.empty(left.shape[0])
-        with calm_blas(self.half.shape[0]):
+        with limit_blas_threads(self.half.shape[0]):
             for part in chunks(left.shape[0]):
                 used, inverse = np.unique(np.concatenate([left[part], right[part]]), return_inverse=True)
                 a, b = np.split(inverse, 2)
@@ -229,20 +139,7 @@ class PairPosterior:
         return mean, variance
 
     def pair_covariance(self, items: Items, left: IntArray, right: IntArray) -> Array:
-        """Return the posterior covariance between the projections z of pairs, order effect included.
-
-        Parameters
-        ----------
-        items : Items
-            n items, at most 10,000.
-        left, right : ndarray of shape (P,)
-            Rows of `items`.
-
-        Returns
-        -------
-        ndarray of shape (P, P)
-            Its diagonal is the variance of `pairs`.
-        """
+        """Return the posterior covariance between the projections z of pairs, order effect included, shape (P, P)."""
         covariance = between_pairs(self.covariance(items)[1], left, right)
         if self.has_order:
             shift, half = self.half[:, -1], self._rows(items)[1]
@@ -263,19 +160,6 @@ class PairPosterior:
 
 
 def between_pairs(covariance: Array, left: IntArray, right: IntArray) -> Array:
-    """Return the covariance of differences between items.
-
-    Parameters
-    ----------
-    covariance : ndarray of shape (n, n)
-        Of the items.
-    left, right : ndarray of shape (P,)
-        Items of each pair.
-
-    Returns
-    -------
-    ndarray of shape (P, P)
-        Of left - right.
-    """
+    """Return the covariance of differences between items, shape (P, P)."""
     rows = covariance[left] - covariance[right]
     return rows[:, left] - rows[:, right]

@@ -24,38 +24,18 @@ _MAX_JOINT = 4000  # items whose covariance is factored at once: a few seconds
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Items from the best to the worst.
+    """Items from the best to the worst."""
 
-    Parameters
-    ----------
-    id : ndarray of shape (n,)
-        Ids (or row numbers).
-    utility, std : ndarray of shape (n,)
-        Posterior mean and standard deviation.
-    rank : ndarray of shape (n,)
-        1 is the best.
-    probability_best : ndarray of shape (n,)
-        Posterior probability to be the best of these items.
-    rank_low, rank_high : ndarray of shape (n,)
-        Credible interval of the rank.
-    """
-
-    id: npt.NDArray[Any]
-    utility: Array
-    std: Array
-    rank: IntArray
-    probability_best: Array
-    rank_low: IntArray
-    rank_high: IntArray
+    id: npt.NDArray[Any]  # (n,): ids (or row numbers)
+    utility: Array  # (n,): posterior mean and standard deviation
+    std: Array  # (n,): posterior mean and standard deviation
+    rank: IntArray  # (n,): 1 is the best
+    probability_best: Array  # (n,): posterior probability to be the best of these items
+    rank_low: IntArray  # (n,): credible interval of the rank
+    rank_high: IntArray  # (n,): credible interval of the rank
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns by name, in order.
-
-        Returns
-        -------
-        dict of str to ndarray
-            For `pandas.DataFrame` or a writer.
-        """
+        """Return the columns by name, in order."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __len__(self) -> int:
@@ -66,33 +46,7 @@ class Ranking:
 def rank_items(
     posterior: PairPosterior, ids: Any, items: Items, credibility: float, n_samples: int, rng: np.random.Generator
 ) -> Ranking:
-    """Rank by posterior mean; intervals from joint draws.
-
-    Parameters
-    ----------
-    posterior : PairPosterior
-        The model.
-    ids : ndarray of shape (n,)
-        Names of the items.
-    items : Items
-        n items.
-    credibility : float
-        Mass of the intervals, in (0, 1).
-    n_samples : int
-        Draws.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    Ranking
-        Best first.
-
-    Raises
-    ------
-    DataError
-        If `credibility` is not between 0 and 1, or no draws are asked for.
-    """
+    """Rank by posterior mean; intervals from joint draws."""
     moments = posterior.utility(items, centred=True)
     return rank_draws(ids, moments, credibility, n_samples, lambda: _draws(posterior, items, n_samples, rng))
 
@@ -104,31 +58,7 @@ def rank_draws(
     n_samples: int,
     draw: Callable[[], Array],
 ) -> Ranking:
-    """Rank by posterior mean; intervals from draws.
-
-    Parameters
-    ----------
-    ids : ndarray of shape (n,)
-        Names of the items.
-    moments : tuple of two ndarrays of shape (n,)
-        Posterior means and variances.
-    credibility : float
-        Mass of the intervals, in (0, 1).
-    n_samples : int
-        Draws.
-    draw : callable
-        Gives draws of shape (n_samples, n), once everything else is known to be right.
-
-    Returns
-    -------
-    Ranking
-        Best first.
-
-    Raises
-    ------
-    DataError
-        If `credibility` is not between 0 and 1, no draws are asked for, or an item occurs twice.
-    """
+    """Rank by posterior mean; intervals from draws."""
     if not 0.0 < credibility < 1.0:
         msg = f"credibility must be a probability between 0 and 1, such as 0.9; got {credibility!r}."
         raise DataError(msg)

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpref._callbacks import followed
+from skpref._callbacks import fit_callbacks
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import from_labels, from_winners, unique_rows
@@ -219,7 +219,7 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
             If the input is not finite, refers to rows that do not exist, compares nothing, or gives both or neither
             of `y` and `comparisons`.
         """
-        with followed(self, X, y, sample_weight), unchanged_on_failure(self):
+        with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             X, y = checked_rows(self, X, y, comparisons)
             first, item = unique_rows(X)
             if comparisons is None:

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from skpref._callbacks import Followed, followed
+from skpref._callbacks import CallbackMixin, fit_callbacks
 from skpref._estimator import (
     check_memory,
     digest,
@@ -48,7 +48,7 @@ _SHARED_ROWS, _LEAST_ROWS = 20_000, 3_000  # that those of many classes share, b
 _COARSE: Final = 10.0  # times the tolerance where classes are many: an iteration gains 1e-4 nats a row and class
 
 
-class SVGPClassifier(ClassifierMixin, Followed, BaseEstimator):
+class SVGPClassifier(ClassifierMixin, CallbackMixin, BaseEstimator):
     """Gaussian-process classification through inducing points: any number of rows, time n M^2.
 
     Of two classes, the probability of the second is Phi(f(x)) or 1/(1 + exp(-f(x))), f with a Gaussian-process prior.
@@ -240,7 +240,7 @@ class SVGPClassifier(ClassifierMixin, Followed, BaseEstimator):
         ConvergenceWarning
             If a search or the inference did not meet its tolerance in `max_iter` iterations.
         """
-        with followed(self, X, y, sample_weight), unchanged_on_failure(self):
+        with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             self._rows = self._read(X, y, sample_weight, None)
             return self._learn(going_on=self.warm_start)
 

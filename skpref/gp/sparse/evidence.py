@@ -49,24 +49,12 @@ _KEPT_BYTES: Final = 2**28  # of kernel values that are kept from the first pass
 
 @dataclass(frozen=True, eq=False)
 class GaussianRows:
-    """Distinct rows with their mean targets.
+    """Distinct rows with their mean targets."""
 
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (n, d)
-        Rows.
-    y : ndarray of shape (n,)
-        Means of the standardised targets of each.
-    weight : ndarray of shape (n,)
-        Sums of weights, > 0.
-    scatter : float, default=0.0
-        sum_i w_i (y_i - mean of its row)^2, which no function can explain.
-    """
-
-    X: Features
-    y: Array
-    weight: Array
-    scatter: float = 0.0
+    X: Features  # (n, d): rows
+    y: Array  # (n,): means of the standardised targets of each
+    weight: Array  # (n,): sums of weights, > 0
+    scatter: float = 0.0  # sum_i w_i (y_i - mean of its row)^2, which no function can explain
 
     @property
     def n(self) -> int:
@@ -74,20 +62,7 @@ class GaussianRows:
         return int(self.y.shape[0])
 
     def sample(self, size: int, rng: np.random.Generator) -> GaussianRows:
-        """Return some of the rows, scatter in proportion.
-
-        Parameters
-        ----------
-        size : int
-            How many; all of them if there are no more.
-        rng : numpy.random.Generator
-            Chooses them.
-
-        Returns
-        -------
-        GaussianRows
-            In their order.
-        """
+        """Return some of the rows, scatter in proportion."""
         if size >= self.n:
             return self
         index = np.sort(rng.choice(self.n, size, replace=False))
@@ -125,20 +100,7 @@ def _moments_of(rows: GaussianRows, part: slice, K: Array, basis: InducingBasis,
 
 
 def moments(rows: GaussianRows, basis: InducingBasis) -> Moments:
-    """Return the sums over all rows that the bound is a function of.
-
-    Parameters
-    ----------
-    rows : GaussianRows
-        Rows and targets.
-    basis : InducingBasis
-        Kernel and inducing points.
-
-    Returns
-    -------
-    Moments
-        Sums; memory does not grow with the number of rows.
-    """
+    """Return the sums over all rows that the bound is a function of."""
     total, _ = _sums(rows, basis, inverse_lower(basis.chol), keep=False)
     return total
 
@@ -182,24 +144,7 @@ class Gradient(NamedTuple):
 
 
 def bound(rows: GaussianRows, basis: InducingBasis, noise: float, *, gradient: bool = True) -> Gradient:
-    """Return the collapsed bound, with its gradients if asked.
-
-    Parameters
-    ----------
-    rows : GaussianRows
-        Rows and targets.
-    basis : InducingBasis
-        Kernel and inducing points.
-    noise : float
-        Variance of the noise.
-    gradient : bool, default=True
-        Whether gradients are wanted; without them those in theta and points are empty.
-
-    Returns
-    -------
-    Gradient
-        In the kernel's theta, the log of the noise variance, and the inducing points (where `moves_points`).
-    """
+    """Return the collapsed bound, with its gradients if asked."""
     size, beta = basis.chol.shape[0], 1.0 / noise
     keep = gradient and 8 * rows.n * size <= _KEPT_BYTES
     inverse = inverse_lower(basis.chol)
@@ -250,24 +195,6 @@ def evidence(rows: GaussianRows, kernel: Kernel, noise: float) -> tuple[float, A
 
     With C = K + noise / w on the diagonal, it is log N(y; 0, C) plus what copies of a row say of the noise alone:
     a row that stands for w of them has (w - 1) deviations from its mean.
-
-    Parameters
-    ----------
-    rows : GaussianRows
-        Rows and targets.
-    kernel : Kernel
-        Covariance function.
-    noise : float
-        Variance of the noise.
-
-    Returns
-    -------
-    value : float
-        In nats.
-    theta : ndarray of shape (n_theta,)
-        Gradient in the kernel's theta.
-    log_noise : float
-        Gradient in the log of the noise variance.
     """
     n, own = rows.n, noise / rows.weight
     moves = kernels.moves_points(kernel, rows.X)

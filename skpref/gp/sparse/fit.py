@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import ConstantKernel
 
 from skpref import inducing, kernels
-from skpref._math.threads import calm_blas
+from skpref._math.threads import limit_blas_threads
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import named_kernel
 from skpref.gp.posterior import SparseLatent
@@ -65,110 +65,42 @@ _GAIN: Final = 10.0  # times the tolerance of other models: an iteration gains 1
 
 @dataclass(frozen=True)
 class SparseConfig:
-    """What an estimator's parameters ask of a fit.
+    """What an estimator's parameters ask of a fit."""
 
-    Parameters
-    ----------
-    optimizer : str or None
-        Whether hyper-parameters are learnt.
-    n_inducing : int
-        Inducing points at most.
-    inducing : str or array
-        How they are chosen.
-    learn_inducing : bool or "auto"
-        Whether they are moved by the gradient.
-    noise : float or None
-        Variance of the noise in variances of the targets; None = learnt.
-    max_iter : int
-        Iterations of a search.
-    tol : float
-        Relative gain at which a search ends.
-    on_value : callable, default=None
-        Told the bound at every evaluation, a row.
-    """
-
-    optimizer: str | None
-    n_inducing: int
-    inducing: str | Features
-    learn_inducing: bool | str
-    noise: float | None
-    max_iter: int
-    tol: float
-    on_value: Callable[[float], object] | None = None
+    optimizer: str | None  # whether hyper-parameters are learnt
+    n_inducing: int  # inducing points at most
+    inducing: str | Features  # how they are chosen
+    learn_inducing: bool | str  # whether they are moved by the gradient
+    noise: float | None  # variance of the noise in variances of the targets; None = learnt
+    max_iter: int  # iterations of a search
+    tol: float  # relative gain at which a search ends
+    on_value: Callable[[float], object] | None = None  # told the bound at every evaluation, a row
 
 
 @dataclass(frozen=True, eq=False)
 class SparseStart:
-    """Where an earlier fit ended: what a warm start goes on from.
+    """Where an earlier fit ended: what a warm start goes on from."""
 
-    Parameters
-    ----------
-    kernel : Kernel
-        With its learnt hyper-parameters.
-    noise : float
-        Variance of the noise, in variances of the targets.
-    points : {ndarray, CSR} of shape (M, d)
-        Inducing points.
-    """
-
-    kernel: Kernel
-    noise: float
-    points: Features
+    kernel: Kernel  # with its learnt hyper-parameters
+    noise: float  # variance of the noise, in variances of the targets
+    points: Features  # (M, d): inducing points
 
 
 @dataclass(frozen=True, eq=False)
 class SparseFit:
-    """Result of a fit.
+    """Result of a fit."""
 
-    Parameters
-    ----------
-    latent : SparseLatent
-        Posterior of f.
-    end : SparseStart
-        Hyper-parameters and inducing points.
-    bound : float
-        Lower bound on the log evidence of the standardised targets, in nats.
-    bounds : list of float
-        Its values in the search.
-    n_iter : int
-        Evaluations of the bound in the search; at least 1.
-    converged : bool
-        Whether every search for kernel and noise ended by itself.
-    moments : Moments
-        Sums over the rows behind it.
-    """
-
-    latent: SparseLatent
-    end: SparseStart
-    bound: float
-    bounds: list[float]
-    n_iter: int
-    converged: bool
-    moments: Moments
+    latent: SparseLatent  # posterior of f
+    end: SparseStart  # hyper-parameters and inducing points
+    bound: float  # lower bound on the log evidence of the standardised targets, in nats
+    bounds: list[float]  # its values in the search
+    n_iter: int  # evaluations of the bound in the search; at least 1
+    converged: bool  # whether every search for kernel and noise ended by itself
+    moments: Moments  # sums over the rows behind it
 
 
 def start_kernel(kernel: Kernel | None, X: Features, rng: np.random.Generator) -> Kernel:
-    """Return the kernel that a search starts from: a copy of the given one, or the default for these features.
-
-    Parameters
-    ----------
-    kernel : Kernel or None
-        As given; None stands for an amplitude times the squared exponential with a length-scale a feature.
-    X : {ndarray, CSR} of shape (n, d)
-        Rows.
-    rng : numpy.random.Generator
-        Samples pairs of rows.
-
-    Returns
-    -------
-    Kernel
-        A new object.
-
-    Raises
-    ------
-    DataError
-        If the features overflow.
-    """
+    """Return the kernel that a search starts from: a copy of the given one, or the default for these features."""
     if kernel is not None:
         return clone(kernel)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -181,24 +113,7 @@ def start_kernel(kernel: Kernel | None, X: Features, rng: np.random.Generator) -
 
 
 def choose_points(X: Features, kernel: Kernel, config: SparseConfig, rng: np.random.Generator) -> Features:
-    """Choose inducing points, distances measured in the kernel's length-scales where it has some.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (n, d)
-        Rows.
-    kernel : Kernel
-        Covariance function.
-    config : SparseConfig
-        How many, and how.
-    rng : numpy.random.Generator
-        Seeds the choice.
-
-    Returns
-    -------
-    {ndarray, CSR} of shape (M, d)
-        The points.
-    """
+    """Choose inducing points, distances measured in the kernel's length-scales where it has some, shape (M, d)."""
     params = kernel.get_params()
     scales = [value for name, value in sorted(params.items()) if name.endswith("length_scale")]
     scale: Any = scales[0] if len(scales) == 1 and np.all(np.isfinite(scales[0])) else None
@@ -283,29 +198,8 @@ def fit_collapsed(
     *,
     anew: bool = False,
 ) -> SparseFit:
-    """Fit Gaussian-process regression through inducing points by the collapsed bound.
-
-    Parameters
-    ----------
-    rows : GaussianRows
-        Distinct rows, mean targets.
-    kernel : Kernel or None
-        Covariance function; None = the default.
-    config : SparseConfig
-        Parameters.
-    rng : numpy.random.Generator
-        Samples of rows, inducing points.
-    start : SparseStart, default=None
-        Where an earlier fit ended.
-    anew : bool, default=False
-        Whether to search from the beginning as well: hyper-parameters of other rows may mislead.
-
-    Returns
-    -------
-    SparseFit
-        Posterior, hyper-parameters and trace.
-    """
-    with calm_blas(min(config.n_inducing, rows.n)):
+    """Fit Gaussian-process regression through inducing points by the collapsed bound."""
+    with limit_blas_threads(min(config.n_inducing, rows.n)):
         sample = rows.sample(_FEW, rng)
         earlier = None if start is None else going_on(rows.X, start, config, rng)
         if config.optimizer is None:
@@ -352,26 +246,7 @@ def _begun(
 def first_start(
     X: Features, kernel: Kernel | None, config: SparseConfig, rng: np.random.Generator, noise: float = _START_NOISE
 ) -> SparseStart:
-    """Return where a search starts that knows nothing yet.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (n, d)
-        Rows.
-    kernel : Kernel or None
-        Covariance function; None = the default.
-    config : SparseConfig
-        Parameters.
-    rng : numpy.random.Generator
-        Inducing points.
-    noise : float, default=0.1
-        Variance of the noise, where it is learnt.
-
-    Returns
-    -------
-    SparseStart
-        Kernel, noise and inducing points.
-    """
+    """Return where a search starts that knows nothing yet."""
     first = _unlearnt(kernel, X, config, rng, noise)
     return replace(first, points=choose_points(X, first.kernel, config, rng))
 
@@ -384,24 +259,7 @@ def _unlearnt(
 
 
 def going_on(X: Features, earlier: SparseStart, config: SparseConfig, rng: np.random.Generator) -> SparseStart:
-    """Return where a search starts that goes on from an earlier one: its points, once they are as many as may be.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (n, d)
-        Rows.
-    earlier : SparseStart
-        Where that ended.
-    config : SparseConfig
-        Parameters.
-    rng : numpy.random.Generator
-        Inducing points.
-
-    Returns
-    -------
-    SparseStart
-        Kernel, noise and inducing points.
-    """
+    """Return where a search starts that goes on from an earlier one: its points, once they are as many as may be."""
     points, noise = earlier.points, earlier.noise if config.noise is None else config.noise
     if not isinstance(config.inducing, str) or points.shape[0] < config.n_inducing:
         points = choose_points(X, earlier.kernel, config, rng)
@@ -414,18 +272,7 @@ def _doubtful(kernel: Kernel | None, end: SparseStart) -> bool:
 
 
 def shorter(start: SparseStart) -> SparseStart:
-    """Return the start with shorter length-scales, within their bounds.
-
-    Parameters
-    ----------
-    start : SparseStart
-        Where a search started.
-
-    Returns
-    -------
-    SparseStart
-        Another one.
-    """
+    """Return the start with shorter length-scales, within their bounds."""
     kernel = start.kernel
     names = [h.name for h in kernel.hyperparameters if not h.fixed for _ in range(h.n_elements)]
     shift = np.array([np.log(_SHORTER) if name.endswith("length_scale") else 0.0 for name in names])
@@ -445,22 +292,7 @@ def _pays(rows: GaussianRows, end: SparseStart, config: SparseConfig) -> bool:
 
 
 def may_move(X: Features, end: SparseStart, config: SparseConfig) -> bool:
-    """Tell whether inducing points can and may be moved.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (n, d)
-        Distinct rows.
-    end : SparseStart
-        Kernel and points.
-    config : SparseConfig
-        Parameters.
-
-    Returns
-    -------
-    bool
-        With "auto" not where they were given, or are more than two thirds of the rows: those leave little to gain.
-    """
+    """Tell whether inducing points can and may be moved."""
     if config.learn_inducing is False or sparse.issparse(X) or not kernels.moves_points(end.kernel, end.points):
         return False
     few = 3 * end.points.shape[0] <= 2 * X.shape[0]
@@ -468,20 +300,7 @@ def may_move(X: Features, end: SparseStart, config: SparseConfig) -> bool:
 
 
 def pays_to_move(left_open: float, weight: float) -> bool:
-    """Tell whether inducing points leave enough open for it to pay to move them.
-
-    Parameters
-    ----------
-    left_open : float
-        Nats that the bound loses to what they leave open.
-    weight : float
-        Sum of the weights of the rows.
-
-    Returns
-    -------
-    bool
-        Whether it is more than a thousandth of a nat a row.
-    """
+    """Tell whether inducing points leave enough open for it to pay to move them."""
     return left_open > _OPEN * weight
 
 
@@ -509,40 +328,16 @@ def _collapsed(rows: GaussianRows) -> Look:
 
 @dataclass(eq=False)
 class Run:
-    """A fit on its way: where its searches have come to, and what they saw.
+    """A fit on its way: where its searches have come to, and what they saw."""
 
-    Parameters
-    ----------
-    config : SparseConfig
-        Parameters.
-    end : SparseStart
-        Where it stands.
-    trace : list of float
-        Values of the bound.
-    converged : bool, default=True
-        Whether all searches ended by themselves.
-    scale : ndarray of shape (n_theta,), default=None
-        How far hyper-parameters vary, from the last search.
-    """
-
-    config: SparseConfig
-    end: SparseStart
-    trace: list[float] = field(default_factory=list)
-    converged: bool = True
-    scale: Array | None = None
+    config: SparseConfig  # parameters
+    end: SparseStart  # where it stands
+    trace: list[float] = field(default_factory=list)  # values of the bound
+    converged: bool = True  # whether all searches ended by themselves
+    scale: Array | None = None  # (n_theta,): how far hyper-parameters vary, from the last search
 
     def search(self, look: Look, *, points: bool = False, most: int | None = None) -> None:
-        """Search from where this stands.
-
-        Parameters
-        ----------
-        look : callable
-            The bound.
-        points : bool, default=False
-            Whether inducing points move too.
-        most : int, default=None
-            Iterations at most of a search that may end with them; None = as the parameters have it.
-        """
+        """Search from where this stands."""
         end, config = self.end, self.config
         unit = _length_scales(end) if points else None
         task = _Search(look, end, config.noise is not None, unit, config.on_value)
@@ -565,15 +360,7 @@ class Run:
         self.trace += task.trace
 
     def try_also(self, starts: list[SparseStart], look: Look) -> None:
-        """Search from further starts; the highest bound wins.
-
-        Parameters
-        ----------
-        starts : list of SparseStart
-            Where.
-        look : callable
-            The bound.
-        """
+        """Search from further starts; the highest bound wins."""
         for start in starts:
             other = Run(self.config, start)
             other.search(look)
@@ -582,18 +369,7 @@ class Run:
                 self.scale = other.scale
 
     def result(self, rows: GaussianRows) -> SparseFit:
-        """Return the collapsed fit of some rows at the end of the search.
-
-        Parameters
-        ----------
-        rows : GaussianRows
-            All rows.
-
-        Returns
-        -------
-        SparseFit
-            The fit.
-        """
+        """Return the collapsed fit of some rows at the end of the search."""
         basis = InducingBasis.at(self.end.kernel, self.end.points)
         seen = bound(rows, basis, self.end.noise, gradient=False)
         latent = latent_of(basis, seen.collapsed)
@@ -602,20 +378,7 @@ class Run:
 
 
 def latent_of(basis: InducingBasis, seen: Collapsed) -> SparseLatent:
-    """Return the posterior of f that a bound belongs to.
-
-    Parameters
-    ----------
-    basis : InducingBasis
-        Kernel and inducing points.
-    seen : Collapsed
-        From `collapse`.
-
-    Returns
-    -------
-    SparseLatent
-        The posterior.
-    """
+    """Return the posterior of f that a bound belongs to."""
     return SparseLatent(basis, seen.mean[:, 0], np.ascontiguousarray(seen.block.inverse_chol))
 
 
@@ -631,24 +394,7 @@ def _length_scales(end: SparseStart) -> Array:
 
 
 def follow(moments: Moments, start: SparseStart, basis: InducingBasis, config: SparseConfig) -> SparseFit:
-    """Return the posterior of all rows behind some sums, kernel and points held, the noise learnt from the sums.
-
-    Parameters
-    ----------
-    moments : Moments
-        Sums over rows, in the basis.
-    start : SparseStart
-        Where the noise starts.
-    basis : InducingBasis
-        Kernel and inducing points.
-    config : SparseConfig
-        Parameters.
-
-    Returns
-    -------
-    SparseFit
-        The posterior.
-    """
+    """Return the posterior of all rows behind some sums, kernel and points held, the noise learnt from the sums."""
 
     def of_noise(theta: Array) -> tuple[float, Array]:
         seen = collapse(moments, float(np.exp(-theta[0])))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from skpref._math.threads import calm_blas
+from skpref._math.threads import limit_blas_threads
 from skpref.data.tables import unique_rows
 from skpref.gp.posterior import SparseLatent
 from skpref.gp.sparse.fit import Run, Slopes, SparseStart, first_start, going_on, may_move, pays_to_move, shorter
@@ -36,19 +36,11 @@ _TINY: Final = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Rows and what was observed there.
+    """Rows and what was observed there."""
 
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (n, d)
-        Rows.
-    y, weight : ndarray of shape (n,)
-        Observations and their weights, > 0.
-    """
-
-    X: Features
-    y: Array
-    weight: Array
+    X: Features  # (n, d): rows
+    y: Array  # (n,): observations and their weights, > 0
+    weight: Array  # (n,): observations and their weights, > 0
 
     @property
     def n(self) -> int:
@@ -60,18 +52,6 @@ class Observations:
 
         Of two answers the rarer one gets half of the places, or as many as it has rows, and each row stands for more
         of the other: what a rare class looks like is told by its own rows.
-
-        Parameters
-        ----------
-        size : int
-            How many; all of them if there are no more.
-        rng : numpy.random.Generator
-            Chooses them.
-
-        Returns
-        -------
-        Observations
-            In their order. Of two answers weights say how many each row stands for; else as they were.
         """
         if size >= self.n:
             return self
@@ -96,77 +76,35 @@ class Observations:
 
 @dataclass(frozen=True)
 class GeneralConfig:
-    """What an estimator's parameters ask of a fit.
+    """What an estimator's parameters ask of a fit."""
 
-    Parameters
-    ----------
-    sparse : SparseConfig
-        Inducing points, searches; its `optimizer` may be "adam".
-    inference : {"auto", "vb", "svi"}
-        Full passes, mini-batches, or the former while their rows fit in 2 GiB.
-    schedule : Schedule
-        Iterations, tolerance, mini-batches.
-    learning_rate : float
-        Step of Adam.
-    most_rows : int, default=10_000
-        Rows that a search looks at.
-    """
-
-    sparse: SparseConfig
-    inference: str
-    schedule: svi.Schedule
-    learning_rate: float
-    most_rows: int = _FEW
+    sparse: SparseConfig  # inducing points, searches; its `optimizer` may be "adam"
+    inference: str  # full passes, mini-batches, or the former while their rows fit in 2 GiB
+    schedule: svi.Schedule  # iterations, tolerance, mini-batches
+    learning_rate: float  # step of Adam
+    most_rows: int = _FEW  # rows that a search looks at
 
 
 @dataclass(frozen=True, eq=False)
 class GeneralStart:
-    """Where an earlier fit ended.
+    """Where an earlier fit ended."""
 
-    Parameters
-    ----------
-    kernel : Kernel
-        With its learnt hyper-parameters.
-    points : {ndarray, CSR} of shape (M, d)
-        Inducing points.
-    likelihood : Likelihood
-        With its own parameters learnt.
-    state : State, default=None
-        Posterior of the inducing points' variables.
-    """
-
-    kernel: Kernel
-    points: Features
-    likelihood: Likelihood
-    state: svi.State | None = None
+    kernel: Kernel  # with its learnt hyper-parameters
+    points: Features  # (M, d): inducing points
+    likelihood: Likelihood  # with its own parameters learnt
+    state: svi.State | None = None  # posterior of the inducing points' variables
 
 
 @dataclass(frozen=True, eq=False)
 class GeneralFit:
-    """Result of `fit_general`.
+    """Result of `fit_general`."""
 
-    Parameters
-    ----------
-    latent : SparseLatent
-        Posterior of f.
-    end : GeneralStart
-        Hyper-parameters, inducing points and state.
-    inference : {"vb", "svi"}
-        What "auto" stood for.
-    bounds : list of float
-        Bound after each pass of the last inference.
-    n_iter : int
-        Number of these passes.
-    converged : bool
-        Whether it and the searches met their tolerance.
-    """
-
-    latent: SparseLatent
-    end: GeneralStart
-    inference: str
-    bounds: list[float]
-    n_iter: int
-    converged: bool
+    latent: SparseLatent  # posterior of f
+    end: GeneralStart  # hyper-parameters, inducing points and state
+    inference: str  # what "auto" stood for
+    bounds: list[float]  # bound after each pass of the last inference
+    n_iter: int  # number of these passes
+    converged: bool  # whether it and the searches met their tolerance
 
 
 @dataclass(eq=False)
@@ -228,33 +166,10 @@ def fit_general(
     *,
     held: bool = False,
 ) -> GeneralFit:
-    """Fit f through inducing points under any likelihood.
-
-    Parameters
-    ----------
-    data : Observations
-        Rows and observations.
-    likelihood : Likelihood
-        Where its own parameters start.
-    kernel : Kernel or None
-        Covariance function; None = the default.
-    config : GeneralConfig
-        Parameters.
-    rng : numpy.random.Generator
-        Samples, inducing points, mini-batches.
-    start : GeneralStart, default=None
-        Where an earlier fit ended.
-    held : bool, default=False
-        Whether kernel and points stay as they are at the start.
-
-    Returns
-    -------
-    GeneralFit
-        Posterior, hyper-parameters and trace.
-    """
+    """Fit f through inducing points under any likelihood."""
     sparse = replace(config.sparse, noise=1.0)  # what noise there is belongs to the likelihood
     distinct = data.X[np.sort(unique_rows(data.X)[0])]
-    with calm_blas(min(sparse.n_inducing, data.n)):
+    with limit_blas_threads(min(sparse.n_inducing, data.n)):
         state = None
         if start is None:
             first = first_start(distinct, kernel, sparse, rng)

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from skpref._callbacks import Followed, followed
+from skpref._callbacks import CallbackMixin, fit_callbacks
 from skpref._estimator import (
     check_memory,
     check_n_samples,
@@ -23,7 +23,7 @@ from skpref._estimator import (
 )
 from skpref._math.linalg import cholesky
 from skpref._math.random import as_generator
-from skpref._math.threads import calm_blas
+from skpref._math.threads import limit_blas_threads
 from skpref.data.tables import canonical, stack
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
@@ -63,7 +63,7 @@ _POINTS, _MANY_POINTS, _FEW_ROWS = 500, 1000, 2000  # of n_inducing="auto"
 _STANDARDISED = ("gaussian", "student-t")
 
 
-class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
+class SVGPRegressor(RegressorMixin, CallbackMixin, BaseEstimator):
     """Gaussian-process regression through inducing points: any number of rows, time n M^2, flat memory.
 
     f has a Gaussian-process prior, y is f plus noise. M inducing points stand for all rows; kernel, noise and the
@@ -276,7 +276,7 @@ class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
         ConvergenceWarning
             If a search did not meet its tolerance in `max_iter` iterations.
         """
-        with followed(self, X, y, sample_weight), unchanged_on_failure(self):
+        with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             self._rows: tuple[Features, Array, Array] | None = self._read(X, y, sample_weight)
             self._sums: Moments | None = None
             return self._learn(going_on=self.warm_start)
@@ -448,7 +448,7 @@ class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
         rows = gaussian_rows(cells_of(*new), unit)
         start = self._start()
         basis = self.posterior_.basis
-        with calm_blas(basis.chol.shape[0]):
+        with limit_blas_threads(basis.chol.shape[0]):
             sums = moments(rows, basis)
             if not anew and self._sums is not None:
                 sums = self._sums + sums
@@ -642,7 +642,7 @@ class SVGPRegressor(RegressorMixin, Followed, BaseEstimator):
         rows, unit = self._gaussian_rows(Unit(self.y_mean_, self.y_scale_))
         kernel = self.kernel_.clone_with_theta(theta[:-1])
         noise = float(np.exp(2.0 * (theta[-1] - np.log(unit.scale))))
-        with calm_blas(self.inducing_points_.shape[0]):
+        with limit_blas_threads(self.inducing_points_.shape[0]):
             basis = InducingBasis.at(kernel, self.inducing_points_)
             seen = bound(rows, basis, noise, gradient=eval_gradient)
         value = seen.value - seen.moments.weight * float(np.log(unit.scale))

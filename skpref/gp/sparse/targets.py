@@ -40,20 +40,7 @@ class Cells(NamedTuple):
 
 
 def cells_of(X: Features, y: Array, weight: Array) -> Cells:
-    """Count equal pairs of row and target.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (n, d)
-        Rows.
-    y, weight : ndarray of shape (n,)
-        Targets; weights, of which those of 0 are left out.
-
-    Returns
-    -------
-    Cells
-        Distinct pairs.
-    """
+    """Count equal pairs of row and target."""
     if not np.all(weight > 0.0):
         X, y, weight = X[weight > 0.0], y[weight > 0.0], weight[weight > 0.0]
     first, row = unique_rows(X)
@@ -64,18 +51,7 @@ def cells_of(X: Features, y: Array, weight: Array) -> Cells:
 
 
 def unit_of(cells: Cells) -> Unit:
-    """Return mean and standard deviation of the targets; a scale of 1 where they are all equal.
-
-    Parameters
-    ----------
-    cells : Cells
-        Rows and targets.
-
-    Returns
-    -------
-    Unit
-        Finite for any finite targets.
-    """
+    """Return mean and standard deviation of the targets; a scale of 1 where they are all equal."""
     # Squares of targets near the end of the floating-point range would overflow.
     largest = float(np.max(np.abs(cells.y), initial=0.0)) or 1.0
     y, share = cells.y / largest, cells.weight / cells.weight.sum()
@@ -85,20 +61,7 @@ def unit_of(cells: Cells) -> Unit:
 
 
 def gaussian_rows(cells: Cells, unit: Unit) -> GaussianRows:
-    """Return distinct rows with the means of their standardised targets.
-
-    Parameters
-    ----------
-    cells : Cells
-        Rows and targets.
-    unit : Unit
-        From `unit_of`.
-
-    Returns
-    -------
-    GaussianRows
-        What the collapsed bound needs of them.
-    """
+    """Return distinct rows with the means of their standardised targets."""
     n = cells.X.shape[0]
     y = (cells.y - unit.mean) / unit.scale
     weight = np.bincount(cells.row, cells.weight, n).astype(np.float64)
@@ -108,20 +71,7 @@ def gaussian_rows(cells: Cells, unit: Unit) -> GaussianRows:
 
 
 def check_counts(likelihood: str | Likelihood, y: Array) -> None:
-    """Refuse targets that are no counts where counts are modelled.
-
-    Parameters
-    ----------
-    likelihood : str or Likelihood
-        As the estimator has it.
-    y : ndarray of shape (n,)
-        Targets.
-
-    Raises
-    ------
-    DataError
-        If one is negative or not whole.
-    """
+    """Refuse targets that are no counts where counts are modelled."""
     wrong = (y < 0.0) | (y != np.floor(y))
     if (likelihood == "poisson" or isinstance(likelihood, Poisson)) and np.any(wrong):
         msg = f"y must be counts 0, 1, 2, ... for a Poisson likelihood; got {y[wrong][0]!r} ({int(wrong.sum())} such)."
@@ -129,22 +79,7 @@ def check_counts(likelihood: str | Likelihood, y: Array) -> None:
 
 
 def start_likelihood(likelihood: str | Likelihood, noise: float | None, data: Observations) -> Likelihood:
-    """Return the likelihood with its own parameters where they start.
-
-    Parameters
-    ----------
-    likelihood : str or Likelihood
-        As the estimator has it.
-    noise : float or None
-        Variance of Gaussian noise, where it is given.
-    data : Observations
-        For the mean count.
-
-    Returns
-    -------
-    Likelihood
-        Of the targets as the model sees them.
-    """
+    """Return the likelihood with its own parameters where they start."""
     if isinstance(likelihood, Likelihood):
         return likelihood
     if likelihood == "gaussian":
@@ -156,40 +91,14 @@ def start_likelihood(likelihood: str | Likelihood, noise: float | None, data: Ob
 
 
 def noise_of(likelihood: Likelihood) -> float | None:
-    """Return the scale of the noise, in units of what the model sees; None where there is none.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-        Observation model.
-
-    Returns
-    -------
-    float or None
-        Standard deviation (of Student's t: scale).
-    """
+    """Return the scale of the noise, in units of what the model sees; None where there is none."""
     if isinstance(likelihood, Gaussian):
         return float(likelihood.precision**-0.5)
     return likelihood.scale if isinstance(likelihood, StudentT) else None
 
 
 def draw_noise(likelihood: Likelihood, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Draw what is added to f.
-
-    Parameters
-    ----------
-    likelihood : Gaussian or StudentT
-        Observation model.
-    shape : tuple of int
-        How many.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    ndarray of that shape
-        In units of what the model sees.
-    """
+    """Draw what is added to f."""
     scale = noise_of(likelihood) or 0.0
     unit = rng.standard_t(likelihood.df, shape) if isinstance(likelihood, StudentT) else rng.standard_normal(shape)
     return np.asarray(scale * unit)

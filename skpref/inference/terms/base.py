@@ -26,35 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Segment:
-    """A run of variables of a block that share one prior scale.
+    """A run of variables of a block that share one prior scale."""
 
-    Parameters
-    ----------
-    scale : str
-        Name of the scale.
-    size : int
-        Number of variables.
-    """
-
-    scale: str
-    size: int
+    scale: str  # name of the scale
+    size: int  # number of variables
 
 
 def precision_of(segments: tuple[Segment, ...], expected: Mapping[str, float]) -> Array:
-    """Return the prior precision of every variable.
-
-    Parameters
-    ----------
-    segments : tuple of Segment
-        Runs of variables.
-    expected : mapping of str to float
-        E[s] of every scale.
-
-    Returns
-    -------
-    ndarray of shape (K,)
-        E[s] of each variable's scale.
-    """
+    """Return the prior precision of every variable, shape (K,)."""
     return np.concatenate([np.full(segment.size, expected[segment.scale]) for segment in segments])
 
 
@@ -78,123 +57,34 @@ class LinearTerm(Protocol):
         """Name of the scale that the residual belongs to."""
 
     def prior_variance(self, expected: Mapping[str, float]) -> Array:
-        """Return the prior variance of every projection.
-
-        Parameters
-        ----------
-        expected : mapping of str to float
-            E[s] of every scale.
-
-        Returns
-        -------
-        ndarray of shape (P,)
-            Residual included.
-        """
+        """Return the prior variance of every projection, shape (P,)."""
 
     def matvec(self, v: Array) -> Array:
-        """Return A v.
-
-        Parameters
-        ----------
-        v : ndarray of shape (..., K)
-            Variables; of several factors, one a row.
-
-        Returns
-        -------
-        ndarray of shape (..., P)
-            Projections.
-        """
+        """Return A v, shape (..., P)."""
 
     def rmatvec(self, g: Array) -> Array:
-        """Return A^T g.
-
-        Parameters
-        ----------
-        g : ndarray of shape (..., P)
-            One number an observation.
-
-        Returns
-        -------
-        ndarray of shape (..., K)
-            The sum of g_i a_i.
-        """
+        """Return A^T g, shape (..., K)."""
 
     def gram(self, weight: Array) -> Array:
-        """Return A^T diag(weight) A.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (P,)
-            Site precisions.
-
-        Returns
-        -------
-        ndarray of shape (K, K)
-            At least the lower triangle is filled; the caller may write into it.
-        """
+        """Return A^T diag(weight) A, shape (K, K)."""
 
     def gram_diagonal(self, weight: Array) -> Array:
-        """Return the diagonal of `gram`.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (..., P)
-            Site precisions.
-
-        Returns
-        -------
-        ndarray of shape (..., K)
-            sum_i w_i a_ik^2.
-        """
+        """Return the diagonal of `gram`, shape (..., K)."""
 
     def variance(self, block: Block) -> Array:
-        """Return diag(A S A^T).
-
-        Parameters
-        ----------
-        block : Block
-            q(v).
-
-        Returns
-        -------
-        ndarray of shape (P,)
-            Posterior variances of the projections, residual left out.
-        """
+        """Return diag(A S A^T), shape (P,)."""
 
     def take(self, index: IntArray, members: IntArray | None = None) -> LinearTerm:
-        """Return the term of a mini-batch of observations.
-
-        Parameters
-        ----------
-        index : ndarray of shape (B,)
-            Observations.
-        members : ndarray, default=None
-            Of a term whose variables are local to clusters: the clusters to which they are reduced. None = all.
-
-        Returns
-        -------
-        LinearTerm
-            The same variables, or the members' alone.
-        """
+        """Return the term of a mini-batch of observations."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowTerm:
-    """Plain rows: a_i is given.
+    """Plain rows: a_i is given."""
 
-    Parameters
-    ----------
-    rows : ndarray of shape (P, K)
-        The a_i.
-    segments : tuple of Segment
-        Runs of variables by prior scale.
-    residual : ndarray of shape (P,), default=None
-        r_i; None means zero.
-    """
-
-    rows: Array
-    segments: tuple[Segment, ...]
-    residual: Array | None = None
+    rows: Array  # (P, K): the a_i
+    segments: tuple[Segment, ...]  # runs of variables by prior scale
+    residual: Array | None = None  # (P,): r_i; None means zero
 
     @property
     def n_observations(self) -> int:
@@ -207,65 +97,21 @@ class RowTerm:
         return self.segments[0].scale
 
     def prior_variance(self, expected: Mapping[str, float]) -> Array:
-        """Return the prior variance of every projection.
-
-        Parameters
-        ----------
-        expected : mapping of str to float
-            E[s] of every scale.
-
-        Returns
-        -------
-        ndarray of shape (P,)
-            a_i^T diag(1 / E[s]) a_i + r_i / E[s].
-        """
+        """Return the prior variance of every projection, shape (P,)."""
         inverse = 1.0 / precision_of(self.segments, expected)
         kappa = np.asarray(self.rows**2 @ inverse)
         return kappa if self.residual is None else kappa + self.residual / expected[self.residual_scale]
 
     def matvec(self, v: Array) -> Array:
-        """Return A v.
-
-        Parameters
-        ----------
-        v : ndarray of shape (..., K)
-            Variables.
-
-        Returns
-        -------
-        ndarray of shape (..., P)
-            Projections.
-        """
+        """Return A v, shape (..., P)."""
         return np.asarray(v @ self.rows.T)
 
     def rmatvec(self, g: Array) -> Array:
-        """Return A^T g.
-
-        Parameters
-        ----------
-        g : ndarray of shape (P,)
-            One number an observation.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            The sum of g_i a_i.
-        """
+        """Return A^T g, shape (K,)."""
         return np.asarray(g @ self.rows)
 
     def gram(self, weight: Array) -> Array:
-        """Return A^T diag(weight) A (one syrk).
-
-        Parameters
-        ----------
-        weight : ndarray of shape (P,)
-            Site precisions, >= 0.
-
-        Returns
-        -------
-        ndarray of shape (K, K)
-            Only the lower triangle is filled.
-        """
+        """Return A^T diag(weight) A (one syrk), shape (K, K)."""
         root, size = np.sqrt(weight), self.rows.shape[1]
         total = np.zeros((size, size), order="F")
         for part in chunks(self.n_observations):
@@ -276,33 +122,11 @@ class RowTerm:
         return np.asarray(total).T
 
     def gram_diagonal(self, weight: Array) -> Array:
-        """Return the diagonal of `gram`.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (..., P)
-            Site precisions.
-
-        Returns
-        -------
-        ndarray of shape (..., K)
-            sum_i w_i a_ik^2.
-        """
+        """Return the diagonal of `gram`, shape (..., K)."""
         return np.asarray(weight @ self.rows**2)
 
     def variance(self, block: Block) -> Array:
-        """Return diag(A S A^T).
-
-        Parameters
-        ----------
-        block : DenseBlock or DiagonalBlock
-            q(v).
-
-        Returns
-        -------
-        ndarray of shape (P,)
-            Posterior variances of the projections, residual left out.
-        """
+        """Return diag(A S A^T), shape (P,)."""
         if not isinstance(block, DenseBlock):
             return np.asarray(self.rows**2 @ block.covariance_diagonal)
         out, half_precision = np.empty(self.n_observations), block.inverse_chol
@@ -312,24 +136,7 @@ class RowTerm:
         return out
 
     def basis_adjoint(self, block: DenseBlock, gradient: Array, curvature: Array, expected_scale: float) -> Array:
-        """Return dL/drows at fixed q (maths.md section 5).
-
-        Parameters
-        ----------
-        block : DenseBlock
-            q(v).
-        gradient : ndarray of shape (P,)
-            e_i = dE/dmu.
-        curvature : ndarray of shape (P,)
-            d_i = dE/dv.
-        expected_scale : float
-            E[s] of the rows' variables, for the pull of the residual.
-
-        Returns
-        -------
-        ndarray of shape (P, K)
-            e_i m + 2 d_i (S a_i - a_i / E[s]), the last part where there is a residual.
-        """
+        """Return dL/drows at fixed q (maths.md section 5), shape (P, K)."""
         adjoint = np.empty_like(self.rows)
         for part in chunks(self.n_observations):
             half = times_lower_t(self.rows[part], block.inverse_chol)
@@ -340,20 +147,7 @@ class RowTerm:
         return adjoint
 
     def take(self, index: IntArray, members: IntArray | None = None) -> RowTerm:
-        """Return the rows of a mini-batch.
-
-        Parameters
-        ----------
-        index : ndarray of shape (B,)
-            Observations.
-        members : None
-            Rows have no clusters.
-
-        Returns
-        -------
-        RowTerm
-            Their rows.
-        """
+        """Return the rows of a mini-batch."""
         del members
         residual = None if self.residual is None else self.residual[index]
         return RowTerm(self.rows[index], self.segments, residual)

@@ -26,45 +26,18 @@ __all__ = ["InducingTerm", "inducing_gradient", "row_term"]
 
 
 def row_term(basis: InducingBasis, X: Features, scale: str, inverse: Array | None = None) -> RowTerm:
-    """Return the term z_i = f(x_i) with its rows.
-
-    Parameters
-    ----------
-    basis : InducingBasis
-        Kernel and inducing points.
-    X : {ndarray, CSR} of shape (n, d)
-        Inputs.
-    scale : str
-        Name of the prior scale.
-    inverse : ndarray of shape (M, M), default=None
-        Of the basis' factor, if it is known.
-
-    Returns
-    -------
-    RowTerm
-        Rows phi(x_i) and residuals.
-    """
+    """Return the term z_i = f(x_i) with its rows."""
     rows = basis.rows(X, inverse)
     return RowTerm(rows, (Segment(scale, rows.shape[1]),), basis.residual(X, rows))
 
 
 @dataclass(frozen=True, eq=False)
 class InducingTerm:
-    """z_i = f(x_i) through inducing points, in flat memory: n rows of M numbers are never held at once.
+    """z_i = f(x_i) through inducing points, in flat memory: n rows of M numbers are never held at once."""
 
-    Parameters
-    ----------
-    basis : InducingBasis
-        Kernel and inducing points.
-    X : {ndarray, CSR} of shape (n, d)
-        Inputs.
-    scale : str, default="f"
-        Name of the prior scale.
-    """
-
-    basis: InducingBasis
-    X: Features
-    scale: str = "f"
+    basis: InducingBasis  # kernel and inducing points
+    X: Features  # (n, d): inputs
+    scale: str = "f"  # name of the prior scale
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -77,20 +50,7 @@ class InducingTerm:
         return int(self.X.shape[0])
 
     def take(self, index: IntArray, members: IntArray | None = None) -> RowTerm:
-        """Return the rows of a mini-batch.
-
-        Parameters
-        ----------
-        index : ndarray of shape (B,)
-            Inputs.
-        members : None
-            Inputs have no clusters.
-
-        Returns
-        -------
-        RowTerm
-            Their rows.
-        """
+        """Return the rows of a mini-batch."""
         del members
         return row_term(self.basis, self.X[index], self.scale, self._inverse)
 
@@ -105,93 +65,27 @@ class InducingTerm:
         return self.scale
 
     def prior_variance(self, expected: Mapping[str, float]) -> Array:
-        """Return the prior variance of every projection.
-
-        Parameters
-        ----------
-        expected : mapping of str to float
-            E[s] of the scale.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            k(x, x) / E[s].
-        """
+        """Return the prior variance of every projection, shape (n,)."""
         return kernels.diagonal(self.basis.kernel, self.X) / expected[self.scale]
 
     def matvec(self, v: Array) -> Array:
-        """Return A v.
-
-        Parameters
-        ----------
-        v : ndarray of shape (..., M)
-            Variables.
-
-        Returns
-        -------
-        ndarray of shape (..., n)
-            Projections.
-        """
+        """Return A v, shape (..., n)."""
         return np.concatenate([part.matvec(v) for part in self._parts()], axis=-1)
 
     def rmatvec(self, g: Array) -> Array:
-        """Return A^T g.
-
-        Parameters
-        ----------
-        g : ndarray of shape (..., n)
-            One number an observation.
-
-        Returns
-        -------
-        ndarray of shape (..., M)
-            The sum of g_i a_i.
-        """
+        """Return A^T g, shape (..., M)."""
         return self._sum(g, lambda part, some: part.rmatvec(some))
 
     def gram(self, weight: Array) -> Array:
-        """Return A^T diag(weight) A.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (n,)
-            Site precisions.
-
-        Returns
-        -------
-        ndarray of shape (M, M)
-            Only the lower triangle is filled.
-        """
+        """Return A^T diag(weight) A, shape (M, M)."""
         return self._sum(weight, lambda part, some: part.gram(some))
 
     def gram_diagonal(self, weight: Array) -> Array:
-        """Return the diagonal of `gram`.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (..., n)
-            Site precisions.
-
-        Returns
-        -------
-        ndarray of shape (..., M)
-            sum_i w_i a_ik^2.
-        """
+        """Return the diagonal of `gram`, shape (..., M)."""
         return self._sum(weight, lambda part, some: part.gram_diagonal(some))
 
     def variance(self, block: Block) -> Array:
-        """Return diag(A S A^T).
-
-        Parameters
-        ----------
-        block : Block
-            q(v).
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Posterior variances of the projections, residual left out.
-        """
+        """Return diag(A S A^T), shape (n,)."""
         return np.concatenate([part.variance(block) for part in self._parts()])
 
     def _parts(self) -> Iterator[RowTerm]:
@@ -212,26 +106,6 @@ def inducing_gradient(
     """Return the gradient at fixed q of the bound in the kernel's theta and in the inducing points.
 
     At the best q this is the gradient of the bound itself (maths.md section 5).
-
-    Parameters
-    ----------
-    basis : InducingBasis
-        Kernel and inducing points.
-    X : {ndarray, CSR} of shape (n, d)
-        Inputs of the problem's observations.
-    problem : Problem
-        One `RowTerm` of unit prior scale.
-    state : State
-        q.
-    seen : Evaluation
-        The problem seen from it.
-
-    Returns
-    -------
-    theta : ndarray of shape (n_theta,)
-        Gradient in the kernel's theta.
-    points : ndarray of shape (M, d) or None
-        Gradient in the inducing points; None where `kernels.moves_points` says no.
     """
     term, block = problem.terms[0], state.blocks[0]
     assert isinstance(term, RowTerm)  # noqa: S101

@@ -30,30 +30,15 @@ class PairTerm:
     [v_f (M), o (N, when `offsets`), order effect (1, when `order`)]. All sums over comparisons are sums over the
     weighted graph of items: with its Laplacian Q = D^T W D, the Gram matrix is basis^T Q basis, which costs
     N M^2 + P M and not P M^2.
-
-    Parameters
-    ----------
-    basis : ndarray of shape (N, M) or None
-        Rows phi(x_item); None when there are no features.
-    left, right : ndarray of shape (P,)
-        Items of each comparison.
-    n_items : int
-        N.
-    offsets : bool, default=False
-        Whether every item has its own independent offset.
-    order : bool, default=False
-        Whether the left side has a learnt advantage.
-    residual : ndarray of shape (P,), default=None
-        r_i; None means zero.
     """
 
-    basis: Array | None
-    left: IntArray
-    right: IntArray
-    n_items: int
-    offsets: bool = False
-    order: bool = False
-    residual: Array | None = None
+    basis: Array | None  # (N, M): rows phi(x_item); None when there are no features
+    left: IntArray  # (P,): items of each comparison
+    right: IntArray  # (P,): items of each comparison
+    n_items: int  # n
+    offsets: bool = False  # whether every item has its own independent offset
+    order: bool = False  # whether the left side has a learnt advantage
+    residual: Array | None = None  # (P,): r_i; None means zero
 
     @property
     def n_basis(self) -> int:
@@ -77,18 +62,7 @@ class PairTerm:
         return "f"
 
     def prior_variance(self, expected: Mapping[str, float]) -> Array:
-        """Return the prior variance of every projection.
-
-        Parameters
-        ----------
-        expected : mapping of str to float
-            E[s] of every scale.
-
-        Returns
-        -------
-        ndarray of shape (P,)
-            kappa_i / E[s], and the share of offsets and order effect.
-        """
+        """Return the prior variance of every projection, shape (P,)."""
         total = np.full(self.n_observations, 1.0 / expected["order"] if self.order else 0.0)
         if self.offsets:
             total += 2.0 / expected["offset"]
@@ -101,34 +75,12 @@ class PairTerm:
         return incidence(self.left, self.right, self.n_items)
 
     def split(self, v: Array) -> tuple[Array, Array, Array]:
-        """Cut a vector of the variables (or rows of a matrix of them) into its three parts.
-
-        Parameters
-        ----------
-        v : ndarray of shape (K,) or (K, n)
-            Variables.
-
-        Returns
-        -------
-        f, offset, order : ndarrays
-            Views of M, N or 0, and 1 or 0 rows.
-        """
+        """Cut a vector of the variables (or rows of a matrix of them) into its three parts."""
         start = self.n_basis + self.n_items * self.offsets
         return v[: self.n_basis], v[self.n_basis : start], v[start:]
 
     def utility(self, v: Array) -> Array:
-        """Return the items' utilities at given variables.
-
-        Parameters
-        ----------
-        v : ndarray of shape (..., K)
-            Variables.
-
-        Returns
-        -------
-        ndarray of shape (..., N)
-            basis v_f + o.
-        """
+        """Return the items' utilities at given variables, shape (..., N)."""
         if self.basis is None:
             return v[..., : self.n_items] if self.offsets else np.zeros((*v.shape[:-1], self.n_items))
         m = self.n_basis
@@ -136,31 +88,14 @@ class PairTerm:
         return u + v[..., m : m + self.n_items] if self.offsets else u
 
     def average_item(self) -> Array:
-        """Return the row that gives the average utility of the items.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            Means of the items' rows; zero for the order effect.
-        """
+        """Return the row that gives the average utility of the items, shape (K,)."""
         parts = [] if self.basis is None else [self.basis.mean(axis=0)]
         parts += [np.full(self.n_items, 1.0 / self.n_items)] if self.offsets else []
         parts += [np.zeros(1)] if self.order else []
         return np.concatenate(parts)
 
     def matvec(self, v: Array) -> Array:
-        """Return A v.
-
-        Parameters
-        ----------
-        v : ndarray of shape (..., K)
-            Variables.
-
-        Returns
-        -------
-        ndarray of shape (..., P)
-            Projections.
-        """
+        """Return A v, shape (..., P)."""
         u = self.utility(v)
         if u.ndim > 1:
             z = pair_differences(u, self.left, self.right)
@@ -169,18 +104,7 @@ class PairTerm:
         return z + v[..., -1:] if self.order else z
 
     def rmatvec(self, g: Array) -> Array:
-        """Return A^T g.
-
-        Parameters
-        ----------
-        g : ndarray of shape (..., P)
-            One number a comparison.
-
-        Returns
-        -------
-        ndarray of shape (..., K)
-            The sum of g_i a_i.
-        """
+        """Return A^T g, shape (..., K)."""
         item = self.item_sums(g)
         parts = [] if self.basis is None else [item @ self.basis]
         parts += [item] if self.offsets else []
@@ -188,53 +112,18 @@ class PairTerm:
         return np.concatenate(parts, axis=-1)
 
     def item_sums(self, g: Array) -> Array:
-        """Return D^T g: what the comparisons say of each item.
-
-        Parameters
-        ----------
-        g : ndarray of shape (..., P)
-            One number a comparison.
-
-        Returns
-        -------
-        ndarray of shape (..., N)
-            Sum over comparisons where the item stands left minus those where it stands right.
-        """
+        """Return D^T g: what the comparisons say of each item, shape (..., N)."""
         n = self.n_items
         if g.ndim > 1:
             return pair_sums(self.left, self.right, g, n)
         return np.asarray(np.bincount(self.left, g, n) - np.bincount(self.right, g, n), dtype=np.float64)
 
     def laplacian_times(self, weight: Array, rows: Array) -> Array:
-        """Return D^T diag(weight) D rows.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (P,)
-            Weights of the comparisons, of any sign.
-        rows : ndarray of shape (N, n)
-            One row an item.
-
-        Returns
-        -------
-        ndarray of shape (N, n)
-            The graph Laplacian times `rows`.
-        """
+        """Return D^T diag(weight) D rows, shape (N, n)."""
         return laplacian_product(*self._graph, weight, rows)
 
     def gram(self, weight: Array) -> Array:
-        """Return A^T diag(weight) A through the Laplacian.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (P,)
-            Site precisions.
-
-        Returns
-        -------
-        ndarray of shape (K, K)
-            The Gram matrix, both triangles.
-        """
+        """Return A^T diag(weight) A through the Laplacian, shape (K, K)."""
         size = sum(segment.size for segment in self.segments)
         m, stop = self.n_basis, self.n_basis + self.n_items * self.offsets
         out = np.empty((size, size))
@@ -265,36 +154,14 @@ class PairTerm:
         return np.asarray(np.bincount(self.left, weight, n) + np.bincount(self.right, weight, n), dtype=np.float64)
 
     def gram_diagonal(self, weight: Array) -> Array:
-        """Return the diagonal of `gram`; for a term of offsets alone, the weighted degrees of the items.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (..., P)
-            Site precisions.
-
-        Returns
-        -------
-        ndarray of shape (..., K)
-            sum_i w_i a_ik^2.
-        """
+        """Return the diagonal of `gram`; for a term of offsets alone, the weighted degrees of the items."""
         if self.basis is None and not self.order:
             return self._degrees(weight)
         diagonals = [np.diagonal(self.gram(w)) for w in np.atleast_2d(weight)]
         return np.reshape(diagonals, (*weight.shape[:-1], -1))
 
     def variance(self, block: Block) -> Array:
-        """Return diag(A S A^T): one triangular product an item, then differences of rows.
-
-        Parameters
-        ----------
-        block : DenseBlock or DiagonalBlock
-            q(v).
-
-        Returns
-        -------
-        ndarray of shape (P,)
-            Posterior variances of the projections, residual left out.
-        """
+        """Return diag(A S A^T): one triangular product an item, then differences of rows, shape (P,)."""
         if not isinstance(block, DenseBlock):
             if self.basis is not None or self.order:
                 raise TypeError("a diagonal block holds offsets alone; got a term with a basis or an order effect")
@@ -312,24 +179,7 @@ class PairTerm:
         return half, order[0] if self.order else np.zeros(block.size)
 
     def basis_adjoint(self, block: DenseBlock, gradient: Array, curvature: Array, expected_scale: float) -> Array:
-        """Return dL/dbasis at fixed q (maths.md section 5), summed over comparisons item by item.
-
-        Parameters
-        ----------
-        block : DenseBlock
-            q(v).
-        gradient : ndarray of shape (P,)
-            e_i = dE/dmu.
-        curvature : ndarray of shape (P,)
-            d_i = dE/dv.
-        expected_scale : float
-            E[s] of the basis, for the pull of the residual.
-
-        Returns
-        -------
-        ndarray of shape (N, M)
-            The sum over comparisons of (e_i m + 2 d_i (S a_i - a_i / E[s])), signed by side.
-        """
+        """Return dL/dbasis at fixed q (maths.md section 5), summed over comparisons item by item, shape (N, M)."""
         assert self.basis is not None  # noqa: S101 - a term without basis has no kernel to adjust
         m = self.n_basis
         covariance = product(block.inverse_chol.T, np.asfortranarray(block.inverse_chol[:, :m]))
@@ -345,20 +195,7 @@ class PairTerm:
         return adjoint
 
     def take(self, index: IntArray, members: IntArray | None = None) -> LinearTerm:
-        """Return the term of a mini-batch: pairs where they are many or offsets alone, plain rows else.
-
-        Parameters
-        ----------
-        index : ndarray of shape (B,)
-            Comparisons.
-        members : None
-            Items have no clusters.
-
-        Returns
-        -------
-        RowTerm or PairTerm
-            The same variables, fewer observations.
-        """
+        """Return the term of a mini-batch: pairs where they are many or offsets alone, plain rows else."""
         del members
         # Pairs cost N M^2 for each Gram matrix, rows B M^2.
         if (self.basis is None and not self.order) or len(index) > self.n_items:
@@ -367,18 +204,7 @@ class PairTerm:
         return self.explicit(index)
 
     def explicit(self, index: IntArray) -> RowTerm:
-        """Return some comparisons as plain rows.
-
-        Parameters
-        ----------
-        index : ndarray of shape (B,)
-            Comparisons.
-
-        Returns
-        -------
-        RowTerm
-            The same variables.
-        """
+        """Return some comparisons as plain rows."""
         left, right = self.left[index], self.right[index]
         residual = None if self.residual is None else self.residual[index]
         shape = len(index), sum(segment.size for segment in self.segments)

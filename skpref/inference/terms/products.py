@@ -26,34 +26,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """What one block gives to the observations.
+    """What one block gives to the observations."""
 
-    Parameters
-    ----------
-    mean : ndarray of shape (P,) or (D, P)
-        Means of the block's projections, one row a factor.
-    spread : ndarray of the shape of mean
-        Their variances, the residual's share left out.
-    """
-
-    mean: Array
-    spread: Array
+    mean: Array  # (P,) or (D, P): means of the block's projections, one row a factor
+    spread: Array  # their variances, the residual's share left out
 
 
 @dataclass(frozen=True, eq=False)
 class FactorTerm:
-    """One side of a product: p_id = a_i^T v_d for d = 1..D, with the same rows a_i for every factor.
+    """One side of a product: p_id = a_i^T v_d for d = 1..D, with the same rows a_i for every factor."""
 
-    Parameters
-    ----------
-    rows : LinearTerm
-        The a_i; the scales that it names are replaced by `scales`.
-    scales : tuple of str of length D
-        Name of each factor's inverse scale.
-    """
-
-    rows: LinearTerm
-    scales: tuple[str, ...]
+    rows: LinearTerm  # the a_i; the scales that it names are replaced by `scales`
+    scales: tuple[str, ...]  # name of each factor's inverse scale
 
     @property
     def n_factors(self) -> int:
@@ -71,33 +55,11 @@ class FactorTerm:
         return tuple(Segment(scale, self.size) for scale in self.scales)
 
     def stacked(self, v: Array) -> Array:
-        """Return variables as a matrix with one row a factor.
-
-        Parameters
-        ----------
-        v : ndarray of shape (D K,)
-            Variables.
-
-        Returns
-        -------
-        ndarray of shape (D, K)
-            A view.
-        """
+        """Return variables as a matrix with one row a factor, shape (D, K)."""
         return v.reshape(self.n_factors, self.size)
 
     def project(self, block: Block) -> Projection:
-        """Return moments of the projections under q.
-
-        Parameters
-        ----------
-        block : StackedBlock or DiagonalBlock
-            q of all factors.
-
-        Returns
-        -------
-        Projection
-            Shapes (D, P).
-        """
+        """Return moments of the projections under q."""
         mean = self.rows.matvec(self.stacked(block.mean))
         parts = block.parts if isinstance(block, StackedBlock) else self._diagonal_parts(block)
         spread = np.empty_like(mean)
@@ -110,20 +72,7 @@ class FactorTerm:
         return tuple(DiagonalBlock(1.0 / row, zero) for row in self.stacked(block.covariance_diagonal))
 
     def variance(self, projection: Projection, expected: Mapping[str, float]) -> Array:
-        """Return the variances of the projections, the residual's share added.
-
-        Parameters
-        ----------
-        projection : Projection
-            From `project`.
-        expected : mapping of str to float
-            E[s] of every scale.
-
-        Returns
-        -------
-        ndarray of shape (D, P)
-            Variances.
-        """
+        """Return the variances of the projections, the residual's share added, shape (D, P)."""
         if self.rows.residual is None:
             return projection.spread
         return projection.spread + np.outer(self._inverse(expected), self.rows.residual)
@@ -132,83 +81,29 @@ class FactorTerm:
         return np.array([1.0 / expected[scale] for scale in self.scales])
 
     def prior_variance(self, expected: Mapping[str, float]) -> Array:
-        """Return the prior variances of the projections.
-
-        Parameters
-        ----------
-        expected : mapping of str to float
-            E[s] of every scale.
-
-        Returns
-        -------
-        ndarray of shape (D, P)
-            Residual included.
-        """
+        """Return the prior variances of the projections, shape (D, P)."""
         ones = dict.fromkeys([segment.scale for segment in self.rows.segments], 1.0)
         return np.outer(self._inverse(expected), self.rows.prior_variance(ones))
 
     def take(self, index: IntArray, members: IntArray | None = None) -> FactorTerm:
-        """Return the term of a mini-batch.
-
-        Parameters
-        ----------
-        index : ndarray of shape (B,)
-            Observations.
-        members : ndarray, default=None
-            As in `LinearTerm.take`.
-
-        Returns
-        -------
-        FactorTerm
-            The same variables, or the members' alone.
-        """
+        """Return the term of a mini-batch."""
         return replace(self, rows=self.rows.take(index, members))
 
 
 @dataclass(frozen=True, eq=False)
 class ProductTerm:
-    """A sum of products of two sides' factors: z_i += sum_d (a_i^T v_d)(b_i^T w_d).
+    """A sum of products of two sides' factors: z_i += sum_d (a_i^T v_d)(b_i^T w_d)."""
 
-    Parameters
-    ----------
-    first, second : FactorTerm
-        The sides, with equally many factors.
-    """
-
-    first: FactorTerm
-    second: FactorTerm
+    first: FactorTerm  # the sides, with equally many factors
+    second: FactorTerm  # the sides, with equally many factors
 
     def moments(self, first: Projection, second: Projection, expected: Mapping[str, float]) -> tuple[Array, Array]:
-        """Return means and variances of the sum.
-
-        Parameters
-        ----------
-        first, second : Projection
-            What the two blocks give.
-        expected : mapping of str to float
-            E[s] of every scale.
-
-        Returns
-        -------
-        mean, variance : ndarray of shape (P,)
-            maths.md section 6.
-        """
+        """Return means and variances of the sum, shape (P,)."""
         one = first.mean, self.first.variance(first, expected)
         return product_moments(one, (second.mean, self.second.variance(second, expected)))
 
     def prior_variance(self, expected: Mapping[str, float]) -> Array:
-        """Return the prior variance of the sum.
-
-        Parameters
-        ----------
-        expected : mapping of str to float
-            E[s] of every scale.
-
-        Returns
-        -------
-        ndarray of shape (P,)
-            Sum over factors of the product of the two sides' variances.
-        """
+        """Return the prior variance of the sum, shape (P,)."""
         return np.asarray(
             np.einsum("dp,dp->p", self.first.prior_variance(expected), self.second.prior_variance(expected))
         )
@@ -216,15 +111,9 @@ class ProductTerm:
 
 @dataclass(frozen=True, eq=False)
 class LinearView:
-    """A linear term as the loop sees it: nothing else enters.
+    """A linear term as the loop sees it: nothing else enters."""
 
-    Parameters
-    ----------
-    term : LinearTerm
-        The term.
-    """
-
-    term: LinearTerm
+    term: LinearTerm  # the term
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -232,96 +121,28 @@ class LinearView:
         return self.term.segments
 
     def forward(self, v: Array) -> Array:
-        """Return A v.
-
-        Parameters
-        ----------
-        v : ndarray of shape (K,)
-            Variables.
-
-        Returns
-        -------
-        ndarray of shape (P,)
-            Projections.
-        """
+        """Return A v, shape (P,)."""
         return self.term.matvec(v)
 
     def total(self, projected: Array) -> Array:
-        """Return what projections add to z.
-
-        Parameters
-        ----------
-        projected : ndarray of shape (P,)
-            From `forward`.
-
-        Returns
-        -------
-        ndarray of shape (P,)
-            Themselves.
-        """
+        """Return what projections add to z, shape (P,)."""
         return projected
 
     def backward(self, g: Array, weight: Array, projected: Array) -> Array:
-        """Return A^T g.
-
-        Parameters
-        ----------
-        g : ndarray of shape (P,)
-            One number an observation.
-        weight, projected : ndarray
-            Not used: the gain of a linear term is certain.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            The sum of g_i a_i.
-        """
+        """Return A^T g, shape (K,)."""
         del weight, projected
         return self.term.rmatvec(g)
 
     def grams(self, weight: Array) -> tuple[Array, ...]:
-        """Return the curvature of each dense part.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (P,)
-            Site precisions.
-
-        Returns
-        -------
-        tuple of one ndarray of shape (K, K)
-            A^T diag(weight) A.
-        """
+        """Return the curvature of each dense part, shape (K, K)."""
         return (self.term.gram(weight),)
 
     def gram_diagonal(self, weight: Array) -> Array:
-        """Return the curvature of each variable.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (P,)
-            Site precisions.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            sum_i w_i a_ik^2.
-        """
+        """Return the curvature of each variable, shape (K,)."""
         return self.term.gram_diagonal(weight)
 
     def pull(self, weight: Array) -> dict[str, float]:
-        """Return what the bound gains per unit of 1/E[s] by a smaller residual.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (P,)
-            Site precisions.
-
-        Returns
-        -------
-        dict of str to float
-            By scale; empty without a residual.
-        """
+        """Return what the bound gains per unit of 1/E[s] by a smaller residual."""
         if self.term.residual is None:
             return {}
         return {self.term.residual_scale: 0.5 * float(weight @ self.term.residual)}
@@ -329,21 +150,11 @@ class LinearView:
 
 @dataclass(frozen=True, eq=False)
 class FactorView:
-    """One side of a product as the loop sees it while the other side is held.
+    """One side of a product as the loop sees it while the other side is held."""
 
-    Parameters
-    ----------
-    side : FactorTerm
-        The side whose variables move.
-    gain : ndarray of shape (D, P)
-        Means of the other side's projections.
-    gain_variance : ndarray of shape (D, P)
-        Their variances, residual included.
-    """
-
-    side: FactorTerm
-    gain: Array
-    gain_variance: Array
+    side: FactorTerm  # the side whose variables move
+    gain: Array  # (D, P): means of the other side's projections
+    gain_variance: Array  # (D, P): their variances, residual included
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -351,115 +162,34 @@ class FactorView:
         return self.side.segments
 
     def forward(self, v: Array) -> Array:
-        """Return the factors' projections.
-
-        Parameters
-        ----------
-        v : ndarray of shape (D K,)
-            Variables.
-
-        Returns
-        -------
-        ndarray of shape (D, P)
-            a_i^T v_d.
-        """
+        """Return the factors' projections, shape (D, P)."""
         return self.side.rows.matvec(self.side.stacked(v))
 
     def total(self, projected: Array) -> Array:
-        """Return what projections add to z.
-
-        Parameters
-        ----------
-        projected : ndarray of shape (D, P)
-            From `forward`.
-
-        Returns
-        -------
-        ndarray of shape (P,)
-            Sum over the factors of gain times projection.
-        """
+        """Return what projections add to z, shape (P,)."""
         return share_sums(self.gain, projected)
 
     def backward(self, g: Array, weight: Array, projected: Array) -> Array:
-        """Return the adjoint of `forward` and `total`, and what uncertain gains add to it.
-
-        Parameters
-        ----------
-        g : ndarray of shape (P,)
-            One number an observation.
-        weight : ndarray of shape (P,)
-            Curvature, or its negative, by which uncertain gains multiply projections.
-        projected : ndarray of shape (D, P)
-            From `forward`.
-
-        Returns
-        -------
-        ndarray of shape (D K,)
-            For each factor the sum of (gain_id g_i + gain_variance_id weight_i projected_id) a_i.
-        """
+        """Return the adjoint of `forward` and `total`, and what uncertain gains add to it, shape (D K,)."""
         pulls = gain_pulls(self.gain, g, self.gain_variance, weight, projected)
         return self.side.rows.rmatvec(pulls).reshape(-1)
 
     def second_moment(self, weight: Array) -> Array:
-        """Return the curvature in each factor's projection.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (P,)
-            Site precisions.
-
-        Returns
-        -------
-        ndarray of shape (D, P)
-            weight times E[gain^2].
-        """
+        """Return the curvature in each factor's projection, shape (D, P)."""
         return np.asarray(weight * (self.gain**2 + self.gain_variance))
 
     def grams(self, weight: Array) -> tuple[Array, ...]:
-        """Return the curvature of each factor's variables.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (P,)
-            Site precisions.
-
-        Returns
-        -------
-        tuple of D ndarrays of shape (K, K)
-            A^T diag(weight E[gain_d^2]) A.
-        """
+        """Return the curvature of each factor's variables, shape (K, K)."""
         # One factor at a time: D numbers an observation are many.
         rows = (weight * (g**2 + v) for g, v in zip(self.gain, self.gain_variance, strict=True))
         return tuple(self.side.rows.gram(row) for row in rows)
 
     def gram_diagonal(self, weight: Array) -> Array:
-        """Return the curvature of each variable.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (P,)
-            Site precisions.
-
-        Returns
-        -------
-        ndarray of shape (D K,)
-            sum_i w_i E[gain_id^2] a_ik^2.
-        """
+        """Return the curvature of each variable, shape (D K,)."""
         return self.side.rows.gram_diagonal(self.second_moment(weight)).reshape(-1)
 
     def pull(self, weight: Array) -> dict[str, float]:
-        """Return what the bound gains per unit of 1/E[s_d] by a smaller residual.
-
-        Parameters
-        ----------
-        weight : ndarray of shape (P,)
-            Site precisions.
-
-        Returns
-        -------
-        dict of str to float
-            By scale; empty without a residual.
-        """
+        """Return what the bound gains per unit of 1/E[s_d] by a smaller residual."""
         if self.side.rows.residual is None:
             return {}
         totals = self.second_moment(weight) @ self.side.rows.residual

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from skpref.data.ratings import Ratings, from_matrix, rating_levels, read_rated, spelt
+from skpref.data.ratings import Ratings, format_levels, from_matrix, rating_levels, read_rated
 from skpref.exceptions import DataError
 
 IDS = ["ann", "bob", "cleo"]
@@ -173,9 +173,9 @@ def test_too_many_levels():
 
 
 def test_spelt():
-    assert spelt(np.array([1.0, 2.0, 3.0])) == "1..3"
-    assert spelt(np.array(["a", "b"])) == "a, b"
-    assert spelt(np.arange(0, 40, 2)).endswith("18, ...")
+    assert format_levels(np.array([1.0, 2.0, 3.0])) == "1..3"
+    assert format_levels(np.array(["a", "b"])) == "a, b"
+    assert format_levels(np.arange(0, 40, 2)).endswith("18, ...")
 
 
 # --------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from skpref import CrowdGPPL, GPPLClassifier
 from skpref.datasets import make_crowd
 from skpref.exceptions import DataError
-from skpref.gp.crowd.posterior import STRANGER
+from skpref.gp.crowd.posterior import UNSEEN_USER
 
 DATA = make_crowd(n_users=30, n_items=8, n_comparisons=1500, n_factors=1, random_state=2)
 PAIRS = [[0, 1], [1, 2], [3, 0], [4, 4], [1, 0]]
@@ -47,7 +47,7 @@ def test_covariance_of_a_users_pairs(items, user):
     np.testing.assert_allclose(mean, model.decision_function(pairs))
     assert np.linalg.eigvalsh(C).min() > -1e-12
     posterior = model.posterior_ if user == 3 else model.posterior_.of_strangers()
-    person = model._people(np.array([3]))[0] if user == 3 else STRANGER
+    person = model._people(np.array([3]))[0] if user == 3 else UNSEEN_USER
     draws = posterior.sample(person, model._items.select(None, "items")[1], 30_000, np.random.default_rng(0))[:, 0]
     z = np.array([draws[:, a] - draws[:, b] for a, b in PAIRS])
     z -= z.mean(axis=1, keepdims=True)

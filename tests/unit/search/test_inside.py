@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skpref import GibbsM3F, OneHotDesign, VariationalFM, VariationalFMClassifier
-from skpref._callbacks import CallbackSupportMixin, Followed, followed, teller
+from skpref._callbacks import CallbackMixin, CallbackSupportMixin, fit_callbacks, iteration_hook
 from skpref._events import Iteration
 from skpref.search import OptunaSearch
 
@@ -28,7 +28,7 @@ SCORES = PAIRS[:, 1] / 4.0 + RNG.normal(0.0, 0.4, len(PAIRS))
 STARS = np.clip(np.round(SCORES), 0, 3).astype(int)
 
 
-class Climber(Followed, RegressorMixin, BaseEstimator):
+class Climber(CallbackMixin, RegressorMixin, BaseEstimator):
     """Scores `value` less the share of its iterations that are to come; counts all iterations, and sees weights."""
 
     done = 0
@@ -39,8 +39,8 @@ class Climber(Followed, RegressorMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Climber:
-        with followed(self, X, y, sample_weight):
-            tell = teller(self)
+        with fit_callbacks(self, X, y, sample_weight):
+            tell = iteration_hook(self)
             for step in range(1, self.max_iter + 1):
                 Climber.done += 1
                 self.score_ = self.value - 1.0 + step / self.max_iter
