@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numba
 import numpy as np
 
-from skpref._compiled._jit import njit
+from skpref._compiled.jit import njit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _TASKS = 16  # portions of like work that threads take
 _SMALL = 1 << 20  # products (about 1 ms) below which waking threads costs more than it saves
-_FAST = {"contract", "reassoc", "nsz"}
+FAST = {"contract", "reassoc", "nsz"}
 
 
 class Lines(NamedTuple):
@@ -44,7 +44,7 @@ class Slopes(NamedTuple):
     weight: Array
 
 
-def _in_threads(task: Callable[[int, int], bool], start: NDArray[Any], first: int, last: int, width: int) -> bool:
+def in_threads(task: Callable[[int, int], bool], start: NDArray[Any], first: int, last: int, width: int) -> bool:
     """Whether all went well with lines `first` to `last`, cut into portions with like numbers of entries."""
     n_entries = int(start[last] - start[first])
     n_threads = min(numba.get_num_threads(), last - first)
@@ -56,7 +56,7 @@ def _in_threads(task: Callable[[int, int], bool], start: NDArray[Any], first: in
         return all(list(pool.map(lambda ends: task(*ends), pairwise(cut))))
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _moments(first, last, start, index, value, mean, variance, S, mu, v):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     d = mean.shape[1] - 1
     Q, T, R = np.empty(d), np.empty(d), np.empty(d)
@@ -98,11 +98,11 @@ def row_moments(rows: Lines, mean: Array, variance: Array, S: NDArray[Any] | Non
     def task(first: int, last: int) -> bool:
         return bool(_moments(first, last, *rows, mean, variance, S, mu, v))
 
-    _in_threads(task, rows.start, 0, n, mean.shape[1])
+    in_threads(task, rows.start, 0, n, mean.shape[1])
     return mu, v
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _add_up(k, start, index, value, mean, variance, S, pull, weight, h, gradient, P, full):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Gradient of sum_i E_i in feature k's means, and the curvature in its means (upper triangle; or diagonal)."""
     d = S.shape[2]
@@ -128,7 +128,7 @@ def _add_up(k, start, index, value, mean, variance, S, pull, weight, h, gradient
                     P[1 + f, 1 + b] += wxx * h[f] * h[b]
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _solve(P, b):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Solve P x = b in place by Cholesky; P is read and changed on and above the diagonal."""
     n = b.shape[0]
@@ -150,7 +150,7 @@ def _solve(P, b):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return True
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _move(k, start, index, value, mean, variance, S, pull, weight, step, shrunk):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Give feature k its new means and variances, and let its rows know."""
     d = S.shape[2]
@@ -171,7 +171,7 @@ def _move(k, start, index, value, mean, variance, S, pull, weight, step, shrunk)
         variance[k, a] = shrunk[a]
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _update(first, last, start, index, value, mean, variance, nu, lam, group, free, S, pull, weight, rho):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     width = mean.shape[1]
     gradient, step, shrunk, h = np.empty(width), np.empty(width), np.empty(width), np.empty(width - 1)
@@ -214,10 +214,10 @@ def update_features(
         return bool(_update(first, last, *columns, *q, *prior, free, S, *slopes, float(rho)))
 
     width = q[0].shape[1]
-    return all(_in_threads(task, columns.start, a, b, width * width) for a, b in pairwise(fields.tolist()))
+    return all(in_threads(task, columns.start, a, b, width * width) for a, b in pairwise(fields.tolist()))
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _gradients(first, last, start, index, value, mean, variance, S, pull, weight, in_mean, in_variance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     width = mean.shape[1]
     h, P = np.empty(width - 1), np.empty((width, width))
@@ -235,5 +235,5 @@ def feature_gradients(columns: Lines, q: tuple[Array, Array], S: NDArray[Any], s
     def task(first: int, last: int) -> bool:
         return bool(_gradients(first, last, *columns, *q, S, *slopes, in_mean, in_variance))
 
-    _in_threads(task, columns.start, 0, columns.start.shape[0] - 1, q[0].shape[1])
+    in_threads(task, columns.start, 0, columns.start.shape[0] - 1, q[0].shape[1])
     return in_mean, in_variance

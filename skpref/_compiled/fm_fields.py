@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skpref._compiled._jit import njit
+from skpref._compiled.jit import njit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

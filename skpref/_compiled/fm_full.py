@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numba
 import numpy as np
 
-from skpref._compiled._jit import njit
-from skpref._compiled.fm import _FAST, Lines, _in_threads
+from skpref._compiled.fm import FAST, Lines, in_threads
+from skpref._compiled.jit import njit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,7 +51,7 @@ class Belief(NamedTuple):
     covariance: Array
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _join(z, C, other, D, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Join x times a set with mean `other` and covariance D to one with mean z and covariance C."""
     width = z.shape[0]
@@ -78,7 +78,7 @@ def _join(z, C, other, D, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
             C[a, b] += xx * D[a, b]
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _leave(z, C, other, D, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Undo `_join`, but for the variance of l."""
     width = z.shape[0]
@@ -97,7 +97,7 @@ def _leave(z, C, other, D, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
         C[a, 0] = C[0, a]
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _pack(z, C, second, spread):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write `second` and `spread` of a pattern."""
     width, e = z.shape[0], 0
@@ -110,7 +110,7 @@ def _pack(z, C, second, spread):  # type: ignore[no-untyped-def]  # noqa: ANN001
             e += 1
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _unpack(level, second, spread, z, C):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     width, e = z.shape[0], 0
     for a in range(width):
@@ -122,7 +122,7 @@ def _unpack(level, second, spread, z, C):  # type: ignore[no-untyped-def]  # noq
     z[0] = level
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _look(first, last, start, at, value, mean, covariance, level, second, spread):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     width = mean.shape[1]
     z, C = np.empty(width), np.empty((width, width))
@@ -142,10 +142,10 @@ def look_at_patterns(patterns: Lines, q: Belief, seen: Patterns, first: int, las
     def task(a: int, b: int) -> bool:
         return bool(_look(a, b, *patterns, *q, *seen))
 
-    _in_threads(task, patterns.start, first, last, 4 * q.mean.shape[1] ** 2)
+    in_threads(task, patterns.start, first, last, 4 * q.mean.shape[1] ** 2)
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _gather(i, f, codes, level, second, spread, z, C, other, D, M, S):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Join the patterns of row i but that of field f; their level."""
     z[:] = 0.0
@@ -159,7 +159,7 @@ def _gather(i, f, codes, level, second, spread, z, C, other, D, M, S):  # type: 
     return z[0]
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _moments(first, last, start, rows, codes, level, second, spread, width, mu, v):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     size, two = second.shape[1], codes.shape[0] == 2
     z, C, other, D = np.empty(width), np.empty((width, width)), np.empty(width), np.empty((width, width))
@@ -201,11 +201,11 @@ def row_moments_full(
     def task(a: int, b: int) -> bool:
         return bool(_moments(a, b, *holders, codes, *seen, width, mu, v))
 
-    _in_threads(task, holders[0], 0, int(offsets[1]), width * width)
+    in_threads(task, holders[0], 0, int(offsets[1]), width * width)
     return mu, v
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _sum_pairs(first, last, f, offset, start, rows, codes, weight, target, level, second, spread, A, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Sum over the rows of patterns where these meet one other pattern; four at once, as one waits for memory."""
     width, size = B.shape[1], second.shape[1]
@@ -237,7 +237,7 @@ def _sum_pairs(first, last, f, offset, start, rows, codes, weight, target, level
     return True
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _add_row(w, rest, M, S, total, c):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Add w E (1, h)(1, h)' and E (1, h)(target - w l) of the others of a row, rest = target - w E l."""
     for e in range(M.shape[0]):
@@ -247,7 +247,7 @@ def _add_row(w, rest, M, S, total, c):  # type: ignore[no-untyped-def]  # noqa: 
         c[a] += rest * M[a] - 0.5 * w * S[a]
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _store(total, c, A, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     width, e = c.shape[0], 0
     for a in range(width):
@@ -257,7 +257,7 @@ def _store(total, c, A, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
             e += 1
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _sum_all(first, last, f, offset, start, rows, codes, weight, target, level, second, spread, A, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Sum over the rows of patterns, whatever they meet."""
     width, size = B.shape[1], second.shape[1]
@@ -291,11 +291,11 @@ def sum_up_rows(
     def task(a: int, b: int) -> bool:
         return bool(kernel(a, b, f, first, *holders, codes, *sites, *seen, A, B))
 
-    _in_threads(task, holders[0], first, last, width * width)
+    in_threads(task, holders[0], first, last, width * width)
     return A, B
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _factor(P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write the transpose of the Cholesky factor over the upper triangle; whether P is positive definite."""
     n = P.shape[0]
@@ -312,7 +312,7 @@ def _factor(P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return True
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _invert_factor(P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write the inverse of a factor that stands in the upper triangle over the lower one."""
     for i in range(P.shape[0]):
@@ -328,7 +328,7 @@ def _invert_factor(P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
         P[i, i] = g
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _invert(P, C):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write the inverse of P, which is used up, to C; whether P is positive definite."""
     n = P.shape[0]
@@ -347,7 +347,7 @@ def _invert(P, C):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     return True
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _hear(z, C, A, b, x, P, gain):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Add to a feature's precision P and to `gain` what a pattern says, of which the others have mean z, covariance C.
 
@@ -373,7 +373,7 @@ def _hear(z, C, A, b, x, P, gain):  # type: ignore[no-untyped-def]  # noqa: ANN0
         P[a, 0] += cross
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _move(P, gain, m, C, nu, l, rho, work):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Go part of the way from N(m, C) to the best: precision P and precision times mean `gain`, and the prior's."""
     width = m.shape[0]
@@ -395,7 +395,7 @@ def _move(P, gain, m, C, nu, l, rho, work):  # type: ignore[no-untyped-def]  # n
     return True
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _update(first, last, start, at, value, mean, covariance, nu, lam, group, free, A, B, Z, V, rho):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     width = mean.shape[1]
     P, work, gain = np.empty((width, width)), np.empty((width, width)), np.empty(width)
@@ -417,7 +417,7 @@ def _update(first, last, start, at, value, mean, covariance, nu, lam, group, fre
     return True
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _open(first, last, level, second, spread, Z, V):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for p in range(first, last):
         _unpack(level[p], second[p], spread[p], Z[p - first], V[p - first])
@@ -444,10 +444,10 @@ def update_patterns(
         return bool(_update(a, b, *columns, *q, *prior, free, *said, Z, V, rho))
 
     ends_of = pairwise(ranges.tolist()) if numba.get_num_threads() > 1 else [(0, columns.start.shape[0] - 1)]
-    return all(_in_threads(task, columns.start, a, b, 16 * width * width) for a, b in ends_of)
+    return all(in_threads(task, columns.start, a, b, 16 * width * width) for a, b in ends_of)
 
 
-@njit(nogil=True, fastmath=_FAST)
+@njit(nogil=True, fastmath=FAST)
 def _log_determinants(C, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     n = C.shape[1]
     P = np.empty((n, n))

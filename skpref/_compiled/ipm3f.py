@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from skpref._compiled._jit import njit
+from skpref._compiled.jit import njit
 from skpref._compiled.m3f import FAST, Sums, all_well, augment, threshold_sums
 from skpref._compiled.streams import ZIGGURAT, normal, open_stream, uniform
 from skpref._compiled.tiles import factor, padded, solve_factored

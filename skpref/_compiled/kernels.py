@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numba import prange
 
-from skpref._compiled._jit import may_use_threads, njit
+from skpref._compiled.jit import may_use_threads, njit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ _REDUCE: Final = {"contract", "reassoc", "nsz"}  # and sums in SIMD lanes
 
 
 @njit(fastmath=_CONTRACT, forceinline=True)
-def _exp(x: float) -> float:
+def fast_exp(x: float) -> float:
     """Return exp(x) for x <= 700, to 1 ulp, in a form that SIMD lanes can share; 0 below exp(-708)."""
     y = _SMALLEST if x < _SMALLEST else x  # noqa: FURB136 - a select, which keeps NaN
     shifted = y * _LOG2E + _ROUND
@@ -124,7 +124,7 @@ def _exponent(r: float, kind: int) -> float:
 @njit(fastmath=_CONTRACT, forceinline=True)
 def _value(r: float, kind: int) -> float:
     """Return g(r)."""
-    return _polynomial(r, kind) * _exp(-_exponent(r, kind))
+    return _polynomial(r, kind) * fast_exp(-_exponent(r, kind))
 
 
 @njit(fastmath=_CONTRACT, forceinline=True)
@@ -142,7 +142,7 @@ def _slope_parts(r: float, kind: int) -> tuple[float, float]:
 @njit(fastmath=_CONTRACT, forceinline=True)
 def _value_slope(r: float, kind: int) -> float:
     """Return g(r) h(r), without a division."""
-    decay = _exp(-_exponent(r, kind))
+    decay = fast_exp(-_exponent(r, kind))
     if kind == HALF:
         return r * decay
     if kind == FIVE_HALVES:
@@ -202,7 +202,7 @@ def _row_product(x, z, c, start, width, kind, total, product, out):  # type: ign
     else:
         _product_of_kind(x, z, c, start, width, SQUARED, total, product)
     for j in range(width):
-        half = _exp(-0.5 * total[j])  # twice, since exp(-total) may underflow where times product it does not
+        half = fast_exp(-0.5 * total[j])  # twice, since exp(-total) may underflow where times product it does not
         out[j] = product[j] * half * half
 
 
@@ -369,7 +369,7 @@ def _pair(x, y, c, kind, additive):  # type: ignore[no-untyped-def]  # noqa: ANN
         if product > _LARGE:
             product *= 1.0 / _LARGE
             total -= _LOG_LARGE
-    half = _exp(-0.5 * total)
+    half = fast_exp(-0.5 * total)
     return product * half * half
 
 

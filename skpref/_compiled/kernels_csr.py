@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numba import prange
 
-from skpref._compiled._jit import may_use_threads, njit
+from skpref._compiled.jit import may_use_threads, njit
 from skpref._compiled.kernels import FIVE_HALVES, HALF, THREE_HALVES
 
 if TYPE_CHECKING:

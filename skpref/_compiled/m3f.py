@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numba
 import numpy as np
 
-from skpref._compiled._jit import njit
+from skpref._compiled.jit import njit
 from skpref._compiled.streams import ZIGGURAT, inverse_gaussian_of, normal, open_stream, uniform
 from skpref._compiled.tiles import add_gram, factor, padded, solve_factored
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numba import prange
 
-from skpref._compiled._jit import may_use_threads, njit
+from skpref._compiled.jit import may_use_threads, njit
 from skpref._compiled.pairwise import packed_rules
 from skpref._math.bands import FALLS, FAR, NARROW, RULES
 from skpref._math.quadrature import rule_index

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import prange
 
-from skpref._compiled._jit import may_use_threads, njit
+from skpref._compiled.jit import may_use_threads, njit
 
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray

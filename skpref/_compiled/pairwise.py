@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numba import prange
 
-from skpref._compiled._jit import may_use_threads, njit
+from skpref._compiled.jit import may_use_threads, njit
 from skpref._math.quadrature import rule_index, rules
 from skpref._math.special import log_expit_derivatives, log_ndtr_derivatives
 

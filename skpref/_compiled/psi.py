@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from numba import prange
 
-from skpref._compiled._jit import may_use_threads, n_threads, njit
-from skpref._compiled.kernels import _exp
+from skpref._compiled.jit import may_use_threads, n_threads, njit
+from skpref._compiled.kernels import fast_exp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ def _exponential(tile):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Replace all numbers by their exponentials; a denormal one, which would slow down the products to come, by 0."""
     for i in range(tile.shape[0]):
         for j in range(tile.shape[1]):
-            tile[i, j] = _exp(tile[i, j])
+            tile[i, j] = fast_exp(tile[i, j])
 
 
 class _Points(NamedTuple):
@@ -260,7 +260,7 @@ def _first(mu, s, ZT, w, a, D, out):  # type: ignore[no-untyped-def]  # noqa: AN
             out[m] += c * d * d
     scale = a / math.sqrt(scale)
     for m in range(M):
-        out[m] = scale * _exp(-0.5 * out[m])
+        out[m] = scale * fast_exp(-0.5 * out[m])
 
 
 @njit()
@@ -283,7 +283,7 @@ def _second(s, w, a, apart, D, R, total, out):  # type: ignore[no-untyped-def]  
                 both = here + R[q, l]
                 total[l] += both * both
         for l in range(m + 1):
-            out[m, l] = scale * apart[m, l] * _exp(-total[l])
+            out[m, l] = scale * apart[m, l] * fast_exp(-total[l])
 
 
 @njit()

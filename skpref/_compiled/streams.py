@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skpref._compiled._jit import njit
+from skpref._compiled.jit import njit
 
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray

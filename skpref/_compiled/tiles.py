@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skpref._compiled._jit import njit
+from skpref._compiled.jit import njit
 
 _FAST = {"contract", "reassoc", "nsz"}
 

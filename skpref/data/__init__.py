@@ -1,11 +1,11 @@
 """From what users hold (tables, ids, scores, rankings) to checked arrays."""
 
-from skpref.data._ids import IdColumn, as_ids, pack_ids, read_pairs, read_triples, unpack_ids
-from skpref.data._vocabulary import Vocabulary
 from skpref.data.comparisons import Comparisons, from_labels, from_scores, from_winners
 from skpref.data.design import OneHotDesign, feature_groups, one_hot_design
+from skpref.data.ids import IdColumn, as_ids, pack_ids, read_pairs, read_triples, unpack_ids
 from skpref.data.ratings import Ratings, from_matrix, read_rated
 from skpref.data.tables import Table, unique_rows
+from skpref.data.vocabulary import Vocabulary
 
 __all__ = [
     "Comparisons",

@@ -10,8 +10,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 
-from skpref.data._ids import as_ids, read_pairs, shorten
-from skpref.data._vocabulary import Vocabulary
+from skpref.data.ids import as_ids, read_pairs, shorten
+from skpref.data.vocabulary import Vocabulary
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skpref._typing import Array, IntArray
-    from skpref.data._ids import IdColumn
+    from skpref.data.ids import IdColumn
 
 __all__ = ["Comparisons", "from_labels", "from_scores", "from_winners"]
 

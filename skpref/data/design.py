@@ -12,8 +12,8 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from skpref._callbacks import CallbackMixin, fit_callbacks
-from skpref.data._ids import read_rated
-from skpref.data._vocabulary import Vocabulary
+from skpref.data.ids import read_rated
+from skpref.data.vocabulary import Vocabulary
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from skpref._typing import IntArray
-    from skpref.data._ids import IdColumn
+    from skpref.data.ids import IdColumn
 
 __all__ = ["OneHotDesign", "feature_groups", "one_hot_design"]
 

@@ -9,14 +9,14 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_consistent_length
 
-from skpref.data._ids import as_ids, objects, read_rated, shorten
+from skpref.data.ids import as_ids, objects, read_rated, shorten
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from skpref._typing import Array, IntArray
-    from skpref.data._ids import IdColumn
+    from skpref.data.ids import IdColumn
 
 __all__ = ["ByRow", "Ratings", "from_matrix", "rating_levels", "read_rated"]
 

@@ -9,14 +9,14 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
-from skpref.data._vocabulary import Vocabulary
+from skpref.data.vocabulary import Vocabulary
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skpref._typing import Features, IntArray
-    from skpref.data._ids import IdColumn
+    from skpref.data.ids import IdColumn
 
 __all__ = ["Table", "unique_rows"]
 

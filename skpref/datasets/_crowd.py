@@ -10,8 +10,8 @@ from sklearn.utils import Bunch, check_array
 
 from skpref._math.random import as_generator
 from skpref.data import Table
-from skpref.data._ids import shorten
-from skpref.datasets._simulated import _answer, _check_at_least, _draw_pairs, _draw_utilities
+from skpref.data.ids import shorten
+from skpref.datasets._simulated import answer, check_at_least, draw_pairs, draw_utilities
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ def make_crowd(
     >>> data.table, data.user_table, data.comparisons.shape, data.utilities.shape
     (Table(n_items=20, n_features=2), None, (500, 3), (30, 20))
     """
-    _check_at_least({"n_users": (n_users, 1), "n_items": (n_items, 2), "n_comparisons": (n_comparisons, 1)})
-    _check_at_least(
+    check_at_least({"n_users": (n_users, 1), "n_items": (n_items, 2), "n_comparisons": (n_comparisons, 1)})
+    check_at_least(
         {"n_factors": (n_factors, 0), "n_features": (n_features, 0), "n_user_features": (n_user_features, 0)}
     )
     rng = as_generator(random_state)
@@ -119,8 +119,8 @@ def make_crowd(
     W = _draw_functions(at_users, _positive(user_factor_scale, "user_factor_scale", n_factors), rng)
     crowd = _Crowd(t, V, W, _draw_bias(order_effect, len(W), rng), _draw_tossers(share_random, len(W), rng))
     user = _draw_users(len(W), n_comparisons, comparisons_per_user, rng)
-    left, right = _draw_pairs(len(t), user.size, rng)
-    y = _answer(crowd.differences(user, left, right, noise, rng), _share(ties, "ties"))
+    left, right = draw_pairs(len(t), user.size, rng)
+    y = answer(crowd.differences(user, left, right, noise, rng), _share(ties, "ties"))
     return crowd.bunch(X, X_users, np.column_stack([user, left, right]), y)
 
 
@@ -174,7 +174,7 @@ class _Crowd:
 def _draw_functions(X: Array, scales: Array, rng: np.random.Generator) -> Array:
     """One draw per scale s from GP(0, k/s) at the rows of X (length-scale 1), shape (n, n_scales)."""
     n, n_features = X.shape
-    draws = [_draw_utilities(X, rng) if n_features else rng.standard_normal(n) for _ in scales]
+    draws = [draw_utilities(X, rng) if n_features else rng.standard_normal(n) for _ in scales]
     return np.stack(draws, axis=1) / np.sqrt(scales) if draws else np.empty((n, 0))
 
 

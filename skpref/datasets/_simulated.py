@@ -79,7 +79,7 @@ def make_pairwise(
     >>> data.table, data.comparisons.shape, data.utilities.shape
     (Table(n_items=20, n_features=3), (50, 2), (20,))
     """
-    _check_at_least({"n_items": (n_items, 2), "n_comparisons": (n_comparisons, 1), "n_features": (n_features, 1)})
+    check_at_least({"n_items": (n_items, 2), "n_comparisons": (n_comparisons, 1), "n_features": (n_features, 1)})
     if not 0.0 <= ties <= 1.0:
         raise DataError(f"ties must be a share in [0, 1], got {ties}")
     lengths = np.asarray(2.0 * np.sqrt(n_features) if length_scale is None else length_scale, dtype=np.float64)
@@ -87,9 +87,9 @@ def make_pairwise(
         raise DataError(f"scale and length_scale must be positive, got {scale} and {length_scale}")
     rng = as_generator(random_state)
     X = rng.standard_normal((n_items, n_features))
-    f = _draw_utilities(X / lengths, rng) / np.sqrt(scale)
-    left, right = _draw_pairs(n_items, n_comparisons, rng)
-    y = _answer(f[left] - f[right] + rng.standard_normal(n_comparisons), ties)
+    f = draw_utilities(X / lengths, rng) / np.sqrt(scale)
+    left, right = draw_pairs(n_items, n_comparisons, rng)
+    y = answer(f[left] - f[right] + rng.standard_normal(n_comparisons), ties)
     return Bunch(
         table=Table(X),
         comparisons=np.column_stack([left, right]),
@@ -99,13 +99,13 @@ def make_pairwise(
     )
 
 
-def _check_at_least(numbers: dict[str, tuple[int, int]]) -> None:
+def check_at_least(numbers: dict[str, tuple[int, int]]) -> None:
     for name, (got, least) in numbers.items():
         if got < least:
             raise DataError(f"{name} must be at least {least}, got {got}")
 
 
-def _draw_utilities(X: Array, rng: np.random.Generator) -> Array:
+def draw_utilities(X: Array, rng: np.random.Generator) -> Array:
     """Sum of cosine waves whose covariance is the product Matern-3/2 kernel, shape (n,)."""
     frequency = rng.standard_t(3, size=(X.shape[1], _WAVES))
     phase = rng.uniform(0.0, 2.0 * np.pi, _WAVES)
@@ -114,13 +114,13 @@ def _draw_utilities(X: Array, rng: np.random.Generator) -> Array:
     return np.concatenate([np.cos(X[i : i + _CHUNK] @ frequency + phase) @ amplitude for i in starts])
 
 
-def _draw_pairs(n_items: int, n_comparisons: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+def draw_pairs(n_items: int, n_comparisons: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
     left = rng.integers(0, n_items, n_comparisons)
     right = rng.integers(0, n_items - 1, n_comparisons)
     return left, right + (right >= left)
 
 
-def _answer(difference: Array, ties: float) -> Array:
+def answer(difference: Array, ties: float) -> Array:
     y = (difference > 0.0).astype(np.float64)
     n_ties = round(ties * y.size)
     y[np.argsort(np.abs(difference), kind="stable")[:n_ties]] = 0.5

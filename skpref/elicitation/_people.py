@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpref._estimator import last_step
 from skpref.data import OneHotDesign, as_ids, read_pairs
-from skpref.data._ids import shorten
+from skpref.data.ids import shorten
 from skpref.elicitation._beliefs import NINETY, Estimates, believed, labels_of, told
 from skpref.elicitation._machines import population_of
 from skpref.elicitation._samples import rated

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from skpref._callbacks import fit_callbacks
 from skpref._estimator import check_n_samples, unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref.data._ids import shorten
+from skpref.data.ids import shorten
 from skpref.exceptions import DataError
 from skpref.factorization.machine.base import CONSTRAINTS, Data, FMBase
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit

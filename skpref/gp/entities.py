@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from skpref.data import Table, Vocabulary, as_ids
-from skpref.data._ids import shorten
+from skpref.data.ids import shorten
 from skpref.data.tables import stack
 from skpref.exceptions import DataError, UnknownIdError
 

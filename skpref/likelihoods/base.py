@@ -60,7 +60,7 @@ class Likelihood(ABC):
         ndarray of shape (n,)
             log p(y | z), in nats.
         """
-        return self._derivatives(*_broadcast(y, z))[0]
+        return self._derivatives(*broadcast(y, z))[0]
 
     def derivatives(self, y: ArrayLike, z: ArrayLike) -> Triple:
         """Return l = log p(y | z) and its first two derivatives in z (for Laplace).
@@ -81,7 +81,7 @@ class Likelihood(ABC):
         second : ndarray of shape (n,)
             d2l/dz2.
         """
-        return self._derivatives(*_broadcast(y, z))
+        return self._derivatives(*broadcast(y, z))
 
     def expectation(self, y: ArrayLike, mu: ArrayLike, v: ArrayLike) -> Triple:
         """Return E = E_{N(z; mu, v)}[log p(y | z)] and its derivatives (for VB and SVI).
@@ -102,7 +102,7 @@ class Likelihood(ABC):
         d_v : ndarray of shape (n,)
             dE/dv = E[d2l/dz2] / 2.
         """
-        return self._expectation(*_broadcast(y, mu, v))
+        return self._expectation(*broadcast(y, mu, v))
 
     def tilted(self, y: ArrayLike, mu: ArrayLike, v: ArrayLike) -> Triple:
         """Return log Z, Z = E_{N(z; mu, v)}[p(y | z)], and its derivatives (for EP).
@@ -123,7 +123,7 @@ class Likelihood(ABC):
         second : ndarray of shape (n,)
             d2 log Z/dmu2.
         """
-        return self._tilted(*_broadcast(y, mu, v))
+        return self._tilted(*broadcast(y, mu, v))
 
     def predict(self, mu: ArrayLike, v: ArrayLike) -> Array:
         """Return the mean of a new y whose z ~ N(mu, v).
@@ -138,7 +138,7 @@ class Likelihood(ABC):
         ndarray of shape (n,)
             E[y]; for a pair, the probability that the left item is preferred.
         """
-        return self._predict(*_broadcast(mu, v))
+        return self._predict(*broadcast(mu, v))
 
     def linearised(self, y: ArrayLike, mu: ArrayLike, v: ArrayLike, prior_variance: ArrayLike) -> tuple[Array, Array]:
         """Return the site of the linearised rule ([SG20] eqs. 11-14 as mended in maths.md sections 3 and 12).
@@ -165,7 +165,7 @@ class Likelihood(ABC):
         DataError
             Unless the likelihood has such a rule; only the probit has one.
         """
-        return self._linearised(*_broadcast(y, mu, v, prior_variance))
+        return self._linearised(*broadcast(y, mu, v, prior_variance))
 
     def learnt(self, y: Array, mu: Array, v: Array, weight: Array) -> Self:
         """Return the likelihood with its own parameters fitted to q: sum_i w_i E[log p(y_i | z_i)] does not fall.
@@ -208,6 +208,6 @@ class Likelihood(ABC):
         )
 
 
-def _broadcast(*arrays: ArrayLike) -> tuple[Array, ...]:
+def broadcast(*arrays: ArrayLike) -> tuple[Array, ...]:
     """Arrays as float64 of one common shape (read-only views where expanded)."""
     return tuple(np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in arrays)))

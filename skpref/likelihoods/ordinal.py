@@ -17,7 +17,7 @@ from scipy.special import ndtr, ndtri
 from skpref._compiled.ordinal import SCORES, THRESHOLDS, VALUES, expected_levels, levels_at
 from skpref._math.bands import band, below, mirrored
 from skpref.exceptions import DataError
-from skpref.likelihoods.base import Likelihood, _broadcast
+from skpref.likelihoods.base import Likelihood, broadcast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,7 +175,7 @@ class OrdinalProbit(Likelihood):
         ndarray of shape (n, r)
             Probabilities; rows sum to 1.
         """
-        mean, variance = _broadcast(mu, v)
+        mean, variance = broadcast(mu, v)
         ends = (np.asarray(self.thresholds) - mean[..., None]) / np.sqrt(self.noise**2 + variance)[..., None]
         left, right = ndtr(ends), ndtr(-ends)
         out = np.empty((*mean.shape, self.n_levels))
@@ -200,7 +200,7 @@ class OrdinalProbit(Likelihood):
         ndarray of shape (n,)
             The derivative.
         """
-        y, z = _broadcast(y, z)
+        y, z = broadcast(y, z)
         level = _levels(y, self.n_levels)
         third = self._by_level(level, lambda k, at: (_third(self._band(k, at, self.noise)),), z)[0]
         return np.asarray(third / self.noise**3)
@@ -220,7 +220,7 @@ class OrdinalProbit(Likelihood):
         value, first, second : ndarray of shape (r, n)
             dl/dtheta, d2l/(dtheta dz) and d3l/(dtheta dz2).
         """
-        s, (y, z) = self.noise, _broadcast(y, z)
+        s, (y, z) = self.noise, broadcast(y, z)
         level = _levels(y, self.n_levels)
         parts = self._by_level(level, lambda k, at: _theta_channels(self._band(k, at, s)), z)
         value, first, second = (
@@ -244,7 +244,7 @@ class OrdinalProbit(Likelihood):
         ndarray of shape (r, n)
             dE/dtheta.
         """
-        y, mu, v = _broadcast(y, mu, v)
+        y, mu, v = broadcast(y, mu, v)
         level = _levels(y, self.n_levels)
         by_z, by_upper, _, by_scale = self._expected(SCORES, level, mu, v)
         return self._in_theta(level, -by_z / self.noise, by_upper / self.noise, by_scale)
@@ -264,7 +264,7 @@ class OrdinalProbit(Likelihood):
         ndarray of shape (r, n)
             d log Z/dtheta.
         """
-        y, mu, v = _broadcast(y, mu, v)
+        y, mu, v = broadcast(y, mu, v)
         level, width = _levels(y, self.n_levels), np.sqrt(self.noise**2 + v)
         by_z, by_upper, _, by_scale = self._at(SCORES, level, mu, width)
         return self._in_theta(level, -by_z / width, by_upper / width, by_scale * (self.noise / width) ** 2)

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 
 from skpref.exceptions import DataError
-from skpref.metrics._pairs import _codes, _undefined, _vector
+from skpref.metrics._pairs import codes, undefined, vector
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -148,7 +148,7 @@ def averaged_mae(
     1.0
     """
     true, predicted, weight = _ranks(y_true, y_pred, labels, sample_weight)
-    level = _codes(true)
+    level = codes(true)
     sums, mass = np.bincount(level, weight * np.abs(true - predicted)), np.bincount(level, weight)
     present = mass > 0.0
     return float(np.mean(sums[present] / mass[present]))
@@ -200,7 +200,7 @@ def quadratic_weighted_kappa(
     # What two independent draws of the two ratings would differ by.
     by_chance = sum(spreads) + (means[0] - means[1]) ** 2
     if by_chance <= 0.0:
-        return _undefined("quadratic_weighted_kappa", "all ratings are one level")
+        return undefined("quadratic_weighted_kappa", "all ratings are one level")
     return float(1.0 - np.average((true - predicted) ** 2, weights=weight) / by_chance)
 
 
@@ -286,7 +286,7 @@ def _level_vector(name: str, values: ArrayLike) -> Array:
 
 def _positive_weights(sample_weight: ArrayLike | None, *columns: Array) -> Array:
     """Checked weights, at least one of them positive."""
-    weight = np.ones(len(columns[0])) if sample_weight is None else _vector("sample_weight", sample_weight)
+    weight = np.ones(len(columns[0])) if sample_weight is None else vector("sample_weight", sample_weight)
     check_consistent_length(*columns, weight)
     if np.any(weight < 0.0):
         raise DataError(f"sample_weight must not be negative; got {weight.min():g}")

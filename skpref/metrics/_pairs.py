@@ -68,7 +68,7 @@ def concordance(
     group = _groups(qid, true.size)
     counts = _count_pairs(group, true, score, weight)
     if counts.different <= 0.0:
-        return _undefined("concordance", "no two items of a group have different y_true")
+        return undefined("concordance", "no two items of a group have different y_true")
     return float(np.clip((counts.concordant + 0.5 * counts.tied_score) / counts.different, 0.0, 1.0))
 
 
@@ -100,9 +100,9 @@ def kendall_tau(y_true: ArrayLike, y_score: ArrayLike) -> float:
     group = np.zeros(true.size, dtype=np.int64)
     forward = _count_pairs(group, true, score, weight)
     ordered = forward.different - forward.tied_score
-    untied_score = _pairs(np.zeros_like(group), weight) - _pairs(_codes(score), weight)
+    untied_score = _pairs(np.zeros_like(group), weight) - _pairs(codes(score), weight)
     if forward.different <= 0.0 or untied_score <= 0.0:
-        return _undefined("kendall_tau", "one of the two vectors is constant")
+        return undefined("kendall_tau", "one of the two vectors is constant")
     excess = 2.0 * forward.concordant - ordered
     return float(np.clip(excess / np.sqrt(forward.different) / np.sqrt(untied_score), -1.0, 1.0))
 
@@ -177,7 +177,7 @@ def pair_accuracy(y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = 
     label, probability, weight = _labels(y, p, sample_weight)
     used = (label != 0.5) & (weight > 0.0)
     if not np.any(used):
-        return _undefined("pair_accuracy", "every label is a tie")
+        return undefined("pair_accuracy", "every label is a tie")
     agreement = np.sign(label - 0.5) * np.sign(probability - 0.5)
     return float(np.average(0.5 + 0.5 * agreement[used], weights=weight[used]))
 
@@ -266,9 +266,9 @@ class _PairCounts:
 
 
 def _count_pairs(group: IntArray, true: Array, score: Array, weight: Array) -> _PairCounts:
-    true_code, score_code = _codes(true), _codes(score)
-    tie_true, tie_score = _codes(group, true_code), _codes(group, score_code)
-    tied_both = _pairs(_codes(tie_true, tie_score), weight)
+    true_code, score_code = codes(true), codes(score)
+    tie_true, tie_score = codes(group, true_code), codes(group, score_code)
+    tied_both = _pairs(codes(tie_true, tie_score), weight)
     # Positions ascend with y, and among equal y descend with the score; earlier groups get higher scores. So "earlier
     # position and lower score" means: same group, lower y, lower score.
     position = np.empty(true.size, dtype=np.int64)
@@ -310,25 +310,25 @@ def _pairs(code: IntArray, weight: Array) -> float:
     return float(0.5 * (np.sum(sums * sums) - np.sum(weight * weight)))
 
 
-def _codes(first: Array | IntArray, second: IntArray | None = None) -> IntArray:
+def codes(first: Array | IntArray, second: IntArray | None = None) -> IntArray:
     """Number the distinct values, or pairs of values, in ascending order."""
     code = np.unique(first, return_inverse=True)[1].astype(np.int64)
     if second is None or code.size == 0:
         return code
-    return _codes(code * (int(second.max()) + 1) + second)
+    return codes(code * (int(second.max()) + 1) + second)
 
 
 def _columns(sample_weight: ArrayLike | None, **columns: ArrayLike) -> tuple[Array, Array, Array]:
     """Two checked vectors and the weights, as float64."""
-    first, second = (_vector(name, values) for name, values in columns.items())
-    weight = np.ones(first.size) if sample_weight is None else _vector("sample_weight", sample_weight)
+    first, second = (vector(name, values) for name, values in columns.items())
+    weight = np.ones(first.size) if sample_weight is None else vector("sample_weight", sample_weight)
     check_consistent_length(first, second, weight)
     if np.any(weight < 0.0):
         raise DataError(f"sample_weight must not be negative; got {weight.min():g}")
     return first, second, weight
 
 
-def _vector(name: str, values: ArrayLike) -> Array:
+def vector(name: str, values: ArrayLike) -> Array:
     vector = np.asarray(column_or_1d(values), dtype=np.float64)
     assert_all_finite(vector, input_name=name)
     return vector
@@ -352,9 +352,9 @@ def _groups(qid: ArrayLike | None, n: int) -> IntArray:
         return np.zeros(n, dtype=np.int64)
     group = column_or_1d(qid)
     check_consistent_length(group, np.empty(n))
-    return _codes(group)
+    return codes(group)
 
 
-def _undefined(name: str, reason: str) -> float:
+def undefined(name: str, reason: str) -> float:
     warnings.warn(f"{name} is undefined: {reason}; returning NaN", UndefinedMetricWarning, stacklevel=3)
     return float("nan")

@@ -22,7 +22,7 @@ from skpref._compiled.m3f import limited_threads
 from skpref._estimator import digest, on_iteration, unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import Vocabulary
-from skpref.data._ids import shorten
+from skpref.data.ids import shorten
 from skpref.data.ratings import Ratings, rating_levels, read_rated
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.factorization.max_margin.m3f_chain import Folding, Prior, Problem, folded

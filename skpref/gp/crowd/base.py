@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from skpref._estimator import check_memory, digest, warn_constant
 from skpref._math.random import as_generator
 from skpref.data import as_ids, from_labels, read_triples
-from skpref.data._ids import shorten
+from skpref.data.ids import shorten
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd.fit import CrowdFit, fit_crowd
 from skpref.gp.crowd.model import CrowdConfig, CrowdData, Earlier, Kernels

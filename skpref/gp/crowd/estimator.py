@@ -16,7 +16,7 @@ from skpref._callbacks import fit_callbacks
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import Table, read_pairs
-from skpref.data._ids import shorten
+from skpref.data.ids import shorten
 from skpref.exceptions import DataError
 from skpref.gp.crowd.annotators import Annotators, describe_annotators
 from skpref.gp.crowd.base import CrowdLearner, among_seen, behind, is_pairs, nearest, refuse_unseen_users

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg.blas import dger
 
 from skpref import kernels
-from skpref._compiled._jit import n_threads
+from skpref._compiled.jit import n_threads
 from skpref._math.linalg import (
     cholesky_precision,
     congruent,

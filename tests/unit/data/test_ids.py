@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from skpref.data import Vocabulary, as_ids, pack_ids, read_pairs, read_triples, unpack_ids
-from skpref.data._ids import shorten
+from skpref.data.ids import shorten
 from skpref.exceptions import DataError, UnknownIdError
 
 INT64_MAX, UINT64_MAX = 2**63 - 1, 2**64 - 1

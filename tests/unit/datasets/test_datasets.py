@@ -114,7 +114,7 @@ def test_utilities_have_the_kernels_covariance():
     # 4000 draws at 4 points; the standard error of a covariance of unit Gaussians is at most sqrt(2/4000) = 0.022.
     X = np.array([[0.0, 0.0], [0.5, 0.0], [0.5, 1.0], [3.0, -2.0]])
     rng = np.random.default_rng(2)
-    draws = np.array([_simulated._draw_utilities(X, rng) for _ in range(4000)])
+    draws = np.array([_simulated.draw_utilities(X, rng) for _ in range(4000)])
     r = np.sqrt(3.0) * np.abs(X[:, None] - X[None])
     K = np.prod((1 + r) * np.exp(-r), axis=2)
     assert np.abs(draws.T @ draws / 4000 - K).max() < 0.1  # 4.5 standard errors
@@ -126,7 +126,7 @@ def test_scale_divides_the_variance():
 
 
 def test_ties_are_the_closest():
-    y = _simulated._answer(np.array([0.1, -3.0, 2.0, -0.2]), 0.5)
+    y = _simulated.answer(np.array([0.1, -3.0, 2.0, -0.2]), 0.5)
     assert y.tolist() == [0.5, 0.0, 1.0, 0.5]
 
 

@@ -325,7 +325,7 @@ def read_rated(X: object, name: str = "X") -> tuple[IdColumn, IdColumn]:
 
     Examples
     --------
-    >>> from skpref.data._ids import read_rated
+    >>> from skpref.data.ids import read_rated
     >>> user, item = read_rated([("ann", 7), ("bob", 7)])
     >>> user.tolist(), item.tolist()
     (['ann', 'bob'], [7, 7])

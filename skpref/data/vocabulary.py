@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 
-from skpref.data._ids import as_ids, integers, objects, pack_ids, shorten, unpack_ids
+from skpref.data.ids import as_ids, integers, objects, pack_ids, shorten, unpack_ids
 from skpref.exceptions import DataError, UnknownIdError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from skpref._typing import IntArray
-    from skpref.data._ids import IdColumn
+    from skpref.data.ids import IdColumn
 
 __all__ = ["Vocabulary"]
 
