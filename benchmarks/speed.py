@@ -1,6 +1,6 @@
 """Speed of GPPL against its floor: an SVI step, a full pass, and a large fit.
 
-The floor of a step (maths.md section 4) is |B| M^2 flops for the Gram matrix (syrk), |B| M^2 for the variances (a
+The floor of a step (docs/maths section 4) is |B| M^2 flops for the Gram matrix (syrk), |B| M^2 for the variances (a
 triangular solve) and M^3 / 3 for the Cholesky factor, at the dgemm rate that this machine shows in the same run. The
 large fit is 1e6 comparisons of 1e5 items with 50 features; its memory is the peak of the process.
 

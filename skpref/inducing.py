@@ -1,4 +1,4 @@
-"""Where inducing points come from (maths.md section 2)."""
+"""Where inducing points come from (docs/maths section 2)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def choose(
     n_inducing : int
         How many points are wanted. There are never more than X has distinct
         rows; if as many are asked for, Z is all of them in their order, and
-        the residual r_i of maths.md section 2 is zero.
+        the residual r_i of docs/maths section 2 is zero.
     method : {"kmeans++", "kmeans", "random", "variance"} or array-like, \
             default="kmeans++"
         "kmeans++": rows of X spread out by the seeding of k-means; "kmeans":

@@ -50,7 +50,7 @@ def cholesky(K: Array) -> Array:
     The jitter climbs a ladder of 0, 1e-10, 1e-8, 1e-6 and 1e-4 times the mean of the diagonal and stops at the first
     rung whose smallest pivot is sound: above 1e-10 (no jitter) or above half of the jitter, times the mean diagonal.
 
-    maths.md section 2. The jitter is relative, so scaling K scales the factor: chol(c K) = sqrt(c) chol(K).
+    docs/maths section 2. The jitter is relative, so scaling K scales the factor: chol(c K) = sqrt(c) chol(K).
     """
     if K.shape[0] == 0:
         return np.zeros((0, 0), order="F")

@@ -37,7 +37,7 @@ class Comparisons:
         Rows of the two items.
     y : ndarray of shape (P,), dtype float64
         1 = left preferred, 0 = right preferred, 0.5 = a tie, between = a soft
-        label (maths.md section 1).
+        label (docs/maths section 1).
     weight : ndarray of shape (P,), dtype float64
         What multiplies the log-likelihood of each comparison, >= 0.
     n_items : int

@@ -1,4 +1,4 @@
-"""Comparisons by many users, simulated from the model of maths.md section 6."""
+"""Comparisons by many users, simulated from the model of docs/maths section 6."""
 
 from __future__ import annotations
 

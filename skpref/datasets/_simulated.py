@@ -1,4 +1,4 @@
-"""Comparisons simulated from the model of maths.md sections 1 and 2."""
+"""Comparisons simulated from the model of docs/maths sections 1 and 2."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Which question to ask a person next, a session that asks and learns, and replays of people held out.
 
-See maths.md section 10. What is learnt of a person stays within a session: the model and what it says of all others are
-left alone.
+See docs/maths section 10. What a session learns about a person stays in the session: the model is not changed.
 """
 
 from skpref.elicitation._beliefs import Belief, Estimates, information_gain

@@ -32,7 +32,7 @@ class VariationalFM(RegressorMixin, FMBase):
 
     y(x) = w_0 + <w, x> + sum_(k<l) x_k x_l <v_k, v_l>, y ~ N(y(x), 1/alpha) ([VRK22] section III). All weights and
     factors have independent normal posteriors; the bound is maximised over them, over the priors of groups of features
-    and over the noise. Everything is in closed form: see maths.md section 9.
+    and over the noise. Everything is in closed form: see docs/maths section 9.
 
     Parameters
     ----------

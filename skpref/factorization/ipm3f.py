@@ -1,4 +1,4 @@
-"""`GibbsIPM3F`: rows are (user, item), targets are ratings ([XZZ13] section 3; maths.md section 8)."""
+"""`GibbsIPM3F`: rows are (user, item), targets are ratings ([XZZ13] section 3; docs/maths section 8)."""
 
 from __future__ import annotations
 

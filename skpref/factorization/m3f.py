@@ -1,4 +1,4 @@
-"""`GibbsM3F`: rows are (user, item), targets are ratings ([XZZ13]; maths.md section 8)."""
+"""`GibbsM3F`: rows are (user, item), targets are ratings ([XZZ13]; docs/maths section 8)."""
 
 from __future__ import annotations
 

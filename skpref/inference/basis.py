@@ -1,4 +1,4 @@
-"""Inducing basis: whitened kernel rows phi(x) = L^-1 k(Z, x), and their gradient (maths.md sections 2 and 5)."""
+"""Inducing basis: whitened kernel rows phi(x) = L^-1 k(Z, x), and their gradient (docs/maths sections 2 and 5)."""
 
 from __future__ import annotations
 

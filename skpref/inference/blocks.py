@@ -1,4 +1,4 @@
-"""Blocks: Gaussian factors q(v) in natural parameters: dense, diagonal, or dense factor by factor (maths.md 2, 3)."""
+"""Blocks: Gaussian factors q(v) in natural parameters: dense, diagonal, or dense factor by factor (docs/maths 2, 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The collapsed bound of Gaussian observations, q(v) at its optimum (maths.md section 11).
+"""The collapsed bound of Gaussian observations, q(v) at its optimum (docs/maths section 11).
 
 All that it sees of the data are sums: Phi^T W Phi, Phi^T W Y and three numbers, with the whitened rows Phi of the
 inducing basis. Where inputs are uncertain, expectations of the sums (psi statistics) take their place.

@@ -1,4 +1,4 @@
-"""Mini-batches of Gaussian observations of one block: their sites are the same whatever q is (maths.md section 11).
+"""Mini-batches of Gaussian observations of one block: their sites are the same whatever q is (docs/maths section 11).
 
 So a natural-gradient step needs no moments of q and no factor of a matrix: it adds the sums over a batch to the natural
 parameters. The sums of all batches of an epoch give the bound of all observations at its end, without an estimate.

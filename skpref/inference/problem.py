@@ -1,4 +1,4 @@
-"""What is inferred and where it stands: the problem, the posterior, the problem seen from it (maths.md section 5)."""
+"""What is inferred and where it stands: the problem, the posterior, the problem seen from it (docs/maths section 5)."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def second_moments(problem: Problem, state: State) -> dict[str, tuple[float, flo
 
 
 def divergence(problem: Problem, state: State) -> float:
-    """Return KL(q(v, s) || p(v, s)), the expectation over q(s) included (maths.md section 5)."""
+    """Return KL(q(v, s) || p(v, s)), the expectation over q(s) included (docs/maths section 5)."""
     total = -_log_volume(problem, state)
     for name, (size, square, trace) in second_moments(problem, state).items():
         scale = state.scales[name]

@@ -1,4 +1,4 @@
-"""The inverse scale s of a Gaussian-process prior (maths.md section 4)."""
+"""The inverse scale s of a Gaussian-process prior (docs/maths section 4)."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ class GammaScale:
 
     @property
     def kl(self) -> float:
-        """KL(q(s) || p(s)) (maths.md section 5)."""
+        """KL(q(s) || p(s)) (docs/maths section 5)."""
         a, b, a0, b0 = self.shape, self.rate, self.shape0, self.rate0
         gain = (a - a0) * self.mean_log + (b0 - b) * self.mean
         return float(gain + a * np.log(b) - a0 * np.log(b0) - gammaln(a) + gammaln(a0))
 
     def updated(self, size: float, second_moment: float, pull: float = 0.0) -> GammaScale:
-        """Return the q(s) that is stationary given q(v) (maths.md section 4)."""
+        """Return the q(s) that is stationary given q(v) (docs/maths section 4)."""
         alpha = self.shape0 + 0.5 * size
         beta = self.rate0 + 0.5 * second_moment
         g = pull / alpha

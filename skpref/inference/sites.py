@@ -1,4 +1,4 @@
-"""Sites: the Gaussian stand-ins for the likelihood terms ([SG20] section 4, maths.md section 3).
+"""Sites: the Gaussian stand-ins for the likelihood terms ([SG20] section 4, docs/maths section 3).
 
 A rule turns (y, mean, variance) of every projection into a site of precision ``w`` and pseudo-target ``t``. It is
 kept as (value, gradient, weight) with ``w t = w mu + gradient``, so that a term without curvature (w = 0) needs no

@@ -1,4 +1,4 @@
-"""The one natural-gradient loop (maths.md sections 3 to 6): full data or mini-batches, any terms, any site rule.
+"""The one natural-gradient loop (docs/maths sections 3 to 6): full data or mini-batches, any terms, any site rule.
 
 An iteration forms the sites at the current q, finds the Gaussian that is conjugate to them, and moves towards it in
 natural parameters, one group of blocks after the other. With the full data the step is 1 and is halved while it lowers
@@ -270,7 +270,7 @@ def _followed(state: State, candidate: State, closed_form: Mapping[str, tuple[in
 
 
 def conjugate_scales(problem: Problem, state: State, evaluation: Evaluation) -> dict[str, Scale]:
-    """Return the stationary q(s) given the blocks, the residual's pull included (maths.md section 4)."""
+    """Return the stationary q(s) given the blocks, the residual's pull included (docs/maths section 4)."""
     pull = dict.fromkeys(state.scales, 0.0)
     if problem.rule.integrates:
         for k in range(len(state.blocks)):

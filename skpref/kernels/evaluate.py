@@ -163,7 +163,7 @@ def cross_vjp(kernel: Kernel, X: Features, Z: Features, G: Array) -> Array:
 
     Notes
     -----
-    maths.md section 5.
+    docs/maths section 5.
 
     Examples
     --------

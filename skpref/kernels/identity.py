@@ -26,7 +26,7 @@ class Identity(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
 
     Notes
     -----
-    maths.md section 6: "no features for items or users = identity kernel". It has no hyper-parameters.
+    docs/maths section 6: "no features for items or users = identity kernel". It has no hyper-parameters.
 
     Examples
     --------

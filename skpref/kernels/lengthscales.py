@@ -38,7 +38,7 @@ def median_length_scales(X: Features, rng: np.random.Generator, n_pairs: int = 1
 
     Notes
     -----
-    maths.md section 5. A product over d features wants these times sqrt(d) or more.
+    docs/maths section 5. A product over d features wants these times sqrt(d) or more.
 
     Examples
     --------

@@ -35,7 +35,7 @@ class Linear(Kernel):
 
     Notes
     -----
-    maths.md section 2, without the unit amplitude: k(x, x) = sum_f variance_f x_f^2.
+    docs/maths section 2, without the unit amplitude: k(x, x) = sum_f variance_f x_f^2.
 
     Examples
     --------

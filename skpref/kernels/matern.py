@@ -1,4 +1,4 @@
-"""Products and means over features of one-dimensional Matern kernels (maths.md sections 2 and 5)."""
+"""Products and means over features of one-dimensional Matern kernels (docs/maths sections 2 and 5)."""
 
 from __future__ import annotations
 
@@ -200,8 +200,8 @@ class ProductMatern(_FeaturewiseMatern):
 
     Notes
     -----
-    maths.md sections 2 and 5; the kernel of [SG20]. Any number of features and any length-scale is safe: the product is
-    formed in logs. Values below 1e-307 are 0.
+    docs/maths sections 2 and 5; the kernel of [SG20]. Any number of features and any length-scale is safe: the product
+    is formed in logs. Values below 1e-307 are 0.
 
     Examples
     --------
@@ -231,7 +231,7 @@ class AdditiveMatern(_FeaturewiseMatern):
 
     Notes
     -----
-    A constant feature adds 1/d to every value. maths.md section 5.
+    A constant feature adds 1/d to every value. docs/maths section 5.
 
     Examples
     --------

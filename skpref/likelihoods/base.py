@@ -1,6 +1,6 @@
 """What a likelihood offers to every inference rule, stated once.
 
-A likelihood is log p(y | z) for one observation y and its projection z (maths.md section 1). It holds at most its own
+A likelihood is log p(y | z) for one observation y and its projection z (docs/maths section 1). It holds at most its own
 parameters: no data, no number of observations, no kernel.
 """
 
@@ -141,7 +141,7 @@ class Likelihood(ABC):
         return self._predict(*broadcast(mu, v))
 
     def linearised(self, y: ArrayLike, mu: ArrayLike, v: ArrayLike, prior_variance: ArrayLike) -> tuple[Array, Array]:
-        """Return the site of the linearised rule ([SG20] eqs. 11-14 as mended in maths.md sections 3 and 12).
+        """Return the site of the linearised rule ([SG20] eqs. 11-14 as mended in docs/maths sections 3 and 12).
 
         Parameters
         ----------

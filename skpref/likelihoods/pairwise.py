@@ -1,7 +1,7 @@
 """Pairwise likelihoods: which of two items is preferred.
 
 y = 1 means that the left item is preferred, y = 0 the right one, y = 0.5 a tie, and any other value in [0, 1] is a soft
-label ([SG20] eq. 3, maths.md section 1):
+label ([SG20] eq. 3, docs/maths section 1):
 
     log p(y | z) = y log F(z) + (1 - y) log F(-z),    z = f(left) - f(right),
 
@@ -190,7 +190,7 @@ class PairwiseLogit(PairwiseLikelihood):
 def beta_binomial_variance(y: ArrayLike, prior_variance: ArrayLike) -> Array:
     """Variance Q of an answer in the linearised rule ([SG20] eq. 12), shape (n,).
 
-    The factor 2g + 1 is lacking in the paper (maths.md section 12).
+    The factor 2g + 1 is lacking in the paper (docs/maths section 12).
     """
     y, prior_variance = np.asarray(y, dtype=np.float64), np.asarray(prior_variance, dtype=np.float64)
     spread = np.arcsin(prior_variance / (1.0 + prior_variance)) / (2.0 * np.pi)

@@ -319,7 +319,28 @@ def track(
     tags: Mapping[str, Any] | None = None,
     spool: str | os.PathLike[str] = _SPOOL,
 ) -> Iterator[TrackedRun]:
-    """Begin a run; what is fitted in the block is written to MLflow, nested in it."""
+    """Begin a run; what is fitted in the block is written to MLflow, nested in it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the run.
+    experiment, tracking_uri, log_model, registered_model_name, plots, tags, spool : object
+        As for `MLflowCallback`. A block inside another one nests in it, if it names neither experiment nor store.
+
+    Yields
+    ------
+    TrackedRun
+        For what only the script knows: scores of a hold-out, settings, files.
+
+    Examples
+    --------
+    >>> from skpref import GPPLClassifier
+    >>> from skpref.tracking import track
+    >>> with track("drinks") as run:  # doctest: +SKIP
+    ...     model = GPPLClassifier().fit([["tea", "coffee"], ["tea", "water"]], [1, 1])
+    ...     run.log_metrics({"accuracy": model.score([["tea", "water"]], [1])})
+    """
     tracker, parent = _tracker(experiment, tracking_uri, spool)
     run = TrackedRun(tracker, tracker.start(name, parent, tags))
     options = {"log_model": log_model, "plots": plots, "registered_model_name": registered_model_name, "tags": tags}

@@ -38,7 +38,7 @@ def draw_state(rng, size):
 
 
 def gradient_in_theta(basis, X, problem, state):
-    """maths.md section 5 with single rows in place of pairs."""
+    """docs/maths section 5 with single rows in place of pairs."""
     sites, block, term = svi.evaluate(problem, state).sites, state.blocks[0], problem.terms[0]
     d = -0.5 * sites.weight
     adjoint = np.outer(sites.gradient, block.mean) + 2.0 * d[:, None] * (block.solve(term.rows.T.copy()).T - term.rows)

@@ -210,8 +210,8 @@ def test_scale_is_recovered_within_the_mean_field_gap(reference):
 
 
 def test_linearised_fixed_point(reference, whitened):
-    # The file forms the sites at the mean alone (zhat = mu); maths.md section 3 and the engine at mu / sqrt(1 + v). So
-    # v = 0 is handed to the rule here, and the engine's own reading is checked against plain numpy below.
+    # The file forms the sites at the mean alone (zhat = mu); docs/maths section 3 and the engine at mu / sqrt(1 + v).
+    # So v = 0 is handed to the rule here, and the engine's own reading is checked against plain numpy below.
     def plug_in(likelihood, y, mu, v, prior_variance):
         weight, gradient = likelihood.linearised(y, mu, np.zeros_like(v), prior_variance)
         return Sites(likelihood.expectation(y, mu, v)[0], gradient, weight)

@@ -24,7 +24,6 @@ PACKAGE = ROOT / "skpref"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 EXTRAS = ("mlflow", "optuna", "dask", "distributed", "matplotlib", "pandas", "pyarrow", "statsmodels", "torch")
 MODULES = sorted(m.name for m in pkgutil.walk_packages(skpref.__path__, "skpref."))
-PUBLIC_MODULES = ["skpref", *(m for m in MODULES if not re.search(r"\._", m))]
 
 
 # ------------------------------------------------------------------------------------------------------------- imports
@@ -131,6 +130,7 @@ def test_nothing_is_left_to_be_done() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------- docstrings
+# Documented is what docs/api.rst lists: numpydoc, with a table of parameters. All else has types and one sentence.
 # Left out of numpydoc's checks, each for a reason:
 NUMPYDOC_LEFT_OUT = {
     "GL01",  # the summary stands on the line of the quotes, as ruff's D212 wants
@@ -151,37 +151,52 @@ NUMPYDOC_LEFT_OUT = {
 }
 
 
-def public_objects() -> dict[str, object]:
-    """Public classes, functions and methods of public modules; what is exported twice, under its shortest name."""
-    found: dict[int, tuple[str, object]] = {}
-    for module in map(importlib.import_module, sorted(PUBLIC_MODULES, key=lambda name: (name.count("."), name))):
-        for name, value in vars(module).items():
-            own = getattr(value, "__module__", "").startswith("skpref")
-            here = name in getattr(module, "__all__", ()) or getattr(value, "__module__", "") == module.__name__
-            if own and here and not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value)):
-                found.setdefault(id(value), (f"{module.__name__}.{name}", value))
-    objects = dict(found.values())
-    methods = {
-        f"{name}.{method}": getattr(value, method)
-        for name, value in objects.items()
-        if inspect.isclass(value)
-        for method in own_methods(value)
-    }
-    return objects | methods
+def listed_in_the_api() -> dict[str, object]:
+    """Return the classes and functions that docs/api.rst lists, by the name that users type."""
+    page = (ROOT / "docs/api.rst").read_text("utf-8")
+    objects: dict[str, object] = {}
+    for block in re.split(r"\n(?=\.\. )", page):
+        if block.startswith(".. autosummary::"):
+            for name in re.findall(r"^   ([A-Za-z]\w*)$", block, flags=re.MULTILINE):
+                objects[f"skpref.{name}"] = getattr(skpref, name)
+        elif directive := re.match(r"\.\. automodule:: (\S+)\n   :members:", block):
+            module = importlib.import_module(directive[1])
+            excluded = re.search(r":exclude-members: (.*)", block)
+            left_out = {name.strip() for name in excluded[1].split(",")} if excluded else set()
+            own = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == directive[1]]
+            for name in getattr(module, "__all__", own):
+                value = getattr(module, name)
+                if name not in left_out and not name.startswith("_") and (inspect.isclass(value) or callable(value)):
+                    objects[f"{directive[1]}.{name}"] = value
+    return objects
 
 
-def own_methods(cls: type) -> list[str]:
-    """Public methods and properties written in a class, without those that scikit-learn's metadata routing adds."""
-    return [
-        name
-        for name, value in vars(cls).items()
-        if not name.startswith("_")
-        and not re.fullmatch(r"set_\w+_request", name)
-        and (inspect.isfunction(value) or isinstance(value, (property, classmethod, staticmethod)))
-    ]
+def public_methods(cls: type) -> dict[str, tuple[type, object]]:
+    """Return public methods and properties of a class that skpref wrote, with the class that defines each."""
+    methods: dict[str, tuple[type, object]] = {}
+    for owner in reversed(cls.__mro__):
+        if owner.__module__.startswith("skpref"):
+            for name, value in vars(owner).items():
+                written = inspect.isfunction(value) or isinstance(value, (property, classmethod, staticmethod))
+                # Metadata routing adds set_fit_request and the like.
+                public = not name.startswith("_") or name == "__call__"
+                if written and public and not re.fullmatch(r"set_\w+_request", name):
+                    methods[name] = (owner, value)
+    return methods
 
 
-PUBLIC = public_objects()
+API = {
+    name: value
+    for name, value in listed_in_the_api().items()
+    if inspect.isfunction(value) or (inspect.isclass(value) and value.__module__.startswith("skpref"))
+}
+METHODS = {
+    f"{name}.{method}": owner
+    for name, value in API.items()
+    if inspect.isclass(value)
+    for method, (owner, _) in public_methods(value).items()
+}
+DOCUMENTED = [*API, *METHODS]
 
 
 def is_protocol(value: object) -> bool:
@@ -190,32 +205,72 @@ def is_protocol(value: object) -> bool:
 
 
 def wants_example(name: str, value: object) -> bool:
-    """Whether a name is of the API, `skpref.thing` or `skpref.room.thing`, and not an error or a protocol."""
-    room = name.split(".")[1]
-    if name.count(".") > 2 or room in {"inference", "tracking", "cli"}:
+    """Whether a name is a class or function of the API, and not an error or a protocol."""
+    if name.split(".")[1] in {"tracking", "inference"}:
         return False
-    if inspect.isclass(value):
-        return not issubclass(value, BaseException) and not is_protocol(value)
-    return inspect.isfunction(value) and "." not in value.__qualname__
+    return not (inspect.isclass(value) and (issubclass(value, BaseException) or is_protocol(value)))
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_everything_public_is_documented(name: str) -> None:
-    assert (inspect.getdoc(PUBLIC[name]) or "").strip()
+def resolve(name: str) -> object:
+    """Return the object of a dotted name of the API."""
+    if name in API:
+        return API[name]
+    cls, method = name.rsplit(".", 1)
+    return getattr(API[cls], method)
 
 
-@pytest.mark.parametrize("name", [name for name, value in PUBLIC.items() if wants_example(name, value)])
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_everything_in_the_api_is_documented(name: str) -> None:
+    assert (inspect.getdoc(resolve(name)) or "").strip()
+
+
+@pytest.mark.parametrize("name", [name for name, value in API.items() if wants_example(name, value)])
 def test_the_api_has_examples(name: str) -> None:
-    doc = inspect.getdoc(PUBLIC[name]) or ""
-    assert ">>>" in doc
+    assert ">>>" in (inspect.getdoc(API[name]) or "")
 
 
 @pytest.mark.filterwarnings("ignore:Unknown section:UserWarning:numpydoc")
-@pytest.mark.parametrize("name", [name for name, value in PUBLIC.items() if not is_protocol(value)])
+@pytest.mark.parametrize("name", [name for name in DOCUMENTED if not is_protocol(resolve(name))])
 def test_numpydoc_finds_nothing(name: str) -> None:
+    # It asks for a table of parameters wherever there are parameters.
     validate = pytest.importorskip("numpydoc.validate").validate
     errors = [f"{code}: {text}" for code, text in validate(name)["errors"] if code not in NUMPYDOC_LEFT_OUT]
     assert errors == []
+
+
+def documented_places() -> set[tuple[str, str]]:
+    """Return (module, qualified name) of everything documented."""
+    return {(value.__module__, value.__qualname__) for value in API.values()} | {
+        (owner.__module__, f"{owner.__qualname__}.{name.rsplit('.', 1)[1]}") for name, owner in METHODS.items()
+    }
+
+
+def definitions(tree: ast.AST, prefix: str = "") -> list[tuple[str, ast.FunctionDef | ast.ClassDef]]:
+    """Return all functions and classes of a module with their qualified names."""
+    nodes = [node for node in ast.iter_child_nodes(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
+    return [
+        pair for node in nodes for pair in [(prefix + node.name, node), *definitions(node, f"{prefix}{node.name}.")]
+    ]
+
+
+def test_only_the_api_has_tables_of_parameters() -> None:
+    documented = documented_places()
+    tables = [
+        f"{module}.{name}"
+        for source in SOURCES
+        for module in [module_of(source)]
+        for name, node in definitions(ast.parse(source.read_text("utf-8")))
+        if re.search(r"^\s*(Parameters|Returns|Raises|Attributes)\n\s*---", ast.get_docstring(node) or "", re.MULTILINE)
+        and (module, name) not in documented
+        and (module, name.removesuffix(".__init__")) not in documented
+    ]
+    assert tables == []
+
+
+def module_of(source: Path) -> str:
+    """Return the dotted name of a source file."""
+    parts = source.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 # ------------------------------------------------------------------------------------------------------------ examples

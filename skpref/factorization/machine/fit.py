@@ -1,4 +1,4 @@
-"""Coordinate ascent of the factorization machine on all rows (maths.md section 9)."""
+"""Coordinate ascent of the factorization machine on all rows (docs/maths section 9)."""
 
 from __future__ import annotations
 

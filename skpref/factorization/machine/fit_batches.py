@@ -64,7 +64,7 @@ def batch_of(X: Features, y: Array, weight: Array) -> Batch:
 def estimate(
     machine: Machine, batch: Batch, sizes: Sizes, rng: np.random.Generator | None = None, n_samples: int = 0
 ) -> Estimate:
-    """Estimate the bound and its gradient from a batch, without bias (maths.md section 9).
+    """Estimate the bound and its gradient from a batch, without bias (docs/maths section 9).
 
     N/|B| (sum_B E_i - sum_{k in B} N_k^B/N_k KL_k) - KL_0: each feature's divergence is shared out over its rows.
     """

@@ -1,4 +1,4 @@
-"""What a factorization machine believes: q, the priors of its groups, and the bound (maths.md section 9).
+"""What a factorization machine believes: q, the priors of its groups, and the bound (docs/maths section 9).
 
 A feature's weight and factors stand side by side: column 0 of an array of shape (K, 1 + d) is w, the others are v. The
 units are those of the standardised target, and the hyper-priors are libFM's: nu ~ N(0, 1), lam and alpha ~ Gamma(1, 1).

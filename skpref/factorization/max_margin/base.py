@@ -1,4 +1,4 @@
-"""What estimators of max-margin factorisation share: ids, levels, chains, predictions ([XZZ13]; maths.md section 8)."""
+"""Base class of max-margin factorisation: ids, levels, chains, predictions ([XZZ13]; docs/maths section 8)."""
 
 from __future__ import annotations
 

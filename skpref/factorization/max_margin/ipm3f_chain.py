@@ -1,4 +1,4 @@
-"""From ratings to chains of the nonparametric model: binary user features of an Indian buffet (maths.md section 8)."""
+"""The chain of the nonparametric model: binary user features from an Indian buffet process (docs/maths section 8)."""
 
 from __future__ import annotations
 

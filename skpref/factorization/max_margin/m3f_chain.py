@@ -1,4 +1,4 @@
-"""From ratings to chains of factors and thresholds (maths.md section 8)."""
+"""From ratings to chains of factors and thresholds (docs/maths section 8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`CrowdGPPL`: rows are comparisons by a user ([SG20] sections 3.2 and 4.4; maths.md section 6)."""
+"""`CrowdGPPL`: rows are comparisons by a user ([SG20] sections 3.2 and 4.4; docs/maths section 6)."""
 
 from __future__ import annotations
 

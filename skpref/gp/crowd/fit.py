@@ -237,7 +237,7 @@ def _ascend(model: CrowdModel, found: Kernels, rng: np.random.Generator) -> Kern
 def bound_and_gradient(
     model: CrowdModel, tried: Kernels, rng: np.random.Generator, start: svi.State | None = None
 ) -> tuple[float, Array, svi.State]:
-    """Return the bound at the optimal q and its gradient in the kernels' theta (maths.md sections 5 and 6)."""
+    """Return the bound at the optimal q and its gradient in the kernels' theta (docs/maths sections 5 and 6)."""
     bases = model.bases(tried)
     problem, diagonal = model.problem(bases)
     schedule = replace(model.config.pair.schedule, batch_size=None, on_iteration=None)

@@ -1,4 +1,4 @@
-"""The posterior of a crowd as small frozen records, and everything that is predicted from it (maths.md section 6)."""
+"""The posterior of a crowd as small frozen records, and everything that is predicted from it (docs/maths section 6)."""
 
 from __future__ import annotations
 

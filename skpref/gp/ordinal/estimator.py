@@ -1,4 +1,4 @@
-"""`GPOrdinalRegressor`: ordered labels ([CG05]; maths.md section 7)."""
+"""`GPOrdinalRegressor`: ordered labels ([CG05]; docs/maths section 7)."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class ExactEvidence:
 
 @dataclass(eq=False)
 class SparseEvidence:
-    """The variational bound through inducing points, of the one engine (maths.md sections 3 and 5)."""
+    """The variational bound through inducing points, of the one engine (docs/maths sections 3 and 5)."""
 
     data: OrdinalData  # the rows
     points: Features  # (M, d): inducing inputs

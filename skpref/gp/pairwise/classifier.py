@@ -1,4 +1,4 @@
-"""`GPPLClassifier`: rows are comparisons ([SG20] sections 3 and 4; maths.md sections 1 to 5)."""
+"""`GPPLClassifier`: rows are comparisons ([SG20] sections 3 and 4; docs/maths sections 1 to 5)."""
 
 from __future__ import annotations
 

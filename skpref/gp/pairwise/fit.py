@@ -223,7 +223,7 @@ def thinned(model: PairModel, rng: np.random.Generator) -> PairModel:
 
 
 def bound_and_gradient(model: PairModel, kernel: Kernel) -> tuple[float, Array]:
-    """Return the bound at the optimal q and its gradient in the kernel's theta (maths.md section 5)."""
+    """Return the bound at the optimal q and its gradient in the kernel's theta (docs/maths section 5)."""
     basis = model.basis(kernel)
     assert basis is not None  # noqa: S101 - only called for models with features
     problem, diagonal = model.problem(basis)

@@ -1,4 +1,4 @@
-"""`SVGPRegressor`: Gaussian-process regression for many rows ([T09], [HFL13]; maths.md section 11)."""
+"""`SVGPRegressor`: Gaussian-process regression for many rows ([T09], [HFL13]; docs/maths section 11)."""
 
 from __future__ import annotations
 

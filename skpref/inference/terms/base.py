@@ -1,4 +1,4 @@
-"""Terms: how a block of latent variables enters the projections z (maths.md sections 2 and 3).
+"""Terms: how a block of latent variables enters the projections z (docs/maths sections 2 and 3).
 
 A linear term maps its variables v to z through rows a_i. The loop asks a term for products with the design and for
 its Gram matrix only, so a term is free to exploit its structure: comparisons visit each item many times, hence
@@ -136,7 +136,7 @@ class RowTerm:
         return out
 
     def basis_adjoint(self, block: DenseBlock, gradient: Array, curvature: Array, expected_scale: float) -> Array:
-        """Return dL/drows at fixed q (maths.md section 5), shape (P, K)."""
+        """Return dL/drows at fixed q (docs/maths section 5), shape (P, K)."""
         adjoint = np.empty_like(self.rows)
         for part in chunks(self.n_observations):
             half = times_lower_t(self.rows[part], block.inverse_chol)

@@ -93,7 +93,7 @@ class EntityTerm:
         return np.asarray(np.einsum("ij,ij->i", half, half)[self.index])
 
     def basis_adjoint(self, block: DenseBlock, gradient: Array, curvature: Array, expected_scale: float) -> Array:
-        """Return dL/dbasis at fixed q (maths.md section 5), summed over observations entity by entity."""
+        """Return dL/dbasis at fixed q (docs/maths section 5), summed over observations entity by entity."""
         assert self.basis is not None  # noqa: S101 - a term without basis has no kernel to adjust
         covariance = product(block.inverse_chol.T, np.asfortranarray(block.inverse_chol))
         rows = product(self.basis, covariance)

@@ -105,7 +105,7 @@ def inducing_gradient(
 ) -> tuple[Array, Array | None]:
     """Return the gradient at fixed q of the bound in the kernel's theta and in the inducing points.
 
-    At the best q this is the gradient of the bound itself (maths.md section 5).
+    At the best q this is the gradient of the bound itself (docs/maths section 5).
     """
     term, block = problem.terms[0], state.blocks[0]
     assert isinstance(term, RowTerm)  # noqa: S101

@@ -179,7 +179,7 @@ class PairTerm:
         return half, order[0] if self.order else np.zeros(block.size)
 
     def basis_adjoint(self, block: DenseBlock, gradient: Array, curvature: Array, expected_scale: float) -> Array:
-        """Return dL/dbasis at fixed q (maths.md section 5), summed over comparisons item by item, shape (N, M)."""
+        """Return dL/dbasis at fixed q (docs/maths section 5), summed over comparisons item by item, shape (N, M)."""
         assert self.basis is not None  # noqa: S101 - a term without basis has no kernel to adjust
         m = self.n_basis
         covariance = product(block.inverse_chol.T, np.asfortranarray(block.inverse_chol[:, :m]))

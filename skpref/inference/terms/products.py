@@ -1,4 +1,4 @@
-"""Bilinear terms, and how one block of variables sees the projections while the others are held (maths.md section 6).
+"""Bilinear terms, and how one block of variables sees the projections while the others are held (docs/maths section 6).
 
 A product term adds sum_d (b_i^T w_d)(a_i^T v_d) to z_i. Given q(w), it is linear in the v_d with gain E[b_i^T w_d]; the
 variance of the gain only adds to the curvature. So the loop deals with views alone: a `LinearView` of a linear term,

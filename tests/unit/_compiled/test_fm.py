@@ -32,7 +32,7 @@ def sums(X, mean, variance):
 
 
 def twin_moments(X, mean, variance):
-    """maths.md section 9, pair by pair: products of independent factors."""
+    """docs/maths section 9, pair by pair: products of independent factors."""
     X = X.toarray()
     mu, v = X @ mean[:, 0], X**2 @ variance[:, 0]
     for f in range(1, mean.shape[1]):

@@ -47,7 +47,7 @@ def twin(rows, row, mine, theirs, theta, whose, model, name):
         T[e] = np.where(np.arange(1, R + 1) >= rows.level[place] + 1, 1.0, -1.0)  # levels and r from 1, as in the paper
         delta = c / 2 * (model.margin - T[e] * (t - x))
         tau[e] = [inverse_gaussian_of(abs(d), z[e * R + r], u[e * R + r]) for r, d in enumerate(delta)]
-        # maths.md section 8, b_j and B_j.
+        # docs/maths section 8, b_j and B_j.
         weight[e] = c**2 / 4 * tau[e].sum()
         pull[e] = -(c / 2 * T[e] + c**2 / 4 * (T[e] * model.margin - t) * tau[e]).sum()
         U[e] = theirs[j]

@@ -18,7 +18,7 @@ from skpref.search._narrowed import NarrowedSpace
 optuna = pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text("utf-8")
 EXPERIMENT = """
 [data]

@@ -20,7 +20,7 @@ pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 EXPERIMENT = """
 [data]
 file = "answers.csv"

@@ -31,7 +31,7 @@ from skpref.search import Answers, TrialRecord
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
 

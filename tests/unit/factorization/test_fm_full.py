@@ -71,7 +71,7 @@ def plan_of(K, **options):
 def test_variance_is_the_diagonal_of_the_covariance(seed, kind, d):
     machine, X, *_ = problem(seed, kind, d)
     mu, v = machine.moments(lines_of(X))
-    # Each written down from maths.md section 9 by itself: the covariance by features, the moments by joining sets.
+    # Each written down from docs/maths section 9 by itself: the covariance by features, the moments by joining sets.
     np.testing.assert_allclose(np.diagonal(FMPosterior(machine, machine, 0.0, 1.0).covariance(X)), v, rtol=1e-9)
     x, m, V = X.toarray(), machine.mean[:, 0], machine.mean[:, 1:]
     wanted = 0.4 + x @ m + 0.5 * (((x @ V) ** 2).sum(axis=1) - (x**2 @ V**2).sum(axis=1))

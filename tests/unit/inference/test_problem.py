@@ -76,7 +76,7 @@ def test_moments_of_z_are_those_of_draws_from_q(crowd, items, users):
 
 
 def bound_written_out(problem, state):
-    """sum_i E[log p] - sum KL, every block and scale by its definition (maths.md section 5)."""
+    """sum_i E[log p] - sum KL, every block and scale by its definition (docs/maths section 5)."""
     seen = svi.evaluate(problem, state)
     total = float(problem.weight @ problem.likelihood.expectation(problem.y, seen.mu, seen.v)[0])
     for side, block in zip(problem.sides, state.blocks, strict=True):

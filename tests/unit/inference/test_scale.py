@@ -15,7 +15,7 @@ positive = st.floats(0.05, 50.0)
 
 
 def objective(scale, size, second_moment, pull):
-    """The part of the bound that q(s) sees: maths.md sections 4 and 5, the residual to first order in 1/E[s]."""
+    """The part of the bound that q(s) sees: docs/maths sections 4 and 5, the residual to first order in 1/E[s]."""
     gain = 0.5 * size * scale.mean_log - 0.5 * scale.mean * second_moment - scale.kl
     return gain - pull / scale.mean
 

@@ -86,7 +86,7 @@ def test_no_start_is_a_dead_end_for_a_diagonal_block():
 
 @given(seed=seeds)
 def test_the_residual_pulls_the_scale(draw, seed):
-    # maths.md section 4: without the pull the rate is not stationary where inducing points are fewer than items.
+    # docs/maths section 4: without the pull the rate is not stationary where inducing points are fewer than items.
     case = draw(seed, "features", sparse=True)
     fit = svi.fit(case.problem, case.state, TIGHT, case.rng)
     scale, term, block = fit.state.scales["f"], case.problem.terms[0], fit.state.blocks[0]

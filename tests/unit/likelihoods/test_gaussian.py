@@ -29,7 +29,7 @@ def test_tilted_is_the_normal_density_of_the_sum(y: float, mu: float, v: float, 
 
 @given(y=REAL, mu=REAL, v=st.floats(0.0, 1e3), beta=POSITIVE)
 def test_the_site_of_an_observation_is_the_observation(y: float, mu: float, v: float, beta: float) -> None:
-    # maths.md section 11: w = beta and t = y, whatever q is.
+    # docs/maths section 11: w = beta and t = y, whatever q is.
     _, d_mu, d_v = Gaussian(beta).expectation(y, mu, v)
     weight = -2.0 * d_v
     assert_allclose(weight, beta, rtol=1e-15)

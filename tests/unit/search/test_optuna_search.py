@@ -30,7 +30,7 @@ from skpref.search import LogInteger, OptunaSearch
 
 optuna = pytest.importorskip("optuna")
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 X, Y = load_iris(return_X_y=True)
 C = {"C": stats.loguniform(1e-3, 1e3)}
 

@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skpref import BayesianGPLVM
-from skpref.gp.latent import _Search, _Variables
 from skpref.gp.latent.bound import Inputs, LatentHyper
+from skpref.gp.latent.estimator import _Search, _Variables
 from skpref.inference.hyper import Optimum
 
 _rng = np.random.default_rng(4)

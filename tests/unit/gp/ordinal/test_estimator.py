@@ -621,7 +621,7 @@ def test_a_failed_fit_leaves_the_earlier_one(method: str, failure: str, monkeypa
         with pytest.raises(ValueError, match="NaN"):
             getattr(model, method)(wider, np.full(N, np.nan))
     else:
-        monkeypatch.setattr("skpref.gp.ordinal.warn_not_converged", _interrupt)
+        monkeypatch.setattr("skpref.gp.ordinal.estimator.warn_not_converged", _interrupt)
         model.set_params(max_iter=1)
         with pytest.raises(KeyboardInterrupt):
             getattr(model, method)(wider, 3 - Y)

@@ -1,4 +1,4 @@
-"""Products of factors: projections, moments, and each side's view, against maths.md section 6 written out."""
+"""Products of factors: projections, moments, and each side's view, against docs/maths section 6 written out."""
 
 from __future__ import annotations
 
