@@ -89,8 +89,8 @@ OPTIMA = {"d1": (-9.216934, 0.0871), "d2_independent_users": (-9.879183, 0.2787)
 @pytest.mark.parametrize("case", OPTIMA)
 def test_reference_posteriors(shared, case, record_property):
     # Probabilities within .05 of the exact ones are wanted. No q that factorises as in docs/maths section 6 is so near:
-    # with nine comparisons the bound is best where the factors are (almost) zero for everybody, 1.06 and 2.29 nats below
-    # the evidence. So the best of these q is asked for here, and its gap is recorded.
+    # with nine comparisons the bound is best where the factors are (almost) zero for everybody, 1.06 and 2.29 nats
+    # below the evidence. So the best of these q is asked for here, and its gap is recorded.
     reference = Reference(json.loads((shared / "reference" / "crowd_gppl" / "cases.json").read_text())["cases"][case])
     problem, prior = reference.problem()
     ends = []
