@@ -12,6 +12,7 @@ from sklearn.utils import assert_all_finite, check_consistent_length, column_or_
 
 from skpref.data.ids import as_ids, read_pairs, shorten
 from skpref.data.vocabulary import Vocabulary
+from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Comparisons:
         left, right = _rows(self.left, "left"), _rows(self.right, "right")
         user = None if self.user is None else _rows(self.user, "user")
         check_consistent_length(left, right, self.y, user)
-        y, weight = _read_labels(self.y), _read_weights(self.weight, left.size)
+        y, weight = _read_labels(self.y), read_weights(self.weight, left.size)
         _check_range(left, right, self.n_items)
         _check_users(user, self.n_users)
         _check_self(left, right)
@@ -281,24 +282,6 @@ def _numbers(values: NDArray[Any]) -> Array:
         raise DataError(f"Unknown label type: {error}; labels of comparisons are numbers in [0, 1]") from error
 
 
-def _read_weights(weight: Any, n: int, name: str = "sample_weight") -> Array:  # noqa: ANN401  # any array-like
-    if weight is None:
-        return np.ones(n)
-    try:
-        values = np.asarray(weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} must be numbers, one per row: {error}") from error
-    if values.ndim == 0:
-        values = np.full(n, float(values))
-    if values.shape != (n,):
-        raise DataError(f"{name}.shape == {values.shape}, expected {(n,)}: one weight per row")
-    assert_all_finite(values, input_name=name)
-    if n and float(values.min()) < 0.0:
-        row = int(np.argmax(values < 0.0))
-        raise DataError(f"Negative values in data passed to `{name}`: {values[row]:g} in row {row}; weights are >= 0")
-    return values
-
-
 def _check_range(left: IntArray, right: IntArray, n_items: int) -> None:
     if not left.size:
         return
@@ -406,7 +389,7 @@ def from_labels(
     first, second = _rows(left, "left"), _rows(right, "right")
     users = None if user is None else _rows(user, "user")
     check_consistent_length(first, second, y, users)
-    labels, weight = _read_labels(y), _read_weights(sample_weight, first.size)
+    labels, weight = _read_labels(y), read_weights(sample_weight, first.size)
     if on_self == "drop":
         keep = first != second
         first, second, labels, weight = first[keep], second[keep], labels[keep], weight[keep]
@@ -531,7 +514,7 @@ def from_scores(
     group = np.zeros(n, dtype=np.int64) if qid is None else _read_groups(qid)
     item = np.arange(n) if items is None else _rows(items, "items")
     check_consistent_length(score, group, item)
-    joined = _join(group, score, item, _read_weights(sample_weight, n))
+    joined = _join(group, score, item, read_weights(sample_weight, n))
     better, worse = _partners(joined, pairs_per_item, np.random.default_rng(rng))
     weight = joined.weight[better] * joined.weight[worse]
     left, right = joined.item[better], joined.item[worse]

@@ -1,0 +1,46 @@
+"""Weights of rows: the one place where `sample_weight` is checked."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import assert_all_finite
+from sklearn.utils.validation import _check_sample_weight
+
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from skpref._typing import Array
+
+# scikit-learn 1.9 refuses weights that are all zero by default; 1.8 has no such option.
+_ZEROS_ALLOWED = {
+    name: True for name in inspect.signature(_check_sample_weight).parameters if name == "allow_all_zero_weights"
+}
+
+
+def read_weights(sample_weight: object, n_rows: int) -> Array:
+    """Return the weights of the rows, finite and >= 0, shape (n_rows,); None weighs every row 1."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    try:
+        weight = _as_floats(sample_weight, n_rows)
+        assert_all_finite(weight, input_name="sample_weight")  # scikit-learn does not look at a single number
+    except (TypeError, ValueError) as error:
+        raise DataError(f"sample_weight must be numbers, one per row: {error}") from error
+    if n_rows and float(weight.min()) < 0.0:
+        row = int(np.argmax(weight < 0.0))
+        msg = f"Negative values in data passed to `sample_weight`: {weight[row]:g} in row {row}; weights are >= 0"
+        raise DataError(msg)
+    return weight
+
+
+def _as_floats(sample_weight: Any, n_rows: int) -> Array:  # noqa: ANN401 - any array-like
+    """Return the weights as an array; scikit-learn's check takes 0.2 ms, which records checked before do without."""
+    if isinstance(sample_weight, np.ndarray) and sample_weight.dtype == float and sample_weight.shape == (n_rows,):
+        return sample_weight
+    if n_rows == 0 and np.shape(sample_weight) == (0,):
+        return np.ones(0)
+    weight: Array = _check_sample_weight(sample_weight, np.empty(n_rows), dtype=np.float64, **_ZEROS_ALLOWED)
+    return weight
