@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpref._callbacks import CallbackMixin, fit_callbacks
 from skpref._estimator import (
@@ -24,6 +24,7 @@ from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref.data.levels import as_labels, encode_levels, ordered_levels
 from skpref.data.tables import canonical, stack, unique_rows
+from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.ordinal.evidence import ExactEvidence, OrdinalData
@@ -328,7 +329,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
             self.classes_, level = ordered_levels(column if categorical else values, order, fewest=fewest)
         else:
             level = encode_levels(values, self.classes_)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = read_weights(sample_weight, X.shape[0])
         self._given = given
         if given:
             _check_covariance(X)

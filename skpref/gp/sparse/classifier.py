@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpref._callbacks import CallbackMixin, fit_callbacks
 from skpref._estimator import (
@@ -24,6 +24,7 @@ from skpref._estimator import (
 )
 from skpref._math.random import as_generator
 from skpref.data.tables import canonical, stack
+from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.relevance import prior_relevance
@@ -290,7 +291,7 @@ class SVGPClassifier(ClassifierMixin, CallbackMixin, BaseEstimator):
         """Rows of positive weight, numbers of their classes and weights; sets `classes_`."""
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset)
         check_classification_targets(y)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = read_weights(sample_weight, X.shape[0])
         used = weight > 0.0
         found, label = np.unique(y, return_inverse=True)
         if classes is None:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpref._callbacks import CallbackMixin, fit_callbacks
 from skpref._estimator import (
@@ -25,6 +25,7 @@ from skpref._math.linalg import cholesky
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref.data.tables import canonical, stack
+from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.relevance import prior_relevance
@@ -330,7 +331,7 @@ class SVGPRegressor(RegressorMixin, CallbackMixin, BaseEstimator):
         """Rows of positive weight, targets and weights."""
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", y_numeric=True, reset=reset)
         y = np.asarray(y, dtype=np.float64)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = read_weights(sample_weight, X.shape[0])
         used = weight > 0.0
         if not np.any(used):
             msg = "sample_weight: at least 1 row must have a positive weight; got none."
