@@ -335,8 +335,10 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
             _check_covariance(X)
         used = weight > 0.0
         if reset and np.unique(level[used]).size < fewest:
-            msg = f"sample_weight: at least {fewest} classes (levels) must have rows of positive weight; got fewer."
-            raise DataError(msg)
+            raise DataError(
+                f"at least {fewest} classes (levels) must have rows of positive weight; got "
+                f"{np.unique(level[used]).size}. Rows of sample_weight zero do not count."
+            )
         if given:
             self._used = np.flatnonzero(used)
             return np.ascontiguousarray(X[np.ix_(used, used)]), level[used], weight[used]

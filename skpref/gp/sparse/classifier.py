@@ -306,7 +306,7 @@ class SVGPClassifier(ClassifierMixin, CallbackMixin, BaseEstimator):
         if self.classes_.size < 2 or (classes is None and np.unique(label[used]).size < 2):
             msg = (
                 "The number of classes has to be greater than one: at least 2 classes must have rows of positive "
-                f"weight; got {np.unique(label[used]).size} class."
+                f"weight; got {np.unique(label[used]).size}. Rows of sample_weight zero do not count."
             )
             raise DataError(msg)
         return canonical(X[used]), label[used].astype(np.int64), weight[used]

@@ -334,7 +334,7 @@ class SVGPRegressor(RegressorMixin, CallbackMixin, BaseEstimator):
         weight = read_weights(sample_weight, X.shape[0])
         used = weight > 0.0
         if not np.any(used):
-            msg = "sample_weight: at least 1 row must have a positive weight; got none."
+            msg = "at least 1 row of positive weight is required; every sample_weight is zero."
             raise DataError(msg)
         # A copy, since the rows outlive this call and the caller may change his.
         return canonical(X[used]), y[used], weight[used]
