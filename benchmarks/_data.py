@@ -24,7 +24,7 @@ Tasks
 ``nba-random``
     Five random 80/20 splits of games, left = home.  Accuracy and log-loss only.
 
-The data are read from ``$SKPREF_SHARED/data``, else from ``../shared/data`` beside the
+The data are read from ``$SKPREF_SHARED/data``, else from ``../shared (data)`` beside the
 repository; nothing of them is kept here.
 """
 

@@ -1,4 +1,4 @@
-"""Gaussian-process classification on the sets of ``shared/data/gp`` (their splits), side by side in one run.
+"""Gaussian-process classification on the sets of ``$SKPREF_SHARED/data/gp`` (their splits), side by side in one run.
 
 For each set and model: share of wrong classes and mean negative log probability of the test rows of the first splits,
 CPU seconds of the fit, processes started for it included, one thread each::

@@ -1,4 +1,4 @@
-"""Gaussian-process regression on the sets of ``shared/data/gp`` (their splits), side by side in one run.
+"""Gaussian-process regression on the sets of ``$SKPREF_SHARED/data/gp`` (their splits), side by side in one run.
 
 For each set and model: root mean squared error and negative log predictive density of standardised targets on the test
 rows of the first splits, nats a row of the bound, CPU seconds of the fit.  One thread unless ``--threads`` says more::

@@ -39,7 +39,7 @@ few = settings(max_examples=15)
 # ---------------------------------------------------------------------------------------------------- C1: the reference
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """One case of shared/reference/crowd_gppl: fixed scales, four items, three users, nine comparisons."""
+    """One case of the reference posteriors of a crowd: fixed scales, four items, three users, nine comparisons."""
 
     data: dict
 

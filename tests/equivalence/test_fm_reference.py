@@ -1,4 +1,4 @@
-"""The factorization machine's bound, moments and gradients against `shared/reference/variational_fm` (V1, V2).
+"""The factorization machine's bound, moments and gradients against `$SKPREF_SHARED/reference/variational_fm` (V1, V2).
 
 In classification the file's expectations are over y(x) itself, a sum of products of normals; ours are over the normal
 distribution with its moments (docs/maths section 9), 0.002 away at most here. The sampled bound is that of the file.

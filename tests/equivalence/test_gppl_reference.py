@@ -1,4 +1,4 @@
-"""G1, G2, G9: the engine against exact posteriors of four items and six comparisons (shared/reference/gppl_probit)."""
+"""G1, G2, G9: the engine against exact posteriors of four items and six comparisons (`$SKPREF_SHARED`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`GibbsIPM3F`'s chain against posteriors by importance sampling from the exact prior (`shared/reference/m3f`).
+"""`GibbsIPM3F`'s chain against posteriors by importance sampling from the exact prior (`$SKPREF_SHARED/reference/m3f`).
 
 Standard errors are those of means of 50 batches of one chain. Of some 60 correlated statistics, six of them (Student's
 t, 49 degrees of freedom) are a false alarm in about 1e-5 of runs. The long run is nightly.

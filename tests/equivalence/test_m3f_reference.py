@@ -1,4 +1,4 @@
-"""`GibbsM3F`'s chain against posteriors that were computed without its augmentation (`shared/reference/m3f`).
+"""`GibbsM3F`'s chain against posteriors that were computed without its augmentation (`$SKPREF_SHARED/reference/m3f`).
 
 The small problem is put into one table of ratings many times over, with users and items of its own each time: as many
 independent chains, so that standard errors are those of independent numbers. With some 100 correlated statistics, five
