@@ -1,6 +1,6 @@
 """MovieLens-1M under the all-but-one protocol of [XZZ13], and ratings simulated from the model.
 
-GroupLens does not allow redistribution. `$SKPREF_SHARED/data/movielens/README.md` says how to obtain `ml-1m/ratings.csv.gz`
+GroupLens does not allow redistribution. `movielens/README.md` of the data says how to obtain `ml-1m/ratings.csv.gz`
 (user,item,rating) and what the partitions are: 5,000 weak users, of whom one rating each is tested and the others
 teach, and 1,040 strong users, of whom all but one are folded in. A further rating each, the first of the file's
 validation items, chooses C; the fits that are tested are trained with it.

@@ -2,7 +2,7 @@
 
 usage: elicitation.py FOLDER [--n-factors 5 10] [--models 3] [--more 20 --ratings ratings.csv.gz]
 
-FOLDER holds `movie10k_seed*.csv`; `$SKPREF_SHARED/data/movielens/README.md` says how they and `ratings.csv.gz` are made. --more
+FOLDER holds `movie10k_seed*.csv`; `movielens/README.md` of the data says how they and `ratings.csv.gz` are made. --more
 draws further matrices by the same rule, of which the paired differences to random are told. One thread.
 """
 

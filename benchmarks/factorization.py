@@ -7,8 +7,8 @@
     python benchmarks/factorization.py elicit FOLDER [--n-factors 5]
     python benchmarks/factorization.py duolingo SAMPLE [--n-factors 0 5]
 
-RATINGS is `ratings.csv.gz` (user,item,rating) or `u.data`, SPLIT one of `$SKPREF_SHARED/data/movielens/splits/*_8020_seed*`;
-FOLDER holds `movie10k_seed*.csv`, SAMPLE is `fr_en_sample_7933.csv.gz`. `$SKPREF_SHARED/data/movielens/README.md` says how they
+RATINGS is `ratings.csv.gz` (user,item,rating) or `u.data`, SPLIT one of `movielens/splits/*_8020_seed*` of the data;
+FOLDER holds `movie10k_seed*.csv`, SAMPLE is `fr_en_sample_7933.csv.gz`. `movielens/README.md` of the data says how they
 are made. One thread, CPU seconds.
 """
 

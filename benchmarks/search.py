@@ -13,7 +13,7 @@ trials, which soon are others.
 
 ukpconvarg : one worker's judgement each of 1,805 pairs of arguments of four topics, ties as 0.5; `GPPLClassifier` with
     121 features of the arguments.
-movielens : the ratings of 300 users of MovieLens-100k (`u.data`; `$SKPREF_SHARED/data/movielens/README.md` says how to obtain
+movielens : the ratings of 300 users of MovieLens-100k (`u.data`; `movielens/README.md` of the data says how to obtain
     it); `GibbsM3F` with 20 sweeps.
 """
 
@@ -95,7 +95,7 @@ def ukpconvarg(_: Path | None) -> Task:
 def movielens(ratings: Path | None) -> Task:
     """Ratings of films."""
     if ratings is None:
-        raise SystemExit("movielens needs --ratings u.data; $SKPREF_SHARED/data/movielens/README.md says how to obtain it")
+        raise SystemExit("movielens needs --ratings u.data; movielens/README.md of the data says how to obtain it")
     table = pd.read_csv(ratings, sep="\t", header=None).to_numpy()
     users = np.random.default_rng(0).choice(np.unique(table[:, 0]), 300, replace=False)
     table = table[np.isin(table[:, 0], users)]
