@@ -45,7 +45,7 @@ from skpref.data.ratings import Ratings
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
 from skpref.factorization.max_margin import ipm3f_chain as ipm3f_fit
-from skpref.factorization.max_margin.m3f_chain import Prior, Problem, problem_of, start_state, step_of
+from skpref.factorization.max_margin.m3f_chain import MarginProblem, Prior, problem_of, start_state, step_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,7 +166,7 @@ def numbered(rated: Rated) -> tuple[Ratings, Prior]:
     return ratings, Prior(1.0, rho, 13.5, own=True)
 
 
-def problem(rated: Rated, n_factors: int, dtype: str) -> Problem:
+def problem(rated: Rated, n_factors: int, dtype: str) -> MarginProblem:
     """The sampler's problem."""
     ratings, prior = numbered(rated)
     return problem_of(ratings, 0.0562, prior, n_factors, 9.0, np.dtype(dtype))
@@ -203,7 +203,7 @@ def buffet_seconds(rated: Rated, C: float, n: int) -> None:
     print(f"floor of its Cholesky factors alone, no wider than ratings: {floor_seconds(lengths, K, gram=False)}")
 
 
-def sweep_seconds(given: Problem, n: int) -> list[Timed]:
+def sweep_seconds(given: MarginProblem, n: int) -> list[Timed]:
     """What some sweeps take after a first one."""
     state, step, seconds = start_state(given, 0), step_of(given), []
     for sweep in range(n + 1):

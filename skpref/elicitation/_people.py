@@ -368,7 +368,7 @@ class Rater:
         if user is None:
             user = _somebody_new(model.user_ids_)
         elif user in model.user_ids_.tolist():
-            raise DataError(f"user {shorten(user)} is known already: fold_in learns new users only; see partial_fit")
+            raise DataError(f"user {shorten(user)} has ratings already: fold_in adds new users only; see partial_fit")
         return cls(model, known, user)
 
     def read(self, answer: Any) -> float:

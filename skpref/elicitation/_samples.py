@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import entr
 
 from skpref._math.linalg import product
+from skpref.data import Vocabulary
 from skpref.elicitation._beliefs import Belief
 from skpref.factorization.max_margin.posterior import level_probabilities
 
@@ -21,14 +22,14 @@ _AT_ONCE: Final = 1 << 22  # probabilities that are held at once
 
 def rated(model: Any, user: Any, items: Any) -> Belief:
     """Return what is believed of a user's ratings."""
-    samples, known = model.posterior_.samples, model._known  # noqa: SLF001 - of this package
-    item = known.items.encode(items, "candidates", noun="candidate")
+    samples = model.posterior_.samples
+    item = Vocabulary(model.item_ids_).encode(items, "candidates", noun="candidate")
     n_samples, n_users = samples.users.shape[:2]
     if user is None:
         each = min(n_users, -(-_STRANGERS // n_samples))
         who = np.random.default_rng(0).permuted(np.tile(np.arange(n_users), (n_samples, 1)), axis=1)[:, :each]
     else:
-        who = np.broadcast_to(known.users.encode([user], noun="row", kind="user"), (n_samples, 1))
+        who = np.broadcast_to(Vocabulary(model.user_ids_).encode([user], noun="row", kind="user"), (n_samples, 1))
     s = np.arange(n_samples)[:, None]
     score = np.einsum("srk,snk->srn", samples.users[s, who].astype(np.float64), samples.items[:, item])
     score = score.reshape(-1, item.size)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from skpref.factorization.max_margin.base import CONSTRAINTS, MaxMarginFactorization, Sampler
+from skpref.factorization.max_margin.base import CONSTRAINTS, MaxMarginFactorization
+from skpref.factorization.max_margin.chains import ChainModel
 from skpref.factorization.max_margin.ipm3f_chain import (
     aligned_mean,
-    folding_of,
+    fold_in_of,
     problem_of,
     risk_of,
     start_state,
@@ -20,69 +21,77 @@ from skpref.factorization.max_margin.ipm3f_chain import (
 from skpref.factorization.max_margin.posterior import IPM3FPosterior
 
 if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import ArrayLike
+
+    from skpref._typing import RandomState
     from skpref.data.ratings import Ratings
-    from skpref.factorization.max_margin.m3f_chain import Problem
+    from skpref.factorization.max_margin.m3f_chain import MarginProblem
+    from skpref.inference.gibbs import Chain
 
 
 class GibbsIPM3F(MaxMarginFactorization):
-    """Max-margin matrix factorisation of ratings with as many features as the data want, sampled by Gibbs.
+    """Max-margin matrix factorization of ratings that learns the number of factors, by Gibbs sampling.
 
-    The model of `GibbsM3F`, but a user either holds a feature or does not: x_ij is the sum of item j's factors of the
-    features that user i holds. Features have the prior of the Indian buffet process: a user takes those that others
-    hold with the probability of their share among users, and a few of their own ([XZZ13] section 3). A sweep draws all
-    item factors, then user by user the features held and the new ones that come up, and all thresholds.
+    As in `GibbsM3F`, but the user factors are binary: a user holds a feature or does not, and x_ij is the sum of item
+    j's factors over the features that user i holds. The features have an Indian buffet process as their prior: a user
+    holds each feature of other users with a probability equal to the share of users that hold it, and some new ones
+    ([XZZ13] section 3). A sweep draws the item factors, then for one user after the other the features held and new
+    features, then the thresholds.
 
     Parameters
     ----------
     alpha : float, default=3.0
-        Rate of the Indian buffet: the expected number of features that a user holds, before any rating.
+        Rate of the Indian buffet process: the prior mean of the number of features that a user holds ([XZZ13]
+        section 4).
     C : float, default=0.1
-        Weight of the loss against the prior. It decides how many features there are: the less, the fewer.
+        Weight of the loss relative to the prior. A smaller C gives fewer features.
     max_new : int, default=10
-        Features that a user may have to themselves, at most; the time that they take is proportional to it.
+        Limit on the number of features that only one user holds. Time grows linearly with it.
     margin : float, default=9.0
-        Margin l of the hinge loss. It sets the unit of x_ij.
+        Margin of the hinge loss, and the unit of the scores x_ij ([XZZ13] section 4).
     user_thresholds : bool, default=True
-        Whether every user has thresholds of their own.
+        If True, every user has their own thresholds; if False, all users share them.
     threshold_scale : float, default=1.5
         Prior standard deviation of the thresholds, in margins.
     threshold_means : array-like of shape (L - 1,), default=None
-        Prior means of the thresholds, ascending. None: symmetric around 0, three margins apart.
+        Prior means of the thresholds, ascending. If None, symmetric around 0 and three margins apart.
     levels : array-like of shape (L,), default=None
-        All levels that ratings may take, low to high, those that nobody gave included. None: the categories of an
-        ordered `pandas.Categorical`, else the distinct numbers in y.
+        All possible ratings, low to high, including those that no user gave. If None, the categories of an ordered
+        `pandas.Categorical`, or else the distinct numbers in y.
     n_sweeps : int, default=50
-        Sweeps of each chain, burn-in included.
+        Sweeps of each chain, including burn-in.
     burn_in : int, default=10
-        Sweeps that are neither averaged nor kept.
+        First sweeps of each chain, which are not used for predictions. Must be less than `n_sweeps`.
     n_chains : int, default=1
         Independent chains, run one after the other. Predictions are averaged over them.
     n_samples : int, default=20
-        Samples kept at most of each chain, for probabilities and standard deviations.
+        Number of samples kept of each chain, at most, for probabilities and standard deviations.
     sigma : float, default=1.0
         Prior standard deviation of the item factors.
     prediction : {"median", "average", "last"}, default="median"
-        What `predict` does: take the median of `predict_proba`; or count the thresholds below x_ij with the factors and
-        thresholds averaged after burn-in, which asks for features that live long (many ratings), or with the last
-        sample alone.
+        How `predict` chooses a level: "median" takes the median of `predict_proba`; "average" counts the thresholds
+        below x_ij at the averages after burn-in, "last" at the last sample. The average needs features that persist
+        over many sweeps, which takes many ratings; hence the default.
     duplicates : {"error", "mean", "last"}, default="error"
-        What to do where a user rated an item more than once, and differently: an error, the mean rounded to a level,
-        halves upwards, or the rating given last.
+        What to do with different ratings of an item by the same user: raise an error, take their mean rounded to a
+        level (halves up), or take the last one.
     unknown : {"prior", "raise"}, default="prior"
-        What to predict for users and items without ratings: what the prior says, with its wide uncertainty, or an
-        error.
+        Predictions for users and items without ratings: from the prior, or an error.
     n_jobs : int, default=None
-        Threads. None: as many as numba may use (`NUMBA_NUM_THREADS`). The result does not depend on it.
+        Number of threads. If None, as many as numba may use (`NUMBA_NUM_THREADS`). It does not change the result.
     warm_start : bool, default=False
-        Whether `fit` goes on from where the chains of the last fit stand, if users, items, levels and the shape of the
-        model are the same. The average goes on too if all the rest is; else it starts anew after `burn_in` sweeps.
+        If True, and users, items, levels and the shape of the model are those of the last fit, `fit` continues its
+        chains. Averages and samples continue, too, if ratings and parameters are the same; otherwise they are taken
+        anew after `burn_in` sweeps.
     checkpoint : str or path-like, default=None
-        File to which `fit` writes all it has, every `checkpoint_seconds`. A fit of the same data with the same
-        parameters that finds the file goes on from there, to the same bits. The file is removed when a fit ends.
+        File to which `fit` saves its chains. If the file exists and is of the same data and parameters, `fit` resumes
+        from it, with the same result as without the interruption. A finished fit deletes the file.
     checkpoint_seconds : float, default=30.0
-        Time between two writings.
+        Time between two saves, in seconds.
     verbose : int, default=0
-        Whether to print a line a sweep.
+        If positive, print one line per sweep.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the chains.
 
@@ -91,30 +100,30 @@ class GibbsIPM3F(MaxMarginFactorization):
     classes_ : ndarray of shape (L,)
         Levels, low to high.
     user_ids_, item_ids_ : ndarray of shape (n_users,) and (n_items,)
-        Ids of the users and items known.
+        Ids of the users and items with ratings.
     user_factors_, item_factors_ : ndarray of shape (n_users, K) and (n_items, K)
-        Averages after burn-in, a feature aligned with itself while it lives and counted as zero before and after;
-        features that are gone and had hardly a holder are left out. Of several chains, side by side.
+        Averages after burn-in. A feature counts as zero in sweeps in which it does not exist; features that are gone
+        and that hardly any user held are left out. The factors of several chains are side by side.
     thresholds_ : ndarray of shape (n_users, L - 1) or (L - 1,)
-        Averages after burn-in.
+        Averages after burn-in; one row if all users share them.
     posterior_ : IPM3FPosterior
-        All that predictions need: averages, last states, kept samples.
-    risks_ : ndarray of shape (n_chains, n)
-        Regularised risk of the state after each sweep.
-    n_factors_ : ndarray of shape (n_chains, n), dtype int64
+        Averages, last states and kept samples of the chains.
+    risks_ : ndarray of shape (n_chains, n_iter_)
+        Regularised risk after each sweep.
+    n_factors_ : ndarray of shape (n_chains, n_iter_), dtype int64
         Number of features after each sweep.
     risk_ : float
         Regularised risk of the averages, mean over chains.
     r_hat_, effective_sample_size_ : float
-        Of the risks after burn-in; NaN where there are less than four.
+        Diagnostics of the risks after burn-in; NaN for fewer than four sweeps.
     n_iter_ : int
-        Sweeps of each chain.
+        Number of sweeps of each chain.
     n_features_in_ : int
-        2.
+        Always 2: user and item.
 
     See Also
     --------
-    skpref.factorization.m3f.GibbsM3F : With a number of factors that is given.
+    skpref.factorization.m3f.GibbsM3F : The number of factors is a parameter.
 
     References
     ----------
@@ -129,7 +138,7 @@ class GibbsIPM3F(MaxMarginFactorization):
     [3, 1, 3, 1, 3]
     """
 
-    _sampler: ClassVar[Sampler] = Sampler(start_state, step_of, folding_of, risk_of, aligned_mean, np.uint8)
+    _chain_model: ClassVar[ChainModel] = ChainModel(start_state, step_of, fold_in_of, risk_of, aligned_mean, np.uint8)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CONSTRAINTS,
@@ -146,22 +155,22 @@ class GibbsIPM3F(MaxMarginFactorization):
         margin: float = 9.0,
         user_thresholds: bool = True,
         threshold_scale: float = 1.5,
-        threshold_means: Any = None,
-        levels: Any = None,
+        threshold_means: ArrayLike | None = None,
+        levels: ArrayLike | None = None,
         n_sweeps: int = 50,
         burn_in: int = 10,
         n_chains: int = 1,
         n_samples: int = 20,
         sigma: float = 1.0,
-        prediction: str = "median",
-        duplicates: Any = "error",
-        unknown: str = "prior",
+        prediction: Literal["median", "average", "last"] = "median",
+        duplicates: Literal["error", "mean", "last"] = "error",
+        unknown: Literal["prior", "raise"] = "prior",
         n_jobs: int | None = None,
         warm_start: bool = False,
-        checkpoint: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_seconds: float = 30.0,
         verbose: int = 0,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.alpha = alpha
         self.C = C
@@ -186,7 +195,7 @@ class GibbsIPM3F(MaxMarginFactorization):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _problem(self, ratings: Ratings) -> Problem:
+    def _problem(self, ratings: Ratings) -> MarginProblem:
         prior = self._prior(ratings.n_levels)
         return problem_of(ratings, float(self.C), prior, float(self.margin), float(self.alpha), int(self.max_new))
 
@@ -196,6 +205,6 @@ class GibbsIPM3F(MaxMarginFactorization):
     def _posterior(self, **shared: Any) -> IPM3FPosterior:
         return IPM3FPosterior(**shared, alpha=float(self.alpha))
 
-    def _keep_traces(self, problem: Problem) -> None:
-        super()._keep_traces(problem)
-        self.n_factors_ = np.array([chain.trace["n_factors"] for chain in self._chains]).astype(np.int64)
+    def _set_traces(self, chains: list[Chain], problem: MarginProblem) -> None:
+        super()._set_traces(chains, problem)
+        self.n_factors_ = np.array([chain.trace["n_factors"] for chain in chains]).astype(np.int64)

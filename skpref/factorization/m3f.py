@@ -3,78 +3,85 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 
-from skpref.factorization.max_margin.base import CONSTRAINTS, MaxMarginFactorization, Sampler
-from skpref.factorization.max_margin.m3f_chain import folding_of, problem_of, risk_of, start_state, step_of
+from skpref.factorization.max_margin.base import CONSTRAINTS, MaxMarginFactorization
+from skpref.factorization.max_margin.chains import ChainModel
+from skpref.factorization.max_margin.m3f_chain import fold_in_of, problem_of, risk_of, start_state, step_of
 from skpref.inference.gibbs import running_mean
 
 if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import ArrayLike, DTypeLike
+
+    from skpref._typing import RandomState
     from skpref.data.ratings import Ratings
-    from skpref.factorization.max_margin.m3f_chain import Problem
+    from skpref.factorization.max_margin.m3f_chain import MarginProblem
 
 
 class GibbsM3F(MaxMarginFactorization):
-    """Max-margin matrix factorisation of ratings, sampled by Gibbs.
+    """Max-margin matrix factorization of ratings, by Gibbs sampling.
 
-    User i's rating of item j depends on x_ij = U_i V_j^T and the user's thresholds theta_i1, ..., theta_i(L-1): it is
-    1 + the number of thresholds not above x_ij. The loss of a rating is the sum over thresholds of the hinge loss with
-    a margin ([XZZ13] section 2), its pseudo-posterior exp(-C loss) times Gaussian priors. Data augmentation makes all
-    conditionals Gaussian; a sweep draws all item factors, all user factors and all thresholds.
+    The score of item j for user i is x_ij = U_i V_j^T. The user's thresholds theta_i1, ..., theta_i(L-1) cut the scores
+    into L levels: the rating is 1 + the number of thresholds that are at most x_ij. Each rating has a hinge loss for
+    every threshold ([XZZ13] section 2), and the pseudo-posterior is exp(-C loss) times Gaussian priors. With data
+    augmentation all conditionals are Gaussian; a sweep draws item factors, user factors and thresholds.
 
     Parameters
     ----------
     n_factors : int, default=100
-        Width K of the factors.
+        Number of factors K, as in [XZZ13].
     C : float, default=0.0562
-        Weight of the loss against the prior; 0.1**1.25 did best among [XZZ13]'s eleven values on MovieLens-1M.
+        Weight of the loss relative to the prior. The default, 0.1**1.25, was best of the eleven values of [XZZ13] on
+        MovieLens-1M; fewer ratings per user need a larger C.
     margin : float, default=9.0
-        Margin l of the hinge loss. It sets the unit of x_ij.
+        Margin of the hinge loss, and the unit of the scores x_ij ([XZZ13] section 4).
     user_thresholds : bool, default=True
-        Whether every user has thresholds of their own.
+        If True, every user has their own thresholds; if False, all users share them.
     threshold_scale : float, default=1.5
         Prior standard deviation of the thresholds, in margins.
     threshold_means : array-like of shape (L - 1,), default=None
-        Prior means of the thresholds, ascending. None: symmetric around 0, three margins apart.
+        Prior means of the thresholds, ascending. If None, symmetric around 0 and three margins apart.
     levels : array-like of shape (L,), default=None
-        All levels that ratings may take, low to high, those that nobody gave included. None: the categories of an
-        ordered `pandas.Categorical`, else the distinct numbers in y.
+        All possible ratings, low to high, including those that no user gave. If None, the categories of an ordered
+        `pandas.Categorical`, or else the distinct numbers in y.
     n_sweeps : int, default=50
-        Sweeps of each chain, burn-in included.
+        Sweeps of each chain, including burn-in.
     burn_in : int, default=10
-        Sweeps that are neither averaged nor kept.
+        First sweeps of each chain, which are not used for predictions. Must be less than `n_sweeps`.
     n_chains : int, default=1
         Independent chains, run one after the other. Predictions are averaged over them.
     n_samples : int, default=20
-        Samples kept at most of each chain, for probabilities and standard deviations.
+        Number of samples kept of each chain, at most, for probabilities and standard deviations.
     sigma : float, default=1.0
         Prior standard deviation of the factors.
     prediction : {"average", "median", "last"}, default="average"
-        What `predict` does: count the thresholds below x_ij with the factors and thresholds averaged after burn-in, or
-        with the last sample alone; or take the median of `predict_proba`.
+        How `predict` chooses a level: "average" counts the thresholds below x_ij at the averages after burn-in, "last"
+        at the last sample; "median" takes the median of `predict_proba`.
     duplicates : {"error", "mean", "last"}, default="error"
-        What to do where a user rated an item more than once, and differently: an error, the mean rounded to a level,
-        halves upwards, or the rating given last.
+        What to do with different ratings of an item by the same user: raise an error, take their mean rounded to a
+        level (halves up), or take the last one.
     unknown : {"prior", "raise"}, default="prior"
-        What to predict for users and items without ratings: what the prior says, with its wide uncertainty, or an
-        error.
+        Predictions for users and items without ratings: from the prior, or an error.
     dtype : {"float64", "float32"}, default="float64"
-        Precision of the sums over ratings. Matrices are factored, and the state is held, in float64.
+        Precision of the sums over ratings. The state and all matrix factorizations are in float64.
     n_jobs : int, default=None
-        Threads. None: as many as numba may use (`NUMBA_NUM_THREADS`). The result does not depend on it.
+        Number of threads. If None, as many as numba may use (`NUMBA_NUM_THREADS`). It does not change the result.
     warm_start : bool, default=False
-        Whether `fit` goes on from where the chains of the last fit stand, if users, items, levels and the shape of the
-        model are the same. The average goes on too if all the rest is; else it starts anew after `burn_in` sweeps.
+        If True, and users, items, levels and the shape of the model are those of the last fit, `fit` continues its
+        chains. Averages and samples continue, too, if ratings and parameters are the same; otherwise they are taken
+        anew after `burn_in` sweeps.
     checkpoint : str or path-like, default=None
-        File to which `fit` writes all it has, every `checkpoint_seconds`. A fit of the same data with the same
-        parameters that finds the file goes on from there, to the same bits. The file is removed when a fit ends.
+        File to which `fit` saves its chains. If the file exists and is of the same data and parameters, `fit` resumes
+        from it, with the same result as without the interruption. A finished fit deletes the file.
     checkpoint_seconds : float, default=30.0
-        Time between two writings.
+        Time between two saves, in seconds.
     verbose : int, default=0
-        Whether to print a line a sweep.
+        If positive, print one line per sweep.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the chains.
 
@@ -83,23 +90,28 @@ class GibbsM3F(MaxMarginFactorization):
     classes_ : ndarray of shape (L,)
         Levels, low to high.
     user_ids_, item_ids_ : ndarray of shape (n_users,) and (n_items,)
-        Ids of the users and items known.
+        Ids of the users and items with ratings.
     user_factors_, item_factors_ : ndarray of shape (n_users, K) and (n_items, K)
-        Averages after burn-in; of several chains, side by side, so that their product is the mean of the chains'.
+        Averages after burn-in. The factors of several chains are side by side, so that their product is the mean of
+        the chains' scores.
     thresholds_ : ndarray of shape (n_users, L - 1) or (L - 1,)
-        Averages after burn-in.
+        Averages after burn-in; one row if all users share them.
     posterior_ : M3FPosterior
-        All that predictions need: averages, last states, kept samples.
-    risks_ : ndarray of shape (n_chains, n)
-        Regularised risk of the state after each sweep.
+        Averages, last states and kept samples of the chains.
+    risks_ : ndarray of shape (n_chains, n_iter_)
+        Regularised risk after each sweep.
     risk_ : float
         Regularised risk of the averages, mean over chains.
     r_hat_, effective_sample_size_ : float
-        Of the risks after burn-in; NaN where there are less than four.
+        Diagnostics of the risks after burn-in; NaN for fewer than four sweeps.
     n_iter_ : int
-        Sweeps of each chain.
+        Number of sweeps of each chain.
     n_features_in_ : int
-        2.
+        Always 2: user and item.
+
+    See Also
+    --------
+    skpref.factorization.ipm3f.GibbsIPM3F : Learns the number of factors.
 
     References
     ----------
@@ -114,7 +126,7 @@ class GibbsM3F(MaxMarginFactorization):
     [3, 1, 3, 1, 3]
     """
 
-    _sampler: ClassVar[Sampler] = Sampler(start_state, step_of, folding_of, risk_of, running_mean, np.float32)
+    _chain_model: ClassVar[ChainModel] = ChainModel(start_state, step_of, fold_in_of, risk_of, running_mean, np.float32)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CONSTRAINTS,
@@ -130,23 +142,23 @@ class GibbsM3F(MaxMarginFactorization):
         margin: float = 9.0,
         user_thresholds: bool = True,
         threshold_scale: float = 1.5,
-        threshold_means: Any = None,
-        levels: Any = None,
+        threshold_means: ArrayLike | None = None,
+        levels: ArrayLike | None = None,
         n_sweeps: int = 50,
         burn_in: int = 10,
         n_chains: int = 1,
         n_samples: int = 20,
         sigma: float = 1.0,
-        prediction: str = "average",
-        duplicates: Any = "error",
-        unknown: str = "prior",
-        dtype: Any = "float64",
+        prediction: Literal["average", "median", "last"] = "average",
+        duplicates: Literal["error", "mean", "last"] = "error",
+        unknown: Literal["prior", "raise"] = "prior",
+        dtype: DTypeLike = "float64",
         n_jobs: int | None = None,
         warm_start: bool = False,
-        checkpoint: Any = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_seconds: float = 30.0,
         verbose: int = 0,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_factors = n_factors
         self.C = C
@@ -171,7 +183,7 @@ class GibbsM3F(MaxMarginFactorization):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _problem(self, ratings: Ratings) -> Problem:
+    def _problem(self, ratings: Ratings) -> MarginProblem:
         dtype = np.dtype(self.dtype)
         if dtype not in (np.float64, np.float32):
             raise InvalidParameterError(f"dtype must be float64 or float32; got {self.dtype!r}.")

@@ -9,8 +9,8 @@ import numpy as np
 from skpref.data import Vocabulary
 from skpref.data.ratings import Ratings
 from skpref.factorization.ipm3f import GibbsIPM3F
-from skpref.factorization.max_margin.base import Known, MaxMarginFactorization
-from skpref.factorization.max_margin.posterior import Factors, IPM3FPosterior, M3FPosterior
+from skpref.factorization.max_margin.base import MaxMarginFactorization
+from skpref.factorization.max_margin.posterior import Factors, IPM3FPosterior, M3FPosterior, RatingVocabularies
 from skpref.inference.gibbs import Chain
 from skpref.persistence._checks import array, positive, require
 
@@ -73,7 +73,7 @@ def _check_chain(chain: Chain, where: str) -> None:
     require(len({len(values) for values in chain.trace.values()}) == 1, f"{where}.trace", "has gaps")
 
 
-def _check_known(known: Known, where: str) -> None:
+def _check_vocabularies(known: RatingVocabularies, where: str) -> None:
     for name in ("users", "items"):
         require(isinstance(getattr(known, name), Vocabulary), f"{where}.{name}", "must be ids")
     levels = known.levels
@@ -87,11 +87,11 @@ def _check_estimator(estimator: MaxMarginFactorization, where: str) -> None:
     if not hasattr(estimator, "posterior_"):
         return  # saved before it was fitted
     prefix = f"{where}." if where else ""
-    posterior, known, ratings = estimator.posterior_, estimator._known, estimator._ratings  # noqa: SLF001
+    posterior, known, ratings = estimator.posterior_, estimator._vocabularies, estimator._ratings  # noqa: SLF001
     binary = isinstance(estimator, GibbsIPM3F)
     kind: type[Any] = IPM3FPosterior if binary else M3FPosterior
     require(type(posterior) is kind, f"{prefix}posterior_", f"must be a {kind.__name__}")
-    require(isinstance(known, Known), f"{prefix}_known", "must be users, items and levels")
+    require(isinstance(known, RatingVocabularies), f"{prefix}_vocabularies", "must be users, items and levels")
     require(isinstance(ratings, Ratings), f"{prefix}_ratings", "must be ratings")
     sizes = known.users.size, known.items.size, known.levels.size
     average = posterior.average
@@ -99,7 +99,7 @@ def _check_estimator(estimator: MaxMarginFactorization, where: str) -> None:
     require(fitted == sizes, f"{prefix}posterior_", f"is of {fitted} users, items and levels, known are {sizes}")
     given = ratings.n_users, ratings.n_items, ratings.n_levels
     require(given == sizes and ratings.size, f"{prefix}_ratings", f"are of {given} users, items and levels")
-    require(estimator.classes_ is known.levels, f"{prefix}classes_", "must be the levels of _known")
+    require(estimator.classes_ is known.levels, f"{prefix}classes_", "must be the levels of _vocabularies")
     n_chains, width = average.users.shape[0], n_factors(average)
     array(estimator.user_factors_, f"{prefix}user_factors_", (sizes[0], width))
     array(estimator.item_factors_, f"{prefix}item_factors_", (sizes[1], width))
@@ -143,6 +143,6 @@ RATING_CHECKS: dict[type[Any], Callable[[Any, str], None]] = {
     Factors: _check_tables,
     M3FPosterior: _check_posterior,
     Chain: _check_chain,
-    Known: _check_known,
+    RatingVocabularies: _check_vocabularies,
     MaxMarginFactorization: _check_estimator,
 }

@@ -14,7 +14,7 @@ from scipy import stats
 
 from skpref._compiled.ipm3f import next_customers
 from skpref.data.ratings import Ratings
-from skpref.factorization.max_margin.ipm3f_chain import log_buffet, problem_of, start_state, step_of
+from skpref.factorization.max_margin.ipm3f_chain import log_ibp, problem_of, start_state, step_of
 from skpref.factorization.max_margin.m3f_chain import Prior
 from skpref.factorization.max_margin.posterior import level_probabilities
 
@@ -55,7 +55,7 @@ def test_log_probability_of_the_buffet_sums_to_one():
     total = 0.0
     for a, b, c in np.ndindex(18, 18, 18):
         Z = np.repeat(np.array([[1, 0, 1], [0, 1, 1]], np.uint8), (a, b, c), axis=1)
-        total += np.exp(log_buffet(Z, ALPHA)) if Z.size else np.exp(-1.5 * ALPHA)
+        total += np.exp(log_ibp(Z, ALPHA)) if Z.size else np.exp(-1.5 * ALPHA)
     assert total == pytest.approx(1.0, abs=1e-9)
 
 

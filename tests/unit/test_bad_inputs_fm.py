@@ -179,10 +179,10 @@ def test_rows_29_38_lengths_and_weights(make):
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         make().fit(X, y[:-1])
     for weight, text in (
-        (-np.ones(30), r"sample_weight must be finite and >= 0; got -1.0 in row 0"),
-        (np.full(30, np.nan), "sample_weight must be finite and >= 0; got nan in row 0"),
-        (np.ones(29), "inconsistent numbers of samples"),
-        (np.ones((30, 1)), r"sample_weight must be one-dimensional, one weight a row; got shape \(30, 1\)"),
+        (-np.ones(30), "Negative values in data passed to `sample_weight`: -1 in row 0"),
+        (np.full(30, np.nan), "sample_weight must be numbers, one per row: Input sample_weight contains NaN"),
+        (np.ones(29), r"sample_weight.shape == \(29,\), expected \(30,\)"),
+        (np.ones((30, 1)), "Sample weights must be 1D array or scalar"),
         (np.zeros(30), "at least 1 row of positive weight is required"),
     ):
         with pytest.raises(ValueError, match=text):

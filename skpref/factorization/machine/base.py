@@ -14,13 +14,14 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpref._callbacks import CallbackMixin
 from skpref._compiled.fm_fields import one_hot_ranges
 from skpref._compiled.m3f import limited_threads
 from skpref._estimator import on_iteration
 from skpref._math.random import as_generator
+from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
 from skpref.factorization.machine.fit import Plan, ascend
 from skpref.factorization.machine.fit_batches import climb
@@ -110,16 +111,9 @@ class FMBase(CallbackMixin, BaseEstimator):
 
     def _weighted(self, X: Features, y: NDArray[Any], sample_weight: Any) -> tuple[Features, NDArray[Any], Array]:
         """Rows of positive weight."""
+        weight = read_weights(sample_weight, X.shape[0])
         if sample_weight is None:
-            return X, y, np.ones(X.shape[0])
-        weight = np.asarray(sample_weight, dtype=np.float64)
-        if weight.ndim != 1:
-            raise DataError(f"sample_weight must be one-dimensional, one weight a row; got shape {weight.shape}.")
-        check_consistent_length(y, weight)
-        wrong = ~np.isfinite(weight) | (weight < 0.0)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise DataError(f"sample_weight must be finite and >= 0; got {weight[row]} in row {row}.")
+            return X, y, weight
         used = np.flatnonzero(weight)
         if not used.size:
             raise DataError("at least 1 row of positive weight is required; every sample_weight is zero.")

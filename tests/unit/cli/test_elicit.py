@@ -154,7 +154,7 @@ def test_what_cannot_be_asked_for(models: Path, capsys: Any, monkeypatch: Any) -
         (["bare"], "a VariationalFM alone does not know the ids of its features; save a Pipeline"),
         (["grades"], "a GPOrdinalRegressor knows no items to ask for"),
         (["unfitted"], "holds a GPPLClassifier that is not fitted"),
-        (["levels", "--user", "user 3"], "user 'user 3' is known already"),
+        (["levels", "--user", "user 3"], "user 'user 3' has ratings already"),
         (["pairs", "--user", "3"], "does not tell users apart"),
         (["levels", "--strategy", "mean"], "strategy 'mean' asks where"),
         (["nothing"], "No such file"),

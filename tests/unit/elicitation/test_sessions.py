@@ -351,7 +351,7 @@ def test_bad_arguments():
         Session(MODELS["pairs"], freeze="item")
     with pytest.raises(DataError, match="does not tell users apart; got user 'z'"):
         Session(MODELS["pairs"], user="z")
-    with pytest.raises(DataError, match="user 3 is known already: fold_in learns new users only"):
+    with pytest.raises(DataError, match="user 3 has ratings already: fold_in adds new users only"):
         Session(MODELS["ratings"], user=3)
     with pytest.raises(UnknownIdError, match="unknown item 99"):
         Session(MODELS["ratings"], [99]).ask()

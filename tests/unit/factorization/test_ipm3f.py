@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from skpref.data.ratings import Ratings
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.factorization.ipm3f import GibbsIPM3F
-from skpref.factorization.max_margin.ipm3f_chain import aligned_mean, folding_of, start_state
+from skpref.factorization.max_margin.ipm3f_chain import aligned_mean, fold_in_of, start_state
 from skpref.inference import gibbs
 
 
@@ -160,11 +160,11 @@ def test_folded_users_leave_the_others_alone_and_are_predicted(own):
 
 def test_folded_users_keep_features_that_live_from_sample_to_sample(fitted):
     ratings = Ratings(np.zeros(2, np.int64), np.array([0, 1]), np.array([0, 4]), np.ones(2), 1, 30, 5)
-    way = folding_of(fitted._problem(ratings), 0)
+    fold = fold_in_of(fitted._problem(ratings), 0)
     theta, known = np.zeros((4, 4)), np.ones((4, 3), np.uint8)
     one = {"users": known, "items": np.zeros((30, 3)), "thresholds": theta, "feature": np.array([2, 5, 8])}
-    state = {**way.begin(one, None), "users": np.array([[1, 0, 1]], np.uint8)}
-    after = way.begin({**one, "feature": np.array([5, 7, 8])}, state)
+    state = {**fold.start(one, None), "users": np.array([[1, 0, 1]], np.uint8)}
+    after = fold.start({**one, "feature": np.array([5, 7, 8])}, state)
     np.testing.assert_array_equal(after["users"], [[0, 0, 1]])
     np.testing.assert_array_equal(after["holders"], 4.0)
 
@@ -177,13 +177,13 @@ def test_partial_fit_learns_more():
     assert model.user_ids_.tolist()[-1] == 70
     assert -model.score(X, Y) < -clone(SMALL).fit(X[first], Y[first]).score(X, Y)
     for name, value in (("user_thresholds", False), ("n_chains", 2)):
-        with pytest.raises(DataError, match=f"the model to go on from has {name}"):
+        with pytest.raises(DataError, match=f"the model was fitted with {name}"):
             pickle.loads(pickle.dumps(model)).set_params(**{name: value}).partial_fit(X[:1], Y[:1])
 
 
 def test_a_state_with_more_users_and_items_keeps_what_it_has():
     problem = clone(SMALL).fit(X, Y)._problem
-    few, many = (problem(GibbsIPM3F()._given(*_encoded(X[X[:, 0] < n], Y[X[:, 0] < n])).merged()) for n in (30, 60))
+    few, many = (problem(_encoded(X[X[:, 0] < n], Y[X[:, 0] < n]).merged()) for n in (30, 60))
     first = start_state(few, 3)
     second = start_state(many, 3, first)
     K = first["feature"].size
@@ -197,11 +197,12 @@ def test_a_state_with_more_users_and_items_keeps_what_it_has():
 
 def _encoded(rows, levels):
     from skpref.data import Vocabulary
-    from skpref.factorization.max_margin.base import Known
+    from skpref.factorization.max_margin.base import encoded_ratings
+    from skpref.factorization.max_margin.posterior import RatingVocabularies
 
     user, item = rows.T
-    known = Known(Vocabulary.from_columns(user), Vocabulary.from_columns(item), np.arange(1, 6))
-    return known, user, item, levels - 1, None
+    vocabularies = RatingVocabularies(Vocabulary.from_columns(user), Vocabulary.from_columns(item), np.arange(1, 6))
+    return encoded_ratings(vocabularies, user, item, levels - 1)
 
 
 def test_a_warm_start_goes_on():

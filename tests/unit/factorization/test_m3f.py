@@ -233,11 +233,50 @@ def test_folded_users_leave_the_others_alone_and_are_predicted(own):
     assert model.predict_score(X[test], return_std=True)[1].min() > 0.0
     again = before.fold_in(X[new & ~test], Y[new & ~test])
     same(again, model)
-    with pytest.raises(DataError, match="user 31 is known already"):
+    with pytest.raises(DataError, match="user 31 has ratings already"):
         model.fold_in([(31, 0)], [3])
     with pytest.raises(UnknownIdError, match="unknown item 77: fold_in"):
         model.fold_in([(99, 77)], [3])
     assert model.partial_fit([(99, 77)], [3]).user_factors_.shape[0] == 41
+
+
+def test_fold_in_needs_sweeps_after_burn_in():
+    new = X[:, 0] >= 30
+    model = clone(SMALL).fit(X[~new], Y[~new]).set_params(burn_in=12)
+    with pytest.raises(ValueError, match="burn_in=12 must be less than n_sweeps=12"):
+        model.fold_in(X[new], Y[new])
+    assert model.user_ids_.size == 30
+
+
+class StopAfter:
+    """Callback that stops a fit after some iterations."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def setup(self, estimator, context):
+        pass
+
+    teardown = setup
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        return False
+
+    def on_iteration(self, estimator, context, iteration):
+        return iteration.step >= self.n
+
+
+def test_a_fit_that_a_callback_stops_keeps_the_complete_chains():
+    with pytest.raises(DataError, match="stopped the fit during burn-in"):
+        clone(SMALL).set_callbacks(StopAfter(3)).fit(X, Y)
+    early = clone(SMALL).set_callbacks(StopAfter(9)).fit(X, Y)
+    assert early.risks_.shape == (1, 9)
+    one_chain = clone(SMALL).set_params(n_chains=2).set_callbacks(StopAfter(20)).fit(X, Y)
+    assert one_chain.risks_.shape == (1, 12)
+    assert np.isfinite(one_chain.predict_proba(X)).all()
 
 
 def test_partial_fit_learns_more():
@@ -249,7 +288,7 @@ def test_partial_fit_learns_more():
     assert model.risks_.shape == (1, 12)
     assert -model.score(X, Y) < -clone(SMALL).fit(X[first], Y[first]).score(X, Y)
     for name, value in (("n_factors", 3), ("user_thresholds", False), ("n_chains", 2)):
-        with pytest.raises(DataError, match=f"the model to go on from has {name}"):
+        with pytest.raises(DataError, match=f"the model was fitted with {name}"):
             pickle.loads(pickle.dumps(model)).set_params(**{name: value}).partial_fit(X[:1], Y[:1])
 
 
@@ -379,7 +418,7 @@ def test_numbers_out_of_range():
 def test_bad_rows():
     with pytest.raises(DataError, match="every sample_weight is zero"):
         clone(SMALL).fit(X, Y, sample_weight=np.zeros(len(Y)))
-    with pytest.raises(DataError, match="sample_weight must be finite and >= 0"):
+    with pytest.raises(DataError, match="Negative values in data passed to `sample_weight`: -1 in row 0"):
         clone(SMALL).fit(X, Y, sample_weight=-np.ones(len(Y)))
     with pytest.raises(DataError, match=r"rating 7 is outside 1\.\.5 for user 3, item 9"):
         clone(SMALL).set_params(levels=[1, 2, 3, 4, 5]).fit([(3, 9), (3, 8)], [7, 2])

@@ -165,7 +165,7 @@ HOSTILE: dict[str, tuple[str, Any, str]] = {
     "no ratings": ("m3f", lambda m, _: attributes(m).pop("_ratings"), "do not fit together"),
     "levels that fall": (
         "m3f",
-        other_array("_known.levels.npy", lambda a: a[::-1]),
+        other_array("_vocabularies.levels.npy", lambda a: a[::-1]),
         "levels: must be in ascending order",
     ),
     "another posterior": (

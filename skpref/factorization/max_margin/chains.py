@@ -1,0 +1,132 @@
+"""Chains of max-margin factorization: starts, warm starts, checkpoints, new users, pooled samples."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from skpref._estimator import digest
+from skpref.exceptions import DataError
+from skpref.factorization.max_margin.m3f_chain import SWEEPS_PER_SAMPLE, FoldIn
+from skpref.factorization.max_margin.posterior import Factors
+from skpref.inference.gibbs import Average, Chain, Checkpoint, Plan, State, Step, run
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from skpref.data.ratings import Ratings
+    from skpref.factorization.max_margin.m3f_chain import MarginProblem
+    from skpref.factorization.max_margin.posterior import M3FPosterior
+
+_TABLES = Factors._fields
+
+
+class ChainModel(NamedTuple):
+    """The functions in which the two models differ."""
+
+    start_state: Callable[..., State]  # (problem, seed, earlier state or None) -> state
+    step: Callable[..., Step]  # problem -> sweep
+    fold_in: Callable[..., FoldIn]  # (problem of the new users, seed) -> how to sample them
+    risk: Callable[..., float]  # (problem, state) -> regularised risk
+    average: Average  # how a chain averages its states
+    users_dtype: Any  # of the users' table in kept samples
+
+    def cold_starts(self, problem: MarginProblem, seeds: Sequence[int]) -> list[Chain]:
+        """Return new chains, drawn from the prior."""
+        return [Chain(self.start_state(problem, seed)) for seed in seeds]
+
+    def warm_starts(self, problem: MarginProblem, chains: Sequence[Chain]) -> list[Chain]:
+        """Return new chains that start from the last states of earlier ones, for other data or parameters."""
+        return [c.redirected(self.start_state(problem, int(c.state["seed"]), c.state)) for c in chains]
+
+    def kept(self, state: State) -> State:
+        """Return a sample in single precision, without what only the chain needs."""
+        dtype = {"users": self.users_dtype}
+        names = {name: state[name] for name in ("feature",) if name in state}
+        return {**names, **{name: np.asarray(state[name], dtype=dtype.get(name, np.float32)) for name in _TABLES}}
+
+
+def distribution_key(problem: MarginProblem, ratings: Ratings, cost: float, settings: tuple[Any, ...]) -> str:
+    """Return a digest of the distribution that the chains sample."""
+    prior = problem.prior
+    scales = cost, problem.margin, prior.sigma, prior.varsigma, prior.own, prior.rho.tolist()
+    columns = ratings.user, ratings.item, ratings.level, ratings.weight
+    sizes = ratings.n_users, ratings.n_items, ratings.n_levels, *settings
+    return digest((scales, sizes), *columns)
+
+
+def checkpoint_of(path: str | os.PathLike[str] | None, seconds: float, run_settings: Any) -> Checkpoint | None:
+    """Return where a run saves its chains, with a digest of its settings."""
+    return None if path is None else Checkpoint(Path(path), digest(run_settings), float(seconds))
+
+
+def complete_chains(chains: list[Chain]) -> list[Chain]:
+    """Return the chains that ran as long as the first one; a callback may have stopped the others."""
+    if not chains[0].n_averaged:
+        raise DataError("a callback stopped the fit during burn-in, before there was a sample to predict from.")
+    return [chain for chain in chains if chain.n_averaged == chains[0].n_averaged]
+
+
+def fold_in_users(chain: Chain, fold: FoldIn, n_sweeps: int, burn_in: int) -> Chain:
+    """Return a chain with new users: sampled with the chain's average fixed, then along its kept samples."""
+    (new,) = run(
+        [Chain(fold.start(chain.average or {}, None), chain.sweep)], lambda _: fold.step, Plan(n_sweeps, burn_in)
+    )
+    state, sweep, joined = new.state, new.sweep, []
+    for sample in (*chain.samples, chain.state):
+        state = fold.start(sample, state)
+        for _ in range(SWEEPS_PER_SAMPLE):
+            sweep += 1
+            state, _ = fold.step(state, sweep)
+        joined.append(fold.join(sample, state))
+    average = fold.join(chain.average or {}, new.average or {})
+    return replace(chain, state=joined[-1], sweep=sweep, average=average, samples=tuple(joined[:-1]))
+
+
+def pooled(states: Sequence[State]) -> Factors:
+    """Return the tables of several states, stacked; narrower ones are padded with zero factors."""
+    width = max(state["items"].shape[1] for state in states)
+
+    def padded(name: str, table: NDArray[Any]) -> NDArray[Any]:
+        return table if name == "thresholds" else np.pad(table, ((0, 0), (0, width - table.shape[1])))
+
+    return Factors(*(np.stack([padded(name, state[name]) for state in states]) for name in _TABLES))
+
+
+def without_tables(chain: Chain) -> Chain:
+    """Return a chain without its tables, which the posterior holds."""
+
+    def others(state: State) -> State:
+        return {name: value for name, value in state.items() if name not in _TABLES}
+
+    samples = tuple(others(sample) for sample in chain.samples)
+    return replace(chain, state=others(chain.state), average=others(chain.average or {}), samples=samples)
+
+
+def with_tables(chains: Sequence[Chain], posterior: M3FPosterior) -> list[Chain]:
+    """Return chains with their tables, taken from the posterior."""
+    sample_numbers = count()
+
+    def complete(state: State, tables: Factors, number: int) -> State:
+        parts = {name: table[number] for name, table in zip(_TABLES, tables, strict=True)}
+        if "feature" in state:  # without the zero factors that `pooled` added
+            for name in ("users", "items"):
+                parts[name] = np.ascontiguousarray(parts[name][:, : state["feature"].size])
+        return {**state, **parts}
+
+    return [
+        replace(
+            chain,
+            state=complete(chain.state, posterior.last, number),
+            average=complete(chain.average or {}, posterior.average, number),
+            samples=tuple(complete(state, posterior.samples, next(sample_numbers)) for state in chain.samples),
+        )
+        for number, chain in enumerate(chains)
+    ]
