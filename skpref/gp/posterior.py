@@ -1,9 +1,9 @@
-"""Posterior of one latent function f as small frozen records: at the training rows, or through inducing points."""
+"""Frozen records of one latent function f: its posterior, at the rows or at inducing points, and a warm start."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -17,20 +17,22 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features
     from skpref.inference.basis import InducingBasis
+    from skpref.inference.svi import State
+    from skpref.likelihoods import Likelihood
 
-_CHUNK_BYTES = 2**26  # of prior covariance that is held at once
+_CHUNK_BYTES = 2**26  # size of the block of prior covariances that is in memory at one time
 
 
 @dataclass(frozen=True, eq=False)
 class ExactLatent:
     """Posterior of f given Gaussian sites at n rows: mean k^T alpha, variance k(x, x) - |L^-1 W^1/2 k|^2."""
 
-    kernel: Kernel | None  # covariance function; None where callers bring the covariance themselves
-    X: Features  # (n, d): rows
-    alpha: Array  # (n,): K^-1 times the posterior mean at the rows, and square roots of the site precisions
-    root_w: Array  # (n,): K^-1 times the posterior mean at the rows, and square roots of the site precisions
+    kernel: Kernel | None  # covariance function; None: callers of `latent` pass covariances instead of rows
+    X: Features  # (n, d): training rows
+    alpha: Array  # (n,): K^-1 times the posterior mean at the rows
+    root_w: Array  # (n,): square roots of the site precisions
     chol: Array  # (n, n): lower Cholesky factor L of I + W^1/2 K W^1/2
-    prior_variance: float = float("nan")  # k(x, x) where callers bring the covariance; NaN elsewhere
+    prior_variance: float = float("nan")  # k(x, x) where kernel is None, else NaN
 
     def latent(self, X: Features, *, variance: bool = True) -> tuple[Array, Array]:
         """Return posterior means and variances of f, shape (m,)."""
@@ -53,7 +55,7 @@ class ExactLatent:
 
 @dataclass(frozen=True, eq=False)
 class SparseLatent:
-    """Posterior of f(x) = phi(x)^T v + what the inducing points leave open."""
+    """Posterior of f(x) = phi(x)^T v + e(x): v at the inducing points, e the independent rest of the prior."""
 
     basis: InducingBasis  # kernel and inducing points
     mean: Array  # (M,): posterior mean of v
@@ -72,13 +74,26 @@ class SparseLatent:
         return mean, spread
 
     def joint(self, X: Features) -> tuple[Array, Array]:
-        """Return the joint posterior of f at some rows."""
+        """Return mean and covariance of the joint posterior of f, shapes (m,) and (m, m)."""
         with limit_blas_threads(max(self.mean.shape[0], X.shape[0])):
             phi = self.basis.rows(X)
             half = product(phi, self.half.T)
             covariance = kernels.cross(self.basis.kernel, X, X)
             covariance += product(half, half.T)
             covariance -= product(phi, phi.T)
-            # White noise of the kernel belongs to a row; rounding must not make a variance negative.
+            # The diagonal again: white noise of the kernel counts there only, and rounding gives no negative variance.
             np.fill_diagonal(covariance, np.einsum("ij,ij->i", half, half) + self.basis.residual(X, phi))
         return phi @ self.mean, covariance
+
+
+@dataclass(frozen=True, eq=False)
+class WarmStart:
+    """Where a fit starts instead of from scratch: the end of an earlier fit."""
+
+    kernel: Kernel  # with its learnt hyper-parameters; None for a precomputed covariance
+    likelihood: Likelihood  # with its learnt parameters
+    points: Features = None  # (M, d): inducing points; None after exact inference
+    state: State | None = None  # posterior of the inducing variables
+    # "resume": the search for hyper-parameters starts here; "compare": a search from scratch runs too and the higher
+    # bound wins; "skip": there is no search, kernel and inducing points stay
+    search: Literal["resume", "compare", "skip"] = "resume"

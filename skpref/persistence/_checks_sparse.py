@@ -8,7 +8,6 @@ import numpy as np
 
 from skpref.gp.posterior import SparseLatent
 from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
-from skpref.gp.sparse.fit_general import GeneralStart
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.collapsed import Moments
 from skpref.inference.svi import State
@@ -28,15 +27,11 @@ def _check_moments(moments: Moments, where: str) -> None:
     positive(moments.weight, f"{where}.weight")
 
 
-def _check_start(start: GeneralStart, where: str) -> None:
-    require(isinstance(start.likelihood, Likelihood), f"{where}.likelihood", "is missing")
-    kernel_width(start.kernel, f"{where}.kernel", features(start.points, f"{where}.points"))
-    if start.state is not None:
-        require(isinstance(start.state, State), f"{where}.state", "is no state")
-        blocks, size = start.state.blocks, start.points.shape[0]
-        fits = len(blocks) == 1 and isinstance(blocks[0], DenseBlock) and blocks[0].size == size
-        require(fits, f"{where}.state.blocks", f"must have {size} variables")
-        require("f" in start.state.scales, f"{where}.state.scales", "must hold the scale f")
+def _check_state(state: Any, where: str, size: int) -> None:
+    require(isinstance(state, State), where, "is no state")
+    fits = len(state.blocks) == 1 and isinstance(state.blocks[0], DenseBlock) and state.blocks[0].size == size
+    require(fits, f"{where}.blocks", f"must have {size} variables")
+    require("f" in state.scales, f"{where}.scales", "must hold the scale f")
 
 
 def _check_latent(latent: Any, where: str, width: int) -> None:
@@ -45,7 +40,7 @@ def _check_latent(latent: Any, where: str, width: int) -> None:
 
 
 def _check_rows(rows: Any, where: str, width: int) -> int:
-    """Rows that a fit goes on from: their number."""
+    """Number of the rows that a later fit uses."""
     require(isinstance(rows, tuple) and len(rows) == 3, where, "must be rows, targets and weights")
     n = int(array(rows[2], f"{where}.weight", (None,)).size)
     require((rows[2] > 0.0).all(), f"{where}.weight", "must be positive")
@@ -74,16 +69,15 @@ def _check_regressor(estimator: SVGPRegressor, where: str) -> None:
     require(isinstance(estimator.y_mean_, float), f"{prefix}y_mean_", "must be a number")
     if estimator.inference_ == "collapsed":
         positive(estimator.noise_, f"{prefix}noise_")
-    rows, sums, end = estimator._rows, estimator._sums, estimator._end  # noqa: SLF001
+    rows, sums, state = estimator._rows, estimator._sums, estimator._state  # noqa: SLF001
     if rows is not None:
         array(rows[1], f"{prefix}_rows.y", (_check_rows(rows, f"{prefix}_rows", width),))
     if sums is not None:
         sound = isinstance(sums, Moments) and sums.gram.shape == (size, size)
         require(sound, f"{prefix}_sums", f"must be of {size} inducing points")
     require(rows is not None or sums is not None, f"{prefix}_rows", "and _sums are both missing")
-    if end is not None:
-        sound = isinstance(end, GeneralStart) and end.points.shape[1] == width
-        require(sound, f"{prefix}_end", f"must be of {width} features")
+    if state is not None:
+        _check_state(state, f"{prefix}_state", size)
 
 
 def _check_classifier(estimator: SVGPClassifier, where: str) -> None:
@@ -93,22 +87,20 @@ def _check_classifier(estimator: SVGPClassifier, where: str) -> None:
     width, n_classes = _check_width(estimator, prefix), np.size(estimator.classes_)
     require(np.ndim(estimator.classes_) == 1 and n_classes >= 2, f"{prefix}classes_", "must be at least 2 classes")
     n_models = 1 if n_classes == 2 else n_classes
-    for name in ("posteriors_", "kernels_", "_ends"):
+    for name in ("posteriors_", "kernels_", "_states"):
         value = getattr(estimator, name)
         sound = isinstance(value, list) and len(value) == n_models
         require(sound, f"{prefix}{name}", f"must be {n_models} of {n_classes} classes")
-    for latent, kernel, end in zip(estimator.posteriors_, estimator.kernels_, estimator._ends, strict=True):  # noqa: SLF001
+    for latent, kernel, state in zip(estimator.posteriors_, estimator.kernels_, estimator._states, strict=True):  # noqa: SLF001
         _check_latent(latent, f"{prefix}posteriors_", width)
         kernel_width(kernel, f"{prefix}kernels_", width)
-        sound = isinstance(end, GeneralStart) and end.points.shape[1] == width
-        require(sound, f"{prefix}_ends", f"must be of {width} features")
+        _check_state(state, f"{prefix}_states", latent.basis.points.shape[0])
     n = _check_rows(estimator._rows, f"{prefix}_rows", width)  # noqa: SLF001
     indices(estimator._rows[1], f"{prefix}_rows.label", 0, n_classes, (n,))  # noqa: SLF001
 
 
 SPARSE_CHECKS: dict[type[Any], Callable[[Any, str], None]] = {
     Moments: _check_moments,
-    GeneralStart: _check_start,
     SVGPRegressor: _check_regressor,
     SVGPClassifier: _check_classifier,
 }

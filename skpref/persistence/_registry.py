@@ -53,7 +53,6 @@ RECORDS = _Listed(
         "skpref.gp.ordinal.fit": "OrdinalMember OrdinalStart",
         "skpref.gp.pairwise.posterior": "PairPosterior",
         "skpref.gp.entities": "Roster",
-        "skpref.gp.sparse.fit_general": "GeneralStart",
         "skpref.inference.basis": "InducingBasis",
         "skpref.inference.blocks": "DenseBlock DiagonalBlock StackedBlock",
         "skpref.inference.collapsed": "Moments",

@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 from skpref import SVGPRegressor
 from skpref.gp.sparse import evidence as sparse_collapsed
 from skpref.gp.sparse.evidence import GaussianRows, bound, evidence, moments
-from skpref.gp.sparse.fit import latent_of
+from skpref.gp.sparse.fit import optimal_latent
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock
@@ -64,7 +64,7 @@ def test_predictions_of_the_reference(reference, config):
     for points, name in (("Z", "sparse_at_optimal_q"), ("X", "exact_gp")):
         basis = InducingBasis.at(kernel, config[points])
         seen = bound(one_row_each(config["X"], config["y"]), basis, 1 / config["beta"], gradient=False)
-        mean, variance = latent_of(basis, seen.collapsed).latent(config["X_test"])
+        mean, variance = optimal_latent(basis, seen.collapsed).latent(config["X_test"])
         assert_allclose(mean, wanted[name]["mean"], rtol=1e-8)
         assert_allclose(variance, wanted[name]["var"], rtol=1e-8)
 
@@ -77,7 +77,7 @@ def test_the_estimator_standardises_inside_and_maps_back(config):
     # The same prior on y itself, about the mean.
     basis = InducingBasis.at(ConstantKernel(config["kernel_variance"]) * RBF(config["lengthscales"]), config["Z"])
     seen = bound(one_row_each(config["X"], y - shift), basis, 1 / config["beta"], gradient=False)
-    mean, variance = latent_of(basis, seen.collapsed).latent(config["X_test"])
+    mean, variance = optimal_latent(basis, seen.collapsed).latent(config["X_test"])
     assert_allclose(model.lower_bound_, seen.value, rtol=1e-12)
     got = model.predict(config["X_test"], return_std=True)
     assert_allclose(got[0], mean + shift, rtol=1e-9)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from skpref._callbacks import CallbackMixin, fit_callbacks
+from skpref._callbacks import fit_callbacks
 from skpref._estimator import (
     check_memory,
     digest,
@@ -23,111 +22,120 @@ from skpref._estimator import (
     warn_not_converged,
 )
 from skpref._math.random import as_generator
-from skpref.data.tables import canonical, stack
+from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
-from skpref.gp.relevance import prior_relevance
-from skpref.gp.sparse.fit import SparseConfig
+from skpref.gp.posterior import WarmStart
+from skpref.gp.sparse.base import SHARED_CONSTRAINTS, SparseGP
 from skpref.gp.sparse.fit_general import GeneralConfig, Observations, fit_general
-from skpref.gp.sparse.targets import cells_of
-from skpref.inference.svi import Schedule
+from skpref.gp.sparse.targets import distinct_targets
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from sklearn.utils import Tags
+    from numpy.typing import ArrayLike, NDArray
+    from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.sparse.fit_general import GeneralFit
 
-# A pair's answer is a class of two: z is f(x) in place of a difference.
+# A class of two is the answer to a comparison whose latent difference is f(x).
 _LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit}
 
-_MOST_ROWS: Final = 10_000  # that a search looks at
-_SHARED_ROWS, _LEAST_ROWS = 20_000, 3_000  # that those of many classes share, but for so many each
-_COARSE: Final = 10.0  # times the tolerance where classes are many: an iteration gains 1e-4 nats a row and class
+_SEARCH_ROWS: Final = 10_000  # of the search with two classes
+_SHARED_SEARCH_ROWS: Final = 20_000  # of the searches of more classes together, which keeps their time in bounds
+_MIN_SEARCH_ROWS: Final = 3_000  # of each of these
+_MANY_CLASSES_TOL: Final = 10.0  # factor on their tolerance: an iteration gains 1e-4 nats a row and class, or they end
 
 
-class SVGPClassifier(ClassifierMixin, CallbackMixin, BaseEstimator):
-    """Gaussian-process classification through inducing points: any number of rows, time n M^2.
+class SVGPClassifier(ClassifierMixin, SparseGP):
+    """Gaussian-process classification through inducing points, for any number of rows.
 
-    Of two classes, the probability of the second is Phi(f(x)) or 1/(1 + exp(-f(x))), f with a Gaussian-process prior.
-    Of more classes each has an f of its own against all others, and probabilities are brought to a sum of 1. Kernel
-    and inducing points are learnt by the gradient of a lower bound on the evidence.
+    With two classes, the probability of the second is Phi(f(x)) or 1/(1 + exp(-f(x))), where f has a Gaussian-process
+    prior. With more classes each has its own f against all others, and probabilities are divided by their sum. M
+    inducing points stand for all rows: time n M^2. Kernel and inducing points maximise a lower bound on the evidence
+    ([HMG15]_).
 
     Parameters
     ----------
     kernel : Kernel, default=None
-        Covariance of f: one of `skpref.kernels` or of scikit-learn. None stands for an amplitude times the squared
-        exponential with a length-scale a feature (ARD), which starts at the deviations of the features.
+        Covariance of f: a kernel of `skpref.kernels` or scikit-learn. None: an amplitude times a squared exponential
+        with one length-scale a feature (ARD). Its length-scales start at the standard deviations of the features, so
+        features need no scaling.
     likelihood : {"probit", "logit"}, default="probit"
-        How classes come from f. Probabilities with "probit" are in closed form.
+        Probability of a class given f. "probit" has predictive probabilities in closed form.
     n_inducing : int, default=300
-        Inducing points M at most; never more than there are distinct rows.
+        Largest number of inducing points M; there are never more than distinct rows.
     inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
-        Where they start.
+        How inducing points are chosen from the rows, or the points. "kmeans++" is fast and spreads them over the rows.
     learn_inducing : bool or "auto", default="auto"
-        Whether they are moved by the gradient of the bound, as in `SVGPRegressor`.
+        Whether the gradient of the bound moves the inducing points. "auto": where they are chosen from the rows, are
+        at most two thirds of them and lose more than a thousandth of a nat a row. Points stay for sparse rows and for
+        kernels other than scikit-learn's `RBF`, `Matern`, `ConstantKernel` and their sums and products.
     inference : {"auto", "vb", "svi"}, default="auto"
-        "vb": full passes of natural-gradient steps; "svi": steps on mini-batches. "auto": "vb" while its rows fit in
-        2 GiB, else "svi".
+        "vb": full passes of natural-gradient steps. "svi": steps on mini-batches. "auto": "vb" if the rows of kernel
+        values fit in 2 GiB, else "svi".
     optimizer : {"l-bfgs-b", "adam"} or None, default="l-bfgs-b"
-        How kernel and points are learnt. "l-bfgs-b": by the bound with q at its optimum, of at most 10,000 rows;
-        "adam": a step after every step of "svi", for which it stands; None: not at all. More than two classes share
-        20,000 rows, but 3,000 each at least; of a larger set half are of the class, or all that it has, and rows
-        count for as many as they stand for.
+        How kernel and inducing points are learnt. "l-bfgs-b": by the bound with the posterior at its optimum, of a
+        sample of 10,000 rows; more than two classes share 20,000 rows, at least 3,000 each. Half of a sample is of the
+        rarer class, or all that there is, and weights make up for it. "adam": a step after every mini-batch of "svi",
+        which it implies. None: kernel and points stay.
     batch_size : int, default=1000
-        Rows a step of "svi".
+        Rows of a mini-batch of "svi".
     learning_rate : float, default=0.01
         Step of "adam".
-    delay, forgetting_rate : float, default=1.0, 0.9
-        Step size (t + delay)^-forgetting_rate of "svi".
+    delay : float, default=1.0
+        The step size of "svi" is (t + delay)^-forgetting_rate in step t.
+    forgetting_rate : float, default=0.9
+        See `delay`; in (0.5, 1], so that steps converge.
     max_iter : int, default=200
-        Iterations of each search, passes of "vb" and "svi" at most.
+        Largest number of iterations of each search, and of passes of "vb" and "svi".
     tol : float, default=1e-4
-        When searches and passes end, as in `SVGPRegressor`.
-    window : int or None, default=None
-        How many of the latest rows `partial_fit` counts. None: all.
+        A search ends when an iteration gains less than ``tol / 10`` nats a row (`tol` with more than two classes).
+        "vb" ends when a pass raises the bound by less than ``tol / 100`` of its size, "svi" when the mean bound of a
+        pass changes by less than `tol` of its size.
+    window : int, default=None
+        Number of the latest rows that `partial_fit` uses. None: all.
     warm_start : bool, default=False
-        Whether `fit` starts where the earlier fit ended, for the same kernel, classes and number of features.
+        Whether `fit` starts at the end of the earlier fit, if kernel, likelihood, classes and number of features are
+        the same.
     verbose : int, default=0
-        Whether to print a line an evaluation of the bound.
+        1 prints a line at every evaluation of the bound.
     random_state : int, RandomState, Generator or None, default=None
-        Inducing points, samples of rows, mini-batches.
+        Seed for inducing points, samples of rows and mini-batches.
     n_jobs : int, default=None
-        Processes (joblib) that more than two classes are shared by; None means 1, -1 all cores. The result is the
-        same. With more than one, callbacks are not told of passes.
+        Number of processes (joblib) for more than two classes; None: 1, -1: all cores. It does not change the result.
+        With more than one process callbacks are not called after passes.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The classes.
     kernels_ : list of Kernel
-        Kernels with their learnt hyper-parameters: one for two classes, else one a class.
+        Kernels with learnt hyper-parameters: one for two classes, else one a class.
     posteriors_ : list of SparseLatent
         Posteriors of f, in the same order.
     kernel_, posterior_ : Kernel, SparseLatent
-        The first of each: all there is for two classes.
+        The first of each.
     lower_bound_ : float
-        Lower bound on the log evidence, in nats; summed over the classes where there are more than two.
+        Lower bound on the log evidence in nats; for more than two classes the sum over the classes.
     lower_bounds_ : list of float
-        The (first) bound after each pass of the last inference.
+        The bound after each pass; for more than two classes that of the first class.
     inference_ : {"vb", "svi"}
-        What "auto" chose.
+        The inference that was used.
     n_iter_ : int
-        Passes of the last inference, the most of any class.
+        Number of passes, the largest of any class.
     converged_ : bool
-        Whether searches and passes met their tolerances.
+        Whether searches and inference met their tolerance.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str
-        Their names, when X had some.
+        Names of the features, if X has some.
 
     See Also
     --------
     SVGPRegressor : Numbers and counts instead of classes.
-    GPOrdinalRegressor : Classes in an order.
+    GPOrdinalRegressor : Ordered classes.
 
     References
     ----------
@@ -144,24 +152,10 @@ class SVGPClassifier(ClassifierMixin, CallbackMixin, BaseEstimator):
     ['inside', 'outside']
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [Kernel, None],
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = SHARED_CONSTRAINTS | {
         "likelihood": [StrOptions(set(_LIKELIHOODS))],
         "n_inducing": [Interval(Integral, 1, None, closed="left")],
-        "inducing": [StrOptions({"kmeans++", "kmeans", "random", "variance"}), "array-like", "sparse matrix"],
-        "learn_inducing": ["boolean", StrOptions({"auto"})],
         "inference": [StrOptions({"auto", "vb", "svi"})],
-        "optimizer": [StrOptions({"l-bfgs-b", "adam"}), None],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
-        "delay": [Interval(Real, 0.0, None, closed="left")],
-        "forgetting_rate": [Interval(Real, 0.5, 1.0, closed="right")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0.0, None, closed="left")],
-        "window": [Interval(Integral, 1, None, closed="left"), None],
-        "warm_start": ["boolean"],
-        "verbose": ["verbose"],
-        "random_state": ["random_state", np.random.Generator],
         "n_jobs": [Integral, None],
     }
 
@@ -171,7 +165,7 @@ class SVGPClassifier(ClassifierMixin, CallbackMixin, BaseEstimator):
         *,
         likelihood: str = "probit",
         n_inducing: int = 300,
-        inducing: Any = "kmeans++",
+        inducing: str | ArrayLike = "kmeans++",
         learn_inducing: bool | str = "auto",
         inference: str = "auto",
         optimizer: str | None = "l-bfgs-b",
@@ -184,7 +178,7 @@ class SVGPClassifier(ClassifierMixin, CallbackMixin, BaseEstimator):
         window: int | None = None,
         warm_start: bool = False,
         verbose: int = 0,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
@@ -206,16 +200,11 @@ class SVGPClassifier(ClassifierMixin, CallbackMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     # ------------------------------------------------------------- fitting
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn kernels and inducing points, and the posterior of f.
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn kernels, inducing points and the posterior of f.
 
         Parameters
         ----------
@@ -224,17 +213,17 @@ class SVGPClassifier(ClassifierMixin, CallbackMixin, BaseEstimator):
         y : array-like of shape (n,)
             Classes.
         sample_weight : array-like of shape (n,), default=None
-            Weights >= 0 that multiply log likelihoods; a whole number counts copies.
+            Weights >= 0 of the log likelihoods; a weight of 2 is the same as two copies of the row. None: 1.
 
         Returns
         -------
         SVGPClassifier
-            Itself, fitted.
+            The fitted estimator.
 
         Raises
         ------
         ValueError
-            If X is not finite, y holds no classes or one only, or a weight is negative.
+            If X is not finite, y has fewer than two classes, or a weight is negative.
 
         Warns
         -----
@@ -243,127 +232,143 @@ class SVGPClassifier(ClassifierMixin, CallbackMixin, BaseEstimator):
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             self._rows = self._read(X, y, sample_weight, None)
-            return self._learn(going_on=self.warm_start)
+            self._learn(self._warm_starts("resume") if self.warm_start else None)
+            if not self.converged_:
+                warn_not_converged(self, self.n_iter_, 4)
+        return self
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from more rows: earlier ones are remembered, or as many of the latest as `window` says.
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Update the fit with more rows.
 
-        Kernel and inducing points stay as they were learnt from the first call, and the inference goes on from where
-        it stands.
+        All rows are kept, or those in `window`. Kernel and inducing points stay as learnt by the first call, and the
+        inference resumes at the earlier posterior.
 
         Parameters
         ----------
-        X, y : array-like
-            As in `fit`.
+        X : {array-like, CSR} of shape (n, n_features)
+            New rows.
+        y : array-like of shape (n,)
+            Their classes.
         classes : array-like of shape (n_classes,), default=None
-            All classes; only needed at the first call, where `y` may lack some.
+            All classes, needed by the first call if its `y` lacks some.
         sample_weight : array-like of shape (n,), default=None
-            As in `fit`.
+            Their weights >= 0. None: 1.
 
         Returns
         -------
         SVGPClassifier
-            Itself.
+            The updated estimator.
 
         Raises
         ------
         ValueError
-            As in `fit`, or if `y` holds classes that the first call did not know.
+            If X is not finite or has another number of features than before, a weight is negative, or `y` has classes
+            that are not among `classes_`.
         """
         self._validate_params()
         with unchanged_on_failure(self):
             if not hasattr(self, "posteriors_"):
                 self._rows = self._read(X, y, sample_weight, classes)
-                return self._learn(going_on=False)
-            if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-                msg = f"classes must be those of the first call, {self.classes_.tolist()}; got {classes!r:.200}."
-                raise DataError(msg)
-            old, new = self._rows, self._read(X, y, sample_weight, self.classes_, reset=False)
-            self._rows = stack(old[0], new[0]), np.append(old[1], new[1]), np.append(old[2], new[2])
-            if self.window is not None:
-                rows, label, weight = self._rows
-                self._rows = rows[-self.window :], label[-self.window :], weight[-self.window :]
-            return self._learn(going_on=True, held=True)
+                self._learn(None)
+            else:
+                if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+                    msg = f"classes must be those of the first call, {self.classes_.tolist()}; got {classes!r:.200}."
+                    raise DataError(msg)
+                self._add_rows(self._read(X, y, sample_weight, self.classes_, reset=False))
+                self._learn(self._warm_starts("skip"))
+            if not self.converged_:
+                warn_not_converged(self, self.n_iter_, 3)
+        return self
 
     def _read(
-        self, X: Any, y: Any, sample_weight: Any, classes: Any, *, reset: bool = True
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        classes: ArrayLike | None,
+        *,
+        reset: bool = True,
     ) -> tuple[Features, IntArray, Array]:
-        """Rows of positive weight, numbers of their classes and weights; sets `classes_`."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset)
-        check_classification_targets(y)
-        weight = read_weights(sample_weight, X.shape[0])
+        """Return rows of positive weight, numbers of their classes and weights; set `classes_`."""
+        rows, targets = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset)
+        check_classification_targets(targets)
+        weight = read_weights(sample_weight, rows.shape[0])
         used = weight > 0.0
-        found, label = np.unique(y, return_inverse=True)
+        present, label = np.unique(targets, return_inverse=True)
         if classes is None:
-            self.classes_ = found
+            self.classes_ = present
         else:
             self.classes_ = np.unique(classes)
-            unknown = np.setdiff1d(found, self.classes_)
+            unknown = np.setdiff1d(present, self.classes_)
             if unknown.size:
-                msg = f"y holds classes that `classes` lacks: {unknown.tolist()!r:.200}. Name all at the first call."
+                msg = (
+                    f"y has classes that `classes` lacks: {unknown.tolist()!r:.200}. "
+                    "Pass all classes to the first call of partial_fit."
+                )
                 raise DataError(msg)
-            label = np.searchsorted(self.classes_, found)[label]
+            label = np.searchsorted(self.classes_, present)[label]
         if self.classes_.size < 2 or (classes is None and np.unique(label[used]).size < 2):
             msg = (
                 "The number of classes has to be greater than one: at least 2 classes must have rows of positive "
                 f"weight; got {np.unique(label[used]).size}. Rows of sample_weight zero do not count."
             )
             raise DataError(msg)
-        return canonical(X[used]), label[used].astype(np.int64), weight[used]
+        return canonical(rows[used]), label[used].astype(np.int64), weight[used]
 
-    def _learn(self, *, going_on: bool, held: bool = False) -> Self:
-        cells = cells_of(self._rows[0], self._rows[1].astype(np.float64), self._rows[2])
-        if cells.X.shape[0] > 1:
-            warn_constant(cells.X, "all rows")
-        check_memory(1, min(self.n_inducing, cells.X.shape[0]), whose="rows")
-        key = digest((kernel_parameters(self.kernel), self.classes_.tolist(), self.likelihood, cells.X.shape[1]))
-        goes_on = going_on and getattr(self, "_warm_key", None) == key
-        rows, likelihood, config = cells.X[cells.row], _LIKELIHOODS[self.likelihood](), self._config()
-        numbers = [1] if self.classes_.size == 2 else range(self.classes_.size)
+    def _settings(self) -> object:
+        """Return what an earlier fit must share for a warm start."""
+        return kernel_parameters(self.kernel), self.classes_.tolist(), self.likelihood, self.n_features_in_
+
+    def _warm_starts(self, search: Literal["resume", "skip"]) -> list[WarmStart] | None:
+        """Return the ends of the earlier fits, one a posterior, if they were of the same model."""
+        if not self._can_resume():
+            return None
+        likelihood = _LIKELIHOODS[self.likelihood]()
+        return [
+            WarmStart(posterior.basis.kernel, likelihood, posterior.basis.points, state, search)
+            for posterior, state in zip(self.posteriors_, self._states, strict=True)
+        ]
+
+    def _learn(self, warm_starts: list[WarmStart] | None) -> None:
+        """Fit all rows that are kept, one f after the other, from the ends of earlier fits or from scratch."""
+        X, label, weight = self._rows
+        targets = distinct_targets(X, label.astype(np.float64), weight)
+        n = targets.X.shape[0]
+        if n > 1:
+            warn_constant(targets.X, "all rows")
+        check_memory(1, min(self.n_inducing, n), whose="rows")
+        rows, likelihood, config = targets.X[targets.row], _LIKELIHOODS[self.likelihood](), self._config()
+        positive_classes = [1] if self.classes_.size == 2 else list(range(self.classes_.size))
+        starts = [None] * len(positive_classes) if warm_starts is None else warm_starts
+        rngs = as_generator(self.random_state).spawn(len(positive_classes))
         tasks = [
             delayed(fit_general)(
-                Observations(rows, (cells.y == k).astype(np.float64), cells.weight),
+                Observations(rows, (targets.y == positive).astype(np.float64), targets.weight),
                 likelihood,
                 self.kernel,
                 config,
                 rng,
-                self._ends[place] if goes_on else None,
-                held=held and goes_on,
+                start,
             )
-            for place, (k, rng) in enumerate(
-                zip(numbers, as_generator(self.random_state).spawn(len(numbers)), strict=True)
-            )
+            for positive, rng, start in zip(positive_classes, rngs, starts, strict=True)
         ]
-        fits: list[GeneralFit] = list(Parallel(self.n_jobs)(tasks))
-        self._warm_key = key
-        return self._keep(fits)
+        self._store(list(Parallel(self.n_jobs)(tasks)))
+        self._warm_key = digest(self._settings())
 
     def _config(self) -> GeneralConfig:
-        name, many = type(self).__name__, self.classes_.size > 2
-        sparse = SparseConfig(
-            optimizer=self.optimizer,
-            n_inducing=self.n_inducing,
-            inducing=self.inducing,
-            learn_inducing=self.learn_inducing,
-            noise=None,
-            max_iter=self.max_iter,
-            tol=_COARSE * self.tol if many else self.tol,
-            on_value=(lambda value: print(f"{name}: bound {value:.6f} a row")) if self.verbose else None,  # noqa: T201
-        )
-        schedule = Schedule(
-            max_iter=self.max_iter,
-            tol=self.tol,
-            batch_size=self.batch_size,
-            delay=self.delay,
-            forgetting_rate=self.forgetting_rate,
-            # What follows the fit stays in this process.
-            on_iteration=None if many and effective_n_jobs(self.n_jobs) > 1 else on_iteration(self),
-        )
-        most_rows = max(_LEAST_ROWS, _SHARED_ROWS // self.classes_.size) if many else _MOST_ROWS
-        return GeneralConfig(sparse, self.inference, schedule, self.learning_rate, most_rows)
+        """Return the settings of searches and inference."""
+        many = self.classes_.size > 2
+        # Callbacks belong to this process.
+        callback = None if many and effective_n_jobs(self.n_jobs) > 1 else on_iteration(self)
+        search_rows = max(_MIN_SEARCH_ROWS, _SHARED_SEARCH_ROWS // self.classes_.size) if many else _SEARCH_ROWS
+        sparse = self._sparse_config(self.n_inducing, None, _MANY_CLASSES_TOL * self.tol if many else self.tol)
+        return GeneralConfig(sparse, self.inference, self._schedule(callback), self.learning_rate, search_rows)
 
-    def _keep(self, fits: list[GeneralFit]) -> Self:
-        self._ends = [fit.end for fit in fits]
+    def _store(self, fits: list[GeneralFit]) -> None:
+        """Set the attributes of a fit."""
+        self._states = [fit.end.state for fit in fits]
         self.kernels_ = [fit.end.kernel for fit in fits]
         self.posteriors_ = [fit.latent for fit in fits]
         self.kernel_, self.posterior_ = self.kernels_[0], self.posteriors_[0]
@@ -372,42 +377,35 @@ class SVGPClassifier(ClassifierMixin, CallbackMixin, BaseEstimator):
         self.inference_ = fits[0].inference
         self.n_iter_ = max(fit.n_iter for fit in fits)
         self.converged_ = all(fit.converged for fit in fits)
-        if not self.converged_:
-            warn_not_converged(self, self.n_iter_, 5)
-        return self
 
     # ------------------------------------------------------------- predicting
 
-    def _new(self, X: Any) -> Features:
-        check_is_fitted(self)
-        return canonical(validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False))
-
-    def predict_latent(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
-        """Return posterior means of f.
+    def predict_latent(self, X: ArrayLike, return_std: bool = False) -> Array | tuple[Array, Array]:
+        """Predict f.
 
         Parameters
         ----------
         X : {array-like, CSR} of shape (n, n_features)
             Rows.
         return_std : bool, default=False
-            Whether to add posterior standard deviations.
+            Whether to return posterior standard deviations too.
 
         Returns
         -------
         mean : ndarray of shape (n,) or (n, n_classes)
-            f of the second class of two, or of each class against all others.
+            Posterior mean of f: of the second of two classes, or of each class against all others.
         std : ndarray of the same shape
-            Only when asked for.
+            Only with ``return_std=True``.
         """
-        rows = self._new(X)
-        pairs = [posterior.latent(rows, variance=return_std) for posterior in self.posteriors_]
-        mean, variance = (np.column_stack(parts) for parts in zip(*pairs, strict=True))
-        if len(pairs) == 1:
+        rows = self._check_new_rows(X)
+        moments = [posterior.latent(rows, variance=return_std) for posterior in self.posteriors_]
+        mean, variance = (np.column_stack(columns) for columns in zip(*moments, strict=True))
+        if len(moments) == 1:
             mean, variance = mean[:, 0], variance[:, 0]
         return (mean, np.sqrt(variance)) if return_std else mean
 
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probabilities of all classes.
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Predict the probabilities of all classes.
 
         Parameters
         ----------
@@ -417,18 +415,18 @@ class SVGPClassifier(ClassifierMixin, CallbackMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n, n_classes)
-            In the order of `classes_`; rows sum to 1.
+            Probabilities in the order of `classes_`; rows sum to 1.
         """
-        rows, likelihood = self._new(X), _LIKELIHOODS[self.likelihood]()
+        rows, likelihood = self._check_new_rows(X), _LIKELIHOODS[self.likelihood]()
         p = np.column_stack([likelihood.predict(*posterior.latent(rows)) for posterior in self.posteriors_])
         if p.shape[1] == 1:
             return np.column_stack([1.0 - p[:, 0], p[:, 0]])
         total = p.sum(axis=1, keepdims=True)
-        # Where every class is next to impossible all are alike.
+        # Where the probabilities of all classes underflow they are equal.
         return np.divide(p, total, out=np.full_like(p, 1.0 / p.shape[1]), where=total > 0.0)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of every row.
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Predict the most probable class of every row.
 
         Parameters
         ----------
@@ -443,19 +441,6 @@ class SVGPClassifier(ClassifierMixin, CallbackMixin, BaseEstimator):
         p = self.predict_proba(X)
         return np.asarray(self.classes_[p.argmax(axis=1)])
 
-    # ------------------------------------------------------------- looking inside
-
-    @property
-    def relevance_(self) -> Array:
-        """How much each feature matters to the prior of f, shape (n_features,).
-
-        As in `SVGPRegressor`; the mean over classes where there are more than two.
-        """
-        check_is_fitted(self)
-        each = [prior_relevance(end.kernel, end.points) for end in self._ends]
-        return np.asarray(np.mean(each, axis=0))
-
-    @property
-    def feature_importances_(self) -> Array:
-        """`relevance_` under the name that `SelectFromModel` and `RFE` look for."""
-        return self.relevance_
+    def _kernels_and_points(self) -> list[tuple[Kernel, Features]]:
+        """Return the learnt kernels with their inducing points."""
+        return [(posterior.basis.kernel, posterior.basis.points) for posterior in self.posteriors_]

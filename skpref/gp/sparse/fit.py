@@ -1,14 +1,13 @@
-"""From rows and targets to a posterior of f: kernel, noise and inducing points by the collapsed bound.
+"""Gaussian-process regression through inducing points: the stages of a fit by the collapsed bound.
 
-Up to four searches by L-BFGS-B, each from where the last one ended: hyper-parameters by the evidence of a few rows
-themselves; by the bound, with inducing points chosen by the length-scales found; points and hyper-parameters together,
-where that pays; and, where these looked at a sample of the rows, the hyper-parameters with all rows.
+The bound of few inducing points has poor optima, and all rows in every evaluation are slow. So a fit goes from little
+to much: exact evidence of a subset, bound of a sample, inducing points moved, all rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from scipy import sparse
@@ -20,70 +19,58 @@ from skpref._math.threads import limit_blas_threads
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import named_kernel
 from skpref.gp.posterior import SparseLatent
-from skpref.gp.sparse.evidence import bound, evidence
+from skpref.gp.sparse.evidence import bound
+from skpref.gp.sparse.search import (
+    NOISE_BOUNDS,
+    SparseConfig,
+    SparseParameters,
+    SparseSearch,
+    bound_objective,
+    cheapest_objective,
+    evidence_objective,
+)
 from skpref.inference import hyper
 from skpref.inference.basis import InducingBasis
 from skpref.inference.collapsed import collapse
+from skpref.likelihoods import Gaussian
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features
+    from skpref.gp.posterior import WarmStart
     from skpref.gp.sparse.evidence import GaussianRows
     from skpref.inference.collapsed import Collapsed, Moments
 
 __all__ = [
-    "Run",
-    "Slopes",
-    "SparseConfig",
+    "COLD_START_ROWS",
+    "SAMPLE_ROWS",
     "SparseFit",
-    "SparseStart",
-    "first_start",
     "fit_collapsed",
-    "follow",
-    "going_on",
+    "initial_parameters",
+    "may_move_points",
+    "optimal_latent",
+    "refit_from_moments",
+    "resumed_parameters",
+    "with_shorter_scales",
+    "worth_moving",
 ]
 
-_AMPLITUDE: Final = (1e-4, 1e4)  # of the default kernel's variance, in variances of the targets
-_NOISE: Final = (1e-7, 1e2)  # of the noise variance, in variances of the targets
-_START_NOISE: Final = 0.1
-_ALL_NOISE: Final = 0.95  # of the variance of the targets
-_SHORTER: Final = 0.4
-_GLANCE: Final = 400  # rows whose own evidence tells where to start
-_LEAST_NOISE: Final = 0.01  # after which noise starts again: a few rows may be explained without any
-_ALL: Final = 2_000  # rows up to which the plain start is tried with all rows as well
-_FEW: Final = 10_000  # rows that all searches look at
-_LAST: Final = 10  # iterations of the last search, which sees all of more rows than that: it begins near its end
-_LOOKS: Final = 4  # evaluations of a line search of it
-_MANY: Final = 1_000_000  # rows beyond which the last search is left out, and noise alone follows all rows
-_OPEN: Final = 0.001  # nats a row that the inducing points leave open, from which "auto" moves them
-_LITTLE, _MEMORY = 10, 50  # steps from which a search learns curvature, of hyper-parameters and of points too
-_GAIN: Final = 10.0  # times the tolerance of other models: an iteration gains 1e-5 nats a row, or the search ends
-
-
-@dataclass(frozen=True)
-class SparseConfig:
-    """What an estimator's parameters ask of a fit."""
-
-    optimizer: str | None  # whether hyper-parameters are learnt
-    n_inducing: int  # inducing points at most
-    inducing: str | Features  # how they are chosen
-    learn_inducing: bool | str  # whether they are moved by the gradient
-    noise: float | None  # variance of the noise in variances of the targets; None = learnt
-    max_iter: int  # iterations of a search
-    tol: float  # relative gain at which a search ends
-    on_value: Callable[[float], object] | None = None  # told the bound at every evaluation, a row
-
-
-@dataclass(frozen=True, eq=False)
-class SparseStart:
-    """Where an earlier fit ended: what a warm start goes on from."""
-
-    kernel: Kernel  # with its learnt hyper-parameters
-    noise: float  # variance of the noise, in variances of the targets
-    points: Features  # (M, d): inducing points
+# Sizes of the stages
+SUBSET_ROWS: Final = 400  # of the exact evidence, whose time grows with their cube
+SAMPLE_ROWS: Final = 10_000  # that the searches of the bound look at: hyper-parameters change little with more
+COLD_START_ROWS: Final = 2_000  # up to which a search is cheap enough to try the cold start on all rows as well
+FINAL_MAX_ROWS: Final = 1_000_000  # above which no search looks at all rows: every evaluation is a pass over them
+_FINAL_ITERATIONS: Final = 10  # of that search: it begins near its end, where ten iterations are enough
+# Where searches start
+_KERNEL_VARIANCE: Final = (1e-4, 1e4)  # bounds of the default kernel's variance, in variances of the targets
+_INITIAL_NOISE: Final = 0.1  # variance of the noise, in variances of the targets, as all that follow
+_PURE_NOISE: Final = 0.95  # above which a search has explained nothing, so that another start is worth its time
+_MIN_NOISE: Final = 0.01  # at which the second stage starts: a subset can be explained without any noise
+_SHORTER: Final = 0.4  # factor on the length-scales of the second start
+# When inducing points are moved
+_WORTH_MOVING: Final = 0.001  # nats a row lost to them: less cannot be seen in predictions
+_MOVABLE_SHARE: Final = (2, 3)  # of the rows that the points may be: more of them lose nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,320 +78,208 @@ class SparseFit:
     """Result of a fit."""
 
     latent: SparseLatent  # posterior of f
-    end: SparseStart  # hyper-parameters and inducing points
+    parameters: SparseParameters  # learnt kernel, noise and inducing points
     bound: float  # lower bound on the log evidence of the standardised targets, in nats
-    bounds: list[float]  # its values in the search
-    n_iter: int  # evaluations of the bound in the search; at least 1
-    converged: bool  # whether every search for kernel and noise ended by itself
-    moments: Moments  # sums over the rows behind it
+    bounds: list[float]  # its values during the search
+    n_iter: int  # evaluations of the bound, at least 1
+    converged: bool  # whether all searches for kernel and noise met their tolerance
+    moments: Moments  # sums over the rows
 
 
-def start_kernel(kernel: Kernel | None, X: Features, rng: np.random.Generator) -> Kernel:
-    """Return the kernel that a search starts from: a copy of the given one, or the default for these features."""
-    if kernel is not None:
-        return clone(kernel)
-    with np.errstate(over="ignore", invalid="ignore"):
-        named = named_kernel("ard", X, rng)
-        sound = bool(np.all(np.isfinite(named.theta)) and np.all(np.isfinite(named.bounds)))
-    if not sound:
-        msg = "X holds numbers whose squares overflow or vanish in floating point: scale the features."
-        raise DataError(msg)
-    return ConstantKernel(1.0, _AMPLITUDE) * named.clone_with_theta(named.theta - 0.5)
-
-
-def choose_points(X: Features, kernel: Kernel, config: SparseConfig, rng: np.random.Generator) -> Features:
-    """Choose inducing points, distances measured in the kernel's length-scales where it has some, shape (M, d)."""
-    params = kernel.get_params()
-    scales = [value for name, value in sorted(params.items()) if name.endswith("length_scale")]
-    scale: Any = scales[0] if len(scales) == 1 and np.all(np.isfinite(scales[0])) else None
-    return inducing.choose(X, config.n_inducing, config.inducing, rng, scale, kernel=kernel)
-
-
-class Slopes(NamedTuple):
-    """A bound, and its gradient in the kernel's theta, the log of the noise variance and the inducing points."""
-
-    value: float
-    theta: Array
-    log_noise: float
-    points: Array | None
-
-
-class Look(Protocol):
-    """A bound as a function of kernel, noise and points."""
-
-    def __call__(self, here: SparseStart, /) -> tuple[Slopes, float]:
-        """Value with gradients, and the sum of the weights behind it."""
-
-
-@dataclass(eq=False)
-class _Search:
-    """The bound a unit of weight as a function of the free hyper-parameters (and points, in length-scales)."""
-
-    look: Look
-    start: SparseStart
-    held_noise: bool
-    unit: Array | None
-    on_value: Callable[[float], object] | None
-    trace: list[float] = field(default_factory=list)
-
-    @property
-    def theta(self) -> Array:
-        parts = [self.start.kernel.theta]
-        if not self.held_noise:
-            parts.append(np.log([self.start.noise]))
-        if self.unit is not None:
-            parts.append(np.ravel(self.start.points / self.unit))
-        return np.concatenate(parts)
-
-    @property
-    def bounds(self) -> Array:
-        parts = [np.reshape(self.start.kernel.bounds, (-1, 2))]
-        if not self.held_noise:
-            parts.append(np.log([_NOISE]))
-        if self.unit is not None:
-            parts.append(np.tile([-np.inf, np.inf], (self.start.points.size, 1)))
-        return np.concatenate(parts)
-
-    def at(self, theta: Array) -> SparseStart:
-        kernel, noise, points = self.start.kernel, self.start.noise, self.start.points
-        n = kernel.n_dims
-        kernel = kernel.clone_with_theta(theta[:n])
-        if not self.held_noise:
-            noise, n = float(np.exp(theta[n])), n + 1
-        if self.unit is not None:
-            points = theta[n:].reshape(points.shape) * self.unit
-        return SparseStart(kernel, noise, points)
-
-    def __call__(self, theta: Array) -> tuple[float, Array]:
-        seen, total = self.look(self.at(theta))
-        parts = [seen.theta]
-        if not self.held_noise:
-            parts.append(np.array([seen.log_noise]))
-        if self.unit is not None:
-            assert seen.points is not None  # noqa: S101 - `can_move` was asked
-            parts.append(np.ravel(seen.points * self.unit))
-        self.trace.append(seen.value)
-        if self.on_value is not None:
-            self.on_value(seen.value / total)
-        return seen.value / total, np.concatenate(parts) / total
-
-
+# ----------------------------------------------------------------------------------------------------------- the stages
 def fit_collapsed(
     rows: GaussianRows,
     kernel: Kernel | None,
     config: SparseConfig,
     rng: np.random.Generator,
-    start: SparseStart | None = None,
-    *,
-    anew: bool = False,
+    start: WarmStart | None = None,
 ) -> SparseFit:
-    """Fit Gaussian-process regression through inducing points by the collapsed bound."""
+    """Fit kernel, noise, inducing points and posterior in up to four stages, each from the end of the one before."""
     with limit_blas_threads(min(config.n_inducing, rows.n)):
-        sample = rows.sample(_FEW, rng)
-        earlier = None if start is None else going_on(rows.X, start, config, rng)
+        sample = rows.sample(SAMPLE_ROWS, rng)
+        resumed = None if start is None else resumed_parameters(rows.X, start, config, rng)
         if config.optimizer is None:
-            return Run(config, earlier or first_start(rows.X, kernel, config, rng)).result(rows)
-        if earlier is not None and not anew:
-            run = Run(config, earlier)
-            run.search(_cheapest(sample, earlier))
+            fixed = resumed or initial_parameters(rows.X, kernel, config, rng)
+            return _posterior(SparseSearch(config, fixed), rows)
+        if start is not None and resumed is not None and start.search == "resume":
+            search = _resume_on_sample(sample, resumed, config)  # in place of stages 1 and 2
         else:
-            run = _begun(rows, sample, kernel, config, rng, earlier)
-        if _pays(sample, run.end, config):
-            run.search(_collapsed(sample), points=True)
-        if sample.n < rows.n <= _MANY:
-            run.search(_collapsed(rows), most=_LAST)
-        return run.result(rows)
+            subset_search = _search_subset(sample, kernel, config, rng)
+            search = _search_sample(rows, sample, subset_search, kernel, rng, resumed)
+        _move_points(search, sample)
+        _search_all_rows(search, rows, sample)
+        return _posterior(search, rows)
 
 
-def _begun(
+def _resume_on_sample(sample: GaussianRows, resumed: SparseParameters, config: SparseConfig) -> SparseSearch:
+    """Search from the end of an earlier fit, by the bound of the sample."""
+    search = SparseSearch(config, resumed)
+    search.ascend(cheapest_objective(sample, resumed))
+    return search
+
+
+def _search_subset(
+    sample: GaussianRows, kernel: Kernel | None, config: SparseConfig, rng: np.random.Generator
+) -> SparseSearch:
+    """Stage 1: hyper-parameters by the exact evidence of a subset of the rows, which stand as inducing points."""
+    subset = sample.sample(SUBSET_ROWS, rng)
+    start = _initial_hyperparameters(kernel, subset.X, config, rng)
+    search, objective = SparseSearch(config, start), evidence_objective(subset)
+    search.ascend(objective)
+    if kernel is None or search.parameters.noise > _PURE_NOISE:  # the default kernel's length-scales are a guess
+        search.compare([with_shorter_scales(start)], objective)
+    return search
+
+
+def _search_sample(
     rows: GaussianRows,
     sample: GaussianRows,
+    subset_search: SparseSearch,
     kernel: Kernel | None,
-    config: SparseConfig,
     rng: np.random.Generator,
-    earlier: SparseStart | None,
-) -> Run:
-    """Return a run after its search with points held, the best of a few starts behind it."""
-    few = sample.sample(_GLANCE, rng)
-    unlearnt = _unlearnt(kernel, few.X, config, rng)
-    glance = Run(config, unlearnt)
-    glance.search(_evidence(few))
-    # Another start may lead to another optimum: shorter scales, what an earlier fit of other rows has found.
-    others = [shorter(unlearnt)] if _doubtful(kernel, glance.end) else []
-    glance.try_also(others, _evidence(few))
-    noise = glance.end.noise if config.noise is not None else max(glance.end.noise, _LEAST_NOISE)
-    found = replace(glance.end, noise=noise, points=choose_points(rows.X, glance.end.kernel, config, rng))
-    run, look = Run(config, found, scale=glance.scale), _cheapest(sample, found)
-    run.search(look)
-    others = [] if earlier is None else [earlier]
-    if few.n < rows.n <= _ALL:
-        others.append(first_start(rows.X, kernel, config, rng))
-    run.try_also(others, look)
-    return run
+    resumed: SparseParameters | None,
+) -> SparseSearch:
+    """Stage 2: hyper-parameters by the bound of the sample, with points chosen by the length-scales of stage 1."""
+    config, end = subset_search.config, subset_search.parameters
+    noise = end.noise if config.noise is not None else max(end.noise, _MIN_NOISE)
+    start = SparseParameters(end.kernel, noise, choose_points(rows.X, end.kernel, config, rng))
+    search, objective = SparseSearch(config, start, scale=subset_search.scale), cheapest_objective(sample, start)
+    search.ascend(objective)
+    others = [] if resumed is None else [resumed]
+    if end.points.shape[0] < rows.n <= COLD_START_ROWS:
+        others.append(initial_parameters(rows.X, kernel, config, rng))
+    search.compare(others, objective)
+    return search
 
 
-def first_start(
-    X: Features, kernel: Kernel | None, config: SparseConfig, rng: np.random.Generator, noise: float = _START_NOISE
-) -> SparseStart:
-    """Return where a search starts that knows nothing yet."""
-    first = _unlearnt(kernel, X, config, rng, noise)
-    return replace(first, points=choose_points(X, first.kernel, config, rng))
+def _move_points(search: SparseSearch, sample: GaussianRows) -> None:
+    """Stage 3: inducing points and hyper-parameters together, where the points lose enough to be worth it."""
+    config, end = search.config, search.parameters
+    if not may_move_points(sample.X, end, config):
+        return
+    if config.learn_inducing is not True:
+        moments = bound(sample, InducingBasis.at(end.kernel, end.points), end.noise, gradient=False).moments
+        lost = 0.5 * (moments.prior - float(np.trace(moments.gram))) / end.noise
+        if not worth_moving(lost, moments.weight):
+            return
+    search.ascend(bound_objective(sample), move_points=True)
 
 
-def _unlearnt(
-    kernel: Kernel | None, X: Features, config: SparseConfig, rng: np.random.Generator, noise: float = _START_NOISE
-) -> SparseStart:
-    """Where a search starts that knows nothing yet, all rows for points."""
-    return SparseStart(start_kernel(kernel, X, rng), noise if config.noise is None else config.noise, X)
+def _search_all_rows(search: SparseSearch, rows: GaussianRows, sample: GaussianRows) -> None:
+    """Stage 4: hyper-parameters by the bound of all rows, where the stages before saw a sample."""
+    if sample.n < rows.n <= FINAL_MAX_ROWS:
+        search.ascend(bound_objective(rows), max_iter=_FINAL_ITERATIONS)
 
 
-def going_on(X: Features, earlier: SparseStart, config: SparseConfig, rng: np.random.Generator) -> SparseStart:
-    """Return where a search starts that goes on from an earlier one: its points, once they are as many as may be."""
-    points, noise = earlier.points, earlier.noise if config.noise is None else config.noise
-    if not isinstance(config.inducing, str) or points.shape[0] < config.n_inducing:
-        points = choose_points(X, earlier.kernel, config, rng)
-    return SparseStart(earlier.kernel, noise, points)
+def _posterior(search: SparseSearch, rows: GaussianRows) -> SparseFit:
+    """Return the posterior given all rows at the end of the search."""
+    end = search.parameters
+    basis = InducingBasis.at(end.kernel, end.points)
+    result = bound(rows, basis, end.noise, gradient=False)
+    trace = [*search.trace, result.value]
+    latent = optimal_latent(basis, result.collapsed)
+    return SparseFit(latent, end, result.value, trace, len(trace), search.converged, result.moments)
 
 
-def _doubtful(kernel: Kernel | None, end: SparseStart) -> bool:
-    """Whether to start again: the default kernel's start is a guess; one that calls all noise looked too far."""
-    return kernel is None or end.noise > _ALL_NOISE
+def optimal_latent(basis: InducingBasis, collapsed: Collapsed) -> SparseLatent:
+    """Return the posterior of f at the optimum of the bound."""
+    return SparseLatent(basis, collapsed.mean[:, 0], np.ascontiguousarray(collapsed.block.inverse_chol))
 
 
-def shorter(start: SparseStart) -> SparseStart:
+# --------------------------------------------------------------------------------------------------------------- starts
+def initial_parameters(
+    X: Features, kernel: Kernel | None, config: SparseConfig, rng: np.random.Generator
+) -> SparseParameters:
+    """Return the cold start."""
+    start = _initial_hyperparameters(kernel, X, config, rng)
+    return replace(start, points=choose_points(X, start.kernel, config, rng))
+
+
+def _initial_hyperparameters(
+    kernel: Kernel | None, X: Features, config: SparseConfig, rng: np.random.Generator
+) -> SparseParameters:
+    """Return the cold start with all rows as inducing points."""
+    return SparseParameters(
+        _initial_kernel(kernel, X, rng), _INITIAL_NOISE if config.noise is None else config.noise, X
+    )
+
+
+def _initial_kernel(kernel: Kernel | None, X: Features, rng: np.random.Generator) -> Kernel:
+    """Return a copy of the kernel, or the default kernel for these features."""
+    if kernel is not None:
+        return clone(kernel)
+    with np.errstate(over="ignore", invalid="ignore"):
+        default = named_kernel("ard", X, rng)
+        finite = bool(np.all(np.isfinite(default.theta)) and np.all(np.isfinite(default.bounds)))
+    if not finite:
+        msg = "X holds numbers whose squares overflow or underflow: scale the features, e.g. by StandardScaler."
+        raise DataError(msg)
+    return ConstantKernel(1.0, _KERNEL_VARIANCE) * default.clone_with_theta(default.theta - 0.5)
+
+
+def resumed_parameters(
+    X: Features, start: WarmStart, config: SparseConfig, rng: np.random.Generator
+) -> SparseParameters:
+    """Return the parameters of an earlier fit; points that are too few, or given by the user, are chosen again."""
+    noise, points = config.noise, start.points
+    if noise is None:
+        assert isinstance(start.likelihood, Gaussian)  # noqa: S101 - others are fitted with config.noise=1
+        noise = 1.0 / start.likelihood.precision
+    if start.search != "skip" and (not isinstance(config.inducing, str) or points.shape[0] < config.n_inducing):
+        points = choose_points(X, start.kernel, config, rng)
+    return SparseParameters(start.kernel, noise, points)
+
+
+def with_shorter_scales(start: SparseParameters) -> SparseParameters:
     """Return the start with shorter length-scales, within their bounds."""
     kernel = start.kernel
     names = [h.name for h in kernel.hyperparameters if not h.fixed for _ in range(h.n_elements)]
     shift = np.array([np.log(_SHORTER) if name.endswith("length_scale") else 0.0 for name in names])
     bounds = np.reshape(kernel.bounds, (-1, 2))
-    return SparseStart(
-        kernel.clone_with_theta(np.clip(kernel.theta + shift, bounds[:, 0], bounds[:, 1])), start.noise, start.points
-    )
+    return replace(start, kernel=kernel.clone_with_theta(np.clip(kernel.theta + shift, bounds[:, 0], bounds[:, 1])))
 
 
-def _pays(rows: GaussianRows, end: SparseStart, config: SparseConfig) -> bool:
-    if not may_move(rows.X, end, config):
+# ------------------------------------------------------------------------------------------------------ inducing points
+def choose_points(X: Features, kernel: Kernel, config: SparseConfig, rng: np.random.Generator) -> Features:
+    """Choose inducing points by distances in length-scales, if the kernel has one set of them, shape (M, d)."""
+    scales = [value for name, value in sorted(kernel.get_params().items()) if name.endswith("length_scale")]
+    scale: Any = scales[0] if len(scales) == 1 and np.all(np.isfinite(scales[0])) else None
+    return inducing.choose(X, config.n_inducing, config.inducing, rng, scale, kernel=kernel)
+
+
+def may_move_points(X: Features, parameters: SparseParameters, config: SparseConfig) -> bool:
+    """Tell whether the gradient can and may move the inducing points."""
+    points = parameters.points
+    if config.learn_inducing is False or sparse.issparse(X) or not kernels.moves_points(parameters.kernel, points):
         return False
-    if config.learn_inducing is True:
-        return True
-    seen = bound(rows, InducingBasis.at(end.kernel, end.points), end.noise, gradient=False).moments
-    return pays_to_move(0.5 * (seen.prior - float(np.trace(seen.gram))) / end.noise, seen.weight)
-
-
-def may_move(X: Features, end: SparseStart, config: SparseConfig) -> bool:
-    """Tell whether inducing points can and may be moved."""
-    if config.learn_inducing is False or sparse.issparse(X) or not kernels.moves_points(end.kernel, end.points):
-        return False
-    few = 3 * end.points.shape[0] <= 2 * X.shape[0]
+    part, whole = _MOVABLE_SHARE
+    few = whole * points.shape[0] <= part * X.shape[0]
     return config.learn_inducing is True or (isinstance(config.inducing, str) and few)
 
 
-def pays_to_move(left_open: float, weight: float) -> bool:
-    """Tell whether inducing points leave enough open for it to pay to move them."""
-    return left_open > _OPEN * weight
+def worth_moving(lost: float, weight: float) -> bool:
+    """Tell whether inducing points that lose so many nats on rows of this total weight are worth a search."""
+    return lost > _WORTH_MOVING * weight
 
 
-def _cheapest(rows: GaussianRows, start: SparseStart) -> Look:
-    """The bound; where the points are the rows it is the evidence, which is had with fewer products."""
-    # Other kernels may hold white noise, of which points say nothing.
-    plain = kernels.moves_points(start.kernel, start.points) and not sparse.issparse(rows.X)
-    return _evidence(rows) if plain and np.array_equal(start.points, rows.X) else _collapsed(rows)
+# ----------------------------------------------------------------------------------------------------- rows in a stream
+def refit_from_moments(
+    moments: Moments, start: SparseParameters, basis: InducingBasis, config: SparseConfig
+) -> SparseFit:
+    """Return the posterior given sums over rows, with the noise learnt from the sums, and kernel and points fixed."""
 
-
-def _evidence(rows: GaussianRows) -> Look:
-    def look(here: SparseStart) -> tuple[Slopes, float]:
-        return Slopes(*evidence(rows, here.kernel, here.noise), None), float(rows.weight.sum())
-
-    return look
-
-
-def _collapsed(rows: GaussianRows) -> Look:
-    def look(here: SparseStart) -> tuple[Slopes, float]:
-        seen = bound(rows, InducingBasis.at(here.kernel, here.points), here.noise)
-        return Slopes(seen.value, seen.theta, seen.log_noise, seen.points), seen.moments.weight
-
-    return look
-
-
-@dataclass(eq=False)
-class Run:
-    """A fit on its way: where its searches have come to, and what they saw."""
-
-    config: SparseConfig  # parameters
-    end: SparseStart  # where it stands
-    trace: list[float] = field(default_factory=list)  # values of the bound
-    converged: bool = True  # whether all searches ended by themselves
-    scale: Array | None = None  # (n_theta,): how far hyper-parameters vary, from the last search
-
-    def search(self, look: Look, *, points: bool = False, most: int | None = None) -> None:
-        """Search from where this stands."""
-        end, config = self.end, self.config
-        unit = _length_scales(end) if points else None
-        task = _Search(look, end, config.noise is not None, unit, config.on_value)
-        if not task.theta.size:
-            return
-        best = hyper.maximise(
-            task,
-            task.theta,
-            task.bounds,
-            max_iter=config.max_iter if most is None else min(config.max_iter, most),
-            tol=_GAIN * config.tol,
-            memory=_MEMORY if points else _LITTLE,
-            scale=None if points else self.scale,
-            most_looks=20 if most is None else _LOOKS,
-        )
-        self.end = task.at(best.theta)
-        self.scale = self.scale if points else best.scale
-        # Points can be moved for ever at little gain: their search ends with its iterations, and that is no failure.
-        self.converged = self.converged and (best.converged or points or most is not None)
-        self.trace += task.trace
-
-    def try_also(self, starts: list[SparseStart], look: Look) -> None:
-        """Search from further starts; the highest bound wins."""
-        for start in starts:
-            other = Run(self.config, start)
-            other.search(look)
-            if max(other.trace, default=-np.inf) > max(self.trace, default=-np.inf):
-                self.end, self.converged, self.trace = other.end, other.converged, self.trace + other.trace
-                self.scale = other.scale
-
-    def result(self, rows: GaussianRows) -> SparseFit:
-        """Return the collapsed fit of some rows at the end of the search."""
-        basis = InducingBasis.at(self.end.kernel, self.end.points)
-        seen = bound(rows, basis, self.end.noise, gradient=False)
-        latent = latent_of(basis, seen.collapsed)
-        trace = [*self.trace, seen.value]
-        return SparseFit(latent, self.end, seen.value, trace, len(trace), self.converged, seen.moments)
-
-
-def latent_of(basis: InducingBasis, seen: Collapsed) -> SparseLatent:
-    """Return the posterior of f that a bound belongs to."""
-    return SparseLatent(basis, seen.mean[:, 0], np.ascontiguousarray(seen.block.inverse_chol))
-
-
-def _length_scales(end: SparseStart) -> Array:
-    """Units in which points are moved: the least length-scale of every feature."""
-    params = end.kernel.get_params()
-    scales = [
-        np.broadcast_to(np.asarray(value, dtype=np.float64), end.points.shape[1])
-        for name, value in sorted(params.items())
-        if name.endswith("length_scale")
-    ]
-    return np.min(scales, axis=0) if scales else np.ones(end.points.shape[1])
-
-
-def follow(moments: Moments, start: SparseStart, basis: InducingBasis, config: SparseConfig) -> SparseFit:
-    """Return the posterior of all rows behind some sums, kernel and points held, the noise learnt from the sums."""
-
-    def of_noise(theta: Array) -> tuple[float, Array]:
-        seen = collapse(moments, float(np.exp(-theta[0])))
-        return seen.value / moments.weight, np.array([-seen.log_beta]) / moments.weight
+    def objective(log_noise: Array) -> tuple[float, Array]:
+        result = collapse(moments, float(np.exp(-log_noise[0])))
+        return result.value / moments.weight, np.array([-result.log_beta]) / moments.weight
 
     noise = start.noise if config.noise is None else config.noise
     n_iter, converged = 1, True
     if config.noise is None and config.optimizer is not None:
-        best = hyper.maximise(of_noise, np.log([noise]), np.log([_NOISE]), max_iter=config.max_iter, tol=config.tol)
+        limits = np.log([NOISE_BOUNDS])
+        best = hyper.maximise(objective, np.log([noise]), limits, max_iter=config.max_iter, tol=config.tol)
         noise, n_iter, converged = float(np.exp(best.theta[0])), best.n_evaluations, best.converged
-    seen = collapse(moments, 1.0 / noise)
-    end = SparseStart(start.kernel, noise, start.points)
-    return SparseFit(latent_of(basis, seen), end, seen.value, [seen.value], n_iter, converged, moments)
+    result = collapse(moments, 1.0 / noise)
+    parameters = replace(start, noise=noise)
+    return SparseFit(
+        optimal_latent(basis, result), parameters, result.value, [result.value], n_iter, converged, moments
+    )

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpref._callbacks import CallbackMixin, fit_callbacks
+from skpref._callbacks import fit_callbacks
 from skpref._estimator import (
     check_memory,
     check_n_samples,
@@ -24,131 +23,136 @@ from skpref._estimator import (
 from skpref._math.linalg import cholesky
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
-from skpref.data.tables import canonical, stack
+from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
-from skpref.gp.relevance import prior_relevance
+from skpref.gp.posterior import WarmStart
+from skpref.gp.sparse.base import SHARED_CONSTRAINTS, SparseGP
 from skpref.gp.sparse.evidence import bound, moments
-from skpref.gp.sparse.fit import SparseConfig, SparseStart, fit_collapsed, follow
-from skpref.gp.sparse.fit_general import GeneralConfig, GeneralStart, Observations, fit_general
+from skpref.gp.sparse.fit import fit_collapsed, refit_from_moments
+from skpref.gp.sparse.fit_general import GeneralConfig, Observations, fit_general
+from skpref.gp.sparse.search import SparseParameters
 from skpref.gp.sparse.targets import (
-    Unit,
-    cells_of,
+    TargetScale,
     check_counts,
+    distinct_targets,
     draw_noise,
     gaussian_rows,
+    initial_likelihood,
     noise_of,
-    start_likelihood,
-    unit_of,
+    target_scale,
 )
 from skpref.inference.basis import InducingBasis
-from skpref.inference.svi import Schedule
 from skpref.likelihoods import Gaussian, Likelihood, StudentT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike
-    from sklearn.utils import Tags
+    from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features
-    from skpref.gp.sparse.evidence import GaussianRows
     from skpref.gp.sparse.fit import SparseFit
-    from skpref.gp.sparse.targets import Cells
+    from skpref.gp.sparse.search import SparseConfig
+    from skpref.gp.sparse.targets import DistinctTargets
     from skpref.inference.collapsed import Moments
+    from skpref.inference.svi import State
 
-_REMEMBERED = 10_000  # rows of a stream from which kernel, noise and points are learnt
-_MOST_JOINT = 10_000  # rows of a joint posterior
-_POINTS, _MANY_POINTS, _FEW_ROWS = 500, 1000, 2000  # of n_inducing="auto"
+_KEPT_ROWS = 10_000  # rows of a stream that are kept: kernel, noise and points are learnt from them
+_MAX_JOINT_ROWS = 10_000  # of a joint posterior, whose covariance then takes .8 GB
+_N_INDUCING, _N_INDUCING_FEW_ROWS, _FEW_ROWS = 500, 1000, 2000  # n_inducing="auto": 1000 up to 2000 distinct rows
 _STANDARDISED = ("gaussian", "student-t")
 
 
-class SVGPRegressor(RegressorMixin, CallbackMixin, BaseEstimator):
-    """Gaussian-process regression through inducing points: any number of rows, time n M^2, flat memory.
+class SVGPRegressor(RegressorMixin, SparseGP):
+    """Gaussian-process regression through inducing points, for any number of rows.
 
-    f has a Gaussian-process prior, y is f plus noise. M inducing points stand for all rows; kernel, noise and the
-    points themselves are learnt by the gradient of a lower bound on the evidence ([T09]), which for M = n is the
-    evidence itself. Targets are standardised inside and predictions mapped back.
+    f has a Gaussian-process prior, and y is f plus noise. M inducing points stand for all rows: time n M^2, memory
+    independent of n. Kernel, noise and inducing points maximise a lower bound on the evidence ([T09]_), which equals
+    the evidence for M = n. Targets are standardised inside, and predictions are in units of y.
 
     Parameters
     ----------
     kernel : Kernel, default=None
-        Covariance of f in variances of the targets: one of `skpref.kernels` or of scikit-learn. None stands for an
-        amplitude times the squared exponential with a length-scale a feature (ARD), which starts at the deviations of
-        the features, so these need no standardisation.
+        Covariance of f, in variances of the targets: a kernel of `skpref.kernels` or scikit-learn. None: an amplitude
+        times a squared exponential with one length-scale a feature (ARD). Its length-scales start at the standard
+        deviations of the features, so features need no scaling.
     n_inducing : int or "auto", default="auto"
-        Inducing points M at most; never more than there are distinct rows. "auto": 500; 1,000 where there are at most
-        2,000 distinct rows, which a pass is cheap for and the exact Gaussian process would still be fitted to.
+        Largest number of inducing points M; there are never more than distinct rows. "auto": 1,000 up to 2,000
+        distinct rows, where a pass is cheap, and 500 beyond.
     inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
-        Where they start.
+        How inducing points are chosen from the rows, or the points. "kmeans++" is fast and spreads them over the rows.
     learn_inducing : bool or "auto", default="auto"
-        Whether they are moved by the gradient of the bound. "auto": where they leave more than a thousandth of a nat
-        a row open, are at most two thirds of the rows, and are not given. Dense rows and kernels made of scikit-learn's
-        `RBF`, `Matern` and `ConstantKernel` only; otherwise they stay.
+        Whether the gradient of the bound moves the inducing points. "auto": where they are chosen from the rows, are
+        at most two thirds of them and lose more than a thousandth of a nat a row. Points stay for sparse rows and for
+        kernels other than scikit-learn's `RBF`, `Matern`, `ConstantKernel` and their sums and products.
     likelihood : {"gaussian", "student-t", "poisson"} or Likelihood, default="gaussian"
-        How y comes from f. "student-t": noise with heavy tails (4 degrees of freedom), so that outliers hardly matter;
-        "poisson": counts, of mean rate exp(f). Others of `skpref.likelihoods` see y as it is.
+        Distribution of y given f. "student-t": noise with heavy tails (4 degrees of freedom), robust to outliers.
+        "poisson": counts with mean proportional to exp(f). A `Likelihood` of `skpref.likelihoods` gets y as it is.
     noise : "learn" or float, default="learn"
         Standard deviation of Gaussian noise, in units of y.
     inference : {"auto", "collapsed", "vb", "svi"}, default="auto"
-        "collapsed": q at its optimum, Gaussian noise only; "vb": full passes of natural-gradient steps; "svi": steps on
-        mini-batches. "auto": "collapsed" for Gaussian noise; else "vb" while its rows fit in 2 GiB, else "svi".
+        "collapsed": closed form, for Gaussian noise. "vb": full passes of natural-gradient steps. "svi": steps on
+        mini-batches. "auto": "collapsed" for Gaussian noise, else "vb" if the rows of kernel values fit in 2 GiB, else
+        "svi".
     optimizer : {"l-bfgs-b", "adam"} or None, default="l-bfgs-b"
-        How kernel, noise and points are learnt. "l-bfgs-b": by the bound with q at its optimum. "adam": a step after
-        every step of "svi", for which it stands. None keeps the kernel's, with noise 0.3 standard deviations of the
-        targets unless `noise` says otherwise.
+        How hyper-parameters and points are learnt. "l-bfgs-b": by the bound with the posterior at its optimum.
+        "adam": a step after every mini-batch of "svi", which it implies. None: the kernel stays, and the noise is 0.3
+        standard deviations of the targets unless `noise` is a number.
     batch_size : int, default=1000
-        Rows a step of "svi".
+        Rows of a mini-batch of "svi".
     learning_rate : float, default=0.01
         Step of "adam".
-    delay, forgetting_rate : float, default=1.0, 0.9
-        Step size (t + delay)^-forgetting_rate of "svi".
+    delay : float, default=1.0
+        The step size of "svi" is (t + delay)^-forgetting_rate in step t.
+    forgetting_rate : float, default=0.9
+        See `delay`; in (0.5, 1], so that steps converge.
     max_iter : int, default=200
-        Iterations of each search, passes of "vb" and "svi" at most.
+        Largest number of iterations of each search, and of passes of "vb" and "svi".
     tol : float, default=1e-4
-        A search ends when an iteration gains less than ``tol / 10`` nats a row (or after `max_iter` iterations): a
-        tenth of a nat in all for 10,000 rows, which no comparison of models can tell apart.
-        "vb" and "svi" end as in `GPPLRegressor`.
-    window : int or None, default=None
-        How many of the latest rows `partial_fit` counts. None: all, none is ever forgotten.
+        A search ends when an iteration gains less than ``tol / 10`` nats a row: .1 nats in all for 10,000 rows, less
+        than what tells two models apart. "vb" ends when a pass raises the bound by less than ``tol / 100`` of its
+        size, "svi" when the mean bound of a pass changes by less than `tol` of its size.
+    window : int, default=None
+        Number of the latest rows that `partial_fit` uses. None: all.
     warm_start : bool, default=False
-        Whether `fit` starts where the earlier fit ended, for the same kernel and number of features.
+        Whether `fit` starts at the end of the earlier fit, if kernel, likelihood and number of features are the same.
     verbose : int, default=0
-        Whether to print a line an evaluation of the bound.
+        1 prints a line at every evaluation of the bound.
     random_state : int, RandomState, Generator or None, default=None
-        Inducing points, samples of rows.
+        Seed for inducing points, samples of rows and mini-batches.
 
     Attributes
     ----------
     kernel_ : Kernel
-        Kernel with its learnt hyper-parameters.
+        Kernel with learnt hyper-parameters.
     likelihood_ : Likelihood
-        With its own parameters learnt, of standardised targets ("poisson": of y itself).
+        Likelihood with learnt parameters, of standardised targets ("poisson" and `Likelihood`: of y).
     noise_ : float or None
-        Standard deviation of the noise (scale of Student's t), in units of y; None for likelihoods without noise.
+        Standard deviation of the noise ("student-t": its scale), in units of y; None for other likelihoods.
     inducing_points_ : {ndarray, CSR} of shape (M, n_features)
-        Where the inducing points ended.
+        Inducing points.
     posterior_ : SparseLatent
-        All that predictions of f (of standardised targets) need.
+        Posterior of f, of standardised targets.
     y_mean_, y_scale_ : float
         Mean and standard deviation of the targets; 0 and 1 where they are not standardised.
     inference_ : {"collapsed", "vb", "svi"}
-        What "auto" chose.
+        The inference that was used.
     lower_bound_ : float
         Lower bound on the log evidence of y, in nats.
     lower_bounds_ : list of float
-        Its values in the search (where that looked at a sample of the rows, of the sample), first glances left out.
+        The bound at every evaluation (of a sample of the rows where the search used one), or after every pass.
     n_iter_ : int
-        Evaluations of the bound, as many as `lower_bounds_` has values.
+        Length of `lower_bounds_`.
     converged_ : bool
-        Whether the searches for kernel and noise ended by themselves.
+        Whether searches and inference met their tolerance.
     n_samples_seen_ : float
-        Sum of the weights behind the posterior.
+        Sum of the weights of the rows in the posterior.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str
-        Their names, when X had some.
+        Names of the features, if X has some.
 
     See Also
     --------
@@ -157,11 +161,11 @@ class SVGPRegressor(RegressorMixin, CallbackMixin, BaseEstimator):
 
     Notes
     -----
-    The evidence of 400 rows themselves, from two starts (of the default kernel), tells where to begin and by which
-    length-scales to choose inducing points; up to 2,000 rows, the plain start is tried as well. Up to 10,000 rows are
-    searched with as they are. Of more, a sample of 10,000 finds kernel, noise and inducing points first; then, up to a
-    million rows, kernel and noise are searched for with all of them, for at most 10 iterations. The posterior is that
-    of all rows in any case. Equal rows count as one row with their mean target.
+    A fit has four stages. (1) Hyper-parameters by the exact evidence of 400 rows; for the default kernel from two
+    starts. (2) Inducing points chosen by the length-scales of stage 1, and hyper-parameters by the bound of at most
+    10,000 rows; up to 2,000 rows from a cold start as well. (3) Inducing points and hyper-parameters together, if
+    `learn_inducing` allows. (4) From 10,000 to a million rows, up to 10 more iterations on all rows. The posterior
+    always uses all rows. Equal rows count as one row with their mean target.
 
     References
     ----------
@@ -180,25 +184,11 @@ class SVGPRegressor(RegressorMixin, CallbackMixin, BaseEstimator):
     (1.0, 0.1, 0.1)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [Kernel, None],
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = SHARED_CONSTRAINTS | {
         "n_inducing": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "inducing": [StrOptions({"kmeans++", "kmeans", "random", "variance"}), "array-like", "sparse matrix"],
-        "learn_inducing": ["boolean", StrOptions({"auto"})],
         "likelihood": [StrOptions({"gaussian", "student-t", "poisson"}), Likelihood],
         "noise": [StrOptions({"learn"}), Interval(Real, 0.0, None, closed="neither")],
         "inference": [StrOptions({"auto", "collapsed", "vb", "svi"})],
-        "optimizer": [StrOptions({"l-bfgs-b", "adam"}), None],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
-        "delay": [Interval(Real, 0.0, None, closed="left")],
-        "forgetting_rate": [Interval(Real, 0.5, 1.0, closed="right")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0.0, None, closed="left")],
-        "window": [Interval(Integral, 1, None, closed="left"), None],
-        "warm_start": ["boolean"],
-        "verbose": ["verbose"],
-        "random_state": ["random_state", np.random.Generator],
     }
 
     def __init__(
@@ -206,7 +196,7 @@ class SVGPRegressor(RegressorMixin, CallbackMixin, BaseEstimator):
         kernel: Kernel | None = None,
         *,
         n_inducing: int | str = "auto",
-        inducing: Any = "kmeans++",
+        inducing: str | ArrayLike = "kmeans++",
         learn_inducing: bool | str = "auto",
         likelihood: str | Likelihood = "gaussian",
         noise: float | str = "learn",
@@ -221,7 +211,7 @@ class SVGPRegressor(RegressorMixin, CallbackMixin, BaseEstimator):
         window: int | None = None,
         warm_start: bool = False,
         verbose: int = 0,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
     ) -> None:
         self.kernel = kernel
         self.n_inducing = n_inducing
@@ -242,16 +232,11 @@ class SVGPRegressor(RegressorMixin, CallbackMixin, BaseEstimator):
         self.verbose = verbose
         self.random_state = random_state
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     # ------------------------------------------------------------- fitting
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn kernel, noise and inducing points, and the posterior of f.
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn kernel, noise, inducing points and the posterior of f.
 
         Parameters
         ----------
@@ -260,12 +245,12 @@ class SVGPRegressor(RegressorMixin, CallbackMixin, BaseEstimator):
         y : array-like of shape (n,)
             Targets.
         sample_weight : array-like of shape (n,), default=None
-            Weights >= 0 that multiply log likelihoods; a whole number counts copies.
+            Weights >= 0 of the log likelihoods; a weight of 2 is the same as two copies of the row. None: 1.
 
         Returns
         -------
         SVGPRegressor
-            Itself, fitted.
+            The fitted estimator.
 
         Raises
         ------
@@ -275,234 +260,213 @@ class SVGPRegressor(RegressorMixin, CallbackMixin, BaseEstimator):
         Warns
         -----
         ConvergenceWarning
-            If a search did not meet its tolerance in `max_iter` iterations.
+            If a search or the inference did not meet its tolerance in `max_iter` iterations.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            self._rows: tuple[Features, Array, Array] | None = self._read(X, y, sample_weight)
+            self._rows = self._read(X, y, sample_weight)
             self._sums: Moments | None = None
-            return self._learn(going_on=self.warm_start)
+            self._learn(self._warm_start("resume") if self.warm_start else None)
+            if not self.converged_:
+                warn_not_converged(self, self.n_iter_, 4)
+        return self
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from more rows.
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Update the fit with more rows.
 
-        The first 10,000 rows are kept, and kernel, noise and points are learnt anew with every call, from where they
-        stand. After that these stay, but for the noise; rows are added to the sums that the posterior is a function
-        of, and then dropped: nothing is forgotten, and memory does not grow. With `window` the latest rows alone count.
-        Other likelihoods than the Gaussian have no such sums: there all rows (or the window's) are kept, the kernel
-        stays as it was learnt from the first call, and the inference goes on from where it stands.
+        Up to 10,000 rows are kept, and every call learns kernel, noise and inducing points from all of them. After
+        that, kernel and points stay: rows are added to the sums that determine noise and posterior and are then
+        dropped, so memory does not grow. With `window`, the latest rows are kept instead, and only they count.
+
+        Likelihoods other than the Gaussian have no such sums: all rows (or those in the window) are kept, the kernel
+        stays as learnt by the first call, and the inference resumes at the earlier posterior.
 
         Parameters
         ----------
-        X, y, sample_weight : array-like
-            As in `fit`.
+        X : {array-like, CSR} of shape (n, n_features)
+            New rows.
+        y : array-like of shape (n,)
+            Their targets.
+        sample_weight : array-like of shape (n,), default=None
+            Their weights >= 0. None: 1.
 
         Returns
         -------
         SVGPRegressor
-            Itself.
+            The updated estimator.
 
         Raises
         ------
         ValueError
-            As in `fit`.
+            If X or y is not finite, X has another number of features than before, a weight is negative, or all of
+            them are zero.
         """
         self._validate_params()
         with unchanged_on_failure(self):
             first = not hasattr(self, "posterior_")
-            new = self._read(X, y, sample_weight, reset=first)
+            new_rows = self._read(X, y, sample_weight, reset=first)
             if first:
-                self._rows, self._sums = new, None
-            elif self._rows is not None:
-                old = self._rows
-                self._rows = stack(old[0], new[0]), np.append(old[1], new[1]), np.append(old[2], new[2])
+                self._rows, self._sums = self._in_window(new_rows), None
+            elif self._rows is None:
+                return self._update_posterior(new_rows, self._sums)
             else:
-                return self._add(new)
-            if self.window is not None:
-                X, y, weight = self._rows
-                self._rows = X[-self.window :], y[-self.window :], weight[-self.window :]
-            rows = self._rows
-            if first or rows[1].shape[0] <= _REMEMBERED or not self._collapses():
-                return self._learn(going_on=not first, streaming=True)
+                self._add_rows(new_rows)
+            rows, collapses = self._rows, self._collapses()
+            if first or rows[1].shape[0] <= _KEPT_ROWS or not collapses:
+                self._learn(None if first else self._warm_start("compare" if collapses else "skip"))
+                if not collapses and not self.converged_:
+                    warn_not_converged(self, self.n_iter_, 3)
+                return self
             if self.window is None:
                 self._rows = None
-            return self._add(rows, anew=True)
+            return self._update_posterior(rows, None)
 
-    def _read(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> tuple[Features, Array, Array]:
-        """Rows of positive weight, targets and weights."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", y_numeric=True, reset=reset)
-        y = np.asarray(y, dtype=np.float64)
-        weight = read_weights(sample_weight, X.shape[0])
+    def _read(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool = True
+    ) -> tuple[Features, Array, Array]:
+        """Return rows of positive weight, targets and weights."""
+        rows, targets = validate_data(
+            self, X, y, accept_sparse="csr", dtype=np.float64, order="C", y_numeric=True, reset=reset
+        )
+        targets = np.asarray(targets, dtype=np.float64)
+        weight = read_weights(sample_weight, rows.shape[0])
         used = weight > 0.0
         if not np.any(used):
             msg = "at least 1 row of positive weight is required; every sample_weight is zero."
             raise DataError(msg)
-        # A copy, since the rows outlive this call and the caller may change his.
-        return canonical(X[used]), y[used], weight[used]
+        # A copy: the rows are kept, and the caller may change the table later.
+        return canonical(rows[used]), targets[used], weight[used]
 
-    def _gaussian_rows(self, unit: Unit | None = None) -> tuple[GaussianRows, Unit]:
-        if self._rows is None:
-            msg = (
-                "the training rows are not kept: partial_fit drops them after the first 10,000. "
-                "Call fit, or log_marginal_likelihood() without theta."
-            )
-            raise DataError(msg)
-        cells = cells_of(*self._rows)
-        unit = unit_of(cells) if unit is None else unit
-        return gaussian_rows(cells, unit), unit
+    def _settings(self) -> object:
+        """Return what an earlier fit must share for a warm start."""
+        return kernel_parameters(self.kernel), self.n_features_in_, repr(self.likelihood), self._collapses()
 
-    def _learn(self, *, going_on: bool, streaming: bool = False) -> Self:
-        assert self._rows is not None  # noqa: S101 - there is something to learn from
-        check_counts(self.likelihood, self._rows[1])
-        cells = cells_of(*self._rows)
-        if cells.X.shape[0] > 1:
-            warn_constant(cells.X, "all rows")
-        check_memory(1, min(self._most_points(cells.X.shape[0]), cells.X.shape[0]), whose="rows")
-        key = digest((kernel_parameters(self.kernel), cells.X.shape[1], repr(self.likelihood), self._collapses()))
-        goes_on = going_on and getattr(self, "_warm_key", None) == key
-        rng = as_generator(self.random_state)
-        unit = unit_of(cells) if self.likelihood in _STANDARDISED else Unit(0.0, 1.0)
-        if self._collapses():
-            start = self._start() if goes_on else None
-            rows = gaussian_rows(cells, unit)
-            result = fit_collapsed(rows, self.kernel, self._config(unit, rows.n), rng, start, anew=streaming)
-            self._warm_key = key
-            return self._keep(result, unit, warned=not streaming)
-        if goes_on and streaming:
-            unit = Unit(self.y_mean_, self.y_scale_)  # the scale of f, which stays
-        self._general(cells, unit, rng, goes_on=goes_on, held=streaming)
-        self._warm_key = key
-        return self
+    def _warm_start(self, search: Literal["resume", "compare", "skip"]) -> WarmStart | None:
+        """Return the end of the earlier fit, if it was of the same model."""
+        if not self._can_resume():
+            return None
+        return WarmStart(self.kernel_, self.likelihood_, self.inducing_points_, self._state, search)
 
     def _collapses(self) -> bool:
+        """Tell whether the inference is in closed form."""
         gaussian = self.likelihood == "gaussian" and self.optimizer != "adam"
         if self.inference == "collapsed" and not gaussian:
             msg = (
-                f"inference='collapsed' is of likelihood='gaussian' without optimizer='adam'; got {self.likelihood!r}, "
-                f"{self.optimizer!r}. Use inference='auto'."
+                "inference='collapsed' needs likelihood='gaussian' and an optimizer other than 'adam'; got "
+                f"likelihood={self.likelihood!r}, optimizer={self.optimizer!r}. Use inference='auto'."
             )
             raise DataError(msg)
         return gaussian and self.inference in {"auto", "collapsed"}
 
-    def _general(self, cells: Cells, unit: Unit, rng: np.random.Generator, *, goes_on: bool, held: bool) -> None:
-        """Fit on the engine's loop."""
-        data = Observations(cells.X[cells.row], (cells.y - unit.mean) / unit.scale, cells.weight)
-        config, end = self._config(unit, cells.X.shape[0]), getattr(self, "_end", None)
-        start = end if goes_on else None
-        held = held and start is not None
-        if self.likelihood == "gaussian" and self.optimizer == "l-bfgs-b" and not held:
-            # Whatever finds q, kernel and noise are found best where it is at its optimum.
-            sample = gaussian_rows(cells, unit).sample(_REMEMBERED, rng)
-            earlier = self._start() if goes_on else None
-            found = fit_collapsed(sample, self.kernel, config, rng, earlier).end
-            start, held = GeneralStart(found.kernel, found.points, Gaussian(1.0 / found.noise)), True
-        likelihood = start_likelihood(self.likelihood, config.noise, data)
-        schedule = Schedule(
-            max_iter=self.max_iter,
-            tol=self.tol,
-            batch_size=self.batch_size,
-            delay=self.delay,
-            forgetting_rate=self.forgetting_rate,
-            on_iteration=on_iteration(self),
-        )
+    def _learn(self, start: WarmStart | None) -> None:
+        """Fit all rows that are kept, from the end of an earlier fit or from scratch."""
+        check_counts(self.likelihood, self._rows[1])
+        targets = distinct_targets(*self._rows)
+        n = targets.X.shape[0]
+        if n > 1:
+            warn_constant(targets.X, "all rows")
+        check_memory(1, min(self._max_points(n), n), whose="rows")
+        rng = as_generator(self.random_state)
+        scale = target_scale(targets) if self.likelihood in _STANDARDISED else TargetScale(0.0, 1.0)
+        if self._collapses():
+            rows = gaussian_rows(targets, scale)
+            self._store(fit_collapsed(rows, self.kernel, self._config(scale, n), rng, start), scale)
+        else:
+            if start is not None and start.search == "skip":
+                scale = TargetScale(self.y_mean_, self.y_scale_)  # the posterior to resume at is in these units
+            self._learn_general(targets, scale, rng, start)
+        self._warm_key = digest(self._settings())
+
+    def _learn_general(
+        self, targets: DistinctTargets, scale: TargetScale, rng: np.random.Generator, start: WarmStart | None
+    ) -> None:
+        """Fit by natural-gradient steps, for any likelihood and for mini-batches."""
+        config = self._config(scale, targets.X.shape[0])
+        y = (targets.y - scale.mean) / scale.deviation
+        data = Observations(targets.X[targets.row], y, targets.weight)
+        searches = start is None or start.search != "skip"
+        if self.likelihood == "gaussian" and self.optimizer == "l-bfgs-b" and searches:
+            # For Gaussian noise the collapsed bound, at the optimal posterior, is the best guide for the search.
+            sample = gaussian_rows(targets, scale).sample(_KEPT_ROWS, rng)
+            end = fit_collapsed(sample, self.kernel, config, rng, start).parameters
+            start = WarmStart(end.kernel, Gaussian(1.0 / end.noise), end.points, search="skip")
+        likelihood = initial_likelihood(self.likelihood, config.noise, data)
         inference = "auto" if self.inference == "collapsed" else self.inference
-        general = GeneralConfig(config, inference, schedule, self.learning_rate)
-        result = fit_general(data, likelihood, self.kernel, general, rng, start, held=held)
-        self._end: GeneralStart | None = result.end
+        general = GeneralConfig(config, inference, self._schedule(on_iteration(self)), self.learning_rate)
+        result = fit_general(data, likelihood, self.kernel, general, rng, start)
+        self._state: State | None = result.end.state
         self.inference_ = result.inference
         self.kernel_, self.inducing_points_ = result.end.kernel, result.end.points
         self.likelihood_, self.posterior_ = result.end.likelihood, result.latent
         noise = noise_of(self.likelihood_)
-        self.noise_: float | None = None if noise is None else noise * unit.scale
-        self.y_mean_, self.y_scale_ = unit
-        self.n_samples_seen_ = float(cells.weight.sum())
-        jacobian = self.n_samples_seen_ * float(np.log(unit.scale))
+        self.noise_: float | None = None if noise is None else noise * scale.deviation
+        self.y_mean_, self.y_scale_ = scale
+        self.n_samples_seen_ = float(targets.weight.sum())
+        jacobian = self.n_samples_seen_ * float(np.log(scale.deviation))
         self.lower_bounds_ = [value - jacobian for value in result.bounds]
         self.lower_bound_ = self.lower_bounds_[-1]
         self.n_iter_, self.converged_ = result.n_iter, result.converged
-        if not result.converged:
-            warn_not_converged(self, self.n_iter_, 6)
 
-    def _most_points(self, n_distinct: int) -> int:
+    def _max_points(self, n_distinct: int) -> int:
+        """Return the largest number of inducing points."""
         if self.n_inducing == "auto":
-            return _MANY_POINTS if n_distinct <= _FEW_ROWS else _POINTS
+            return _N_INDUCING_FEW_ROWS if n_distinct <= _FEW_ROWS else _N_INDUCING
         return int(self.n_inducing)
 
-    def _start(self) -> SparseStart:
-        assert isinstance(self.likelihood_, Gaussian)  # noqa: S101 - it knows the noise in the model's units
-        return SparseStart(self.kernel_, 1.0 / self.likelihood_.precision, self.inducing_points_)
+    def _config(self, scale: TargetScale, n_distinct: int) -> SparseConfig:
+        """Return the settings of the searches."""
+        noise = None if self.noise == "learn" else (float(self.noise) / scale.deviation) ** 2
+        return self._sparse_config(self._max_points(n_distinct), noise, self.tol)
 
-    def _config(self, unit: Unit, n_distinct: int) -> SparseConfig:
-        return SparseConfig(
-            optimizer=self.optimizer,
-            n_inducing=self._most_points(n_distinct),
-            inducing=self.inducing,
-            learn_inducing=self.learn_inducing,
-            noise=None if self.noise == "learn" else (float(self.noise) / unit.scale) ** 2,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            on_value=_printer(type(self).__name__) if self.verbose else None,
-        )
-
-    def _add(self, new: tuple[Features, Array, Array], *, anew: bool = False) -> Self:
-        """Add rows to the sums behind the posterior, or start these anew, with the kernel as it is."""
-        unit = Unit(self.y_mean_, self.y_scale_)
-        rows = gaussian_rows(cells_of(*new), unit)
-        start = self._start()
+    def _update_posterior(self, new_rows: tuple[Features, Array, Array], sums: Moments | None) -> Self:
+        """Update noise and posterior by new rows and the sums over earlier ones; kernel and points stay."""
+        scale = TargetScale(self.y_mean_, self.y_scale_)
+        rows = gaussian_rows(distinct_targets(*new_rows), scale)
+        parameters = SparseParameters(self.kernel_, self._noise_variance(), self.inducing_points_)
         basis = self.posterior_.basis
         with limit_blas_threads(basis.chol.shape[0]):
-            sums = moments(rows, basis)
-            if not anew and self._sums is not None:
-                sums = self._sums + sums
-            self._keep(follow(sums, start, basis, self._config(unit, rows.n)), unit, warned=False)
-        self._sums = sums
+            total = moments(rows, basis) if sums is None else sums + moments(rows, basis)
+            self._store(refit_from_moments(total, parameters, basis, self._config(scale, rows.n)), scale)
+        self._sums = total
         return self
 
-    def _keep(self, result: SparseFit, unit: Unit, *, warned: bool) -> Self:
-        self._end, self.inference_ = None, "collapsed"
-        self.kernel_, self.inducing_points_ = result.end.kernel, result.end.points
-        self.likelihood_ = Gaussian(1.0 / result.end.noise)
-        self.noise_ = float(np.sqrt(result.end.noise)) * unit.scale
-        self.y_mean_, self.y_scale_ = unit
+    def _store(self, result: SparseFit, scale: TargetScale) -> None:
+        """Set the attributes of a collapsed fit."""
+        self._state, self.inference_ = None, "collapsed"
+        self.kernel_, self.inducing_points_ = result.parameters.kernel, result.parameters.points
+        self.likelihood_ = Gaussian(1.0 / result.parameters.noise)
+        self.noise_ = float(np.sqrt(result.parameters.noise)) * scale.deviation
+        self.y_mean_, self.y_scale_ = scale
         self.posterior_ = result.latent
-        weight = result.moments.weight
-        jacobian = weight * float(np.log(unit.scale))
+        self.n_samples_seen_ = result.moments.weight
+        jacobian = self.n_samples_seen_ * float(np.log(scale.deviation))
         self.lower_bound_ = result.bound - jacobian
         self.lower_bounds_ = [value - jacobian for value in result.bounds]
-        self.n_samples_seen_ = weight
-        self.n_iter_ = result.n_iter
-        self.converged_ = result.converged
-        if not result.converged and warned:
-            warn_not_converged(self, self.n_iter_, 5)
-        return self
+        self.n_iter_, self.converged_ = result.n_iter, result.converged
 
     # ------------------------------------------------------------- predicting
 
-    def _new(self, X: Any) -> Features:
-        check_is_fitted(self)
-        return canonical(validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False))
-
     def predict(
-        self, X: Any, return_std: bool = False, return_cov: bool = False, *, noise: bool = True
+        self, X: ArrayLike, return_std: bool = False, return_cov: bool = False, *, noise: bool = True
     ) -> Array | tuple[Array, Array]:
-        """Return predicted targets.
+        """Predict targets.
 
         Parameters
         ----------
         X : {array-like, CSR} of shape (n, n_features)
             Rows.
         return_std : bool, default=False
-            Whether to add standard deviations.
+            Whether to return standard deviations too.
         return_cov : bool, default=False
-            Whether to add the covariance instead (at most 10,000 rows).
+            Whether to return the covariance too, of at most 10,000 rows.
         noise : bool, default=True
-            Whether these are of a new y (as `BayesianRidge` has it) or of f, the function without noise.
+            Whether they are those of a new y, as in scikit-learn's `BayesianRidge`, or of f, without noise.
 
         Returns
         -------
         mean : ndarray of shape (n,)
-            In units of y.
+            Expected targets, in units of y.
         std or cov : ndarray of shape (n,) or (n, n)
-            Only when asked for.
+            Only with ``return_std=True`` or ``return_cov=True``.
 
         Raises
         ------
@@ -510,61 +474,51 @@ class SVGPRegressor(RegressorMixin, CallbackMixin, BaseEstimator):
             If both are asked for, or a covariance of too many rows.
         """
         if return_std and return_cov:
-            msg = "return_std and return_cov: only one of the two can be asked for."
+            msg = "return_std and return_cov cannot both be True: ask for one of them."
             raise DataError(msg)
-        rows = self._new(X)
+        rows = self._check_new_rows(X)
         if return_cov:
             mean, covariance = self._joint(rows)
-            covariance.flat[:: rows.shape[0] + 1] += self._own_variance() if noise else 0.0
-            return self._mapped(mean), covariance * self.y_scale_**2
+            covariance.flat[:: rows.shape[0] + 1] += self._noise_variance() if noise else 0.0
+            return self._to_units_of_y(mean), covariance * self.y_scale_**2
         linear = self._is_linear()
         mean, variance = self.posterior_.latent(rows, variance=return_std or not linear)
-        predicted = self._mapped(mean if linear else self.likelihood_.predict(mean, variance))
+        predicted = self._to_units_of_y(mean if linear else self.likelihood_.predict(mean, variance))
         if not return_std:
             return predicted
         if noise and not linear:
-            return predicted, np.sqrt(self._predictive()(mean, variance))
-        own = np.sqrt(self._own_variance()) if noise else 0.0
-        return predicted, np.hypot(np.sqrt(variance), own) * self.y_scale_
+            return predicted, np.sqrt(self._predictive_variance()(mean, variance))
+        noise_deviation = np.sqrt(self._noise_variance()) if noise else 0.0
+        return predicted, np.hypot(np.sqrt(variance), noise_deviation) * self.y_scale_
 
-    def predict_latent(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
-        """Return posterior means of f as the likelihood sees it: of standardised targets, or logs of counts.
+    def predict_latent(self, X: ArrayLike, return_std: bool = False) -> Array | tuple[Array, Array]:
+        """Predict f on the scale of the likelihood: standardised targets, or the log of counts.
 
         Parameters
         ----------
         X : {array-like, CSR} of shape (n, n_features)
             Rows.
         return_std : bool, default=False
-            Whether to add posterior standard deviations.
+            Whether to return posterior standard deviations too.
 
         Returns
         -------
         mean : ndarray of shape (n,)
-            f.
+            Posterior mean of f.
         std : ndarray of shape (n,)
-            Only when asked for.
+            Only with ``return_std=True``.
         """
-        mean, variance = self.posterior_.latent(self._new(X), variance=return_std)
+        mean, variance = self.posterior_.latent(self._check_new_rows(X), variance=return_std)
         return (mean, np.sqrt(variance)) if return_std else mean
 
-    def _is_linear(self) -> bool:
-        """Whether a new y is f plus noise."""
-        return isinstance(self.likelihood_, Gaussian | StudentT)
-
-    def _predictive(self) -> Callable[[Array, Array], Array]:
-        found: Callable[[Array, Array], Array] | None = getattr(self.likelihood_, "predictive_variance", None)
-        if found is None:
-            msg = f"{type(self.likelihood_).__name__} tells no variance of a new y: use predict_latent."
-            raise DataError(msg)
-        return found
-
-    def _own_variance(self) -> float:
-        """Variance of the noise, in variances of the targets."""
-        if isinstance(self.likelihood_, Gaussian):
-            return 1.0 / self.likelihood_.precision
-        return float(self._predictive()(np.zeros(1), np.zeros(1))[0])
-
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None, *, noise: bool = True) -> Array:
+    def sample_y(
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
+        *,
+        noise: bool = True,
+    ) -> Array:
         """Draw joint samples from the posterior.
 
         Parameters
@@ -572,98 +526,115 @@ class SVGPRegressor(RegressorMixin, CallbackMixin, BaseEstimator):
         X : {array-like, CSR} of shape (n, n_features)
             Rows, at most 10,000.
         n_samples : int, default=1
-            Number of draws.
+            Number of samples.
         random_state : int, RandomState, Generator or None, default=None
-            Source of randomness.
+            Seed of the samples.
         noise : bool, default=True
-            Whether samples are of new y or of f.
+            Whether to sample a new y, or f without noise.
 
         Returns
         -------
         ndarray of shape (n, n_samples)
-            In units of y.
+            Samples, in units of y.
         """
         check_n_samples(n_samples)
-        mean, covariance = self._joint(self._new(X))
+        mean, covariance = self._joint(self._check_new_rows(X))
         rng = as_generator(random_state)
         f = mean[:, None] + cholesky(covariance) @ rng.standard_normal((mean.size, n_samples))
-        return self._mapped(f + draw_noise(self.likelihood_, f.shape, rng) if noise else f)
+        return self._to_units_of_y(f + draw_noise(self.likelihood_, f.shape, rng) if noise else f)
+
+    def _is_linear(self) -> bool:
+        """Tell whether y is f plus noise."""
+        return isinstance(self.likelihood_, Gaussian | StudentT)
+
+    def _predictive_variance(self) -> Callable[[Array, Array], Array]:
+        """Return the likelihood's rule for the variance of a new y."""
+        rule: Callable[[Array, Array], Array] | None = getattr(self.likelihood_, "predictive_variance", None)
+        if rule is None:
+            msg = f"{type(self.likelihood_).__name__} has no variance of a new y: use predict_latent."
+            raise DataError(msg)
+        return rule
+
+    def _noise_variance(self) -> float:
+        """Return the variance of the noise, in variances of the targets."""
+        if isinstance(self.likelihood_, Gaussian):
+            return 1.0 / self.likelihood_.precision
+        return float(self._predictive_variance()(np.zeros(1), np.zeros(1))[0])
 
     def _joint(self, rows: Features) -> tuple[Array, Array]:
+        """Return mean and covariance of the joint posterior of f."""
         if not self._is_linear():
-            msg = f"a joint posterior is of y = f + noise; with {type(self.likelihood_).__name__} use predict_latent."
+            name = type(self.likelihood_).__name__
+            msg = f"covariances and samples need likelihood='gaussian' or 'student-t'; got {name}: use predict_latent."
             raise DataError(msg)
-        if rows.shape[0] > _MOST_JOINT:
+        if rows.shape[0] > _MAX_JOINT_ROWS:
             msg = (
-                f"a joint posterior is of at most {_MOST_JOINT} rows; got {rows.shape[0]}. Use return_std, or batches."
+                f"X must have at most {_MAX_JOINT_ROWS} rows for covariances and samples; got {rows.shape[0]}. "
+                "Use return_std=True, or parts of X."
             )
             raise DataError(msg)
         return self.posterior_.joint(rows)
 
-    def _mapped(self, mean: Array) -> Array:
+    def _to_units_of_y(self, mean: Array) -> Array:
+        """Undo the standardisation."""
         return self.y_mean_ + self.y_scale_ * mean
 
-    # ------------------------------------------------------------- looking inside
+    # ------------------------------------------------------------- evidence
 
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False
     ) -> float | tuple[float, Array]:
-        """Return the lower bound on the log evidence at given hyper-parameters; for M = n the evidence itself.
+        """Return the lower bound on the log evidence at given hyper-parameters; the evidence itself for M = n.
 
         Parameters
         ----------
         theta : array-like of shape (n_theta,), default=None
-            The kernel's theta, then the log of the noise's standard deviation in units of y. None = the learnt ones.
+            The kernel's theta, then the log of the noise's standard deviation in units of y. None: the learnt values.
         eval_gradient : bool, default=False
-            Whether to add the gradient in theta.
+            Whether to return the gradient in theta too.
 
         Returns
         -------
         value : float
-            In nats, at the inducing points of the fit.
+            Bound in nats, with the inducing points of the fit.
         gradient : ndarray of shape (n_theta,)
-            Only when asked for.
+            Only with ``eval_gradient=True``.
 
         Raises
         ------
         ValueError
-            If theta has another length or is not finite, or `partial_fit` has dropped the rows that it needs.
+            If theta has another length or is not finite, or `partial_fit` has dropped the rows.
         """
         check_is_fitted(self)
         if theta is None and not eval_gradient:
             return self.lower_bound_
         if self.inference_ != "collapsed":
-            msg = f"log_marginal_likelihood at other hyper-parameters is of 'collapsed'; got {self.inference_!r}."
+            msg = (
+                "log_marginal_likelihood at other hyper-parameters, or with a gradient, needs inference='collapsed'; "
+                f"got {self.inference_!r}."
+            )
             raise DataError(msg)
-        own = np.append(self.kernel_.theta, np.log(self.noise_ or 0.0))
-        theta = own if theta is None else np.asarray(theta, dtype=np.float64)
-        if theta.shape != own.shape or not np.all(np.isfinite(theta)):
-            msg = f"theta must be {own.size} finite numbers (the kernel's, then log noise); got {theta!r:.200}."
+        learnt_theta = np.append(self.kernel_.theta, np.log(self.noise_ or 0.0))
+        theta = learnt_theta if theta is None else np.asarray(theta, dtype=np.float64)
+        if theta.shape != learnt_theta.shape or not np.all(np.isfinite(theta)):
+            msg = f"theta must be {learnt_theta.size} finite numbers (kernel, then log noise); got {theta!r:.200}."
             raise DataError(msg)
-        rows, unit = self._gaussian_rows(Unit(self.y_mean_, self.y_scale_))
+        if self._rows is None:
+            msg = (
+                "log_marginal_likelihood with theta needs the training rows, which partial_fit drops after 10,000: "
+                "call fit, or leave theta out."
+            )
+            raise DataError(msg)
+        scale = TargetScale(self.y_mean_, self.y_scale_)
+        rows = gaussian_rows(distinct_targets(*self._rows), scale)
         kernel = self.kernel_.clone_with_theta(theta[:-1])
-        noise = float(np.exp(2.0 * (theta[-1] - np.log(unit.scale))))
+        noise = float(np.exp(2.0 * (theta[-1] - np.log(scale.deviation))))
         with limit_blas_threads(self.inducing_points_.shape[0]):
             basis = InducingBasis.at(kernel, self.inducing_points_)
-            seen = bound(rows, basis, noise, gradient=eval_gradient)
-        value = seen.value - seen.moments.weight * float(np.log(unit.scale))
-        return (value, np.append(seen.theta, 2.0 * seen.log_noise)) if eval_gradient else value
+            result = bound(rows, basis, noise, gradient=eval_gradient)
+        value = result.value - result.moments.weight * float(np.log(scale.deviation))
+        return (value, np.append(result.theta, 2.0 * result.log_noise)) if eval_gradient else value
 
-    @property
-    def relevance_(self) -> Array:
-        """How much each feature matters to the prior of f, shape (n_features,).
-
-        Half the expected square of f(x) - f(x'), where x' is an inducing point x with this feature taken from another:
-        0 for a feature that f ignores.
-        """
-        check_is_fitted(self)
-        return prior_relevance(self.kernel_, self.inducing_points_)
-
-    @property
-    def feature_importances_(self) -> Array:
-        """`relevance_` under the name that `SelectFromModel` and `RFE` look for."""
-        return self.relevance_
-
-
-def _printer(name: str) -> Callable[[float], None]:
-    return lambda value: print(f"{name}: bound {value:.6f} a row")  # noqa: T201 - asked for
+    def _kernels_and_points(self) -> list[tuple[Kernel, Features]]:
+        """Return the learnt kernel with its inducing points."""
+        return [(self.kernel_, self.inducing_points_)]

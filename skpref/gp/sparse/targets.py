@@ -1,4 +1,4 @@
-"""Targets of regression: standardised, equal rows merged, checked for counts; the noise that is added to f."""
+"""Targets of regression: standardised, merged over equal rows, checked for counts; the noise of the likelihoods."""
 
 from __future__ import annotations
 
@@ -15,90 +15,90 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.sparse.fit_general import Observations
 
-_START_NOISE: Final = 0.1  # variance, in variances of the targets
-_LEAST_RATE: Final = 1e-6  # where there are no counts at all
-_ROUNDING: Final = 1e-12  # of a standard deviation beside the largest target: below, all targets are equal
+_INITIAL_NOISE: Final = 0.1  # variance, in variances of the targets
+_MIN_RATE: Final = 1e-6  # of a Poisson likelihood where all counts are 0
+_ROUNDING: Final = 1e-12  # relative standard deviation below which all targets are equal
 
 
-class Unit(NamedTuple):
-    """Targets are mean + scale times what the model sees."""
+class TargetScale(NamedTuple):
+    """The model sees (y - mean) / deviation."""
 
     mean: float
-    scale: float
+    deviation: float
 
 
-class Cells(NamedTuple):
-    """Distinct pairs of row and target, in an order of their own: equal samples give equal bits, however they come.
+class DistinctTargets(NamedTuple):
+    """Distinct pairs of row and target, sorted, so that the order of a sample does not change the bits of a fit."""
 
-    `X` holds the distinct rows, `row` the number of each cell's, `y` its target and `weight` how often it occurs.
-    """
-
-    X: Features
-    row: IntArray
-    y: Array
-    weight: Array
+    X: Features  # (n, d): distinct rows
+    row: IntArray  # (m,): row of each pair
+    y: Array  # (m,): its target
+    weight: Array  # (m,): sum of its weights
 
 
-def cells_of(X: Features, y: Array, weight: Array) -> Cells:
-    """Count equal pairs of row and target."""
+def distinct_targets(X: Features, y: Array, weight: Array) -> DistinctTargets:
+    """Merge equal pairs of row and target."""
     if not np.all(weight > 0.0):
         X, y, weight = X[weight > 0.0], y[weight > 0.0], weight[weight > 0.0]
     first, row = unique_rows(X)
     values, place = np.unique(y, return_inverse=True)
     cell, inverse = np.unique(row * values.size + place, return_inverse=True)
     total = np.bincount(inverse, weight).astype(np.float64)
-    return Cells(X[first], cell // values.size, values[cell % values.size], total)
+    return DistinctTargets(X[first], cell // values.size, values[cell % values.size], total)
 
 
-def unit_of(cells: Cells) -> Unit:
-    """Return mean and standard deviation of the targets; a scale of 1 where they are all equal."""
+def target_scale(targets: DistinctTargets) -> TargetScale:
+    """Return mean and standard deviation of the targets, a deviation of 1 where all are equal."""
     # Squares of targets near the end of the floating-point range would overflow.
-    largest = float(np.max(np.abs(cells.y), initial=0.0)) or 1.0
-    y, share = cells.y / largest, cells.weight / cells.weight.sum()
+    largest = float(np.max(np.abs(targets.y), initial=0.0)) or 1.0
+    y, share = targets.y / largest, targets.weight / targets.weight.sum()
     mean = float(share @ y)
     deviation = float(np.sqrt(share @ (y - mean) ** 2))
-    return Unit(mean * largest, deviation * largest if deviation > _ROUNDING else 1.0)
+    return TargetScale(mean * largest, deviation * largest if deviation > _ROUNDING else 1.0)
 
 
-def gaussian_rows(cells: Cells, unit: Unit) -> GaussianRows:
+def gaussian_rows(targets: DistinctTargets, scale: TargetScale) -> GaussianRows:
     """Return distinct rows with the means of their standardised targets."""
-    n = cells.X.shape[0]
-    y = (cells.y - unit.mean) / unit.scale
-    weight = np.bincount(cells.row, cells.weight, n).astype(np.float64)
-    mean = np.bincount(cells.row, cells.weight * y, n) / weight
-    scatter = float(cells.weight @ (y - mean[cells.row]) ** 2)
-    return GaussianRows(cells.X, mean, weight, scatter)
+    n = targets.X.shape[0]
+    y = (targets.y - scale.mean) / scale.deviation
+    weight = np.bincount(targets.row, targets.weight, n).astype(np.float64)
+    mean = np.bincount(targets.row, targets.weight * y, n) / weight
+    scatter = float(targets.weight @ (y - mean[targets.row]) ** 2)
+    return GaussianRows(targets.X, mean, weight, scatter)
 
 
 def check_counts(likelihood: str | Likelihood, y: Array) -> None:
-    """Refuse targets that are no counts where counts are modelled."""
+    """Refuse targets other than counts for a Poisson likelihood."""
     wrong = (y < 0.0) | (y != np.floor(y))
     if (likelihood == "poisson" or isinstance(likelihood, Poisson)) and np.any(wrong):
-        msg = f"y must be counts 0, 1, 2, ... for a Poisson likelihood; got {y[wrong][0]!r} ({int(wrong.sum())} such)."
+        msg = (
+            f"y must be counts 0, 1, 2, ... for a Poisson likelihood; got {float(y[wrong][0])!r} "
+            f"({int(wrong.sum())} values of this kind). Use likelihood='gaussian' or 'student-t' for other numbers."
+        )
         raise DataError(msg)
 
 
-def start_likelihood(likelihood: str | Likelihood, noise: float | None, data: Observations) -> Likelihood:
-    """Return the likelihood with its own parameters where they start."""
+def initial_likelihood(likelihood: str | Likelihood, noise: float | None, data: Observations) -> Likelihood:
+    """Return the likelihood at its initial parameters."""
     if isinstance(likelihood, Likelihood):
         return likelihood
     if likelihood == "gaussian":
-        return Gaussian(1.0 / (_START_NOISE if noise is None else noise))
+        return Gaussian(1.0 / (_INITIAL_NOISE if noise is None else noise))
     if likelihood == "student-t":
-        return StudentT(float(np.sqrt(_START_NOISE)))
+        return StudentT(float(np.sqrt(_INITIAL_NOISE)))
     mean = float(data.weight @ data.y) / float(data.weight.sum())
-    return Poisson(max(mean, _LEAST_RATE))
+    return Poisson(max(mean, _MIN_RATE))
 
 
 def noise_of(likelihood: Likelihood) -> float | None:
-    """Return the scale of the noise, in units of what the model sees; None where there is none."""
+    """Return the scale of the noise in units of the standardised targets, None for likelihoods without noise."""
     if isinstance(likelihood, Gaussian):
         return float(likelihood.precision**-0.5)
     return likelihood.scale if isinstance(likelihood, StudentT) else None
 
 
 def draw_noise(likelihood: Likelihood, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Draw what is added to f."""
+    """Draw the noise that is added to f."""
     scale = noise_of(likelihood) or 0.0
-    unit = rng.standard_t(likelihood.df, shape) if isinstance(likelihood, StudentT) else rng.standard_normal(shape)
-    return np.asarray(scale * unit)
+    standard = rng.standard_t(likelihood.df, shape) if isinstance(likelihood, StudentT) else rng.standard_normal(shape)
+    return np.asarray(scale * standard)

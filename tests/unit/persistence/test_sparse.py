@@ -39,7 +39,7 @@ def classifier(y: Any, **params: Any) -> SVGPClassifier:
 def dropped() -> SVGPRegressor:
     """A stream whose rows are sums."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparse_regressor, "_REMEMBERED", 10)
+        patch.setattr(sparse_regressor, "_KEPT_ROWS", 10)
         return regressor().partial_fit(X, Y)
 
 
@@ -120,7 +120,7 @@ HOSTILE: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], Any], s
         lambda m, a: a.update({"_rows.2.npy": 0.0 * a["_rows.2.npy"]}),
         r"_rows\.weight: must be positive",
     ),
-    "nothing to go on from": ("regressor", lambda m, a: attributes(m).update(_rows=None), "both missing"),
+    "neither rows nor sums": ("regressor", lambda m, a: attributes(m).update(_rows=None), "both missing"),
     "sums of another size": (
         "stream",
         lambda m, a: a.update(
@@ -130,7 +130,7 @@ HOSTILE: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], Any], s
     ),
     "a rate of zero": (
         "counts",
-        lambda m, a: attributes(m)["_end"]["$record"][1]["likelihood"]["$record"][1].update(rate=0.0),
+        lambda m, a: attributes(m)["likelihood_"]["$record"][1].update(rate=0.0),
         "rate must be a positive",
     ),
     "a class too many": (

@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from skpref import SVGPClassifier, SVGPRegressor
 from skpref.exceptions import DataError
 from skpref.gp.sparse import fit_general as sparse_general
+from skpref.gp.sparse.search import SparseParameters
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.scale import FixedScale
@@ -75,22 +76,22 @@ def test_adam_learns_kernel_noise_and_points():
 
 def test_rows_made_on_demand_are_the_same_term():
     basis = InducingBasis.at(KERNEL, X[:7])
-    lazy, rows = InducingTerm(basis, X), row_term(basis, X, "f")
+    on_demand, rows = InducingTerm(basis, X), row_term(basis, X, "f")
     v, g, w = RNG.standard_normal(7), RNG.standard_normal(200), RNG.uniform(0.1, 1.0, 200)
-    one = {"f": 1.0}
+    scales = {"f": 1.0}
     for got, wanted in (
-        (lazy.matvec(v), rows.matvec(v)),
-        (lazy.rmatvec(g), rows.rmatvec(g)),
-        (np.tril(lazy.gram(w)), np.tril(rows.gram(w))),
-        (lazy.gram_diagonal(w), rows.gram_diagonal(w)),
-        (lazy.residual, rows.residual),
-        (lazy.prior_variance(one), rows.prior_variance(one)),
-        (lazy.take(np.arange(5)).rows, rows.rows[:5]),
+        (on_demand.matvec(v), rows.matvec(v)),
+        (on_demand.rmatvec(g), rows.rmatvec(g)),
+        (np.tril(on_demand.gram(w)), np.tril(rows.gram(w))),
+        (on_demand.gram_diagonal(w), rows.gram_diagonal(w)),
+        (on_demand.residual, rows.residual),
+        (on_demand.prior_variance(scales), rows.prior_variance(scales)),
+        (on_demand.take(np.arange(5)).rows, rows.rows[:5]),
     ):
         assert_allclose(got, wanted, rtol=1e-9, atol=1e-12)
     results = [
         svi.fit(problem, svi.initial_state(problem, {"f": FixedScale(1.0)}), svi.Schedule(), np.random.default_rng(0))
-        for problem in (svi.Problem((term,), Poisson(2.0), COUNTS, w) for term in (lazy, rows))
+        for problem in (svi.Problem((term,), Poisson(2.0), COUNTS, w) for term in (on_demand, rows))
     ]
     assert_allclose(results[0].bounds, results[1].bounds, rtol=1e-9)
 
@@ -169,7 +170,7 @@ def test_combinations_that_mean_nothing_are_refused():
             regressor(inference="collapsed", **options).fit(X, COUNTS)
 
 
-def test_streams_of_counts_go_on_and_windows_forget():
+def test_streams_of_counts_keep_the_kernel_and_windows_forget():
     stream = regressor(likelihood="poisson").partial_fit(X[:100], COUNTS[:100])
     theta = stream.kernel_.theta
     stream.partial_fit(X[100:], COUNTS[100:])
@@ -226,43 +227,45 @@ def test_a_sample_has_as_many_rows_of_the_rare_answer_and_stands_for_all():
     rng = np.random.default_rng(0)
     y = np.zeros(1000)
     y[rng.choice(1000, 90, replace=False)] = 1.0
-    some = sparse_general.Observations(np.arange(1000.0)[:, None], y, np.full(1000, 2.0))
+    data = sparse_general.Observations(np.arange(1000.0)[:, None], y, np.full(1000, 2.0))
     for size, rare in ((100, 50), (300, 90)):
-        drawn = some.sample(size, rng)
+        drawn = data.sample(size, rng)
         assert (drawn.n, int(drawn.y.sum())) == (size, rare)
         assert_allclose([drawn.weight[drawn.y == value].sum() for value in (0.0, 1.0)], [1820.0, 180.0])
         assert np.array_equal(drawn.y, y[drawn.X[:, 0].astype(int)])
         assert np.all(np.diff(drawn.X[:, 0]) > 0.0)
-    assert some.sample(1000, rng) is some
-    counts = sparse_general.Observations(some.X, np.arange(1000.0) % 3, some.weight).sample(100, rng)
+    assert data.sample(1000, rng) is data
+    counts = sparse_general.Observations(data.X, np.arange(1000.0) % 3, data.weight).sample(100, rng)
     assert np.all(counts.weight == 2.0)
 
 
 @pytest.mark.parametrize("y", [Y > 0.0, (Y > 1.0) | (X[:, 1] > 2.5)], ids=["noisy", "rare"])
-def test_a_search_goes_on_from_the_better_of_two_starts(y):
+def test_an_inference_starts_at_the_better_of_two_states(y):
     data = sparse_general.Observations(X, y.astype(float), np.ones(200))
-    evidence = sparse_general._Evidence(data, PairwiseProbit(), 200)
+    optimal_bound = sparse_general._OptimalBound(data, PairwiseProbit(), 200)
     for kernel in (KERNEL, ConstantKernel(8.0) * RBF([1.0, 9.0]), ConstantKernel(300.0) * RBF([1.5, 20.0])):
         basis = InducingBasis.at(kernel, X[:12])
         problem = svi.Problem((row_term(basis, X, "f"),), PairwiseProbit(), data.y, data.weight)
-        start, before = evidence._start(problem), evidence.state
+        start, before = optimal_bound._start(problem), optimal_bound.state
         prior = svi.initial_state(problem, {"f": FixedScale(1.0)})
         best = svi.fit(problem, prior, svi.Schedule(500, 1e-9), np.random.default_rng(0)).bounds[-1]
         first = svi.evaluate(problem, start).bound
         assert first >= svi.evaluate(problem, prior if before is None else before).bound
-        found = evidence(sparse_general.SparseStart(kernel, 1.0, X[:12]))[0].value
-        assert first <= found <= best + 1e-6
-        assert best - found < 0.1
+        value = optimal_bound(SparseParameters(kernel, 1.0, X[:12]))[0].value
+        assert first <= value <= best + 1e-6
+        assert best - value < 0.1
 
 
 def test_few_rows_are_searched_from_shorter_length_scales_too():
     rows = np.random.default_rng(0).uniform(-3.0, 3.0, (100, 1))
     y = np.sin(6.0 * rows[:, 0]) > 0.0
     default = ConstantKernel(1.0, (1e-4, 1e4)) * RBF([rows.std()], (1e-2, 1e4))
-    one, two = (SVGPClassifier(kernel, n_inducing=60, random_state=0).fit(rows, y) for kernel in (default, None))
-    assert one.score(rows, y) < 0.7
-    assert two.score(rows, y) > 0.95
-    assert two.lower_bound_ > one.lower_bound_ + 20.0
+    given_start, two_starts = (
+        SVGPClassifier(kernel, n_inducing=60, random_state=0).fit(rows, y) for kernel in (default, None)
+    )
+    assert given_start.score(rows, y) < 0.7
+    assert two_starts.score(rows, y) > 0.95
+    assert two_starts.lower_bound_ > given_start.lower_bound_ + 20.0
 
 
 def test_classes_in_mini_batches_with_adam():
@@ -298,7 +301,7 @@ def test_weights_count_copies_and_one_class_is_refused():
         classifier().fit(X, SIDE, sample_weight=SIDE == "up")
 
 
-def test_warm_start_goes_on_and_sparse_rows_serve():
+def test_warm_start_resumes_and_sparse_rows_serve():
     warm = classifier(warm_start=True, learn_inducing=False).fit(X, SIDE)
     p = warm.predict_proba(X)
     assert_allclose(warm.fit(X, SIDE).predict_proba(X), p, atol=0.02)

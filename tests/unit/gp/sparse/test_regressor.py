@@ -20,8 +20,15 @@ from skpref.exceptions import DataError, DataWarning
 from skpref.gp.sparse import fit as sparse_fit
 from skpref.gp.sparse import regressor as sparse_regressor
 from skpref.gp.sparse.evidence import GaussianRows
-from skpref.gp.sparse.fit import SparseConfig, SparseStart, _cheapest, _collapsed, may_move
-from skpref.gp.sparse.targets import cells_of, gaussian_rows, unit_of
+from skpref.gp.sparse.fit import initial_parameters, may_move_points
+from skpref.gp.sparse.search import (
+    SparseConfig,
+    SparseParameters,
+    SparseSearch,
+    bound_objective,
+    cheapest_objective,
+)
+from skpref.gp.sparse.targets import distinct_targets, gaussian_rows, target_scale
 
 RNG = np.random.default_rng(2)
 X = RNG.uniform(-3.0, 3.0, (300, 2))
@@ -49,15 +56,15 @@ def test_noise_relevance_and_function_are_found(fitted):
     assert fitted.lower_bound_ == max(fitted.lower_bounds_)
 
 
-def test_moved_points_raise_the_bound_and_stay_when_told():
+def test_moved_points_raise_the_bound_and_stay_when_asked():
     held = model(learn_inducing=False, n_inducing=5).fit(X, Y)
     moved = model(learn_inducing=True, n_inducing=5).fit(X, Y)
     assert moved.lower_bound_ > held.lower_bound_ + 2.0
     rows = {tuple(row) for row in X}
     assert all(tuple(point) in rows for point in held.inducing_points_)
     assert not any(tuple(point) in rows for point in moved.inducing_points_)
-    given = X[:8]
-    assert np.array_equal(np.sort(model(inducing=given).fit(X, Y).inducing_points_, axis=0), np.sort(given, axis=0))
+    points = X[:8]
+    assert np.array_equal(np.sort(model(inducing=points).fit(X, Y).inducing_points_, axis=0), np.sort(points, axis=0))
 
 
 def test_std_covariance_and_samples_agree(fitted):
@@ -74,7 +81,7 @@ def test_std_covariance_and_samples_agree(fitted):
     assert np.max(np.abs(draws.mean(axis=1) - mean) / std) < 5.0 / np.sqrt(4000)
     quiet = fitted.sample_y(rows, 4000, random_state=1, noise=False)
     assert np.max(np.abs(quiet.std(axis=1) / smaller - 1.0)) < 5.0 / np.sqrt(8000)
-    with pytest.raises(DataError, match="only one"):
+    with pytest.raises(DataError, match="cannot both be True"):
         fitted.predict(rows, return_std=True, return_cov=True)
     with pytest.raises(DataError, match="n_samples"):
         fitted.sample_y(rows, 0)
@@ -116,7 +123,7 @@ def test_nothing_is_learnt_without_an_optimizer():
     assert model(kernel=KERNEL, noise=0.5, tol=1.0).fit(X, Y).noise_ == pytest.approx(0.5)
 
 
-def test_warm_start_goes_on_and_a_failed_fit_leaves_the_earlier_one():
+def test_warm_start_resumes_and_a_failed_fit_leaves_the_earlier_one():
     warm = model(warm_start=True).fit(X, Y)
     before, n_first = warm.predict(X), warm.n_iter_
     warm.fit(X, Y)
@@ -134,31 +141,31 @@ def test_a_search_that_is_cut_short_warns():
 
 
 def test_a_sample_of_the_rows_finds_what_all_confirm(monkeypatch):
-    monkeypatch.setattr(sparse_fit, "_FEW", 100)
+    monkeypatch.setattr(sparse_fit, "SAMPLE_ROWS", 100)
     large = model().fit(X, Y)
     assert large.noise_ == pytest.approx(0.2, rel=0.15)
-    monkeypatch.setattr(sparse_fit, "_MANY", 200)
+    monkeypatch.setattr(sparse_fit, "FINAL_MAX_ROWS", 200)
     larger = model().fit(X, Y)
     assert larger.n_samples_seen_ == 300
     assert larger.lower_bound_ <= large.lower_bound_ + 1.0
 
 
-def test_a_glance_at_few_rows_finds_the_scales_by_which_points_are_chosen(monkeypatch):
-    monkeypatch.setattr(sparse_fit, "_GLANCE", 80)
-    monkeypatch.setattr(sparse_fit, "_ALL", 100)
-    seen, choose = [], sparse_fit.choose_points
+def test_a_subset_of_the_rows_finds_the_scales_by_which_points_are_chosen(monkeypatch):
+    monkeypatch.setattr(sparse_fit, "SUBSET_ROWS", 80)
+    monkeypatch.setattr(sparse_fit, "COLD_START_ROWS", 100)
+    calls, choose = [], sparse_fit.choose_points
 
     def choosing(rows, kernel, config, rng):
-        seen.append((len(rows), config.n_inducing, kernel.k2.length_scale))
+        calls.append((len(rows), config.n_inducing, kernel.k2.length_scale))
         return choose(rows, kernel, config, rng)
 
     monkeypatch.setattr(sparse_fit, "choose_points", choosing)
     fit = model(learn_inducing=False).fit(X, Y)
-    assert [where[:2] for where in seen] == [(300, 15)]
-    # The first feature alone matters, as the glance has found.
-    assert seen[0][2][1] > 3.0 * seen[0][2][0]
+    assert [call[:2] for call in calls] == [(300, 15)]
+    # The first feature alone matters, as the search on the subset has found.
+    assert calls[0][2][1] > 3.0 * calls[0][2][0]
     assert fit.noise_ == pytest.approx(0.2, rel=0.15)
-    # A warm start is near its end already; a stream looks both there and anew.
+    # A warm start is near its end already; partial_fit searches from there and from scratch.
     monkeypatch.setattr(sparse_fit, "choose_points", choose)
     warm = model(learn_inducing=False, warm_start=True).fit(X, Y)
     theta, evaluations = warm.kernel_.theta, warm.n_iter_
@@ -177,12 +184,12 @@ def test_few_inducing_points_do_not_make_noise_of_what_the_rows_say():
     fit = model(n_inducing=20, learn_inducing=False).fit(rows[:2400], targets[:2400])
     assert fit.score(rows[2400:], targets[2400:]) > 0.9
     assert set(np.argsort(fit.relevance_)[-2:]) == {3, 7}
-    # From an unlearnt kernel the bound's search ends where all is noise.
+    # From a cold start the search by the bound ends at pure noise.
     unit = (targets[:2400] - targets[:2400].mean()) / targets[:2400].std()
     config = SparseConfig("l-bfgs-b", 20, "kmeans++", learn_inducing=False, noise=None, max_iter=99, tol=1e-4)
-    run = sparse_fit.Run(config, sparse_fit.first_start(rows[:2400], None, config, np.random.default_rng(0)))
-    run.search(sparse_fit._collapsed(GaussianRows(rows[:2400], unit, np.ones(2400))))
-    assert run.end.noise > 0.95
+    search = SparseSearch(config, initial_parameters(rows[:2400], None, config, np.random.default_rng(0)))
+    search.ascend(bound_objective(GaussianRows(rows[:2400], unit, np.ones(2400))))
+    assert search.parameters.noise > 0.95
 
 
 def test_sparse_rows_give_what_dense_ones_give():
@@ -199,7 +206,7 @@ def test_kernels_whose_points_cannot_be_moved_serve_as_well():
 
 # ------------------------------------------------------------------------------------------------------------- streams
 def test_a_stream_ends_where_all_rows_at_once_end(monkeypatch):
-    monkeypatch.setattr(sparse_regressor, "_REMEMBERED", 120)
+    monkeypatch.setattr(sparse_regressor, "_KEPT_ROWS", 120)
     options = {"kernel": KERNEL, "noise": 0.2, "learn_inducing": False, "tol": 1e-2}
     stream = model(**options)
     for part in np.split(np.arange(300), 6):
@@ -213,7 +220,7 @@ def test_a_stream_ends_where_all_rows_at_once_end(monkeypatch):
     whole.set_params(kernel=ConstantKernel(unit.std() ** -2, "fixed") * stream.kernel_).fit(X, unit - unit.mean())
     difference = stream.predict(X) - (stream.y_mean_ + stream.y_scale_ * (whole.predict(X) + unit.mean()))
     assert np.max(np.abs(difference)) < 0.02
-    with pytest.raises(DataError, match="not kept"):
+    with pytest.raises(DataError, match="needs the training rows"):
         stream.log_marginal_likelihood(eval_gradient=True)
     assert np.isfinite(stream.log_marginal_likelihood())
 
@@ -227,14 +234,14 @@ def test_a_window_counts_the_latest_rows_alone():
 
 
 def test_a_long_window_holds_the_kernel(monkeypatch):
-    monkeypatch.setattr(sparse_regressor, "_REMEMBERED", 50)
+    monkeypatch.setattr(sparse_regressor, "_KEPT_ROWS", 50)
     stream = model(window=100).partial_fit(X[:100], Y[:100])
     theta = stream.kernel_.theta
     stream.partial_fit(X[100:150], Y[100:150])
     assert stream.n_samples_seen_ == 100
     assert np.array_equal(stream.kernel_.theta, theta)
-    rest = model(kernel=stream.kernel_, inducing=stream.inducing_points_, optimizer=None, noise=stream.noise_)
-    assert_allclose(stream.predict(X), rest.fit(X[50:150], Y[50:150]).predict(X), atol=0.1)
+    whole = model(kernel=stream.kernel_, inducing=stream.inducing_points_, optimizer=None, noise=stream.noise_)
+    assert_allclose(stream.predict(X), whole.fit(X[50:150], Y[50:150]).predict(X), atol=0.1)
 
 
 def test_the_first_part_of_a_stream_is_a_fit(fitted):
@@ -275,7 +282,7 @@ def test_nasty_inputs_have_finite_answers(name, kernel):
     assert np.all(np.abs(mean - targets) <= 4.0 * np.ptp(targets) + 1e-3 * np.abs(targets))
 
 
-def test_constant_columns_are_told_of_and_ignored():
+def test_constant_columns_are_reported_and_ignored():
     constant = np.column_stack([X, np.full(300, 7.0)])
     with pytest.warns(DataWarning, match="constant"):
         fit = model(max_iter=50).fit(constant, Y)
@@ -312,26 +319,29 @@ def test_few_rows_get_more_points_by_default(n, wanted):
 
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), noise=st.floats(-4.0, 1.0), scale=st.floats(-1.0, 1.0))
-def test_where_points_are_rows_the_bound_is_looked_at_as_evidence(seed, noise, scale):
+def test_where_points_are_rows_the_objective_is_the_evidence(seed, noise, scale):
     rng = np.random.default_rng(seed)
-    cells = cells_of(
+    targets = distinct_targets(
         rng.normal(size=(9, 2))[[0, 1, 2, 3, 4, 5, 6, 7, 8, 0]], rng.normal(size=10), rng.exponential(size=10) + 0.1
     )
-    rows = gaussian_rows(cells, unit_of(cells))
-    here = SparseStart(ConstantKernel(2.0) * RBF([np.exp(scale), 1.0]), float(np.exp(noise)), rows.X)
-    one, weight = _cheapest(rows, here)(here)
-    other, same = _collapsed(rows)(here)
+    rows = gaussian_rows(targets, target_scale(targets))
+    parameters = SparseParameters(ConstantKernel(2.0) * RBF([np.exp(scale), 1.0]), float(np.exp(noise)), rows.X)
+    by_evidence, weight = cheapest_objective(rows, parameters)(parameters)
+    by_bound, same = bound_objective(rows)(parameters)
     assert weight == same
-    assert one.points is None
-    assert other.points is not None
-    np.testing.assert_allclose(one.value, other.value, rtol=1e-7)
+    assert by_evidence.points is None
+    assert by_bound.points is not None
+    np.testing.assert_allclose(by_evidence.value, by_bound.value, rtol=1e-7)
     np.testing.assert_allclose(
-        np.append(one.theta, one.log_noise), np.append(other.theta, other.log_noise), rtol=1e-5, atol=1e-6
+        np.append(by_evidence.theta, by_evidence.log_noise),
+        np.append(by_bound.theta, by_bound.log_noise),
+        rtol=1e-5,
+        atol=1e-6,
     )
-    few = replace(here, points=rows.X[:4])
-    assert _cheapest(rows, few)(few)[0].points is not None
-    white = replace(here, kernel=here.kernel + WhiteKernel(0.1))
-    assert _cheapest(rows, white)(white)[0].value == _collapsed(rows)(white)[0].value
+    few = replace(parameters, points=rows.X[:4])
+    assert cheapest_objective(rows, few)(few)[0].points is not None
+    white = replace(parameters, kernel=parameters.kernel + WhiteKernel(0.1))
+    assert cheapest_objective(rows, white)(white)[0].value == bound_objective(rows)(white)[0].value
 
 
 @pytest.mark.parametrize(
@@ -345,7 +355,7 @@ def test_where_points_are_rows_the_bound_is_looked_at_as_evidence(seed, noise, s
         (20, True, X[:20], True),
     ],
 )
-def test_which_points_may_move(n_points, learn, inducing, wanted):
+def test_which_points_may_move_points(n_points, learn, inducing, wanted):
     config = SparseConfig("l-bfgs-b", n_points, inducing, learn, noise=None, max_iter=9, tol=1e-4)
-    assert may_move(X, SparseStart(KERNEL, 0.1, X[:n_points]), config) is wanted
-    assert not may_move(sparse.csr_array(X), SparseStart(KERNEL, 0.1, X[:n_points]), config)
+    assert may_move_points(X, SparseParameters(KERNEL, 0.1, X[:n_points]), config) is wanted
+    assert not may_move_points(sparse.csr_array(X), SparseParameters(KERNEL, 0.1, X[:n_points]), config)

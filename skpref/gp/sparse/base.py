@@ -1,0 +1,141 @@
+"""What `SVGPRegressor` and `SVGPClassifier` share: settings, rows of a stream, warm starts, feature relevance."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skpref._callbacks import CallbackMixin
+from skpref._estimator import digest
+from skpref.data.tables import canonical, stack
+from skpref.gp.relevance import prior_relevance
+from skpref.gp.sparse.search import SparseConfig
+from skpref.inference.svi import Schedule
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from sklearn.utils import Tags
+
+    from skpref._events import OnIteration
+    from skpref._typing import Array, Features
+
+__all__ = ["SHARED_CONSTRAINTS", "SparseGP"]
+
+# Of the parameters that both estimators have.
+SHARED_CONSTRAINTS: Final[dict[str, list[Any]]] = {
+    "kernel": [Kernel, None],
+    "inducing": [StrOptions({"kmeans++", "kmeans", "random", "variance"}), "array-like", "sparse matrix"],
+    "learn_inducing": ["boolean", StrOptions({"auto"})],
+    "optimizer": [StrOptions({"l-bfgs-b", "adam"}), None],
+    "batch_size": [Interval(Integral, 1, None, closed="left")],
+    "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
+    "delay": [Interval(Real, 0.0, None, closed="left")],
+    "forgetting_rate": [Interval(Real, 0.5, 1.0, closed="right")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0.0, None, closed="left")],
+    "window": [Interval(Integral, 1, None, closed="left"), None],
+    "warm_start": ["boolean"],
+    "verbose": ["verbose"],
+    "random_state": ["random_state", np.random.Generator],
+}
+
+
+class SparseGP(CallbackMixin, BaseEstimator):
+    """Base of the Gaussian processes for many rows."""
+
+    kernel: Kernel | None
+    learn_inducing: bool | str
+    inducing: Any
+    optimizer: str | None
+    batch_size: int
+    delay: float
+    forgetting_rate: float
+    max_iter: int
+    tol: float
+    window: int | None
+    verbose: int
+    _rows: Any  # rows, targets or numbers of classes, weights: those that a later fit needs
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # ------------------------------------------------------------- rows
+    def _add_rows(self, rows: tuple[Features, Any, Array]) -> None:
+        """Add rows to those of earlier calls, as far as they are in the window."""
+        X, y, weight = self._rows
+        self._rows = self._in_window((stack(X, rows[0]), np.append(y, rows[1]), np.append(weight, rows[2])))
+
+    def _in_window(self, rows: tuple[Features, Any, Array]) -> tuple[Features, Any, Array]:
+        """Return the latest rows, `window` of them."""
+        if self.window is None:
+            return rows
+        X, y, weight = rows
+        return X[-self.window :], y[-self.window :], weight[-self.window :]
+
+    def _check_new_rows(self, X: ArrayLike) -> Features:
+        """Return rows to predict."""
+        check_is_fitted(self)
+        return canonical(validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False))
+
+    # ------------------------------------------------------------- settings
+    def _settings(self) -> object:
+        """Return what an earlier fit must share for a warm start."""
+        raise NotImplementedError
+
+    def _can_resume(self) -> bool:
+        """Tell whether there is an earlier fit of the same model."""
+        return getattr(self, "_warm_key", None) == digest(self._settings())
+
+    def _sparse_config(self, n_inducing: int, noise: float | None, tol: float) -> SparseConfig:
+        """Return the settings of the searches."""
+        name = type(self).__name__
+        return SparseConfig(
+            optimizer=self.optimizer,
+            n_inducing=n_inducing,
+            inducing=self.inducing,
+            learn_inducing=self.learn_inducing,
+            noise=noise,
+            max_iter=self.max_iter,
+            tol=tol,
+            on_value=(lambda value: print(f"{name}: bound {value:.6f} a row")) if self.verbose else None,  # noqa: T201
+        )
+
+    def _schedule(self, on_iteration: OnIteration | None) -> Schedule:
+        """Return the settings of the inference on all rows."""
+        return Schedule(
+            max_iter=self.max_iter,
+            tol=self.tol,
+            batch_size=self.batch_size,
+            delay=self.delay,
+            forgetting_rate=self.forgetting_rate,
+            on_iteration=on_iteration,
+        )
+
+    # ------------------------------------------------------------- relevance
+    def _kernels_and_points(self) -> list[tuple[Kernel, Features]]:
+        """Return the learnt kernels with their inducing points."""
+        raise NotImplementedError
+
+    @property
+    def relevance_(self) -> Array:
+        """Relevance of each feature, shape (n_features,).
+
+        Half the expected square of f(x) - f(x') under the prior, where x' is an inducing point x with this feature
+        taken from another point: 0 for a feature that f ignores. The mean over classes where each has its own f.
+        """
+        check_is_fitted(self)
+        by_kernel = [prior_relevance(kernel, points) for kernel, points in self._kernels_and_points()]
+        return np.asarray(np.mean(by_kernel, axis=0))
+
+    @property
+    def feature_importances_(self) -> Array:
+        """`relevance_` under the name that `SelectFromModel` and `RFE` look for."""
+        return self.relevance_

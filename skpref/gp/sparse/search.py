@@ -1,0 +1,218 @@
+"""Search by L-BFGS-B for kernel, noise variance and inducing points, by any objective with gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from skpref import kernels
+from skpref.gp.sparse.evidence import bound, evidence
+from skpref.inference import hyper
+from skpref.inference.basis import InducingBasis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sklearn.gaussian_process.kernels import Kernel
+
+    from skpref._typing import Array, Features
+    from skpref.gp.sparse.evidence import GaussianRows
+
+__all__ = [
+    "NOISE_BOUNDS",
+    "Objective",
+    "ObjectiveValue",
+    "SparseConfig",
+    "SparseParameters",
+    "SparseSearch",
+    "bound_objective",
+    "cheapest_objective",
+    "evidence_objective",
+]
+
+NOISE_BOUNDS: Final = (1e-7, 1e2)  # of the noise variance, in variances of the targets
+_TOL_FACTOR: Final = 10.0  # `hyper.maximise` ends at .01 of its tol: tol=1e-4 ends when an iteration gains 1e-5 a row
+_MEMORY: Final = 10  # steps from which L-BFGS-B learns the curvature in the few hyper-parameters
+_MEMORY_WITH_POINTS: Final = 50  # the same where the coordinates of inducing points are moved too
+_LINE_STEPS: Final = 20  # evaluations of a line search, SciPy's default
+_LINE_STEPS_CAPPED: Final = 4  # the same in a search of capped length: it looks at all rows and begins near its end
+
+
+@dataclass(frozen=True)
+class SparseConfig:
+    """Settings of a fit, from an estimator's parameters."""
+
+    optimizer: str | None  # None: hyper-parameters stay as they are
+    n_inducing: int  # largest number of inducing points
+    inducing: str | Features  # how they are chosen, or the points
+    learn_inducing: bool | str  # whether the gradient moves them
+    noise: float | None  # variance of the noise in variances of the targets; None: learnt
+    max_iter: int  # iterations of a search
+    tol: float  # gain at which a search ends
+    on_value: Callable[[float], object] | None = None  # called with the bound a row after every evaluation
+
+
+@dataclass(frozen=True, eq=False)
+class SparseParameters:
+    """What a search moves."""
+
+    kernel: Kernel  # with its hyper-parameters
+    noise: float  # variance of the noise, in variances of the targets
+    points: Features  # (M, d): inducing points
+
+
+class ObjectiveValue(NamedTuple):
+    """A bound with its gradients in the kernel's theta, the log of the noise variance and the inducing points."""
+
+    value: float
+    theta: Array
+    log_noise: float
+    points: Array | None
+
+
+class Objective(Protocol):
+    """A bound as a function of kernel, noise and inducing points."""
+
+    def __call__(self, parameters: SparseParameters, /) -> tuple[ObjectiveValue, float]:
+        """Return the bound with its gradients, and the sum of the weights of its rows."""
+
+
+def evidence_objective(rows: GaussianRows) -> Objective:
+    """Return the exact evidence of the rows, which does not depend on inducing points."""
+
+    def objective(parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
+        value = evidence(rows, parameters.kernel, parameters.noise)
+        return ObjectiveValue(*value, None), float(rows.weight.sum())
+
+    return objective
+
+
+def bound_objective(rows: GaussianRows) -> Objective:
+    """Return the collapsed bound of the rows."""
+
+    def objective(parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
+        result = bound(rows, InducingBasis.at(parameters.kernel, parameters.points), parameters.noise)
+        return ObjectiveValue(result.value, result.theta, result.log_noise, result.points), result.moments.weight
+
+    return objective
+
+
+def cheapest_objective(rows: GaussianRows, start: SparseParameters) -> Objective:
+    """Return the evidence where the inducing points are the rows, so that it equals the bound; else the bound."""
+    # Other kernels may hold white noise, which covariances with inducing points leave out.
+    smooth = kernels.moves_points(start.kernel, start.points) and not sparse.issparse(rows.X)
+    return evidence_objective(rows) if smooth and np.array_equal(start.points, rows.X) else bound_objective(rows)
+
+
+@dataclass(eq=False)
+class _PackedObjective:
+    """An objective a unit of weight as a function of one vector: kernel theta, log noise, points in length-scales."""
+
+    objective: Objective
+    start: SparseParameters
+    fixed_noise: bool
+    point_scale: Array | None  # (d,): unit of the points' coordinates; None: points stay
+    on_value: Callable[[float], object] | None
+    trace: list[float] = field(default_factory=list)
+
+    @property
+    def theta(self) -> Array:
+        """The start as one vector."""
+        parts = [self.start.kernel.theta]
+        if not self.fixed_noise:
+            parts.append(np.log([self.start.noise]))
+        if self.point_scale is not None:
+            parts.append(np.ravel(self.start.points / self.point_scale))
+        return np.concatenate(parts)
+
+    @property
+    def bounds(self) -> Array:
+        """Limits of the vector, shape (n, 2)."""
+        parts = [np.reshape(self.start.kernel.bounds, (-1, 2))]
+        if not self.fixed_noise:
+            parts.append(np.log([NOISE_BOUNDS]))
+        if self.point_scale is not None:
+            parts.append(np.tile([-np.inf, np.inf], (self.start.points.size, 1)))
+        return np.concatenate(parts)
+
+    def unpack(self, theta: Array) -> SparseParameters:
+        """Return the parameters that a vector stands for."""
+        kernel, noise, points = self.start.kernel, self.start.noise, self.start.points
+        n = kernel.n_dims
+        kernel = kernel.clone_with_theta(theta[:n])
+        if not self.fixed_noise:
+            noise, n = float(np.exp(theta[n])), n + 1
+        if self.point_scale is not None:
+            points = theta[n:].reshape(points.shape) * self.point_scale
+        return SparseParameters(kernel, noise, points)
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """Return value and gradient a unit of weight."""
+        result, weight = self.objective(self.unpack(theta))
+        parts = [result.theta]
+        if not self.fixed_noise:
+            parts.append(np.array([result.log_noise]))
+        if self.point_scale is not None:
+            assert result.points is not None  # noqa: S101 - `may_move_points` was asked
+            parts.append(np.ravel(result.points * self.point_scale))
+        self.trace.append(result.value)
+        if self.on_value is not None:
+            self.on_value(result.value / weight)
+        return result.value / weight, np.concatenate(parts) / weight
+
+
+@dataclass(eq=False)
+class SparseSearch:
+    """One search after the other, each from the parameters at which the one before it ended."""
+
+    config: SparseConfig
+    parameters: SparseParameters  # the best so far
+    trace: list[float] = field(default_factory=list)  # the objective at every evaluation
+    converged: bool = True  # whether all searches met their tolerance
+    scale: Array | None = None  # (n_theta,): unit of every hyper-parameter, learnt by the search before
+
+    def ascend(self, objective: Objective, *, move_points: bool = False, max_iter: int | None = None) -> None:
+        """Search from here; `max_iter` is a planned length, at which to end is no failure."""
+        start, config = self.parameters, self.config
+        point_scale = _length_scales(start) if move_points else None
+        packed = _PackedObjective(objective, start, config.noise is not None, point_scale, config.on_value)
+        if not packed.theta.size:
+            return
+        best = hyper.maximise(
+            packed,
+            packed.theta,
+            packed.bounds,
+            max_iter=config.max_iter if max_iter is None else min(config.max_iter, max_iter),
+            tol=_TOL_FACTOR * config.tol,
+            memory=_MEMORY_WITH_POINTS if move_points else _MEMORY,
+            scale=None if move_points else self.scale,
+            most_looks=_LINE_STEPS if max_iter is None else _LINE_STEPS_CAPPED,
+        )
+        self.parameters = packed.unpack(best.theta)
+        self.scale = self.scale if move_points else best.scale
+        # Points gain a little with every iteration: their search ends by max_iter, and that is no failure.
+        self.converged = self.converged and (best.converged or move_points or max_iter is not None)
+        self.trace += packed.trace
+
+    def compare(self, starts: list[SparseParameters], objective: Objective) -> None:
+        """Search from other starts too; the highest objective wins."""
+        for start in starts:
+            other = SparseSearch(self.config, start)
+            other.ascend(objective)
+            if max(other.trace, default=-np.inf) > max(self.trace, default=-np.inf):
+                self.parameters, self.converged, self.scale = other.parameters, other.converged, other.scale
+                self.trace = self.trace + other.trace
+
+
+def _length_scales(parameters: SparseParameters) -> Array:
+    """Return the shortest length-scale of every feature, 1 for kernels without, shape (d,)."""
+    d = parameters.points.shape[1]
+    scales = [
+        np.broadcast_to(np.asarray(value, dtype=np.float64), d)
+        for name, value in sorted(parameters.kernel.get_params().items())
+        if name.endswith("length_scale")
+    ]
+    return np.min(scales, axis=0) if scales else np.ones(d)

@@ -1,0 +1,79 @@
+"""`SparseSearch`: what limits its iterations and the evaluations along a line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from skpref.gp.sparse.search import ObjectiveValue, SparseConfig, SparseParameters, SparseSearch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def new_search(max_iter: int = 50) -> SparseSearch:
+    config = SparseConfig("l-bfgs-b", 2, "kmeans++", "auto", None, max_iter, 1e-9)
+    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(1.0, (1e-3, 1e3))
+    return SparseSearch(config, SparseParameters(kernel, 0.1, np.array([[0.0], [1.0]])))
+
+
+def counted(
+    value: Callable[[SparseParameters], tuple[ObjectiveValue, float]],
+) -> tuple[Callable[..., tuple[ObjectiveValue, float]], list[SparseParameters]]:
+    calls: list[SparseParameters] = []
+
+    def objective(parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
+        calls.append(parameters)
+        return value(parameters)
+
+    return objective, calls
+
+
+def valley(parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
+    """Rosenbrock's function of log amplitude and log length-scale, upside down: two dozen iterations to its top."""
+    x, y = parameters.kernel.theta
+    slope = np.array([400.0 * x * (y - x * x) + 2.0 * (1.0 - x), -200.0 * (y - x * x)])
+    log_noise = float(np.log(parameters.noise))
+    return ObjectiveValue(-100.0 * (y - x * x) ** 2 - (1.0 - x) ** 2 - log_noise**2, slope, -2.0 * log_noise, None), 1.0
+
+
+def lie(parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
+    """Promises to rise wherever one goes, and falls."""
+    return ObjectiveValue(-float(np.sum(parameters.kernel.theta)), np.ones(2), 0.0, None), 1.0
+
+
+def test_a_search_of_planned_length_is_no_failure() -> None:
+    objective, calls = counted(valley)
+    plain = new_search()
+    plain.ascend(objective)
+    assert plain.converged
+    assert np.allclose(plain.parameters.kernel.theta, 1.0, atol=1e-2)
+    all_calls = len(calls)
+    objective, calls = counted(valley)
+    capped = new_search()
+    capped.ascend(objective, max_iter=5)
+    assert capped.converged
+    assert len(calls) < all_calls / 2
+    assert max(capped.trace) < max(plain.trace)
+    assert valley(capped.parameters)[0].value == max(capped.trace)
+
+
+def test_the_cap_of_the_settings_is_a_failure_and_holds_for_a_planned_length_too() -> None:
+    for planned, converged in ((None, False), (30, True)):
+        objective, calls = counted(valley)
+        search = new_search(max_iter=5)
+        search.ascend(objective, max_iter=planned)
+        assert search.converged is converged
+        assert len(calls) <= 15
+
+
+@pytest.mark.parametrize(("max_iter", "steps"), [(None, 20), (10, 4)])
+def test_evaluations_along_a_line(max_iter: int | None, steps: int) -> None:
+    objective, calls = counted(lie)
+    search = new_search()
+    search.ascend(objective, max_iter=max_iter)
+    assert len(calls) == 1 + steps
+    assert np.all(search.parameters.kernel.theta == 0.0)
