@@ -1,8 +1,8 @@
-"""Who is known: ids and features of the entities of one kind (items or users), and which of them were seen."""
+"""Ids and features of the items or users of a model."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,157 +13,185 @@ from skpref.data.tables import stack
 from skpref.exceptions import DataError, UnknownIdError
 
 if TYPE_CHECKING:
-    from skpref._typing import Array, Features, IntArray
+    from skpref._typing import Features, IntArray
+    from skpref.data import IdColumn
 
 
-@dataclass(frozen=True, eq=False)
-class Roster:
-    """Entities of one kind."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Entities:
+    """All items or all users of a model; the order of `seen` is that of their variables in the posterior."""
 
-    vocabulary: Vocabulary  # ids of all known entities
-    features: Features  # (n, d): their features
-    names: tuple[str, ...] | None  # names of the features
-    # (n_seen,): rows of the vocabulary that occur in the comparisons, in the order in which the posterior holds them
-    seen: IntArray
+    estimator: str  # name of the model's class, for error messages
+    kind: str  # "item" or "user"; the parameter of the estimator is "items" or "users"
+    vocabulary: Vocabulary  # ids
+    features: Features  # (n, d); None without a table
+    feature_names: tuple[str, ...] | None
+    seen: IntArray  # (n_seen,): rows of the vocabulary that occur in a comparison of positive weight
 
     @classmethod
-    def of(cls, given: Any, name: str, *columns: Any) -> Roster:
-        """Start from a table, or from the ids that occur."""
-        nobody = np.zeros(0, dtype=np.int64)
-        if given is None:
-            return cls(Vocabulary.from_columns(*columns), None, None, nobody)
-        table = read_table(given, name)
-        return cls(table.vocabulary, table.features, table.feature_names, nobody)
+    def read(cls, table: Any, *columns: Any, estimator: Any, kind: str) -> Entities:
+        """Read the features that a caller gave; without any, the ids are those of the columns."""
+        if table is None:
+            vocabulary, features, names = Vocabulary.from_columns(*columns), None, None
+        else:
+            table = read_table(table, f"{kind}s")
+            vocabulary, features, names = table.vocabulary, table.features, table.feature_names
+        return cls(
+            estimator=type(estimator).__name__,
+            kind=kind,
+            vocabulary=vocabulary,
+            features=features,
+            feature_names=names,
+            seen=np.zeros(0, dtype=np.int64),
+        )
+
+    @property
+    def parameter(self) -> str:
+        """Name of the parameter that holds the table: "items" or "users"."""
+        return f"{self.kind}s"
 
     @property
     def n_features(self) -> int:
-        """Columns of the features; 0 without any."""
+        """Number of features; 0 without a table."""
         return 0 if self.features is None else int(self.features.shape[1])
 
     @property
-    def seen_ids(self) -> Any:
-        """Ids of the entities seen."""
+    def seen_ids(self) -> IdColumn:
+        """Ids of the seen entities."""
         return self.vocabulary.ids[self.seen]
 
     @property
     def seen_features(self) -> Features:
-        """Features of the entities seen."""
+        """Features of the seen entities."""
         return None if self.features is None else self.features[self.seen]
 
     @property
     def position(self) -> IntArray:
-        """Position in the posterior of every row of the vocabulary, and a last entry for an unknown id; -1 = unseen."""
+        """Position in the posterior of every row of the vocabulary, -1 if unseen; the last entry is for unknown ids."""
         position = np.full(self.vocabulary.size + 1, -1)
         position[self.seen] = np.arange(self.seen.size)
         return position
 
-    def with_seen(self, rows: IntArray) -> Roster:
-        """Note further rows as seen, behind those seen already."""
-        new = np.setdiff1d(rows, self.seen)
-        return Roster(self.vocabulary, self.features, self.names, np.concatenate([self.seen, new]))
+    def with_seen(self, rows: IntArray) -> Entities:
+        """Add rows to those seen; the earlier ones keep their positions."""
+        return replace(self, seen=np.concatenate([self.seen, np.setdiff1d(rows, self.seen)]))
 
-    def extended(self, given: Any, name: str, *columns: Any) -> Roster:
-        """Add entities, the known ones first."""
-        grown = self if given is None else self._with_features(read_table(given, name), name)
-        columns = tuple(as_ids(column, kind=name[:-1]) for column in columns)
-        rows = [grown.vocabulary.encode(column, unknown="mark") for column in columns]
+    def with_new(self, table: Any, *columns: Any) -> Entities:
+        """Add the entities of a table, or new ids of the columns; the earlier ones keep their rows."""
+        extended = self if table is None else self._with_table(read_table(table, self.parameter))
+        columns = tuple(as_ids(column, kind=self.kind) for column in columns)
+        rows = [extended.vocabulary.encode(column, unknown="mark") for column in columns]
         new = [column[row < 0] for column, row in zip(columns, rows, strict=True)]
         if not any(ids.size for ids in new):
-            return grown
+            return extended
         if self.features is not None:
             first = min(int(np.argmax(row < 0)) for row in rows if (row < 0).any())
-            who = next(column[first] for column, row in zip(columns, rows, strict=True) if row[first] < 0)
+            unknown = next(column[first] for column, row in zip(columns, rows, strict=True) if row[first] < 0)
             msg = (
-                f"unknown {name[:-1]} {shorten(who)} in comparison {first}: {name} have features here, so new ones need"
+                f"unknown {self.kind} {shorten(unknown)} in comparison {first}: this model has features of "
+                f"{self.parameter}; pass those of new {self.parameter} to partial_fit, "
+                f"{self.parameter}=Table(features, ids=...)"
             )
-            raise UnknownIdError(f"{msg} theirs; give them to partial_fit as {name}=Table(features, ids=...)")
-        added = Vocabulary.from_columns(*new).ids
-        return Roster(Vocabulary(_joined(self.vocabulary.ids, added), name), None, None, self.seen)
+            raise UnknownIdError(msg)
+        ids = _concatenate_ids(self.vocabulary.ids, Vocabulary.from_columns(*new).ids)
+        return replace(self, vocabulary=Vocabulary(ids, self.parameter))
 
-    def _with_features(self, table: Table, name: str) -> Roster:
-        self.check(table, name)
+    def _with_table(self, table: Table) -> Entities:
+        self.check_features(table)
         if self.vocabulary.positional or table.vocabulary.positional:
-            msg = f"{name} can be added to a Table with ids only: give Table(features, ids=...), at fit as well."
+            msg = f"new {self.parameter} need ids, here and at fit: pass {self.parameter}=Table(features, ids=...)."
             raise DataError(msg)
-        known = np.flatnonzero(self.vocabulary.encode(table.ids, name, unknown="mark") >= 0)
-        if known.size:
-            who = f"{name[:-1]} {shorten(table.ids[known[0]])} in row {known[0]} of {name}"
-            msg = f"{who} has features already ({known.size} such rows); give {name} that are new"
-            raise DataError(msg)
-        ids = _joined(self.vocabulary.ids, table.ids)
-        return Roster(Vocabulary(ids, name), stack(self.features, table.features), self.names, self.seen)
-
-    def check(self, table: Table, name: str) -> None:
-        """Refuse features of another width or of other names."""
-        if table.n_features != self.n_features:
-            msg = f"{name} has {table.n_features} features, but CrowdGPPL is expecting {self.n_features} features"
-            alone = f": it was fitted without a table of {name}, so that ids are all it knows of them"
-            raise DataError(msg + ("." if self.n_features else alone))
-        if self.names and table.feature_names and self.names != table.feature_names:
+        repeated = np.flatnonzero(self.vocabulary.encode(table.ids, self.parameter, unknown="mark") >= 0)
+        if repeated.size:
             msg = (
-                f"The feature names of {name} should match those of the fit, in the same order; "
-                f"got {table.feature_names[:5]}, wanted {self.names[:5]}."
+                f"{self.kind} {shorten(table.ids[repeated[0]])} in row {repeated[0]} of {self.parameter} has features "
+                f"already ({repeated.size} such rows); pass new {self.parameter} only"
+            )
+            raise DataError(msg)
+        vocabulary = Vocabulary(_concatenate_ids(self.vocabulary.ids, table.ids), self.parameter)
+        return replace(self, vocabulary=vocabulary, features=stack(self.features, table.features))
+
+    def check_features(self, table: Table) -> None:
+        """Refuse a table with another number of features, or other feature names."""
+        if table.n_features != self.n_features:
+            msg = (
+                f"{self.parameter} has {table.n_features} features, but {self.estimator} is expecting "
+                f"{self.n_features} features"
+            )
+            raise DataError(msg + (" as input." if self.n_features else f": it was fitted without {self.parameter}."))
+        if self.feature_names and table.feature_names and self.feature_names != table.feature_names:
+            msg = (
+                f"{self.parameter}: the feature names should match those that {self.estimator} was fitted with, in "
+                f"the same order; got {table.feature_names[:5]}, wanted {self.feature_names[:5]}."
             )
             raise DataError(msg)
 
     def rows(self, rows: IntArray) -> Items:
-        """Return the record of entities by their rows in the vocabulary."""
+        """Return the entities in rows of the vocabulary; a row of -1 is an unknown id."""
         return Items(None if self.features is None else self.features[rows], self.position[rows])
 
-    def select(self, chosen: Any, name: str) -> tuple[Any, Items]:
-        """Return ids and record of what a caller named."""
+    def select(self, chosen: Any) -> tuple[IdColumn, Items]:
+        """Return the entities that a caller chose by ids, by a table or by features; None chooses all."""
         if chosen is None:
-            rows = np.arange(self.vocabulary.size)
-            return self.vocabulary.ids, self.rows(rows)
+            return self.vocabulary.ids, self.rows(np.arange(self.vocabulary.size))
         if holds_features(chosen):
-            table = read_table(chosen, name)
-            self.check(table, name)
-            known = np.full(table.n_items, -1)
+            table = read_table(chosen, self.parameter)
+            self.check_features(table)
+            rows = np.full(table.n_items, -1)
             if not (table.vocabulary.positional or self.vocabulary.positional):
-                known = self.vocabulary.encode(table.ids, name, unknown="mark", noun="row")
-            return table.ids, Items(table.features, self.position[known])
-        rows = self.vocabulary.encode(chosen, name, noun="row", kind=name[:-1])
+                rows = self.vocabulary.encode(table.ids, self.parameter, unknown="mark", noun="row")
+            return table.ids, Items(table.features, self.position[rows])
+        rows = self.vocabulary.encode(chosen, self.parameter, noun="row", kind=self.kind)
         return self.vocabulary.ids[rows], self.rows(rows)
 
+    def pairs(self, left: Any, right: Any) -> tuple[Items, IntArray, IntArray]:
+        """Return the distinct items of pairs of ids, and for each pair the positions of its two items among them."""
+        unknown: Any = "mark" if self.features is None else "raise"
+        a, b = (self.vocabulary.encode(side, "X", unknown=unknown) for side in (left, right))
+        # Two ids that are both unknown are two different items.
+        item, inverse = np.unique(np.concatenate([a, np.where(b < 0, -2, b)]), return_inverse=True)
+        first, second = np.split(inverse, 2)
+        return self.rows(np.maximum(item, -1)), first, second
 
-def read_table(given: Any, name: str) -> Table:
-    """Read what a caller gave as features, and name the parameter where it cannot be read."""
+
+class Items(NamedTuple):
+    """Items or users to predict for."""
+
+    features: Features  # (n, d); None when the model has no features
+    position: IntArray  # (n,): position in the posterior of the variables of each; -1 when unseen
+
+    @classmethod
+    def new(cls, features: Features) -> Items:
+        """Return unseen items that have features only."""
+        return cls(features, np.full(features.shape[0], -1))
+
+    @property
+    def size(self) -> int:
+        """Number of items."""
+        return int(self.position.shape[0])
+
+    def take(self, index: IntArray | slice) -> Items:
+        """Select items."""
+        return Items(None if self.features is None else self.features[index], self.position[index])
+
+
+def read_table(features: Any, parameter: str) -> Table:
+    """Return the features as a table; an error names the parameter."""
     try:
-        return as_table(given)
+        return features if isinstance(features, Table) else Table(features)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{name}: {error}") from error
+        raise DataError(f"{parameter}: {error}") from error
 
 
 def holds_features(chosen: Any) -> bool:
-    """Whether a caller named entities by rows of features, and not by ids."""
+    """Tell whether entities were chosen by rows of features, and not by ids."""
     if isinstance(chosen, list):
         return bool(chosen) and all(isinstance(row, list | np.ndarray) for row in chosen)
     return isinstance(chosen, Table) or getattr(chosen, "ndim", None) == 2
 
 
-def _joined(a: Array, b: Array) -> Any:
-    """Two columns of ids behind each other; integers next to strings stay integers."""
-    if a.dtype == b.dtype:
-        return np.concatenate([a, b])
-    return np.concatenate([a.astype(object), b.astype(object)])
-
-
-class Items(NamedTuple):
-    """Items to predict for."""
-
-    features: Features  # (n, d): feature rows; None when the model has no features
-    seen: IntArray  # (n,): position of the item's offset in the posterior; -1 for an item without comparisons
-
-    @property
-    def size(self) -> int:
-        """Number of items."""
-        return int(self.seen.shape[0])
-
-    def take(self, index: IntArray | slice) -> Items:
-        """Select items."""
-        return Items(None if self.features is None else self.features[index], self.seen[index])
-
-
-def as_table(items: Any) -> Table:
-    """Return a Table as it is, anything else as the features of a new one."""
-    return items if isinstance(items, Table) else Table(items)
+def _concatenate_ids(first: IdColumn, second: IdColumn) -> IdColumn:
+    """Return the ids of two columns; integers next to strings stay integers."""
+    if first.dtype == second.dtype:
+        return np.concatenate([first, second])
+    return np.concatenate([first.astype(object), second.astype(object)])

@@ -8,11 +8,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.gaussian_process.kernels import Exponentiation, Kernel, KernelOperator
 
-from skpref.data import Comparisons, Table, Vocabulary
+from skpref.data import Comparisons, Vocabulary
 from skpref.exceptions import ModelFormatError
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.crowd.posterior import CrowdPosterior, FactorPosterior
-from skpref.gp.entities import Roster
+from skpref.gp.entities import Entities
 from skpref.gp.ordinal import GPOrdinalRegressor
 from skpref.gp.ordinal.fit import OrdinalMember, OrdinalStart
 from skpref.gp.pairwise import GPPLClassifier
@@ -156,14 +156,16 @@ def _check_segment(segment: Segment, where: str) -> None:
     _require(sound, where, "must be the name of a scale and a number of variables")
 
 
-def _check_roster(roster: Roster, where: str) -> None:
-    _require(isinstance(roster.vocabulary, Vocabulary), f"{where}.vocabulary", "is missing")
-    if roster.features is not None:
-        names = None if roster.names is None else list(roster.names)
-        parts = {"vocabulary": roster.vocabulary, "features": roster.features, "feature_names": names}
+def _check_entities(entities: Entities, where: str) -> None:
+    _require(isinstance(entities.vocabulary, Vocabulary), f"{where}.vocabulary", "is missing")
+    if entities.features is not None:
+        names = None if entities.feature_names is None else list(entities.feature_names)
+        parts = {"vocabulary": entities.vocabulary, "features": entities.features, "feature_names": names}
         check_ids_match(parts, where)
-    _indices(roster.seen, f"{where}.seen", 0, roster.vocabulary.size, (None,))
-    _require(np.unique(roster.seen).size == roster.seen.size, f"{where}.seen", "names an entity twice")
+    named = isinstance(entities.estimator, str) and entities.kind in {"item", "user"}
+    _require(named, f"{where}.kind", "must be item or user")
+    _indices(entities.seen, f"{where}.seen", 0, entities.vocabulary.size, (None,))
+    _require(np.unique(entities.seen).size == entities.seen.size, f"{where}.seen", "names an entity twice")
 
 
 def _check_gamma(scale: GammaScale, where: str) -> None:
@@ -346,26 +348,24 @@ def _width(posterior: PairPosterior) -> int | None:
 
 
 def _check_classifier(estimator: GPPLClassifier, prefix: str) -> None:
-    posterior, vocabulary, table = estimator.posterior_, estimator._vocabulary, estimator._table  # noqa: SLF001
-    _require(isinstance(vocabulary, Vocabulary), f"{prefix}_vocabulary", "is missing")
-    n_seen = np.size(estimator.item_ids_)
-    _indices(estimator._position, f"{prefix}_position", -1, n_seen, (vocabulary.size + 1,))  # noqa: SLF001
+    posterior, items = estimator.posterior_, estimator._items  # noqa: SLF001
+    _require(isinstance(items, Entities), f"{prefix}_items", "must be entities")
+    n_seen = items.seen.size
+    sound = np.array_equal(estimator.item_ids_, items.seen_ids)
+    _require(sound, f"{prefix}item_ids_", "differ from those that were seen")
     _indices(estimator.components_, f"{prefix}components_", 0, n_seen, (n_seen,))
     _require(np.array_equal(estimator.classes_, [0, 1]), f"{prefix}classes_", "must be 0 and 1")
     if posterior.has_offsets:
         _array(posterior.offset_mean, f"{prefix}posterior_.offset_mean", (n_seen,))
-    _require((table is None) == (posterior.basis is None), f"{prefix}_table", "and the posterior disagree on features")
-    if table is not None:
-        _require(isinstance(table, Table), f"{prefix}_table", "must be a table")
-        _require(table.vocabulary.size == vocabulary.size, f"{prefix}_vocabulary", "differs from that of the table")
-        width = _width(posterior)
-        _require(table.n_features == width, f"{prefix}_table.features", f"must have {width} columns")
+    width = _width(posterior) or 0
+    _require(items.n_features == width, f"{prefix}_items.features", f"must have {width} columns")
 
 
 def _check_crowd(estimator: CrowdGPPL, prefix: str) -> None:
     posterior, items, users = estimator.posterior_, estimator._items, estimator._users  # noqa: SLF001
     _require(isinstance(posterior, CrowdPosterior), f"{prefix}posterior_", "is no posterior")
-    _require(isinstance(items, Roster) and isinstance(users, Roster), f"{prefix}_items", "and _users must be rosters")
+    for name, entities in (("items", items), ("users", users)):
+        _require(isinstance(entities, Entities), f"{prefix}_{name}", "must be entities")
     _require(np.array_equal(estimator.classes_, [0, 1]), f"{prefix}classes_", "must be 0 and 1")
     _check_answers(estimator, prefix)
     item_kernels, where = (estimator.kernel_, estimator.factor_kernel_), f"{prefix}posterior_"
@@ -388,9 +388,9 @@ def _check_numbers(estimator: CrowdGPPL, prefix: str) -> None:
     distinct = numbers and len(set(alive)) == len(alive) == posterior.items.n_factors
     _require(distinct, f"{prefix}_alive", f"must name {posterior.items.n_factors} of {scales.size} factors")
     _check_scales(posterior.scales, f"{prefix}posterior_.scales", {f"{side}{d}" for side in "vw" for d in alive})
-    for name, roster in (("item", estimator._items), ("user", estimator._users)):  # noqa: SLF001
-        _array(getattr(estimator, f"{name}_factors_"), f"{prefix}{name}_factors_", (roster.seen.size, scales.size))
-        sound = np.array_equal(getattr(estimator, f"{name}_ids_"), roster.seen_ids)
+    for name, entities in (("item", estimator._items), ("user", estimator._users)):  # noqa: SLF001
+        _array(getattr(estimator, f"{name}_factors_"), f"{prefix}{name}_factors_", (entities.seen.size, scales.size))
+        sound = np.array_equal(getattr(estimator, f"{name}_ids_"), entities.seen_ids)
         _require(sound, f"{prefix}{name}_ids_", "differ from those that were seen")
 
 
@@ -399,36 +399,39 @@ def _check_answers(estimator: CrowdGPPL, prefix: str) -> None:
     answers, where = estimator._comparisons, f"{prefix}_comparisons"  # noqa: SLF001
     _require(isinstance(answers, Comparisons), where, "are missing")
     used = answers.weight > 0.0
-    for name, roster, columns in (
+    for name, entities, columns in (
         ("items", estimator._items, (answers.left, answers.right)),  # noqa: SLF001
         ("users", estimator._users, (np.asarray(answers.user),)),  # noqa: SLF001
     ):
         size = getattr(answers, f"n_{name}")
-        _require(size == roster.vocabulary.size, f"{where}.n_{name}", f"must be {roster.vocabulary.size}")
-        seen = all((roster.position[column[used]] >= 0).all() for column in columns)
+        _require(size == entities.vocabulary.size, f"{where}.n_{name}", f"must be {entities.vocabulary.size}")
+        seen = all((entities.position[column[used]] >= 0).all() for column in columns)
         _require(seen, f"{prefix}_{name}.seen", "leaves out some who were compared or who compared")
 
 
-def _check_side(roster: Roster, factors: FactorPosterior, kernels: tuple[Any, ...], points: Any, where: str) -> None:
+def _check_side(
+    entities: Entities, factors: FactorPosterior, kernels: tuple[Any, ...], points: Any, where: str
+) -> None:
     """Factors, kernels and inducing points of one side against its features."""
-    featureless = roster.features is None
+    featureless = entities.features is None
     together = all((part is None) == featureless for part in (*kernels, points))
     _require(together, where, "has features, kernels and inducing points that do not fit together")
     if featureless:
         _require(factors.basis is None, f"{where}.basis", "needs features")
     else:
         width = _features(points, f"{where}: inducing points")
-        _require(width == roster.n_features, where, f"has {roster.n_features} features, inducing points {width}")
+        _require(width == entities.n_features, where, f"has {entities.n_features} features, inducing points {width}")
         for kernel in kernels:
             _check_kernel_width(kernel, f"{where}: kernel", width)
         _require(factors.n_factors == 0 or factors.basis is not None, f"{where}.basis", "is missing")
     if factors.basis is None:
-        _require(factors.mean.shape[1] == roster.seen.size, f"{where}.mean", f"must have {roster.seen.size} columns")
+        n_seen = entities.seen.size
+        _require(factors.mean.shape[1] == n_seen, f"{where}.mean", f"must have {n_seen} columns")
     else:
         _require(factors.basis.points.shape == points.shape, f"{where}.basis", "differs from the inducing points")
 
 
-def _check_consensus(posterior: CrowdPosterior, items: Roster, where: str) -> None:
+def _check_consensus(posterior: CrowdPosterior, items: Entities, where: str) -> None:
     consensus = posterior.consensus
     if consensus.basis is not None:
         _require(consensus.basis.points.shape[1] == items.n_features, f"{where}.basis", "does not fit the features")
@@ -529,7 +532,7 @@ CHECKS: dict[type[Any], Callable[[Any, str], None]] = {
     DenseBlock: _check_dense,
     DiagonalBlock: _check_diagonal,
     Segment: _check_segment,
-    Roster: _check_roster,
+    Entities: _check_entities,
     GammaScale: _check_gamma,
     FixedScale: _check_fixed,
     State: _check_state,

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from skpref.data import Table, Vocabulary, pack_ids
 from skpref.exceptions import DataError
-from skpref.gp.entities import Roster
+from skpref.gp.entities import Entities
 from skpref.inference.blocks import StackedBlock
 from skpref.persistence._archive import storable
 from skpref.persistence._registry import ESTIMATORS, KERNELS, RECORDS
@@ -135,14 +135,14 @@ class Encoder:
 
 def _tables_read(fitted: dict[str, Any]) -> dict[str, Table]:
     """Parameters that are tables, as `fit` read them."""
-    found = {"items": fitted.get("_table")}
+    tables = {}
     for name in ("items", "users"):
-        known = fitted.get(f"_{name}")
-        if isinstance(known, Roster) and known.features is not None:
-            table = found[name] = Table.__new__(Table)
-            parts = {"vocabulary": known.vocabulary, "features": known.features, "feature_names": known.names}
-            table.__setstate__(parts)
-    return {name: table for name, table in found.items() if table is not None}
+        entities = fitted.get(f"_{name}")
+        if isinstance(entities, Entities) and entities.features is not None:
+            table = tables[name] = Table.__new__(Table)
+            names = ("vocabulary", "features", "feature_names")
+            table.__setstate__({part: getattr(entities, part) for part in names})
+    return tables
 
 
 def _fields(record: Any) -> list[tuple[str, Any]]:

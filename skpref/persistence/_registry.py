@@ -52,7 +52,7 @@ RECORDS = _Listed(
         "skpref.gp.posterior": "ExactLatent SparseLatent",
         "skpref.gp.ordinal.fit": "OrdinalMember OrdinalStart",
         "skpref.gp.pairwise.posterior": "PairPosterior",
-        "skpref.gp.entities": "Roster",
+        "skpref.gp.entities": "Entities",
         "skpref.inference.basis": "InducingBasis",
         "skpref.inference.blocks": "DenseBlock DiagonalBlock StackedBlock",
         "skpref.inference.collapsed": "Moments",

@@ -129,7 +129,7 @@ def _accuracies(
     used, inverse = np.unique(np.concatenate(sides), return_inverse=True)
     a, b = np.split(inverse, 2)
     some = items.take(used)
-    t = posterior.consensus.sample_independent_rest(some, n_samples, rng)
+    t = posterior.consensus.sample_residuals_independently(some, n_samples, rng)
     t = t[:, a] - t[:, b]
     v = posterior.items.sample(some, n_samples, rng)
     v = v[:, :, a] - v[:, :, b]

@@ -18,7 +18,7 @@ from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd.fit import CrowdFit, fit_crowd
 from skpref.gp.crowd.model import CrowdConfig, CrowdData, Earlier, Kernels
 from skpref.gp.default_kernels import kernel_parameters
-from skpref.gp.pairwise.base import PairwiseGP, as_likelihood, joined
+from skpref.gp.pairwise.base import PairwiseGP, as_likelihood, connected_components
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.data import Comparisons
     from skpref.gp.crowd.posterior import CrowdPosterior
-    from skpref.gp.entities import Items, Roster
+    from skpref.gp.entities import Entities, Items
 
 _DEFAULT_FACTORS = 20  # a bound that nobody set, hence not worth a warning where users are few
 
@@ -48,7 +48,9 @@ class CrowdLearner(PairwiseGP):
         validate_data(self, X, reset=reset, skip_check_array=True)
         return columns
 
-    def _encode(self, users: Roster, items: Roster, columns: tuple[Any, Any, Any], y: Any, weight: Any) -> Comparisons:
+    def _encode(
+        self, users: Entities, items: Entities, columns: tuple[Any, Any, Any], y: Any, weight: Any
+    ) -> Comparisons:
         user = users.vocabulary.encode(columns[0], "X", kind="user")
         left, right = (items.vocabulary.encode(column, "X") for column in columns[1:])
         given = from_labels(
@@ -68,7 +70,7 @@ class CrowdLearner(PairwiseGP):
         """Equal answers as one. Different ones to the same pair stay apart, for `annotators` counts answers."""
         return given.merged(keep_order=self.order_effect, keep_ties=True)
 
-    def _key(self, users: Roster, items: Roster) -> str:
+    def _key(self, users: Entities, items: Entities) -> str:
         """Digest of all that an earlier posterior must share to be gone on from."""
         ids = users.seen_ids.tolist(), items.seen_ids.tolist()
         model = self.n_factors, self.consensus, self.item_effects, self.order_effect
@@ -98,9 +100,9 @@ class CrowdLearner(PairwiseGP):
                 msg = f"features of {name} are {given}, but the model that partial_fit would go on from has {had}; "
                 raise DataError(f"{msg}set {name} again as it was, or start anew by fit with all comparisons.")
 
-    def _learn(self, users: Roster, items: Roster, given: Comparisons, *, going_on: bool) -> None:
+    def _learn(self, users: Entities, items: Entities, given: Comparisons, *, going_on: bool) -> None:
         seen = among_seen(given, users, items)
-        self.components_ = joined(seen)
+        self.components_ = connected_components(seen, frames=5)
         ties = as_likelihood(self.likelihood).ties_are_answers
         seen = seen.merged(keep_order=self.order_effect, keep_ties=ties)
         if self.n_factors > max(seen.n_users, 1) and self.n_factors != _DEFAULT_FACTORS:
@@ -110,7 +112,7 @@ class CrowdLearner(PairwiseGP):
             )
             warnings.warn(msg, DataWarning, stacklevel=4)
         if (features := items.seen_features) is not None:
-            check_memory(features.shape[0], self._most_points(features))
+            check_memory(features.shape[0], self._max_inducing(features))
             warn_constant(features)
         if (features := users.seen_features) is not None:
             points = min(self.n_inducing_users, features.shape[0])
@@ -153,7 +155,7 @@ class CrowdLearner(PairwiseGP):
         self._keep_factors(result)
         mean, variance = posterior.consensus.order_effect
         self.order_effect_ = mean, float(np.sqrt(variance))
-        self._keep_trace(result, frames=7)
+        self._set_trace(result, frames=7)
 
     def _keep_factors(self, result: CrowdFit) -> None:
         """Factors in the order in which they were numbered; those that were dropped are zero."""
@@ -167,11 +169,11 @@ class CrowdLearner(PairwiseGP):
         self.user_factors_[:, alive] = posterior.users.moments(users)[0].T
 
     @staticmethod
-    def _seen(roster: Roster) -> Items:
+    def _seen(roster: Entities) -> Items:
         return roster.rows(roster.seen)
 
 
-def refuse_unseen_users(users: Roster, ids: Any, rows: IntArray, noun: str) -> None:
+def refuse_unseen_users(users: Entities, ids: Any, rows: IntArray, noun: str) -> None:
     """Raise if an id was marked as unknown."""
     if not rows.size or int(rows.min()) >= 0:
         return
@@ -191,7 +193,7 @@ def is_pairs(X: Any) -> bool:
     return rows and {len(row) for row in X} == {2}
 
 
-def among_seen(given: Comparisons, users: Roster, items: Roster) -> Comparisons:
+def among_seen(given: Comparisons, users: Entities, items: Entities) -> Comparisons:
     """The comparisons in numbers of the entities seen."""
     used = given.weight > 0.0
     place, person = items.position, users.position
@@ -215,7 +217,7 @@ def behind(old: Comparisons, new: Comparisons) -> Comparisons:
     return replace(new, left=left, right=right, y=y, weight=weight, user=user)
 
 
-def nearest(one: Any, n: int, roster: Roster, ids: Any, factors: Array, gram: Array, kind: str) -> tuple[Any, Array]:
+def nearest(one: Any, n: int, roster: Entities, ids: Any, factors: Array, gram: Array, kind: str) -> tuple[Any, Array]:
     """Return the ids and the distances of the n entities of a kind that are most like one of them."""
     row = int(roster.vocabulary.encode([one], kind, unknown="mark", noun="row", kind=kind)[0])
     place = int(roster.position[row])

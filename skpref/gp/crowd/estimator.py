@@ -21,7 +21,7 @@ from skpref.exceptions import DataError
 from skpref.gp.crowd.annotators import Annotators, describe_annotators
 from skpref.gp.crowd.base import CrowdLearner, among_seen, behind, is_pairs, nearest, refuse_unseen_users
 from skpref.gp.crowd.posterior import UNSEEN_USER
-from skpref.gp.entities import Roster, holds_features
+from skpref.gp.entities import Entities, holds_features
 from skpref.gp.pairwise.base import SHARED_CONSTRAINTS, require_labels
 from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items
 from skpref.metrics import pair_accuracy
@@ -283,7 +283,8 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             user, left, right = self._read(X, reset=True)
             require_labels(self, y)
-            items, users = Roster.of(self.items, "items", left, right), Roster.of(self.users, "users", user)
+            items = Entities.read(self.items, left, right, estimator=self, kind="item")
+            users = Entities.read(self.users, user, estimator=self, kind="user")
             given = self._encode(users, items, (user, left, right), y, sample_weight)
             used = given.weight > 0.0
             items = items.with_seen(np.concatenate([given.left[used], given.right[used]]))
@@ -328,8 +329,8 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
             self._refuse_another_model()
             user, left, right = self._read(X, reset=False)
             require_labels(self, y)
-            people = self._users.extended(users, "users", user)
-            things = self._items.extended(items, "items", left, right)
+            people = self._users.with_new(users, user)
+            things = self._items.with_new(items, left, right)
             new = self._encode(people, things, (user, left, right), y, sample_weight)
             used = new.weight > 0.0
             things = things.with_seen(np.concatenate([new.left[used], new.right[used]]))
@@ -343,16 +344,7 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
     def _projections(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
         check_is_fitted(self)
         user, left, right = self._read(X, reset=False)
-        return self.posterior_.pairs(self._people(user), *self._pairs(left, right), order=order)
-
-    def _pairs(self, left: Any, right: Any) -> tuple[Items, IntArray, IntArray]:
-        """Distinct items, and the numbers among them of each row's."""
-        unknown: Any = "mark" if self._items.features is None else "raise"
-        a, b = (self._items.vocabulary.encode(side, "X", unknown=unknown) for side in (left, right))
-        # Two ids that are both unknown are two different items.
-        item, inverse = np.unique(np.concatenate([a, np.where(b < 0, -2, b)]), return_inverse=True)
-        first, second = np.split(inverse, 2)
-        return self._items.rows(np.maximum(item, -1)), first, second
+        return self.posterior_.pairs(self._people(user), *self._items.pairs(left, right), order=order)
 
     def _people(self, user: Any) -> tuple[Items, IntArray]:
         """Distinct known users, and the number among them of each row's user; -1 for a stranger."""
@@ -405,7 +397,7 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         posterior = self.posterior_
         if not known.all():
             posterior, person = posterior.of_strangers(), UNSEEN_USER
-        return posterior.pair_covariance(person, *self._pairs(left, right))
+        return posterior.pair_covariance(person, *self._items.pairs(left, right))
 
     def decision_function(self, X: Any) -> Array:
         """Return the posterior mean of f(left, user) - f(right, user) (+ order effects).
@@ -454,7 +446,7 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
         """
         check_is_fitted(self)
         if is_pairs(X):
-            mean, variance = self.posterior_.consensus.pairs(*self._pairs(*read_pairs(X)), order=False)
+            mean, variance = self.posterior_.consensus.pairs(*self._items.pairs(*read_pairs(X)), order=False)
         else:
             mean, variance = self._projections(X, order=False)
         return np.where(variance > 0.0, ndtr(mean / np.sqrt(np.where(variance > 0.0, variance, 1.0))), 0.5)
@@ -522,7 +514,7 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
             take more than 1 GB.
         """
         check_is_fitted(self)
-        _, chosen = self._items.select(items, "items")
+        _, chosen = self._items.select(items)
         if users is None:
             mean, variance = self.posterior_.consensus.utility(chosen, centred=True)
             return (mean, np.sqrt(variance)) if return_std else mean
@@ -544,7 +536,7 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
     def _named_users(self, users: Any) -> tuple[Items, NDArray[np.bool_]]:
         """Users whom a caller named, as far as they are known, and who is."""
         if holds_features(users):
-            people = self._users.select(users, "users")[1]
+            people = self._users.select(users)[1]
             return people, np.ones(people.size, dtype=bool)
         rows = self._users.vocabulary.encode(users, "users", unknown="mark", noun="row", kind="user")
         if self.unknown_user == "raise":
@@ -581,7 +573,7 @@ class CrowdGPPL(ClassifierMixin, CrowdLearner):
             Columns id, utility, std, rank, probability_best, rank_low, rank_high.
         """
         check_is_fitted(self)
-        ids, chosen = self._items.select(items, "items")
+        ids, chosen = self._items.select(items)
         rng = as_generator(random_state)
         if user is None:
             return rank_items(self.posterior_.consensus, ids, chosen, credibility, n_samples, rng)

@@ -14,7 +14,7 @@ from skpref._events import Iteration
 from skpref._math.threads import limit_blas_threads
 from skpref.gp.crowd.model import Bases, CrowdModel, Kernels, faded, grown_state, start_state, with_factors, without
 from skpref.gp.crowd.posterior import CrowdPosterior, FactorPosterior
-from skpref.gp.pairwise.fit import PairData, choose_kernel, pair_model, pair_posterior, start_kernel, thinned
+from skpref.gp.pairwise.fit import PairData, choose_kernel, pair_model, pair_posterior, start_kernel, subsample
 from skpref.inference import hyper, svi
 from skpref.inference.blocks import DiagonalBlock, StackedBlock
 from skpref.inference.problem import view
@@ -188,7 +188,7 @@ def _learn_kernels(model: CrowdModel, start: Kernels, given: Kernels, rng: np.ra
 def _rougher_factors(model: CrowdModel, found: Kernels, rng: np.random.Generator) -> Kernels:
     """Try shorter length-scales for the factors, as long as the bound of a small fit rises."""
     alive = model.alive[:_TRIED_FACTORS]
-    pair = replace(thinned(model.pair, rng), joint_size=0)
+    pair = replace(subsample(model.pair, rng), joint_size=0)
     small = replace(
         model, pair=pair, alive=alive, data=replace(model.data, items=pair.data.X, comparisons=pair.data.comparisons)
     )

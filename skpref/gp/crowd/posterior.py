@@ -44,10 +44,10 @@ class FactorPosterior:
         """Return means and variances of the factors of entities, shape (D, n)."""
         mean, variance = np.zeros((self.n_factors, entities.size)), np.empty((self.n_factors, entities.size))
         if self.basis is None:
-            known = np.flatnonzero(entities.seen >= 0)
+            known = np.flatnonzero(entities.position >= 0)
             variance[:] = 1.0 / self.inverse_scale[:, None]
-            mean[:, known] = self.mean[:, entities.seen[known]]
-            variance[:, known] = self.variance[:, entities.seen[known]]
+            mean[:, known] = self.mean[:, entities.position[known]]
+            variance[:, known] = self.variance[:, entities.position[known]]
             return mean, variance
         for part in chunks(entities.size):
             some = entities.take(part)
@@ -121,10 +121,10 @@ class CrowdPosterior:
         """Return the users' own shares of the order effect, shape (n + 1,)."""
         mean, variance = np.zeros(users.size + 1), np.zeros(users.size + 1)
         if "bias" in self.scales:
-            known = np.flatnonzero(users.seen >= 0)
+            known = np.flatnonzero(users.position >= 0)
             variance[:] = 1.0 / self.scales["bias"].mean
-            mean[known] = self.bias_mean[users.seen[known]]
-            variance[known] = self.bias_variance[users.seen[known]]
+            mean[known] = self.bias_mean[users.position[known]]
+            variance[known] = self.bias_variance[users.position[known]]
         return mean, variance
 
     def pairs(
@@ -173,6 +173,6 @@ class CrowdPosterior:
 
     def sample(self, users: Items, items: Items, n_samples: int, rng: np.random.Generator) -> Array:
         """Draw personal utilities, shape (n_samples, n_users, n)."""
-        t = self.consensus.sample_independent_rest(items, n_samples, rng)
+        t = self.consensus.sample_residuals_independently(items, n_samples, rng)
         v = self.items.sample(items, n_samples, rng) - self.centre[:, None]
         return t[:, None, :] + np.einsum("sdu,sdn->sun", self.users.sample(users, n_samples, rng), v)

@@ -1,4 +1,4 @@
-"""What `GPPLRegressor` and `GPPLClassifier` share: parameters, the way to a fit, and small steps around it."""
+"""What `GPPLRegressor`, `GPPLClassifier` and `CrowdGPPL` share: parameters, checks of input, fitted attributes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from scipy.special import ndtr
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
@@ -22,17 +23,22 @@ from skpref._estimator import (
     warn_not_converged,
 )
 from skpref._math.random import as_generator
-from skpref.data import Comparisons, Table, from_scores
+from skpref.data import Comparisons, from_scores
 from skpref.data.tables import canonical
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.default_kernels import kernel_parameters
-from skpref.gp.entities import Items
-from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit, fit_pairs
+from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit, WarmStart, fit_pairs
 from skpref.inference.svi import Schedule
 from skpref.likelihoods import Likelihood, PairwiseLogit, PairwiseProbit, PairwiseProbitTies
+from skpref.metrics import pair_accuracy
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from sklearn.utils import Tags
+
     from skpref._typing import Array, Features, IntArray
+    from skpref.data import IdColumn
+    from skpref.gp.entities import Items
     from skpref.gp.pairwise.posterior import PairPosterior
 
 _LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit, "probit-ties": PairwiseProbitTies}
@@ -59,10 +65,12 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
 
 
 class PairwiseGP(CallbackMixin, BaseEstimator):
-    """What the estimators share: from merged comparisons of seen items to fitted attributes."""
+    """From merged comparisons of the seen items to fitted attributes."""
 
+    items: Any
     posterior_: Any
-    _warm_key: Any
+    classes_: IntArray
+    _warm_key: str
 
     def _config(self, *, offsets: bool, order: bool) -> PairConfig:
         schedule = Schedule(
@@ -88,46 +96,147 @@ class PairwiseGP(CallbackMixin, BaseEstimator):
             n_restarts=self.n_restarts_optimizer,
         )
 
-    def _infer(self, data: PairData, config: PairConfig, names: Any = None) -> PairFit:
+    def _infer(self, data: PairData, config: PairConfig, ids: IdColumn | None = None) -> PairFit:
         if data.X is not None:
-            check_memory(data.X.shape[0], self._most_points(data.X))
+            check_memory(data.X.shape[0], self._max_inducing(data.X))
             warn_constant(data.X)
-        rng = as_generator(self.random_state)
-        earlier, self._warm_key = getattr(self, "_warm_key", None), self._identity(data, config, names)
-        if self.warm_start and earlier == self._warm_key:
-            return fit_pairs(data, self.kernel_, config, rng, self._state, self.inducing_points_)
-        return fit_pairs(data, self.kernel, config, rng)
+        key, start = self._digest(data, config, ids), None
+        if self.warm_start and getattr(self, "_warm_key", None) == key:
+            start = WarmStart(self._state, self.kernel_, self.inducing_points_)
+        self._warm_key = key
+        return fit_pairs(data, self.kernel, config, as_generator(self.random_state), start)
 
-    def _identity(self, data: PairData, config: PairConfig, names: Any) -> str:
-        """Digest of all that an earlier posterior must share to be gone on from: items and the shape of the model."""
-        given = None if isinstance(self.inducing, str) else self.inducing
-        ids = None if names is None else list(names)
+    def _digest(self, data: PairData, config: PairConfig, ids: IdColumn | None) -> str:
+        """Return a digest of all that two fits must share for the second to start from the first."""
+        points = None if isinstance(self.inducing, str) else self.inducing
         search = self.length_scale_factor, self.optimizer
-        model = kernel_parameters(self.kernel), self.n_inducing, config.offsets, config.order, search, ids
-        return digest(model, data.X, given)
+        items = None if ids is None else list(ids)
+        model = kernel_parameters(self.kernel), self.n_inducing, config.offsets, config.order, search, items
+        return digest(model, data.X, points)
 
-    def _most_points(self, X: Features) -> int:
+    def _max_inducing(self, X: Features) -> int:
         if isinstance(self.inducing, str):
             return min(self.n_inducing, X.shape[0])
         return self.inducing.shape[0] if hasattr(self.inducing, "shape") else len(self.inducing)
 
-    def _keep(self, result: PairFit) -> None:
-        self.posterior_ = result.posterior
-        self._state = result.state
-        self.likelihood_ = result.likelihood
-        self.kernel_ = result.kernel
-        basis = result.posterior.basis
+    def _set_attributes(self, fit: PairFit) -> None:
+        self.posterior_ = fit.posterior
+        self._state = fit.state
+        self.likelihood_ = fit.likelihood
+        self.kernel_ = fit.kernel
+        basis = fit.posterior.basis
         self.inducing_points_ = None if basis is None else basis.points
-        self.scale_ = result.posterior.scales["f" if basis is not None else "offset"]
-        self._keep_trace(result)
+        self.scale_ = fit.posterior.scales["f" if basis is not None else "offset"]
+        self._set_trace(fit)
 
-    def _keep_trace(self, result: Any, frames: int = 5) -> None:
-        self.lower_bound_ = result.bound
-        self.lower_bounds_ = list(result.bounds)
-        self.n_iter_ = len(result.bounds)
-        self.converged_ = result.converged
-        if not result.converged:
+    def _set_trace(self, fit: Any, frames: int = 5) -> None:
+        self.lower_bound_ = fit.bound
+        self.lower_bounds_ = list(fit.bounds)
+        self.n_iter_ = len(fit.bounds)
+        self.converged_ = fit.converged
+        if not fit.converged:
             warn_not_converged(self, self.n_iter_, frames)
+
+
+class ComparisonClassifier(ClassifierMixin, PairwiseGP):
+    """Predictions of a model whose rows of X are comparisons, once the moments of their projections are known."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
+        """Return the posterior mean and variance of the projection of each row, with or without the order effect."""
+        raise NotImplementedError
+
+    def latent_mean_and_variance(self, X: ArrayLike) -> tuple[Array, Array]:
+        """Return the posterior mean and variance of the utility difference, left minus right.
+
+        The order effect is included, the answer noise is not.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_columns)
+            Comparisons, with the columns of `fit`.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,)
+            Means, in units of the answer noise.
+        variance : ndarray of shape (n,)
+            Variances.
+        """
+        return self._moments(X)
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Return the posterior mean of the utility difference, left minus right.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_columns)
+            Comparisons, with the columns of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive where the left item is preferred, in units of the answer noise.
+        """
+        return self._moments(X)[0]
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return the probabilities of the two answers to each comparison.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_columns)
+            Comparisons, with the columns of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            Probabilities that the right and that the left item is preferred, in the order of `classes_`.
+        """
+        mean, variance = self._moments(X)  # checks that the estimator is fitted
+        left = self.likelihood_.predict(mean, variance)
+        return np.column_stack([1.0 - left, left])
+
+    def predict(self, X: ArrayLike) -> IntArray:
+        """Return the preferred side of each comparison.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_columns)
+            Comparisons, with the columns of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            1 where the left item is preferred, else 0.
+        """
+        left = self.decision_function(X) > 0.0
+        return self.classes_[left.astype(np.intp)]
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy of the predicted sides; ties do not count.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_columns)
+            Comparisons, with the columns of `fit`.
+        y : array-like of shape (n,)
+            Labels in [0, 1]; a soft label counts as the side that it favours.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the comparisons; None weighs all alike.
+
+        Returns
+        -------
+        float
+            Share of correct predictions, in [0, 1].
+        """
+        return pair_accuracy(y, self.predict_proba(X)[:, 1], sample_weight=sample_weight)
 
 
 def as_likelihood(likelihood: str | Likelihood) -> Likelihood:
@@ -142,8 +251,8 @@ def require_labels(estimator: Any, y: Any) -> None:
         raise ValueError(msg)
 
 
-def joined(comparisons: Comparisons) -> IntArray:
-    """Connected component of every item; a warning if there are several, an error if nothing is compared."""
+def connected_components(comparisons: Comparisons, frames: int) -> IntArray:
+    """Return the connected component of each item; warn if there are several, raise if nothing is compared."""
     if not comparisons.n_pairs:
         msg = (
             "at least 2 items with a comparison of positive weight are needed; got none: every sample_weight is zero, "
@@ -153,19 +262,18 @@ def joined(comparisons: Comparisons) -> IntArray:
     n_components, component = comparisons.components()
     if n_components > 1:
         msg = (
-            f"The comparisons form {n_components} connected components (see components_): utilities of items in "
-            "different components are related by the prior and the features alone."
+            f"The comparisons form {n_components} connected components (see components_). No comparison links items of "
+            "different components: only the prior and the features relate their utilities."
         )
-        warnings.warn(msg, DataWarning, stacklevel=5)
+        warnings.warn(msg, DataWarning, stacklevel=frames)
     return component
 
 
-def checked_rows(estimator: Any, X: Any, y: Any, comparisons: Any) -> tuple[Features, Any]:
-    """X in canonical form, and y unless comparisons stand in its place."""
+def check_rows(estimator: Any, X: Any, y: Any, comparisons: Any) -> tuple[Features, Any]:
+    """Return X in canonical form, and y, which is None where comparisons are given."""
     options = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
     if comparisons is not None and y is not None:
-        msg = "Give either y or comparisons, not both: each of them says which rows are preferred."
-        raise ValueError(msg)
+        raise ValueError("Pass either y or comparisons, not both: each of them says which rows are preferred.")
     if comparisons is None:
         X, y = validate_data(estimator, X, y, y_numeric=True, **options)
     else:
@@ -178,7 +286,7 @@ def checked_rows(estimator: Any, X: Any, y: Any, comparisons: Any) -> tuple[Feat
 
 def compare_scores(estimator: Any, y: Any, qid: Any, sample_weight: Any, item: IntArray, n_items: int) -> Comparisons:
     """Return the comparisons that scores imply within their groups."""
-    found = from_scores(
+    comparisons = from_scores(
         y,
         qid,
         pairs_per_item=estimator.pairs_per_item,
@@ -188,48 +296,35 @@ def compare_scores(estimator: Any, y: Any, qid: Any, sample_weight: Any, item: I
         items=item,
         n_items=n_items,
     )
-    if found.left.size == 0 and n_items > 1:
+    if comparisons.left.size == 0 and n_items > 1:
         msg = (
             "at least 1 comparison is required; got none: y has equal values (or zero weights) within every group. "
-            "Give scores that differ, or comparisons."
+            "Pass scores that differ, or comparisons."
         )
         raise DataError(msg)
-    return found
+    return comparisons
 
 
-def new_items(estimator: Any, table: Table) -> Items:
-    """Items known by their features alone, of the width and the names that the estimator was fitted with."""
-    name, fitted = type(estimator).__name__, estimator._table  # noqa: SLF001 - the classifier's other half
-    wanted = 0 if fitted is None else fitted.n_features
-    if table.n_features != wanted:
-        msg = f"items has {table.n_features} features, but {name} is expecting {wanted} features as input."
-        raise ValueError(msg)
-    if fitted.feature_names and table.feature_names and fitted.feature_names != table.feature_names:
-        msg = (
-            f"The feature names should match those of the table that {name} was fitted with, in the same order; "
-            f"got {table.feature_names[:5]}, wanted {fitted.feature_names[:5]}."
-        )
-        raise ValueError(msg)
-    return Items(table.features, np.full(table.n_items, -1))
+def probability_positive(mean: Array, variance: Array) -> Array:
+    """Return P(z > 0) of Gaussians; 1/2 where the variance is 0, which is an item compared with itself."""
+    positive = variance > 0.0
+    return np.where(positive, ndtr(mean / np.sqrt(np.where(positive, variance, 1.0))), 0.5)
 
 
-def moments(
+def utility_moments(
     posterior: PairPosterior, items: Items, *, return_std: bool, return_cov: bool, item_effects: bool = True
 ) -> Any:
     """Return the mean utility, and its standard deviation or covariance where asked for."""
     if return_std and return_cov:
-        msg = "At most one of return_std and return_cov can be asked for; got both."
-        raise ValueError(msg)
+        raise ValueError("At most one of return_std and return_cov can be True; got both.")
     if return_cov:
         return posterior.covariance(items, item_effects=item_effects, centred=True)
     mean, variance = posterior.utility(items, item_effects=item_effects, centred=True)
     return (mean, np.sqrt(variance)) if return_std else mean
 
 
-def draw(
-    posterior: PairPosterior, items: Items, n_samples: int, rng: np.random.Generator, *, item_effects: bool = True
-) -> Array:
+def draw_utilities(posterior: PairPosterior, items: Items, n_samples: int, rng: np.random.Generator) -> Array:
     """Draw joint utilities from the posterior, shape (n_items, n_samples)."""
     check_n_samples(n_samples)
-    mean, covariance = posterior.covariance(items, item_effects=item_effects, centred=True)
+    mean, covariance = posterior.covariance(items, centred=True)
     return rng.multivariate_normal(mean, covariance, n_samples, method="eigh", check_valid="ignore").T

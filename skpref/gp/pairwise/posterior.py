@@ -1,4 +1,4 @@
-"""The posterior of a pairwise model as a small frozen record, and everything that is predicted from it."""
+"""The posterior of a pairwise model and the predictions from it."""
 
 from __future__ import annotations
 
@@ -20,64 +20,63 @@ if TYPE_CHECKING:
     from skpref.inference.basis import InducingBasis
     from skpref.inference.scale import Scale
 
-_MAX_DENSE_ITEMS = 10_000  # a joint covariance of so many items takes 0.8 GB; more is refused
+_MAX_DENSE_ITEMS = 10_000  # a joint covariance of 10,000 items takes 0.8 GB
 
 
 @dataclass(frozen=True, eq=False)
 class PairPosterior:
-    """q of a model of comparisons: u(item) = phi(x)^T v + o_item (+ order effect of the left side).
+    """Posterior of u(item) = phi(x)^T v + o_item (+ an order effect of the left side).
 
-    The dense block's covariance is kept as ``half`` with S = half^T half, its columns ordered
-    [v (M), joint offsets (N), order effect (1)], each part present or not.
+    The covariance of the dense block is S = half^T half. Its variables are [v (M), offsets (N), order effect (1)],
+    where each part may be absent.
     """
 
     basis: InducingBasis | None  # kernel and inducing points; None without features
-    mean: Array  # (K,): mean of the dense block; K = 0 when there is none
-    half: Array  # (K, K): L^-1 of the block's precision
+    mean: Array  # (K,): mean of the dense block; K = 0 without one
+    half: Array  # (K, K): inverse Cholesky factor of its precision
     offset_mean: Array  # (N,): means of the offsets of the seen items; N = 0 without offsets
-    # (N,): their variances when their block is diagonal; None when they belong to the dense block
-    offset_variance: Array | None
-    has_offsets: bool  # which parts exist
-    has_order: bool  # which parts exist
-    scales: dict[str, Scale]  # q(s) by name: "f", "offset", "order"
+    offset_variance: Array | None  # (N,): their variances; None when they belong to the dense block
+    has_offsets: bool
+    has_order: bool
+    scales: dict[str, Scale]  # posteriors of the inverse variances: "f", "offset", "order"
     centre_mean: float  # posterior mean of the average utility of the seen items
     centre_half: Array  # (K,): average of their half rows
 
     @property
     def n_basis(self) -> int:
-        """M."""
+        """Number of inducing points, M."""
         return 0 if self.basis is None else int(self.basis.chol.shape[0])
 
     @property
     def order_effect(self) -> tuple[float, float]:
-        """Mean and variance of the left side's advantage, in units of z; zeros without one."""
+        """Posterior mean and variance of the advantage of the left side; zeros without an order effect."""
         if not self.has_order:
             return 0.0, 0.0
         return float(self.mean[-1]), float(self.half[:, -1] @ self.half[:, -1])
 
     def _rows(self, items: Items, *, centred: bool = False) -> tuple[Array, Array, Array]:
-        """Posterior means, half rows (n, K) and phi rows (n, M) of items."""
-        m, seen = self.n_basis, items.seen
-        known = np.flatnonzero(seen >= 0)
+        """Return posterior means (n,), rows of `half` (n, K) and of phi (n, M) for items."""
+        m, position = self.n_basis, items.position
+        seen = np.flatnonzero(position >= 0)
         phi = np.zeros((items.size, 0)) if self.basis is None else self.basis.rows(items.features)
         mean = phi @ self.mean[:m]
         half = product(phi, np.ascontiguousarray(self.half[:, :m]).T)
         if self.has_offsets:
-            mean[known] += self.offset_mean[seen[known]]
+            mean[seen] += self.offset_mean[position[seen]]
             if self.offset_variance is None:
-                half[known] += self.half[:, m + seen[known]].T
+                half[seen] += self.half[:, m + position[seen]].T
         return (mean - self.centre_mean, half - self.centre_half, phi) if centred else (mean, half, phi)
 
     def _own_variance(self, items: Items, *, item_effects: bool) -> Array:
-        """Variance of each item's own offset, outside the dense block."""
+        """Return the variance of each item's offset that is not in the dense block, shape (n,)."""
         variance = np.zeros(items.size)
         if not self.has_offsets:
             return variance
-        known = items.seen >= 0
+        seen = items.position >= 0
         if self.offset_variance is not None:
-            variance[known] = self.offset_variance[items.seen[known]]
+            variance[seen] = self.offset_variance[items.position[seen]]
         if item_effects:
-            variance[~known] = 1.0 / self.scales["offset"].mean
+            variance[~seen] = 1.0 / self.scales["offset"].mean
         return variance
 
     def utility(self, items: Items, *, item_effects: bool = True, centred: bool = False) -> tuple[Array, Array]:
@@ -85,45 +84,48 @@ class PairPosterior:
         mean, variance = np.empty(items.size), np.empty(items.size)
         with limit_blas_threads(self.half.shape[0]):
             for part in chunks(items.size):
-                some = items.take(part)
-                mean[part], half, phi = self._rows(some, centred=centred)
-                variance[part] = np.einsum("ij,ij->i", half, half) + self._own_variance(some, item_effects=item_effects)
+                chunk = items.take(part)
+                mean[part], half, phi = self._rows(chunk, centred=centred)
+                variance[part] = np.einsum("ij,ij->i", half, half) + self._own_variance(
+                    chunk, item_effects=item_effects
+                )
                 if self.basis is not None:
-                    variance[part] += self.basis.residual(some.features, phi) / self.scales["f"].mean
+                    variance[part] += self.basis.residual(chunk.features, phi) / self.scales["f"].mean
         return mean, variance
 
     def covariance(self, items: Items, *, item_effects: bool = True, centred: bool = False) -> tuple[Array, Array]:
-        """Return the joint posterior of utilities."""
+        """Return posterior mean and covariance of utilities, shapes (n,) and (n, n)."""
         if items.size > _MAX_DENSE_ITEMS:
-            need = 8e-9 * items.size**2
             msg = (
-                f"A joint covariance of {items.size} items needs {need:.1f} GB; got more than {_MAX_DENSE_ITEMS} items."
+                f"A joint covariance of {items.size} items needs {8e-9 * items.size**2:.1f} GB; at most "
+                f"{_MAX_DENSE_ITEMS} items are allowed. Pass fewer items, or use return_std."
             )
-            raise DataError(msg + " Ask for fewer items, or for return_std.")
+            raise DataError(msg)
         with limit_blas_threads(max(self.half.shape[0], items.size)):
             mean, half, phi = self._rows(items, centred=centred)
             covariance = product(half, half.T)
         if self.basis is not None:
             # k(x, x') - phi phi'^T, without white noise off the diagonal.
-            rest = kernels.cross(self.basis.kernel, items.features, items.features) - phi @ phi.T
-            rest[np.diag_indices_from(rest)] = self.basis.residual(items.features, phi)
-            covariance += rest / self.scales["f"].mean
+            residual = kernels.cross(self.basis.kernel, items.features, items.features) - phi @ phi.T
+            residual[np.diag_indices_from(residual)] = self.basis.residual(items.features, phi)
+            covariance += residual / self.scales["f"].mean
         own = self._own_variance(items, item_effects=item_effects)
-        known = np.where(items.seen >= 0, items.seen, -1 - np.arange(items.size))
-        covariance += np.where(known[:, None] == known[None, :], own, 0.0)  # an item asked for twice is one item
+        # An item that occurs twice is one item; unseen items are all different.
+        identity = np.where(items.position >= 0, items.position, -1 - np.arange(items.size))
+        covariance += np.where(identity[:, None] == identity[None, :], own, 0.0)
         return mean, covariance
 
-    def sample_independent_rest(self, items: Items, n_samples: int, rng: np.random.Generator) -> Array:
-        """Draw utilities of many items: the dense block jointly, what it leaves open item by item."""
+    def sample_residuals_independently(self, items: Items, n_samples: int, rng: np.random.Generator) -> Array:
+        """Draw utilities, shape (n_samples, n): the dense block jointly, the residuals of the items independently."""
         shared = rng.standard_normal((n_samples, self.half.shape[0]))
         out = rng.standard_normal((n_samples, items.size))
         for part in chunks(items.size, 1000):
-            some = items.take(part)
-            mean, half, phi = self._rows(some, centred=True)
-            rest = self._own_variance(some, item_effects=True)
+            chunk = items.take(part)
+            mean, half, phi = self._rows(chunk, centred=True)
+            variance = self._own_variance(chunk, item_effects=True)
             if self.basis is not None:
-                rest = rest + self.basis.residual(some.features, phi) / self.scales["f"].mean
-            out[:, part] = mean + shared @ half.T + out[:, part] * np.sqrt(rest)
+                variance = variance + self.basis.residual(chunk.features, phi) / self.scales["f"].mean
+            out[:, part] = mean + shared @ half.T + out[:, part] * np.sqrt(variance)
         return out
 
     def pairs(
@@ -143,8 +145,8 @@ class PairPosterior:
         covariance = between_pairs(self.covariance(items)[1], left, right)
         if self.has_order:
             shift, half = self.half[:, -1], self._rows(items)[1]
-            along = (half[left] - half[right]) @ shift
-            covariance += along[:, None] + along + shift @ shift
+            with_order = (half[left] - half[right]) @ shift
+            covariance += with_order[:, None] + with_order + shift @ shift
         return covariance
 
     def _pair_chunk(self, items: Items, a: IntArray, b: IntArray, parts: tuple[bool, bool]) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""A ranking with its uncertainty."""
+"""Rankings with credible intervals."""
 
 from __future__ import annotations
 
@@ -19,23 +19,56 @@ if TYPE_CHECKING:
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.posterior import PairPosterior
 
-_MAX_JOINT = 4000  # items whose covariance is factored at once: a few seconds
+__all__ = ["Ranking"]
+
+_MAX_JOINT = 4000  # items whose covariance is factored at once; it takes a few seconds
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Items from the best to the worst."""
+    """Items from the best to the worst, one entry each.
 
-    id: npt.NDArray[Any]  # (n,): ids (or row numbers)
-    utility: Array  # (n,): posterior mean and standard deviation
-    std: Array  # (n,): posterior mean and standard deviation
-    rank: IntArray  # (n,): 1 is the best
-    probability_best: Array  # (n,): posterior probability to be the best of these items
-    rank_low: IntArray  # (n,): credible interval of the rank
-    rank_high: IntArray  # (n,): credible interval of the rank
+    Parameters
+    ----------
+    id : ndarray of shape (n,)
+        Ids, or row numbers of items without ids.
+    utility : ndarray of shape (n,)
+        Posterior means, in units of the answer noise.
+    std : ndarray of shape (n,)
+        Posterior standard deviations.
+    rank : ndarray of shape (n,)
+        1 to n, by posterior mean.
+    probability_best : ndarray of shape (n,)
+        Posterior probability that the item is the best of these.
+    rank_low : ndarray of shape (n,)
+        Lower end of the credible interval of the rank.
+    rank_high : ndarray of shape (n,)
+        Upper end of the credible interval of the rank.
+
+    Examples
+    --------
+    >>> from skpref import GPPLClassifier
+    >>> ranking = GPPLClassifier().fit([["tea", "coffee"], ["coffee", "water"]], [1, 1]).rank()
+    >>> ranking.id.tolist(), ranking.rank.tolist()
+    (['tea', 'coffee', 'water'], [1, 2, 3])
+    """
+
+    id: npt.NDArray[Any]
+    utility: Array
+    std: Array
+    rank: IntArray
+    probability_best: Array
+    rank_low: IntArray
+    rank_high: IntArray
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns by name, in order."""
+        """Return the columns by name, in order.
+
+        Returns
+        -------
+        dict of str to ndarray
+            What a data frame can be made of.
+        """
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __len__(self) -> int:
@@ -46,7 +79,7 @@ class Ranking:
 def rank_items(
     posterior: PairPosterior, ids: Any, items: Items, credibility: float, n_samples: int, rng: np.random.Generator
 ) -> Ranking:
-    """Rank by posterior mean; intervals from joint draws."""
+    """Rank items of a pairwise posterior."""
     moments = posterior.utility(items, centred=True)
     return rank_draws(ids, moments, credibility, n_samples, lambda: _draws(posterior, items, n_samples, rng))
 
@@ -58,19 +91,22 @@ def rank_draws(
     n_samples: int,
     draw: Callable[[], Array],
 ) -> Ranking:
-    """Rank by posterior mean; intervals from draws."""
+    """Rank items by their posterior means; credible intervals are percentiles of the ranks in the draws."""
     if not 0.0 < credibility < 1.0:
         msg = f"credibility must be a probability between 0 and 1, such as 0.9; got {credibility!r}."
         raise DataError(msg)
     check_n_samples(n_samples)
     mean, variance = moments
-    if mean.size == 0 or len(set(np.asarray(ids).tolist())) < mean.size:
-        raise DataError(f"items must be distinct, and at least one, to be ranked; got {mean.size} with repetitions.")
+    n_distinct = len(set(np.asarray(ids).tolist()))
+    if mean.size == 0 or n_distinct < mean.size:
+        raise DataError(
+            f"items must be distinct, and at least one, to be ranked; got {len(ids)}, {n_distinct} distinct."
+        )
     draws = draw()
-    # Draw by draw and in 32 bits: of 1e5 items the draws alone are gigabytes.
+    # One draw at a time and in 32 bits: the draws of 1e5 items alone take gigabytes.
     ranks = np.empty(draws.shape, dtype=np.int32)
-    for row, drawn in zip(ranks, draws, strict=True):
-        row[np.argsort(-drawn, kind="stable")] = np.arange(1, mean.size + 1)
+    for rank, utility in zip(ranks, draws, strict=True):
+        rank[np.argsort(-utility, kind="stable")] = np.arange(1, mean.size + 1)
     del draws
     best = np.mean(ranks == 1, axis=0)
     tail = 50.0 * (1.0 - credibility)
@@ -89,8 +125,8 @@ def rank_draws(
 
 
 def _draws(posterior: PairPosterior, items: Items, n_samples: int, rng: np.random.Generator) -> Array:
-    """Joint draws (n_samples, n); beyond 4,000 items the part outside the dense block is drawn item by item."""
+    """Return draws of utilities, shape (n_samples, n), joint for up to 4,000 items."""
     if items.size <= _MAX_JOINT:
         mean, covariance = posterior.covariance(items, centred=True)
         return rng.multivariate_normal(mean, covariance, n_samples, method="eigh", check_valid="ignore")
-    return posterior.sample_independent_rest(items, n_samples, rng)
+    return posterior.sample_residuals_independently(items, n_samples, rng)

@@ -21,94 +21,101 @@ from skpref.gp.pairwise.base import (
     SHARED_CONSTRAINTS,
     PairwiseGP,
     as_likelihood,
-    checked_rows,
+    check_rows,
     compare_scores,
-    draw,
-    moments,
+    draw_utilities,
+    utility_moments,
 )
 from skpref.gp.pairwise.fit import PairData
 from skpref.metrics import concordance
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
     from sklearn.gaussian_process.kernels import Kernel
     from sklearn.utils import Tags
 
-    from skpref._typing import Array
+    from skpref._typing import Array, MatrixLike, RandomState
     from skpref.likelihoods import Likelihood
 
 
 class GPPLRegressor(RegressorMixin, PairwiseGP):
     """Gaussian-process utilities of items, learnt from scores, grades, ranks or comparisons.
 
-    Rows of X are items. What is learnt is a utility f(x) such that x is preferred to x' with probability
-    Phi(f(x) - f(x')) ([SG20] eq. 3). It stands where a learning-to-rank model stands: `fit(X, y, qid=...)`.
+    Rows of X are items. The model learns a utility f(x) such that x is preferred to x' with probability
+    Phi(f(x) - f(x')) ([SG20] eq. 3). It is used like a learning-to-rank model: `fit(X, y, qid=...)`.
 
     Parameters
     ----------
     kernel : Kernel, default=None
-        Covariance of the utilities with unit amplitude: one of `skpref.kernels` or of scikit-learn. None stands for
-        `ProductMatern` (nu = 3/2) with a length-scale per feature from the median heuristic, times
-        `length_scale_factor`.
+        Covariance of the utilities, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. None:
+        `ProductMatern` (nu = 3/2) whose length-scales are the median distances of the features times a factor.
     likelihood : {"probit", "logit", "probit-ties"} or Likelihood, default="probit"
-        Thurstone-Mosteller, Bradley-Terry, or the former with ties as an answer of their own (which only
-        `GPPLClassifier` is ever given).
+        Thurstone-Mosteller, Bradley-Terry, or Thurstone-Mosteller with ties as a third answer (which only
+        `GPPLClassifier` can observe).
     inference : {"auto", "vb", "svi", "laplace", "linearised"}, default="auto"
-        "vb": full passes, monotone bound; "svi": mini-batches of `batch_size`; "laplace": Gaussian at the mode;
-        "linearised": the approximation of [SG20], for comparison only (it is overconfident); "auto": "vb" while the
-        items' kernel rows fit in 2 GiB, else "svi".
+        "vb": variational Bayes with full passes. "svi": with mini-batches. "laplace": a Gaussian at the mode.
+        "linearised": the approximation of [SG20], which is overconfident. "auto": "vb" while the kernel rows of the
+        items fit into 2 GiB, else "svi".
     n_inducing : int, default=300
-        Inducing points M at most; a pass costs N M^2. With at least as many as distinct items the sparse
-        approximation is exact.
+        Largest number M of inducing points. A pass costs O(N M^2); M >= the number of distinct items is exact.
     inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
-        Where they come from.
+        How inducing points are chosen, or the points.
     batch_size : int, default=1000
-        Comparisons a step of "svi".
+        Comparisons per step of "svi".
     max_iter : int, default=200
-        Passes over the comparisons at most.
+        Largest number of passes over the comparisons.
     tol : float, default=1e-4
-        Stop when a full pass raises the bound by less than ``tol / 100`` of its size; for "svi", when the mean bound
+        Stop when a full pass raises the bound by less than ``tol / 100`` of its size. For "svi": when the mean bound
         of a pass changes by less than `tol` of its size.
-    delay, forgetting_rate : float, default=1.0, 0.9
-        Step size (t + delay)^-forgetting_rate of "svi"; forgetting_rate in (0.5, 1].
-    shape_s0, rate_s0 : float, default=2.0, 2.0
-        Gamma prior (shape, rate) of the inverse scale s of the utilities, in units of the squared answer noise: prior
-        mean 1, broad.
+    delay : float, default=1.0
+        Step t of "svi" has size ``(t + delay) ** -forgetting_rate``.
+    forgetting_rate : float, default=0.9
+        See `delay`; in (0.5, 1].
+    shape_s0 : float, default=2.0
+        Shape of the Gamma prior of the inverse variance of the utilities, in units of the answer noise. The
+        default has mean 1 and is broad.
+    rate_s0 : float, default=2.0
+        Rate of that prior.
     length_scale_factor : "auto" or float, default="auto"
-        Factor on the median heuristic of the default kernel; "auto" lets the bound choose it. Not used with `kernel`.
+        Factor on the median length-scales of the default kernel; "auto" maximises the bound. Not used with `kernel`.
     optimizer : {"l-bfgs-b"} or None, default=None
-        Whether to learn all hyper-parameters of the kernel (relevance of each feature) by the bound's gradient.
+        Whether to learn all hyperparameters of the kernel (the relevance of each feature) by maximising the bound.
     n_restarts_optimizer : int, default=0
-        Further random starts of the optimiser within the kernel's bounds.
+        Additional random starts of the optimizer, within the bounds of the kernel.
     pairs_per_item : int, default=10
         Partners sampled for each item of a large group when comparisons are formed from `y`.
     warm_start : bool, default=False
-        Whether `fit` goes on from the earlier posterior and hyper-parameters, where items, kernel, inducing points and
-        the parts of the model are the same as before; else it starts afresh.
+        Whether `fit` starts from the previous posterior and kernel. It needs the same items, kernel, inducing points
+        and model; otherwise it is a cold start.
     verbose : int, default=0
-        Whether to print a line a pass.
+        Whether to print one line per pass.
     random_state : int, RandomState, Generator or None, default=None
-        Inducing points, partners, mini-batches, restarts.
+        Seed of inducing points, partners, mini-batches and restarts.
 
     Attributes
     ----------
     posterior_ : PairPosterior
-        All that predictions need.
+        What predictions need.
     kernel_ : Kernel
-        Kernel with its learnt hyper-parameters.
-    inducing_points_ : {ndarray, CSR} of shape (M, n_features)
-        Inducing inputs.
+        The kernel with its final hyperparameters.
+    inducing_points_ : ndarray or CSR of shape (M, n_features)
+        Inducing points.
+    likelihood_ : Likelihood
+        The likelihood with its learnt parameters.
     scale_ : GammaScale
-        Posterior of s.
-    lower_bound_, lower_bounds_ : float, list of float
-        Bound on the log evidence in nats: final, and after each pass.
+        Posterior of the inverse variance of the utilities.
+    lower_bound_ : float
+        Bound on the log evidence, in nats.
+    lower_bounds_ : list of float
+        The bound after each pass.
     n_iter_ : int
-        Passes made.
+        Number of passes.
     converged_ : bool
         Whether `tol` was met.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str
-        Their names, when X had some.
+        Their names, if X had any.
 
     See Also
     --------
@@ -136,7 +143,7 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
         **SHARED_CONSTRAINTS,
         "pairs_per_item": [Interval(Integral, 1, None, closed="left")],
     }
-    # With metadata routing on, groups of rows travel to fit and score without being asked for.
+    # With metadata routing, fit and score receive `qid` without a request by the user.
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"qid": True}
     __metadata_request__score: ClassVar[dict[str, bool]] = {"qid": True}
 
@@ -147,7 +154,7 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
         likelihood: str | Likelihood = "probit",
         inference: str = "auto",
         n_inducing: int = 300,
-        inducing: Any = "kmeans++",
+        inducing: str | MatrixLike = "kmeans++",
         batch_size: int = 1000,
         max_iter: int = 200,
         tol: float = 1e-4,
@@ -161,7 +168,7 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
         pairs_per_item: int = 10,
         warm_start: bool = False,
         verbose: int = 0,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.kernel = kernel
         self.likelihood = likelihood
@@ -190,7 +197,13 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
-        self, X: Any, y: Any = None, *, comparisons: Any = None, qid: Any = None, sample_weight: Any = None
+        self,
+        X: MatrixLike,
+        y: ArrayLike | None = None,
+        *,
+        comparisons: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Learn the utilities.
 
@@ -199,76 +212,77 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
         X : {array-like, CSR} of shape (n_items, n_features)
             Items; equal rows are one item.
         y : array-like of shape (n_items,), default=None
-            Scores, grades or ranks, the higher the better; only their order within a group matters, and equal values
-            say nothing. Needed unless `comparisons` are given.
-        comparisons : array-like of shape (P, 2), default=None
-            (winner, loser) rows of X.
+            Scores, grades or ranks, the higher the better. Only their order within a group matters; equal values are
+            not compared. Required unless `comparisons` are given.
+        comparisons : array-like of shape (n_comparisons, 2), default=None
+            Row numbers of X: (winner, loser).
         qid : array-like of shape (n_items,), default=None
-            Groups (queries): only items of one group are compared by `y`.
-        sample_weight : array-like, default=None
-            Weights of the items (with `y`; a comparison weighs the product) or of the comparisons.
+            Groups (queries): `y` compares items of the same group only. None: one group.
+        sample_weight : array-like of shape (n_items,) or (n_comparisons,), default=None
+            Weights of the items if `y` is given (a comparison has the product of two), else of the comparisons. None
+            weighs all alike.
 
         Returns
         -------
         GPPLRegressor
-            Itself, fitted.
+            The fitted estimator.
 
         Raises
         ------
         ValueError
-            If the input is not finite, refers to rows that do not exist, compares nothing, or gives both or neither
-            of `y` and `comparisons`.
+            If the input is not finite, refers to rows that do not exist or compares nothing, or if both or neither of
+            `y` and `comparisons` are given.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            X, y = checked_rows(self, X, y, comparisons)
-            first, item = unique_rows(X)
+            features, y = check_rows(self, X, y, comparisons)
+            first, item = unique_rows(features)
             if comparisons is None:
-                found = compare_scores(self, y, qid, sample_weight, item, first.size)
+                pairs = compare_scores(self, y, qid, sample_weight, item, first.size)
             else:
-                rows = from_winners(comparisons, X.shape[0], sample_weight=sample_weight)
-                found = from_labels(
+                rows = from_winners(comparisons, features.shape[0], sample_weight=sample_weight)
+                pairs = from_labels(
                     item[rows.left], item[rows.right], rows.y, first.size, sample_weight=rows.weight, on_self="drop"
                 )
-            if found.n_pairs and not found.total_weight:
+            if pairs.n_pairs and not pairs.total_weight:
                 raise DataError("sample_weight: all comparisons have weight zero; give at least one a positive weight.")
-            comparisons, seen = found.merged(keep_ties=as_likelihood(self.likelihood).ties_are_answers).compact()
-            data = PairData(X[first[seen]] if seen.size else X[first[:1]], comparisons)
-            self._keep(self._infer(data, self._config(offsets=False, order=False)))
+            pairs, seen = pairs.merged(keep_ties=as_likelihood(self.likelihood).ties_are_answers).compact()
+            data = PairData(features[first[seen]] if seen.size else features[first[:1]], pairs)
+            self._set_attributes(self._infer(data, self._config(offsets=False, order=False)))
         return self
 
     def _rows(self, X: Any) -> Items:
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
-        return Items(canonical(X), np.full(X.shape[0], -1))
+        return Items.new(canonical(X))
 
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Array | tuple[Array, Array]:
-        """Return posterior utilities.
+    def predict(self, X: MatrixLike, return_std: bool = False, return_cov: bool = False) -> Array | tuple[Array, Array]:
+        """Return the posterior utilities of items.
 
         Parameters
         ----------
         X : {array-like, CSR} of shape (n, n_features)
             Items.
         return_std : bool, default=False
-            Whether to add posterior standard deviations.
+            Whether to return standard deviations, too.
         return_cov : bool, default=False
-            Whether to add the posterior covariance instead (at most 10,000 items).
+            Whether to return the covariance, too (at most 10,000 items).
 
         Returns
         -------
         mean : ndarray of shape (n,)
-            Utilities, in units of the answer noise.
+            Utilities, in units of the answer noise; the average over the compared items is 0.
         std or cov : ndarray of shape (n,) or (n, n)
-            Only when asked for.
+            Only with `return_std` or `return_cov`.
 
         Raises
         ------
         ValueError
-            If both are asked for.
+            If both `return_std` and `return_cov` are True.
         """
         items = self._rows(X)
-        return moments(self.posterior_, items, return_std=return_std, return_cov=return_cov)
+        return utility_moments(self.posterior_, items, return_std=return_std, return_cov=return_cov)
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Array:
+    def sample_y(self, X: MatrixLike, n_samples: int = 1, random_state: RandomState = None) -> Array:
         """Draw joint samples of the utilities from the posterior.
 
         Parameters
@@ -278,23 +292,25 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
         n_samples : int, default=1
             Number of draws.
         random_state : int, RandomState, Generator or None, default=None
-            Source of randomness.
+            Seed of the draws.
 
         Returns
         -------
         ndarray of shape (n, n_samples)
-            A draw a column.
+            One draw per column.
         """
         items = self._rows(X)
-        return draw(self.posterior_, items, n_samples, as_generator(random_state))
+        return draw_utilities(self.posterior_, items, n_samples, as_generator(random_state))
 
-    def predict_preference(self, X_left: Any, X_right: Any) -> Array:
+    def predict_preference(self, X_left: MatrixLike, X_right: MatrixLike) -> Array:
         """Return the probability that an answer prefers the left item, row by row.
 
         Parameters
         ----------
-        X_left, X_right : {array-like, CSR} of shape (n, n_features)
-            Items to compare.
+        X_left : {array-like, CSR} of shape (n, n_features)
+            Left items.
+        X_right : {array-like, CSR} of shape (n, n_features)
+            Right items.
 
         Returns
         -------
@@ -304,7 +320,7 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
         Raises
         ------
         ValueError
-            If the two have different numbers of rows.
+            If the numbers of rows differ.
         """
         left, right = self._rows(X_left), self._rows(X_right)
         if left.size != right.size:
@@ -312,12 +328,13 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
             raise ValueError(msg)
         features = stack(left.features, right.features)
         first, item = unique_rows(features)
-        a, b = np.split(item, 2)
-        mean, variance = self.posterior_.pairs(Items(features[first], np.full(first.size, -1)), a, b)
+        mean, variance = self.posterior_.pairs(Items.new(features[first]), *np.split(item, 2))
         return self.likelihood_.predict(mean, variance)
 
-    def score(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> float:
-        """Return the concordance of predicted and given order.
+    def score(
+        self, X: MatrixLike, y: ArrayLike, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Return the concordance of the predicted and the given order.
 
         Parameters
         ----------
@@ -326,13 +343,13 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
         y : array-like of shape (n,)
             Scores, grades or ranks.
         qid : array-like of shape (n,), default=None
-            Groups; only pairs within a group count.
+            Groups; only pairs within a group count. None: one group.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the items; a pair weighs the product.
+            Weights of the items; a pair has the product of two. None weighs all alike.
 
         Returns
         -------
         float
-            Fraction of pairs with different y that are ordered right, ties of the prediction counting half; in [0, 1].
+            Share of the pairs with different `y` that are ordered correctly, in [0, 1]; predicted ties count half.
         """
         return concordance(y, self.predict(X), qid=qid, sample_weight=sample_weight)

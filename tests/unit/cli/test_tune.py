@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -385,8 +386,7 @@ def test_rank_needs_the_features_by_name(folder: Path, capsys: pytest.CaptureFix
     assert "new.csv: there is no column 'colour'; did you mean 'color'?" in capsys.readouterr().err
     nameless = load(folder / "skpref-out" / "model.skpref")
     nameless.set_params(items=skpref.Table(nameless.items.features, nameless.items.ids))
-    nameless._table = nameless.items
-    nameless._vocabulary = nameless.items.vocabulary
+    nameless._items = replace(nameless._items, feature_names=None)
     save(nameless, folder / "nameless.skpref")
     assert main(["rank", "nameless.skpref", "new.csv"]) == 2
     assert "does not know the names of its features" in capsys.readouterr().err

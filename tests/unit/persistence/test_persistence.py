@@ -143,8 +143,8 @@ def test_params_and_new_items(model: GPPLClassifier, tmp_path: Path) -> None:
     after = load(tmp_path / "m")
     params, wanted = after.get_params(deep=False), model.get_params(deep=False)
     assert {k: v for k, v in params.items() if k != "items"} == {k: v for k, v in wanted.items() if k != "items"}
-    assert after.items is after._table
-    assert after._vocabulary is after._table.vocabulary
+    assert after._items.vocabulary is after.items.vocabulary
+    assert after._items.features is after.items.features
     new = Table(X[:4] + 0.1, NAMES[:4])
     assert np.array_equal(after.utility(new), model.utility(new))
 
@@ -369,7 +369,7 @@ def stored(parts: dict[str, bytes], name: str) -> np.ndarray:
     return np.load(io.BytesIO(parts[name]))
 
 
-HALF, MEAN, POSITION = "posterior_.half.npy", "posterior_.mean.npy", "_position.npy"
+HALF, MEAN, SEEN = "posterior_.half.npy", "posterior_.mean.npy", "_items.seen.npy"
 HUGE = header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (1099511627776,), }\n")
 Parts = dict[str, bytes]
 # What is done to a sound file, and what the complaint must name. {bomb} is a path that no loading may create.
@@ -508,7 +508,7 @@ HOSTILE: dict[str, tuple[Callable[[Parts, bytes], bytes], str]] = {
         "nested more than",
     ),
     "reference to nothing": (
-        lambda p, b: with_manifest(p, lambda m: attributes(m).update(_table={"$same": "later"})),
+        lambda p, b: with_manifest(p, lambda m: attributes(m).update(_items={"$same": "later"})),
         "did not come before",
     ),
     "member of nothing": (
@@ -534,12 +534,12 @@ HOSTILE: dict[str, tuple[Callable[[Parts, bytes], bytes], str]] = {
         "rate: must be a positive number",
     ),
     "index out of range": (
-        lambda p, b: with_array(p, POSITION, np.full(13, 99)),
-        "_position: holds an index outside -1 to 11",
+        lambda p, b: with_array(p, SEEN, np.full(12, 99)),
+        "_items.seen: holds an index outside 0 to 11",
     ),
     "index of the wrong kind": (
-        lambda p, b: with_array(p, POSITION, np.zeros(13)),
-        "_position: must be an array of int64",
+        lambda p, b: with_array(p, SEEN, np.zeros(12)),
+        "_items.seen: must be an array of int64",
     ),
     "too few rows of features": (
         lambda p, b: with_array(p, "items.features.npy", np.ones((3, 3))),
@@ -547,7 +547,7 @@ HOSTILE: dict[str, tuple[Callable[[Parts, bytes], bytes], str]] = {
     ),
     "too few columns": (
         lambda p, b: with_array(p, "items.features.npy", np.ones((12, 2))),
-        r"_table\.features: must have 3 columns",
+        r"_items\.features: must have 3 columns",
     ),
     "same id twice": (
         lambda p, b: with_array(p, "items.vocabulary.ids.text.npy", np.zeros(74, np.uint8)),

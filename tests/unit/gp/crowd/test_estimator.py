@@ -259,7 +259,7 @@ def test_frames_of_features_keep_their_names() -> None:
     assert fitted.utility(items, users=users).shape == (U, N)
     for wrong in ({"items": items[["b", "a"]]}, {"users": users[["d", "c", "e"]]}):
         name = next(iter(wrong))
-        with pytest.raises(DataError, match=f"feature names of {name} should match"):
+        with pytest.raises(DataError, match=f"{name}: the feature names should match"):
             fitted.utility(**wrong)
 
 

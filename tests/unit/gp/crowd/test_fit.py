@@ -211,7 +211,7 @@ def test_features_of_new_items_and_users_are_checked(side: str) -> None:
         rf"unknown {kind} 'new' in comparison 1": Table([[0.0, 0.0]], ids=["someone else"]),
         f"{side} has 3 features, but CrowdGPPL is expecting 2": Table([[0.0] * 3], ids=["new"]),
         f"{kind} '{known}' in row 1 of {side} has features already": Table([[0.0] * 2] * 2, ids=["new", known]),
-        f"{side} can be added to a Table with ids only": [[0.0, 0.0]],
+        f"new {side} need ids": [[0.0, 0.0]],
         f"{side}: Input X contains NaN": [[0.0, np.nan]],
     }.items():
         with pytest.raises(DataError, match=text):
@@ -295,7 +295,7 @@ def test_a_failure_late_in_a_fit_leaves_the_earlier_one(monkeypatch: pytest.Monk
     def out_of_memory(*_: Any, **__: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(CrowdGPPL, "_keep_trace", out_of_memory)
+    monkeypatch.setattr(CrowdGPPL, "_set_trace", out_of_memory)
     for method in ("fit", "partial_fit"):
         with pytest.raises(MemoryError):
             getattr(model, method)(NEW, Y_NEW)

@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from skpref._estimator import verbose_printer
 from skpref.data import Comparisons
 from skpref.gp.pairwise import fit as pair_fit
-from skpref.gp.pairwise.fit import PairConfig, PairData, fit_pairs
+from skpref.gp.pairwise.fit import PairConfig, PairData, WarmStart, fit_pairs
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
 from skpref.inference.svi import Schedule
 from skpref.kernels import ProductMatern
@@ -45,8 +45,8 @@ def draw(seed=0, n=20, p=150, d=2):
 
 
 def run(data, kernel=None, seed=0, **options):
-    start, points = options.pop("start", None), options.pop("points", None)
-    return fit_pairs(data, kernel, replace(CONFIG, **options), np.random.default_rng(seed), start, points)
+    start = options.pop("start", None)
+    return fit_pairs(data, kernel, replace(CONFIG, **options), np.random.default_rng(seed), start)
 
 
 def test_the_kernel_given_is_not_changed():
@@ -174,13 +174,13 @@ def test_the_search_thins_many_comparisons(monkeypatch):
     assert np.isfinite(fit.bound)
 
 
-def test_an_earlier_posterior_is_gone_on_from_where_its_sizes_fit():
+def test_a_warm_start_uses_an_earlier_posterior_of_the_same_sizes():
     data = draw(10)
     cold = run(data, RBF(1.0))
-    warm = run(data, RBF(1.0), start=cold.state, points=cold.posterior.basis.points)
+    warm = run(data, start=WarmStart(cold.state, cold.kernel, cold.posterior.basis.points))
     assert len(warm.bounds) < len(cold.bounds)
     assert warm.bound >= cold.bound - 1e-6
-    other = run(draw(11, n=15), RBF(1.0), start=cold.state)
+    other = run(draw(11, n=15), start=WarmStart(cold.state, cold.kernel, None))
     assert_allclose(other.bound, run(draw(11, n=15), RBF(1.0)).bound)
 
 

@@ -50,9 +50,9 @@ def make(seed=0, *, features=True, offsets=True, order=True, n_inducing=3, infer
 def dense(fit, items, *, item_effects=True):
     """Mean and covariance of (u, order effect) from the blocks of the state."""
     posterior, state, n = fit.posterior, fit.state, items.size
-    seen = items.seen >= 0
+    seen = items.position >= 0
     pick = np.zeros((n, 5))
-    pick[np.flatnonzero(seen), items.seen[seen]] = 1.0
+    pick[np.flatnonzero(seen), items.position[seen]] = 1.0
     columns, C = [], np.zeros((n + 1, n + 1))
     if posterior.basis is not None:
         L, points = np.tril(posterior.basis.chol), posterior.basis.points
@@ -162,7 +162,7 @@ def test_chunks_do_not_show(monkeypatch):
 def test_draws_have_the_moments_of_the_posterior():
     # 40,000 draws: five standard errors of means and of variances.
     _, fit, items = make(2)
-    draws = fit.posterior.sample_independent_rest(items, 40_000, np.random.default_rng(3))
+    draws = fit.posterior.sample_residuals_independently(items, 40_000, np.random.default_rng(3))
     mean, variance = fit.posterior.utility(items, centred=True)
     assert (np.abs(draws.mean(axis=0) - mean) < 5.0 * np.sqrt(variance / 40_000)).all()
     assert_allclose(draws.var(axis=0), variance, rtol=5.0 * np.sqrt(2.0 / 40_000))
@@ -178,6 +178,6 @@ def test_a_joint_covariance_of_too_many_items_is_refused(monkeypatch):
 def test_taking_items():
     _, _, items = make(4)
     some = items.take(np.array([6, 1]))
-    assert_array_equal(some.seen, [-1, 1])
+    assert_array_equal(some.position, [-1, 1])
     assert_array_equal(some.features, items.features[[6, 1]])
     assert some.size == 2
