@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from skpref._typing import IntArray
 
-__all__ = ["as_labels", "encode_levels", "ordered_levels"]
+__all__ = ["as_labels", "encode_levels", "ordered_levels", "read_labels"]
 
 
 def ordered_levels(
@@ -25,11 +25,7 @@ def ordered_levels(
     """Find the levels of ordered labels, low to high."""
     dtype = getattr(y, "dtype", None)
     categories = getattr(dtype, "categories", None)
-    values = column_or_1d(as_labels(y), warn=True)
-    missing = np.flatnonzero(_missing(values))
-    if missing.size:
-        msg = f"Input y contains NaN (row {missing[0]}); every row needs a label: drop it."
-        raise DataError(msg)
+    values = column_or_1d(read_labels(y), warn=True)
     check_classification_targets(values)
     if class_order is not None:
         classes = _checked_order(class_order)
@@ -83,6 +79,18 @@ def as_labels(y: ArrayLike) -> NDArray[Any]:
     return values
 
 
+def read_labels(y: ArrayLike | None) -> NDArray[Any] | None:
+    """Return labels of classes as an array, none of them missing; None, which scikit-learn refuses, stays None."""
+    if y is None:
+        return None
+    values = as_labels(y)
+    absent = _missing(np.atleast_1d(values))
+    missing = np.flatnonzero(absent.any(axis=tuple(range(1, absent.ndim))))
+    if missing.size:
+        raise DataError(f"Input y contains NaN (row {missing[0]}); every row needs a label: leave such rows out.")
+    return values
+
+
 def _checked_order(class_order: ArrayLike) -> NDArray[Any]:
     classes = as_labels(class_order)
     listed = classes.tolist() if classes.ndim == 1 else []
@@ -113,4 +121,5 @@ def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(np.isnan(values))
     if values.dtype.kind != "O":
         return np.zeros(values.shape, dtype=bool)
-    return np.array([value is None or value != value for value in values], dtype=bool)  # noqa: PLR0124 - NaN
+    absent = [value is None or value != value for value in values.ravel().tolist()]  # noqa: PLR0124 - NaN
+    return np.array(absent, dtype=bool).reshape(values.shape)

@@ -22,7 +22,7 @@ from skpref._estimator import (
 )
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
-from skpref.data.levels import as_labels, encode_levels, ordered_levels
+from skpref.data.levels import encode_levels, ordered_levels, read_labels
 from skpref.data.tables import canonical, stack, unique_rows
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -315,7 +315,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         X, values = validate_data(
             self,
             X,
-            as_labels(y),
+            read_labels(y),
             accept_sparse=False if given else "csr",
             dtype=np.float64,
             order="C",

@@ -22,6 +22,7 @@ from skpref._estimator import (
     warn_not_converged,
 )
 from skpref._math.random import as_generator
+from skpref.data.levels import read_labels
 from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -292,7 +293,9 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
         reset: bool = True,
     ) -> tuple[Features, IntArray, Array]:
         """Return rows of positive weight, numbers of their classes and weights; set `classes_`."""
-        rows, targets = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", reset=reset)
+        rows, targets = validate_data(
+            self, X, read_labels(y), accept_sparse="csr", dtype=np.float64, order="C", reset=reset
+        )
         check_classification_targets(targets)
         weight = read_weights(sample_weight, rows.shape[0])
         used = weight > 0.0
@@ -309,10 +312,11 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
                 )
                 raise DataError(msg)
             label = np.searchsorted(self.classes_, present)[label]
-        if self.classes_.size < 2 or (classes is None and np.unique(label[used]).size < 2):
+        n_present = np.unique(label[used]).size
+        if self.classes_.size < 2 or (classes is None and n_present < 2):
             msg = (
                 "The number of classes has to be greater than one: at least 2 classes must have rows of positive "
-                f"weight; got {np.unique(label[used]).size}. Rows of sample_weight zero do not count."
+                f"weight; got {n_present} class{'' if n_present == 1 else 'es'}. Rows of weight zero do not count."
             )
             raise DataError(msg)
         return canonical(rows[used]), label[used].astype(np.int64), weight[used]
