@@ -1,6 +1,6 @@
-"""Which question to ask a person next, a session that asks and learns, and replays of people held out.
+"""Preference elicitation: which question to ask a user next, sessions of questions and answers, and replays.
 
-See docs/maths section 10. What a session learns about a person stays in the session: the model is not changed.
+See docs/maths section 10. A session never changes the model that it was started with.
 """
 
 from skpref.elicitation._beliefs import Belief, Estimates, information_gain

@@ -1,4 +1,4 @@
-"""What is believed of the answers to candidate questions, and what answers do to it."""
+"""Beliefs about the answers to candidate questions, before and after some answers (docs/maths section 10)."""
 
 from __future__ import annotations
 
@@ -17,28 +17,30 @@ from skpref.likelihoods.base import Likelihood
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from numpy.typing import ArrayLike
+
     from skpref._typing import Array
     from skpref.likelihoods.base import Triple
 
 
-NINETY: Final = 1.6448536269514722  # standard deviations within which a normal number lies with 90 % probability
+Z_90: Final = 1.6448536269514722  # half the width of a 90 % credible interval, in standard deviations
 
 
 class Belief(NamedTuple):
-    """What a strategy may look at.
+    """Posterior of all candidate questions: what strategies choose by.
 
     Parameters
     ----------
     mean, variance : ndarray of shape (n,)
-        Of the latent value z of every candidate: y(x), x_ij, or a difference of utilities.
+        Moments of the latent value z of each candidate: y(x), x_ij, or a difference of utilities.
     covariance : callable
-        Returns the covariance between candidates, of shape (n, n); called by the strategy that needs it.
+        Returns the covariance of z between candidates, shape (n, n). Computed only if a strategy needs it.
     probability : ndarray of shape (n, n_answers), or None
-        Of every possible answer; None where an answer is any number.
+        Predictive probability of each possible answer; None if answers are real numbers.
     gain : ndarray of shape (n,)
-        Mutual information of the answer and z, in nats.
+        Information gain: mutual information between the answer and z, in nats.
     precision : ndarray of shape (n,)
-        What an answer would tell about z: the Fisher information at its mean.
+        Fisher information of an answer about z, at the mean of z.
 
     Examples
     --------
@@ -57,16 +59,16 @@ class Belief(NamedTuple):
 
 
 class Estimates(NamedTuple):
-    """What is expected of every item that is asked about, or compared.
+    """Estimates for every item, with 90 % credible intervals.
 
     Parameters
     ----------
     ids : list of length n
-        Items or rows.
+        Ids of the items, or numbers of the rows.
     value : ndarray of shape (n,)
-        Expected rating; probability of the second label; utility from the average of the items.
+        Expected rating; or probability of the second label; or utility relative to the mean of the items.
     low, high : ndarray of shape (n,)
-        Where it lies with 90 % probability: quantiles at 5 % and 95 %.
+        Limits of the credible interval: quantiles at 5 % and 95 %.
 
     Examples
     --------
@@ -83,26 +85,26 @@ class Estimates(NamedTuple):
 
 
 def labels_of(likelihood: Likelihood) -> tuple[float, ...]:
-    """Return the answers that a likelihood knows; none where an answer is any number."""
+    """Return the possible answers of a likelihood; none if answers are real numbers."""
     if isinstance(likelihood, Gaussian):
         return ()
     return (0.0, 0.5, 1.0) if likelihood.ties_are_answers else (0.0, 1.0)
 
 
-def information_gain(likelihood: Likelihood, mean: Array, variance: Array) -> Array:
+def information_gain(likelihood: Likelihood, mean: ArrayLike, variance: ArrayLike) -> Array:
     """Return the mutual information of an answer and z ~ N(mean, variance): H(E p) - E H(p).
 
     Parameters
     ----------
     likelihood : Likelihood
-        p(y | z): of two answers, of three with ties, or of any number.
+        p(y | z), for two answers, three answers (with ties) or real numbers.
     mean, variance : ndarray of shape (n,)
-        Of z.
+        Moments of z.
 
     Returns
     -------
     ndarray of shape (n,)
-        In nats: 0 where z is known; of two answers, log 2 at most.
+        Information gain in nats: 0 if z has no variance, at most log 2 for two answers.
 
     Examples
     --------
@@ -117,34 +119,34 @@ def information_gain(likelihood: Likelihood, mean: Array, variance: Array) -> Ar
         return np.asarray(0.5 * np.log1p(likelihood.precision * variance))
     labels = labels_of(likelihood)
 
-    def inside(z: Array) -> tuple[Array, ...]:
+    def integrand(z: Array) -> tuple[Array, ...]:
         return (_entropy([likelihood.log_prob(y, z) for y in labels]),)
 
     with np.errstate(divide="ignore"):
         logs = [np.log(p) for p in probabilities(likelihood, mean, variance).T]
-    gain = _entropy(logs) - expectation(inside, mean, variance)[0]
+    gain = _entropy(logs) - expectation(integrand, mean, variance)[0]
     return np.clip(gain, 0.0, np.log(len(labels)))
 
 
 def probabilities(likelihood: Likelihood, mean: Array, variance: Array) -> Array:
-    """Return the predictive probability of every answer that a likelihood knows, shape (n, n_answers)."""
+    """Return the predictive probability of each possible answer, shape (n, n_answers)."""
     if not likelihood.ties_are_answers:
         return np.column_stack([likelihood.predict(-mean, variance), likelihood.predict(mean, variance)])
 
-    def inside(z: Array) -> tuple[Array, ...]:
+    def integrand(z: Array) -> tuple[Array, ...]:
         return tuple(np.exp(likelihood.log_prob(y, z)) for y in labels_of(likelihood))
 
-    return np.column_stack(expectation(inside, mean, variance))
+    return np.column_stack(expectation(integrand, mean, variance))
 
 
 def _entropy(logs: list[Array]) -> Array:
-    """-sum p log p; nothing where a probability is 0."""
+    """Return -sum p log p, from log p; terms with p = 0 are 0."""
     low = np.finfo(np.float64).min
     return -np.sum([np.exp(log_p) * np.maximum(log_p, low) for log_p in logs], axis=0)
 
 
-def believed(likelihood: Likelihood, mean: Array, variance: Array, covariance: Callable[[], Array]) -> Belief:
-    """Return the belief about answers with a likelihood, of normal z."""
+def belief_of(likelihood: Likelihood, mean: Array, variance: Array, covariance: Callable[[], Array]) -> Belief:
+    """Return the belief about answers for normal z."""
     gain, labels = information_gain(likelihood, mean, variance), labels_of(likelihood)
     if isinstance(likelihood, Gaussian):
         return Belief(mean, variance, covariance, None, gain, np.full(mean.shape, likelihood.precision))
@@ -157,10 +159,10 @@ def believed(likelihood: Likelihood, mean: Array, variance: Array, covariance: C
 
 @dataclass(frozen=True, eq=False)
 class _Shifted(Likelihood):
-    """A likelihood of f + mean: expectation propagation is about f of mean zero."""
+    """The likelihood of f = z - mean: expectation propagation assumes a zero mean."""
 
     likelihood: Likelihood  # p(y | z)
-    mean: Array  # (n,): z - f
+    mean: Array  # (n,)
 
     def _derivatives(self, y: Array, z: Array) -> Triple:
         return self.likelihood.derivatives(y, z + self.mean)
@@ -175,16 +177,16 @@ class _Shifted(Likelihood):
         return self.likelihood.predict(mu + self.mean, v)
 
 
-def told(likelihood: Likelihood, mean: Array, covariance: Array, answers: Mapping[int, float]) -> Belief:
-    """Return what is believed after answers: expectation propagation, exact where answers are normal."""
+def conditioned_belief(likelihood: Likelihood, mean: Array, covariance: Array, answers: Mapping[int, float]) -> Belief:
+    """Return the belief after answers, by expectation propagation; exact for a Gaussian likelihood."""
     rows = np.array(sorted(answers), dtype=np.int64)
     y = np.array([answers[row] for row in rows.tolist()], dtype=np.float64)
     shifted, across = _Shifted(likelihood, mean[rows]), covariance[rows]
     posterior = expectation_propagation(np.ascontiguousarray(across[:, rows]), shifted, y, np.ones(rows.size))
     half = solve_lower(posterior.chol, posterior.root_w[:, None] * across)
     variance = np.maximum(np.diagonal(covariance) - np.einsum("ij,ij->j", half, half), 0.0)
-    rest = partial(_conditioned, covariance, half)
-    return believed(likelihood, mean + posterior.alpha @ across, variance, rest)
+    covariance_after = partial(_conditioned, covariance, half)
+    return belief_of(likelihood, mean + posterior.alpha @ across, variance, covariance_after)
 
 
 def _conditioned(covariance: Array, half: Array) -> Array:

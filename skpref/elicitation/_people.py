@@ -1,4 +1,4 @@
-"""What a session needs of a model: the person whom it asks. One small class a kind of model."""
+"""The user of a session: one class for each kind of model."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from skpref._estimator import last_step
 from skpref.data import OneHotDesign, as_ids, read_pairs
 from skpref.data.ids import shorten
-from skpref.elicitation._beliefs import NINETY, Estimates, believed, labels_of, told
+from skpref.elicitation._beliefs import Z_90, Estimates, belief_of, conditioned_belief, labels_of
 from skpref.elicitation._machines import population_of
-from skpref.elicitation._samples import rated
+from skpref.elicitation._samples import belief_from_samples
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
 from skpref.factorization.max_margin.base import MaxMarginFactorization
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from skpref.elicitation._beliefs import Belief
     from skpref.likelihoods import Likelihood
 
-_MOST_PAIRS: Final = 2000
-_MOST_TOGETHER: Final = 5000  # candidates of which all covariances are kept: 0.2 GB
+_MAX_PAIRS: Final = 2000
+_MAX_COVARIANCES: Final = 5000  # candidates with a covariance matrix: 0.2 GB
 
 
 class Person(Protocol):
-    """What a session needs.
+    """Protocol of the user whom a session asks.
 
     Attributes
     ----------
     candidates : sequence of length n
         Questions.
     labels : tuple
-        Answers there are to choose from; empty where any number is one.
+        Possible answers; empty if answers are real numbers.
 
     Examples
     --------
@@ -66,86 +66,86 @@ class Person(Protocol):
         Parameters
         ----------
         answer : rating, label or preference
-            As a caller gave it.
+            The answer, as passed to `Session.tell`.
 
         Returns
         -------
         float
-            What `belief` and `updated` get.
+            The number that `belief` and `updated` take.
 
         Raises
         ------
         DataError
-            If the model knows no such answer.
+            If it is not a possible answer.
         """
         ...
 
     def belief(self, answers: Mapping[int, float]) -> Belief:
-        """Return what is believed of all candidates.
+        """Return the belief about all candidates.
 
         Parameters
         ----------
         answers : mapping of int to float
-            All answers so far, by candidate.
+            All answers so far, by row of the candidates.
 
         Returns
         -------
         Belief
-            After them.
+            The posterior given these answers.
         """
         ...
 
     def estimates(self, belief: Belief) -> Estimates:
-        """Return what a belief says of every item.
+        """Return estimates for every item.
 
         Parameters
         ----------
         belief : Belief
-            Of this person.
+            A belief about this user's answers.
 
         Returns
         -------
         Estimates
-            Of the candidates, or of the items that they compare.
+            Estimates for the candidates, or for the items that they compare.
         """
         ...
 
     def updated(self, answers: Mapping[int, float]) -> Any:
-        """Return a copy of the model that has learnt.
+        """Return a copy of the model, updated with the answers.
 
         Parameters
         ----------
         answers : mapping of int to float
-            All answers so far, by candidate.
+            All answers so far, by row of the candidates.
 
         Returns
         -------
         estimator
-            Of the same class.
+            The updated copy.
         """
         ...
 
 
 def person_of(model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> Person:
-    """Return the person whom a session asks."""
+    """Return the user of a session with a fitted model."""
     last = last_step(model)
-    person = next((person for cls, person in _PEOPLE.items() if isinstance(last, cls)), None)
-    if person is None or (last is not model and person is not Machine):
-        known = ", ".join(cls.__name__ for cls in _PEOPLE)
+    person = next((person for cls, person in _PERSONS.items() if isinstance(last, cls)), None)
+    if person is None or (last is not model and person is not MachineUser):
+        models = ", ".join(cls.__name__ for cls in _PERSONS)
         raise DataError(
-            f"model must be one of {known}, or a Pipeline that ends in a VariationalFM; got {type(last).__name__}."
+            f"model must be one of {models}, or a Pipeline that ends in a VariationalFM; got {type(last).__name__}."
         )
-    if freeze is not None and person is not Machine:
+    if freeze is not None and person is not MachineUser:
         raise DataError(f"freeze is for factorization machines, whose features have groups; got {freeze!r:.80}.")
     check_is_fitted(last)
-    found = person.of(model, candidates, user, freeze, rng)
-    if not len(found):
-        raise DataError("no candidate left: all questions have been asked, or none was given.")
-    return found
+    asked = person.of(model, candidates, user, freeze, rng)
+    if not len(asked):
+        raise DataError("no candidate left: candidates is empty.")
+    return asked
 
 
-class _Joint:
-    """A person whose latent values are normal: mean and covariance before any answer, and a likelihood of answers."""
+class _NormalUser:
+    """A user with normal latent values, and a likelihood of answers."""
 
     model: Any
     rows: Any
@@ -158,33 +158,36 @@ class _Joint:
 
     @cached_property
     def _moments(self) -> tuple[Array, Array]:
-        """Mean and variance before any answer."""
+        """Prior mean and variance of the candidates."""
         mean, variance = self.model.latent_mean_and_variance(self.rows)
         return mean, variance
 
     @cached_property
     def _covariance(self) -> Array:
-        """Covariance before any answer."""
-        if len(self) > _MOST_TOGETHER:
+        """Prior covariance of the candidates."""
+        if len(self) > _MAX_COVARIANCES:
             need = 8e-9 * len(self) ** 2
             raise DataError(
-                f"the covariance of {len(self)} candidates needs {need:.1f} GB; give at most {_MOST_TOGETHER} of them, "
-                "say those of largest information by `select`"
+                f"the covariance of {len(self)} candidates needs {need:.1f} GB; give at most {_MAX_COVARIANCES} "
+                "of them, for example those that `select` chooses with strategy='information'"
             )
         return np.asarray(self.model.latent_covariance(self.rows))
 
     @cached_property
-    def _before(self) -> Belief:
-        """What is believed before any answer."""
-        return believed(self.likelihood, *self._moments, lambda: self._covariance)
+    def _prior_belief(self) -> Belief:
+        return belief_of(self.likelihood, *self._moments, lambda: self._covariance)
 
     def belief(self, answers: Mapping[int, float]) -> Belief:
-        """Return what is believed after answers."""
-        return told(self.likelihood, self._moments[0], self._covariance, answers) if answers else self._before
+        """Return the belief after answers."""
+        return (
+            conditioned_belief(self.likelihood, self._moments[0], self._covariance, answers)
+            if answers
+            else self._prior_belief
+        )
 
 
-class Machine(_Joint):
-    """A person of a factorization machine: rows of features."""
+class MachineUser(_NormalUser):
+    """A user of a factorization machine: the candidates are rows of features."""
 
     def __init__(self, whole: Any, model: Any, rows: Features, candidates: Any, freeze: Any) -> None:
         self.whole, self.model, self.rows, self.candidates, self._freeze = whole, model, rows, candidates, freeze
@@ -193,110 +196,112 @@ class Machine(_Joint):
         self.labels = () if regression else tuple(model.classes_.tolist())
 
     @classmethod
-    def of(cls, whole: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> Machine:
-        """Read the candidates."""
+    def of(cls, whole: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> MachineUser:
+        """Return the user of a session, with the candidates checked."""
         del rng
         model = last_step(whole)
         design = whole.steps[0][1] if isinstance(whole, Pipeline) else None
-        if isinstance(design, OneHotDesign) and (user is not None or candidates is None or _is_column(candidates)):
+        if isinstance(design, OneHotDesign) and (user is not None or candidates is None or _is_id_column(candidates)):
             candidates = design.item_ids_ if candidates is None else as_ids(candidates, "candidates", "candidate")
-            # Who is not named is nobody that the design knows.
-            pairs = [(("somebody new",) if user is None else user, item) for item in candidates.tolist()]
+            # A tuple is never an id of the design: an unseen user.
+            pairs = [(("new user",) if user is None else user, item) for item in candidates.tolist()]
         elif user is not None or candidates is None:
-            given = "user" if user is not None else "no candidates"
+            got = "user" if user is not None else "no candidates"
             raise DataError(
-                f"{given}: a machine without a OneHotDesign in front of it needs rows of features as candidates"
+                f"got {got}: a factorization machine without a OneHotDesign before it in a Pipeline needs rows of "
+                "features as candidates"
             )
         else:
             pairs = None
         if not np.shape(candidates)[0]:
-            raise DataError("no candidate left: none was given.")
+            raise DataError("no candidate left: candidates is empty.")
         rows = candidates if pairs is None else pairs
         if design is not None:
             rows = whole[:-1].transform(rows)
         rows = sparse.csr_array(rows)
         if pairs is not None and freeze is None:
-            freeze = _groups_but_that_of(model, int(rows.indices[0]))
+            freeze = _other_groups(model, int(rows.indices[0]))
         groups = model.groups_.tolist()
         unknown = [label for label in np.ravel(np.asarray(freeze, dtype=object)).tolist() if label not in groups]
         if freeze is not None and unknown:
-            raise DataError(f"freeze names group {unknown[0]!r}, which is none of {groups}.")
+            raise DataError(f"freeze names group {unknown[0]!r}, which is not one of {groups}.")
         return cls(whole, model, rows, candidates, freeze)
 
     @cached_property
     def _moments(self) -> tuple[Array, Array]:
         mean, variance = self.model.latent_mean_and_variance(self.rows)
-        people = population_of(self.model.posterior_, self.rows)
-        return (mean, variance) if people is None else people.moments(mean, variance)
+        population = population_of(self.model.posterior_, self.rows)
+        return (mean, variance) if population is None else population.moments(mean, variance)
 
     @cached_property
     def _covariance(self) -> Array:
-        people, C = population_of(self.model.posterior_, self.rows), super()._covariance
-        return C if people is None else people.covariance(C)
+        population, C = population_of(self.model.posterior_, self.rows), super()._covariance
+        return C if population is None else population.covariance(C)
 
     def read(self, answer: Any) -> float:
-        """Return a label's number, or a rating."""
+        """Return the number of a label, or the rating itself."""
         if not self.labels:
-            return _number(answer)
-        return float(_place(answer, self.labels))
+            return _finite_number(answer)
+        return float(_label_number(answer, self.labels))
 
     def estimates(self, belief: Belief) -> Estimates:
         """Return ratings, or probabilities of the second label."""
         ids = self.candidates.tolist() if isinstance(self.candidates, np.ndarray) else list(range(len(self)))
-        reach = NINETY * np.sqrt(belief.variance)
-        low, high = belief.mean - reach, belief.mean + reach
+        half_width = Z_90 * np.sqrt(belief.variance)
+        low, high = belief.mean - half_width, belief.mean + half_width
         if belief.probability is None:
             return Estimates(ids, belief.mean, low, high)
-        known = np.zeros(low.shape)
-        low, high = (self.likelihood.predict(z, known) for z in (low, high))
+        no_variance = np.zeros(low.shape)
+        low, high = (self.likelihood.predict(z, no_variance) for z in (low, high))
         return Estimates(ids, belief.probability[:, 1], low, high)
 
     def updated(self, answers: Mapping[int, float]) -> Any:
-        """Return the machine with the features that are not frozen learnt."""
-        learnt = deepcopy(self.model)
+        """Return a copy of the model after `partial_fit`, with the other groups frozen."""
+        model = deepcopy(self.model)
         if answers:
             y = [self.labels[int(value)] if self.labels else value for value in answers.values()]
-            learnt.partial_fit(self.rows[list(answers)], np.array(y), freeze=self._freeze)
-        if learnt is None or self.whole is self.model:
-            return learnt
+            model.partial_fit(self.rows[list(answers)], np.array(y), freeze=self._freeze)
+        if self.whole is self.model:
+            return model
         whole = copy(self.whole)
-        whole.steps = [*self.whole.steps[:-1], (self.whole.steps[-1][0], learnt)]
+        whole.steps = [*self.whole.steps[:-1], (self.whole.steps[-1][0], model)]
         return whole
 
 
-class _Pairs(_Joint):
-    """A person who compares items."""
+class _PairsUser(_NormalUser):
+    """A user who compares items."""
 
     def read(self, answer: Any) -> float:
-        """Return a preference."""
-        value = _number(answer)
+        """Return a preference between 0 and 1."""
+        value = _finite_number(answer)
         if not 0.0 <= value <= 1.0:
-            raise DataError(f"an answer about a pair is 1 (left), 0 (right) or 0.5 (a tie); got {answer!r:.80}.")
+            raise DataError(f"an answer about a pair must be 1 (left), 0 (right) or 0.5 (a tie); got {answer!r:.80}.")
         return value
 
     def estimates(self, belief: Belief) -> Estimates:
-        """Return utilities that fit the pairs best, from the average of the items."""
+        """Return the utilities that fit the pairs best, relative to their mean over items."""
         ids = list(dict.fromkeys(item for pair in self.candidates for item in pair))
         place = {item: row for row, item in enumerate(ids)}
         D = np.zeros((len(self), len(ids)))
         for row, (left, right) in enumerate(self.candidates):
             D[row, place[left]] += 1.0
             D[row, place[right]] -= 1.0
-        back = np.linalg.pinv(D)
-        # The covariance knows the order effect's, which no utility should; its mean is taken out.
-        value = back @ (belief.mean - self.model.order_effect_[0])
-        reach = NINETY * np.sqrt(np.maximum(np.einsum("ij,ij->i", back @ belief.covariance(), back), 0.0))
-        return Estimates(ids, value, value - reach, value + reach)
+        inverse = np.linalg.pinv(D)
+        # The mean of the order effect is subtracted; its variance stays in the covariance.
+        value = inverse @ (belief.mean - self.model.order_effect_[0])
+        variance = np.einsum("ij,ij->i", inverse @ belief.covariance(), inverse)
+        half_width = Z_90 * np.sqrt(np.maximum(variance, 0.0))
+        return Estimates(ids, value, value - half_width, value + half_width)
 
     @staticmethod
     def pairs(candidates: Any, ids: Any, rng: np.random.Generator) -> list[tuple[Any, Any]]:
-        """Read the candidates, or make them."""
+        """Return the candidates; by default all pairs of the items, or 2,000 random ones."""
         if candidates is None:
             n = len(ids)
             total = n * (n - 1) // 2
-            if total <= _MOST_PAIRS:
+            if total <= _MAX_PAIRS:
                 return list(combinations(ids.tolist(), 2))
-            left, right = _pairs_numbered(np.sort(rng.choice(total, _MOST_PAIRS, replace=False)), n)
+            left, right = _pairs_at(np.sort(rng.choice(total, _MAX_PAIRS, replace=False)), n)
             return list(zip(ids[left].tolist(), ids[right].tolist(), strict=True))
         left, right = read_pairs(candidates, "candidates")
         same = [row for row, (a, b) in enumerate(zip(left.tolist(), right.tolist(), strict=True)) if a == b]
@@ -305,8 +310,8 @@ class _Pairs(_Joint):
         return list(zip(left.tolist(), right.tolist(), strict=True))
 
 
-class Comparer(_Pairs):
-    """The person whose utilities a `GPPLClassifier` holds."""
+class GPPLUser(_PairsUser):
+    """The user whose utilities a `GPPLClassifier` models."""
 
     def __init__(self, model: GPPLClassifier, pairs: list[tuple[Any, Any]]) -> None:
         self.model, self.candidates, self.rows = model, pairs, pairs
@@ -314,23 +319,24 @@ class Comparer(_Pairs):
         self.labels = labels_of(self.likelihood)
 
     @classmethod
-    def of(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> Comparer:
-        """Read the candidates."""
+    def of(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> GPPLUser:
+        """Return the user of a session, with the candidates checked."""
         del freeze
         if user is not None:
-            raise DataError(f"a GPPLClassifier does not tell users apart; got user {shorten(user)}. See CrowdGPPL")
+            raise DataError(f"a GPPLClassifier has no users; got user {shorten(user)}. Use CrowdGPPL")
         return cls(model, cls.pairs(candidates, model.item_ids_, rng))
 
     def updated(self, answers: Mapping[int, float]) -> Any:
-        """Refuse: it would take the comparisons of the fit."""
+        """Raise an error: an update would need the comparisons of the fit."""
         del answers
         raise DataError(
-            "a GPPLClassifier does not keep its comparisons: fit it again with them and with `answers_`; see `belief_`"
+            "a GPPLClassifier does not keep its comparisons, so it cannot be updated: fit it again with them "
+            "and with `answers_`, or use `belief_`"
         )
 
 
-class Member(_Pairs):
-    """A member of a `CrowdGPPL`'s crowd, or somebody new."""
+class CrowdUser(_PairsUser):
+    """A user of a `CrowdGPPL`, trained or unseen."""
 
     def __init__(self, model: CrowdGPPL, pairs: list[tuple[Any, Any]], user: Any) -> None:
         self.model, self.candidates, self.rows = model, pairs, [(user, *pair) for pair in pairs]
@@ -338,20 +344,20 @@ class Member(_Pairs):
         self.labels = labels_of(self.likelihood)
 
     @classmethod
-    def of(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> Member:
-        """Read the candidates."""
+    def of(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> CrowdUser:
+        """Return the user of a session, with the candidates checked."""
         del freeze
-        user = _somebody_new(model.user_ids_) if user is None else user
+        user = _new_user_id(model.user_ids_) if user is None else user
         return cls(model, cls.pairs(candidates, model.item_ids_, rng), user)
 
     def updated(self, answers: Mapping[int, float]) -> Any:
-        """Return the model after `partial_fit`."""
-        learnt = deepcopy(self.model)
-        return learnt.partial_fit([self.rows[row] for row in answers], list(answers.values())) if answers else learnt
+        """Return a copy of the model after `partial_fit`."""
+        model = deepcopy(self.model)
+        return model.partial_fit([self.rows[row] for row in answers], list(answers.values())) if answers else model
 
 
-class Rater:
-    """Somebody new who rates items of a `GibbsM3F` or `GibbsIPM3F`."""
+class RatingUser:
+    """An unseen user of a `GibbsM3F` or `GibbsIPM3F`, who rates items."""
 
     def __init__(self, model: Any, items: Any, user: Any) -> None:
         self.model, self.candidates, self._user = model, items, user
@@ -361,27 +367,27 @@ class Rater:
         return len(self.candidates)
 
     @classmethod
-    def of(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> Rater:
-        """Read the candidates."""
+    def of(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> RatingUser:
+        """Return the user of a session, with the candidates checked."""
         del freeze, rng
-        known = model.item_ids_ if candidates is None else as_ids(candidates, "candidates", "candidate")
+        items = model.item_ids_ if candidates is None else as_ids(candidates, "candidates", "candidate")
         if user is None:
-            user = _somebody_new(model.user_ids_)
+            user = _new_user_id(model.user_ids_)
         elif user in model.user_ids_.tolist():
             raise DataError(f"user {shorten(user)} has ratings already: fold_in adds new users only; see partial_fit")
-        return cls(model, known, user)
+        return cls(model, items, user)
 
     def read(self, answer: Any) -> float:
         """Return the number of a level."""
-        return float(_place(answer, self.labels))
+        return float(_label_number(answer, self.labels))
 
     def belief(self, answers: Mapping[int, float]) -> Belief:
-        """Return what samples of the person say."""
+        """Return the belief from samples of the user."""
         model = self.updated(answers)
-        return rated(model, self._user if answers else None, self.candidates)
+        return belief_from_samples(model, self._user if answers else None, self.candidates)
 
     def estimates(self, belief: Belief) -> Estimates:
-        """Return expected ratings; of levels that are no numbers, their places among the levels, from 0."""
+        """Return expected ratings; levels that are not numbers count from 0."""
         numeric = all(isinstance(label, int | float) for label in self.labels)
         levels = np.array(self.labels if numeric else range(len(self.labels)), dtype=np.float64)
         p = np.asarray(belief.probability)
@@ -390,19 +396,19 @@ class Rater:
         return Estimates(ids, p @ levels, low, high)
 
     def updated(self, answers: Mapping[int, float]) -> Any:
-        """Return the model with the person folded in."""
+        """Return a copy of the model with the user folded in."""
         if not answers:
             return self.model
         pairs = [(self._user, self.candidates[row]) for row in answers]
         return copy(self.model).fold_in(pairs, [self.labels[int(level)] for level in answers.values()])
 
 
-_PEOPLE: Final[dict[type, Any]] = {
-    VariationalFM: Machine,
-    VariationalFMClassifier: Machine,
-    MaxMarginFactorization: Rater,
-    GPPLClassifier: Comparer,
-    CrowdGPPL: Member,
+_PERSONS: Final[dict[type, Any]] = {
+    VariationalFM: MachineUser,
+    VariationalFMClassifier: MachineUser,
+    MaxMarginFactorization: RatingUser,
+    GPPLClassifier: GPPLUser,
+    CrowdGPPL: CrowdUser,
 }
 
 
@@ -410,42 +416,41 @@ def _normal(noise: float) -> Gaussian:
     with np.errstate(over="ignore", divide="ignore"):
         precision = float(np.float64(noise) ** -2)
     if not 0.0 < precision < np.inf:
-        raise DataError(f"the model's noise has the standard deviation {noise:g}, whose square leaves float64; scale y")
+        raise DataError(f"the model's noise has standard deviation {noise:g}, whose square overflows float64; scale y")
     return Gaussian(precision)
 
 
-def _is_column(candidates: Any) -> bool:
-    """Whether they are ids, and not rows."""
+def _is_id_column(candidates: Any) -> bool:
+    """Return whether candidates are ids of items, not rows."""
     if hasattr(candidates, "ndim"):
         return bool(candidates.ndim == 1)
     return isinstance(candidates, list | tuple) and not any(
-        isinstance(one, list | tuple | np.ndarray) for one in candidates
+        isinstance(candidate, list | tuple | np.ndarray) for candidate in candidates
     )
 
 
-def _pairs_numbered(number: IntArray, n: int) -> tuple[IntArray, IntArray]:
-    """The pairs (a, b), a < b < n, that stand at places in their lexicographic order."""
+def _pairs_at(position: IntArray, n: int) -> tuple[IntArray, IntArray]:
+    """Return the pairs (a, b), a < b < n, at these positions of the lexicographic order."""
     starts = np.concatenate([[0], np.cumsum(np.arange(n - 1, 0, -1))])
-    a = np.searchsorted(starts, number, side="right") - 1
-    return a, a + 1 + number - starts[a]
+    a = np.searchsorted(starts, position, side="right") - 1
+    return a, a + 1 + position - starts[a]
 
 
-def _groups_but_that_of(model: Any, column: int) -> list[Any]:
-    mine = model.posterior_.machine.prior.group[column]
-    return [label for code, label in enumerate(model.groups_.tolist()) if code != mine]
+def _other_groups(model: Any, column: int) -> list[Any]:
+    """Return the labels of all groups but that of a column."""
+    own = model.posterior_.machine.prior.group[column]
+    return [label for code, label in enumerate(model.groups_.tolist()) if code != own]
 
 
-def _somebody_new(ids: Any) -> Any:
-    """An id that nobody has, of the kind of the others."""
-    known = set(ids.tolist())
-    if known and all(isinstance(one, int) for one in known):
-        return max(known) + 1
-    return next(
-        name for name in ("somebody new", *(f"somebody new {i}" for i in range(len(known)))) if name not in known
-    )
+def _new_user_id(ids: Any) -> Any:
+    """Return an unused id, of the type of the others."""
+    used = set(ids.tolist())
+    if used and all(isinstance(user, int) for user in used):
+        return max(used) + 1
+    return next(name for name in ("new user", *(f"new user {i}" for i in range(len(used)))) if name not in used)
 
 
-def _number(answer: Any) -> float:
+def _finite_number(answer: Any) -> float:
     try:
         value = float(answer)
     except (TypeError, ValueError):
@@ -455,7 +460,7 @@ def _number(answer: Any) -> float:
     return value
 
 
-def _place(answer: Any, labels: tuple[Any, ...]) -> int:
+def _label_number(answer: Any, labels: tuple[Any, ...]) -> int:
     try:
         return labels.index(answer)
     except ValueError:

@@ -1,4 +1,4 @@
-"""People whose answers are known, asked as if they were not."""
+"""Replays: sessions with users whose answers are on record."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """Scores of strategies along the questions.
+    """Score of each strategy against the number of questions.
 
     Parameters
     ----------
     asked : ndarray of shape (n_steps + 1,)
-        Questions asked of each person: 0 at first.
+        Numbers of questions per user, from 0.
     scores : dict of str to ndarray of shape (n_seeds, n_steps + 1)
-        By strategy.
+        Scores after these numbers of questions, by strategy.
 
     Examples
     --------
@@ -44,22 +44,22 @@ class Replay:
     scores: dict[str, Array]
 
     def mean(self) -> dict[str, Array]:
-        """Return means over seeds.
+        """Return the mean scores over seeds.
 
         Returns
         -------
         dict of str to ndarray of shape (n_steps + 1,)
-            By strategy.
+            Mean scores, by strategy.
         """
         return {strategy: scores.mean(axis=0) for strategy, scores in self.scores.items()}
 
     def std(self) -> dict[str, Array]:
-        """Return standard deviations over seeds.
+        """Return the standard deviations of the scores over seeds.
 
         Returns
         -------
         dict of str to ndarray of shape (n_steps + 1,)
-            By strategy; 0 of a single seed.
+            Standard deviations, by strategy; 0 for a single seed.
         """
         return {strategy: scores.std(axis=0) for strategy, scores in self.scores.items()}
 
@@ -75,38 +75,39 @@ def replay(
     seeds: Sequence[int] = (0,),
     score: Callable[[NDArray[Any], list[Belief]], float] | None = None,
 ) -> Replay:
-    """Ask people whose answers are known, and see how well the answers to other questions are predicted.
+    """Compare strategies: ask users with recorded answers, and score predictions of their held-out answers.
 
     Parameters
     ----------
     start : callable
-        ``start(person, strategy, seed)`` returns a `Session` for that row of `truth`, with a candidate for each column.
+        ``start(person, strategy, seed)`` returns a `Session` for the user in row ``person`` of `truth`, with one
+        candidate for each column.
     truth : ndarray of shape (n_people, n_candidates)
-        All answers.
+        Recorded answers.
     held : ndarray of shape (n_candidates,), dtype bool
-        Which candidates are predicted and never asked.
+        Held-out candidates: predicted, and never asked.
     n_questions : int, default=20
-        Questions to each person.
+        Number of questions to each user.
     batch : int, default=4
-        Questions asked at once.
+        Number of questions asked at once.
     strategies : sequence of str, default=STRATEGIES
-        What to compare.
+        Strategies to compare.
     seeds : sequence of int, default=(0,)
-        Each is a run of everything.
+        Everything is run once for each seed.
     score : callable, default=None
-        ``score(answers, beliefs)`` with the answers of all people to the candidates held, of shape (n_people, n_held),
-        and for each person the belief about all candidates. None: the area under the ROC curve, all people together,
-        where there are two answers; else minus the root mean squared error of the latent means.
+        ``score(answers, beliefs)`` returns a number, higher is better, from the held-out answers of all users, of shape
+        (n_people, n_held), and the list of their beliefs about all candidates. If None, the area under the ROC curve
+        over all users if there are two possible answers, else the negative root mean squared error of the means.
 
     Returns
     -------
     Replay
-        Scores after 0, batch, 2 batch, ... questions.
+        Scores after 0, ``batch``, 2 ``batch``, ... questions.
 
     Raises
     ------
     DataError
-        If shapes do not fit.
+        If `held` does not fit `truth`, or a strategy or number is invalid.
 
     Examples
     --------
@@ -123,24 +124,25 @@ def replay(
     >>> session = Session(model)
     >>> def start(person, strategy, seed):
     ...     return session.fresh(strategy, random_state=1000 * seed + person)
-    >>> found = replay(start, likes[20:], np.arange(10) >= 6, n_questions=4, batch=2, strategies=["information"])
-    >>> found.asked.tolist(), found.scores["information"].shape
+    >>> result = replay(start, likes[20:], np.arange(10) >= 6, n_questions=4, batch=2, strategies=["information"])
+    >>> result.asked.tolist(), result.scores["information"].shape
     ([0, 2, 4], (1, 3))
     """
     truth, held = np.asarray(truth), np.asarray(held)
     if truth.ndim != 2 or held.shape != truth.shape[1:] or held.dtype != bool:
         raise DataError(
-            f"held must be {truth.shape[1:]} booleans, one a column of truth; got {held.dtype} {held.shape}."
+            f"held must be a boolean for each of the columns of truth, shape {truth.shape[1:]}; "
+            f"got dtype {held.dtype} and shape {held.shape}."
         )
     if not held.any() or held.all():
-        raise DataError("held must leave some candidates to ask and some to predict.")
+        raise DataError("held must be True for some candidates, to predict, and False for others, to ask.")
     for name, number in (("n_questions", n_questions), ("batch", batch)):
         check_number(name, number)
     for strategy in strategies:
         check_strategy(strategy)
     pool, steps = np.flatnonzero(~held), -(-min(n_questions, int((~held).sum())) // batch)
     asked = np.minimum(batch * np.arange(steps + 1), min(n_questions, pool.size))
-    measure = _usual(held) if score is None else score
+    measure = _default_score(held) if score is None else score
     scores = {strategy: np.empty((len(seeds), steps + 1)) for strategy in strategies}
     for strategy, table in scores.items():
         for run, seed in enumerate(seeds):
@@ -155,7 +157,7 @@ def replay(
     return Replay(asked, scores)
 
 
-def _usual(held: NDArray[np.bool_]) -> Callable[[NDArray[Any], list[Belief]], float]:
+def _default_score(held: NDArray[np.bool_]) -> Callable[[NDArray[Any], list[Belief]], float]:
     def score(answers: NDArray[Any], beliefs: list[Belief]) -> float:
         if beliefs[0].probability is None or beliefs[0].probability.shape[1] != 2:
             mean = np.array([belief.mean[held] for belief in beliefs])

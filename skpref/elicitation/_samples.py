@@ -1,4 +1,4 @@
-"""What the samples of a max-margin factorisation say of a person's ratings."""
+"""Belief about a user's ratings from the samples of a max-margin factorization."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from skpref.factorization.max_margin.posterior import level_probabilities
 if TYPE_CHECKING:
     from skpref._typing import Array
 
-_STRANGERS: Final = 400  # users among whom somebody new is sought, over all samples
-_AT_ONCE: Final = 1 << 22  # probabilities that are held at once
+_MAX_USERS: Final = 400  # trained users, over all samples, that stand for an unseen one
+_MAX_HELD: Final = 1 << 22  # probabilities that are held at once
 
 
-def rated(model: Any, user: Any, items: Any) -> Belief:
-    """Return what is believed of a user's ratings."""
+def belief_from_samples(model: Any, user: Any, items: Any) -> Belief:
+    """Return the belief about a user's ratings; an unseen user (None) is a random trained one."""
     samples = model.posterior_.samples
     item = Vocabulary(model.item_ids_).encode(items, "candidates", noun="candidate")
     n_samples, n_users = samples.users.shape[:2]
     if user is None:
-        each = min(n_users, -(-_STRANGERS // n_samples))
+        each = min(n_users, -(-_MAX_USERS // n_samples))
         who = np.random.default_rng(0).permuted(np.tile(np.arange(n_users), (n_samples, 1)), axis=1)[:, :each]
     else:
         who = np.broadcast_to(Vocabulary(model.user_ids_).encode([user], noun="row", kind="user"), (n_samples, 1))
@@ -39,23 +39,25 @@ def rated(model: Any, user: Any, items: Any) -> Belief:
 
 
 def _from_draws(score: Array, theta: Array, cost: float, margin: float) -> Belief:
-    """Moments over draws of score (D, n) and thresholds (D, L - 1)."""
+    """Return the belief given draws of scores, shape (D, n), and thresholds, shape (D, L - 1)."""
     n_draws, n = score.shape
     probability, within, precision = np.empty((n, theta.shape[1] + 1)), np.empty(n), np.empty(n)
-    step = max(1, _AT_ONCE // (n_draws * probability.shape[1]))
+    step = max(1, _MAX_HELD // (n_draws * probability.shape[1]))
     for first in range(0, n, step):
         part = slice(first, first + step)
-        apart = theta[:, None, :] - score[:, part, None]
-        p = level_probabilities(score[:, part], np.broadcast_to(theta[:, None, :], apart.shape), cost, margin)
+        distance = theta[:, None, :] - score[:, part, None]
+        p = level_probabilities(score[:, part], np.broadcast_to(theta[:, None, :], distance.shape), cost, margin)
         probability[part] = p.mean(axis=0)
         within[part] = entr(p).sum(axis=2).mean(axis=0)
-        # Slope of each level's loss: thresholds above a level push the score down, those below it push it up.
-        above, below = (apart < margin).astype(np.float64), (apart > -margin).astype(np.float64)
+        # Derivative of each level's loss: thresholds above a level push the score down, those below push it up.
+        above, below = (distance < margin).astype(np.float64), (distance > -margin).astype(np.float64)
         step_up = np.cumsum(-(above + below), axis=2)
         slope = np.concatenate([np.zeros((*score[:, part].shape, 1)), step_up], axis=2)
         centre = (p * slope).sum(axis=2, keepdims=True)
         precision[part] = cost**2 * (p * (slope - centre) ** 2).sum(axis=2).mean(axis=0)
     mean, ddof = score.mean(axis=0), min(1, n_draws - 1)
     gain = np.clip(entr(probability).sum(axis=1) - within, 0.0, np.log(probability.shape[1]))
-    apart = (score - mean) / np.sqrt(max(n_draws - ddof, 1))
-    return Belief(mean, (apart**2).sum(axis=0), partial(product, apart.T, apart), probability, gain, precision)
+    deviation = (score - mean) / np.sqrt(max(n_draws - ddof, 1))
+    return Belief(
+        mean, (deviation**2).sum(axis=0), partial(product, deviation.T, deviation), probability, gain, precision
+    )

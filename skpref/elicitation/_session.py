@@ -1,4 +1,4 @@
-"""Choosing questions, and the session that asks and learns."""
+"""Sessions of questions and answers with a user."""
 
 from __future__ import annotations
 
@@ -14,49 +14,51 @@ from skpref.elicitation._strategies import check_number, check_strategy, choose
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from skpref._typing import IntArray
+    from numpy.typing import ArrayLike
+
+    from skpref._typing import IntArray, MatrixLike, RandomState
     from skpref.elicitation._beliefs import Belief, Estimates
-    from skpref.elicitation._people import Person
+    from skpref.elicitation._strategies import Strategy
 
 
 def select(
     model: Any,
-    candidates: Any = None,
+    candidates: MatrixLike | None = None,
     n: int = 1,
-    strategy: str = "determinant",
+    strategy: Strategy = "determinant",
     *,
     user: Any = None,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> IntArray:
-    """Choose questions.
+    """Choose the best questions to ask a user.
 
     Parameters
     ----------
     model : estimator
-        Fitted; see `Session`.
+        A fitted model; see `Session`.
     candidates : array-like or sparse matrix, default=None
-        What may be asked; see `Session`.
+        Possible questions; see `Session`.
     n : int, default=1
-        How many to choose; all of them if there are fewer.
+        Number of questions; all of them if there are fewer.
     strategy : {"random", "mean", "variance", "information", "determinant"}, default="determinant"
-        At random; the probability nearest 1/2 (of two answers only); the largest variance of the latent value, not of
-        the answer; the largest mutual information of answer and latent value; or a batch that tells most together,
-        greedily: the largest log det(I + W^1/2 C W^1/2), so that a question whose answer follows from the others' is
-        not asked. See the user guide for which to take.
+        "random"; "mean", the probability nearest 1/2 (two possible answers only); "variance", the largest variance of
+        the latent value, not of the answer; "information", the largest mutual information between answer and latent
+        value; "determinant", the batch with the largest log det(I + W^1/2 C W^1/2), chosen greedily, which avoids
+        questions whose answers follow from each other. The user guide compares them.
     user : id, default=None
-        Who is asked; see `Session`.
+        The user; see `Session`.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of "random", and of the pairs where there are too many to ask.
+        Seed of "random", and of random pairs if there are too many.
 
     Returns
     -------
     ndarray of shape (at most n,)
-        Rows of `candidates`, the best first; of equal ones, the first.
+        Rows of `candidates`, best first; ties in their order.
 
     Raises
     ------
     DataError
-        If there is no candidate, `n` is no positive integer, or there is no such strategy.
+        If there is no candidate, `n` is not a positive integer, or the strategy is unknown.
 
     Examples
     --------
@@ -72,49 +74,49 @@ def select(
 
 
 class Session:
-    """Ask a person, learn from the answers, ask what is best to ask then.
+    """A dialogue with a user: choose questions, learn from the answers, choose the next questions.
 
-    Before any answer the person is one of the model's people; answers are held against that by expectation propagation
-    over the latent values of all candidates (with ratings, by `fold_in`). Their order does not matter: what is believed
-    follows from all of them at once, and not from one after the other.
+    The prior of an unseen user is the distribution of the model's users. Answers update it by expectation propagation
+    over the latent values of all candidates; models of ratings use `fold_in`. All answers are used at once, so their
+    order does not matter.
 
     Parameters
     ----------
     model : estimator
-        Fitted; it is not changed. A `VariationalFM`, a `VariationalFMClassifier` or a `Pipeline` that ends in one;
-        `GibbsM3F` or `GibbsIPM3F`; `GPPLClassifier` or `CrowdGPPL`.
+        A fitted model, which is not changed: a `VariationalFM` or `VariationalFMClassifier`, a `Pipeline` that ends in
+        one, a `GibbsM3F`, a `GibbsIPM3F`, a `GPPLClassifier` or a `CrowdGPPL`.
     candidates : array-like or sparse matrix, default=None
-        Questions. Of a factorization machine: rows of this person, of shape (n, n_features); of a pipeline what it
-        reads, or items, of shape (n,), if its first step is a `OneHotDesign`. Of ratings: items, of shape (n,).
-        Of comparisons: pairs of items, of shape (n, 2). None: all items known; all pairs of them, or 2,000 drawn at
-        random where there are more.
+        Possible questions. For a factorization machine: rows of features of this user, of shape (n, n_features). For a
+        pipeline: its input; or item ids, of shape (n,), if its first step is a `OneHotDesign`. For models of ratings:
+        item ids, of shape (n,). For models of comparisons: pairs of item ids, of shape (n, 2). If None, all trained
+        items; or all pairs of them, but at most 2,000, drawn at random.
     strategy : {"random", "mean", "variance", "information", "determinant"}, default="determinant"
         See `select`.
     user : id, default=None
-        Who answers, in a model that tells users apart by id; None: somebody new.
+        The user who answers, for models with user ids. If None, an unseen user.
     freeze : label or array-like of labels, default=None
-        Of a factorization machine: groups that stay as they are in `model_`, such as that of the items. With `user`,
-        None stands for all groups but the user's.
+        For factorization machines: groups that `model_` leaves unchanged, such as the items. If None and candidates
+        are items, all groups but the users.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of "random", and of the pairs where there are too many to ask.
+        Seed of "random", and of random pairs if there are too many.
 
     Attributes
     ----------
     candidates_ : sequence of length n
-        What may be asked: what was given, or ids of items, or pairs.
+        Possible questions: the argument, or item ids, or pairs of them.
     labels_ : tuple
-        Answers there are to choose from; empty where any number is one.
+        Possible answers; empty if answers are real numbers.
     answers_ : dict
-        Answers by row of `candidates_`.
+        Answers so far, by row of `candidates_`.
     belief_ : Belief
-        What is believed by now of all candidates.
+        Posterior of all candidates, given the answers so far.
     model_ : estimator
-        A copy of the model that has learnt from the answers, the first of them as well as the last.
+        A copy of the model, updated with all answers so far.
 
     Raises
     ------
     DataError
-        If the model cannot be asked for, a candidate cannot be read, or there is none.
+        If the model is not supported, a candidate is invalid, or there is none.
 
     Examples
     --------
@@ -132,128 +134,127 @@ class Session:
     1
     """
 
+    answers_: dict[int, Any]
+    _strategy: Strategy
+    _rng: np.random.Generator
+    _values: dict[int, float]  # the answers as numbers
+    _asked: set[int]
+    _belief: Belief | None  # None: not computed yet
+    _model: Any  # None: not computed yet
+
     def __init__(
         self,
         model: Any,
-        candidates: Any = None,
-        strategy: str = "determinant",
+        candidates: MatrixLike | None = None,
+        strategy: Strategy = "determinant",
         *,
         user: Any = None,
-        freeze: Any = None,
-        random_state: Any = None,
+        freeze: ArrayLike | None = None,
+        random_state: RandomState = None,
     ) -> None:
         check_strategy(strategy)
         rng = as_generator(random_state)
-        self._begin(person_of(model, candidates, user, freeze, rng), strategy, rng)
+        self._person = person_of(model, candidates, user, freeze, rng)
+        self.candidates_, self.labels_ = self._person.candidates, self._person.labels
+        self.__dict__ |= _without_answers(strategy, rng)
 
-    def _begin(self, person: Person, strategy: str, rng: np.random.Generator) -> None:
-        self._person, self._strategy, self._rng = person, strategy, rng
-        self.candidates_, self.labels_ = person.candidates, person.labels
-        self.answers_: dict[int, Any] = {}
-        self._values: dict[int, float] = {}
-        self._asked: set[int] = set()
-        self._belief: Belief | None = None
-        self._model: Any = None
+    def fresh(self, strategy: Strategy | None = None, random_state: RandomState = None) -> Session:
+        """Return a session with the same user and questions, without answers.
 
-    def fresh(self, strategy: str | None = None, random_state: Any = None) -> Session:
-        """Return a session with the same questions for somebody else of whom as much is known.
-
-        What was found out about the candidates before any answer is shared, so that a session for each visitor of a
-        site costs next to nothing to begin.
+        Computations before the first answer are shared, so a new session for each visitor of a site takes little time.
 
         Parameters
         ----------
         strategy : str, default=None
-            See `select`. None: that of this session.
+            See `select`. If None, the strategy of this session.
         random_state : int, RandomState, Generator or None, default=None
             Seed of "random".
 
         Returns
         -------
         Session
-            Without answers.
+            The new session.
         """
-        strategy = self._strategy if strategy is None else strategy
-        check_strategy(strategy)
+        chosen: Strategy = self._strategy if strategy is None else strategy
+        check_strategy(chosen)
         session = copy(self)
-        session._begin(self._person, strategy, as_generator(random_state))  # noqa: SLF001 - its own class
+        session.__dict__ |= _without_answers(chosen, as_generator(random_state))
         return session
 
     @property
     def belief_(self) -> Belief:
-        """What is believed by now of all candidates."""
+        """Posterior of all candidates, given the answers so far."""
         if self._belief is None:
             self._belief = self._person.belief(self._values)
         return self._belief
 
     @property
     def model_(self) -> Any:
-        """A copy of the model that has learnt from the answers."""
+        """A copy of the model, updated with all answers so far."""
         if self._model is None:
             self._model = self._person.updated(self._values)
         return self._model
 
     def estimates(self) -> Estimates:
-        """Return what is expected of every item, with its uncertainty.
+        """Return estimates for every item, with 90 % credible intervals.
 
         Returns
         -------
         Estimates
-            Of the candidates; of the items compared, where candidates are pairs.
+            Estimates for the candidates; if these are pairs, for the items in them.
         """
         return self._person.estimates(self.belief_)
 
-    def ask(self, n: int = 1, among: Any = None) -> IntArray:
-        """Choose questions that were not asked before.
+    def ask(self, n: int = 1, among: ArrayLike | None = None) -> IntArray:
+        """Choose the best questions that were not asked before.
 
         Parameters
         ----------
         n : int, default=1
-            How many at most.
+            Number of questions, at most.
         among : array-like of int, default=None
-            Rows of the candidates that may be asked now. None: all.
+            Rows of the candidates to choose from. If None, all.
 
         Returns
         -------
         ndarray of shape (at most n,)
-            Rows of the candidates, the best first. They count as asked, whether they are answered or not.
+            Rows of the candidates, best first. They count as asked, even without an answer.
 
         Raises
         ------
         DataError
-            If no candidate is left, or `n` is no positive integer.
+            If no candidate is left, or `n` is not a positive integer.
         """
         check_number("n", n)
         size = len(self._person)
         rows = np.arange(size) if among is None else _rows_among(among, size)
-        left = np.setdiff1d(rows, sorted(self._asked))
-        if not left.size:
+        remaining = np.setdiff1d(rows, sorted(self._asked))
+        if not remaining.size:
             raise DataError("no candidate left: all questions have been asked.")
         if self._strategy == "random":
-            chosen = self._rng.permutation(left)[: int(n)]
+            chosen = self._rng.permutation(remaining)[: int(n)]
         else:
-            chosen = choose(self.belief_, left, int(n), self._strategy)
+            chosen = choose(self.belief_, remaining, int(n), self._strategy)
         self._asked.update(chosen.tolist())
         return np.asarray(chosen)
 
     def tell(self, answers: Mapping[int, Any]) -> Session:
-        """Learn from answers.
+        """Add answers, and update the belief.
 
         Parameters
         ----------
         answers : mapping of int to rating, label or preference
-            By row of the candidates, as `ask` gave it. Of a pair: 1 = the left one, 0 = the right one, 0.5 = a tie.
+            Answers, by row of the candidates as returned by `ask`. For a pair: 1 = left, 0 = right, 0.5 = tie.
 
         Returns
         -------
         Session
-            Itself.
+            The same session.
 
         Raises
         ------
         DataError
-            If a question was not asked, was answered before, or an answer is none that the model knows; nothing is
-            learnt then.
+            If a question was not asked or was answered before, or an answer is not possible. Then no answer is added.
         """
         if not isinstance(answers, Mapping):
             raise DataError(f"answers must be a mapping of rows to answers, such as {{3: 5.0}}; got {answers!r:.80}.")
@@ -270,6 +271,19 @@ class Session:
             self.answers_ |= {int(row): answer for row, answer in answers.items()}
             self._belief, self._model = belief, None
         return self
+
+
+def _without_answers(strategy: Strategy, rng: np.random.Generator) -> dict[str, Any]:
+    """Return the attributes of a session before its first question."""
+    return {
+        "_strategy": strategy,
+        "_rng": rng,
+        "answers_": {},
+        "_values": {},
+        "_asked": set(),
+        "_belief": None,
+        "_model": None,
+    }
 
 
 def _rows_among(among: Any, size: int) -> IntArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
@@ -18,95 +18,103 @@ from skpref.factorization.machine.base import CONSTRAINTS, Data, FMBase
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
     from sklearn.utils import Tags
 
-    from skpref._typing import Array
+    from skpref._typing import Array, MatrixLike, RandomState
 
 _LINKS = {"probit": PairwiseProbit(), "logit": PairwiseLogit()}
-_CONSTANT = 1e-14  # spread of targets, relative to the largest, below which there is nothing but rounding
+_CONSTANT = 1e-14  # relative spread below which targets are constant but for rounding
 
 
 class VariationalFM(RegressorMixin, FMBase):
     """Bayesian factorization machine for regression.
 
-    y(x) = w_0 + <w, x> + sum_(k<l) x_k x_l <v_k, v_l>, y ~ N(y(x), 1/alpha) ([VRK22] section III). All weights and
-    factors have independent normal posteriors; the bound is maximised over them, over the priors of groups of features
-    and over the noise. Everything is in closed form: see docs/maths section 9.
+    The model is y(x) = w_0 + <w, x> + sum_(k<l) x_k x_l <v_k, v_l>, with y ~ N(y(x), 1/alpha) ([VRK22] section III).
+    The posterior over weights and factors is normal, independent between features. The evidence lower bound is
+    maximised over the posterior, the priors of groups of features, and the noise. All updates of coordinate ascent are
+    in closed form (docs/maths section 9).
 
     Parameters
     ----------
     n_factors : int, default=5
-        Width d of the factors. 0 leaves a linear model.
+        Number of factors d per feature. 0 gives a linear model.
     groups : array-like of shape (n_features,), default=None
-        Label of each feature's group; a group shares one prior of weights and one of each factor. None: the fields of
-        a one-hot design (ranges of columns of which every row has exactly one), else one group.
+        Label of each feature's group. The features of a group share the prior of the weight, and of each factor. If
+        None, each field of a one-hot design (a range of columns of which every row has exactly one) is a group; if X
+        is no one-hot design, there is one group.
     posterior : {"full", "factorised"}, default="full"
-        Whether a feature's weight and factors have a covariance matrix or are independent, as in [VRK22]. Mini-batches
-        and samples are always factorised. Full, the bound is tighter, and where X is two one-hot fields (users and
-        items) passes are fewer, as factors are turned to where the priors fit them best.
-        Rows of columns that no one-hot field tells (measured features) keep some 4 (1 + d)^2 numbers each.
+        "full" learns a covariance matrix of each feature's weight and factors, "factorised" only variances, as in
+        [VRK22]. The default has the tighter bound, and converges in fewer passes if X has two one-hot fields (users
+        and items). It needs about 4 (1 + d)^2 numbers for each row with measured features. Mini-batches and samples
+        are always factorised.
     learn_priors : bool, default=True
-        Whether the groups' priors are learnt, under nu ~ N(0, 1) and lam ~ Gamma(1, 1). Else all are N(0, 1), in units
-        of the standardised target.
+        If True, the priors of the groups are learnt, with hyperpriors nu ~ N(0, 1) and lam ~ Gamma(1, 1). If False,
+        all priors are N(0, 1), in units of the standardised target.
     batch_size : int, default=None
-        Rows of a mini-batch, for Adam. None: coordinate ascent on all rows, which needs no learning rate and never
-        lowers the bound.
+        Number of rows in a mini-batch, for Adam. If None, coordinate ascent over all rows, which needs no learning rate
+        and never lowers the bound.
     n_epochs : int, default=100
-        Passes over all rows, at most.
+        Maximum number of passes over all rows.
     learning_rate : float, default=0.02
-        Of Adam.
+        Learning rate of Adam. Coordinate ascent ignores it.
     average : bool, default=True
-        Whether mini-batches predict by the average of the means and log standard deviations at the ends of the last
-        half of the epochs; see also `predict_last`.
+        If True, predictions after mini-batches use the average of the means and log standard deviations over the last
+        half of the epochs. See `predict_last` for the last iterate.
     n_samples : int, default=0
-        0 takes expectations in closed form or by quadrature. S > 0 takes means over S draws of all parameters, as in
-        [VRK22], for Adam.
+        If 0, expectations are exact or by quadrature. If positive, they are means over this number of draws of all
+        parameters, as in [VRK22], and Adam is used.
     early_stopping : bool, default=False
-        Whether some rows are held out, and the pass is kept that did best on them.
+        If True, some rows are held out, and the pass with the best validation loss is kept.
     validation_fraction : float, default=0.1
-        Part of the rows that is held out.
+        Share of the rows that `early_stopping` holds out.
     n_iter_no_change : int, default=10
-        Passes without a better one after which early stopping ends the fit.
+        Number of passes without a better validation loss after which `early_stopping` ends the fit.
     tol : float, default=1e-5
-        Gain of the bound in a pass, in nats per row, below which coordinate ascent has converged.
+        Coordinate ascent has converged if a pass raises the bound by less than this, in nats per row.
     dtype : {"float64", "float32"}, default="float64"
-        Precision of the sums that coordinate ascent keeps for each row; all else is float64.
+        Precision of the sums that coordinate ascent keeps for each row; everything else is float64.
     n_jobs : int, default=None
-        Threads. None: as many as numba may use (`NUMBA_NUM_THREADS`). The result does not depend on it.
+        Number of threads. If None, as many as numba may use (`NUMBA_NUM_THREADS`). It does not change the result.
     warm_start : bool, default=False
-        Whether `fit` goes on from the last fit, if that had the same features, groups and `n_factors`.
+        If True, `fit` starts from the last fit, if features, groups and `n_factors` are the same.
     verbose : int, default=0
-        Whether to print a line a pass.
+        If positive, print one line per pass.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of the first factors, of the rows held out, of the mini-batches and of the samples.
+        Seed of the first factors, the rows held out, the mini-batches and the samples.
 
     Attributes
     ----------
     posterior_ : FMPosterior
-        All that predictions need.
+        Posterior of all parameters.
     weights_, weights_std_ : ndarray of shape (n_features,)
-        Posterior of the weights.
+        Posterior means and standard deviations of the weights.
     factors_, factors_std_ : ndarray of shape (n_features, n_factors)
-        Posterior of the factors.
+        Posterior means and standard deviations of the factors.
     intercept_ : float
         Posterior mean of w_0.
     groups_ : ndarray of shape (n_groups,)
         Labels of the groups.
     group_priors_ : dict
-        What was learnt of every group's prior, by label.
-    lower_bounds_, lower_bound_ : ndarray of shape (n_passes,), float
-        Bound after each pass, with the hyper-priors; in mini-batches, means of its estimates.
+        Means and standard deviations of each group's prior, by label.
+    lower_bounds_ : ndarray of shape (n_iter_,)
+        Evidence lower bound after each pass, including the hyperpriors; in mini-batches, its mean estimate.
+    lower_bound_ : float
+        The last of `lower_bounds_`.
     converged_ : bool
-        Whether coordinate ascent came to rest.
+        Whether coordinate ascent has converged.
     validation_losses_ : ndarray
-        Of early stopping, one a pass: root mean squared error of the standardised target, or log loss.
+        Root mean squared error of the standardised target after each pass, of `early_stopping`.
     n_iter_ : int
-        Passes done.
+        Number of passes.
     n_features_in_ : int
-        Features.
+        Number of features.
     noise_ : float
         Standard deviation of the noise.
+
+    See Also
+    --------
+    VariationalFMClassifier : The same model for two classes.
 
     References
     ----------
@@ -130,8 +138,8 @@ class VariationalFM(RegressorMixin, FMBase):
         self,
         n_factors: int = 5,
         *,
-        groups: Any = None,
-        posterior: str = "full",
+        groups: ArrayLike | None = None,
+        posterior: Literal["full", "factorised"] = "full",
         learn_priors: bool = True,
         batch_size: int | None = None,
         n_epochs: int = 100,
@@ -142,11 +150,11 @@ class VariationalFM(RegressorMixin, FMBase):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-5,
-        dtype: Any = "float64",
+        dtype: DTypeLike = "float64",
         n_jobs: int | None = None,
         warm_start: bool = False,
         verbose: int = 0,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_factors = n_factors
         self.groups = groups
@@ -168,70 +176,76 @@ class VariationalFM(RegressorMixin, FMBase):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn weights, factors, priors and noise.
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n, n_features)
-            Features; sparse ones stay sparse.
+            Features. Sparse input stays sparse.
         y : array-like of shape (n,)
             Targets.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the rows; 2 is the same as giving the row twice.
+            Weights of the rows. A weight of 2 is the same as giving the row twice.
 
         Returns
         -------
         VariationalFM
-            Itself, fitted.
+            The fitted estimator.
 
         Raises
         ------
         ValueError
-            If X, y or the weights cannot be used; the message names the row.
+            If X, y or the weights are invalid.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             old = getattr(self, "posterior_", None)
             X, y = self._read(X, y, reset=True)
-            X, y, weight = self._weighted(X, y, sample_weight)
-            warm = self._may_go_on(X)
+            X, y, weight = self._positive_rows(X, y, sample_weight)
+            warm = self._can_warm_start(X)
             units = (old.offset, old.scale) if warm and old is not None else _units(y, weight)
             data = Data(X, (y - units[0]) / units[1], weight)
-            return self._begin(data, Gaussian(1.0), units, warm=warm)
+            return self._fit_machine(data, Gaussian(1.0), units, warm=warm)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, freeze: Any = None) -> Self:
-        """Learn from more rows, once: what was believed before them is the prior.
+    def partial_fit(
+        self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None, freeze: ArrayLike | None = None
+    ) -> Self:
+        """Update the posterior with more rows; the present posterior is the prior.
 
-        Give each row once; a row given again counts twice. Priors and noise stay those of the first call. A column that
-        no row had so far (a user to come, declared by the width of X) starts from the prior of its group.
+        Give each row once: a row given again counts twice. The groups' priors and the noise stay as they are. A column
+        without entries so far (a future user, for which X has a column) starts from the prior of its group.
 
         Parameters
         ----------
-        X, y, sample_weight : array-like
-            As in `fit`; the first call is the same as `fit`.
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features.
+        y : array-like of shape (n,)
+            Targets.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
         freeze : label or array-like of labels, default=None
-            Groups whose weights and factors stay as they are; then w_0 does, too. With the items frozen, answers of a
-            person move nothing but this person.
+            Groups that are not updated; w_0 is then not updated either. If all groups but the users are frozen, new
+            ratings change nothing but their users.
 
         Returns
         -------
         VariationalFM
-            Itself.
+            The fitted estimator. The first call is the same as `fit`.
 
         Raises
         ------
         ValueError
-            As in `fit`; or if there is no such group, or `n_factors` was changed.
+            As in `fit`; or if a group of `freeze` does not exist, or `n_factors` was changed.
         """
         if not hasattr(self, "posterior_"):
             return self.fit(X, y, sample_weight)
         with unchanged_on_failure(self):
             X, y = self._read(X, y)
-            X, y, weight = self._weighted(X, y, sample_weight)
-            return self._go_on(Data(X, (y - self.posterior_.offset) / self.posterior_.scale, weight), freeze)
+            X, y, weight = self._positive_rows(X, y, sample_weight)
+            return self._update_machine(Data(X, (y - self.posterior_.offset) / self.posterior_.scale, weight), freeze)
 
-    def predict(self, X: Any, *, return_std: bool = False) -> Array | tuple[Array, Array]:
+    def predict(self, X: MatrixLike, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict targets.
 
         Parameters
@@ -239,20 +253,20 @@ class VariationalFM(RegressorMixin, FMBase):
         X : {array-like, sparse matrix} of shape (n, n_features)
             Features.
         return_std : bool, default=False
-            Whether to add standard deviations.
+            Whether to return standard deviations, too.
 
         Returns
         -------
         mean : ndarray of shape (n,)
             Predictive means.
         std : ndarray of shape (n,)
-            Of a new target, noise included. Only when asked for.
+            Standard deviations of new targets, including noise, if `return_std` is True.
         """
         mean, variance = self.latent_mean_and_variance(X)
         return (mean, np.sqrt(variance + self.noise_**2)) if return_std else mean
 
-    def predict_last(self, X: Any) -> Array:
-        """Predict targets by the last iterate instead of the average.
+    def predict_last(self, X: MatrixLike) -> Array:
+        """Predict targets with the last iterate instead of the average.
 
         Parameters
         ----------
@@ -262,13 +276,13 @@ class VariationalFM(RegressorMixin, FMBase):
         Returns
         -------
         ndarray of shape (n,)
-            Predictive means; those of `predict` after coordinate ascent.
+            Predictive means. After coordinate ascent they are those of `predict`.
         """
         X = self._features(X)
         return self.posterior_.moments(X, last=True)[0]
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
-        """Draw targets from the predictive distribution, all rows of a draw with the same parameters.
+    def sample_y(self, X: MatrixLike, n_samples: int = 1, random_state: RandomState = 0) -> Array:
+        """Draw targets from the predictive distribution; a draw has the same parameters in all rows.
 
         Parameters
         ----------
@@ -282,7 +296,7 @@ class VariationalFM(RegressorMixin, FMBase):
         Returns
         -------
         ndarray of shape (n, n_samples)
-            With noise.
+            Targets, including noise.
         """
         X = self._features(X)
         check_n_samples(n_samples)
@@ -296,7 +310,7 @@ class VariationalFM(RegressorMixin, FMBase):
         return self.posterior_.scale * self._machine.noise
 
     def _loss_of(self, y: Array, mu: Array, v: Array, weight: Array) -> float:
-        """Root mean squared error."""
+        """Return the root mean squared error."""
         del v
         return float(np.sqrt(np.average((y - mu) ** 2, weights=weight)))
 
@@ -304,84 +318,92 @@ class VariationalFM(RegressorMixin, FMBase):
 class VariationalFMClassifier(ClassifierMixin, FMBase):
     """Bayesian factorization machine for two classes.
 
-    The probability of the second class is F(y(x)), y(x) as in `VariationalFM`, with F the standard normal distribution
-    function or the logistic function. Expectations under q are taken by
-    quadrature, over the normal distribution with the mean and variance of y(x).
+    The probability of the second class is F(y(x)), with y(x) as in `VariationalFM` and F the standard normal or the
+    logistic distribution function. Expectations over the posterior are computed by quadrature, with y(x) taken as
+    normal with its exact mean and variance.
 
     Parameters
     ----------
     n_factors : int, default=5
-        Width d of the factors. 0 leaves a linear model.
+        Number of factors d per feature. 0 gives a linear model.
     link : {"probit", "logit"}, default="probit"
-        F.
+        The function F: normal ("probit"), whose predictions are in closed form, or logistic ("logit").
     groups : array-like of shape (n_features,), default=None
-        Label of each feature's group; a group shares one prior of weights and one of each factor. None: the fields of
-        a one-hot design (ranges of columns of which every row has exactly one), else one group.
+        Label of each feature's group. The features of a group share the prior of the weight, and of each factor. If
+        None, each field of a one-hot design (a range of columns of which every row has exactly one) is a group; if X
+        is no one-hot design, there is one group.
     posterior : {"full", "factorised"}, default="full"
-        Whether a feature's weight and factors have a covariance matrix or are independent, as in [VRK22]. Mini-batches
-        and samples are always factorised. Full, the bound is tighter, and where X is two one-hot fields (users and
-        items) passes are fewer, as factors are turned to where the priors fit them best.
-        Rows of columns that no one-hot field tells (measured features) keep some 4 (1 + d)^2 numbers each.
+        "full" learns a covariance matrix of each feature's weight and factors, "factorised" only variances, as in
+        [VRK22]. The default has the tighter bound, and converges in fewer passes if X has two one-hot fields (users
+        and items). It needs about 4 (1 + d)^2 numbers for each row with measured features. Mini-batches and samples
+        are always factorised.
     learn_priors : bool, default=True
-        Whether the groups' priors are learnt, under nu ~ N(0, 1) and lam ~ Gamma(1, 1). Else all are N(0, 1).
+        If True, the priors of the groups are learnt, with hyperpriors nu ~ N(0, 1) and lam ~ Gamma(1, 1). If False,
+        all priors are N(0, 1).
     batch_size : int, default=None
-        Rows of a mini-batch, for Adam. None: coordinate ascent on all rows, which needs no learning rate and never
-        lowers the bound.
+        Number of rows in a mini-batch, for Adam. If None, coordinate ascent over all rows, which needs no learning rate
+        and never lowers the bound.
     n_epochs : int, default=100
-        Passes over all rows, at most.
+        Maximum number of passes over all rows.
     learning_rate : float, default=0.02
-        Of Adam.
+        Learning rate of Adam. Coordinate ascent ignores it.
     average : bool, default=True
-        Whether mini-batches predict by the average of the means and log standard deviations at the ends of the last
-        half of the epochs; see also `predict_last`.
+        If True, predictions after mini-batches use the average of the means and log standard deviations over the last
+        half of the epochs. See `predict_last` for the last iterate.
     n_samples : int, default=0
-        0 takes expectations in closed form or by quadrature. S > 0 takes means over S draws of all parameters, as in
-        [VRK22], for Adam.
+        If 0, expectations are exact or by quadrature. If positive, they are means over this number of draws of all
+        parameters, as in [VRK22], and Adam is used.
     early_stopping : bool, default=False
-        Whether some rows are held out, and the pass is kept that did best on them.
+        If True, some rows are held out, and the pass with the best validation loss is kept.
     validation_fraction : float, default=0.1
-        Part of the rows that is held out.
+        Share of the rows that `early_stopping` holds out.
     n_iter_no_change : int, default=10
-        Passes without a better one after which early stopping ends the fit.
+        Number of passes without a better validation loss after which `early_stopping` ends the fit.
     tol : float, default=1e-5
-        Gain of the bound in a pass, in nats per row, below which coordinate ascent has converged.
+        Coordinate ascent has converged if a pass raises the bound by less than this, in nats per row.
     dtype : {"float64", "float32"}, default="float64"
-        Precision of the sums that coordinate ascent keeps for each row; all else is float64.
+        Precision of the sums that coordinate ascent keeps for each row; everything else is float64.
     n_jobs : int, default=None
-        Threads. None: as many as numba may use (`NUMBA_NUM_THREADS`). The result does not depend on it.
+        Number of threads. If None, as many as numba may use (`NUMBA_NUM_THREADS`). It does not change the result.
     warm_start : bool, default=False
-        Whether `fit` goes on from the last fit, if that had the same features, groups and `n_factors`.
+        If True, `fit` starts from the last fit, if features, groups and `n_factors` are the same.
     verbose : int, default=0
-        Whether to print a line a pass.
+        If positive, print one line per pass.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of the first factors, of the rows held out, of the mini-batches and of the samples.
+        Seed of the first factors, the rows held out, the mini-batches and the samples.
 
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
-        Labels.
+        Labels; the second one has the probability F(y(x)).
     posterior_ : FMPosterior
-        All that predictions need.
+        Posterior of all parameters.
     weights_, weights_std_ : ndarray of shape (n_features,)
-        Posterior of the weights.
+        Posterior means and standard deviations of the weights.
     factors_, factors_std_ : ndarray of shape (n_features, n_factors)
-        Posterior of the factors.
+        Posterior means and standard deviations of the factors.
     intercept_ : float
         Posterior mean of w_0.
     groups_ : ndarray of shape (n_groups,)
         Labels of the groups.
     group_priors_ : dict
-        What was learnt of every group's prior, by label.
-    lower_bounds_, lower_bound_ : ndarray of shape (n_passes,), float
-        Bound after each pass, with the hyper-priors; in mini-batches, means of its estimates.
+        Means and standard deviations of each group's prior, by label.
+    lower_bounds_ : ndarray of shape (n_iter_,)
+        Evidence lower bound after each pass, including the hyperpriors; in mini-batches, its mean estimate.
+    lower_bound_ : float
+        The last of `lower_bounds_`.
     converged_ : bool
-        Whether coordinate ascent came to rest.
+        Whether coordinate ascent has converged.
     validation_losses_ : ndarray
-        Of early stopping, one a pass: root mean squared error of the standardised target, or log loss.
+        Log loss after each pass, of `early_stopping`.
     n_iter_ : int
-        Passes done.
+        Number of passes.
     n_features_in_ : int
-        Features.
+        Number of features.
+
+    See Also
+    --------
+    VariationalFM : The same model for regression.
 
     References
     ----------
@@ -409,9 +431,9 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         self,
         n_factors: int = 5,
         *,
-        link: str = "probit",
-        groups: Any = None,
-        posterior: str = "full",
+        link: Literal["probit", "logit"] = "probit",
+        groups: ArrayLike | None = None,
+        posterior: Literal["full", "factorised"] = "full",
         learn_priors: bool = True,
         batch_size: int | None = None,
         n_epochs: int = 100,
@@ -422,11 +444,11 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-5,
-        dtype: Any = "float64",
+        dtype: DTypeLike = "float64",
         n_jobs: int | None = None,
         warm_start: bool = False,
         verbose: int = 0,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_factors = n_factors
         self.link = link
@@ -454,86 +476,100 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn weights, factors and priors.
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n, n_features)
-            Features; sparse ones stay sparse.
+            Features. Sparse input stays sparse.
         y : array-like of shape (n,)
             Labels of two classes.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the rows; 2 is the same as giving the row twice.
+            Weights of the rows. A weight of 2 is the same as giving the row twice.
 
         Returns
         -------
         VariationalFMClassifier
-            Itself, fitted.
+            The fitted estimator.
 
         Raises
         ------
         ValueError
-            If X, y or the weights cannot be used.
+            If X, y or the weights are invalid, or y has other than two classes.
         """
         with fit_callbacks(self, X, y, sample_weight):
-            return self._start(X, y, None, sample_weight)
+            return self._fit_classes(X, y, None, sample_weight)
 
-    def _start(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
+    def _fit_classes(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
         with unchanged_on_failure(self):
-            before = getattr(self, "classes_", np.empty(0)).tolist()
+            old_classes = getattr(self, "classes_", np.empty(0)).tolist()
             X, y = self._read(X, y, reset=True)
             check_classification_targets(y)
-            X, y, weight = self._weighted(X, y, sample_weight)
+            X, y, weight = self._positive_rows(X, y, sample_weight)
             self.classes_ = _two_classes(np.unique(y) if classes is None else np.unique(classes), type_of_target(y))
-            warm = self._may_go_on(X) and before == self.classes_.tolist()
-            return self._begin(Data(X, self._encoded(y), weight), _LINKS[self.link], (0.0, 1.0), warm=warm)
+            warm = self._can_warm_start(X) and old_classes == self.classes_.tolist()
+            return self._fit_machine(Data(X, self._encoded(y), weight), _LINKS[self.link], (0.0, 1.0), warm=warm)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, freeze: Any = None) -> Self:
-        """Learn from more rows, once: what was believed before them is the prior.
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        freeze: ArrayLike | None = None,
+    ) -> Self:
+        """Update the posterior with more rows; the present posterior is the prior.
+
+        Give each row once: a row given again counts twice. The groups' priors stay as they are. A column without
+        entries so far (a future user, for which X has a column) starts from the prior of its group.
 
         Parameters
         ----------
-        X, y : array-like
-            As in `fit`; the first call is the same as `fit`. See `VariationalFM.partial_fit`.
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features.
+        y : array-like of shape (n,)
+            Labels.
         classes : array-like of shape (2,), default=None
-            Both labels, if the first rows may hold but one.
+            Both labels. The first call needs them if its y has only one label.
         sample_weight : array-like of shape (n,), default=None
-            As in `fit`.
+            Weights of the rows.
         freeze : label or array-like of labels, default=None
-            Groups whose weights and factors stay as they are; then w_0 does, too.
+            Groups that are not updated; w_0 is then not updated either. If all groups but the users are frozen, new
+            answers change nothing but their users.
 
         Returns
         -------
         VariationalFMClassifier
-            Itself.
+            The fitted estimator. The first call is the same as `fit`.
 
         Raises
         ------
         ValueError
-            As in `fit`; or if a label is new, there is no such group, or `n_factors` was changed.
+            As in `fit`; or if a label is new, a group of `freeze` does not exist, or `n_factors` was changed.
         """
         if not hasattr(self, "posterior_"):
-            return self._start(X, y, classes, sample_weight)
+            return self._fit_classes(X, y, classes, sample_weight)
         with unchanged_on_failure(self):
-            if classes is not None and np.unique(classes).tolist() != self.classes_.tolist():
-                msg = f"classes are {list(classes)}, but those of the first call were {self.classes_.tolist()}"
-                raise DataError(f"{msg}; start anew by fit with all rows.")
+            labels = self.classes_.tolist() if classes is None else np.unique(classes).tolist()
+            if labels != self.classes_.tolist():
+                msg = f"classes must be those of the first call, {self.classes_.tolist()}; got {labels}"
+                raise DataError(f"{msg}. To change them, call fit with all rows.")
             X, y = self._read(X, y)
-            X, y, weight = self._weighted(X, y, sample_weight)
-            return self._go_on(Data(X, self._encoded(y), weight), freeze)
+            X, y, weight = self._positive_rows(X, y, sample_weight)
+            return self._update_machine(Data(X, self._encoded(y), weight), freeze)
 
     def _encoded(self, y: NDArray[Any]) -> Array:
-        known = np.isin(y, self.classes_)
-        if not known.all():
-            row = int(np.argmin(known))
+        valid = np.isin(y, self.classes_)
+        if not valid.all():
+            row = int(np.argmin(valid))
             label, classes = shorten(y[row : row + 1].tolist()[0]), self.classes_.tolist()
-            raise DataError(f"label {label} in row {row} is none of the classes {classes}.")
+            raise DataError(f"label {label} in row {row} is not one of the classes {classes}.")
         return (y == self.classes_[1]).astype(np.float64)
 
-    def decision_function(self, X: Any) -> Array:
-        """Return F^-1 of the probability of the second class: E y(x), drawn to 0 by what is not known.
+    def decision_function(self, X: MatrixLike) -> Array:
+        """Return F^-1 of the probability of the second class: the mean of y(x), shrunk to 0 by its variance.
 
         Parameters
         ----------
@@ -543,7 +579,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         Returns
         -------
         ndarray of shape (n,)
-            Positive where the second class is the more probable; in the order of `predict_proba`.
+            Positive where the second class is more probable. Sorts rows as `predict_proba` does.
         """
         mu, v = self.latent_mean_and_variance(X)
         likelihood = self._machine.likelihood
@@ -551,8 +587,8 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
             return mu / np.sqrt(1.0 + v)
         return np.asarray(np.log(likelihood.predict(mu, v)) - np.log(likelihood.predict(-mu, v)))
 
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probabilities of the classes, averaged over the posterior.
+    def predict_proba(self, X: MatrixLike) -> Array:
+        """Return the probability of each class, averaged over the posterior.
 
         Parameters
         ----------
@@ -562,14 +598,14 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         Returns
         -------
         ndarray of shape (n, 2)
-            In the order of `classes_`.
+            Probabilities, in the order of `classes_`.
         """
         mu, v = self.latent_mean_and_variance(X)
         p = self._machine.likelihood.predict(mu, v)
         return np.column_stack([1.0 - p, p])
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the more probable class.
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
+        """Predict the more probable class.
 
         Parameters
         ----------
@@ -579,13 +615,13 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         Returns
         -------
         ndarray of shape (n,)
-            Of `classes_`.
+            Labels, from `classes_`.
         """
         mu, _ = self.latent_mean_and_variance(X)
         return self.classes_[(mu > 0.0).astype(int)]
 
-    def predict_last(self, X: Any) -> NDArray[Any]:
-        """Return the more probable class by the last iterate instead of the average.
+    def predict_last(self, X: MatrixLike) -> NDArray[Any]:
+        """Predict the more probable class with the last iterate instead of the average.
 
         Parameters
         ----------
@@ -595,14 +631,14 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         Returns
         -------
         ndarray of shape (n,)
-            Those of `predict` after coordinate ascent.
+            Labels, from `classes_`. After coordinate ascent they are those of `predict`.
         """
         X = self._features(X)
         mu, _ = self.posterior_.moments(X, last=True)
         return self.classes_[(mu > 0.0).astype(int)]
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> NDArray[Any]:
-        """Draw labels from the predictive distribution, all rows of a draw with the same parameters.
+    def sample_y(self, X: MatrixLike, n_samples: int = 1, random_state: RandomState = 0) -> NDArray[Any]:
+        """Draw labels from the predictive distribution; a draw has the same parameters in all rows.
 
         Parameters
         ----------
@@ -616,7 +652,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         Returns
         -------
         ndarray of shape (n, n_samples)
-            Of `classes_`.
+            Labels, from `classes_`.
         """
         X = self._features(X)
         check_n_samples(n_samples)
@@ -626,14 +662,14 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         return self.classes_[(rng.random(p.shape) < p).astype(int)]
 
     def _loss_of(self, y: Array, mu: Array, v: Array, weight: Array) -> float:
-        """Minus the mean log probability."""
-        # The probability of what happened: 1 - P would round small ones away.
+        """Return the log loss."""
+        # The probability of the observed label directly: 1 - P would round small ones to 0.
         p = _LINKS[self.link].predict(np.where(y > 0.5, mu, -mu), v)
         return -float(np.average(np.log(np.maximum(p, np.finfo(float).tiny)), weights=weight))
 
 
 def _units(y: Array, weight: Array) -> tuple[float, float]:
-    """Mean and standard deviation of the targets, which are standardised; 1 if they are all the same."""
+    """Return mean and standard deviation of the targets; the latter is 1 if they are constant."""
     largest = float(np.abs(y).max()) or 1.0
     mean = float(np.average(y / largest, weights=weight))
     spread = float(np.sqrt(np.average((y / largest - mean) ** 2, weights=weight)))
@@ -644,5 +680,5 @@ def _two_classes(classes: NDArray[Any], kind: str) -> NDArray[Any]:
     if classes.size > 2:
         raise DataError(f"Only binary classification is supported. The type of the target is {kind}.")
     if classes.size < 2:
-        raise DataError(f"samples of two classes are needed; the target holds only one class: {classes.tolist()}.")
+        raise DataError(f"y must have two classes; got only one class: {classes.tolist()}.")
     return classes

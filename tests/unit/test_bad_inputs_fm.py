@@ -159,9 +159,9 @@ def test_row_15_other_parameters():
     with pytest.raises(DataError, match=r"groups must name the group of each of 3 features; got shape \(2,\)"):
         VariationalFM(groups=[0, 1]).fit(X, Y)
     model = VariationalFM(groups=["a", "b", "b"]).fit(X, Y)
-    with pytest.raises(DataError, match=r"freeze names group 'c', which is none of \['a', 'b'\]"):
+    with pytest.raises(DataError, match=r"freeze names group 'c', which is not one of \['a', 'b'\]"):
         model.partial_fit(X, Y, freeze="c")
-    with pytest.raises(DataError, match="n_factors is 2, but the model to go on from has 5"):
+    with pytest.raises(DataError, match="n_factors is 2, but the model was fitted with 5"):
         model.set_params(n_factors=2).partial_fit(X, Y)
     with pytest.raises(DataError, match="n_samples must be an integer of at least 1; got 0"):
         model.sample_y(X, 0)
@@ -236,7 +236,7 @@ def test_row_53_a_feature_that_no_training_row_held(make):
 
 @pytest.mark.parametrize("make", MODELS)
 def test_row_55_batches_larger_than_the_data(make):
-    with pytest.warns(DataWarning, match="batch_size=31 is more than the 30 rows; all of them are one batch"):
+    with pytest.warns(DataWarning, match="batch_size=31 is more than the 30 rows; a batch has all of them"):
         make(batch_size=31, n_epochs=2).fit(X, target(make))
 
 

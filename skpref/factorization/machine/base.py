@@ -1,4 +1,4 @@
-"""What both factorization machines share: reading X, groups, fitting, learning on, what they show."""
+"""Base class of the factorization machines: input, groups, fitting, updates, attributes (docs/maths section 9)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from skpref._estimator import on_iteration
 from skpref._math.random import as_generator
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
-from skpref.factorization.machine.fit import Plan, ascend
-from skpref.factorization.machine.fit_batches import climb
+from skpref.factorization.machine.fit import Plan, coordinate_ascent
+from skpref.factorization.machine.fit_batches import adam_ascent
 from skpref.factorization.machine.model import Prior, lines_of, start_machine
 from skpref.factorization.machine.posterior import FMPosterior
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sklearn.utils import Tags
 
-    from skpref._typing import Array, Features, IntArray
+    from skpref._typing import Array, Features, IntArray, MatrixLike
     from skpref.factorization.machine.model import Machine
     from skpref.likelihoods import Likelihood
 
@@ -59,23 +59,23 @@ CONSTRAINTS: Final[dict[str, list[Any]]] = {
     "random_state": ["random_state", np.random.Generator],
 }
 
-_LARGEST: Final = 1e25  # feature of which the squares of curvatures, eighth powers, still fit into float64
+_LARGEST: Final = 1e25  # limit on features: the squares of curvatures are eighth powers and must fit into float64
 
 
 class Data(NamedTuple):
-    """Rows of positive weight: canonical CSR, standardised targets, weights."""
+    """Rows of positive weight."""
 
-    X: Features
-    y: Array
+    X: Features  # canonical CSR
+    y: Array  # standardised
     weight: Array
 
-    def part(self, rows: IntArray) -> Data:
-        """Return some of the rows."""
+    def take(self, rows: IntArray) -> Data:
+        """Return some rows."""
         return Data(self.X[rows], self.y[rows], self.weight[rows])
 
 
-class _Watch:
-    """Keeps the machine that did best on rows held out."""
+class _EarlyStopping:
+    """The machine with the best validation loss so far, and whether to stop."""
 
     def __init__(self, data: Data, loss: Callable[[Machine, Data], float], patience: int) -> None:
         self._data, self._loss, self._patience = data, loss, patience
@@ -109,8 +109,8 @@ class FMBase(CallbackMixin, BaseEstimator):
         check_is_fitted(self)
         return _canonical(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
 
-    def _weighted(self, X: Features, y: NDArray[Any], sample_weight: Any) -> tuple[Features, NDArray[Any], Array]:
-        """Rows of positive weight."""
+    def _positive_rows(self, X: Features, y: NDArray[Any], sample_weight: Any) -> tuple[Features, NDArray[Any], Array]:
+        """Return the rows of positive weight, and the weights."""
         weight = read_weights(sample_weight, X.shape[0])
         if sample_weight is None:
             return X, y, weight
@@ -119,53 +119,54 @@ class FMBase(CallbackMixin, BaseEstimator):
             raise DataError("at least 1 row of positive weight is required; every sample_weight is zero.")
         return X[used], y[used], weight[used]
 
-    def _grouped(self, X: Features) -> tuple[NDArray[Any], IntArray]:
-        """Labels of the groups, and the group of every feature."""
+    def _feature_groups(self, X: Features) -> tuple[NDArray[Any], IntArray]:
+        """Return the labels of the groups, and the group of each feature, shape (n_features,)."""
         if self.groups is None:
             fields = one_hot_ranges(lines_of(X), X.shape[1])
             one_hot = 1 < fields.size - 1 < X.shape[1] and bool(np.all(np.diff(X.indptr) == fields.size - 1))
             code = np.repeat(np.arange(fields.size - 1), np.diff(fields)) if one_hot else np.zeros(X.shape[1], int)
             return np.arange(code[-1] + 1), code
-        given = np.asarray(self.groups)
-        if given.shape != (X.shape[1],):
-            raise DataError(f"groups must name the group of each of {X.shape[1]} features; got shape {given.shape}.")
-        labels, code = np.unique(given, return_inverse=True)
+        groups = np.asarray(self.groups)
+        if groups.shape != (X.shape[1],):
+            raise DataError(f"groups must name the group of each of {X.shape[1]} features; got shape {groups.shape}.")
+        labels, code = np.unique(groups, return_inverse=True)
         return labels, code.astype(np.int64)
 
-    def _may_go_on(self, X: Features) -> bool:
-        """Whether an earlier fit may be gone on from, as far as the shape of the model goes."""
+    def _can_warm_start(self, X: Features) -> bool:
+        """Return whether `warm_start` is on and the last fit has the shape of this one."""
         shape = X.shape[1], 1 + self.n_factors
         return self.warm_start and hasattr(self, "posterior_") and self.posterior_.machine.mean.shape == shape
 
-    def _begin(self, data: Data, likelihood: Likelihood, units: tuple[float, float], *, warm: bool) -> Self:
-        """Fit from the start, or from where an earlier fit of the same shape ended."""
+    def _fit_machine(self, data: Data, likelihood: Likelihood, units: tuple[float, float], *, warm: bool) -> Self:
+        """Fit a new machine, or the last iterate of the last fit if `warm` and its groups are the same."""
         rng = as_generator(self.random_state)
-        labels, code = self._grouped(data.X)
+        labels, code = self._feature_groups(data.X)
         if warm and np.array_equal(code, self.posterior_.machine.prior.group):
             machine = self.posterior_.last
         else:
             machine = start_machine(lines_of(data.X), data.weight, code, self.n_factors, likelihood, rng)
         self.groups_ = labels
-        everything = np.ones(data.X.shape[1], dtype=bool)
-        return self._learn(machine, data, self._plan(everything, learn=True), units, rng)
+        all_features = np.ones(data.X.shape[1], dtype=bool)
+        return self._optimise(machine, data, self._plan(all_features, learn=True), units, rng)
 
-    def _go_on(self, data: Data, freeze: Any) -> Self:
-        """Learn from more rows, with what is believed so far as the prior."""
+    def _update_machine(self, data: Data, freeze: Any) -> Self:
+        """Update the posterior with more rows; the present posterior is the prior."""
         old = self.posterior_
-        if self.n_factors != old.machine.mean.shape[1] - 1:
-            msg = f"n_factors is {self.n_factors}, but the model to go on from has {old.machine.mean.shape[1] - 1}"
-            raise DataError(f"{msg}; set that again, or start anew by fit with all rows.")
+        fitted_factors = old.machine.mean.shape[1] - 1
+        if self.n_factors != fitted_factors:
+            msg = f"n_factors is {self.n_factors}, but the model was fitted with {fitted_factors}; set n_factors back"
+            raise DataError(f"{msg}, or call fit with all rows.")
         before = old.machine
         frozen = np.atleast_1d(np.asarray([] if freeze is None else freeze, dtype=object))
         unknown = [label for label in frozen.tolist() if label not in self.groups_.tolist()]
         if unknown:
-            raise DataError(f"freeze names group {unknown[0]!r}, which is none of {self.groups_.tolist()}.")
+            raise DataError(f"freeze names group {unknown[0]!r}, which is not one of {self.groups_.tolist()}.")
         free = ~np.isin(before.prior.group, np.flatnonzero([label in frozen for label in self.groups_.tolist()]))
         lam = np.asarray(np.linalg.inv(before.variance), np.float64) if before.full else 1.0 / before.variance
         prior = Prior(before.mean, lam, np.arange(free.size))
         plan = replace(self._plan(free, learn=False), free_bias=frozen.size == 0)
         machine = replace(before, bias_prior=before.bias, prior=prior)
-        return self._learn(machine, data, plan, (old.offset, old.scale), as_generator(self.random_state), before)
+        return self._optimise(machine, data, plan, (old.offset, old.scale), as_generator(self.random_state), before)
 
     def _plan(self, free: NDArray[np.bool_], *, learn: bool) -> Plan:
         dtype = np.dtype(self.dtype)
@@ -175,7 +176,7 @@ class FMBase(CallbackMixin, BaseEstimator):
         priors = learn and bool(self.learn_priors)
         return Plan(self.n_epochs, float(self.tol), priors, learn, free, True, dtype, show)
 
-    def _learn(
+    def _optimise(
         self,
         machine: Machine,
         data: Data,
@@ -184,30 +185,30 @@ class FMBase(CallbackMixin, BaseEstimator):
         rng: np.random.Generator,
         before: Machine | None = None,
     ) -> Self:
-        watch = None
+        stopping = None
         if self.early_stopping:
             stratify = None if not hasattr(self, "link") else data.y
             seed = int(rng.integers(2**31))
-            kept, held = train_test_split(
+            kept, held_out = train_test_split(
                 np.arange(data.y.size), test_size=self.validation_fraction, random_state=seed, stratify=stratify
             )
-            watch = _Watch(data.part(held), self._loss, self.n_iter_no_change)
-            data, plan = data.part(np.sort(kept)), replace(plan, stop=watch)
-        plan = replace(plan, fitted=lambda machine: self._as_of(machine, units))
+            stopping = _EarlyStopping(data.take(held_out), self._loss, self.n_iter_no_change)
+            data, plan = data.take(np.sort(kept)), replace(plan, stop=stopping)
+        plan = replace(plan, fitted=lambda machine: self._snapshot(machine, units))
         with limited_threads(None if self.n_jobs is None else effective_n_jobs(self.n_jobs)):
             last, average, bounds, converged = self._run(machine, data, plan, rng)
-        best = watch.best if watch is not None and watch.best is not None else average
+        best = stopping.best if stopping is not None and stopping.best is not None else average
         if before is not None:
-            # The groups' priors, and that of w_0, are those of the first fit.
+            # Priors stay those of the first fit.
             best, last = (replace(m, bias_prior=before.bias_prior, prior=before.prior) for m in (best, last))
         self.posterior_ = FMPosterior(best, last, *units)
         self.lower_bounds_ = np.array(bounds) - data.weight.sum() * np.log(units[1])
         self.lower_bound_, self.n_iter_, self.converged_ = float(self.lower_bounds_[-1]), len(bounds), converged
-        self.validation_losses_ = np.array(watch.losses) if watch is not None else np.empty(0)
+        self.validation_losses_ = np.array(stopping.losses) if stopping is not None else np.empty(0)
         return self
 
-    def _as_of(self, machine: Machine, units: tuple[float, float]) -> Self:
-        """A copy that holds what a fit has found so far."""
+    def _snapshot(self, machine: Machine, units: tuple[float, float]) -> Self:
+        """Return a copy fitted by a machine so far."""
         other = copy(self)
         other.posterior_ = FMPosterior(machine, machine, *units)
         return other
@@ -216,14 +217,16 @@ class FMBase(CallbackMixin, BaseEstimator):
         self, machine: Machine, data: Data, plan: Plan, rng: np.random.Generator
     ) -> tuple[Machine, Machine, list[float], bool]:
         if self.batch_size is None and self.n_samples == 0:
-            last, bounds, converged = ascend(machine.with_posterior(full=self.posterior == "full"), data, plan)
+            last, bounds, converged = coordinate_ascent(
+                machine.with_posterior(full=self.posterior == "full"), data, plan
+            )
             return last, last, bounds, converged
         n = data.y.size
         if self.batch_size is not None and self.batch_size > n:
-            msg = f"batch_size={self.batch_size} is more than the {n} rows; all of them are one batch."
+            msg = f"batch_size={self.batch_size} is more than the {n} rows; a batch has all of them."
             warnings.warn(msg, DataWarning, stacklevel=6)
         settings = min(self.batch_size or n, n), float(self.learning_rate), int(self.n_samples)
-        last, average, bounds = climb(machine.with_posterior(full=False), data, plan, settings, rng)
+        last, average, bounds = adam_ascent(machine.with_posterior(full=False), data, plan, settings, rng)
         return last, average if self.average else last, bounds, False
 
     def _loss(self, machine: Machine, data: Data) -> float:
@@ -232,39 +235,39 @@ class FMBase(CallbackMixin, BaseEstimator):
 
     # ------------------------------------------------------------- predicting
 
-    def latent_mean_and_variance(self, X: Any) -> tuple[Array, Array]:
-        """Return mean and variance of y(x), without noise or link.
+    def latent_mean_and_variance(self, X: MatrixLike) -> tuple[Array, Array]:
+        """Return the posterior mean and variance of y(x), without noise or link.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n, n_features)
-            Features. One that no training row held has the prior of its group, with its larger variance.
+            Features. A column without training entries has the prior of its group, with its larger variance.
 
         Returns
         -------
         mean, variance : ndarray of shape (n,)
-            Under the posterior.
+            Posterior mean and variance of each row's y(x).
         """
         X = self._features(X)
         return self.posterior_.moments(X)
 
-    def latent_covariance(self, X: Any) -> Array:
-        """Return the covariance of y(x) between rows, without noise or link.
+    def latent_covariance(self, X: MatrixLike) -> Array:
+        """Return the posterior covariance of y(x) between rows, without noise or link.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n, n_features)
-            Features of a few rows.
+            Features. The result has n^2 numbers: give few rows.
 
         Returns
         -------
         ndarray of shape (n, n)
-            Under the posterior.
+            Posterior covariance matrix.
         """
         X = self._features(X)
         return self.posterior_.covariance(X)
 
-    # ---------------------------------------------------------------- looking
+    # ------------------------------------------------------------- attributes
 
     @property
     def intercept_(self) -> float:
@@ -294,7 +297,7 @@ class FMBase(CallbackMixin, BaseEstimator):
 
     @property
     def group_priors_(self) -> dict[Any, dict[str, Any]]:
-        """Of every group: means and standard deviations of the prior of a weight and of the factors."""
+        """Means and standard deviations of the priors of the weight and of each factor, by group label."""
         nu, lam, _ = self._machine.prior
         (w_mean, v_mean), (w_std, v_std) = self._parameters(nu), self._parameters(1.0 / np.sqrt(lam))
         return {
@@ -313,15 +316,15 @@ class FMBase(CallbackMixin, BaseEstimator):
         return self.posterior_.machine
 
     def _parameters(self, table: Array) -> tuple[Array, Array]:
-        """Weights and factors in units of y; two factors make one of its units."""
+        """Return weights and factors in units of y; a product of two factors has the unit of y."""
         scale = self.posterior_.scale
         return scale * table[:, 0], np.sqrt(scale) * table[:, 1:]
 
 
 def _canonical(X: Features) -> Features:
-    """X as CSR without zeros and duplicates: the same matrix in whatever form it was given, which is left alone."""
-    given, X = X, sparse.csr_array(X)
-    if sparse.issparse(given) and not (X.has_canonical_format and np.all(X.data)):
+    """Return X as CSR without explicit zeros and duplicates; the input is not changed."""
+    original, X = X, sparse.csr_array(X)
+    if sparse.issparse(original) and not (X.has_canonical_format and np.all(X.data)):
         X = X.copy()
         X.sum_duplicates()
         X.eliminate_zeros()

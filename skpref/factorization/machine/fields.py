@@ -1,8 +1,8 @@
 """X as patterns that many rows share: X = R B, where each row of R picks one row of B, a pattern, for every field.
 
-A one-hot range of columns is a field, and so are the columns that its code tells: the age of a user, or the items that
-this user has rated. With 165 of these a row, 160 rows a user and two fields, the user and the item, a pass looks at
-1 M entries of patterns and at two patterns a row instead of 130 M entries.
+A field is a one-hot range of columns and the columns that are functions of it: the age of a user, or the items that the
+user has rated. With 165 of these columns per row, 160 rows per user and two fields, users and items, a pass reads 1 M
+entries of patterns and two patterns per row instead of 130 M entries.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from skpref._compiled.fm_full import Sites
     from skpref._typing import Array, Features, IntArray
 
-_MOST = 3  # one-hot fields: what a pass costs grows with the square of their number
+_MAX_FIELDS = 3  # one-hot fields: the cost of a pass grows with the square of their number
 
 
 @dataclass(frozen=True)
 class Design:
-    """R and B."""
+    """The matrices R and B."""
 
-    codes: NDArray[np.int32]  # (n_fields, n): patterns of each row: rows of B
+    codes: NDArray[np.int32]  # (n_fields, n): pattern of each row in each field, a row of B
     offsets: IntArray  # (n_fields + 1,): range of each field's patterns
-    holders: tuple[IntArray, IntArray]  # where the rows that hold a pattern start, and these rows
-    patterns: Features  # (n_patterns, K): b
+    holders: tuple[IntArray, IntArray]  # rows with each pattern: R in CSC form (start, row)
+    patterns: Features  # (n_patterns, K): B
 
     def field(self, f: int) -> Features:
         """Return the patterns of a field."""
@@ -49,97 +49,97 @@ class Design:
 
     @property
     def two_sided(self) -> bool:
-        """Whether every row is a one in either of two fields and nothing else: a user and an item."""
+        """Whether every row is a one in each of two fields and nothing else: a user and an item."""
         return self.offsets.size == 3 and bool(
             np.all(np.diff(self.patterns.indptr) == 1) and np.all(self.patterns.data == 1.0)
         )
 
 
 def design_of(X: Features) -> Design:
-    """Find the fields of X."""
+    """Return the fields and patterns of X."""
     n, K = X.shape
     rows = Lines(X.indptr, X.indices, X.data)
     bounds = one_hot_ranges(rows, K)
     order = np.argsort(-np.diff(bounds), kind="stable")
-    widest = [f for f in order[:_MOST].tolist() if bounds[f + 1] - bounds[f] > 1]
+    widest = [f for f in order[:_MAX_FIELDS].tolist() if bounds[f + 1] - bounds[f] > 1]
     left, codes, parts = np.ones(K, dtype=bool), [], []
     for f in sorted(widest):
         if not left[bounds[f] : bounds[f + 1]].any():
-            continue  # a field before tells them
+            continue  # functions of an earlier field
         code = codes_of(rows, int(bounds[f]), int(bounds[f + 1]))
-        told, example = told_by(rows, code, K)
-        if not told[bounds[f] : bounds[f + 1]].all():
-            continue  # other values than one a column
-        mine = told & left
+        determined, example = told_by(rows, code, K)
+        if not determined[bounds[f] : bounds[f + 1]].all():
+            continue  # a column with several values
+        columns = determined & left
         codes.append(code)
-        parts.append(_only(X[example], mine))
-        left &= ~mine
+        parts.append(_keep_columns(X[example], columns))
+        left &= ~columns
     if left[X.indices].any() or not codes:
         codes.append(np.arange(n))
-        parts.append(_only(X, left))
+        parts.append(_keep_columns(X, left))
     sizes = np.cumsum([0, *(part.shape[0] for part in parts)])
     table = np.array([code + first for code, first in zip(codes, sizes, strict=False)], dtype=np.int32)
     entries = np.ones(table.size, dtype=np.int8), table.T.ravel(), np.arange(n + 1) * len(codes)
-    held = sparse.csr_array(entries, (n, sizes[-1])).tocsc()
-    return Design(table, sizes, (held.indptr, held.indices), sparse.vstack(parts, format="csr"))
+    R = sparse.csr_array(entries, (n, sizes[-1])).tocsc()
+    return Design(table, sizes, (R.indptr, R.indices), sparse.vstack(parts, format="csr"))
 
 
-def _only(X: Features, columns: NDArray[np.bool_]) -> Features:
-    """X without the entries of other columns."""
+def _keep_columns(X: Features, columns: NDArray[np.bool_]) -> Features:
+    """Return X with the entries of other columns removed."""
     kept = columns[X.indices]
     start = np.concatenate([[0], np.cumsum(kept)])[X.indptr]
     return sparse.csr_array((X.data[kept], X.indices[kept], start), X.shape)
 
 
 class DesignSweep:
-    """Looks at patterns and rows of a design, and updates the features of its fields."""
+    """Moments of patterns and rows of a design, and updates of the features of its fields."""
 
     def __init__(self, design: Design, width: int, dtype: Any = np.float64) -> None:
         self._design, self._width = design, width
         n_patterns, size = design.patterns.shape[0], width * (width + 1) // 2
-        self._seen = Patterns(
+        self._patterns = Patterns(
             np.empty(n_patterns), np.empty((n_patterns, size), dtype), np.empty((n_patterns, size), dtype)
         )
-        # The means that were looked at: arrays that are never changed once a sweep is over.
-        self._at: list[Any] = [None] * (design.offsets.size - 1)
+        # The array of means that each field's patterns were computed from; a sweep never changes it afterwards.
+        self._computed_from: list[Any] = [None] * (design.offsets.size - 1)
         self._entries = Lines(design.patterns.indptr, design.patterns.indices, design.patterns.data)
 
     def moments(self, q: Belief) -> tuple[Array, Array]:
         """Return mean and variance of y(x) - w_0 in every row."""
-        self._look_where_new(q)
+        self._compute_patterns(q)
         design = self._design
-        return row_moments_full(design.holders, design.codes, design.offsets, self._seen, self._width)
+        return row_moments_full(design.holders, design.codes, design.offsets, self._patterns, self._width)
 
     def update(
         self, q: Belief, prior: tuple[Array, Array, IntArray], free: NDArray[np.bool_], sites: Sites, rho: float
     ) -> Belief | None:
-        """Return the next q, field by field; None if a number left the range of floating point."""
-        self._look_where_new(q)
+        """Return the next q, updated field by field; None if a number is not finite."""
+        self._compute_patterns(q)
         design, q = self._design, Belief(q.mean.copy(), q.covariance.copy())
         for f, (part, ranges) in enumerate(self._parts):
-            said = sum_up_rows(f, design.holders, design.codes, design.offsets, sites, self._seen, self._width)
+            evidence = sum_up_rows(f, design.holders, design.codes, design.offsets, sites, self._patterns, self._width)
             ends = int(design.offsets[f]), int(design.offsets[f + 1])
-            if not update_patterns(part, ranges, ends, q, prior, free, said, self._seen, rho):
+            if not update_patterns(part, ranges, ends, q, prior, free, evidence, self._patterns, rho):
                 return None
-            if f + 1 < len(self._at):
-                self._look(f, q)
-        self._at[-1] = None
+            if f + 1 < len(self._computed_from):
+                self._compute_field(f, q)
+        self._computed_from[-1] = None
         return q
 
     @cached_property
     def _parts(self) -> list[tuple[Lines, IntArray]]:
-        """Of every field, the entries of its patterns by feature, and ranges of features that share no pattern."""
-        parts = [self._design.field(f) for f in range(len(self._at))]
+        """The entries of each field's patterns by feature, and ranges of features that share no pattern."""
+        parts = [self._design.field(f) for f in range(len(self._computed_from))]
         ranges = [one_hot_ranges(Lines(part.indptr, part.indices, part.data), part.shape[1]) for part in parts]
         columns = [part.tocsc() for part in parts]
         return [(Lines(c.indptr, c.indices, c.data), r) for c, r in zip(columns, ranges, strict=True)]
 
-    def _look_where_new(self, q: Belief) -> None:
-        for f, at in enumerate(self._at):
-            if at is not q.mean:
-                self._look(f, q)
+    def _compute_patterns(self, q: Belief) -> None:
+        for f, mean in enumerate(self._computed_from):
+            if mean is not q.mean:
+                self._compute_field(f, q)
 
-    def _look(self, f: int, q: Belief) -> None:
+    def _compute_field(self, f: int, q: Belief) -> None:
         first, last = int(self._design.offsets[f]), int(self._design.offsets[f + 1])
-        look_at_patterns(self._entries, q, self._seen, first, last)
-        self._at[f] = q.mean
+        look_at_patterns(self._entries, q, self._patterns, first, last)
+        self._computed_from[f] = q.mean

@@ -10,7 +10,7 @@ import numpy as np
 
 from skpref._compiled.fm import Lines, Slopes, feature_gradients, row_moments
 from skpref.exceptions import DataError
-from skpref.factorization.machine.fit import UNLEARNT, overflow
+from skpref.factorization.machine.fit import FIRST_PRIOR_PASS, overflow_message
 from skpref.factorization.machine.model import Bias, lines_of, normal_divergence
 from skpref.likelihoods import Gaussian
 
@@ -21,41 +21,42 @@ if TYPE_CHECKING:
     from skpref.factorization.machine.fit import Plan
     from skpref.factorization.machine.model import Machine
 
-_DECAY = 0.9, 0.999  # of Adam's averages of the gradient and of its square
-_TINY = 1e-8
-_FAR = 20.0  # of log standard deviations: no step may leave floating point
+# Adam's defaults (Kingma and Ba, 2015): decay of the averages of the gradient and its square, and epsilon.
+_DECAY = 0.9, 0.999
+_EPSILON = 1e-8
+_MAX_LOG_SD = 20.0  # limit on log standard deviations, so that no step overflows
 
 
 class Batch(NamedTuple):
-    """Some rows of X, with the columns that they have entries in numbered anew."""
+    """Some rows of X, with the columns that have entries renumbered."""
 
     by_row: Lines
     by_column: Lines
-    features: IntArray
-    counts: IntArray  # N_k^B
+    features: IntArray  # the columns
+    counts: IntArray  # N_k^B: entries of each column
     y: Array
     weight: Array
 
 
 class Sizes(NamedTuple):
-    """Of the whole: rows N, and the rows N_k with an entry in each column."""
+    """Sizes of all data."""
 
-    n: int
-    counts: IntArray
+    n: int  # rows N
+    counts: IntArray  # N_k: rows with an entry in column k
 
 
 class Estimate(NamedTuple):
-    """Of the bound, and its gradient in means and in log standard deviations; of w_0, then of the batch's features."""
+    """Estimates of the bound and of its gradient."""
 
     value: float
-    in_bias: tuple[float, float]
-    in_mean: Array
-    in_log_sd: Array
+    in_bias: tuple[float, float]  # gradient in the mean and log standard deviation of w_0
+    in_mean: Array  # gradient in the means of the batch's features
+    in_log_sd: Array  # gradient in their log standard deviations
     squares: float  # sum of the weighted expected squared residuals, for the noise
 
 
 def batch_of(X: Features, y: Array, weight: Array) -> Batch:
-    """Return a batch."""
+    """Return rows of X as a batch."""
     features, index, counts = np.unique(X.indices, return_inverse=True, return_counts=True)
     compact = type(X)((X.data, index, X.indptr), shape=(X.shape[0], features.size))
     return Batch(lines_of(compact), lines_of(compact.tocsc()), features, counts, y, weight)
@@ -66,7 +67,7 @@ def estimate(
 ) -> Estimate:
     """Estimate the bound and its gradient from a batch, without bias (docs/maths section 9).
 
-    N/|B| (sum_B E_i - sum_{k in B} N_k^B/N_k KL_k) - KL_0: each feature's divergence is shared out over its rows.
+    N/|B| (sum_B E_i - sum_{k in B} N_k^B/N_k KL_k) - KL_0: each feature's divergence is divided among its rows.
     """
     k = batch.features
     q = machine.mean[k], machine.variance[k]
@@ -97,7 +98,7 @@ def _moments(batch: Batch, q: tuple[Array, Array], bias: Bias) -> tuple[Array, A
     S = np.empty((batch.y.size, 3, q[0].shape[1] - 1))
     mu, v = row_moments(batch.by_row, *q, S)
     if not (np.isfinite(mu).all() and np.isfinite(v).all()):
-        raise DataError(overflow(batch.by_row, mu, v))
+        raise DataError(overflow_message(batch.by_row, mu, v))
     return mu + bias.mean, v + bias.variance, S
 
 
@@ -112,7 +113,7 @@ def _exact(machine: Machine, q: tuple[Array, Array], batch: Batch) -> _Expected:
 def _sampled(
     machine: Machine, q: tuple[Array, Array], batch: Batch, rng: np.random.Generator, n_samples: int
 ) -> _Expected:
-    """Means over draws theta = mean + sd eps: a draw is a q without variance."""
+    """Return means over draws theta = mean + sd eps; a draw is a q without variance."""
     sd, bias_sd = np.sqrt(q[1]), np.sqrt(machine.bias.variance)
     value, squares, in_bias = 0.0, 0.0, np.zeros(2)
     in_mean, in_log_sd = np.zeros(sd.shape), np.zeros(sd.shape)
@@ -133,7 +134,7 @@ def _sampled(
 
 
 class _Adam:
-    """Steps for rows of a table; each row has seen as many gradients as it has had steps."""
+    """Adam for the rows of a table, each with its own count of steps."""
 
     def __init__(self, shape: tuple[int, ...], rate: float) -> None:
         self._first, self._second = np.zeros(shape), np.zeros(shape)
@@ -148,21 +149,21 @@ class _Adam:
             part / (1.0 - decay ** self._steps[rows]) for part, decay in zip((first, second), _DECAY, strict=True)
         )
         mean, square = unbiased
-        return self._rate * mean / (np.sqrt(square) + _TINY)
+        return self._rate * mean / (np.sqrt(square) + _EPSILON)
 
 
 class _Average:
-    """Running mean of the parameters: means and log standard deviations."""
+    """Running mean of the parameters, in means and log standard deviations."""
 
     def __init__(self) -> None:
         self._n = 0
 
     def add(self, machine: Machine) -> None:
-        now = (machine.mean, np.log(machine.variance), np.array(machine.bias), np.log(machine.bias.variance))
+        parameters = (machine.mean, np.log(machine.variance), np.array(machine.bias), np.log(machine.bias.variance))
         self._n += 1
         if self._n == 1:
-            self._mean = [np.array(part) for part in now]
-        self._mean = [mean + (part - mean) / self._n for mean, part in zip(self._mean, now, strict=True)]
+            self._mean = [np.array(part) for part in parameters]
+        self._mean = [mean + (part - mean) / self._n for mean, part in zip(self._mean, parameters, strict=True)]
 
     def of(self, machine: Machine) -> Machine:
         if not self._n:
@@ -173,69 +174,73 @@ class _Average:
         )
 
 
-def climb(
+def adam_ascent(
     machine: Machine,
     data: tuple[Features, Array, Array],
     plan: Plan,
     settings: tuple[int, float, int],
     rng: np.random.Generator,
 ) -> tuple[Machine, Machine, list[float]]:
-    """Raise the bound by its estimates, batch by batch."""
+    """Return the last machine, the average machine, and the estimated bound after each epoch."""
     X, y, weight = data
     size, rate, n_samples = settings
     sizes = Sizes(y.size, np.bincount(X.indices, minlength=X.shape[1]))
-    climber = _Climber(machine, rate, plan)
-    bounds, began, average = [], perf_counter(), _Average()
+    state = _AdamState(machine, rate, plan)
+    bounds, start_time, average = [], perf_counter(), _Average()
     for epoch in range(plan.n_epochs):
         order, value, squares = rng.permutation(y.size), 0.0, 0.0
         for first in range(0, y.size, size):
             rows = np.sort(order[first : first + size])
             batch = batch_of(X[rows], y[rows], weight[rows])
-            found = estimate(climber.machine, batch, sizes, rng, n_samples)
-            climber.step(batch.features, found)
-            value += rows.size / y.size * found.value
-            squares += found.squares
-        climber.learn(epoch, squares, float(weight.sum()))
-        climber.rest(sizes.counts == 0)
+            gradient = estimate(state.machine, batch, sizes, rng, n_samples)
+            state.step(batch.features, gradient)
+            value += rows.size / y.size * gradient.value
+            squares += gradient.squares
+        state.learn_noise_and_priors(epoch, squares, float(weight.sum()))
+        state.reset_unseen(sizes.counts == 0)
         if 2 * (epoch + 1) > plan.n_epochs:
-            average.add(climber.machine)
-        bounds.append(value + climber.machine.log_hyper_prior())
-        if plan.stops(bounds, began, average.of(climber.machine)):
+            average.add(state.machine)
+        bounds.append(value + state.machine.log_hyper_prior())
+        if plan.stops(bounds, start_time, average.of(state.machine)):
             break
-    return climber.machine, average.of(climber.machine), bounds
+    return state.machine, average.of(state.machine), bounds
 
 
-class _Climber:
-    """The machine on its way, in means and log standard deviations."""
+class _AdamState:
+    """The machine in means and log standard deviations, and Adam's averages."""
 
     def __init__(self, machine: Machine, rate: float, plan: Plan) -> None:
         self._plan, self._log_sd = plan, 0.5 * np.log(machine.variance)
         self._bias = np.array([machine.bias.mean, 0.5 * np.log(machine.bias.variance)])
-        self._means, self._spreads = _Adam(machine.mean.shape, rate), _Adam(machine.mean.shape, rate)
+        self._means, self._log_sds = _Adam(machine.mean.shape, rate), _Adam(machine.mean.shape, rate)
         self._intercept = _Adam((1, 2), rate)
         self.machine = replace(machine, mean=machine.mean.copy(), variance=machine.variance.copy())
 
-    def step(self, features: IntArray, found: Estimate) -> None:
+    def step(self, features: IntArray, gradient: Estimate) -> None:
         """Take a step with the features of a batch."""
         free = self._plan.free[features]
         k, mean, variance = features[free], self.machine.mean, self.machine.variance
-        mean[k] += self._means.step(k, found.in_mean[free])
-        self._log_sd[k] = np.clip(self._log_sd[k] + self._spreads.step(k, found.in_log_sd[free]), -_FAR, _FAR)
+        mean[k] += self._means.step(k, gradient.in_mean[free])
+        self._log_sd[k] = np.clip(
+            self._log_sd[k] + self._log_sds.step(k, gradient.in_log_sd[free]), -_MAX_LOG_SD, _MAX_LOG_SD
+        )
         variance[k] = np.exp(2.0 * self._log_sd[k])
         if self._plan.free_bias:
-            self._bias += self._intercept.step(np.array([0]), np.array([found.in_bias]))[0]
-            self._bias[1] = np.clip(self._bias[1], -_FAR, _FAR)
+            self._bias += self._intercept.step(np.array([0]), np.array([gradient.in_bias]))[0]
+            self._bias[1] = np.clip(self._bias[1], -_MAX_LOG_SD, _MAX_LOG_SD)
             self.machine = replace(self.machine, bias=Bias(float(self._bias[0]), float(np.exp(2.0 * self._bias[1]))))
 
-    def learn(self, epoch: int, squares: float, weight: float) -> None:
-        """Learn noise and priors in closed form, from the residuals met on the way."""
+    def learn_noise_and_priors(self, epoch: int, squares: float, weight: float) -> None:
+        """Learn noise and priors in closed form, from the residuals of the epoch."""
         machine = self.machine
         if self._plan.learn_noise and isinstance(machine.likelihood, Gaussian):
             machine = replace(machine, likelihood=Gaussian(weight / (squares + 2.0)))
-        self.machine = machine.with_learnt_priors() if self._plan.learn_priors and epoch >= UNLEARNT else machine
+        self.machine = (
+            machine.with_learnt_priors() if self._plan.learn_priors and epoch >= FIRST_PRIOR_PASS else machine
+        )
 
-    def rest(self, unseen: NDArray[np.bool_]) -> None:
-        """Give features without entries their prior."""
+    def reset_unseen(self, unseen: NDArray[np.bool_]) -> None:
+        """Set features without entries to their prior."""
         k = np.flatnonzero(unseen & self._plan.free)
         nu, lam, group = self.machine.prior
         self.machine.mean[k], self.machine.variance[k] = nu[group[k]], 1.0 / lam[group[k]]

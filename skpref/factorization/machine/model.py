@@ -1,4 +1,4 @@
-"""What a factorization machine believes: q, the priors of its groups, and the bound (docs/maths section 9).
+"""A factorization machine: its posterior q, the priors of its groups, and the bound (docs/maths section 9).
 
 A feature's weight and factors stand side by side: column 0 of an array of shape (K, 1 + d) is w, the others are v. The
 units are those of the standardised target, and the hyper-priors are libFM's: nu ~ N(0, 1), lam and alpha ~ Gamma(1, 1).
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.likelihoods import Likelihood
 
-_START = 0.1  # standard deviation of an interaction of two ones, before anything is learnt
-_LARGEST_START = 100.0  # in its units: beyond, X is so small that no interaction could matter
+_START = 0.1  # standard deviation of the interaction of two ones at the start
+_MAX_START = 100.0  # limit on the start's scale, for X so small that interactions do not matter
 
 
 class Bias(NamedTuple):
@@ -37,7 +37,7 @@ class Bias(NamedTuple):
 class Prior(NamedTuple):
     """N(nu, 1/lam) of the weight and factors of every group, and the group of every feature.
 
-    Where a full posterior is gone on from, lam holds matrices, shape (G, 1 + d, 1 + d).
+    After `partial_fit` of a full posterior, lam holds matrices, shape (G, 1 + d, 1 + d).
     """
 
     nu: Array
@@ -47,12 +47,11 @@ class Prior(NamedTuple):
 
 @dataclass(frozen=True)
 class Machine:
-    """All that is believed of a machine's parameters, and the likelihood."""
+    """Posterior and prior of all parameters, and the likelihood."""
 
     bias: Bias  # q(w_0)
     mean: Array  # (K, 1 + d): of w_k and v_kf
-    # (K, 1 + d) or (K, 1 + d, 1 + d): of w_k and v_kf, independent; or covariance matrices of (w_k, v_k): the full
-    # posterior
+    # (K, 1 + d): of w_k and v_kf, independent; or (K, 1 + d, 1 + d): covariance matrices of (w_k, v_k), if full
     variance: Array
     bias_prior: Bias  # prior of w_0
     prior: Prior  # of the features
@@ -74,11 +73,11 @@ class Machine:
 
     @property
     def variances(self) -> Array:
-        """Of every weight and factor, shape (K, 1 + d)."""
+        """Variances of every weight and factor, shape (K, 1 + d)."""
         return np.einsum("kaa->ka", self.variance) if self.full else self.variance
 
     def with_posterior(self, *, full: bool) -> Machine:
-        """Return the machine with a posterior that is full, or that is not; what is dropped are covariances."""
+        """Return the machine with a full or a factorised posterior, which has no covariances."""
         if full == self.full:
             return self
         nu, lam, group = self.prior
@@ -97,18 +96,18 @@ class Machine:
         nu, lam = self.prior.nu[self.prior.group], self.prior.lam[self.prior.group]
         if not self.full:
             return normal_divergence(self.mean, self.variance, nu, lam)
-        far = self.mean - nu
+        deviation = self.mean - nu
         if lam.ndim == 3:
-            size = np.einsum("kab,kab->k", lam, self.variance) + np.einsum("ka,kab,kb->k", far, lam, far)
+            size = np.einsum("kab,kab->k", lam, self.variance) + np.einsum("ka,kab,kb->k", deviation, lam, deviation)
             log_lam = log_determinants(lam)
         else:
-            size, log_lam = (lam * (self.variances + far**2)).sum(axis=1), np.log(lam).sum(axis=1)
+            size, log_lam = (lam * (self.variances + deviation**2)).sum(axis=1), np.log(lam).sum(axis=1)
         return 0.5 * (size - self.mean.shape[1] - log_lam - log_determinants(self.variance))
 
     def bias_divergence(self) -> float:
         """Return KL(q || prior) of w_0."""
-        mean, variance, nu, of_prior = (np.array(number) for number in (*self.bias, *self.bias_prior))
-        return float(normal_divergence(mean, variance, nu, 1.0 / of_prior))
+        mean, variance, nu, prior_variance = (np.array(number) for number in (*self.bias, *self.bias_prior))
+        return float(normal_divergence(mean, variance, nu, 1.0 / prior_variance))
 
     def log_hyper_prior(self) -> float:
         """Return log p(nu, lam, alpha), without constants."""
@@ -116,17 +115,17 @@ class Machine:
         return float(-0.5 * np.sum(self.prior.nu**2) - np.sum(self.prior.lam) - alpha)
 
     def with_learnt_priors(self) -> Machine:
-        """Return the machine with nu, then lam, of each group at their best given q; the bound does not fall."""
+        """Return the machine with the best nu, then the best lam, of each group given q."""
         group, n_groups = self.prior.group, self.prior.nu.shape[0]
         n = np.bincount(group, minlength=n_groups)[:, None].astype(np.float64)
-        mine = sparse.csr_array((np.ones(group.size), (group, np.arange(group.size))), (n_groups, group.size))
-        nu = self.prior.lam * (mine @ self.mean) / (n * self.prior.lam + 1.0)
-        lam = n / (mine @ (self.variances + (self.mean - nu[group]) ** 2) + 2.0)
+        members = sparse.csr_array((np.ones(group.size), (group, np.arange(group.size))), (n_groups, group.size))
+        nu = self.prior.lam * (members @ self.mean) / (n * self.prior.lam + 1.0)
+        lam = n / (members @ (self.variances + (self.mean - nu[group]) ** 2) + 2.0)
         # A group without features stays as it is.
         return replace(self, prior=Prior(nu, np.where(n > 0.0, lam, self.prior.lam), group))
 
     def with_learnt_noise(self, y: Array, mu: Array, v: Array, weight: Array) -> Machine:
-        """Return the machine with the precision alpha of a Gaussian likelihood at its best given q."""
+        """Return the machine with the best precision alpha of a Gaussian likelihood given q."""
         if not isinstance(self.likelihood, Gaussian):
             return self
         return replace(self, likelihood=Gaussian(weight.sum() / (weight @ ((y - mu) ** 2 + v) + 2.0)))
@@ -155,11 +154,11 @@ def diagonals(entries: Array) -> Array:
 def start_machine(
     rows: Lines, weight: Array, group: IntArray, n_factors: int, likelihood: Likelihood, rng: np.random.Generator
 ) -> Machine:
-    """Return a machine that knows nothing yet, with small random factors (all zero would be a saddle)."""
+    """Return the start of a fit, with small random factors (zeros would be a saddle point)."""
     n_features, n_groups, d = group.size, int(group.max()) + 1, n_factors
     row = np.repeat(weight, np.diff(rows.start))
     squared = float(row @ rows.value**2) / float(weight.sum())
-    scale = _START * min(np.sqrt(2.0 / squared), _LARGEST_START) if squared > 0.0 else _START
+    scale = _START * min(np.sqrt(2.0 / squared), _MAX_START) if squared > 0.0 else _START
     mean = np.zeros((n_features, 1 + d))
     mean[:, 1:] = scale * rng.standard_normal((n_features, d))
     variance = np.full((n_features, 1 + d), scale**2)

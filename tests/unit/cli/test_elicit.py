@@ -155,8 +155,8 @@ def test_what_cannot_be_asked_for(models: Path, capsys: Any, monkeypatch: Any) -
         (["grades"], "a GPOrdinalRegressor knows no items to ask for"),
         (["unfitted"], "holds a GPPLClassifier that is not fitted"),
         (["levels", "--user", "user 3"], "user 'user 3' has ratings already"),
-        (["pairs", "--user", "3"], "does not tell users apart"),
-        (["levels", "--strategy", "mean"], "strategy 'mean' asks where"),
+        (["pairs", "--user", "3"], "has no users; got user"),
+        (["levels", "--strategy", "mean"], "strategy 'mean' needs exactly two possible answers"),
         (["nothing"], "No such file"),
     ]:
         assert run([models / arguments[0], *arguments[1:]], "y\n", monkeypatch) == 2

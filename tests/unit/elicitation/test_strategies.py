@@ -13,7 +13,7 @@ from scipy.special import entr
 from scipy.stats import norm
 
 from skpref.elicitation import STRATEGIES, Belief, information_gain
-from skpref.elicitation._beliefs import believed, probabilities, told
+from skpref.elicitation._beliefs import belief_of, conditioned_belief, probabilities
 from skpref.elicitation._strategies import choose
 from skpref.exceptions import DataError
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit, PairwiseProbitTies
@@ -30,8 +30,8 @@ def problem(seed, n=6, rank=3):
     return rng.standard_normal(n), loadings @ loadings.T + 0.1 * np.eye(n)
 
 
-def belief_of(likelihood, mean, C):
-    return believed(likelihood, mean, np.diagonal(C).copy(), lambda: C)
+def joint_belief(likelihood, mean, C):
+    return belief_of(likelihood, mean, np.diagonal(C).copy(), lambda: C)
 
 
 # ---------------------------------------------------------------------------------------------------------- information
@@ -58,8 +58,8 @@ def test_information_is_that_of_monte_carlo(likelihood):
     inside, outside = entr(p).sum(axis=0), entr(p.mean(axis=1)).sum(axis=0)
     # The entropy of the mean is smooth in it: its error is that of log p(y) - log q(y), to first order.
     error = (np.log(p.mean(axis=1))[:, None] * p).sum(axis=0) + inside
-    found = information_gain(likelihood, mean, variance)
-    np.testing.assert_allclose(found, outside - inside.mean(axis=0), atol=5.0 * error.std(axis=0).max() / 60_000**0.5)
+    gain = information_gain(likelihood, mean, variance)
+    np.testing.assert_allclose(gain, outside - inside.mean(axis=0), atol=5.0 * error.std(axis=0).max() / 60_000**0.5)
     np.testing.assert_allclose(probabilities(likelihood, mean, variance).sum(axis=1), 1.0, atol=1e-10)
     near = 5.0 * p.std(axis=1).T / 60_000**0.5
     assert np.all(np.abs(probabilities(likelihood, mean, variance) - p.mean(axis=1).T) < near + 1e-12)
@@ -77,8 +77,8 @@ def test_information_of_the_reference(shared):
 @given(st.integers(0, 2**32 - 1))
 def test_information_of_a_number_is_the_fall_of_normal_entropy(seed):
     mean, C = problem(seed)
-    before = belief_of(Gaussian(2.0), mean, C)
-    after = told(Gaussian(2.0), mean, C, {2: 1.5})
+    before = joint_belief(Gaussian(2.0), mean, C)
+    after = conditioned_belief(Gaussian(2.0), mean, C, {2: 1.5})
     assert before.gain[2] == pytest.approx(0.5 * np.log(C[2, 2] / after.variance[2]))
 
 
@@ -86,12 +86,12 @@ def test_information_of_a_number_is_the_fall_of_normal_entropy(seed):
 @given(st.integers(0, 2**32 - 1), st.sampled_from(BINARY))
 def test_e2_an_answer_is_expected_to_tell_something_of_every_candidate(seed, likelihood):
     mean, C = problem(seed)
-    p = belief_of(likelihood, mean, C).probability[0]
-    after = [told(likelihood, mean, C, {0: y}).covariance() for y in (0.0, 1.0)]
-    expected = sum(q * 0.5 * np.linalg.slogdet(one)[1] for q, one in zip(p, after, strict=True))
+    p = joint_belief(likelihood, mean, C).probability[0]
+    after = [conditioned_belief(likelihood, mean, C, {0: y}).covariance() for y in (0.0, 1.0)]
+    expected = sum(q * 0.5 * np.linalg.slogdet(covariance)[1] for q, covariance in zip(p, after, strict=True))
     assert expected <= 0.5 * np.linalg.slogdet(C)[1] + 1e-9
-    for one in after:
-        assert np.all(np.diagonal(one) <= np.diagonal(C) + 1e-9)
+    for covariance in after:
+        assert np.all(np.diagonal(covariance) <= np.diagonal(C) + 1e-9)
 
 
 # ------------------------------------------------------------------------------------------------------------ answers
@@ -99,12 +99,12 @@ def test_e2_an_answer_is_expected_to_tell_something_of_every_candidate(seed, lik
 def test_numbers_are_learnt_from_exactly(seed):
     mean, C = problem(seed)
     rows, y = [4, 1, 3], np.array([0.3, -1.0, 2.0])
-    found = told(Gaussian(2.0), mean, C, dict(zip(rows, y, strict=True)))
+    posterior = conditioned_belief(Gaussian(2.0), mean, C, dict(zip(rows, y, strict=True)))
     K = C[np.ix_(rows, rows)] + np.eye(3) / 2.0
     gain = np.linalg.solve(K, C[rows]).T
-    np.testing.assert_allclose(found.mean, mean + gain @ (y - mean[rows]), atol=1e-8)
-    np.testing.assert_allclose(found.covariance(), C - gain @ C[rows], atol=1e-8)
-    np.testing.assert_allclose(found.variance, np.diagonal(found.covariance()), atol=1e-9)
+    np.testing.assert_allclose(posterior.mean, mean + gain @ (y - mean[rows]), atol=1e-8)
+    np.testing.assert_allclose(posterior.covariance(), C - gain @ C[rows], atol=1e-8)
+    np.testing.assert_allclose(posterior.variance, np.diagonal(posterior.covariance()), atol=1e-9)
 
 
 def test_labels_are_learnt_from_as_by_importance_weights():
@@ -115,10 +115,10 @@ def test_labels_are_learnt_from_as_by_importance_weights():
     for likelihood in (*BINARY, PairwiseProbitTies(0.4)):
         w = np.exp(sum(likelihood.log_prob(y, z[:, row]) for row, y in answers.items()))
         wanted = (w @ z) / w.sum()
-        found = told(likelihood, mean, C, answers)
+        posterior = conditioned_belief(likelihood, mean, C, answers)
         # EP is nearly exact; the weights' own error is below .005.
-        np.testing.assert_allclose(found.mean, wanted, atol=0.02)
-        np.testing.assert_allclose(found.variance, (w @ (z - wanted) ** 2) / w.sum(), atol=0.03)
+        np.testing.assert_allclose(posterior.mean, wanted, atol=0.02)
+        np.testing.assert_allclose(posterior.variance, (w @ (z - wanted) ** 2) / w.sum(), atol=0.03)
 
 
 @settings(max_examples=25)
@@ -127,11 +127,13 @@ def test_e3_neither_the_order_of_answers_nor_of_candidates_matters(seed, likelih
     mean, C = problem(seed)
     order = np.random.default_rng(seed).permutation(6)
     answers = {0: 1.0, 3: 0.0, 5: 1.0}
-    first = told(likelihood, mean, C, answers)
-    again = told(likelihood, mean, C, dict(reversed(answers.items())))
+    first = conditioned_belief(likelihood, mean, C, answers)
+    again = conditioned_belief(likelihood, mean, C, dict(reversed(answers.items())))
     np.testing.assert_array_equal(first.mean, again.mean)
     place = np.argsort(order)
-    moved = told(likelihood, mean[order], C[np.ix_(order, order)], {int(place[row]): y for row, y in answers.items()})
+    moved = conditioned_belief(
+        likelihood, mean[order], C[np.ix_(order, order)], {int(place[row]): y for row, y in answers.items()}
+    )
     np.testing.assert_allclose(moved.mean, first.mean[order], atol=1e-6)
     np.testing.assert_allclose(moved.gain, first.gain[order], atol=1e-6)
 
@@ -139,27 +141,27 @@ def test_e3_neither_the_order_of_answers_nor_of_candidates_matters(seed, likelih
 def test_e4_a_question_that_is_answered_surely_tells_nothing():
     # y = z without noise, to rounding: asked again, it says what was said.
     mean, C = problem(0)
-    after = told(Gaussian(1e9), mean, C, {2: 0.7})
+    after = conditioned_belief(Gaussian(1e9), mean, C, {2: 0.7})
     assert after.mean[2] == pytest.approx(0.7, abs=1e-6)
     assert after.variance[2] < 1e-8
     assert after.gain[2] == pytest.approx(0.5 * np.log(2.0), abs=1e-3)  # nothing beyond the noise of both
     assert choose(after, np.arange(6), 6, "variance")[-1] == 2
-    known = belief_of(PairwiseProbit(), mean, 0.0 * C)
-    np.testing.assert_allclose(known.gain, 0.0, atol=1e-12)
+    certain = joint_belief(PairwiseProbit(), mean, 0.0 * C)
+    np.testing.assert_allclose(certain.gain, 0.0, atol=1e-12)
 
 
 # ----------------------------------------------------------------------------------------------------------- strategies
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_strategies_ask_for_what_they_say(likelihood):
     mean, C = problem(3)
-    belief, rows = belief_of(likelihood, mean, C), np.arange(6)
+    belief, rows = joint_belief(likelihood, mean, C), np.arange(6)
     assert choose(belief, rows, 1, "variance")[0] == np.argmax(np.diagonal(C))
     assert choose(belief, rows, 1, "information")[0] == np.argmax(information_gain(likelihood, mean, np.diagonal(C)))
     if likelihood in BINARY:
         p = likelihood.predict(mean, np.diagonal(C))
         assert choose(belief, rows, 1, "mean")[0] == np.argmin(np.abs(p - 0.5))
     else:
-        with pytest.raises(DataError, match=r"a regression has none|here are 3 answers"):
+        with pytest.raises(DataError, match=r"the model has (real numbers as|3 possible) answers"):
             choose(belief, rows, 1, "mean")
     # Some may not be asked.
     assert set(choose(belief, np.array([1, 4]), 5, "information").tolist()) == {1, 4}
@@ -168,7 +170,7 @@ def test_strategies_ask_for_what_they_say(likelihood):
 @given(st.integers(0, 2**32 - 1))
 def test_determinants_are_those_of_brute_force(seed):
     mean, C = problem(seed, n=5)
-    belief = belief_of(PairwiseProbit(), mean, C)
+    belief = joint_belief(PairwiseProbit(), mean, C)
     precision = norm.pdf(mean) ** 2 / (norm.cdf(mean) * norm.cdf(-mean))
     np.testing.assert_allclose(belief.precision, precision, rtol=1e-8)
 
@@ -188,7 +190,7 @@ def test_determinants_are_those_of_brute_force(seed):
 def test_a_batch_asks_nothing_twice():
     mean, C = problem(2)
     twice = np.kron(np.ones((2, 2)), C)
-    belief = belief_of(Gaussian(50.0), np.tile(mean, 2), twice)
+    belief = joint_belief(Gaussian(50.0), np.tile(mean, 2), twice)
     chosen = choose(belief, np.arange(12), 3, "determinant").tolist()
     assert len({row % 6 for row in chosen}) == 3
     # Alone, each copy is worth as much as the other.
@@ -199,8 +201,8 @@ def test_a_batch_asks_nothing_twice():
 def test_e3_the_choice_does_not_depend_on_the_order(seed, strategy):
     mean, C = problem(5, n=9)
     order = np.random.default_rng(seed).permutation(9)
-    first = choose(belief_of(PairwiseProbit(), mean, C), np.arange(9), 4, strategy)
-    moved = choose(belief_of(PairwiseProbit(), mean[order], C[np.ix_(order, order)]), np.arange(9), 4, strategy)
+    first = choose(joint_belief(PairwiseProbit(), mean, C), np.arange(9), 4, strategy)
+    moved = choose(joint_belief(PairwiseProbit(), mean[order], C[np.ix_(order, order)]), np.arange(9), 4, strategy)
     np.testing.assert_array_equal(first, order[moved])
 
 

@@ -14,9 +14,9 @@ from skpref import VariationalFM, VariationalFMClassifier
 from skpref._compiled import fm
 from skpref._compiled.fm_full import log_determinants
 from skpref._compiled.m3f import limited_threads
-from skpref.factorization.machine.balance import balanced, sides_of
+from skpref.factorization.machine.balance import balanced, bipartite_sides
 from skpref.factorization.machine.fields import design_of
-from skpref.factorization.machine.fit import Plan, ascend
+from skpref.factorization.machine.fit import Plan, coordinate_ascent
 from skpref.factorization.machine.model import Bias, Prior, lines_of, start_machine
 from skpref.factorization.machine.posterior import FMPosterior
 from skpref.likelihoods import Gaussian, PairwiseProbit
@@ -154,7 +154,7 @@ def test_an_update_is_the_best_for_its_feature(seed, kind, d):
     k = int(rng.integers(X.shape[1]))
     free = np.arange(X.shape[1]) == k
     plan = plan_of(free.size, free=free, free_bias=False, learn_priors=False, learn_noise=False, n_epochs=80)
-    after, bounds, _ = ascend(machine, (X, y, weight), plan)
+    after, bounds, _ = coordinate_ascent(machine, (X, y, weight), plan)
     best = evidence_bound(after, X, y, weight)
     np.testing.assert_allclose(bounds[-1], best, rtol=1e-10)
     assert best >= evidence_bound(machine, X, y, weight)
@@ -174,9 +174,9 @@ def test_an_update_is_the_best_for_its_feature(seed, kind, d):
 def test_the_full_bound_is_tighter(kind):
     machine, X, y, weight = problem(1, kind)
     plan = plan_of(X.shape[1], n_epochs=2000, tol=1e-9, learn_priors=False, learn_noise=False)
-    independent, *_ = ascend(machine.with_posterior(full=False), (X, y, weight), plan)
+    independent, *_ = coordinate_ascent(machine.with_posterior(full=False), (X, y, weight), plan)
     start = evidence_bound(independent, X, y, weight)
-    _, bounds, _ = ascend(independent.with_posterior(full=True), (X, y, weight), plan)
+    _, bounds, _ = coordinate_ascent(independent.with_posterior(full=True), (X, y, weight), plan)
     assert bounds[-1] > start + 1e-3
 
 
@@ -184,7 +184,7 @@ def test_the_full_bound_is_tighter(kind):
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3))
 def test_turned_factors_say_the_same(seed, d):
     machine, X, *_ = problem(seed, "pair", d)
-    sides = sides_of(design_of(X), machine.prior.group)
+    sides = bipartite_sides(design_of(X), machine.prior.group)
     turned = balanced(machine, sides)
     for a, b in zip(turned.moments(lines_of(X)), machine.moments(lines_of(X)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
@@ -209,11 +209,11 @@ def test_turned_factors_say_the_same(seed, d):
 
 def test_groups_on_both_sides_are_not_turned():
     machine, X, *_ = problem(0, "pair")
-    assert sides_of(design_of(X), machine.prior.group).tolist() == machine.prior.group.tolist()
-    assert sides_of(design_of(X), np.zeros(X.shape[1], dtype=int)) is None
+    assert bipartite_sides(design_of(X), machine.prior.group).tolist() == machine.prior.group.tolist()
+    assert bipartite_sides(design_of(X), np.zeros(X.shape[1], dtype=int)) is None
     for kind in KINDS[1:]:
         X = features(kind, np.random.default_rng(0))
-        assert sides_of(design_of(X), (np.arange(X.shape[1]) >= 4).astype(int)) is None
+        assert bipartite_sides(design_of(X), (np.arange(X.shape[1]) >= 4).astype(int)) is None
 
 
 # ----------------------------------------------------------------------------------------------------------- estimators
@@ -224,7 +224,7 @@ def test_same_bits_for_any_number_of_threads(kind, monkeypatch):
     for n_threads in (1, 2):
         machine, X, y, weight = problem(2, kind, likelihood=PairwiseProbit())
         with limited_threads(n_threads):
-            after, bounds, _ = ascend(machine, (X, y, weight), plan_of(X.shape[1], n_epochs=3))
+            after, bounds, _ = coordinate_ascent(machine, (X, y, weight), plan_of(X.shape[1], n_epochs=3))
         found.append((after.mean, after.variance, np.array(bounds)))
     for a, b in zip(*found, strict=True):
         np.testing.assert_array_equal(a, b)

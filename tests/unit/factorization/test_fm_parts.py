@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from skpref.factorization.machine.fit import Plan, ascend
-from skpref.factorization.machine.fit_batches import Sizes, batch_of, climb, estimate
+from skpref.factorization.machine.fit import Plan, coordinate_ascent
+from skpref.factorization.machine.fit_batches import Sizes, adam_ascent, batch_of, estimate
 from skpref.factorization.machine.model import Bias, Prior, lines_of, start_machine
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
 
@@ -70,7 +70,7 @@ def test_the_bound_never_falls(seed, likelihood, d, scale, learn, full):
     machine = machine.with_posterior(full=full)
     before = evidence_bound(machine, X, y, weight)
     plan = plan_of(machine, learn_priors=learn, learn_noise=learn)
-    after, bounds, _ = ascend(machine, (X, y, weight), plan)
+    after, bounds, _ = coordinate_ascent(machine, (X, y, weight), plan)
     assert np.all(np.diff([before, *bounds]) >= 0.0)
     np.testing.assert_allclose(evidence_bound(after, X, y, weight), bounds[-1], rtol=1e-10)
 
@@ -78,7 +78,7 @@ def test_the_bound_never_falls(seed, likelihood, d, scale, learn, full):
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_ascent_ends_where_the_gradient_is_zero(likelihood):
     machine, X, y, weight = problem(4, likelihood, n=40)
-    after, _, _ = ascend(machine, (X, y, weight), plan_of(machine, n_epochs=20_000, learn_noise=False))
+    after, _, _ = coordinate_ascent(machine, (X, y, weight), plan_of(machine, n_epochs=20_000, learn_noise=False))
     found = estimate(after, batch_of(X, y, weight), Sizes(y.size, np.bincount(X.indices, minlength=X.shape[1])))
     scale = np.abs(weight).sum()
     assert np.abs(found.in_mean).max() < 1e-5 * scale
@@ -180,7 +180,7 @@ def test_learnt_priors_and_noise_are_the_best():
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 @pytest.mark.parametrize("n_samples", [0, 3])
-def test_climbing_in_batches_comes_near_the_ascent(likelihood, n_samples):
+def test_adam_ascenting_in_batches_comes_near_the_ascent(likelihood, n_samples):
     rng = np.random.default_rng(0)
     n, sizes = 600, (20, 10)
     X = sparse.hstack([sparse.csr_array(np.eye(s)[rng.integers(0, s, n)]) for s in sizes], format="csr")
@@ -190,8 +190,8 @@ def test_climbing_in_batches_comes_near_the_ascent(likelihood, n_samples):
     weight, group = np.ones(n), np.repeat([0, 1], sizes)
     machine = start_machine(lines_of(X), weight, group, 1, likelihood, rng)
     plan = plan_of(machine, n_epochs=150)
-    ascended, _, _ = ascend(machine, (X, y, weight), plan)
-    last, average, bounds = climb(machine, (X, y, weight), plan, (100, 0.05, n_samples), rng)
+    ascended, _, _ = coordinate_ascent(machine, (X, y, weight), plan)
+    last, average, bounds = adam_ascent(machine, (X, y, weight), plan, (100, 0.05, n_samples), rng)
     mu, _ = ascended.moments(lines_of(X))
     for other, tolerance in ((last, 0.5), (average, 0.25)):
         found, _ = other.moments(lines_of(X))
@@ -204,7 +204,9 @@ def test_average_is_of_means_and_log_standard_deviations():
     machine, X, y, weight = problem(0, Gaussian(1.0), n=20)
     data, settings = (X, y, weight), (5, 0.1, 0)
     # The same stream: the first epochs of the longer run are those of the shorter one.
-    runs = [climb(machine, data, plan_of(machine, n_epochs=n), settings, np.random.default_rng(0)) for n in (3, 4)]
+    runs = [
+        adam_ascent(machine, data, plan_of(machine, n_epochs=n), settings, np.random.default_rng(0)) for n in (3, 4)
+    ]
     seen, (last, average, _) = [run[0] for run in runs], runs[1]
     np.testing.assert_array_equal(last.mean, seen[1].mean)
     np.testing.assert_allclose(average.mean, 0.5 * (seen[0].mean + seen[1].mean), rtol=1e-12)
@@ -214,8 +216,8 @@ def test_average_is_of_means_and_log_standard_deviations():
 def test_features_without_entries_get_their_prior():
     machine, X, y, weight = problem(1, Gaussian(1.0), n=20)
     X = sparse.csr_array(X.toarray() * (np.arange(7) != 3))
-    ascended, _, _ = ascend(machine, (X, y, weight), plan_of(machine))
-    last, _, _ = climb(machine, (X, y, weight), plan_of(machine), (5, 0.05, 0), np.random.default_rng(0))
+    ascended, _, _ = coordinate_ascent(machine, (X, y, weight), plan_of(machine))
+    last, _, _ = adam_ascent(machine, (X, y, weight), plan_of(machine), (5, 0.05, 0), np.random.default_rng(0))
     group = last.prior.group[3]
     np.testing.assert_allclose(last.mean[3], last.prior.nu[group])
     np.testing.assert_allclose(last.variance[3], 1.0 / last.prior.lam[group])
