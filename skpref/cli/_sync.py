@@ -34,7 +34,7 @@ def add_sync(commands: Any) -> None:
 def mlflow_sync(arguments: argparse.Namespace) -> int:
     """Send what is kept."""
     from skpref.cli._report import print_json
-    from skpref.tracking.sending import sync
+    from skpref.tracking.spool import sync
 
     if not arguments.spool.is_dir() and (arguments.spool.exists() or arguments.spool != _SPOOL):
         raise DataError(f"{arguments.spool}: there is no such folder; name the one in the warning (default: {_SPOOL})")

@@ -1,6 +1,6 @@
-"""Tracking of fits: what a running fit tells (plain Python), and MLflow, which keeps it.
+"""Tracking of fits in MLflow, and the events that a running fit sends out.
 
-The public names are loaded when they are first used, so that importing this costs next to nothing.
+Public names are loaded at first use, and MLflow when the first run begins: importing this costs next to nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from skpref.tracking.callback import MLflowCallback, TrackedRun, autolog, track
     from skpref.tracking.mlflow import Tracker
     from skpref.tracking.model import save_model, served_model
-    from skpref.tracking.sending import sync
+    from skpref.tracking.spool import sync
 
 __all__ = [
     "Iteration",
@@ -37,7 +37,7 @@ _HOMES = {
     "autolog": "skpref.tracking.callback",
     "save_model": "skpref.tracking.model",
     "served_model": "skpref.tracking.model",
-    "sync": "skpref.tracking.sending",
+    "sync": "skpref.tracking.spool",
     "track": "skpref.tracking.callback",
 }
 

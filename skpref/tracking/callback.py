@@ -1,14 +1,14 @@
-"""Fits in MLflow: a callback for one estimator, `autolog` for all of them, `track` for a block of a script."""
+"""Fits in MLflow: a callback for one estimator, `autolog` for all estimators, `track` for a block of a script."""
 
 from __future__ import annotations
 
 import os
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skpref._callbacks import set_everywhere
+from skpref.tracking.client import DEFAULT_ROOT
 from skpref.tracking.mlflow import Tracker
 from skpref.tracking.recorder import Recorder, is_ours
 
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
 
 __all__ = ["MLflowCallback", "TrackedRun", "autolog", "track"]
 
-_SPOOL = Path("mlruns") / "spool"
+_SPOOL = DEFAULT_ROOT / "spool"
 _CURRENT: ContextVar[TrackedRun | None] = ContextVar("skpref_run", default=None)
 
 
 class MLflowCallback(Recorder):
     """Writes each fit to MLflow as a run, nested as the fits are nested.
 
-    Set it on an estimator, or on the outermost search or pipeline around one: scikit-learn (from 1.9 on) hands it on.
-    A run has the parameters, the curve of the bound or risk, time and memory, and the shape and SHA-256 of the data; an
-    outermost one also versions, a search's scores, figures of rankings, and the model. Folds of searches have their
-    scores. Nothing of MLflow or scikit-learn is patched.
+    Set it on an estimator, or on the outermost search or pipeline: scikit-learn (from 1.9 on) passes it to the
+    estimators inside. A run has the parameters, the curve of the bound or risk, time and memory, and the shape and
+    SHA-256 of the data. An outermost run also has versions, the results of a search, figures of rankings, and the
+    model. Folds of searches have their scores.
 
     Parameters
     ----------
     experiment : str, default=None
-        Name of the experiment, made when it does not exist. None: the environment variable MLFLOW_EXPERIMENT_NAME, else
-        "skpref"; inside `track`, that of the block.
+        Name of the experiment; created if it does not exist. None: the environment variable MLFLOW_EXPERIMENT_NAME,
+        else "skpref"; inside `track`, that of the block.
     tracking_uri : str, default=None
         MLflow store. None: inside `track`, that of the block; else what ``mlflow.set_tracking_uri`` set, else the
         environment variable MLFLOW_TRACKING_URI, else ``sqlite:///mlruns/mlflow.db`` in the working folder.
     log_model : bool, default=True
-        Whether the model of an outermost fit is kept, in our format of data, ready to serve. It holds two rows of X
-        as an example, and whatever of the data its posterior holds.
+        Whether to log the model of an outermost fit, in our format of data, ready to serve. It holds two rows of X
+        as an example, and the data that its posterior holds.
     registered_model_name : str, default=None
         Name in the registry under which that model becomes a new version. None: it is not registered.
     plots : bool, default=True
-        Whether the outermost fit's figures are kept: items with their utility, annotators with their reliability.
+        Whether to log the figures of an outermost fit: items with their utility, annotators with their reliability.
     tags : mapping of str, default=None
         Tags of outermost runs.
     spool : path-like, default="mlruns/spool"
@@ -55,7 +55,7 @@ class MLflowCallback(Recorder):
     Attributes
     ----------
     tracker : Tracker
-        Which sends.
+        Writes the runs.
 
     Raises
     ------
@@ -69,9 +69,10 @@ class MLflowCallback(Recorder):
 
     Notes
     -----
-    `partial_fit` makes no run. Curves are sent when the fit ends; one that takes longer than ten seconds can be watched
-    meanwhile as ``objective``, in the units in which the fit computes. Before scikit-learn 1.9,
-    searches and pipelines do not hand callbacks on: `autolog` or `track` then give a run for every fit, none nested.
+    MLflow is imported when the first run begins, which takes some seconds. Curves are sent when the fit ends; one that
+    takes longer than ten seconds can be watched meanwhile as ``objective``, in the units in which the fit computes.
+    `partial_fit` makes no run. Before scikit-learn 1.9, searches and pipelines do not pass callbacks on: `autolog` or
+    `track` then give a run for every fit, none nested.
 
     Examples
     --------
@@ -81,7 +82,7 @@ class MLflowCallback(Recorder):
     >>> model.fit([["tea", "coffee"], ["tea", "water"]], [1, 1])  # doctest: +SKIP
     """
 
-    max_propagation_depth = None  # by which scikit-learn knows that it is to be handed on, however deep
+    max_propagation_depth = None  # scikit-learn passes the callback on to any depth
 
     def __init__(
         self,
@@ -100,26 +101,28 @@ class MLflowCallback(Recorder):
         )
 
 
-class _Block(Recorder):
-    """Writes what is fitted while it is current: what holds an estimator of ours, and has no callback of its own."""
+class _BlockRecorder(Recorder):
+    """Records fits of and around our estimators that have no callback of their own."""
 
     def _is_run(self, estimator: Any, context: Any) -> bool:
         if not super()._is_run(estimator, context):
             return False
         if any(isinstance(callback, MLflowCallback) for callback in context._callbacks):  # noqa: SLF001
-            return False  # whoever set one by hand wants that one
-        if context.parent is None:
-            return _holds_ours(estimator)
-        return self._run_around(context) is not None
+            return False  # the user's own callback comes first
+        if context.parent is not None:
+            return self._run_around(context) is not None
+        parts = estimator.get_params(deep=True).values()
+        return is_ours(estimator) or any(is_ours(part) for part in parts if hasattr(part, "get_params"))
 
 
 class _Everywhere:
-    """On all estimators of the process, and forever on clones made meanwhile; it hands on to whoever is current.
+    """The callback of all estimators of the process; calls the hooks of the current recorder, if there is one.
 
-    scikit-learn does not hand it on, since everybody has it: it does not say how deep.
+    Clones keep it forever, so that it must do nothing when there is no recorder. scikit-learn must not propagate it,
+    since the inner estimators have it already: it has no `max_propagation_depth`.
     """
 
-    current: _Block | None = None
+    current: _BlockRecorder | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _everywhere, (os.getpid(), self.current)
@@ -156,37 +159,31 @@ class _Everywhere:
 _EVERYWHERE = _Everywhere()
 
 
-def _everywhere(process: int, current: _Block | None) -> _Everywhere:
-    """What a pickled one stands for: this process's own; in a worker, that of the process it works for."""
+def _everywhere(process: int, current: _BlockRecorder | None) -> _Everywhere:
+    """Return what a pickled `_Everywhere` stands for: that of this process; in a worker, that of its parent."""
     if process == os.getpid():
         return _EVERYWHERE
-    other = _Everywhere()
-    other.current = current if process == os.getppid() else None  # a model that was kept tracks nothing by itself
-    return other
+    copy = _Everywhere()
+    copy.current = current if process == os.getppid() else None  # a model that was saved tracks nothing when loaded
+    return copy
 
 
-def _make_current(block: _Block | None) -> _Block | None:
-    """Return who was current before."""
-    before, _EVERYWHERE.current = _EVERYWHERE.current, block
-    set_everywhere(None if block is None else [_EVERYWHERE])
+def _make_current(recorder: _BlockRecorder | None) -> _BlockRecorder | None:
+    """Make a recorder that of all estimators, and return the one before."""
+    before, _EVERYWHERE.current = _EVERYWHERE.current, recorder
+    set_everywhere(None if recorder is None else [_EVERYWHERE])
     return before
-
-
-def _holds_ours(estimator: Any) -> bool:
-    parts = estimator.get_params(deep=True).values()
-    return is_ours(estimator) or any(is_ours(part) for part in parts if hasattr(part, "get_params"))
 
 
 def _tracker(
     experiment: str | None, tracking_uri: str | None, spool: str | os.PathLike[str]
 ) -> tuple[Tracker, str | None]:
+    """Return a tracker and the key of the run in which it nests fits: those of the block, if there is one."""
     current = _CURRENT.get()
     if current is not None and experiment is None and tracking_uri is None:
         return current.tracker, current.key
     name = experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or "skpref"
-    tracker = Tracker(name, tracking_uri, spool)
-    tracker.prepare()  # while the script goes on to its data
-    return tracker, None
+    return Tracker(name, tracking_uri, spool), None
 
 
 def autolog(
@@ -204,10 +201,24 @@ def autolog(
 
     Parameters
     ----------
-    experiment, tracking_uri, log_model, registered_model_name, plots, tags, spool : object
-        As for `MLflowCallback`.
+    experiment : str, default=None
+        Name of the experiment; created if it does not exist. None: the environment variable MLFLOW_EXPERIMENT_NAME,
+        else "skpref".
+    tracking_uri : str, default=None
+        MLflow store. None: what ``mlflow.set_tracking_uri`` set, else the environment variable MLFLOW_TRACKING_URI,
+        else ``sqlite:///mlruns/mlflow.db`` in the working folder.
+    log_model : bool, default=True
+        Whether to log the models of outermost fits.
+    registered_model_name : str, default=None
+        Name in the registry under which each of those models becomes a new version. None: they are not registered.
+    plots : bool, default=True
+        Whether to log the figures of outermost fits.
+    tags : mapping of str, default=None
+        Tags of outermost runs.
+    spool : path-like, default="mlruns/spool"
+        Folder for what cannot be sent.
     disable : bool, default=False
-        Stop it.
+        Switch it off.
 
     See Also
     --------
@@ -215,8 +226,8 @@ def autolog(
 
     Notes
     -----
-    It is a callback that all estimators have which have none of their own: scikit-learn's mixin for callbacks gets a
-    class attribute, and no method is replaced. An estimator with an `MLflowCallback` goes by that one alone.
+    All estimators that have no callback of their own get one: scikit-learn's mixin for callbacks gets a class
+    attribute, and no method is replaced. An estimator with an `MLflowCallback` uses that one alone.
 
     Examples
     --------
@@ -228,8 +239,10 @@ def autolog(
         _make_current(None)
         return
     tracker, parent = _tracker(experiment, tracking_uri, spool)
-    options = {"log_model": log_model, "plots": plots, "registered_model_name": registered_model_name, "tags": tags}
-    _make_current(_Block(tracker, parent, **options))  # type: ignore[arg-type]  # one dict for several types
+    recorder = _BlockRecorder(
+        tracker, parent, log_model=log_model, plots=plots, registered_model_name=registered_model_name, tags=tags
+    )
+    _make_current(recorder)
 
 
 class TrackedRun:
@@ -238,9 +251,9 @@ class TrackedRun:
     Parameters
     ----------
     tracker : Tracker
-        Which sends.
+        Writes the run.
     key : str
-        Of the run.
+        Key of the run.
     """
 
     def __init__(self, tracker: Tracker, key: str) -> None:
@@ -249,7 +262,7 @@ class TrackedRun:
 
     @property
     def run_id(self) -> str | None:
-        """MLflow's id of the run; None while the store cannot be reached."""
+        """MLflow's id of the run; None if the store could not be reached."""
         return self.tracker.run_id(self.key)
 
     def log_params(self, params: Mapping[str, Any]) -> None:
@@ -268,7 +281,7 @@ class TrackedRun:
         Parameters
         ----------
         metrics : mapping of str to float
-            Values. One that is not finite is left out, with one warning.
+            Values. A value that is not finite is skipped, with one warning.
         step : int, default=0
             Step on the curve.
         """
@@ -285,7 +298,7 @@ class TrackedRun:
         self.tracker.set_tags(self.key, tags)
 
     def log_artifact(self, path: str | os.PathLike[str]) -> None:
-        """Keep a copy of a file.
+        """Store a copy of a file.
 
         Parameters
         ----------
@@ -295,12 +308,12 @@ class TrackedRun:
         self.tracker.log_artifact(self.key, path)
 
     def log_figure(self, name: str, figure: Any) -> None:
-        """Keep a figure.
+        """Store a figure.
 
         Parameters
         ----------
         name : str
-            Name of the file, by which its format is chosen.
+            Name of the file, whose suffix chooses the format.
         figure : matplotlib Figure
             It is left open.
         """
@@ -319,38 +332,55 @@ def track(
     tags: Mapping[str, Any] | None = None,
     spool: str | os.PathLike[str] = _SPOOL,
 ) -> Iterator[TrackedRun]:
-    """Begin a run; what is fitted in the block is written to MLflow, nested in it.
+    """Begin a run; every fit of an estimator of this package in the block is written to MLflow, nested in the run.
 
     Parameters
     ----------
     name : str
         Name of the run.
-    experiment, tracking_uri, log_model, registered_model_name, plots, tags, spool : object
-        As for `MLflowCallback`. A block inside another one nests in it, if it names neither experiment nor store.
+    experiment : str, default=None
+        Name of the experiment; created if it does not exist. None: that of the block around this one, else the
+        environment variable MLFLOW_EXPERIMENT_NAME, else "skpref".
+    tracking_uri : str, default=None
+        MLflow store. None: that of the block around this one, else what ``mlflow.set_tracking_uri`` set, else the
+        environment variable MLFLOW_TRACKING_URI, else ``sqlite:///mlruns/mlflow.db`` in the working folder.
+    log_model : bool, default=True
+        Whether to log the models of the block's outermost fits.
+    registered_model_name : str, default=None
+        Name in the registry under which each of those models becomes a new version. None: they are not registered.
+    plots : bool, default=True
+        Whether to log the figures of those fits.
+    tags : mapping of str, default=None
+        Tags of the run and of those fits.
+    spool : path-like, default="mlruns/spool"
+        Folder for what cannot be sent.
 
     Yields
     ------
     TrackedRun
-        For what only the script knows: scores of a hold-out, settings, files.
+        To log what only the script knows.
 
     Examples
     --------
     >>> from skpref import GPPLClassifier
     >>> from skpref.tracking import track
-    >>> with track("drinks") as run:  # doctest: +SKIP
-    ...     model = GPPLClassifier().fit([["tea", "coffee"], ["tea", "water"]], [1, 1])
-    ...     run.log_metrics({"accuracy": model.score([["tea", "water"]], [1])})
+    >>> with track("two drinks", "drinks") as run:  # doctest: +SKIP
+    ...     model = GPPLClassifier().fit([["tea", "coffee"]], [1])
+    ...     run.log_metrics({"accuracy": model.score([["tea", "coffee"]], [1])})
     """
     tracker, parent = _tracker(experiment, tracking_uri, spool)
+    tracker.outbox.reconnect(parent)
     run = TrackedRun(tracker, tracker.start(name, parent, tags))
-    options = {"log_model": log_model, "plots": plots, "registered_model_name": registered_model_name, "tags": tags}
-    before = _make_current(_Block(tracker, run.key, **options))  # type: ignore[arg-type]
+    recorder = _BlockRecorder(
+        tracker, run.key, log_model=log_model, plots=plots, registered_model_name=registered_model_name, tags=tags
+    )
+    before = _make_current(recorder)
     token = _CURRENT.set(run)
     status = "FINISHED"
     try:
         yield run
     except BaseException as error:
-        if not isinstance(error, SystemExit) or error.code:  # a script may end by sys.exit(0)
+        if not isinstance(error, SystemExit) or error.code:  # sys.exit(0) is no failure
             status = "KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED"
             tracker.set_tags(run.key, {"error": f"{type(error).__name__}: {error}"})
         raise

@@ -1,4 +1,4 @@
-"""One MLflow store: sends events to it, each when it is told, and finds runs again that other processes began."""
+"""One MLflow store: sends events to it, and finds runs that other processes began."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import importlib.util
 import logging
 import os
 import re
+import sys
 import threading
 import time
 import warnings
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -17,113 +19,119 @@ from skpref.exceptions import MissingExtraError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
-_KEY_TAG, _FIT_TAG = "skpref.key", "skpref.fit"  # by which a run is found again
-# MLflow waits up to 120 s and tries 7 times; a fit should not wait for minutes. Settings of the user come first.
-_PATIENCE = {
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
-    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+DEFAULT_URI = "sqlite:///mlruns/mlflow.db"
+DEFAULT_ROOT = Path("mlruns")
+_KEY_TAG, _FIT_TAG = "skpref.key", "skpref.fit"  # tags by which a run is found in the store
+_FIT_SECONDS = 4  # for an answer of a server: MLflow itself waits 120 s and tries 7 times
+_SYNC_SECONDS = 60
+# MLflow reads its limits from the environment, and nowhere else.
+_SETTINGS = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
-
-
-_TABLES_SECONDS = 5.0
+_TABLES_SECONDS = 5.0  # for another process to make the tables of a new store
 _CHANGED = "Changing param values is not allowed"  # MLflow's words
 _SECRET = re.compile(r"//[^/@\s]+@")  # user and password in an address
-# One at a time: the store's settings and the loggers that are quietened are the process's.
-LOCK = threading.RLock()
+LOCK = threading.RLock()  # one call at a time: settings, log levels and warning filters belong to the process
 
 
-class Store:
-    """An experiment in an MLflow store."""
+class Client:
+    """An experiment in an MLflow store; with `resumes`, one to which some of the events may have been sent before."""
 
-    def __init__(self, experiment: str, uri: str, root: Path | None, *, again: bool = False) -> None:
+    def __init__(self, experiment: str, uri: str, root: Path | None, *, resumes: bool = False) -> None:
         self.experiment = experiment
         self.uri = uri
-        self.again = again
-        self.client: Any = None
         self.experiment_id = ""
-        self.runs: dict[str, str] = {}
-        self._root = root
-
-    def prepare(self) -> None:
-        """Do nothing: MLflow is imported when it is needed."""
-
-    def hurry(self) -> None:
-        """Do nothing: each event was waited for."""
+        self.runs: dict[str, str] = {}  # MLflow's ids of runs by their keys
+        self.root = root
+        self._resumes = resumes
+        self._is_adopted = False
+        self._mlflow: Any = None
 
     def send(self, event: Mapping[str, Any]) -> str | None:
-        """Send one event now; errors of the store are raised."""
-        with LOCK, patiently(), quietly():
+        """Send an event and return a note for the user, if there is one; errors of the store are raised."""
+        with LOCK, mlflow_call(_SYNC_SECONDS if self._resumes else _FIT_SECONDS):
             self._connect()
-            note: str | None = _SENDERS[event["op"]](self, event)
+            note: str | None = getattr(self, f"_send_{event['op']}")(event)
             return note
 
-    def _connect(self) -> None:
-        if self.client is not None and self.experiment_id:
-            return
-        import mlflow
+    def adopt(self, run: Any) -> str | None:
+        """Nest the next fits in a run that the user began by MLflow itself (None: no longer), and return its key."""
+        if run is not None:
+            self.experiment_id, self.runs[run.info.run_id] = run.info.experiment_id, run.info.run_id
+        elif self._is_adopted:
+            self.experiment_id = ""
+        self._is_adopted = run is not None
+        return None if run is None else run.info.run_id
 
-        if self._root is not None:
-            self._root.mkdir(exist_ok=True)
-        client = mlflow.MlflowClient(tracking_uri=self.uri)
-        self.client = client
-        if self.experiment_id:
-            return
+    def learn(self, experiment_id: str, runs: Mapping[str, str]) -> None:
+        """Take over what another process knows of the store."""
+        self.experiment_id = experiment_id or self.experiment_id
+        self.runs |= runs
+
+    def _connect(self) -> None:
+        if self._mlflow is None:
+            import mlflow
+
+            if self.root is not None:
+                self.root.mkdir(exist_ok=True)
+            self._mlflow = mlflow.MlflowClient(tracking_uri=self.uri)
+        self.experiment_id = self.experiment_id or self._find_experiment()
+
+    def _find_experiment(self) -> str:
         try:
-            found = client.get_experiment_by_name(self.experiment)
+            experiment = self._mlflow.get_experiment_by_name(self.experiment)
         except Exception as error:
             if "already exists" not in str(error):
                 raise
             time.sleep(_TABLES_SECONDS)  # another process is making the tables of a new store
-            found = client.get_experiment_by_name(self.experiment)
-        found = found or self._made(client)
-        if found.lifecycle_stage == "deleted":
+            experiment = self._mlflow.get_experiment_by_name(self.experiment)
+        experiment = experiment or self._create_experiment()
+        if experiment.lifecycle_stage == "deleted":
             msg = f"the experiment {self.experiment!r} was deleted; restore it, or name another one"
             raise RuntimeError(msg)
-        self.experiment_id = found.experiment_id
+        return str(experiment.experiment_id)
 
-    def _made(self, client: Any) -> Any:
-        """The experiment, which did not exist a moment ago; another process may be quicker to make it."""
-        where = None if self._root is None else (self._root / "artifacts").as_uri()
-        problem = None
+    def _create_experiment(self) -> Any:
+        """Return a new experiment, or the one that another process has created in the meantime."""
+        folder = None if self.root is None else (self.root / "artifacts").as_uri()
         try:
-            client.create_experiment(self.experiment, artifact_location=where)
-        except Exception as error:  # noqa: BLE001 - raised below, unless it is there now
-            problem = error
-        found = client.get_experiment_by_name(self.experiment)
-        if found is None:
-            raise problem or LookupError(f"the experiment {self.experiment!r} cannot be made")
-        return found
+            self._mlflow.create_experiment(self.experiment, artifact_location=folder)
+        except Exception:
+            experiment = self._mlflow.get_experiment_by_name(self.experiment)
+            if experiment is None:
+                raise
+            return experiment
+        return self._mlflow.get_experiment_by_name(self.experiment)
 
     def _run_id(self, key: str) -> str:
-        """MLflow's id of a run; one that another process started is looked for in the store."""
+        """Return MLflow's id of a run; one that another process started is searched for in the store."""
         if key not in self.runs:
             fit, dot, _ = key.partition(".")
-            self.runs |= self._stored(_FIT_TAG if dot else _KEY_TAG, fit if dot else key)
+            self.runs |= self._find_runs(_FIT_TAG if dot else _KEY_TAG, fit if dot else key)
         if key not in self.runs:
             msg = f"there is no run with the tag {_KEY_TAG}={key}"
             raise LookupError(msg)
         return self.runs[key]
 
-    def _stored(self, tag: str, value: str, more: str = "") -> dict[str, str]:
-        found: dict[str, str] = {}
+    def _find_runs(self, tag: str, value: str, condition: str = "") -> dict[str, str]:
+        ids: dict[str, str] = {}
         page = None
         while page != "":
-            runs = self.client.search_runs(
-                [self.experiment_id], f"tags.`{tag}` = '{value}'{more}", max_results=1000, page_token=page
+            runs = self._mlflow.search_runs(
+                [self.experiment_id], f"tags.`{tag}` = '{value}'{condition}", max_results=1000, page_token=page
             )
-            found |= {run.data.tags[_KEY_TAG]: run.info.run_id for run in runs if _KEY_TAG in run.data.tags}
+            ids |= {run.data.tags[_KEY_TAG]: run.info.run_id for run in runs if _KEY_TAG in run.data.tags}
             page = runs.token or ""
-        return found
+        return ids
 
+    # -------------------------------------------------------------------------------------------- one method an event
     def _send_start(self, event: Mapping[str, Any]) -> None:
         key, (fit, dot, _) = event["run"], event["run"].partition(".")
-        if self.again:
-            self.runs |= self._stored(_KEY_TAG, key)
+        if self._resumes:
+            self.runs |= self._find_runs(_KEY_TAG, key)
         if key in self.runs:
             return
         tags = {"mlflow.source.name": "skpref", "mlflow.source.type": "LOCAL", _KEY_TAG: key}
@@ -131,7 +139,7 @@ class Store:
         if event["parent"] is not None:
             tags["mlflow.parentRunId"] = self._run_id(event["parent"])
         tags |= event["tags"]
-        run = self.client.create_run(self.experiment_id, start_time=event["time"], tags=tags, run_name=event["name"])
+        run = self._mlflow.create_run(self.experiment_id, start_time=event["time"], tags=tags, run_name=event["name"])
         self.runs[key] = run.info.run_id
 
     def _send_params(self, event: Mapping[str, Any]) -> str | None:
@@ -140,124 +148,138 @@ class Store:
         run_id = self._run_id(event["run"])
         params = [Param(name, value) for name, value in event["values"].items()]
         try:
-            self.client.log_batch(run_id, params=params)
+            self._mlflow.log_batch(run_id, params=params)
         except Exception as error:
             if _CHANGED not in str(error):
                 raise
         else:
             return None
-        kept = self.client.get_run(run_id).data.params
-        self.client.log_batch(run_id, params=[param for param in params if param.key not in kept])
-        changed = ", ".join(param.key for param in params if kept.get(param.key, param.value) != param.value)
-        return f"MLflow keeps the first value of a parameter; this run has another one of {changed} already."
+        stored = self._mlflow.get_run(run_id).data.params
+        self._mlflow.log_batch(run_id, params=[param for param in params if param.key not in stored])
+        changed = ", ".join(param.key for param in params if stored.get(param.key, param.value) != param.value)
+        return f"MLflow keeps the first value of a parameter; this run already has another value of {changed}."
 
     def _send_tags(self, event: Mapping[str, Any]) -> None:
         from mlflow.entities import RunTag
 
         tags = [RunTag(name, value) for name, value in event["values"].items()]
-        self.client.log_batch(self._run_id(event["run"]), tags=tags)
+        self._mlflow.log_batch(self._run_id(event["run"]), tags=tags)
 
     def _send_metrics(self, event: Mapping[str, Any]) -> None:
         from mlflow.entities import Metric
 
         metrics = [Metric(*point) for point in event["points"]]
-        self.client.log_batch(self._run_id(event["run"]), metrics=metrics)
+        self._mlflow.log_batch(self._run_id(event["run"]), metrics=metrics)
 
     def _send_scores(self, event: Mapping[str, Any]) -> None:
-        with suppress(LookupError):  # a fit that failed before it began
+        with suppress(LookupError):  # a fit that failed before its run began
             self._send_metrics(event)
 
     def _send_artifact(self, event: Mapping[str, Any]) -> None:
-        self.client.log_artifact(self._run_id(event["run"]), event["path"], event.get("folder"))
+        self._mlflow.log_artifact(self._run_id(event["run"]), event["path"], event.get("folder"))
 
     def _send_data(self, event: Mapping[str, Any]) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
-        values = dict(event["values"])
-        context = InputTag("mlflow.data.context", values.pop("context", "training"))
-        self.client.log_inputs(self._run_id(event["run"]), [DatasetInput(Dataset(**values), [context])])
+        tags = [InputTag("mlflow.data.context", "training")]
+        self._mlflow.log_inputs(self._run_id(event["run"]), [DatasetInput(Dataset(**event["values"]), tags)])
 
     def _send_model(self, event: Mapping[str, Any]) -> None:
-        from skpref.tracking.model import upload
+        """Send a model in MLflow's format, and register it if the event says under which name."""
+        from mlflow.entities import LoggedModelOutput
+        from mlflow.models import Model
 
-        run_id = self._run_id(event["run"])
-        upload(self.client, self.experiment_id, run_id, event, again=self.again)
+        store, run_id, name = self._mlflow, self._run_id(event["run"]), event["name"]
+        if self._resumes:
+            query = f"source_run_id = '{run_id}' AND name = '{name}'"
+            models = store.search_logged_models([self.experiment_id], query)
+            if any(str(model.status) == "READY" for model in models):
+                return
+        logged = store.create_logged_model(self.experiment_id, name=name, source_run_id=run_id, model_type="pyfunc")
+        manifest = Model.load(event["path"])
+        manifest.run_id, manifest.model_id, manifest.model_uuid = run_id, logged.model_id, logged.model_id
+        manifest.artifact_path = logged.artifact_location
+        manifest.save(str(Path(event["path"]) / "MLmodel"))
+        store.log_model_artifacts(logged.model_id, event["path"])
+        store.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
+        if event.get("registered"):
+            self._register(event["registered"], logged, run_id)
+        store.finalize_logged_model(logged.model_id, "READY")  # last: `sync` takes it as the sign that all arrived
+
+    def _register(self, name: str, logged: Any, run_id: str) -> None:
+        """Make a model the next version of a name in the registry, which is created on demand."""
+        import mlflow
+
+        try:
+            self._mlflow.create_registered_model(name)
+        except mlflow.MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+        self._mlflow.create_model_version(name, logged.artifact_location, run_id, model_id=logged.model_id)
 
     def _send_end(self, event: Mapping[str, Any]) -> None:
-        self.client.set_terminated(self._run_id(event["run"]), event["status"], event["time"])
+        self._mlflow.set_terminated(self._run_id(event["run"]), event["status"], event["time"])
 
     def _send_sweep(self, event: Mapping[str, Any]) -> None:
-        running = self._stored(_FIT_TAG, event["fit"], " and attributes.status = 'RUNNING'")
-        for run_id in running.values():
-            self.client.set_terminated(run_id, event["status"], event["time"])
-
-
-_SENDERS = {
-    "start": Store._send_start,  # noqa: SLF001 - a table of the class's own methods
-    "params": Store._send_params,  # noqa: SLF001
-    "tags": Store._send_tags,  # noqa: SLF001
-    "metrics": Store._send_metrics,  # noqa: SLF001
-    "scores": Store._send_scores,  # noqa: SLF001
-    "artifact": Store._send_artifact,  # noqa: SLF001
-    "data": Store._send_data,  # noqa: SLF001
-    "model": Store._send_model,  # noqa: SLF001
-    "sweep": Store._send_sweep,  # noqa: SLF001
-    "end": Store._send_end,  # noqa: SLF001
-}
+        """End the runs of a fit that are still running: the process that was to end them failed or was killed."""
+        for run_id in self._find_runs(_FIT_TAG, event["fit"], " and attributes.status = 'RUNNING'").values():
+            self._mlflow.set_terminated(run_id, event["status"], event["time"])
 
 
 @contextmanager
-def patiently() -> Iterator[None]:
-    """Shorten MLflow's time limits and take off its ornaments, where the user has not set them, while a call lasts."""
-    added = [name for name in _PATIENCE if name not in os.environ]
-    os.environ.update({name: _PATIENCE[name] for name in added})
+def mlflow_call(seconds: float = _FIT_SECONDS) -> Iterator[None]:
+    """Limit how long MLflow waits, unless the user has, and silence its log and warnings, during a call."""
+    settings = {"MLFLOW_HTTP_REQUEST_TIMEOUT": str(seconds), **_SETTINGS}
+    added = {name: value for name, value in settings.items() if name not in os.environ}
+    disabled = logging.root.manager.disable
+    os.environ.update(added)
+    logging.disable(max(disabled, logging.ERROR))  # migrations and retries; errors are reported by one warning
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # deprecations in MLflow's dependencies
+            yield
     finally:
+        logging.disable(disabled)
         for name in added:
             os.environ.pop(name, None)
 
 
-@contextmanager
-def quietly() -> Iterator[None]:
-    """Keep MLflow's talk of migrations and retries, and its dependencies' deprecations, off the screen."""
-    before = logging.root.manager.disable
-    logging.disable(max(before, logging.ERROR))  # we tell of errors ourselves, once
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
-
-
-def require_mlflow() -> Any:
-    """Import MLflow."""
+def require_mlflow() -> None:
+    """Raise an error that names the extra if MLflow is not installed, without importing it."""
     if importlib.util.find_spec("mlflow") is None:
         raise MissingExtraError("tracking needs MLflow: pip install 'skpref[mlflow]', or go without (--no-mlflow)")
+
+
+def store_settings(tracking_uri: str | None) -> tuple[str, str, Path | None]:
+    """Return the address of the store as given, with an absolute path, and the folder of the default store."""
+    shown = tracking_uri or _uri_of_user() or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_URI
+    folder = Path.cwd()
+    scheme, colon, path = shown.partition(":///")
+    is_file = bool(colon) and scheme.startswith("sqlite") and not path.startswith(("file:", ":memory:"))
+    uri = f"{scheme}:///{folder / path}" if is_file else shown
+    return shown, uri, folder / DEFAULT_ROOT if shown == DEFAULT_URI else None
+
+
+def _uri_of_user() -> str | None:
+    """Return the store that the user chose in MLflow itself."""
+    if "mlflow" not in sys.modules:
+        return None
     import mlflow
 
-    return mlflow
+    return mlflow.get_tracking_uri() if mlflow.is_tracking_uri_set() or mlflow.active_run() is not None else None
 
 
-def first_line(error: Exception) -> str:
-    """Return what is worth showing of an error's message."""
+def first_line(error: BaseException) -> str:
+    """Return the line of an error's message that is worth showing, without passwords."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    # SQLAlchemy begins with how it came to it.
+    # The first line of SQLAlchemy's message may say where the error was raised.
     line = next((line for line in lines if not line.startswith("(raised as a result of")), lines[0])
     line = _SECRET.sub("//***@", line)
     return line[:300] + "..." if len(line) > 300 else line
 
 
-def absolute(uri: str, root: Path) -> str:
-    """Tell where a relative path of SQLite starts."""
-    scheme, colon, path = uri.partition(":///")
-    is_file = bool(colon) and scheme.startswith("sqlite") and not path.startswith(("file:", ":memory:"))
-    return f"{scheme}:///{root / path}" if is_file else uri
-
-
 def without_password(uri: str) -> str:
-    """Return an address that can be shown."""
+    """Return an address without user name and password."""
     parts = urlsplit(uri)
     if "@" not in parts.netloc:
         return uri

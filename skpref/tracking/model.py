@@ -1,8 +1,7 @@
-"""Models in MLflow's format: our files of data, the code that reads them, and what a server should know of them.
+"""Models in MLflow's format: files of data, the code that reads them, and a signature for servers.
 
-Nothing is pickled. Estimators of this package are written by `skpref.save`, scikit-learn's by skops, pipelines step by
-step. The code is three lines that name this module, so that a model and the package that made it stay together by the
-pinned requirements.
+Nothing is pickled. The code is three lines that name this module, so that a model and the package that wrote it stay
+together by the pinned requirements.
 """
 
 from __future__ import annotations
@@ -19,11 +18,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+import skpref
 from skpref.exceptions import DataError, ModelFormatError, SkprefError
+from skpref.tracking.client import LOCK, mlflow_call, require_mlflow
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike
+
+__all__ = ["save_model", "served_model"]
 
 _CODE = '''"""What MLflow runs to serve this model."""
 
@@ -34,22 +39,20 @@ from skpref.tracking import served_model
 mlflow.models.set_model(served_model())
 '''
 _INDEX = "pipeline.json"
-_CARD = "card.json"
-_IDS = {"GPPLClassifier": ("left", "right"), "CrowdGPPL": ("user", "left", "right")}
-_RATED = ("user", "item")  # columns of `GibbsM3F`, `GibbsIPM3F` and of whatever begins with `OneHotDesign`
-_WIDEST = 1000  # features a row of the example may have
-_TRUSTED = {"numpy.dtype"}  # beside what skops trusts by itself
-_TRUSTED_ROOM = "sklearn.feature_selection."
-_LATENT = ("predict_latent", "predict_score")
+_PAIRS = {"GPPLClassifier": ("left", "right"), "CrowdGPPL": ("user", "left", "right")}  # columns of ids
+_RATINGS = ("user", "item")  # columns of `GibbsM3F`, `GibbsIPM3F` and of pipelines that begin with `OneHotDesign`
+_WITH_USERS = {"CrowdGPPL", "GibbsM3F", "GibbsIPM3F", "OneHotDesign"}  # a row begins with a user
+_MAX_FEATURES = 1000  # of a row that is kept as an example
+_TRUSTED = {"numpy.dtype"}  # types of skops files, in addition to those that skops trusts
+_TRUSTED_MODULE = "sklearn.feature_selection."
+_STD_METHODS = ("predict_latent", "predict_score", "latent_mean_and_variance")
 
 
 # ------------------------------------------------------------------------------------------------------------- files
 def write_parts(estimator: Any, folder: Path) -> list[str]:
-    """Write an estimator as files of data."""
+    """Write an estimator as files of data, and return the packages that reading them needs."""
     if _is_ours(estimator):
-        from skpref.persistence import save
-
-        save(estimator, folder / "model.skpref")
+        skpref.save(estimator, folder / "model.skpref")
         return []
     if _is_pipeline(estimator):
         index: list[Any] = []
@@ -69,7 +72,7 @@ def write_parts(estimator: Any, folder: Path) -> list[str]:
         io.dump(_without_callbacks(copy.deepcopy(estimator)), path)
     except Exception as error:
         raise DataError(f"cannot write a {type(estimator).__name__} as data: {error}") from error
-    _refuse_strangers(path)
+    _trusted_types(path)
     return ["skops"]
 
 
@@ -83,13 +86,11 @@ def read_parts(folder: Path) -> Any:
 
         return Pipeline([(name, "passthrough" if part is None else read_parts(folder / part)) for name, part in index])
     if (folder / "model.skpref").exists():
-        from skpref.persistence import load
-
-        return load(folder / "model.skpref")
+        return skpref.load(folder / "model.skpref")
     from skops import io
 
     path = folder / "model.skops"
-    return io.load(path, trusted=_refuse_strangers(path))
+    return io.load(path, trusted=_trusted_types(path))
 
 
 def _is_ours(estimator: Any) -> bool:
@@ -101,22 +102,8 @@ def _is_ours(estimator: Any) -> bool:
     return all(type(step).__name__ in saved_classes() for step in steps)
 
 
-def _is_pipeline(estimator: Any) -> bool:
-    from sklearn.pipeline import Pipeline
-
-    return isinstance(estimator, Pipeline)
-
-
-def _first_of(estimator: Any) -> Any:
-    return estimator.steps[0][1] if _is_pipeline(estimator) else estimator
-
-
-def _last_of(estimator: Any) -> Any:
-    return estimator.steps[-1][1] if _is_pipeline(estimator) else estimator
-
-
 def _without_callbacks(value: Any) -> Any:
-    """Take off what scikit-learn leaves on the parts of an estimator whose fit is followed."""
+    """Remove what scikit-learn leaves on the parts of an estimator whose fit had callbacks."""
     if isinstance(value, list | tuple):
         for part in value:
             _without_callbacks(part)
@@ -129,17 +116,33 @@ def _without_callbacks(value: Any) -> Any:
     return value
 
 
-def _refuse_strangers(path: Path) -> list[str]:
+def _trusted_types(path: Path) -> list[str]:
+    """Return the types that a skops file needs if all are harmless."""
     from skops import io
 
-    found = io.get_untrusted_types(file=path)
-    strange = [name for name in found if name not in _TRUSTED and not name.startswith(_TRUSTED_ROOM)]
-    if strange:
-        raise ModelFormatError(f"{path.name}: holds {', '.join(strange)}, which is not known to be harmless")
-    return list(found)
+    types = io.get_untrusted_types(file=path)
+    refused = [name for name in types if name not in _TRUSTED and not name.startswith(_TRUSTED_MODULE)]
+    if refused:
+        raise ModelFormatError(f"{path.name}: holds {', '.join(refused)}, which is not known to be harmless")
+    return list(types)
 
 
-def save_model(estimator: Any, path: str | os.PathLike[str], example: Any = None) -> None:
+def _is_pipeline(estimator: Any) -> bool:
+    return hasattr(estimator, "steps")
+
+
+def _first_step(estimator: Any) -> Any:
+    return estimator.steps[0][1] if _is_pipeline(estimator) else estimator
+
+
+def last_step(estimator: Any) -> Any:
+    """Return the estimator that predicts, of a search or a Pipeline."""
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    return estimator.steps[-1][1] if _is_pipeline(estimator) else estimator
+
+
+# -------------------------------------------------------------------------------------------------------------- saving
+def save_model(estimator: Any, path: str | os.PathLike[str], example: ArrayLike | None = None) -> None:
     """Write a fitted estimator as a folder in MLflow's format, which serves, loads and registers like any other model.
 
     Parameters
@@ -150,7 +153,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: Any = None
         The folder; it must not exist.
     example : {array-like, CSR, DataFrame} of shape (n, n_columns), default=None
         A few rows as in `fit`, from which the signature is read; the first two are kept with the model. None: there is
-        no signature, and a server takes whatever the estimator takes.
+        no signature, and a server accepts whatever the estimator accepts.
 
     Raises
     ------
@@ -161,11 +164,11 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: Any = None
 
     Notes
     -----
-    A model so written understands these `params`, as far as its estimator does:
+    The model understands these `params`, as far as its estimator does:
 
     - ``return_std`` : standard deviations, too; of a classifier, mean and standard deviation of its latent function.
-    - ``return_proba`` : a column of probabilities for each class in the place of the class.
-    - ``users`` : a list of users in the place of the column ``user``; a column of answers for each.
+    - ``return_proba`` : a column of probabilities for each class instead of the class.
+    - ``users`` : a list of users instead of the column ``user``; a column of predictions for each.
 
     Examples
     --------
@@ -177,111 +180,49 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: Any = None
     >>> import mlflow
     >>> served = mlflow.pyfunc.load_model("drinks")  # doctest: +SKIP
     """
-    from skpref.tracking.client import require_mlflow
-
     require_mlflow()
-    with tempfile.TemporaryDirectory() as temporary:
-        prepare(estimator, Path(temporary) / "prepared", example)
-        complete(Path(temporary) / "prepared", path)
-
-
-def prepare(estimator: Any, folder: Path, example: Any = None) -> None:
-    """Write what of a model only its own process knows; nothing of MLflow is imported."""
     estimator = getattr(estimator, "best_estimator_", estimator)
     if not (hasattr(estimator, "predict") or hasattr(estimator, "transform")):
         raise DataError(f"estimator must be one that predicts or transforms; got {type(estimator).__name__}.")
-    (folder / "parts").mkdir(parents=True)
-    card: dict[str, Any] = {"requirements": requirements(*write_parts(estimator, folder / "parts"))}
-    if example is not None:
-        rows = example_rows(example)
-        card["rows"], card["columns"] = _as_json(rows), _columns(estimator, rows)
-        card["answer"], card["params"] = _as_json(_Answers(estimator).answer(rows, {})), _params(estimator)
-    (folder / _CARD).write_text(json.dumps(card, default=_cell), "utf-8")
-
-
-def rehearse() -> None:
-    """Complete a model of nothing, so that MLflow has imported what it needs when a fit waits for its model."""
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary) / "prepared"
-        (folder / "parts").mkdir(parents=True)
-        row = {"dtype": "float64", "values": [[0.0]]}
-        card = {"requirements": requirements(), "rows": row, "columns": ["x"], "answer": row, "params": []}
-        (folder / _CARD).write_text(json.dumps(card), "utf-8")
-        complete(folder, Path(temporary) / "model")
-
-
-def complete(folder: Path, path: str | os.PathLike[str]) -> None:
-    """Make of a prepared model a folder in MLflow's format."""
-    from skpref.tracking.client import LOCK, patiently, quietly, require_mlflow
-
-    mlflow = require_mlflow()
-    card = json.loads((folder / _CARD).read_text("utf-8"))
-    with tempfile.TemporaryDirectory() as temporary, LOCK, patiently(), quietly():
-        code = Path(temporary) / "serve.py"
+        parts, code = Path(temporary) / "parts", Path(temporary) / "serve.py"
+        parts.mkdir()
         code.write_text(_CODE, "utf-8")
-        mlflow.pyfunc.save_model(
-            path=str(path),
-            python_model=str(code),
-            artifacts={"model": str(folder / "parts")},
-            pip_requirements=card["requirements"],
-            **(_described(card) if "rows" in card else {}),
-        )
+        needs = requirements(*write_parts(estimator, parts))
+        rows = None if example is None else example_rows(example)
+        answer = None if rows is None else _Predictor(estimator).predict(rows, {})
+        with LOCK, mlflow_call():
+            import mlflow
+
+            mlflow.pyfunc.save_model(
+                path=str(path),
+                python_model=str(code),
+                artifacts={"model": str(parts)},
+                pip_requirements=needs,
+                **({} if rows is None else _signature(estimator, rows, answer)),
+            )
 
 
 def requirements(*more: str) -> list[str]:
-    """Return pinned requirements of a model."""
-    names = ("skpref", "mlflow", "numpy", "scipy", "scikit-learn", "numba", "pandas", *more)
-    found = []
-    for name in names:
-        try:
-            found.append(f"{name}=={importlib.metadata.version(name)}")
-        except importlib.metadata.PackageNotFoundError:
-            if name == "skpref":  # run from a copy of the repository
-                from skpref import __version__
-
-                found.append(f"skpref=={__version__}")
-    return found
+    """Return the pinned requirements of a model."""
+    names = ("mlflow", "numpy", "scipy", "scikit-learn", "numba", "pandas", *more)
+    return [f"skpref=={skpref.__version__}", *(f"{name}=={importlib.metadata.version(name)}" for name in names)]
 
 
-# --------------------------------------------------------------------------------------------------------- signature
-def _described(card: Mapping[str, Any]) -> dict[str, Any]:
-    """Signature and example, as far as they can be told."""
+# ----------------------------------------------------------------------------------------------------------- signature
+def _signature(estimator: Any, rows: Any, answer: Any) -> dict[str, Any]:
+    """Return the signature and the example of a model."""
     from mlflow.models.signature import ModelSignature, infer_signature
-    from mlflow.types.schema import ColSpec, ParamSchema, ParamSpec
+    from mlflow.types.schema import ColSpec, ParamSchema
 
-    rows, columns = _from_json(card["rows"]), card["columns"]
-    asked = _with_columns(rows, columns)
-    shapes: dict[str, Any] = {"users": (-1,)}
-    params = [ParamSpec(name, kind, default=default, shape=shapes.get(name)) for name, kind, default in card["params"]]
-    inferred = infer_signature(asked, _from_json(card["answer"]))
-    if columns is not None and not hasattr(rows, "iloc") and columns[0] == "user":
-        # `users` takes the place of this column.
+    columns = _columns(estimator, rows)
+    table = rows if columns is None or hasattr(rows, "iloc") else _as_frame(rows, columns)
+    inferred = infer_signature(table, answer)
+    if table is not rows and table.columns[0] == "user":
+        # The parameter `users` may replace this column.
         inferred.inputs.inputs[0] = ColSpec(inferred.inputs.inputs[0].type, "user", required=False)
-    signature = ModelSignature(inputs=inferred.inputs, outputs=inferred.outputs, params=ParamSchema(params))
-    if asked.shape[1] > _WIDEST:
-        return {"signature": signature}
-    return {"signature": signature, "input_example": asked}
-
-
-def _as_json(rows: Any) -> dict[str, Any]:
-    """A table for JSON, with its types."""
-    if hasattr(rows, "iloc"):
-        columns = [rows.iloc[:, number] for number in range(rows.shape[1])]
-        return {"frame": [[column.name, str(column.dtype), column.tolist()] for column in columns]}
-    return {"dtype": str(rows.dtype), "values": rows.tolist()}
-
-
-def _from_json(table: Mapping[str, Any]) -> Any:
-    if "frame" in table:
-        import pandas as pd
-
-        return pd.DataFrame({name: pd.Series(values, dtype=dtype) for name, dtype, values in table["frame"]})
-    return np.asarray(table["values"], dtype=table["dtype"])
-
-
-def _cell(value: Any) -> Any:
-    """What JSON does not know: scalars of numpy's; of missing values, times and whatever else, the text."""
-    return value.item() if isinstance(value, np.generic) else str(value)
+    signature = ModelSignature(inputs=inferred.inputs, outputs=inferred.outputs, params=ParamSchema(_params(estimator)))
+    return {"signature": signature} | ({"input_example": table} if table.shape[1] <= _MAX_FEATURES else {})
 
 
 def example_rows(X: Any) -> Any:
@@ -295,182 +236,133 @@ def example_rows(X: Any) -> Any:
 
 
 def _columns(estimator: Any, rows: Any) -> tuple[str, ...] | None:
-    """Names of columns of ids; None where columns are features."""
-    first = _first_of(estimator)
-    if type(first).__name__ in _IDS:
-        return _IDS[type(first).__name__]
-    if type(first).__name__ in {"GibbsM3F", "GibbsIPM3F"}:
-        return _RATED
-    return _RATED if type(first).__name__ == "OneHotDesign" and rows.shape[1] == 2 else None
+    """Return the names of columns of ids, None where columns are features."""
+    name = type(_first_step(estimator)).__name__
+    if name in {"GibbsM3F", "GibbsIPM3F"} or (name == "OneHotDesign" and rows.shape[1] == 2):
+        return _RATINGS
+    return _PAIRS.get(name)
 
 
-def _with_columns(rows: Any, columns: tuple[str, ...] | None) -> Any:
-    if columns is None or hasattr(rows, "iloc"):
-        return rows if hasattr(rows, "iloc") else np.asarray(rows)
+def _as_frame(rows: Any, columns: tuple[str, ...]) -> Any:
+    """Return rows of ids as a data frame whose columns have the types of the ids."""
     import pandas as pd
 
     table = pd.DataFrame(np.asarray(rows, dtype=object), columns=list(columns))
     for name in columns:
-        kinds = {type(one) for one in table[name]}
-        if all(issubclass(kind, Integral) for kind in kinds):
+        if all(isinstance(value, Integral) for value in table[name]):
             table[name] = table[name].astype("int64")
-        elif all(issubclass(kind, Real) for kind in kinds):
+        elif all(isinstance(value, Real) for value in table[name]):
             table[name] = table[name].astype("float64")
     return table
 
 
-def _params(estimator: Any) -> list[tuple[str, str, Any]]:
-    """Name, type and default of each."""
-    last = _last_of(estimator)
-    known: list[tuple[str, str, Any]] = []
-    if _std_of(last) is not None:
-        known.append(("return_std", "boolean", False))
+def _params(estimator: Any) -> list[Any]:
+    """Return MLflow's description of the parameters of a prediction."""
+    from mlflow.types.schema import ParamSpec
+
+    last = last_step(estimator)
+    specs = []
+    if _std_method(last) is not None:
+        specs.append(ParamSpec("return_std", "boolean", default=False))
     if hasattr(last, "predict_proba"):
-        known.append(("return_proba", "boolean", False))
-    if _place_of_user(estimator) is not None:
-        known.append(("users", "string", []))
-    return known
+        specs.append(ParamSpec("return_proba", "boolean", default=False))
+    if type(_first_step(estimator)).__name__ in _WITH_USERS:
+        specs.append(ParamSpec("users", "string", default=[], shape=(-1,)))
+    return specs
 
 
-def _std_of(last: Any) -> str | None:
-    """Name of the method that gives standard deviations."""
+def _std_method(last: Any) -> str | None:
+    """Return the name of the method that gives standard deviations or variances."""
     if hasattr(last, "predict") and "return_std" in inspect.signature(last.predict).parameters:
         return "predict"
-    names = (*_LATENT, "latent_mean_and_variance")
-    return next((name for name in names if hasattr(last, name)), None)
+    return next((name for name in _STD_METHODS if hasattr(last, name)), None)
 
 
-def _place_of_user(estimator: Any) -> int | None:
-    first = _first_of(estimator)
-    return 0 if type(first).__name__ in {"CrowdGPPL", "GibbsM3F", "GibbsIPM3F", "OneHotDesign"} else None
-
-
-# ------------------------------------------------------------------------------------------------------------ answers
-class _Answers:
-    """What a served model answers."""
+# ---------------------------------------------------------------------------------------------------------- predicting
+class _Predictor:
+    """The predictions of a served model."""
 
     def __init__(self, estimator: Any) -> None:
         self._estimator = estimator
-        self._last = _last_of(estimator)
+        self._last = last_step(estimator)
 
-    def answer(self, asked: Any, params: Mapping[str, Any]) -> Any:
-        """Answer the rows of a request."""
+    def predict(self, table: Any, params: Mapping[str, Any]) -> Any:
+        """Return predictions for the rows of a request."""
         users = params.get("users")
         if users is None or not len(users):
-            return self._plain(self._rows(asked), params)
+            return self._predict_rows(self._rows(table), params)
         if params.get("return_std"):
             raise DataError("users and return_std cannot be asked for together")
         import pandas as pd
 
-        columns = {user: self._plain(self._rows(asked, user), params) for user in users}
-        # Of a pair, the probability of 1 says all.
-        values = {user: one.iloc[:, -1] if hasattr(one, "iloc") else one for user, one in columns.items()}
-        return pd.DataFrame(values)
+        columns = {user: self._predict_rows(self._rows_of_user(table, user), params) for user in users}
+        # Of a pair, the probability of class 1 is enough.
+        return pd.DataFrame({user: out.iloc[:, -1] if hasattr(out, "iloc") else out for user, out in columns.items()})
 
-    def _rows(self, asked: Any, user: Any = None) -> Any:
+    def _rows(self, table: Any) -> Any:
         names = getattr(self._estimator, "feature_names_in_", None)
-        if user is None:
-            return asked[list(names)] if names is not None and hasattr(asked, "iloc") else np.asarray(asked)
-        place = _place_of_user(self._estimator)
-        if place is None:
-            raise DataError(f"{type(self._last).__name__} does not tell users apart; leave users out")
-        first = _first_of(self._estimator)
-        rows = np.asarray(asked, dtype=object)
-        if rows.shape[1] == len(_IDS.get(type(first).__name__, _RATED)):
-            rows = np.delete(rows, place, axis=1)
-        return np.insert(rows, place, user, axis=1)
+        return table[list(names)] if names is not None and hasattr(table, "iloc") else np.asarray(table)
 
-    def _plain(self, rows: Any, params: Mapping[str, Any]) -> Any:
-        if not (params.get("return_proba") or params.get("return_std")):
-            answer = self._estimator.predict if hasattr(self._last, "predict") else self._estimator.transform
-            return np.asarray(answer(rows))
+    def _rows_of_user(self, table: Any, user: Any) -> Any:
+        """Return rows that begin with a user instead of the column of users, which may be missing."""
+        first = type(_first_step(self._estimator)).__name__
+        if first not in _WITH_USERS:
+            raise DataError(f"{type(self._last).__name__} does not distinguish users; leave users out")
+        rows = np.asarray(table, dtype=object)
+        if rows.shape[1] == len(_PAIRS.get(first, _RATINGS)):
+            rows = rows[:, 1:]
+        return np.insert(rows, 0, user, axis=1)
+
+    def _predict_rows(self, rows: Any, params: Mapping[str, Any]) -> Any:
         import pandas as pd
 
         if params.get("return_proba"):
             if not hasattr(self._last, "predict_proba"):
                 raise DataError(f"{type(self._last).__name__} has no probabilities; leave return_proba out")
-            names = [str(one) for one in self._last.classes_]
-            return pd.DataFrame(self._estimator.predict_proba(rows), columns=names)
-        name = _std_of(self._last)
-        if name is None:
+            return pd.DataFrame(self._estimator.predict_proba(rows), columns=list(map(str, self._last.classes_)))
+        if params.get("return_std"):
+            return pd.DataFrame(self._with_std(rows))
+        predict = self._estimator.predict if hasattr(self._last, "predict") else self._estimator.transform
+        return np.asarray(predict(rows))
+
+    def _with_std(self, rows: Any) -> dict[str, Any]:
+        method = _std_method(self._last)
+        if method is None:
             raise DataError(f"{type(self._last).__name__} has no standard deviations; leave return_std out")
         inner = self._estimator[:-1].transform(rows) if _is_pipeline(self._estimator) else rows
-        if name == "latent_mean_and_variance":
+        if method == "latent_mean_and_variance":
             mean, variance = self._last.latent_mean_and_variance(inner)
             std = np.sqrt(variance)
         else:
-            mean, std = getattr(self._last, name)(inner, return_std=True)
-        if name == "predict":
-            return pd.DataFrame({"prediction": mean, "std": std})
-        prediction = np.asarray(self._estimator.predict(rows))
-        return pd.DataFrame({"prediction": prediction, "latent": mean, "latent_std": std})
+            mean, std = getattr(self._last, method)(inner, return_std=True)
+        if method == "predict":
+            return {"prediction": mean, "std": std}
+        return {"prediction": np.asarray(self._estimator.predict(rows)), "latent": mean, "latent_std": std}
 
 
 def served_model() -> Any:
-    """Return what MLflow runs to serve a model: the code that `save_model` leaves calls it.
+    """Return what MLflow runs to serve a model: the code that `save_model` writes calls it.
 
     Returns
     -------
     mlflow.pyfunc.PythonModel
-        It reads its estimator when MLflow tells where that is.
+        It reads its estimator from the files of the model.
     """
     import mlflow
     import pandas as pd
     from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
     def load_context(self: Any, context: Any) -> None:
-        self.answers = _Answers(read_parts(Path(context.artifacts["model"])))
+        self.predictor = _Predictor(read_parts(Path(context.artifacts["model"])))
 
     def predict(self: Any, context: Any, model_input: Any, params: Any = None) -> Any:  # noqa: ARG001 - MLflow's names
         try:
-            return self.answers.answer(model_input, params or {})
+            return self.predictor.predict(model_input, params or {})
         except (SkprefError, ValueError, TypeError, KeyError) as error:
-            # To whoever asks the server, this is 400 with our words, not 500.
+            # A server answers 400 with this message, not 500.
             raise mlflow.MlflowException(str(error), error_code=INVALID_PARAMETER_VALUE) from error
 
-    # The signature says what a row is. Without this hint, and with any other, MLflow writes a page on hints.
+    # The signature describes a row. Without this hint, and with any other, MLflow logs a page about hints.
     predict.__annotations__ = {"model_input": pd.DataFrame}
     methods = {"load_context": load_context, "predict": predict}
     return type("ServedModel", (mlflow.pyfunc.PythonModel,), methods)()
-
-
-# ------------------------------------------------------------------------------------------------------------- sending
-def upload(client: Any, experiment_id: str, run_id: str, event: Mapping[str, Any], *, again: bool) -> None:
-    """Send a model to the store."""
-    name, path = event["name"], Path(event["path"])
-    if again:
-        found = client.search_logged_models([experiment_id], f"source_run_id = '{run_id}' AND name = '{name}'")
-        if any(str(model.status) == "READY" for model in found):
-            return
-    with tempfile.TemporaryDirectory() as temporary:
-        if (path / _CARD).exists():
-            complete(path, Path(temporary) / "model")
-            path = Path(temporary) / "model"
-        _upload(client, experiment_id, run_id, path, event)
-
-
-def _upload(client: Any, experiment_id: str, run_id: str, path: Path, event: Mapping[str, Any]) -> None:
-    from mlflow.entities import LoggedModelOutput
-    from mlflow.models import Model
-
-    logged = client.create_logged_model(experiment_id, name=event["name"], source_run_id=run_id, model_type="pyfunc")
-    manifest = Model.load(str(path))
-    manifest.run_id, manifest.model_id, manifest.model_uuid = run_id, logged.model_id, logged.model_id
-    manifest.artifact_path = logged.artifact_location
-    manifest.save(str(path / "MLmodel"))
-    client.log_model_artifacts(logged.model_id, str(path))
-    client.finalize_logged_model(logged.model_id, "READY")
-    client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
-    if event.get("registered"):
-        _register(client, event["registered"], logged, run_id)
-
-
-def _register(client: Any, name: str, logged: Any, run_id: str) -> None:
-    import mlflow
-
-    try:
-        client.create_registered_model(name)
-    except mlflow.MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":
-            raise
-    client.create_model_version(name, logged.artifact_location, run_id, model_id=logged.model_id)

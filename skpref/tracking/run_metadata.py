@@ -1,4 +1,4 @@
-"""What is to be known of a fit beside its outcome: its data, its parameters, the versions, time and memory."""
+"""What a run says of a fit: data, parameters, versions and memory, and the results of fits and searches."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import platform
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from skpref import __version__
 from skpref._estimator import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "mlflow")
 _MAX_TEXT = 500  # characters of a parameter: more is an array or a table
@@ -23,7 +24,7 @@ _MAX_COLUMNS = 100  # named in the schema
 
 
 def describe_data(X: Any, y: Any, metadata: Mapping[str, Any] | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Describe the data of a fit."""
+    """Return the data of a fit as parameters of a run, and as MLflow's description of a dataset."""
     parts = [part for part in (X, y, *(metadata or {}).values()) if part is not None]
     tables = [table for part in parts for table in _tables(part)]
     names = [str(name) for name in getattr(X, "columns", ())]
@@ -55,7 +56,7 @@ def _tables(part: Any) -> list[Any]:
 def _plain(values: Any) -> Any:
     try:
         array = np.asarray(values)
-    except ValueError:  # of rows of several lengths: `fit` will say so
+    except ValueError:  # rows of several lengths: `fit` raises the error
         array = np.asarray(values, dtype=object)
     return array.astype(object) if array.dtype.hasobject and array.dtype != object else array
 
@@ -67,8 +68,7 @@ def _types(X: Any, tables: list[Any], n: int) -> list[str]:
 
 def parameters(estimator: Any) -> dict[str, str]:
     """Return the parameters of an estimator as text."""
-    given = estimator.get_params(deep=True)
-    return {name: _text(value) for name, value in sorted(given.items())}
+    return {name: _text(value) for name, value in sorted(estimator.get_params(deep=True).items())}
 
 
 def _text(value: Any) -> str:
@@ -78,18 +78,16 @@ def _text(value: Any) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what takes part."""
-    found = {"python": platform.python_version(), "skpref": __version__}
+    """Return the versions of Python, of this package and of the libraries, as tags."""
+    installed = {"python": platform.python_version(), "skpref": __version__}
     for name in _LIBRARIES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return {f"version.{name}": version for name, version in found.items()}
+        with suppress(importlib.metadata.PackageNotFoundError):
+            installed[name] = importlib.metadata.version(name)
+    return {f"version.{name}": version for name, version in installed.items()}
 
 
 def peak_memory() -> float:
-    """Return the most memory that this process ever held."""
+    """Return the peak memory of this process, in MiB; NaN where the system does not tell."""
     try:
         import resource
     except ImportError:  # Windows
@@ -99,7 +97,7 @@ def peak_memory() -> float:
 
 
 def outcome(estimator: Any) -> tuple[dict[str, float], dict[str, list[float]]]:
-    """Return what a fitted estimator says of its fit."""
+    """Return metrics of a fitted estimator, and curves by iteration."""
     values: dict[str, float] = {}
     for name in ("n_iter_", "converged_", "log_marginal_likelihood_value_", "refit_time_"):
         value = vars(estimator).get(name)
@@ -114,3 +112,35 @@ def outcome(estimator: Any) -> tuple[dict[str, float], dict[str, list[float]]]:
     for number, chain in enumerate(risks if risks.size else ()):
         curves["risk" if len(risks) == 1 else f"risk.{number}"] = chain.tolist()
     return values, curves
+
+
+def search_outcome(search: Any) -> tuple[dict[str, Any], dict[str, float]]:
+    """Return the best parameters of a search, and their mean scores."""
+    params = {f"best.{name}": value for name, value in getattr(search, "best_params_", {}).items()}
+    if not hasattr(search, "best_index_"):
+        return params, {}
+    means = {name: column for name, column in search.cv_results_.items() if name.startswith("mean_test_")}
+    return params, {f"best.{name}": float(column[search.best_index_]) for name, column in means.items()}
+
+
+def results_table(search: Any) -> str:
+    """Return ``cv_results_`` as CSV, without the column of dicts."""
+    columns = {name: column for name, column in search.cv_results_.items() if name != "params"}
+    rows = zip(*columns.values(), strict=True)
+    return "".join(f"{line}\n" for line in [",".join(columns), *(",".join(map(_cell, row)) for row in rows)])
+
+
+def fold_scores(search: Any) -> Iterator[dict[str, float]]:
+    """Give the finite scores of each fold of each candidate, in scikit-learn's order, with the numbers of both."""
+    for candidate in range(len(search.cv_results_["params"])):
+        for split in range(search.n_splits_):
+            start = f"split{split}_"
+            columns = {name: column for name, column in search.cv_results_.items() if name.startswith(start)}
+            scores = {name.removeprefix(start): float(column[candidate]) for name, column in columns.items()}
+            finite = {name: score for name, score in scores.items() if np.isfinite(score)}
+            yield {**finite, "candidate": candidate, "split": split}
+
+
+def _cell(value: Any) -> str:
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    return '"' + text.replace('"', '""') + '"' if "," in text else text

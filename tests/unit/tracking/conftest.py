@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skpref.tracking.client import quietly
+from skpref.tracking.client import mlflow_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,21 +21,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _bytecode(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Processes that tests start keep what they compile: without it, MLflow costs each of them ten seconds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("bytecode")))
-        yield
-
-
 @pytest.fixture(scope="session")
 def _home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     mlflow = pytest.importorskip("mlflow")
     home = tmp_path_factory.mktemp("mlflow")
     (home / "mlruns").mkdir()
-    with quietly():  # when first used, SQLAlchemy warns of itself
+    with mlflow_call():  # when first used, SQLAlchemy warns of itself
         mlflow.MlflowClient(f"sqlite:///{home}/mlruns/mlflow.db").search_experiments()
     return home
 
@@ -54,24 +45,24 @@ def home(_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     return _home
 
 
-class Seen:
+class StoredRuns:
     """Runs of an experiment, as a store holds them."""
 
     def __init__(self, client: Any, experiment: str) -> None:
         self.client = client
-        found = client.get_experiment_by_name(experiment)
-        runs = [] if found is None else list(client.search_runs([found.experiment_id], max_results=1000))
-        self.experiment = found
+        self.experiment = client.get_experiment_by_name(experiment)
+        experiments = [] if self.experiment is None else [self.experiment.experiment_id]
+        runs = client.search_runs(experiments, max_results=1000) if experiments else []
         self.runs = sorted(runs, key=lambda run: run.info.start_time)
 
     def children(self, run: Any = None) -> list[Any]:
         """Runs nested in a run, or outermost ones."""
         wanted = None if run is None else run.info.run_id
-        return [one for one in self.runs if one.data.tags.get("mlflow.parentRunId") == wanted]
+        return [child for child in self.runs if child.data.tags.get("mlflow.parentRunId") == wanted]
 
     def tree(self, run: Any = None) -> list[Any]:
         """Names of runs, each with those nested in it; in the order of names, since processes overlap."""
-        return sorted([one.info.run_name, *self.tree(one)] for one in self.children(run))
+        return sorted([child.info.run_name, *self.tree(child)] for child in self.children(run))
 
     def curve(self, run: Any, name: str) -> list[tuple[int, float]]:
         """Steps and values of a metric."""
@@ -88,13 +79,13 @@ class Seen:
 
 
 @pytest.fixture
-def seen(home: Path) -> Callable[..., Seen]:
+def stored(home: Path) -> Callable[..., StoredRuns]:
     """Look into the default store, or another one."""
 
-    def look(experiment: str, uri: str | None = None) -> Seen:
+    def look(experiment: str, uri: str | None = None) -> StoredRuns:
         import mlflow
 
-        return Seen(mlflow.MlflowClient(uri or f"sqlite:///{home}/mlruns/mlflow.db"), experiment)
+        return StoredRuns(mlflow.MlflowClient(uri or f"sqlite:///{home}/mlruns/mlflow.db"), experiment)
 
     return look
 
@@ -134,6 +125,7 @@ def _served(arguments: list[str], path: str, log: Path) -> Iterator[Server]:
         port = int(holder.getsockname()[1])
     quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     environment = {**os.environ, **quiet, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # compiling MLflow each time costs ten seconds
     with log.open("wb") as file:
         command = [sys.executable, "-m", "mlflow", *arguments, "--port", str(port), "--workers", "1"]
         process = subprocess.Popen(command, stdout=file, stderr=file, env=environment, start_new_session=True)

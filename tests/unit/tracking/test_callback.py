@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skpref import BayesianGPLVM, CrowdGPPL, GibbsM3F, GPPLClassifier, SVGPRegressor, VariationalFM
-from skpref._callbacks import tell
+from skpref._callbacks import notify
 from skpref.exceptions import DataError, TrackingWarning
 from skpref.tracking import MLflowCallback, autolog, track
 from skpref.tracking.run_metadata import describe_data
@@ -43,10 +43,10 @@ def _autolog_off() -> Iterator[None]:
     autolog(disable=True)
 
 
-def test_a_fit_is_a_run_with_all_that_is_to_be_known(seen: Callable[..., Any]) -> None:
+def test_a_fit_is_a_run_with_all_that_is_to_be_known(stored: Callable[..., Any]) -> None:
     model = GPPLClassifier(random_state=3).set_callbacks(MLflowCallback("one fit", tags={"who": "test"}))
     model.fit(PAIRS, FIRST_WINS)
-    store = seen("one fit")
+    store = stored("one fit")
     (run,) = store.runs
     assert (run.info.run_name, run.info.status) == ("GPPLClassifier", "FINISHED")
     assert run.data.params["random_state"] == "3"
@@ -68,9 +68,9 @@ def test_a_fit_is_a_run_with_all_that_is_to_be_known(seen: Callable[..., Any]) -
     assert logged.source_run_id == run.info.run_id
 
 
-def test_a_pipeline_nests_its_last_step(seen: Callable[..., Any]) -> None:
+def test_a_pipeline_nests_its_last_step(stored: Callable[..., Any]) -> None:
     make_pipeline(StandardScaler(), FM).set_callbacks(MLflowCallback("pipeline")).fit(X, X[:, 0])
-    store = seen("pipeline")
+    store = stored("pipeline")
     assert store.tree() == [["Pipeline", ["VariationalFM"]]]
     (pipeline,) = store.children()
     (inner,) = store.children(pipeline)
@@ -101,44 +101,44 @@ def check_search(store: Any, search: Any, name: str) -> None:
     assert [model.source_run_id for model in store.models()] == [parent.info.run_id]
 
 
-def test_a_grid_search_nests_candidates_and_folds(seen: Callable[..., Any]) -> None:
+def test_a_grid_search_nests_candidates_and_folds(stored: Callable[..., Any]) -> None:
     search = GridSearchCV(make_pipeline(StandardScaler(), FM), GRID, cv=2)
-    check_search(seen_after(search, "grid", seen), search, "GridSearchCV")
+    check_search(seen_after(search, "grid", stored), search, "GridSearchCV")
 
 
-def seen_after(search: Any, experiment: str, seen: Callable[..., Any]) -> Any:
+def seen_after(search: Any, experiment: str, stored: Callable[..., Any]) -> Any:
     search.set_callbacks(MLflowCallback(experiment)).fit(X, X[:, 0])
-    return seen(experiment)
+    return stored(experiment)
 
 
 @pytest.mark.slow
-def test_two_processes_write_the_same_runs_as_one(seen: Callable[..., Any]) -> None:
+def test_two_processes_write_the_same_runs_as_one(stored: Callable[..., Any]) -> None:
     search = GridSearchCV(make_pipeline(StandardScaler(), FM), GRID, cv=2, n_jobs=2)
-    check_search(seen_after(search, "grid by processes", seen), search, "GridSearchCV")
+    check_search(seen_after(search, "grid by processes", stored), search, "GridSearchCV")
     with track("validation", "validation"):  # the processes are warm
         cross_validate(make_pipeline(StandardScaler(), FM), X, X[:, 0], cv=2, n_jobs=2)
-    assert seen("validation").tree() == [
+    assert stored("validation").tree() == [
         ["validation", ["Pipeline", ["VariationalFM"]], ["Pipeline", ["VariationalFM"]]]
     ]
 
 
-def test_two_threads_write_the_same_runs_as_one(seen: Callable[..., Any]) -> None:
+def test_two_threads_write_the_same_runs_as_one(stored: Callable[..., Any]) -> None:
     import joblib
 
     search = RandomizedSearchCV(make_pipeline(StandardScaler(), FM), GRID, n_iter=2, cv=2, n_jobs=2, random_state=0)
     with joblib.parallel_config(backend="threading"):
-        store = seen_after(search, "random by threads", seen)
+        store = seen_after(search, "random by threads", stored)
     check_search(store, search, "RandomizedSearchCV")
 
 
-def test_each_fit_of_a_cross_validation_is_a_run(seen: Callable[..., Any]) -> None:
+def test_each_fit_of_a_cross_validation_is_a_run(stored: Callable[..., Any]) -> None:
     pipeline = make_pipeline(StandardScaler(), FM).set_callbacks(MLflowCallback("folds", log_model=False))
     cross_validate(pipeline, X, X[:, 0], cv=3)
-    assert seen("folds").tree() == 3 * [["Pipeline", ["VariationalFM"]]]
-    assert seen("folds").models() == []
+    assert stored("folds").tree() == 3 * [["Pipeline", ["VariationalFM"]]]
+    assert stored("folds").models() == []
 
 
-def test_autolog_is_on_all_estimators_and_off_again(seen: Callable[..., Any]) -> None:
+def test_autolog_is_on_all_estimators_and_off_again(stored: Callable[..., Any]) -> None:
     autolog("automatic", log_model=False)
     FM.fit(X, X[:, 0])
     search = GridSearchCV(make_pipeline(StandardScaler(), FM), GRID, cv=2).fit(X, X[:, 0])
@@ -149,19 +149,19 @@ def test_autolog_is_on_all_estimators_and_off_again(seen: Callable[..., Any]) ->
     search.best_estimator_.fit(X, X[:, 0])  # a clone that was made while it was on
     folds = [[f"Pipeline {number}", ["VariationalFM"]] for number in range(4)]
     refit = ["Pipeline refit", ["VariationalFM"]]
-    assert seen("automatic").tree() == [["GridSearchCV", *folds, refit], ["VariationalFM"]]
-    assert {run.info.status for run in seen("automatic").runs} == {"FINISHED"}
+    assert stored("automatic").tree() == [["GridSearchCV", *folds, refit], ["VariationalFM"]]
+    assert {run.info.status for run in stored("automatic").runs} == {"FINISHED"}
 
 
-def test_who_has_a_callback_goes_by_that_alone(seen: Callable[..., Any]) -> None:
+def test_who_has_a_callback_goes_by_that_alone(stored: Callable[..., Any]) -> None:
     autolog("by autolog", log_model=False)
     pipeline = make_pipeline(StandardScaler(), FM).set_callbacks(MLflowCallback("by hand", log_model=False))
     pipeline.fit(X, X[:, 0])
-    assert seen("by autolog").runs == []
-    assert seen("by hand").tree() == [["Pipeline", ["VariationalFM"]]]
+    assert stored("by autolog").runs == []
+    assert stored("by hand").tree() == [["Pipeline", ["VariationalFM"]]]
 
 
-def test_what_was_cloned_in_one_block_is_tracked_in_the_next(seen: Callable[..., Any]) -> None:
+def test_what_was_cloned_in_one_block_is_tracked_in_the_next(stored: Callable[..., Any]) -> None:
     with track("first", "two blocks", log_model=False):
         search = GridSearchCV(make_pipeline(StandardScaler(), FM), {"variationalfm__n_factors": [1]}, cv=2)
         best = search.fit(X, X[:, 0]).best_estimator_
@@ -170,11 +170,11 @@ def test_what_was_cloned_in_one_block_is_tracked_in_the_next(seen: Callable[...,
         best.fit(X, X[:, 0])
         pickle.loads(kept).fit(X, X[:, 0])
     best.fit(X, X[:, 0])
-    second = seen("two blocks").tree()[1]
+    second = stored("two blocks").tree()[1]
     assert second == ["second", ["Pipeline", ["VariationalFM"]], ["Pipeline", ["VariationalFM"]]]
 
 
-def test_a_block_is_a_run_around_its_fits(seen: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_block_is_a_run_around_its_fits(stored: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "words.txt").write_text("kept", "utf-8")
     with track("outer", "blocks", log_model=False) as outer:
         FM.fit(X, X[:, 0])
@@ -185,7 +185,7 @@ def test_a_block_is_a_run_around_its_fits(seen: Callable[..., Any], tmp_path: Pa
         outer.log_params({"fold": 3})
         outer.log_artifact(tmp_path / "words.txt")
     FM.fit(X, X[:, 0])
-    store = seen("blocks")
+    store = stored("blocks")
     assert store.tree() == [["outer", ["VariationalFM"], ["VariationalFM"], ["inner", ["GPPLClassifier"]]]]
     (run,) = store.children()
     assert run.info.run_id == outer.run_id
@@ -195,15 +195,15 @@ def test_a_block_is_a_run_around_its_fits(seen: Callable[..., Any], tmp_path: Pa
     assert nested.data.metrics == {"accuracy": 0.5}
 
 
-def test_a_block_that_raises_fails(seen: Callable[..., Any]) -> None:
+def test_a_block_that_raises_fails(stored: Callable[..., Any]) -> None:
     with pytest.raises(ZeroDivisionError), track("breaks", "failing blocks"):
         1 / 0  # noqa: B018
-    (run,) = seen("failing blocks").runs
+    (run,) = stored("failing blocks").runs
     assert run.info.status == "FAILED"
     assert run.data.tags["error"].startswith("ZeroDivisionError")
 
 
-def test_a_fit_nests_in_a_run_of_mlflow_itself(home: Path, seen: Callable[..., Any]) -> None:
+def test_a_fit_nests_in_a_run_of_mlflow_itself(home: Path, stored: Callable[..., Any]) -> None:
     mlflow.set_tracking_uri(f"sqlite:///{home}/mlruns/mlflow.db")
     try:
         mlflow.set_experiment("by mlflow")
@@ -211,26 +211,26 @@ def test_a_fit_nests_in_a_run_of_mlflow_itself(home: Path, seen: Callable[..., A
             VariationalFM(n_epochs=2).set_callbacks(MLflowCallback(log_model=False)).fit(X, X[:, 0])
     finally:
         mlflow.set_tracking_uri(None)
-    assert seen("by mlflow").tree() == [["mine", ["VariationalFM"]]]
+    assert stored("by mlflow").tree() == [["mine", ["VariationalFM"]]]
 
 
-def test_a_fit_that_raises_is_a_run_that_failed(seen: Callable[..., Any]) -> None:
+def test_a_fit_that_raises_is_a_run_that_failed(stored: Callable[..., Any]) -> None:
     model = GPPLClassifier().set_callbacks(MLflowCallback("fails"))
     with pytest.raises(DataError):
         model.fit([["tea", "tea"]], [1])
-    (run,) = seen("fails").runs
+    (run,) = stored("fails").runs
     assert run.info.status == "FAILED"
     assert run.data.tags["error"].startswith("DataError: ")
-    assert seen("fails").models() == []
+    assert stored("fails").models() == []
 
 
-def test_what_is_no_table_is_left_to_the_fit(seen: Callable[..., Any]) -> None:
+def test_what_is_no_table_is_left_to_the_fit(stored: Callable[..., Any]) -> None:
     with pytest.raises(ValueError, match="inhomogeneous"):
         VariationalFM().set_callbacks(MLflowCallback("ragged")).fit([[1.0, 2.0], [3.0]], [1.0, 2.0])
-    assert [run.info.status for run in seen("ragged").runs] == ["FAILED"]
+    assert [run.info.status for run in stored("ragged").runs] == ["FAILED"]
 
 
-def test_an_interrupted_fit_was_killed(seen: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_fit_was_killed(stored: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
@@ -238,10 +238,10 @@ def test_an_interrupted_fit_was_killed(seen: Callable[..., Any], monkeypatch: py
     pipeline = make_pipeline(GPPLClassifier()).set_callbacks(MLflowCallback("interrupted"))
     with pytest.raises(KeyboardInterrupt):
         pipeline.fit(np.array(PAIRS), FIRST_WINS)
-    assert [run.info.status for run in seen("interrupted").runs] == ["KILLED", "KILLED"]
+    assert [run.info.status for run in stored("interrupted").runs] == ["KILLED", "KILLED"]
 
 
-def check_failing_folds(experiment: str, seen: Callable[..., Any], n_jobs: int | None = None) -> None:
+def check_failing_folds(experiment: str, stored: Callable[..., Any], n_jobs: int | None = None) -> None:
     pipeline = make_pipeline(StandardScaler(), VariationalFM(n_epochs=2, random_state=0))
     grid = {"variationalfm__groups": [[0, 0], [0, 0, 0]]}  # the second is of three features
     search = GridSearchCV(pipeline, grid, cv=2, n_jobs=n_jobs).set_callbacks(
@@ -249,7 +249,7 @@ def check_failing_folds(experiment: str, seen: Callable[..., Any], n_jobs: int |
     )
     with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="One or more of the test scores"):
         search.fit(X, X[:, 0])
-    store = seen(experiment)
+    store = stored(experiment)
     (parent,) = store.children()
     status = {run.info.run_name: run.info.status for run in store.children(parent)}
     failed = {"Pipeline 2", "Pipeline 3"}
@@ -260,30 +260,30 @@ def check_failing_folds(experiment: str, seen: Callable[..., Any], n_jobs: int |
     assert sum(error.startswith("DataError: groups must name") for error in errors) == 2
 
 
-def test_folds_that_fail_do_not_stop_a_search(seen: Callable[..., Any]) -> None:
-    check_failing_folds("some fail", seen)
+def test_folds_that_fail_do_not_stop_a_search(stored: Callable[..., Any]) -> None:
+    check_failing_folds("some fail", stored)
 
 
-def test_chains_have_a_curve_each_and_levels_may_be_few(seen: Callable[..., Any]) -> None:
+def test_chains_have_a_curve_each_and_levels_may_be_few(stored: Callable[..., Any]) -> None:
     ratings = np.unique(np.random.default_rng(0).integers(0, 8, (60, 2)), axis=0)
     model = GibbsM3F(n_sweeps=6, burn_in=2, n_chains=2, random_state=0).set_callbacks(MLflowCallback("chains"))
     model.fit(ratings, np.arange(len(ratings)) % 3)
-    (run,) = seen("chains").runs
+    (run,) = stored("chains").runs
     for chain in (0, 1):
-        assert seen("chains").curve(run, f"risk.{chain}") == list(enumerate(model.risks_[chain].tolist(), 1))
+        assert stored("chains").curve(run, f"risk.{chain}") == list(enumerate(model.risks_[chain].tolist(), 1))
 
 
-def test_a_model_that_keeps_no_trace_has_the_curve_that_was_heard(seen: Callable[..., Any]) -> None:
+def test_a_model_that_keeps_no_trace_has_the_curve_that_was_heard(stored: Callable[..., Any]) -> None:
     model = BayesianGPLVM(1, n_inducing=6, max_iter=5, random_state=0)
     with pytest.warns(ConvergenceWarning):
         model.set_callbacks(MLflowCallback("latent")).fit(X)
-    assert len(seen("latent").models()) == 1
-    (run,) = seen("latent").runs
-    assert [step for step, _ in seen("latent").curve(run, "objective")][:2] == [1, 2]
+    assert len(stored("latent").models()) == 1
+    (run,) = stored("latent").runs
+    assert [step for step, _ in stored("latent").curve(run, "objective")][:2] == [1, 2]
 
 
-def test_a_long_fit_can_be_watched(seen: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skpref.tracking.recorder._LIVE_SECONDS", 0.0)
+def test_a_long_fit_can_be_watched(stored: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skpref.tracking.outbox._BUFFER_SECONDS", 0.0)
     looks: list[int] = []
 
     class Look:
@@ -292,21 +292,19 @@ def test_a_long_fit_can_be_watched(seen: Callable[..., Any], monkeypatch: pytest
         def on_fit_task_begin(self, estimator: Any, context: Any) -> None: ...
         def on_fit_task_end(self, estimator: Any, context: Any) -> None: ...
         def on_iteration(self, estimator: Any, context: Any, iteration: Any) -> None:
-            callback.tracker.flush(next(iter(callback._open)))
-            callback.tracker.settle()
-            (run,) = seen("watched").runs
-            looks.append(len(seen("watched").curve(run, "objective")))
+            (run,) = stored("watched").runs
+            looks.append(len(stored("watched").curve(run, "objective")))
 
     callback = MLflowCallback("watched", log_model=False)
     VariationalFM(n_epochs=3, tol=0.0).set_callbacks(callback, Look()).fit(X, X[:, 0])
     assert looks == [1, 2, 3]
 
 
-def test_figures_of_a_crowd(seen: Callable[..., Any]) -> None:
+def test_figures_of_a_crowd(stored: Callable[..., Any]) -> None:
     answers = [[user, *pair] for user in ("ann", "bob") for pair in PAIRS]
     CrowdGPPL(n_factors=0).set_callbacks(MLflowCallback("crowd", log_model=False)).fit(answers, 2 * FIRST_WINS)
-    (run,) = seen("crowd").runs
-    assert seen("crowd").files(run) == {"ranking.png", "annotators.png"}
+    (run,) = stored("crowd").runs
+    assert stored("crowd").files(run) == {"ranking.png", "annotators.png"}
 
 
 class Task:
@@ -321,7 +319,7 @@ class Task:
         yield self
 
 
-def test_trials_are_runs_of_what_they_tell(seen: Callable[..., Any], tmp_path: Path) -> None:
+def test_trials_are_runs_of_what_they_tell(stored: Callable[..., Any], tmp_path: Path) -> None:
     from matplotlib.figure import Figure
 
     callback = MLflowCallback("trials", log_model=False)
@@ -330,13 +328,13 @@ def test_trials_are_runs_of_what_they_tell(seen: Callable[..., Any], tmp_path: P
     (tmp_path / "words.txt").write_text("kept", "utf-8")
     for number, status in enumerate(["FINISHED", "FAILED"]):
         trial = Task(root, "trial", number, [callback])
-        tell(trial, name=f"trial {number}", params={"C": number})
+        notify(trial, name=f"trial {number}", params={"C": number})
         callback.on_fit_task_begin(search, trial)
-        tell(trial, metrics={"mean": 0.5, "fold_score": [0.4, 0.6]}, tags={"state": "pruned"}, status=status)
+        notify(trial, metrics={"mean": 0.5, "fold_score": [0.4, 0.6]}, tags={"state": "pruned"}, status=status)
         callback.on_fit_task_end(search, trial)
-    tell(root, files={"a.png": Figure(), "b/trials.csv": "n\n1\n", "words.txt": tmp_path / "words.txt"})
+    notify(root, files={"a.png": Figure(), "b/trials.csv": "n\n1\n", "words.txt": tmp_path / "words.txt"})
     callback.on_fit_task_end(search, root)
-    store = seen("trials")
+    store = stored("trials")
     assert store.tree() == [["VariationalFM", ["trial 0"], ["trial 1"]]]
     (parent,) = store.children()
     assert store.files(parent) == {"a.png", "b", "words.txt"}
@@ -355,13 +353,13 @@ def test_no_fault_of_tracking_costs_a_fit(monkeypatch: pytest.MonkeyPatch) -> No
     assert model.n_iter_ == 2
 
 
-def test_a_model_of_strangers_is_not_logged_and_says_so(seen: Callable[..., Any]) -> None:
+def test_a_model_of_strangers_is_not_logged_and_says_so(stored: Callable[..., Any]) -> None:
     class Odd(StandardScaler):
         """No part of scikit-learn."""
 
     with pytest.warns(TrackingWarning, match="The model of Pipeline is not logged: model.skops: holds .*Odd"):
         make_pipeline(Odd(), FM).set_callbacks(MLflowCallback("strange")).fit(X, X[:, 0])
-    (pipeline,) = seen("strange").children()
+    (pipeline,) = stored("strange").children()
     assert pipeline.info.status == "FINISHED"
     assert "not logged" in pipeline.data.tags["model"]
 
@@ -399,16 +397,16 @@ def test_frames_ids_and_sparse_tables_have_digests() -> None:
     assert sha([["a", "b"]], None, None) != sha([["a", "c"]], None, None)
 
 
-def test_a_stream_makes_no_run(seen: Callable[..., Any]) -> None:
+def test_a_stream_makes_no_run(stored: Callable[..., Any]) -> None:
     SVGPRegressor(random_state=0).set_callbacks(MLflowCallback("stream")).partial_fit(X, X[:, 0])
-    assert seen("stream").experiment is None
+    assert stored("stream").experiment is None
 
 
 @pytest.mark.parametrize(("code", "status"), [(0, "FINISHED"), (None, "FINISHED"), (2, "FAILED")])
-def test_a_script_may_leave_a_block_by_exit(code: int | None, status: str, seen: Callable[..., Any]) -> None:
+def test_a_script_may_leave_a_block_by_exit(code: int | None, status: str, stored: Callable[..., Any]) -> None:
     name = f"exit {code}"
     with pytest.raises(SystemExit), track(name, name):
         sys.exit(code)
-    (run,) = seen(name).runs
+    (run,) = stored(name).runs
     assert run.info.status == status
     assert ("error" in run.data.tags) == (status == "FAILED")

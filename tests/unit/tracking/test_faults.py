@@ -41,7 +41,7 @@ def kept(spool: Path) -> list[dict[str, Any]]:
 
 
 def test_a_search_that_nobody_hears_is_sent_later_and_once(
-    closed_port: str, default: str, tmp_path: Path, seen: Callable[..., Any]
+    closed_port: str, default: str, tmp_path: Path, stored: Callable[..., Any]
 ) -> None:
     callback = MLflowCallback("unheard", closed_port, spool=tmp_path)
     search = GridSearchCV(make_pipeline(StandardScaler(), FM), {"variationalfm__n_factors": [1, 2]}, cv=2)
@@ -58,7 +58,7 @@ def test_a_search_that_nobody_hears_is_sent_later_and_once(
     assert not tmp_path.exists()  # nothing is left, not even the folder
     folds = [[f"Pipeline {number}", ["VariationalFM"]] for number in range(4)]
     tree = ["GridSearchCV", *folds, ["Pipeline refit", ["VariationalFM"]]]
-    store = seen("unheard")
+    store = stored("unheard")
     assert store.tree() == [tree, tree]
     assert {run.info.status for run in store.runs} == {"FINISHED"}
     assert len(store.models()) == 2
@@ -75,11 +75,11 @@ def test_a_search_that_nobody_hears_is_sent_later_and_once(
     file.rename(file.with_suffix(".sending"))
     assert file.with_suffix(".sending").read_bytes() == again
     sync(tmp_path, default)
-    assert (seen("unheard").tree(), len(seen("unheard").models())) == ([tree, tree], 2)
-    assert len(seen("unheard").curve(store.children(fold)[0], "lower_bound")) == 3
+    assert (stored("unheard").tree(), len(stored("unheard").models())) == ([tree, tree], 2)
+    assert len(stored("unheard").curve(store.children(fold)[0], "lower_bound")) == 3
 
 
-def test_a_store_that_cannot_be_written(home: Path, default: str, tmp_path: Path, seen: Callable[..., Any]) -> None:
+def test_a_store_that_cannot_be_written(home: Path, default: str, tmp_path: Path, stored: Callable[..., Any]) -> None:
     FM.set_callbacks(MLflowCallback("can be read", log_model=False)).fit(X, X[:, 0])  # so that there is a store
     readable = f"sqlite:///file:{home}/mlruns/mlflow.db?mode=ro&uri=true"
     callback = MLflowCallback("can be read", readable, spool=tmp_path, log_model=False)
@@ -89,7 +89,7 @@ def test_a_store_that_cannot_be_written(home: Path, default: str, tmp_path: Path
     assert len(caught) == 1
     assert model.n_iter_ == 3
     assert sync(tmp_path, default).problems == []
-    assert [run.info.status for run in seen("can be read").runs] == ["FINISHED", "FINISHED"]
+    assert [run.info.status for run in stored("can be read").runs] == ["FINISHED", "FINISHED"]
 
 
 @pytest.mark.parametrize("uri", ["nonsense://nowhere", "sqlite:////dev/null/store.db", "not a store"])
@@ -103,7 +103,7 @@ def test_an_address_that_is_none(uri: str, tmp_path: Path, monkeypatch: pytest.M
     assert kept(tmp_path / "spool")[0]["op"] == "store"
 
 
-def test_an_experiment_that_was_deleted(default: str, tmp_path: Path, seen: Callable[..., Any]) -> None:
+def test_an_experiment_that_was_deleted(default: str, tmp_path: Path, stored: Callable[..., Any]) -> None:
     client = mlflow.MlflowClient(default)
     client.delete_experiment(client.create_experiment("deleted"))
     with pytest.warns(TrackingWarning, match="the experiment 'deleted' was deleted; restore it, or name another"):
@@ -112,7 +112,7 @@ def test_an_experiment_that_was_deleted(default: str, tmp_path: Path, seen: Call
     assert "was deleted" in done.problems[0]
     assert (done.n_events, done.n_files) == (0, 0)
     assert sync(tmp_path, experiment="another").problems == []
-    assert seen("another").tree() == [["VariationalFM"]]
+    assert stored("another").tree() == [["VariationalFM"]]
 
 
 def test_a_full_disk_costs_two_warnings(closed_port: str, tmp_path: Path) -> None:
@@ -125,9 +125,10 @@ def test_a_full_disk_costs_two_warnings(closed_port: str, tmp_path: Path) -> Non
             model = VariationalFM(n_epochs=2).set_callbacks(callback).fit(X, X[:, 0])
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    messages = [str(one.message) for one in caught if issubclass(one.category, TrackingWarning)]
+    messages = [str(warning.message) for warning in caught if issubclass(warning.category, TrackingWarning)]
     assert model.n_iter_ == 2
-    assert {message.split(":")[0] for message in messages} >= {"A file is not tracked", "What MLflow was not told"}
+    assert any(message.startswith("A file is not tracked") for message in messages)
+    assert any(message.startswith("Events for MLflow are lost") for message in messages)
     assert len(messages) <= 3, messages
 
 
@@ -144,52 +145,50 @@ def test_a_folder_for_the_rest_that_cannot_be_made(
 
 
 def test_a_fit_goes_on_in_a_new_file_when_sync_took_the_old(
-    closed_port: str, default: str, tmp_path: Path, seen: Callable[..., Any]
+    closed_port: str, default: str, tmp_path: Path, stored: Callable[..., Any]
 ) -> None:
 
     def work() -> None:
         with track("two files", "taken", closed_port, spool=tmp_path) as run:
             run.log_metrics({"first": 1.0})
-            run.tracker.flush(run.key)
-            run.tracker.settle()
+            run.tracker.outbox.flush(run.key)
             assert sync(tmp_path, default).n_files == 1
             run.log_metrics({"second": 2.0})
 
     with pytest.warns(TrackingWarning, match="cannot be used"):
         work()
     assert sync(tmp_path, default).n_files == 1
-    (found,) = seen("taken").runs
+    (found,) = stored("taken").runs
     assert found.data.metrics == {"first": 1.0, "second": 2.0}
     assert found.info.status == "FINISHED"
 
 
 def test_a_store_that_comes_back_is_asked_again(
-    closed_port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Callable[..., Any]
+    closed_port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: Callable[..., Any]
 ) -> None:
-    monkeypatch.setattr("skpref.tracking.worker_process.usable", lambda _: False)
     callback = MLflowCallback("back", spool=tmp_path, log_model=False)
 
     def away(*_: Any, **__: Any) -> None:
         raise OSError("away")
 
     with monkeypatch.context() as patch:
-        patch.setattr("skpref.tracking.client.Store._connect", away)
+        patch.setattr("skpref.tracking.client.Client._connect", away)
         with pytest.warns(TrackingWarning, match="away"):
             VariationalFM(n_epochs=2).set_callbacks(callback).fit(X, X[:, 0])
     VariationalFM(n_epochs=2).set_callbacks(callback).fit(X, X[:, 0])  # too early
-    assert seen("back").experiment is None
-    monkeypatch.setattr("skpref.tracking.mlflow._RETRY_SECONDS", 0.0)
+    assert stored("back").experiment is None
+    monkeypatch.setattr("skpref.tracking.outbox._RETRY_SECONDS", 0.0)
     VariationalFM(n_epochs=2).set_callbacks(callback).fit(X, X[:, 0])
-    assert seen("back").tree() == [["VariationalFM"]]
+    assert stored("back").tree() == [["VariationalFM"]]
     sync(tmp_path)
-    assert seen("back").tree() == 3 * [["VariationalFM"]]
+    assert stored("back").tree() == 3 * [["VariationalFM"]]
 
 
 def test_the_command_sends_and_says_what_it_could_not(
     closed_port: str,
     default: str,
     tmp_path: Path,
-    seen: Callable[..., Any],
+    stored: Callable[..., Any],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -205,7 +204,7 @@ def test_the_command_sends_and_says_what_it_could_not(
     monkeypatch.chdir(tmp_path)  # where the default folder is not
     assert main(["mlflow-sync"]) == 0
     assert capsys.readouterr().out == "nothing to send\n"
-    assert seen("by command").tree() == [["VariationalFM"]]
+    assert stored("by command").tree() == [["VariationalFM"]]
 
 
 def test_a_line_that_was_cut_off_and_a_file_that_is_none(tmp_path: Path, default: str, closed_port: str) -> None:
@@ -231,7 +230,7 @@ def test_passwords_are_not_written(tmp_path: Path, closed_port: str) -> None:
 # ------------------------------------------------------------------------------------------------------------- servers
 @pytest.mark.slow
 def test_a_server_that_is_killed_half_way(
-    home: Path, default: str, tmp_path: Path, seen: Callable[..., Any], mlflow_server: Callable[..., Any]
+    home: Path, default: str, tmp_path: Path, stored: Callable[..., Any], mlflow_server: Callable[..., Any]
 ) -> None:
     VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("warm", log_model=False)).fit(X, X[:, 0])
     artifacts = str(home / "mlruns" / "artifacts")
@@ -247,8 +246,7 @@ def test_a_server_that_is_killed_half_way(
             def on_iteration(self, estimator: Any, context: Any, iteration: Any) -> None:
                 iterations.append(iteration.step)
                 if iteration.step == 2:
-                    callback.tracker.settle()
-                    (run,) = seen("killed").runs  # the server was told of the run
+                    (run,) = stored("killed").runs  # the server was told of the run
                     assert run.info.status == "RUNNING"
                     server.kill()
 
@@ -261,7 +259,7 @@ def test_a_server_that_is_killed_half_way(
     plain = VariationalFM(n_epochs=5, tol=0.0, random_state=0).fit(X, X[:, 0])
     np.testing.assert_array_equal(model.predict(X), plain.predict(X))
     assert sync(tmp_path / "spool", default).problems == []
-    (run,) = seen("killed").runs
+    (run,) = stored("killed").runs
     assert run.info.status == "FINISHED"
-    assert seen("killed").curve(run, "lower_bound") == list(enumerate(model.lower_bounds_.tolist(), 1))
-    assert len(seen("killed").models()) == 1
+    assert stored("killed").curve(run, "lower_bound") == list(enumerate(model.lower_bounds_.tolist(), 1))
+    assert len(stored("killed").models()) == 1

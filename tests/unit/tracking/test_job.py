@@ -18,7 +18,7 @@ pytest.importorskip("matplotlib")
 
 
 def test_a_parent_a_run_a_trial_curves_and_files(
-    home: Path, seen: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+    home: Path, stored: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [
         f"{a},{b},{int(a < b) if (i + a) % 5 else int(a > b)}"
@@ -30,7 +30,7 @@ def test_a_parent_a_run_a_trial_curves_and_files(
     (home / "votes.csv").write_text("left,right,label\n" + "\n".join(rows) + "\n", "utf-8")
     assert main(["tune", "votes.csv", "--trials", "3", "--folds", "2", "--experiment", "job", "--out", "out"]) == 0
     assert "mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db" in capsys.readouterr().out
-    store = seen("job")
+    store = stored("job")
     runs = {run.info.run_name: run for run in store.runs}
     assert set(runs) == {"tune", "trial 0", "trial 1", "trial 2"}
     parent = runs["tune"]

@@ -187,11 +187,11 @@ def test_what_a_model_cannot_is_said(tmp_path: Path) -> None:
     served = round_trip(GPPLClassifier().fit(PAIRS, FIRST_WINS), PAIRS, tmp_path)
     names = [param.name for param in served.metadata.signature.params.params]
     assert names == ["return_std", "return_proba"]
-    inner = served.unwrap_python_model().answers
-    with pytest.raises(ValueError, match="does not tell users apart"):
-        inner.answer(served.input_example, {"users": ["ann"]})
+    inner = served.unwrap_python_model().predictor
+    with pytest.raises(ValueError, match="does not distinguish users"):
+        inner.predict(served.input_example, {"users": ["ann"]})
     with pytest.raises(ValueError, match="cannot be asked for together"):
-        inner.answer(served.input_example, {"users": ["ann"], "return_std": True})
+        inner.predict(served.input_example, {"users": ["ann"], "return_std": True})
 
 
 def test_an_unknown_id_is_named(tmp_path: Path) -> None:
@@ -201,23 +201,23 @@ def test_an_unknown_id_is_named(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------ registry
-def test_versions_and_aliases(seen: Callable[..., Any]) -> None:
+def test_versions_and_aliases(stored: Callable[..., Any]) -> None:
     for _ in range(2):
         callback = MLflowCallback("registered", registered_model_name="drinks", plots=False)
         model = GPPLClassifier().set_callbacks(callback).fit(PAIRS, FIRST_WINS)
-    client = seen("registered").client
+    client = stored("registered").client
     assert sorted(int(version.version) for version in client.search_model_versions("name = 'drinks'")) == [1, 2]
     client.set_registered_model_alias("drinks", "champion", "2")
-    mlflow.set_tracking_uri(callback.tracker._store.uri)
+    mlflow.set_tracking_uri(callback.tracker.outbox.client.uri)
     try:
         served = mlflow.pyfunc.load_model("models:/drinks@champion")
-        (logged, *_) = seen("registered").models()
+        (logged, *_) = stored("registered").models()
         by_id = mlflow.pyfunc.load_model(f"models:/{logged.model_id}")
     finally:
         mlflow.set_tracking_uri(None)
     for loaded in (served, by_id):
         np.testing.assert_array_equal(loaded.predict(served.input_example), model.predict(PAIRS[:2]))
-    assert served.metadata.run_id in {run.info.run_id for run in seen("registered").runs}
+    assert served.metadata.run_id in {run.info.run_id for run in stored("registered").runs}
 
 
 # ------------------------------------------------------------------------------------------------------------- serving

@@ -36,7 +36,7 @@ class Third(optuna.pruners.BasePruner):  # type: ignore[misc]
 
 
 @pytest.mark.filterwarnings("ignore:The estimator OneHotDesign does not support callbacks")
-def test_every_trial_is_a_run_with_its_folds_in_it(seen: Callable[..., Any]) -> None:
+def test_every_trial_is_a_run_with_its_folds_in_it(stored: Callable[..., Any]) -> None:
     model = make_pipeline(OneHotDesign(), VariationalFM(n_epochs=8, tol=0.0, random_state=0))
     cv = KFold(2, shuffle=True, random_state=0)
     # -1 is refused by the estimator: a trial that fails.
@@ -45,7 +45,7 @@ def test_every_trial_is_a_run_with_its_folds_in_it(seen: Callable[..., Any]) -> 
         search.set_callbacks(MLflowCallback("search", log_model=False)).fit(X, Y)
     states = search.cv_results_["state"].tolist()
     assert sorted(states) == ["complete", "complete", "failed", "pruned"]
-    store = seen("search")
+    store = stored("search")
     (parent,) = store.children()
     assert parent.info.run_name == "OptunaSearch"
     trials = {run.info.run_name: run for run in store.children(parent)}
@@ -82,14 +82,14 @@ def test_every_trial_is_a_run_with_its_folds_in_it(seen: Callable[..., Any]) -> 
 
 
 @pytest.mark.slow
-def test_importances_and_slices_are_drawn_when_there_are_trials_enough(seen: Callable[..., Any]) -> None:
+def test_importances_and_slices_are_drawn_when_there_are_trials_enough(stored: Callable[..., Any]) -> None:
     pytest.importorskip("matplotlib")
     space = {"n_factors": optuna.distributions.IntDistribution(0, 4), "learn_priors": [True, False]}
     design = OneHotDesign().fit_transform(X)
     model = VariationalFM(n_epochs=3, random_state=0)
     search = OptunaSearch(model, space, n_trials=5, cv=2, pruner=None, random_state=0)
     search.set_callbacks(MLflowCallback("plots")).fit(design, Y)
-    store = seen("plots")
+    store = stored("plots")
     (parent,) = store.children()
     assert {"history.png", "importances.png", "slices.png"} <= store.files(parent)
     assert len(store.children(parent)) == 6

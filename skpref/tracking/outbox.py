@@ -1,0 +1,211 @@
+"""Events on their way: to the store or, once that has failed, to the spool; curves wait in a buffer."""
+
+from __future__ import annotations
+
+import math
+import re
+import tempfile
+import time
+import uuid
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skpref.exceptions import TrackingWarning
+from skpref.tracking.client import LOCK, Client, first_line, without_password
+from skpref.tracking.spool import Spool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    Point = tuple[str, float, int, int]  # name, value, time in milliseconds since 1970, step
+
+_CALL_POINTS = 1000  # metrics in one call: MLflow's limit
+_CALL_VALUES = 100  # parameters or tags in one call: MLflow's limit
+_BUFFER_POINTS = 10_000  # points of a run that wait at most
+_BUFFER_SECONDS = 10.0  # how long they wait at most while new points arrive
+_RETRY_SECONDS = 300.0  # before a store that failed is tried again: each attempt may cost seconds
+_MAX_VALUE = 5000  # characters of a tag: MLflow's limit (a parameter may have 6000)
+_MAX_NAME = 250  # characters of a name: MLflow's limit
+_NOT_IN_NAMES = re.compile(r"[^\w\-./: ]")  # characters that MLflow refuses
+_OUTBOXES: dict[str, Outbox] = {}  # copies of an outbox in one process are one outbox
+
+
+@dataclass
+class _Waiting:
+    """Points of a run that wait, since when, and whether earlier points of the run were sent."""
+
+    points: list[Point] = field(default_factory=list)
+    since: float = field(default_factory=time.monotonic)
+    is_live: bool = False
+
+
+class Buffer:
+    """Points of curves by run, until there are many or they are old."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, _Waiting] = {}
+
+    def add(self, run: str, points: Iterable[Point]) -> bool:
+        """Add points of a run, and return whether it is time to send them."""
+        waiting = self._runs.setdefault(run, _Waiting())
+        waiting.points += points
+        return len(waiting.points) >= _BUFFER_POINTS or time.monotonic() - waiting.since > _BUFFER_SECONDS
+
+    def take(self, run: str) -> list[Point]:
+        """Return the points of a run, which are forgotten."""
+        points = self._runs.get(run, _Waiting()).points
+        self._runs[run] = _Waiting(is_live=True)
+        return points
+
+    def drop(self, run: str, name: str) -> None:
+        """Forget the points of a metric unless points of the run were sent before: those would be half a curve."""
+        waiting = self._runs.get(run, _Waiting(is_live=True))
+        if not waiting.is_live:
+            waiting.points = [point for point in waiting.points if point[0] != name]
+
+    def close(self, run: str) -> None:
+        """Forget a run."""
+        self._runs.pop(run, None)
+
+
+class Outbox:
+    """Sends events to a store; after a failure of the store, warns once and keeps the events in a spool file."""
+
+    def __init__(self, client: Client, folder: Path) -> None:
+        self.online = True
+        self.buffer = Buffer()
+        self.spool = Spool(folder)
+        self.client = client
+        self._identity = uuid.uuid4().hex
+        self._failed_at = 0.0
+        self._warned: set[str] = set()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        _OUTBOXES[self._identity] = self
+        client = self.client
+        made = client.experiment, client.uri, client.root
+        state = {"_identity": self._identity, "online": self.online, "_warned": set(self._warned)}
+        state["_failed_at"] = self._failed_at
+        return _restore, (made, self.spool.folder, state, client.experiment_id, dict(client.runs))
+
+    def send(self, op: str, run: str | None = None, **values: Any) -> None:
+        """Send an event now or, if the store has failed, keep it."""
+        event = {"op": op, "time": now(), "run": run, **values}
+        with LOCK:
+            if self.online:
+                try:
+                    note = self.client.send(event)
+                except Exception as error:  # noqa: BLE001 - no error of a store may stop the fit
+                    self._keep(event)
+                    self._report(error)
+                except BaseException:  # an interruption: the event may have arrived or not
+                    self._keep(event)
+                    raise
+                else:
+                    if note is not None:
+                        self.warn("note", note)
+            else:
+                self._keep(event)
+
+    def send_values(self, op: str, run: str, values: Mapping[str, Any]) -> None:
+        """Send parameters or tags as texts, in as many calls as MLflow needs."""
+        items = list(texts(values).items())
+        for first in range(0, len(items), _CALL_VALUES):
+            self.send(op, run, values=dict(items[first : first + _CALL_VALUES]))
+
+    def add_points(self, run: str, points: Iterable[tuple[str, float, int]]) -> None:
+        """Put points (name, value, step) into the buffer; values that are not finite are skipped."""
+        when, finite = now(), []
+        for name, value, step in points:
+            if math.isfinite(value):
+                finite.append((clean_name(name), float(value), when, int(step)))
+            else:
+                message = f"metric {name!r} is {value} at step {step}; values that are not finite are skipped"
+                self.warn("values", message)
+        if self.buffer.add(run, finite):
+            self.flush(run)
+
+    def flush(self, run: str) -> None:
+        """Send the points of a run that wait."""
+        points = self.buffer.take(run)
+        for first in range(0, len(points), _CALL_POINTS):
+            self.send("metrics", run, points=points[first : first + _CALL_POINTS])
+
+    def end(self, run: str, status: str) -> None:
+        """Send the rest of a run and its end."""
+        self.flush(run)
+        self.buffer.close(run)
+        self.send("end", run, status=status)
+
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """Give a temporary folder for files to send; a file that cannot be written there costs one warning."""
+        try:
+            with tempfile.TemporaryDirectory(prefix="skpref-") as folder:
+                yield Path(folder)
+        except OSError as error:
+            self.warn("files", f"A file is not tracked: {error}. The fit goes on.")
+
+    def reconnect(self, parent: str | None) -> None:
+        """Try a store that failed once more if that was some time ago and it has the parent of the next run."""
+        is_time = time.monotonic() - self._failed_at > _RETRY_SECONDS
+        self.online = self.online or (is_time and (parent is None or parent in self.client.runs))
+
+    def warn(self, kind: str, message: str) -> None:
+        """Warn, once of each kind."""
+        if kind not in self._warned:
+            self._warned.add(kind)
+            warnings.warn(message, TrackingWarning, stacklevel=4)
+
+    def _keep(self, event: Mapping[str, Any]) -> None:
+        client = self.client
+        head = {"experiment": client.experiment, "tracking_uri": without_password(client.uri), "runs": client.runs}
+        try:
+            self.spool.write(event, head)
+        except (OSError, TypeError, ValueError) as error:
+            message = (
+                f"Events for MLflow are lost: they cannot be kept in {self.spool.folder}: {error}. The fit goes on."
+            )
+            self.warn("loss", message)
+
+    def _report(self, error: Exception) -> None:
+        self.online, self._failed_at = False, time.monotonic()
+        message = f"MLflow at {without_password(self.client.uri)} cannot be used: {first_line(error)}. "
+        if self.spool.file is not None:
+            message += (
+                f"The fit goes on; its runs are kept in {self.spool.file}, and "
+                f"`skpref mlflow-sync {self.spool.file.parent}` sends them later."
+            )
+        self.warn("store", message)
+
+
+def _restore(
+    made: tuple[Any, ...], folder: Path, state: Mapping[str, Any], experiment_id: str, runs: Mapping[str, str]
+) -> Outbox:
+    """Return the outbox of this process that a pickled one stands for."""
+    with LOCK:
+        outbox = _OUTBOXES.get(state["_identity"])
+        if outbox is None:
+            outbox = _OUTBOXES[state["_identity"]] = Outbox(Client(*made), folder)
+            vars(outbox).update(state)
+        outbox.client.learn(experiment_id, runs)
+        return outbox
+
+
+def now() -> int:
+    """Return the time in milliseconds since 1970."""
+    return int(time.time() * 1000)
+
+
+def texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return parameters or tags as MLflow accepts them."""
+    return {clean_name(name): str(value)[:_MAX_VALUE] for name, value in values.items()}
+
+
+def clean_name(name: object) -> str:
+    """Return a name that MLflow accepts, which may become that of a file in a folder."""
+    clean = _NOT_IN_NAMES.sub("_", str(name))[:_MAX_NAME]
+    return "/".join(part for part in clean.split("/") if part.strip(".")) or "_"
