@@ -21,6 +21,7 @@ from skpref._compiled.fm_fields import one_hot_ranges
 from skpref._compiled.m3f import limited_threads
 from skpref._estimator import on_iteration
 from skpref._math.random import as_generator
+from skpref.data.levels import read_labels
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
 from skpref.factorization.machine.fit import Plan, coordinate_ascent
@@ -102,7 +103,15 @@ class FMBase(CallbackMixin, BaseEstimator):
 
     def _read(self, X: Any, y: Any, *, reset: bool = False) -> tuple[Features, NDArray[Any]]:
         numeric = not hasattr(self, "link")
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=numeric, reset=reset)
+        X, y = validate_data(
+            self,
+            X,
+            y if numeric else read_labels(y),
+            accept_sparse="csr",
+            dtype=np.float64,
+            y_numeric=numeric,
+            reset=reset,
+        )
         return _canonical(X), y
 
     def _features(self, X: Any) -> Features:
