@@ -14,7 +14,7 @@ from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.crowd.posterior import CrowdPosterior, FactorPosterior
 from skpref.gp.entities import Entities
 from skpref.gp.ordinal import GPOrdinalRegressor
-from skpref.gp.ordinal.fit import OrdinalMember, OrdinalStart
+from skpref.gp.ordinal.fit import OrdinalMember
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.gp.pairwise.base import PairwiseGP
 from skpref.gp.pairwise.posterior import PairPosterior
@@ -268,18 +268,14 @@ def _check_member(member: OrdinalMember, where: str) -> None:
     _require(isinstance(member.likelihood, OrdinalProbit), f"{where}.likelihood", "is missing")
 
 
-def _check_start(start: OrdinalStart, where: str) -> None:
-    _require(isinstance(start.likelihood, OrdinalProbit), f"{where}.likelihood", "is missing")
-    if start.points is None:
-        _require(start.state is None, f"{where}.state", "needs inducing points")
-        return
-    _check_kernel_width(start.kernel, f"{where}.kernel", _features(start.points, f"{where}.points"))
-    if start.state is not None:
-        _require(isinstance(start.state, State), f"{where}.state", "is no state")
-        blocks, size = start.state.blocks, start.points.shape[0]
-        fits = len(blocks) == 1 and isinstance(blocks[0], DenseBlock) and blocks[0].size == size
-        _require(fits, f"{where}.state.blocks", f"must have {size} variables")
-        _check_scales(start.state.scales, f"{where}.state.scales", {"f"})
+def _check_inducing_state(state: Any, latent: Any, where: str) -> None:
+    """Refuse a state other than that of the inducing points of a posterior."""
+    _require(isinstance(state, State), where, "is no state")
+    _require(isinstance(latent, SparseLatent), where, "needs inducing points")
+    blocks, size = state.blocks, latent.basis.points.shape[0]
+    fits = len(blocks) == 1 and isinstance(blocks[0], DenseBlock) and blocks[0].size == size
+    _require(fits, f"{where}.blocks", f"must have {size} variables")
+    _check_scales(state.scales, f"{where}.scales", {"f"})
 
 
 # ------------------------------------------------------------------------------------------------------------- kernels
@@ -470,27 +466,25 @@ def _check_ordinal(estimator: GPOrdinalRegressor, where: str) -> None:
     sound = isinstance(members, list) and members and all(isinstance(one, OrdinalMember) for one in members)
     _require(sound, f"{prefix}ensemble_", "must be a list of models")
     _require(abs(sum(one.weight for one in members) - 1.0) < 1e-6, f"{prefix}ensemble_", "has weights that are none")
-    likelihoods = [one.likelihood for one in members] + [estimator.likelihood_, estimator._end.likelihood]  # noqa: SLF001
+    likelihoods = [one.likelihood for one in members] + [estimator.likelihood_]
     levels = all(isinstance(one, OrdinalProbit) and one.n_levels == r for one in likelihoods)
     _require(levels, f"{prefix}likelihood_", f"must be of {r} levels")
     _array(estimator.thresholds_, f"{prefix}thresholds_", (r - 1,))
     latents = [one.latent for one in members] + [estimator.posterior_]
     n = _check_ordinal_rows(estimator, r, width, prefix)
     for latent in latents:
-        _check_latent_fits(latent, n, None if estimator._given else width, f"{prefix}posterior_")  # noqa: SLF001
-    end = estimator._end  # noqa: SLF001
-    if estimator._given:  # noqa: SLF001
-        _require(estimator.kernel_ is None and end.kernel is None, f"{prefix}kernel_", "is beside a given covariance")
+        _check_latent_fits(latent, n, None if estimator._precomputed else width, f"{prefix}posterior_")  # noqa: SLF001
+    if estimator._state is not None:  # noqa: SLF001
+        _check_inducing_state(estimator._state, estimator.posterior_, f"{prefix}_state")  # noqa: SLF001
+    if estimator._precomputed:  # noqa: SLF001
+        _require(estimator.kernel_ is None, f"{prefix}kernel_", "must be None for a precomputed covariance")
         return
-    for kernel in (estimator.kernel_, end.kernel):
-        _check_kernel_width(kernel, f"{prefix}kernel_", width)
-    if end.points is not None:
-        _require(end.points.shape[1] == width, f"{prefix}_end.points", f"must have {width} columns")
+    _check_kernel_width(estimator.kernel_, f"{prefix}kernel_", width)
 
 
 def _check_ordinal_rows(estimator: GPOrdinalRegressor, r: int, width: int, prefix: str) -> int:
     """Rows that a fit goes on from: their number."""
-    _require(isinstance(estimator._given, bool), f"{prefix}_given", "must be true or false")  # noqa: SLF001
+    _require(isinstance(estimator._precomputed, bool), f"{prefix}_precomputed", "must be true or false")  # noqa: SLF001
     rows, where = estimator._rows, f"{prefix}_rows"  # noqa: SLF001
     _require(isinstance(rows, tuple) and len(rows) == 3, where, "must be rows, levels and weights")
     X, level, weight = rows
@@ -498,7 +492,7 @@ def _check_ordinal_rows(estimator: GPOrdinalRegressor, r: int, width: int, prefi
     _positive_array(weight, f"{where}.weight", (n,))
     _indices(level, f"{where}.level", 0, r, (n,))
     columns = _features(X, f"{where}.X", n)
-    if estimator._given:  # noqa: SLF001
+    if estimator._precomputed:  # noqa: SLF001
         used = estimator._used  # noqa: SLF001
         _indices(used, f"{prefix}_used", 0, width, (n,))
         _require(np.unique(used).size == n, f"{prefix}_used", "names a row twice")
@@ -543,7 +537,6 @@ CHECKS: dict[type[Any], Callable[[Any, str], None]] = {
     ExactLatent: _check_exact_latent,
     SparseLatent: _check_sparse_latent,
     OrdinalMember: _check_member,
-    OrdinalStart: _check_start,
     Kernel: _check_kernel,
     PairwiseGP: _check_pairwise,
     GPOrdinalRegressor: _check_ordinal,

@@ -50,7 +50,7 @@ RECORDS = _Listed(
         "skpref.gp.crowd.posterior": "CrowdPosterior FactorPosterior",
         "skpref.gp.latent.bound": "LatentHyper LatentMapping",
         "skpref.gp.posterior": "ExactLatent SparseLatent",
-        "skpref.gp.ordinal.fit": "OrdinalMember OrdinalStart",
+        "skpref.gp.ordinal.fit": "OrdinalMember",
         "skpref.gp.pairwise.posterior": "PairPosterior",
         "skpref.gp.entities": "Entities",
         "skpref.inference.basis": "InducingBasis",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
@@ -29,7 +29,7 @@ from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.ordinal.evidence import ExactEvidence, OrdinalData
 from skpref.gp.ordinal.fit import FINAL_TOL, OrdinalConfig, OrdinalFit, fit_ordinal
-from skpref.gp.posterior import ExactLatent
+from skpref.gp.posterior import ExactLatent, SparseLatent, WarmStart
 from skpref.gp.relevance import prior_relevance
 from skpref.inference.basis import full_passes_fit
 from skpref.inference.svi import Schedule
@@ -43,103 +43,114 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features, IntArray
 
-_SYMMETRY = 1e-8  # of a precomputed covariance, relative to its largest entry
+_SYMMETRY = 1e-8  # largest asymmetry of a precomputed covariance, relative to its largest entry
 _HALF = 0.5 - 1e-12  # a level whose cumulative probability is 1/2 up to rounding is the median
 
 
 class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
-    """Gaussian-process regression on ordered labels: grades, stars, stages of a disease.
+    """Gaussian-process regression on ordered labels such as grades, stars or stages.
 
-    A latent f(x) with a Gaussian-process prior of unit amplitude, plus noise, falls between two of r - 1 learnt
-    thresholds ([CG05] eq. 5). Levels need no distances between them; predictions are probabilities of all levels.
+    A latent function f(x) with a Gaussian-process prior of unit amplitude, plus noise, lies between two of r - 1
+    learnt thresholds ([CG05]_ eq. 5). Levels need no distances from each other, and predictions are probabilities of
+    all levels.
 
     Parameters
     ----------
     kernel : Kernel, {"auto", "ard", "linear-ard", "precomputed"} or None, default=None
-        Covariance of f: one of `skpref.kernels` or of scikit-learn. None stands for the squared exponential of
-        [CG05] with one length-scale, which starts at the median distance: standardise features first. "auto"
-        averages over smooth and rough, isotropic and per-feature (ARD), and linear kernels, weighed by their evidence
-        under weak priors; it needs no standardised features, and no restarts. "ard": squared exponential with a
-        length-scale a feature; "linear-ard": linear with a weight variance a feature; both follow the number of
-        features, as `RFE` wants. "precomputed": X is the covariance.
+        Covariance of f: a kernel of `skpref.kernels` or scikit-learn, or
+
+        - None: the squared exponential of [CG05]_ with one length-scale, which starts at the median distance of rows.
+          Standardise the features first.
+        - "auto": an average over smooth and rough kernels, with one length-scale or one a feature, with and without a
+          linear part, weighted by their evidence. Features need no scaling, and `n_restarts_optimizer` is not used.
+        - "ard": a squared exponential with one length-scale a feature.
+        - "linear-ard": a linear kernel with one weight variance a feature. Both adapt to the number of features, which
+          `RFE` changes.
+        - "precomputed": X is the covariance of the rows.
     inference : {"auto", "ep", "laplace", "vb", "svi"}, default="auto"
-        "ep": expectation propagation at all rows, n^3; "laplace": a Gaussian at the mode, faster and less accurate;
-        "vb": full passes through `n_inducing` inducing points, linear in n, a monotone bound; "svi": the same in
-        mini-batches. "auto": "ep" up to `n_max_exact` distinct rows ("laplace" where weights lie between 0 and 1),
-        then "vb" while its rows fit in 2 GiB, else "svi".
+        "ep": expectation propagation at all rows, time n^3. "laplace": a Gaussian at the mode, faster and less
+        accurate. "vb": full passes through `n_inducing` inducing points, time linear in n. "svi": the same in
+        mini-batches. "auto": "ep" up to `n_max_exact` distinct rows ("laplace" if weights lie between 0 and 1), else
+        "vb" if the rows of kernel values fit in 2 GiB, else "svi".
     optimizer : {"l-bfgs-b"} or None, default="l-bfgs-b"
-        Whether length-scales, noise and thresholds are learnt by the gradient of the evidence. None keeps the
-        kernel's, with thresholds at the frequencies of the levels and noise 1.
+        "l-bfgs-b": kernel, noise and thresholds maximise the evidence. None: the kernel stays, noise is 1, and
+        thresholds match the frequencies of the levels.
     n_restarts_optimizer : int, default=2
-        Further starts of the search, at random length-scales and noise; the highest evidence wins.
+        Number of further starts of the search at random hyper-parameters. The highest evidence wins.
     evidence : {"ep", "bound"}, default="ep"
-        What the search with "ep" maximises: its approximate evidence, or the variational bound of [CG05] eq. 13.
+        Objective of the search with "ep": its approximation of the evidence, or the variational bound of [CG05]_
+        eq. 13.
     n_inducing : int, default=300
-        Inducing points of "vb" and "svi" at most.
+        Largest number of inducing points of "vb" and "svi".
     inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
-        Where they come from.
+        How inducing points are chosen from the rows, or the points. "kmeans++" is fast and spreads them over the rows.
     batch_size : int, default=1000
-        Rows a step of "svi".
+        Rows of a mini-batch of "svi".
     max_iter : int, default=200
-        Iterations of the inference at most: rounds of "ep", Newton steps of "laplace", passes of "vb" and "svi".
+        Largest number of iterations of the inference: sweeps of "ep", Newton steps of "laplace", passes of "vb" and
+        "svi".
     tol : float, default=1e-4
-        When "vb" and "svi" stop, as in `GPPLRegressor`. "ep" and "laplace" end at a gap of 1e-6 posterior standard
+        "vb" ends when a pass raises the bound by less than ``tol / 100`` of its size, "svi" when the mean bound of a
+        pass changes by less than `tol` of its size. "ep" and "laplace" end at a precision of 1e-6 posterior standard
         deviations.
-    delay, forgetting_rate : float, default=1.0, 0.9
-        Step size (t + delay)^-forgetting_rate of "svi".
+    delay : float, default=1.0
+        The step size of "svi" is (t + delay)^-forgetting_rate in step t.
+    forgetting_rate : float, default=0.9
+        See `delay`; in (0.5, 1], so that steps converge.
     n_max_exact : int, default=4000
-        Distinct rows up to which "auto" infers at all of them, and beyond which "ep" and "laplace" refuse.
+        Largest number of distinct rows for "ep" and "laplace", whose time grows with its cube.
     class_order : array-like of shape (n_classes,), default=None
-        All levels, low to high, those absent from `y` included. None = the categories of an ordered
-        `pandas.Categorical`, else the sorted labels. For probabilities `cross_val_predict` replaces labels by their
-        places in alphabetical order, which would lose the order of a Categorical: name it here, and it is kept.
+        All levels from low to high, also those absent from `y`. None: the categories of an ordered
+        `pandas.Categorical`, else the sorted labels. Set it for ``cross_val_predict(..., method="predict_proba")``,
+        which replaces labels by numbers in alphabetical order.
     warm_start : bool, default=False
-        Whether `fit` starts at the hyper-parameters (and for "vb" and "svi" the posterior) of the earlier fit, where
-        kernel, levels and number of features are the same. "auto" always searches anew.
+        Whether `fit` starts at the end of the earlier fit, if kernel, levels and number of features are the same.
+        "auto" always searches from scratch.
     verbose : int, default=0
-        Whether to print a line an iteration of "vb" and "svi", or an evaluation of the evidence.
+        1 prints a line at every evaluation of the evidence, or after every pass of "vb" and "svi".
     random_state : int, RandomState, Generator or None, default=None
-        Restarts, inducing points, mini-batches.
+        Seed for restarts, inducing points and mini-batches.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The levels, low to high.
+        The levels from low to high.
     kernel_ : Kernel or None
-        Kernel with its learnt hyper-parameters; None for "precomputed".
+        Kernel with learnt hyper-parameters; None for "precomputed".
     thresholds_ : ndarray of shape (n_classes - 1,)
         b_1 < ... < b_{r-1}, in prior standard deviations of f (for a kernel of unit amplitude).
     noise_ : float
-        Standard deviation of the noise added to f, in the same unit.
+        Standard deviation of the noise, in the same unit.
     log_marginal_likelihood_value_ : float
         Log evidence in nats, as approximated by the inference.
     lower_bound_ : float
-        Variational lower bound on it at the posterior.
+        Variational lower bound on the log evidence.
     lower_bounds_ : list of float
-        Objective at every evaluation of the search; for "vb" and "svi" the bound after each pass of the last fit.
+        Objective at every evaluation of the search; for "vb" and "svi" the bound after each pass of the last inference.
     posterior_ : ExactLatent or SparseLatent
-        All that predictions of f need.
+        Posterior of f.
     ensemble_ : list of OrdinalMember
-        The models that probabilities are averages of, with their weights, the best first: several with "auto", where
-        all other attributes are those of the best.
+        Models whose probabilities are averaged, with their weights, the best first. With "auto" there can be several;
+        the other attributes are those of the best.
     likelihood_ : OrdinalProbit
-        Thresholds and noise as they enter the likelihood.
+        Likelihood with learnt thresholds and noise.
     inference_ : {"ep", "laplace", "vb", "svi"}
-        What "auto" chose.
+        The inference that was used.
     n_iter_ : int
-        Iterations of the last inference.
+        Number of iterations of the last inference.
     n_skipped_ : int
-        Site updates that "ep" left out since they would have broken positive definiteness.
+        Number of site updates that "ep" skipped because they would have given a negative variance.
     converged_ : bool
         Whether the last inference met its tolerance.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str
-        Their names, when X had some.
+        Names of the features, if X has some.
 
     See Also
     --------
-    GPPLRegressor : Only the order of scores within a group counts.
+    GPPLRegressor : Ratings of which only the order within a group counts.
+    SVGPClassifier : Classes without an order.
 
     References
     ----------
@@ -187,7 +198,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         n_restarts_optimizer: int = 2,
         evidence: str = "ep",
         n_inducing: int = 300,
-        inducing: Any = "kmeans++",
+        inducing: str | ArrayLike = "kmeans++",
         batch_size: int = 1000,
         max_iter: int = 200,
         tol: float = 1e-4,
@@ -197,7 +208,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         class_order: ArrayLike | None = None,
         warm_start: bool = False,
         verbose: int = 0,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
     ) -> None:
         self.kernel = kernel
         self.inference = inference
@@ -226,8 +237,8 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
     # ------------------------------------------------------------- fitting
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn kernel, noise and thresholds, and the posterior of f.
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn kernel, noise, thresholds and the posterior of f.
 
         Parameters
         ----------
@@ -236,18 +247,20 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         y : array-like of shape (n,)
             Ordered labels.
         sample_weight : array-like of shape (n,), default=None
-            Weights >= 0; a whole number counts copies. "ep" needs weights of 0 or at least 1.
+            Weights >= 0 of the log likelihoods; a weight of 2 is the same as two copies of the row. None: 1. "ep"
+            needs weights of 0 or at least 1.
 
         Returns
         -------
         GPOrdinalRegressor
-            Itself, fitted.
+            The fitted estimator.
 
         Raises
         ------
         ValueError
             If X or y is not finite, y has fewer than 2 levels or one that `class_order` lacks, a weight is negative,
-            there are more than `n_max_exact` rows for "ep" or "laplace", or a given covariance is none.
+            "ep" or "laplace" gets more than `n_max_exact` distinct rows, or a precomputed covariance is not symmetric
+            and positive semi-definite.
 
         Warns
         -----
@@ -255,150 +268,187 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
             If the last inference did not meet its tolerance in `max_iter` iterations.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            X, level, weight = self._read(X, y, sample_weight)
-            self._rows = X, level, weight
-            self._learn(going_on=self.warm_start)
+            self._rows = self._read(X, y, sample_weight)
+            # "auto" searches under priors; a search from its end would maximise the evidence without them.
+            start = self._warm_start("resume") if self.warm_start and self.kernel != "auto" else None
+            data = self._data()
+            self._learn(data, self._resolve_inference(data), start)
+            if not self.converged_:
+                warn_not_converged(self, self.n_iter_, 4)
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from more rows without starting again: through inducing points, whatever `inference` says.
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Update the fit with more rows, through inducing points.
 
-        Earlier rows are remembered, and the fit goes on from where it stands: thresholds and noise move with all rows
-        seen so far, the kernel stays as it is, and so do the inducing points once there are `n_inducing`.
+        All rows are kept, and the inference resumes at the earlier posterior. The kernel stays; thresholds and noise
+        are learnt from all rows; inducing points stay once there are `n_inducing` of them. In place of "ep" and
+        "laplace" the inference is "vb".
 
         Parameters
         ----------
-        X, y : array-like
-            As in `fit`.
+        X : {array-like, CSR} of shape (n, n_features)
+            New rows.
+        y : array-like of shape (n,)
+            Their ordered labels.
         classes : array-like of shape (n_classes,), default=None
-            All levels, low to high; only needed at the first call, where `class_order` is another place for them. Where
-            they are given here, the first rows may be of one level.
+            All levels from low to high, for the first call, in place of `class_order`. With it the first rows may all
+            have the same level.
         sample_weight : array-like of shape (n,), default=None
-            As in `fit`.
+            Their weights >= 0. None: 1.
 
         Returns
         -------
         GPOrdinalRegressor
-            Itself.
+            The updated estimator.
 
         Raises
         ------
         ValueError
-            As in `fit`; or with ``kernel="precomputed"``, or if `classes` are others than before.
+            With ``kernel="precomputed"``, if `classes` differ from those of the first call, or if rows, labels or
+            weights are refused by `fit`.
         """
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
-            msg = 'partial_fit needs rows of features; kernel="precomputed" gives covariances: call fit with all rows.'
+            msg = "partial_fit needs rows of features; got kernel='precomputed'. Call fit with all rows."
             raise DataError(msg)
         self._validate_params()
         with unchanged_on_failure(self):
+            start = None
             if not hasattr(self, "posterior_"):
                 order = self.class_order if classes is None else classes
-                X, level, weight = self._read(X, y, sample_weight, order=order, fewest=2 if classes is None else 1)
-                self._rows = X, level, weight
-                return self._learn(going_on=False, streaming=True)
-            if classes is not None and not np.array_equal(np.asarray(classes), self.classes_):
-                msg = f"classes must be those of the first call, {self.classes_.tolist()}; got {classes!r:.200}."
-                raise DataError(msg)
-            X, level, weight = self._read(X, y, sample_weight, order=self.classes_, reset=False)
-            old_X, old_level, old_weight = self._rows
-            self._rows = stack(old_X, X), np.append(old_level, level), np.append(old_weight, weight)
-            return self._learn(going_on=True, streaming=True)
+                self._rows = self._read(X, y, sample_weight, order=order, min_levels=2 if classes is None else 1)
+            else:
+                if classes is not None and not np.array_equal(np.asarray(classes), self.classes_):
+                    msg = f"classes must be those of the first call, {self.classes_.tolist()}; got {classes!r:.200}."
+                    raise DataError(msg)
+                new_rows = self._read(X, y, sample_weight, order=self.classes_, reset=False)
+                rows, level, weight = self._rows
+                self._rows = stack(rows, new_rows[0]), np.append(level, new_rows[1]), np.append(weight, new_rows[2])
+                start = self._warm_start("skip")
+            data = self._data()
+            inference = self._resolve_inference(data)
+            self._learn(data, inference if inference in {"vb", "svi"} else "vb", start)
+            if not self.converged_:
+                warn_not_converged(self, self.n_iter_, 3)
+        return self
 
     def _read(
-        self, X: Any, y: Any, sample_weight: Any, *, order: Any = None, reset: bool = True, fewest: int = 2
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        *,
+        order: ArrayLike | None = None,
+        reset: bool = True,
+        min_levels: int = 2,
     ) -> tuple[Features, IntArray, Array]:
-        """Rows of positive weight, their levels and weights; sets `classes_`."""
+        """Return rows of positive weight, their levels and weights; set `classes_`."""
         if y is None:
             msg = f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
             raise ValueError(msg)
-        given = self.kernel == "precomputed"
-        X, values = validate_data(
+        precomputed = self.kernel == "precomputed"
+        rows, labels = validate_data(
             self,
             X,
             read_labels(y),
-            accept_sparse=False if given else "csr",
+            accept_sparse=False if precomputed else "csr",
             dtype=np.float64,
             order="C",
             reset=reset,
         )
         order = self.class_order if order is None else order
         if reset:
-            # A column of a data frame knows the order of its categories, an array does not.
+            # A column of a data frame has an order of its categories, an array has not.
             column = y.iloc[:, 0] if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc") else y
             categorical = hasattr(getattr(column, "dtype", None), "categories")
-            self.classes_, level = ordered_levels(column if categorical else values, order, fewest=fewest)
+            self.classes_, level = ordered_levels(column if categorical else labels, order, fewest=min_levels)
         else:
-            level = encode_levels(values, self.classes_)
-        weight = read_weights(sample_weight, X.shape[0])
-        self._given = given
-        if given:
-            _check_covariance(X)
+            level = encode_levels(labels, self.classes_)
+        weight = read_weights(sample_weight, rows.shape[0])
+        self._precomputed = precomputed
+        if precomputed:
+            _check_covariance(rows)
         used = weight > 0.0
-        if reset and np.unique(level[used]).size < fewest:
+        if reset and np.unique(level[used]).size < min_levels:
             raise DataError(
-                f"at least {fewest} classes (levels) must have rows of positive weight; got "
+                f"at least {min_levels} classes (levels) must have rows of positive weight; got "
                 f"{np.unique(level[used]).size}. Rows of sample_weight zero do not count."
             )
-        if given:
+        if precomputed:
             self._used = np.flatnonzero(used)
-            return np.ascontiguousarray(X[np.ix_(used, used)]), level[used], weight[used]
-        return canonical(X[used]), level[used], weight[used]
+            return np.ascontiguousarray(rows[np.ix_(used, used)]), level[used], weight[used]
+        return canonical(rows[used]), level[used], weight[used]
 
-    def _learn(self, *, going_on: bool, streaming: bool = False) -> Self:
-        data = self._data()
+    def _settings(self) -> object:
+        """Return what an earlier fit must share for a warm start."""
+        kernel = kernel_parameters(self.kernel) if isinstance(self.kernel, Kernel) else self.kernel
+        return kernel, self.classes_.tolist(), None if self._precomputed else self.n_features_in_
+
+    def _warm_start(self, search: Literal["resume", "skip"]) -> WarmStart | None:
+        """Return the end of the earlier fit, if it was of the same model."""
+        if getattr(self, "_warm_key", None) != digest(self._settings()):
+            return None
+        points = self.posterior_.basis.points if isinstance(self.posterior_, SparseLatent) else None
+        return WarmStart(self.kernel_, self.likelihood_, points, self._state, search)
+
+    def _learn(self, data: OrdinalData, inference: str, start: WarmStart | None) -> None:
+        """Fit all rows that are kept, from the end of an earlier fit or from scratch."""
         if data.X is not None:
             warn_constant(data.X, "all rows")
-        config = self._config(data, streaming=streaming)
-        own = kernel_parameters(self.kernel) if isinstance(self.kernel, Kernel) else self.kernel
-        key = digest((own, self.classes_.tolist(), None if data.X is None else data.X.shape[1]))
-        # "auto" has starts of its own: the bare evidence would leave the family that was chosen under its priors.
-        goes_on = going_on and getattr(self, "_warm_key", None) == key and (streaming or self.kernel != "auto")
-        start = self._end if goes_on else None
-        held = streaming and start is not None
+        config = self._config(data, inference)
         rng = as_generator(self.random_state)
-        result = fit_ordinal(data, self.classes_.size, self._kernel(), config, rng, start, held=held)
-        self._warm_key = key
-        self._keep(result, config)
-        return self
+        result = fit_ordinal(data, self.classes_.size, self._checked_kernel(), config, rng, start)
+        self._store(result, inference)
+        self._warm_key = digest(self._settings())
 
-    def _kernel(self) -> Any:
+    def _checked_kernel(self) -> Kernel | str | None:
+        """Return the kernel parameter, None for a precomputed covariance."""
         if isinstance(self.kernel, CompoundKernel):
             msg = (
-                "kernel: a CompoundKernel (several kernels at once) cannot be used here; "
-                f"got {self.kernel!r:.200}. Add or multiply its parts: RBF() + Matern()."
+                f"kernel must be one covariance function; got {self.kernel!r:.200}, a CompoundKernel of several. "
+                "Add or multiply them, for example RBF() + Matern()."
             )
             raise DataError(msg)
         return None if isinstance(self.kernel, str) and self.kernel == "precomputed" else self.kernel
 
     def _data(self) -> OrdinalData:
-        """Distinct rows in an order of their own: equal samples give equal bits, in whatever order they come."""
+        """Return the distinct labelled rows, sorted, so that the order of rows does not change the bits of a fit."""
         X, level, weight = self._rows
-        if self._given:
+        if self._precomputed:
             return OrdinalData(None, level.astype(np.float64), weight, X)
-        first, item = unique_rows(X)
-        # Rows in the order of their contents' hashes, and labels within rows.
-        cell, inverse = np.unique(item * self.classes_.size + level, return_inverse=True)
-        rows = first[cell // self.classes_.size]
+        first, row = unique_rows(X)
+        # Rows in the order of the hashes of their contents, and labels within rows.
+        pair, inverse = np.unique(row * self.classes_.size + level, return_inverse=True)
+        rows = first[pair // self.classes_.size]
         return OrdinalData(
-            X[rows], (cell % self.classes_.size).astype(np.float64), np.bincount(inverse, weight).astype(np.float64)
+            X[rows], (pair % self.classes_.size).astype(np.float64), np.bincount(inverse, weight).astype(np.float64)
         )
 
-    def _config(self, data: OrdinalData, *, streaming: bool) -> OrdinalConfig:
-        inference = _resolved(self.inference, data, self.n_max_exact, self.n_inducing)
-        if streaming and inference in {"ep", "laplace"}:
-            inference = "vb"
-        if inference in {"ep", "laplace"} and data.n > self.n_max_exact:
-            msg = (
-                f"inference={inference!r} takes time n^3 and memory n^2: n_max_exact={self.n_max_exact} distinct rows "
-                f"at most; got {data.n}. Use inference='vb' or 'svi', or raise n_max_exact."
-            )
-            raise DataError(msg)
+    def _resolve_inference(self, data: OrdinalData) -> str:
+        """Return the inference, with a choice for "auto"."""
+        if self.inference != "auto":
+            return self.inference
+        if data.n <= self.n_max_exact or data.K is not None:
+            return "laplace" if np.any(data.weight < 1.0) else "ep"
+        return "vb" if full_passes_fit(data.n, min(self.n_inducing, data.n)) else "svi"
+
+    def _config(self, data: OrdinalData, inference: str) -> OrdinalConfig:
+        """Return the settings of the fit, once it is known to be possible."""
         if inference in {"vb", "svi"}:
             if data.K is not None:
-                msg = f"inference={inference!r} needs rows of features: kernel='precomputed' has 'ep' and 'laplace'."
+                msg = (
+                    f"inference={inference!r} needs rows of features; got kernel='precomputed'. Use 'ep' or 'laplace'."
+                )
                 raise DataError(msg)
             check_memory(data.n, min(self.n_inducing, data.n), whose="rows")
         else:
+            if data.n > self.n_max_exact:
+                msg = (
+                    f"inference={inference!r} takes time n^3 and memory n^2: n_max_exact={self.n_max_exact} distinct "
+                    f"rows at most; got {data.n}. Use inference='vb' or 'svi', or raise n_max_exact."
+                )
+                raise DataError(msg)
             check_memory(data.n, data.n, "inference='vb', or n_max_exact", "rows")
         schedule = Schedule(
             max_iter=self.max_iter,
@@ -419,81 +469,85 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
             on_value=_printer(type(self).__name__) if self.verbose else None,
         )
 
-    def _keep(self, result: OrdinalFit, config: OrdinalConfig) -> None:
-        self._end = result.end
+    def _store(self, result: OrdinalFit, inference: str) -> None:
+        """Set the attributes of a fit."""
+        self._state = result.state
         self.posterior_ = result.latent
         self.ensemble_ = list(result.members)
-        self.kernel_ = result.end.kernel
-        self.likelihood_ = result.end.likelihood
+        self.kernel_ = result.kernel
+        self.likelihood_ = result.likelihood
         self.thresholds_ = np.array(self.likelihood_.thresholds)
         self.noise_ = self.likelihood_.noise
-        self.inference_ = config.inference
+        self.inference_ = inference
         self.log_marginal_likelihood_value_ = result.evidence
         self.lower_bound_ = result.bound
         self.lower_bounds_ = list(result.bounds)
         self.n_iter_ = result.n_iter
         self.n_skipped_ = result.n_skipped
         self.converged_ = result.converged
-        if not result.converged:
-            warn_not_converged(self, self.n_iter_, 6)
 
     # ------------------------------------------------------------- predicting
 
-    def _new(self, X: Any) -> Features:
+    def _check_new_rows(self, X: ArrayLike) -> Features:
+        """Return rows to predict, or their covariance with the training rows of positive weight."""
         check_is_fitted(self)
-        given = self.kernel_ is None
-        X = validate_data(self, X, accept_sparse=False if given else "csr", dtype=np.float64, order="C", reset=False)
-        return np.ascontiguousarray(X[:, self._used]) if given else canonical(X)
+        precomputed = self.kernel_ is None
+        rows = validate_data(
+            self, X, accept_sparse=False if precomputed else "csr", dtype=np.float64, order="C", reset=False
+        )
+        return np.ascontiguousarray(rows[:, self._used]) if precomputed else canonical(rows)
 
-    def predict_latent(self, X: Any, return_std: bool = False) -> Array | tuple[Array, Array]:
-        """Return posterior means of f.
+    def predict_latent(self, X: ArrayLike, return_std: bool = False) -> Array | tuple[Array, Array]:
+        """Predict f.
 
         Parameters
         ----------
         X : {array-like, CSR} of shape (n, n_features)
-            Rows; for "precomputed" their covariance with the training rows, whose mean variance then stands for
-            theirs.
+            Rows; with ``kernel="precomputed"`` their covariance with the training rows. Their prior variance is then
+            taken to be the mean of that of the training rows.
         return_std : bool, default=False
-            Whether to add posterior standard deviations.
+            Whether to return posterior standard deviations too.
 
         Returns
         -------
         mean : ndarray of shape (n,)
-            f, in prior standard deviations (for a kernel of unit amplitude).
+            Posterior mean of f, in prior standard deviations (for a kernel of unit amplitude).
         std : ndarray of shape (n,)
-            Only when asked for.
+            Only with ``return_std=True``.
         """
-        rows = self._new(X)
+        rows = self._check_new_rows(X)
         mean, variance = self.posterior_.latent(rows, variance=return_std)
         return (mean, np.sqrt(variance)) if return_std else mean
 
-    def predict_proba(self, X: Any) -> Array:
-        """Return the probabilities of all levels.
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Predict the probabilities of all levels.
 
         Parameters
         ----------
         X : {array-like, CSR} of shape (n, n_features)
-            Rows.
+            Rows; with ``kernel="precomputed"`` their covariance with the training rows.
 
         Returns
         -------
         ndarray of shape (n, n_classes)
-            In the order of `classes_`; rows sum to 1.
+            Probabilities in the order of `classes_`; rows sum to 1.
         """
-        rows = self._new(X)
-        parts = [one.weight * one.likelihood.probabilities(*one.latent.latent(rows)) for one in self.ensemble_]
+        rows = self._check_new_rows(X)
+        parts = [
+            member.weight * member.likelihood.probabilities(*member.latent.latent(rows)) for member in self.ensemble_
+        ]
         return np.sum(parts, axis=0) if len(parts) > 1 else parts[0]
 
-    def predict(self, X: Any, loss: str = "zero-one") -> NDArray[Any]:
-        """Return a level for every row.
+    def predict(self, X: ArrayLike, loss: Literal["zero-one", "absolute"] = "zero-one") -> NDArray[Any]:
+        """Predict a level for every row.
 
         Parameters
         ----------
         X : {array-like, CSR} of shape (n, n_features)
-            Rows.
+            Rows; with ``kernel="precomputed"`` their covariance with the training rows.
         loss : {"zero-one", "absolute"}, default="zero-one"
-            "zero-one": the most probable level. "absolute": the median level, which minimises the expected distance
-            in ranks.
+            "zero-one": the most probable level. "absolute": the median level, which minimises the expected distance in
+            ranks.
 
         Returns
         -------
@@ -512,81 +566,89 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         level = p.argmax(axis=1) if loss == "zero-one" else np.sum(np.cumsum(p[:, :-1], axis=1) < _HALF, axis=1)
         return self.classes_[level]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return minus the mean absolute error in ranks of the median level.
 
         Parameters
         ----------
         X : {array-like, CSR} of shape (n, n_features)
-            Rows.
+            Rows; with ``kernel="precomputed"`` their covariance with the training rows.
         y : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,), default=None
-            Weights.
+            Weights of the rows. None: 1.
 
         Returns
         -------
         float
-            At most 0: levels that predictions are off by, on average.
+            At most 0, for perfect predictions.
         """
         predicted = encode_levels(self.predict(X, loss="absolute"), self.classes_)
         return -ordinal_mae(encode_levels(y, self.classes_), predicted, sample_weight=sample_weight)
 
-    # ------------------------------------------------------------- looking inside
+    # ------------------------------------------------------------- evidence and relevance
 
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False
     ) -> float | tuple[float, Array]:
-        """Return the log evidence at given hyper-parameters.
+        """Return the log evidence at given hyper-parameters, by "ep" or "laplace".
 
         Parameters
         ----------
         theta : array-like of shape (n_theta,), default=None
-            The kernel's theta, then log noise, b_1, and the logarithms of the gaps between thresholds. None = the
-            learnt ones.
+            The kernel's theta, then log noise, b_1, and the logs of the gaps between thresholds. None: the learnt
+            values.
         eval_gradient : bool, default=False
-            Whether to add the gradient in theta.
+            Whether to return the gradient in theta too.
 
         Returns
         -------
         value : float
-            Log evidence by "ep" or "laplace" (the variational bound with ``evidence="bound"``), in nats.
+            Log evidence in nats; the variational bound with ``evidence="bound"``.
         gradient : ndarray of shape (n_theta,)
-            Only when asked for.
+            Only with ``eval_gradient=True``.
 
         Raises
         ------
         ValueError
-            If theta has another length, or the model was fitted through inducing points.
+            If theta has another length or is not finite, or the model was fitted through inducing points.
         """
         check_is_fitted(self)
         if not isinstance(self.posterior_, ExactLatent):
-            msg = f"log_marginal_likelihood is of 'ep' and 'laplace'; for {self.inference_!r} see lower_bound_."
+            msg = (
+                f"log_marginal_likelihood needs inference='ep' or 'laplace'; got {self.inference_!r}. "
+                "For it see lower_bound_."
+            )
             raise DataError(msg)
-        own = np.zeros(0) if self.kernel_ is None else self.kernel_.theta
-        theta = np.concatenate([own, self.likelihood_.theta]) if theta is None else np.asarray(theta, dtype=np.float64)
-        n, size = own.size, own.size + self.classes_.size
+        kernel_theta = np.zeros(0) if self.kernel_ is None else self.kernel_.theta
+        learnt_theta = np.concatenate([kernel_theta, self.likelihood_.theta])
+        theta = learnt_theta if theta is None else np.asarray(theta, dtype=np.float64)
+        n, size = kernel_theta.size, learnt_theta.size
         if theta.shape != (size,) or not np.all(np.isfinite(theta)):
-            msg = f"theta must be {size} finite numbers ({n} of the kernel, then {self.classes_.size}); got {theta!r}."
+            msg = (
+                f"theta must be {size} finite numbers ({n} of the kernel, then {size - n}); got {theta!r:.200}. "
+                "The order is: kernel theta, log noise, b_1, logs of the gaps between thresholds."
+            )
             raise DataError(msg)
         kernel = None if self.kernel_ is None else self.kernel_.clone_with_theta(theta[:n])
         data = self._data()
         evidence = ExactEvidence(data, self.inference_, self.evidence == "bound", self.max_iter, FINAL_TOL)
         with limit_blas_threads(data.n):
-            seen = evidence(kernel, self.likelihood_.with_theta(theta[n:]))
-        return (seen.value, np.concatenate([seen.in_kernel, seen.in_likelihood])) if eval_gradient else seen.value
+            result = evidence(kernel, self.likelihood_.with_theta(theta[n:]))
+        gradient = np.concatenate([result.in_kernel, result.in_likelihood])
+        return (result.value, gradient) if eval_gradient else result.value
 
     @property
     def relevance_(self) -> Array:
-        """How much each feature matters to the prior of f, shape (n_features,).
+        """Relevance of each feature, shape (n_features,).
 
-        Half the expected square of f(x) - f(x'), where x' is a training row x (or inducing point) with this feature
-        taken from another: 0 for a feature that f ignores; for the ARD linear kernel the feature's weight variance
-        times its variance. Not there for "precomputed".
+        Half the expected square of f(x) - f(x') under the prior, where x' is a training row x (or inducing point) with
+        this feature taken from another row: 0 for a feature that f ignores; for "linear-ard" the feature's weight
+        variance times its variance. Not available for "precomputed".
         """
         check_is_fitted(self)
         if self.kernel_ is None:
-            msg = "relevance_ is of features; kernel='precomputed' has none."
+            msg = "relevance_ needs features; kernel='precomputed' has none."
             raise AttributeError(msg)
         latent = self.posterior_
         X = latent.X if isinstance(latent, ExactLatent) else latent.basis.points
@@ -598,29 +660,22 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         return self.relevance_
 
 
-def _resolved(inference: str, data: OrdinalData, n_max_exact: int, n_inducing: int) -> str:
-    """What "auto" stands for."""
-    if inference != "auto":
-        return inference
-    if data.n <= n_max_exact or data.K is not None:
-        return "laplace" if np.any(data.weight < 1.0) else "ep"
-    return "vb" if full_passes_fit(data.n, min(n_inducing, data.n)) else "svi"
-
-
 def _printer(name: str) -> Callable[[float], None]:
-    return lambda value: print(f"{name}: log evidence {value:.4f}")  # noqa: T201 - asked for
+    """Return a function that prints the evidence."""
+    return lambda value: print(f"{name}: log evidence {value:.4f}")  # noqa: T201 - asked for by verbose
 
 
 def _check_covariance(K: Array) -> None:
+    """Refuse a matrix that is not symmetric and positive semi-definite."""
     if K.shape[0] != K.shape[1]:
         msg = f"Precomputed matrix must be square: a covariance of the training rows; got shape {K.shape}."
         raise DataError(msg)
-    off = np.abs(K - K.T)
-    if off.max(initial=0.0) > _SYMMETRY * np.abs(K).max(initial=1.0):
-        i, j = np.unravel_index(int(np.argmax(off)), K.shape)
+    asymmetry = np.abs(K - K.T)
+    if asymmetry.max(initial=0.0) > _SYMMETRY * np.abs(K).max(initial=1.0):
+        i, j = np.unravel_index(int(np.argmax(asymmetry)), K.shape)
         msg = f"a precomputed covariance must be symmetric; got K[{i}, {j}]={K[i, j]:.6g}, K[{j}, {i}]={K[j, i]:.6g}."
         raise DataError(msg)
-    low = float(np.linalg.eigvalsh(K)[0])
-    if low < -_SYMMETRY * float(np.abs(np.diagonal(K)).max(initial=1.0)) * K.shape[0]:
-        msg = f"a precomputed covariance must be positive semi-definite; its lowest eigenvalue is {low:.3g}."
+    lowest = float(np.linalg.eigvalsh(K)[0])
+    if lowest < -_SYMMETRY * float(np.abs(np.diagonal(K)).max(initial=1.0)) * K.shape[0]:
+        msg = f"a precomputed covariance must be positive semi-definite; its lowest eigenvalue is {lowest:.3g}."
         raise DataError(msg)

@@ -1,8 +1,8 @@
-"""Evidence of ordered labels and its gradient: at the inputs themselves, or through inducing points ([CG05])."""
+"""Evidence of ordered labels and its gradient: exact inference at the rows, or inducing points ([CG05])."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from skpref.inference.exact import ExactPosterior
     from skpref.likelihoods import OrdinalProbit
 
-_SEARCH_BOUND_TOL = 1e-4  # of a sparse fit within a search, as `Schedule.tol`
-_MODE_TOL = 1e-5  # error of Laplace's mode in posterior standard deviations
-_NEAR = 1.5  # log hyper-parameters that differ by less share a start
+_SEARCH_BOUND_TOL = 1e-4  # tolerance of a sparse inference within a search, as `Schedule.tol`
+_MODE_TOL = 1e-5  # error of Laplace's mode, in posterior standard deviations
+_NEAR = 1.5  # change of log hyper-parameters up to which an inference starts at the posterior of the last one
 
 
 @dataclass(frozen=True, eq=False)
 class OrdinalData:
     """Distinct labelled rows."""
 
-    X: Features  # (n, d): rows; None where the covariance is given
-    y: Array  # (n,): numbers of levels
-    weight: Array  # (n,): how often each occurs (weights > 0)
-    K: Array | None = None  # (n, n): the covariance, where it is given
+    X: Features  # (n, d): rows; None for a precomputed covariance
+    y: Array  # (n,): number of the level of each row
+    weight: Array  # (n,): sum of the weights of each row, > 0
+    K: Array | None = None  # (n, n): precomputed covariance
 
     @property
     def n(self) -> int:
@@ -47,17 +47,17 @@ class OrdinalData:
     def covariance(self, kernel: Kernel | None) -> Array:
         """Return the prior covariance of f at the rows, shape (n, n)."""
         if kernel is None:
-            assert self.K is not None  # noqa: S101 - one of the two is given
+            assert self.K is not None  # noqa: S101 - there is a kernel or K
             return self.K
         return kernels.gram(kernel, self.X)
 
-    def pulled(self, kernel: Kernel | None, adjoint: Array) -> Array:
-        """Return the gradient in the kernel's theta from that in the covariance, shape (n_theta,)."""
+    def kernel_gradient(self, kernel: Kernel | None, adjoint: Array) -> Array:
+        """Pull the gradient in the covariance back to the kernel's theta, shape (n_theta,)."""
         return np.zeros(0) if kernel is None else kernels.gram_vjp(kernel, self.X, adjoint)
 
 
-class Seen(NamedTuple):
-    """Value, gradients in the kernel's and the likelihood's theta, and whether the inference had converged."""
+class EvidenceValue(NamedTuple):
+    """Log evidence, its gradients in the kernel's and the likelihood's theta, and whether the inference converged."""
 
     value: float
     in_kernel: Array
@@ -68,40 +68,40 @@ class Seen(NamedTuple):
 class Evidence(Protocol):
     """Log evidence of the data, or a bound on it, as a function of the hyper-parameters."""
 
-    def __call__(self, kernel: Kernel | None, likelihood: OrdinalProbit) -> Seen:
-        """See the data."""
+    def __call__(self, kernel: Kernel | None, likelihood: OrdinalProbit) -> EvidenceValue:
+        """Return the value with its gradients."""
 
 
 @dataclass(eq=False)
 class ExactEvidence:
     """Evidence by Laplace or expectation propagation at the n rows; each call starts at the posterior of the last."""
 
-    data: OrdinalData  # the rows
-    method: str  # how the posterior is approximated
-    # whether the value is the variational bound at the posterior of "ep", with its gradient at the frozen posterior
-    # ([CG05] section 3.2), and not log Z_EP
+    data: OrdinalData
+    method: str  # "ep" or "laplace"
+    # whether to return the variational bound at the posterior of "ep" instead of log Z_EP, with its gradient at fixed
+    # posterior ([CG05] section 3.2)
     bound: bool = False
-    max_iter: int = 200  # iterations of the inference at most
-    tol: float = 1e-6  # when it ends; see `expectation_propagation`
-    on_value: Callable[[float], object] | None = None  # told the value of every call
-    last: ExactPosterior | None = None  # the posterior of the last call
+    max_iter: int = 200  # largest number of iterations of the inference
+    tol: float = 1e-6  # of the inference; see `expectation_propagation`
+    on_value: Callable[[float], object] | None = None  # called with every value
+    last: ExactPosterior | None = None  # posterior of the last call
 
     def infer(self, kernel: Kernel | None, likelihood: OrdinalProbit) -> tuple[Array, ExactPosterior]:
-        """Return the covariance and the posterior."""
+        """Return the prior covariance and the posterior."""
         K, data = self.data.covariance(kernel), self.data
         if self.method == "laplace":
-            # Its evidence is not stationary in the mode; Newton's last steps square the error.
+            # Its evidence is not stationary in the mode, so the mode must be accurate; Newton's last steps are cheap.
             decrement = min(self.tol, _MODE_TOL) ** 2
             q = laplace(K, likelihood, data.y, data.weight, self.last, max_iter=self.max_iter, tol=decrement)
         else:
             q = expectation_propagation(
                 K, likelihood, data.y, data.weight, self.last, max_iter=self.max_iter, tol=self.tol
             )
-        # Sites that did not settle are no start for others.
+        # Sites that did not converge are a bad start.
         self.last = q if q.converged else None
         return K, q
 
-    def __call__(self, kernel: Kernel | None, likelihood: OrdinalProbit) -> Seen:
+    def __call__(self, kernel: Kernel | None, likelihood: OrdinalProbit) -> EvidenceValue:
         """Return the evidence and its gradients."""
         K, q = self.infer(kernel, likelihood)
         y, w = self.data.y, self.data.weight
@@ -109,8 +109,8 @@ class ExactEvidence:
         if self.method == "laplace":
             adjoint = laplace_gradient(K, likelihood, y, w, q)
             c = mode_adjoint(K, likelihood, y, w, q)
-            own, slope, curvature = likelihood.theta_derivatives(y, q.mean)
-            in_likelihood = own @ w + slope @ (w * c) + curvature @ (0.5 * w * q.variance)
+            direct, slope, curvature = likelihood.theta_derivatives(y, q.mean)
+            in_likelihood = direct @ w + slope @ (w * c) + curvature @ (0.5 * w * q.variance)
         else:
             adjoint = ep_gradient(q)
             if self.bound:
@@ -120,40 +120,41 @@ class ExactEvidence:
                 in_likelihood = likelihood.theta_tilted(y, *cavities(q)) @ w
         if self.on_value is not None:
             self.on_value(value)
-        return Seen(value, self.data.pulled(kernel, adjoint), in_likelihood, q.converged)
+        return EvidenceValue(value, self.data.kernel_gradient(kernel, adjoint), in_likelihood, q.converged)
 
 
 @dataclass(eq=False)
 class SparseEvidence:
-    """The variational bound through inducing points, of the one engine (docs/maths sections 3 and 5)."""
+    """The variational bound through inducing points (docs/maths sections 3 and 5)."""
 
-    data: OrdinalData  # the rows
-    points: Features  # (M, d): inducing inputs
-    everything: bool  # whether the rows are the inducing points, so that nothing is left open
-    schedule: svi.Schedule  # iterations
-    last: list[tuple[Array, svi.State]] = field(default_factory=list)  # theta and state of the last call
+    data: OrdinalData
+    points: Features  # (M, d): inducing points
+    points_are_rows: bool  # whether they are all distinct rows, so that they determine f at the rows
+    schedule: svi.Schedule
+    last: tuple[Array, svi.State] | None = None  # theta and posterior of the last call
 
     def problem(self, basis: InducingBasis, likelihood: OrdinalProbit, *, learns: bool) -> svi.Problem:
-        """Return the problem that the engine solves."""
+        """Return the inference problem."""
         rows = basis.rows(self.data.X)
-        residual = None if self.everything else basis.residual(self.data.X, rows)
+        residual = None if self.points_are_rows else basis.residual(self.data.X, rows)
         term = RowTerm(rows, (Segment("f", rows.shape[1]),), residual)
         return svi.Problem((term,), likelihood, self.data.y, self.data.weight, learns=learns)
 
-    def __call__(self, kernel: Kernel | None, likelihood: OrdinalProbit) -> Seen:
+    def __call__(self, kernel: Kernel | None, likelihood: OrdinalProbit) -> EvidenceValue:
         """Return the bound at its optimal q, and its gradients, which are those at fixed q."""
-        assert kernel is not None  # noqa: S101 - a given covariance has no inducing points
+        assert kernel is not None  # noqa: S101 - a precomputed covariance has no inducing points
         basis, theta = InducingBasis.at(kernel, self.points), np.concatenate([kernel.theta, likelihood.theta])
         problem = self.problem(basis, likelihood, learns=False)
         start = svi.initial_state(problem, {"f": FixedScale(1.0)})
-        for earlier, state in self.last:
-            if earlier.shape == theta.shape and np.max(np.abs(earlier - theta)) < _NEAR:
+        if self.last is not None:
+            last_theta, state = self.last
+            if last_theta.shape == theta.shape and np.max(np.abs(last_theta - theta)) < _NEAR:
                 start = state
         schedule = replace(self.schedule, batch_size=None, on_iteration=None, tol=_SEARCH_BOUND_TOL)
         result = svi.fit(problem, start, schedule, np.random.default_rng(0))
-        self.last[:] = [(theta, result.state)]
-        seen = result.evaluation
-        assert seen is not None  # noqa: S101 - full data
-        gradient, _ = inducing_gradient(basis, self.data.X, problem, result.state, seen)
-        in_likelihood = likelihood.theta_expectation(self.data.y, seen.mu, seen.v) @ self.data.weight
-        return Seen(seen.bound, gradient, in_likelihood, result.converged)
+        self.last = theta, result.state
+        evaluation = result.evaluation
+        assert evaluation is not None  # noqa: S101 - full data
+        gradient, _ = inducing_gradient(basis, self.data.X, problem, result.state, evaluation)
+        in_likelihood = likelihood.theta_expectation(self.data.y, evaluation.mu, evaluation.v) @ self.data.weight
+        return EvidenceValue(evaluation.bound, gradient, in_likelihood, result.converged)

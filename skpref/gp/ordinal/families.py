@@ -1,12 +1,12 @@
-"""Kernels of ordinal models: the default, the families that "auto" averages over, and what is believed of them.
+"""The kernel families that "auto" averages over, their priors and their weights.
 
-The families are weighed by their evidence with hyper-parameters integrated out by Laplace's method,
+Families are weighted by their evidence with hyper-parameters integrated out by Laplace's method,
 
     log p(D) ~= max_theta [log p(D | theta) + log p(theta)] - log |H| / 2,   H = minus the second derivatives there,
 
-since the highest evidence alone always prefers many length-scales: on bostonhousing per-feature ones gain 9 nats and
-predict no better. Thresholds have the same flat prior in every family. Averaged predictions are better than those of
-the best family where the evidence is near a tie: small data.
+since the maximum of the evidence always prefers many length-scales: on bostonhousing those of single features gain 9
+nats and predict no better. Thresholds have the same flat prior in every family. On small data, where several families
+have nearly the same evidence, averaged predictions are better than those of the best one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from skpref.gp.default_kernels import SHARED_LOG_SCALE, deviations, linear, stationary
-from skpref.gp.ordinal.hyperparameters import Belief, Objective, Space, search
+from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, NormalPrior, search
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,138 +29,143 @@ if TYPE_CHECKING:
     from skpref.gp.ordinal.evidence import Evidence
     from skpref.likelihoods import OrdinalProbit
 
-_ABSENT_SD = 1.0  # of the log width of a level of which the data show no end
-# Beliefs of "auto", mean and standard deviation in e-folds: log noise; log of a length-scale that all features share,
-# in standard deviations of a feature times sqrt(d); a feature's departure from it; log of the variance of the linear
-# part.
-_NOISE, _SHARED, _DEPARTURE, _LINEAR = (-1.0, 1.5), (SHARED_LOG_SCALE, 1.0), (0.0, 0.5), (-0.7, 1.5)
-_LINEAR_ODDS = 1.0  # nats against a linear part, which predicts worst where it is wrong: far out
-_WORTH = 0.02  # weight below which a family is left out
-_MOST_FEATURES = 64  # beyond, per-feature length-scales are not tried
+# Priors of "auto", means and standard deviations of logarithms:
+_NOISE = (-1.0, 1.5)  # noise
+_SHARED_SCALE = (SHARED_LOG_SCALE, 1.0)  # a length-scale that features share, in deviations of a feature times sqrt(d)
+_SCALE_SD = 0.5  # the length-scale of a feature, about the shared one
+_LINEAR = (-0.7, 1.5)  # variance of the linear part
+_LINEAR_FIXED_SD = 1e-2  # the scale of a linear kernel alone, which the noise determines
+_ABSENT_SD = 1.0  # width of a level between thresholds that the data do not determine
+_LINEAR_ODDS = 1.0  # nats against a linear part: where it is wrong it predicts badly far from the data
+_MIN_WEIGHT = 0.02  # below which a family is left out
+_MAX_ARD_FEATURES = 64  # beyond which length-scales of single features are not tried
 _STEP = 0.05  # of the differences of gradients that give H
-_LEAST = 1e-2  # least eigenvalue of H: a direction of which the data say nothing is as wide as 10 e-folds
+_MIN_CURVATURE = 1e-2  # least eigenvalue of H: a direction without information is 10 e-folds wide
 
 
-class Found(NamedTuple):
-    """The end of a search: log evidence (see above), hyper-parameters, all values on the way, posterior weight."""
+class FamilyFit(NamedTuple):
+    """The end of the search of one kernel family."""
 
-    evidence: float
-    kernel: Kernel | None
-    likelihood: OrdinalProbit
-    trace: list[float]
-    weight: float = 1.0
+    evidence: float  # log evidence with hyper-parameters integrated out; after a plain search its maximum
+    kernel: Kernel | None  # with its learnt hyper-parameters
+    likelihood: OrdinalProbit  # thresholds and noise
+    trace: list[float]  # objective at every evaluation
+    weight: float = 1.0  # posterior probability of the family
 
 
-def weigh_families(evidence: Evidence, X: Features, y: Array, likelihood: OrdinalProbit) -> list[Found]:
-    """Search one family after the other, each from where a simpler one ended, and weigh them."""
+def weigh_families(evidence: Evidence, X: Features, y: Array, likelihood: OrdinalProbit) -> list[FamilyFit]:
+    """Search every family, richer ones from the end of simpler ones, and return those of enough weight, best first."""
     scale = deviations(X)
     smooth, rough = (
-        _searched(evidence, _shared(kernel, likelihood), y)
+        _fit_family(evidence, _one_scale_space(kernel, likelihood), y)
         for kernel in (stationary(RBF, scale), stationary(Matern, scale))
     )
-    best = max(smooth, rough, key=lambda found: found.evidence)
-    results = [smooth, rough, _searched(evidence, _linear(scale, likelihood), y, _LINEAR_ODDS)]
-    results += [_searched(evidence, space, y, odds) for space, odds in _richer(best, scale)]
-    results.sort(key=lambda found: -found.evidence)
-    weight = np.exp([found.evidence - results[0].evidence for found in results])
-    kept = weight >= _WORTH * weight.sum()
+    best = max(smooth, rough, key=lambda fit: fit.evidence)
+    fits = [smooth, rough, _fit_family(evidence, _linear_space(scale, likelihood), y, _LINEAR_ODDS)]
+    fits += [_fit_family(evidence, space, y, odds) for space, odds in _extended_spaces(best, scale)]
+    fits.sort(key=lambda fit: -fit.evidence)
+    weight = np.exp([fit.evidence - fits[0].evidence for fit in fits])
+    kept = weight >= _MIN_WEIGHT * weight.sum()
     share = (weight / weight[kept].sum()).tolist()
-    return [found._replace(weight=w) for found, w, keep in zip(results, share, kept, strict=True) if keep]
+    return [fit._replace(weight=w) for fit, w, keep in zip(fits, share, kept, strict=True) if keep]
 
 
-def _shared(kernel: Kernel, likelihood: OrdinalProbit) -> Space:
-    """One factor on all length-scales; the kernel starts at the mean of the belief in it."""
+# --------------------------------------------------------------------------------------------------------- the families
+def _one_scale_space(kernel: Kernel, likelihood: OrdinalProbit) -> HyperparameterSpace:
+    """Return the space of one factor on all length-scales, which start at their prior mean."""
     n, r = kernel.theta.size, likelihood.n_levels
-    first = Belief(_unit(n + r, 0), float(kernel.theta[0]), _SHARED[1])
-    return Space(kernel, likelihood, np.zeros(n, dtype=np.int64), (first, _belief(n + r, n, _NOISE)))
-
-
-def _linear(scale: Array, likelihood: OrdinalProbit) -> Space:
-    """A weighted sum of features with unit prior variance."""
-    kernel, n, r = linear(scale, 1.0), scale.size, likelihood.n_levels
-    # f of unit variance: its scale beside the noise is the noise's.
-    fixed = kernel.clone_with_theta(kernel.theta)
-    group = np.zeros(n, dtype=np.int64)
-    beliefs = _belief(n + r, n, _NOISE), Belief(_unit(n + r, 0), float(kernel.theta[0]), 1e-2)
-    return Space(fixed, likelihood, group, beliefs)
-
-
-def _richer(found: Found, scale: Array) -> Iterator[tuple[Space, float]]:
-    """What may be added to a kernel with one factor on all length-scales, and the odds against it.
-
-    A linear part, or a factor a feature.
-    """
-    r, d, likelihood = found.likelihood.n_levels, scale.size, found.likelihood
-    mean = np.log(np.exp(_SHARED[0]) * np.sqrt(d) * scale)
-    size = 2 * d + r
-    beliefs = (
-        Belief(_unit(size, 0), float(mean[0]), _SHARED[1]),
-        Belief(_unit(size, d), float(np.log(1.0 / (d * scale[0] ** 2)) + _LINEAR[0]), _LINEAR[1]),
-        _belief(size, 2 * d, _NOISE),
+    scale = NormalPrior(_one_hot(n + r, 0), float(kernel.theta[0]), _SHARED_SCALE[1])
+    return HyperparameterSpace(
+        kernel, likelihood, np.zeros(n, dtype=np.int64), (scale, _single_prior(n + r, n, _NOISE))
     )
-    start = found.kernel + linear(scale, float(np.exp(_LINEAR[0])))
-    yield Space(start, likelihood, np.repeat([0, 1], d), beliefs), _LINEAR_ODDS
-    if 1 < d <= _MOST_FEATURES:
+
+
+def _linear_space(scale: Array, likelihood: OrdinalProbit) -> HyperparameterSpace:
+    """Return the space of a linear kernel of unit prior variance."""
+    kernel, n, r = linear(scale, 1.0), scale.size, likelihood.n_levels
+    # Thresholds, noise and the scale of f are determined up to a factor: noise alone is learnt.
+    fixed_scale = NormalPrior(_one_hot(n + r, 0), float(kernel.theta[0]), _LINEAR_FIXED_SD)
+    priors = _single_prior(n + r, n, _NOISE), fixed_scale
+    return HyperparameterSpace(kernel.clone_with_theta(kernel.theta), likelihood, np.zeros(n, dtype=np.int64), priors)
+
+
+def _extended_spaces(fit: FamilyFit, scale: Array) -> Iterator[tuple[HyperparameterSpace, float]]:
+    """Yield the spaces with a linear part, and with one length-scale a feature, and the odds against them in nats."""
+    r, d, likelihood = fit.likelihood.n_levels, scale.size, fit.likelihood
+    mean = np.log(np.exp(_SHARED_SCALE[0]) * np.sqrt(d) * scale)
+    size = 2 * d + r
+    priors = (
+        NormalPrior(_one_hot(size, 0), float(mean[0]), _SHARED_SCALE[1]),
+        NormalPrior(_one_hot(size, d), float(np.log(1.0 / (d * scale[0] ** 2)) + _LINEAR[0]), _LINEAR[1]),
+        _single_prior(size, 2 * d, _NOISE),
+    )
+    start = fit.kernel + linear(scale, float(np.exp(_LINEAR[0])))
+    yield HyperparameterSpace(start, likelihood, np.repeat([0, 1], d), priors), _LINEAR_ODDS
+    if 1 < d <= _MAX_ARD_FEATURES:
         size = d + r
         average = np.zeros(size)
         average[:d] = 1.0 / d
         shift = mean.mean()
-        departures = [Belief(_unit(size, k) - average, float(mean[k] - shift), _DEPARTURE[1]) for k in range(d)]
-        shared = Belief(average, float(shift), _SHARED[1])
-        yield Space(found.kernel, likelihood, None, (shared, *departures, _belief(size, d, _NOISE))), 0.0
+        single = [NormalPrior(_one_hot(size, k) - average, float(mean[k] - shift), _SCALE_SD) for k in range(d)]
+        shared = NormalPrior(average, float(shift), _SHARED_SCALE[1])
+        noise = _single_prior(size, d, _NOISE)
+        yield HyperparameterSpace(fit.kernel, likelihood, None, (shared, *single, noise)), 0.0
 
 
-def _belief(size: int, place: int, normal: tuple[float, float]) -> Belief:
-    return Belief(_unit(size, place), *normal)
+def _single_prior(size: int, place: int, normal: tuple[float, float]) -> NormalPrior:
+    """Return the prior of one hyper-parameter."""
+    return NormalPrior(_one_hot(size, place), *normal)
 
 
-def _searched(evidence: Evidence, space: Space, y: Array, odds: float = 0.0) -> Found:
+def _one_hot(size: int, place: int) -> Array:
+    """Return the unit vector, shape (size,)."""
+    out = np.zeros(size)
+    out[place] = 1.0
+    return out
+
+
+# -------------------------------------------------------------------------------------------------------- their weights
+def _fit_family(evidence: Evidence, space: HyperparameterSpace, y: Array, odds: float = 0.0) -> FamilyFit:
+    """Search one family and return its evidence with hyper-parameters integrated out."""
     space = with_absent_levels(space, y)
-    objective = Objective(evidence, space)
+    objective = LogPosterior(evidence, space)
     kernel, likelihood, optimum = search(objective)
-    assert kernel is not None  # noqa: S101 - families have kernels
     trace = list(objective.trace)
-    value = optimum.value + 0.5 * (_log_belief(space) - _log_curvature(objective, optimum.theta))
-    return Found(value - odds, kernel, likelihood, trace)
+    value = optimum.value + 0.5 * (_log_prior_determinant(space) - _log_curvature(objective, optimum.theta))
+    return FamilyFit(value - odds, kernel, likelihood, trace)
 
 
-def _log_belief(space: Space) -> float:
-    """Log |P/(2 pi)| of the precision of what is believed: what makes the prior a density."""
-    weights = np.array([space.gathered(belief.weights) / belief.sd for belief in space.beliefs])
+def _log_prior_determinant(space: HyperparameterSpace) -> float:
+    """Return log |P / (2 pi)| of the precision P of the priors, which makes them a density."""
+    weights = np.array([space.free_gradient(prior.weights) / prior.sd for prior in space.priors])
     used = np.any(weights != 0.0, axis=0)
     P = weights[:, used].T @ weights[:, used]
     return float(np.linalg.slogdet(P / (2.0 * np.pi))[1])
 
 
-def _log_curvature(objective: Objective, free: Array) -> float:
-    """Log |H/(2 pi)| by differences of the gradient."""
-    here = objective(free)[1]
-    rows = [(here - objective(free + _STEP * step)[1]) / _STEP for step in np.eye(free.size)]
-    H = np.array(rows)
+def _log_curvature(objective: LogPosterior, free: Array) -> float:
+    """Return log |H / (2 pi)| by differences of the gradient."""
+    at_optimum = objective(free)[1]
+    H = np.array([(at_optimum - objective(free + _STEP * step)[1]) / _STEP for step in np.eye(free.size)])
     values = np.linalg.eigvalsh(0.5 * (H + H.T))
-    return float(np.sum(np.log(np.maximum(values, _LEAST) / (2.0 * np.pi))))
+    return float(np.sum(np.log(np.maximum(values, _MIN_CURVATURE) / (2.0 * np.pi))))
 
 
-def with_absent_levels(space: Space, y: Array) -> Space:
-    """Add a belief in the start's width of every level of which the data do not show both ends.
+# -------------------------------------------------------------------------------------------------------- absent levels
+def with_absent_levels(space: HyperparameterSpace, y: Array) -> HyperparameterSpace:
+    """Add a prior of the width for every level whose two thresholds the data do not determine, at the start's width.
 
-    Without it the evidence would close an absent level between two others, and widen the first level that occurs for
-    ever where lower ones do not.
+    Without it the evidence would close an absent level between two others, and widen the lowest level that occurs
+    without limit where lower ones are absent.
     """
     r = space.likelihood.n_levels
     present = np.unique(y).astype(np.int64)
-    loose = set(range(1, r - 1)) - set(present.tolist())
-    loose |= {int(end) for end in (present[0], present[-1]) if 0 < end < r - 1}
-    if not loose:
+    undetermined = set(range(1, r - 1)) - set(present.tolist())
+    undetermined |= {int(level) for level in (present[0], present[-1]) if 0 < level < r - 1}
+    if not undetermined:
         return space
     n, start = space.kernel_theta.size, space.likelihood.theta
-    # theta holds log noise, b_1, and then the log widths of levels 1 to r - 2.
-    places = [1 + level for level in sorted(loose)]
-    more = tuple(Belief(_unit(n + r, n + k), float(start[k]), _ABSENT_SD) for k in places)
-    return replace(space, beliefs=space.beliefs + more)
-
-
-def _unit(size: int, place: int) -> Array:
-    out = np.zeros(size)
-    out[place] = 1.0
-    return out
+    # theta: log noise, b_1, then the log widths of levels 1 to r - 2.
+    places = [1 + level for level in sorted(undetermined)]
+    widths = tuple(NormalPrior(_one_hot(n + r, n + k), float(start[k]), _ABSENT_SD) for k in places)
+    return replace(space, priors=space.priors + widths)

@@ -1,4 +1,4 @@
-"""The search for hyper-parameters of ordinal models: what is free, what is tied, what is believed beforehand."""
+"""Hyper-parameters of ordinal models: which are free, which are tied, their priors, and the search for them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from skpref._math.linalg import NotPositiveDefiniteError
-from skpref.gp.ordinal.evidence import Seen
+from skpref.gp.ordinal.evidence import EvidenceValue
 from skpref.inference import hyper
 
 if TYPE_CHECKING:
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
     from skpref.gp.ordinal.evidence import Evidence
     from skpref.likelihoods import OrdinalProbit
 
-_HOPELESS = 1e10  # nats: what a point without a usable evidence counts
-_LOG_NOISE = np.log([1e-3, 1e2])  # in units of the prior standard deviation of f, as all that follow
+_FAILED = -1e10  # nats: the value where there is no finite evidence
+# Bounds of the likelihood's parameters, in prior standard deviations of f: beyond them predictions hardly change.
+_LOG_NOISE = np.log([1e-3, 1e2])
 _FIRST_THRESHOLD = (-1e2, 1e2)
 _LOG_GAP = np.log([1e-4, 1e2])
-_RESTART = 1.5  # restarts are drawn within so many e-folds of the first start
+_RESTART_WIDTH = 1.5  # restarts are uniform within so many e-folds of the first start
 
 
-class Belief(NamedTuple):
-    """A normal prior on a weighted sum of hyper-parameters, a^T theta ~ N(mean, sd^2)."""
+class NormalPrior(NamedTuple):
+    """A normal prior of a weighted sum of hyper-parameters, weights^T theta ~ N(mean, sd^2)."""
 
     weights: Array
     mean: float
@@ -34,14 +35,14 @@ class Belief(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Space:
-    """Hyper-parameters of kernel and likelihood as the free numbers of a search."""
+class HyperparameterSpace:
+    """The free parameters of a search: shifts of the kernel's theta, and the likelihood's theta."""
 
-    kernel: Kernel | None  # start; None where the covariance is given
+    kernel: Kernel | None  # start; None for a precomputed covariance
     likelihood: OrdinalProbit  # start
-    # (n_theta,): number of the free parameter by which each of the kernel's is shifted: tied ones share a number
+    # (n_theta,): for each entry of the kernel's theta the number of its shift; tied entries share one
     group: IntArray | None = None
-    beliefs: tuple[Belief, ...] = ()  # priors on (kernel theta, likelihood theta), beside flat ones within the bounds
+    priors: tuple[NormalPrior, ...] = ()  # of (kernel theta, likelihood theta), times flat ones within the bounds
 
     @property
     def kernel_theta(self) -> Array:
@@ -54,35 +55,35 @@ class Space:
 
     @property
     def n_kernel(self) -> int:
-        """Free parameters of the kernel."""
+        """Number of shifts of the kernel's theta."""
         return int(self._groups.max(initial=-1)) + 1
 
     @property
     def start(self) -> Array:
-        """Shifts of the kernel's parameters, then the likelihood's theta."""
+        """Shifts of 0, then the likelihood's theta, shape (n_free,)."""
         return np.concatenate([np.zeros(self.n_kernel), self.likelihood.theta])
 
     @property
     def bounds(self) -> Array:
-        """Limits of the free parameters, shape (n_free, 2): those that all tied ones keep."""
+        """Limits of the free parameters, the narrowest of tied entries, shape (n_free, 2)."""
         theta, groups = self.kernel_theta, self._groups
-        own = np.tile([-np.inf, np.inf], (self.n_kernel, 1))
+        shifts = np.tile([-np.inf, np.inf], (self.n_kernel, 1))
         if self.kernel is not None and theta.size:
             room = self.kernel.bounds - theta[:, None]
-            np.maximum.at(own[:, 0], groups, room[:, 0])
-            np.minimum.at(own[:, 1], groups, room[:, 1])
+            np.maximum.at(shifts[:, 0], groups, room[:, 0])
+            np.minimum.at(shifts[:, 1], groups, room[:, 1])
         r = self.likelihood.n_levels
-        return np.vstack([own, [_LOG_NOISE, _FIRST_THRESHOLD], np.tile(_LOG_GAP, (r - 2, 1))])
+        return np.vstack([shifts, [_LOG_NOISE, _FIRST_THRESHOLD], np.tile(_LOG_GAP, (r - 2, 1))])
 
     @property
-    def box(self) -> Array:
-        """Where restarts are drawn: around the start, thresholds as they are."""
+    def restart_box(self) -> Array:
+        """Limits of restarts, shape (n_free, 2): around the start, with the thresholds of the start."""
         spread = np.zeros(self.start.size)
-        spread[: self.n_kernel + 1] = _RESTART
+        spread[: self.n_kernel + 1] = _RESTART_WIDTH
         return np.column_stack([self.start - spread, self.start + spread])
 
     def at(self, free: Array) -> tuple[Kernel | None, OrdinalProbit]:
-        """Return kernel and likelihood at a point."""
+        """Return kernel and likelihood at values of the free parameters, shape (n_free,)."""
         k = self.n_kernel
         kernel = self.kernel
         if kernel is not None:
@@ -90,26 +91,26 @@ class Space:
         return kernel, self.likelihood.with_theta(free[k:])
 
     def log_prior(self, theta: Array) -> tuple[float, Array]:
-        """Return the log density of the beliefs, up to a constant, and its gradient."""
+        """Return the log density of the priors at (kernel theta, likelihood theta), up to a constant, with gradient."""
         value, gradient = 0.0, np.zeros_like(theta)
-        for weights, mean, sd in self.beliefs:
+        for weights, mean, sd in self.priors:
             off = (float(weights @ theta) - mean) / sd
             value -= 0.5 * off * off
             gradient -= off / sd * weights
         return value, gradient
 
-    def gathered(self, gradient: Array) -> Array:
-        """Return the gradient in the free parameters, shape (n_free,)."""
+    def free_gradient(self, gradient: Array) -> Array:
+        """Pull a gradient in (kernel theta, likelihood theta) back to the free parameters, shape (n_free,)."""
         n = self._groups.size
         return np.concatenate([np.bincount(self._groups, gradient[:n], self.n_kernel), gradient[n:]])
 
 
 @dataclass(eq=False)
-class Objective:
-    """Log evidence plus log prior over the free parameters of a space."""
+class LogPosterior:
+    """Log evidence plus log prior as a function of the free parameters."""
 
-    evidence: Evidence  # (kernel, likelihood) -> `Seen`
-    space: Space  # what is free
+    evidence: Evidence
+    space: HyperparameterSpace
     best: float = -np.inf  # highest value so far
     trace: list[float] = field(default_factory=list)  # all values
 
@@ -117,28 +118,29 @@ class Objective:
         """Return the value and its gradient."""
         kernel, likelihood = self.space.at(free)
         try:
-            seen = self.evidence(kernel, likelihood)
+            result = self.evidence(kernel, likelihood)
         except NotPositiveDefiniteError:
             if not self.trace:
-                raise  # at the start: nothing to search from
-            seen = Seen(-np.inf, np.zeros(self.space.kernel_theta.size), np.zeros(likelihood.n_levels), converged=False)
-        own = np.concatenate([seen.in_kernel, seen.in_likelihood])
+                raise  # at the start: there is nothing to search from
+            n_kernel, n_likelihood = self.space.kernel_theta.size, likelihood.n_levels
+            result = EvidenceValue(-np.inf, np.zeros(n_kernel), np.zeros(n_likelihood), converged=False)
         theta = np.concatenate([np.zeros(0) if kernel is None else kernel.theta, likelihood.theta])
         prior, slope = self.space.log_prior(theta)
-        value, gradient = seen.value + prior, self.space.gathered(own + slope)
+        in_theta = np.concatenate([result.in_kernel, result.in_likelihood]) + slope
+        value, gradient = result.value + prior, self.space.free_gradient(in_theta)
         if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
-            value, gradient = -_HOPELESS, np.zeros_like(free)
+            value, gradient = _FAILED, np.zeros_like(free)
         self.best = max(self.best, value)
         self.trace.append(value)
         return value, gradient
 
 
 def search(
-    objective: Objective, *, n_restarts: int = 0, rng: np.random.Generator | None = None, max_iter: int = 100
+    objective: LogPosterior, *, n_restarts: int = 0, rng: np.random.Generator | None = None, max_iter: int = 100
 ) -> tuple[Kernel | None, OrdinalProbit, hyper.Optimum]:
-    """Maximise by L-BFGS-B."""
+    """Maximise by L-BFGS-B, and return kernel and likelihood at the optimum."""
     space = objective.space
     best = hyper.maximise(
-        objective, space.start, space.bounds, n_restarts=n_restarts, rng=rng, box=space.box, max_iter=max_iter
+        objective, space.start, space.bounds, n_restarts=n_restarts, rng=rng, box=space.restart_box, max_iter=max_iter
     )
     return *space.at(best.theta), best

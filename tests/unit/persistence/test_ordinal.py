@@ -119,6 +119,11 @@ def record(manifest: dict[str, Any], name: str) -> dict[str, Any]:
     return attributes(manifest)[name]["$record"][1]
 
 
+def member(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The first model of the ensemble, which kernel_, likelihood_ and posterior_ refer to."""
+    return attributes(manifest)["ensemble_"][0]["$record"][1]
+
+
 def other_array(name: str, change: Callable[[np.ndarray], Any]) -> Callable[[dict[str, Any], dict[str, Any]], None]:
     def damage(manifest: dict[str, Any], arrays: dict[str, Any]) -> None:
         arrays[name] = np.ascontiguousarray(change(arrays[name]))
@@ -159,23 +164,17 @@ HOSTILE: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], None], 
     ),
     "kernel of other features": (
         "exact",
-        other_tree(
-            lambda m: attributes(m)["_end"]["$record"][1]["kernel"]["$kernel"][1].update(length_scale=[1.0, 2.0])
-        ),
+        other_tree(lambda m: record(m, "posterior_")["kernel"]["$kernel"][1].update(length_scale=[1.0, 2.0])),
         "has 2 length-scales for 3 features",
     ),
     "thresholds that fall": (
         "exact",
-        other_tree(
-            lambda m: attributes(m)["_end"]["$record"][1]["likelihood"]["$record"][1].update(
-                thresholds={"$tuple": [1.0, 0.0]}
-            )
-        ),
+        other_tree(lambda m: member(m)["likelihood"]["$record"][1].update(thresholds={"$tuple": [1.0, 0.0]})),
         "strictly ascending",
     ),
     "noise of none": (
         "exact",
-        other_tree(lambda m: attributes(m)["_end"]["$record"][1]["likelihood"]["$record"][1].update(noise=-1.0)),
+        other_tree(lambda m: member(m)["likelihood"]["$record"][1].update(noise=-1.0)),
         "noise must be a positive finite number",
     ),
     "one level more": (
@@ -205,7 +204,7 @@ HOSTILE: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], None], 
     "no ensemble": (
         "exact",
         other_tree(lambda m: attributes(m).update(ensemble_=[])),
-        "ensemble_: must be a list of models",
+        "likelihood_: refers to 'ensemble_.0.likelihood', which did not come before",
     ),
     "weights that do not add up": (
         "exact",
@@ -230,7 +229,7 @@ HOSTILE: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], None], 
     ),
     "given but not": (
         "precomputed",
-        other_tree(lambda m: attributes(m).update(_given=False)),
+        other_tree(lambda m: attributes(m).update(_precomputed=False)),
         r"_rows\.X|posterior_|kernel",
     ),
     "mean too long": (
@@ -245,13 +244,13 @@ HOSTILE: dict[str, tuple[str, Callable[[dict[str, Any], dict[str, Any]], None], 
     ),
     "points of other features": (
         "vb, few points",
-        other_array("_end.points.npy", lambda a: a[:, :2]),
+        other_array("posterior_.basis.points.npy", lambda a: a[:, :2]),
         "must (have|be of) 3",
     ),
     "state of other points": (
         "vb, few points",
-        other_array("_end.points.npy", lambda a: a[:4]),
-        r"_end\.state\.blocks: must have 4 variables|basis",
+        other_array("posterior_.basis.points.npy", lambda a: a[:4]),
+        r"_state\.blocks: must have 4 variables|basis",
     ),
 }
 

@@ -192,11 +192,11 @@ def test_evidence_is_of_exact_inference() -> None:
 # ---------------------------------------------------------------------------------------------------------------- auto
 def test_auto_averages_over_families() -> None:
     fit = GPOrdinalRegressor("auto", random_state=0).fit(X, Y)
-    weights = [one.weight for one in fit.ensemble_]
+    weights = [member.weight for member in fit.ensemble_]
     assert sum(weights) == pytest.approx(1.0)
     assert weights == sorted(weights, reverse=True)
     assert fit.ensemble_[0].latent is fit.posterior_
-    parts = [one.weight * one.likelihood.probabilities(*one.latent.latent(NEW)) for one in fit.ensemble_]
+    parts = [member.weight * member.likelihood.probabilities(*member.latent.latent(NEW)) for member in fit.ensemble_]
     assert_allclose(fit.predict_proba(NEW), np.sum(parts, axis=0), atol=1e-12)
     assert_allclose(fit.predict_proba(NEW).sum(axis=1), 1.0, atol=1e-12)
     scaled = GPOrdinalRegressor("auto", random_state=0).fit(X * [1e3, 1e-2] + [5.0, 0.0], Y)
@@ -407,18 +407,21 @@ def test_n_max_exact_and_memory_are_limits(monkeypatch: pytest.MonkeyPatch) -> N
 # --------------------------------------------------------------------------------------------------------- precomputed
 @pytest.mark.parametrize("inference", ["ep", "laplace"])
 @pytest.mark.parametrize("optimizer", [None, "l-bfgs-b"])
-def test_a_given_covariance_is_that_of_the_kernel(inference: str, optimizer: str | None) -> None:
+def test_a_precomputed_covariance_is_that_of_the_kernel(inference: str, optimizer: str | None) -> None:
     kernel = RBF([1.2, 1.2], "fixed")
     options = {"inference": inference, "optimizer": optimizer, "n_restarts_optimizer": 0}
-    own, given_ = fixed(kernel=kernel, **options).fit(X, Y), fixed(kernel="precomputed", **options).fit(kernel(X), Y)
-    assert_allclose(given_.predict_proba(kernel(NEW, X)), own.predict_proba(NEW), atol=2e-5)
-    assert given_.log_marginal_likelihood_value_ == pytest.approx(own.log_marginal_likelihood_value_, abs=1e-4)
-    assert given_.kernel_ is None
-    assert not hasattr(given_, "relevance_")
-    assert not hasattr(given_, "feature_importances_")
+    own, precomputed = (
+        fixed(kernel=kernel, **options).fit(X, Y),
+        fixed(kernel="precomputed", **options).fit(kernel(X), Y),
+    )
+    assert_allclose(precomputed.predict_proba(kernel(NEW, X)), own.predict_proba(NEW), atol=2e-5)
+    assert precomputed.log_marginal_likelihood_value_ == pytest.approx(own.log_marginal_likelihood_value_, abs=1e-4)
+    assert precomputed.kernel_ is None
+    assert not hasattr(precomputed, "relevance_")
+    assert not hasattr(precomputed, "feature_importances_")
 
 
-def test_a_given_covariance_is_sliced_by_folds() -> None:
+def test_a_precomputed_covariance_is_sliced_by_folds() -> None:
     K = KERNEL(X)
     for method in ("predict_proba", "predict"):
         by_rows = cross_val_predict(fixed(), X, Y, cv=4, method=method)
@@ -428,7 +431,7 @@ def test_a_given_covariance_is_sliced_by_folds() -> None:
     assert_allclose(scores, cross_val_score(fixed(), X, Y, cv=4, error_score="raise"))
 
 
-def test_rows_without_weight_leave_a_given_covariance() -> None:
+def test_rows_without_weight_leave_a_precomputed_covariance() -> None:
     weight = np.where(np.arange(N) % 3, 1.0, 0.0)
     few, K = np.flatnonzero(weight), KERNEL(X)
     one = fixed(kernel="precomputed", class_order=range(4)).fit(K, Y, sample_weight=weight)
@@ -556,7 +559,7 @@ def test_the_same_random_state_gives_the_same_bits() -> None:
 
 
 @pytest.mark.parametrize("inference", ["ep", "vb"])
-def test_warm_start_goes_on(inference: str) -> None:
+def test_warm_start_resumes(inference: str) -> None:
     model = learning(warm_start=True, inference=inference).fit(X, Y)
     cold = len(learning(inference=inference).fit(X, Y).lower_bounds_)
     first = model.lower_bound_
@@ -591,7 +594,7 @@ def test_a_second_fit_forgets_the_first() -> None:
 
 
 @pytest.mark.parametrize("inference", ["ep", "laplace", "vb", "svi"])
-def test_not_converged_is_said(inference: str) -> None:
+def test_not_converged_is_a_warning(inference: str) -> None:
     with pytest.warns(ConvergenceWarning, match=r"GPOrdinalRegressor did not converge in 1 iterations") as caught:
         model = fixed(inference=inference, max_iter=1, batch_size=10).fit(X, Y)
     assert caught[0].filename == __file__

@@ -1,4 +1,4 @@
-"""What the search for ordinal hyper-parameters is free to move, what it believes, and which kernels it prefers."""
+"""Hyper-parameters of ordinal models: what a search is free to move, priors, and which kernels it prefers."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from skpref import GPOrdinalRegressor
 from skpref._math.linalg import NotPositiveDefiniteError
 from skpref.gp.default_kernels import default_kernel
-from skpref.gp.ordinal.evidence import ExactEvidence, OrdinalData, Seen, SparseEvidence
+from skpref.gp.ordinal.evidence import EvidenceValue, ExactEvidence, OrdinalData, SparseEvidence
 from skpref.gp.ordinal.families import weigh_families, with_absent_levels
-from skpref.gp.ordinal.hyperparameters import Belief, Objective, Space, search
+from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, NormalPrior, search
 from skpref.inference.svi import Schedule
 from skpref.kernels import Linear
 from skpref.likelihoods import OrdinalProbit
@@ -37,8 +37,8 @@ KERNELS = [
 ]
 
 
-def space(kernel: Any, group: Any = None, beliefs: tuple[Belief, ...] = ()) -> Space:
-    return Space(kernel, LIKELIHOOD, None if group is None else np.array(group), beliefs)
+def space(kernel: Any, group: Any = None, priors: tuple[NormalPrior, ...] = ()) -> HyperparameterSpace:
+    return HyperparameterSpace(kernel, LIKELIHOOD, None if group is None else np.array(group), priors)
 
 
 def slope(function: Any, at: np.ndarray, h: float = 1e-2) -> np.ndarray:
@@ -52,54 +52,56 @@ def slope(function: Any, at: np.ndarray, h: float = 1e-2) -> np.ndarray:
 # ---------------------------------------------------------------------------------------------------------- the spaces
 @pytest.mark.parametrize(("kernel", "group"), KERNELS, ids=str)
 def test_the_start_is_what_was_given(kernel: Any, group: Any) -> None:
-    own = space(kernel, group)
-    there, likelihood = own.at(own.start)
+    hyper = space(kernel, group)
+    there, likelihood = hyper.at(hyper.start)
     assert_allclose(there.theta, kernel.theta)
     assert_allclose(likelihood.theta, LIKELIHOOD.theta)
-    assert own.bounds.shape == (own.start.size, 2)
-    assert np.all((own.bounds[:, 0] <= own.start) & (own.start <= own.bounds[:, 1]))
-    assert np.all((own.box[:, 0] <= own.start) & (own.start <= own.box[:, 1]))
-    assert_array_equal(own.box[own.n_kernel + 1 :, 0], own.start[own.n_kernel + 1 :])  # thresholds stay for restarts
+    assert hyper.bounds.shape == (hyper.start.size, 2)
+    assert np.all((hyper.bounds[:, 0] <= hyper.start) & (hyper.start <= hyper.bounds[:, 1]))
+    assert np.all((hyper.restart_box[:, 0] <= hyper.start) & (hyper.start <= hyper.restart_box[:, 1]))
+    assert_array_equal(
+        hyper.restart_box[hyper.n_kernel + 1 :, 0], hyper.start[hyper.n_kernel + 1 :]
+    )  # thresholds stay for restarts
 
 
 def test_tied_parameters_move_together_and_keep_all_bounds() -> None:
     kernel = RBF([1.0, 2.0], [(0.1, 10.0), (1.0, 4.0)])
-    own = space(kernel, [0, 0])
-    assert own.n_kernel == 1
-    there, _ = own.at(own.start + np.append(0.3, np.zeros(4)))
+    hyper = space(kernel, [0, 0])
+    assert hyper.n_kernel == 1
+    there, _ = hyper.at(hyper.start + np.append(0.3, np.zeros(4)))
     assert_allclose(there.theta - kernel.theta, 0.3)
-    assert_allclose(own.bounds[0], np.log([0.5, 2.0]))  # those of the second
+    assert_allclose(hyper.bounds[0], np.log([0.5, 2.0]))  # those of the second
 
 
 def test_without_a_kernel_there_are_noise_and_thresholds() -> None:
-    own = space(None)
-    assert own.n_kernel == 0
-    assert own.start.shape == (4,)
-    assert own.at(own.start)[0] is None
+    hyper = space(None)
+    assert hyper.n_kernel == 0
+    assert hyper.start.shape == (4,)
+    assert hyper.at(hyper.start)[0] is None
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-def test_beliefs_are_normal_densities(seed: int) -> None:
+def test_priors_are_normal_densities(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    beliefs = tuple(Belief(rng.normal(size=6), rng.normal(), np.exp(rng.normal())) for _ in range(3))
-    own, theta = space(RBF([1.0, 2.0]), beliefs=beliefs), rng.normal(size=6)
-    value, gradient = own.log_prior(theta)
-    wanted = -0.5 * sum(((b.weights @ theta - b.mean) / b.sd) ** 2 for b in beliefs)
+    priors = tuple(NormalPrior(rng.normal(size=6), rng.normal(), np.exp(rng.normal())) for _ in range(3))
+    hyper, theta = space(RBF([1.0, 2.0]), priors=priors), rng.normal(size=6)
+    value, gradient = hyper.log_prior(theta)
+    wanted = -0.5 * sum(((b.weights @ theta - b.mean) / b.sd) ** 2 for b in priors)
     assert value == pytest.approx(wanted)
-    assert_allclose(gradient, slope(lambda t: own.log_prior(t)[0], theta), rtol=1e-6, atol=1e-6)
+    assert_allclose(gradient, slope(lambda t: hyper.log_prior(t)[0], theta), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("method", ["ep", "laplace", "vb"])
 @pytest.mark.parametrize(("kernel", "group"), KERNELS, ids=str)
 def test_gradients_of_the_objective(method: str, kernel: Any, group: Any) -> None:
     size = kernel.theta.size + 4
-    beliefs = (Belief(np.cos(np.arange(size)), 0.3, 0.8), Belief(np.ones(size), -1.0, 2.0))
-    own = space(kernel, group, beliefs)
+    priors = (NormalPrior(np.cos(np.arange(size)), 0.3, 0.8), NormalPrior(np.ones(size), -1.0, 2.0))
+    hyper = space(kernel, group, priors)
     evidence: Any = ExactEvidence(DATA, method, tol=1e-9)
     if method == "vb":
-        evidence = SparseEvidence(DATA, X[:8], everything=False, schedule=Schedule(tol=1e-9, max_iter=500))
-    objective = Objective(evidence, own)
-    at = own.start + 0.1 * np.sin(np.arange(own.start.size))
+        evidence = SparseEvidence(DATA, X[:8], points_are_rows=False, schedule=Schedule(tol=1e-9, max_iter=500))
+    objective = LogPosterior(evidence, hyper)
+    at = hyper.start + 0.1 * np.sin(np.arange(hyper.start.size))
     tol = 3e-2 if method == "vb" else 1e-4  # within a search the sparse bound is that exact
     value, gradient = objective(at)
     assert_allclose(gradient, slope(lambda free: objective(free)[0], at, 0.05), atol=tol, rtol=tol)
@@ -113,55 +115,59 @@ def test_the_bound_of_the_paper_is_below_the_evidence() -> None:
         assert bound < ep
 
 
-def test_values_are_told() -> None:
-    told: list[float] = []
-    evidence = ExactEvidence(DATA, "laplace", on_value=told.append)
-    seen = evidence(RBF(1.0), LIKELIHOOD)
-    assert told == [seen.value]
+def test_values_are_reported() -> None:
+    values: list[float] = []
+    evidence = ExactEvidence(DATA, "laplace", on_value=values.append)
+    result = evidence(RBF(1.0), LIKELIHOOD)
+    assert values == [result.value]
 
 
 def test_a_point_without_covariance_is_no_end_of_the_search() -> None:
     calls = []
 
-    def evidence(kernel: Any, likelihood: OrdinalProbit) -> Seen:
+    def evidence(kernel: Any, likelihood: OrdinalProbit) -> EvidenceValue:
         calls.append(kernel.theta[0])
         if kernel.theta[0] > 1.0:
             raise NotPositiveDefiniteError("K")
         off = kernel.theta[0] - 0.9
-        return Seen(-off * off, np.array([-2.0 * off]), np.zeros(4), converged=True)
+        return EvidenceValue(-off * off, np.array([-2.0 * off]), np.zeros(4), converged=True)
 
-    kernel, _, best = search(Objective(evidence, space(RBF(1.0))))
+    kernel, _, best = search(LogPosterior(evidence, space(RBF(1.0))))
     assert kernel.theta[0] == pytest.approx(0.9, abs=0.05)
     assert best.value > -1e-2
-    with pytest.raises(NotPositiveDefiniteError):  # at the start there is nothing to go on from
-        search(Objective(evidence, space(RBF(10.0))))
+    with pytest.raises(NotPositiveDefiniteError):  # at the start there is nothing to search from
+        search(LogPosterior(evidence, space(RBF(10.0))))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_value_that_is_no_number_is_hopeless(bad: float) -> None:
-    objective = Objective(lambda kernel, likelihood: Seen(bad, np.zeros(1), np.zeros(4), True), space(RBF(1.0)))
+def test_a_value_that_is_not_finite_is_a_failure(bad: float) -> None:
+    objective = LogPosterior(
+        lambda kernel, likelihood: EvidenceValue(bad, np.zeros(1), np.zeros(4), True), space(RBF(1.0))
+    )
     value, gradient = objective(objective.space.start)
     assert value == -1e10
     assert_array_equal(gradient, 0.0)
 
 
 # -------------------------------------------------------------------------------------------------------- absent levels
-def test_levels_that_all_occur_need_no_belief() -> None:
-    own = space(RBF(1.0))
-    assert with_absent_levels(own, Y) is own
+def test_levels_that_all_occur_need_no_prior() -> None:
+    hyper = space(RBF(1.0))
+    assert with_absent_levels(hyper, Y) is hyper
 
 
 @pytest.mark.parametrize(
-    ("y", "loose"),
+    ("y", "undetermined"),
     [([0, 2, 3], [1]), ([0, 3], [1, 2]), ([0, 1, 2], [2]), ([1, 2, 3], [1]), ([1, 2], [1, 2]), ([0, 1], [1, 2])],
     ids=str,
 )
-def test_widths_of_levels_without_both_ends_are_believed(y: list[int], loose: list[int]) -> None:
-    own = with_absent_levels(space(RBF(1.0)), np.array(y, dtype=float))
-    places = sorted(int(np.flatnonzero(belief.weights)[0]) for belief in own.beliefs)
-    assert places == [1 + 1 + level for level in loose]  # after the kernel's one: log noise, b_1, then the widths
-    for belief in own.beliefs:
-        assert belief.mean == pytest.approx(float(belief.weights @ np.append(own.kernel_theta, LIKELIHOOD.theta)))
+def test_widths_of_levels_without_both_ends_have_a_prior(y: list[int], undetermined: list[int]) -> None:
+    hyper = with_absent_levels(space(RBF(1.0)), np.array(y, dtype=float))
+    places = sorted(int(np.flatnonzero(prior.weights)[0]) for prior in hyper.priors)
+    assert places == [
+        1 + 1 + level for level in undetermined
+    ]  # after the kernel's one: log noise, b_1, then the widths
+    for prior in hyper.priors:
+        assert prior.mean == pytest.approx(float(prior.weights @ np.append(hyper.kernel_theta, LIKELIHOOD.theta)))
 
 
 @settings(max_examples=5)
@@ -169,8 +175,8 @@ def test_widths_of_levels_without_both_ends_are_believed(y: list[int], loose: li
 def test_absent_levels_keep_their_place(seed: int, inference: str) -> None:
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(20, 1))
-    given_ = rng.permutation(6)[:3]
-    y = np.sort(given_)[np.digitize(rows[:, 0], [-0.4, 0.4])]
+    chosen = rng.permutation(6)[:3]
+    y = np.sort(chosen)[np.digitize(rows[:, 0], [-0.4, 0.4])]
     if np.unique(y).size < 2:
         return
     model = GPOrdinalRegressor(inference=inference, class_order=range(6), n_restarts_optimizer=0).fit(rows, y)
@@ -180,7 +186,7 @@ def test_absent_levels_keep_their_place(seed: int, inference: str) -> None:
     start = np.diff(OrdinalProbit.start(y.astype(float), 6).thresholds)
     present = np.unique(y)
     absent = [level for level in range(1, 5) if level not in present]
-    # Within four standard deviations of the belief: neither closed nor open for ever.
+    # Within four standard deviations of the prior: neither closed nor open for ever.
     off = np.log(np.diff(model.thresholds_)[[level - 1 for level in absent]] / start[[level - 1 for level in absent]])
     assert np.all(np.abs(off) < 4.0)
 
@@ -202,11 +208,11 @@ def draw(truth: str, seed: int, n: int = 90, d: int = 4) -> tuple[np.ndarray, np
 def preferred(truth: str, seed: int) -> Any:
     rows, y = draw(truth, seed)
     evidence = ExactEvidence(OrdinalData(rows, y, np.ones(y.size)), "laplace", tol=1e-3)
-    found = weigh_families(evidence, rows, y, OrdinalProbit.start(y, 5))
-    weights = [one.weight for one in found]
+    fits = weigh_families(evidence, rows, y, OrdinalProbit.start(y, 5))
+    weights = [fit.weight for fit in fits]
     assert sum(weights) == pytest.approx(1.0)
     assert weights == sorted(weights, reverse=True)
-    return found[0].kernel
+    return fits[0].kernel
 
 
 def test_a_linear_truth_is_found_linear() -> None:

@@ -1,4 +1,4 @@
-"""GPOrdinalRegressor learns from parts of the data, one after the other."""
+"""`GPOrdinalRegressor.partial_fit`: parts of the data, one after the other."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_parts_in_another_order_and_weights() -> None:
 @pytest.mark.parametrize(
     ("kernel", "first"), [(None, "fit"), ("auto", "fit"), ("ard", "partial_fit"), (RBF([1.0, 1.0]), "fit")], ids=str
 )
-def test_the_kernel_stays_and_the_rest_moves(kernel: Any, first: str) -> None:
+def test_the_kernel_stays_and_noise_and_posterior_move(kernel: Any, first: str) -> None:
     model = learning(kernel=kernel, class_order=range(4))
     getattr(model, first)(X[:20], Y[:20])
     theta, noise = model.kernel_.theta.copy(), model.noise_
