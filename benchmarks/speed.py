@@ -52,7 +52,7 @@ def step_problem(m: int, n_items: int, n_pairs: int) -> tuple[svi.Problem, svi.S
     right = (left + rng.integers(1, n_items, n_pairs)) % n_items
     y = rng.integers(0, 2, n_pairs).astype(np.float64)
     term = PairTerm(basis, left, right, n_items, residual=np.full(n_pairs, 0.1))
-    problem = svi.Problem((term,), PairwiseProbit(), y, np.ones(n_pairs))
+    problem = svi.Problem({"f": term}, PairwiseProbit(), y, np.ones(n_pairs))
     state = svi.initial_state(problem, {"f": GammaScale.prior(2.0, 2.0)})
     state, _ = svi.minibatch_step(problem.batch(np.arange(1000)), state, 0.5)
     return problem, state

@@ -21,7 +21,7 @@ from skpref.inference.terms.base import precision_of
 from skpref.likelihoods import Gaussian
 
 if TYPE_CHECKING:
-    from skpref.inference.problem import Problem, State
+    from skpref.inference.problem import MiniBatch, Problem, State
 
 __all__ = ["Epoch", "has_constant_sites"]
 
@@ -30,9 +30,11 @@ _LOG_TWO_PI: Final = float(np.log(2.0 * np.pi))
 
 def has_constant_sites(problem: Problem, state: State) -> bool:
     """Tell whether the sites depend on nothing: Gaussian observations of one dense block under a known scale."""
-    one = len(problem.terms) == 1 and not problem.products and isinstance(state.blocks[0], DenseBlock)
-    known = all(isinstance(scale, FixedScale) for scale in state.scales.values())
-    return one and known and problem.rule is VARIATIONAL and isinstance(problem.likelihood, Gaussian)
+    if len(problem.sides) != 1:
+        return False
+    dense = all(isinstance(block, DenseBlock) for block in state.blocks.values())
+    fixed = all(isinstance(scale, FixedScale) for scale in state.scales.values())
+    return dense and fixed and problem.rule is VARIATIONAL and isinstance(problem.likelihood, Gaussian)
 
 
 @dataclass(eq=False)
@@ -42,28 +44,28 @@ class Epoch:
     problem: Problem  # all observations, with constant sites
     sums: Moments | None = None  # over the observations of the steps so far; of the Gram matrix the lower triangle
 
-    def step(self, batch: Problem, state: State, rho: float) -> State:
+    def step(self, batch: MiniBatch, state: State, rho: float) -> State:
         """Move towards the q that is conjugate to a mini-batch."""
-        term, expected = batch.terms[0], state.expected
+        ((name, term),), expected = batch.terms.items(), state.expected
         weight, beta = batch.weight / batch.inflation, batch.inflation * _beta(batch)
         gram, cross = term.gram(weight), term.rmatvec(weight * batch.y)
-        left_open = 0.0 if term.residual is None else float(weight @ term.residual) / expected[term.residual_scale]
-        prior, square = left_open + float(np.trace(gram)), float(weight @ batch.y**2)
-        some = Moments(gram, cross[:, None], prior, square, float(weight.sum()))
-        self.sums = some if self.sums is None else self.sums + some
-        # As `DenseBlock.mixed`, without matrices in between: they would take a fifth of the step.
-        block = state.blocks[0]
+        residual = 0.0 if term.residual is None else float(weight @ term.residual) / expected[term.residual_scale]
+        prior, square = residual + float(np.trace(gram)), float(weight @ batch.y**2)
+        batch_sums = Moments(gram, cross[:, None], prior, square, float(weight.sum()))
+        self.sums = batch_sums if self.sums is None else self.sums + batch_sums
+        # As `DenseBlock.mixed` without temporary matrices, which would take a fifth of the step.
+        block = state.blocks[name]
         assert isinstance(block, DenseBlock)  # noqa: S101 - `has_constant_sites` was asked
         precision = (1.0 - rho) * block.precision
         precision += np.multiply(rho * beta, gram)
         precision.flat[:: precision.shape[0] + 1] += rho * precision_of(term.segments, expected)
         moved = DenseBlock(precision, (1.0 - rho) * block.linear + (rho * beta) * cross)
-        return replace(state.with_blocks({0: moved}), step=state.step + 1)
+        return replace(state.with_blocks({name: moved}), step=state.step + 1)
 
     def bound(self, state: State) -> float:
         """Return the bound of all observations, once there has been a step on each."""
         assert self.sums is not None  # noqa: S101
-        block, beta, sums = state.blocks[0], _beta(self.problem), self.sums
+        (block,), beta, sums = state.blocks.values(), _beta(self.problem), self.sums
         assert isinstance(block, DenseBlock)  # noqa: S101
         gram = sums.gram + np.tril(sums.gram, -1).T
         second = inverse_spd(block.chol) + np.outer(block.mean, block.mean)

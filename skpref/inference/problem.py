@@ -13,7 +13,7 @@ from skpref.inference.terms.base import precision_of
 from skpref.inference.terms.products import FactorTerm, FactorView, LinearView, ProductTerm, Projection
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from skpref._typing import Array, IntArray
     from skpref.inference.blocks import Block
@@ -28,20 +28,18 @@ if TYPE_CHECKING:
 class Problem:
     """What is to be inferred: terms, likelihood, observations, and the rule for the sites.
 
-    Blocks of variables are numbered: one a linear term, then two a product (its first side, its second side).
+    Every block of variables has a name: that of its linear term, or of its side of a product.
     """
 
-    terms: tuple[LinearTerm, ...]  # one block of variables each; their projections add up to z
+    terms: Mapping[str, LinearTerm]  # linear terms by the name of their block; their projections add up to z
     likelihood: Likelihood  # p(y | z)
     y: Array  # (P,): observations
     weight: Array  # (P,): observation weights
     rule: Rule = VARIATIONAL  # site rule
     products: tuple[ProductTerm, ...] = ()  # sums of products that are added to z
-    # diagonal blocks whose variables belong to one cluster of observations each (a user's)
-    local: frozenset[int] = frozenset()
+    # names of diagonal blocks whose variables belong to one cluster of observations each (a user's)
+    local: frozenset[str] = frozenset()
     cluster: IntArray | None = None  # (P,): cluster of each observation; needed when there are local blocks
-    inflation: float = 1.0  # c = P / B of a mini-batch, a factor that `weight` holds
-    members: IntArray | None = None  # clusters of a mini-batch, ascending; its local blocks hold their variables alone
     n_clusters: int = 0  # number of all clusters
     learns: bool = True  # whether the loop fits the likelihood's own parameters, where it has some
 
@@ -51,85 +49,109 @@ class Problem:
         return int(self.y.shape[0])
 
     @property
-    def sides(self) -> tuple[LinearTerm | FactorTerm, ...]:
-        """What each block's variables project through, in the order of the blocks."""
-        return self.terms + tuple(side for product in self.products for side in (product.first, product.second))
+    def sides(self) -> dict[str, LinearTerm | FactorTerm]:
+        """What each block's variables project through: linear terms first, then the two sides of every product."""
+        sides: dict[str, LinearTerm | FactorTerm] = dict(self.terms)
+        for product in self.products:
+            sides |= product.sides
+        return sides
 
     @property
-    def groups(self) -> tuple[tuple[int, ...], ...]:
-        """Blocks that move together: given the rest, z is linear in the variables of a group."""
-        n = len(self.terms)
-        second = {n + 2 * k + 1 for k in range(len(self.products))} | self.local
-        first = tuple(k for k in range(n + 2 * len(self.products)) if k not in second)
-        return tuple(group for group in (first, tuple(sorted(second))) if group)
+    def partner(self) -> dict[str, str]:
+        """The other side of every side of a product."""
+        pairs = [product.names for product in self.products]
+        return dict(pairs) | {second: first for first, second in pairs}
 
-    def batch(self, index: IntArray) -> Problem:
-        """Return the mini-batch of some observations, weighted so that its expectation is the full problem."""
-        c, n = self.n_observations / len(index), len(self.terms)
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """Blocks that move together: while the others are fixed, z is linear in the variables of a group."""
+        later = {product.names[1] for product in self.products} | self.local
+        sides = self.sides
+        groups = tuple(k for k in sides if k not in later), tuple(k for k in sides if k in later)
+        return tuple(group for group in groups if group)
+
+    def multiplicity(self, name: str) -> float:
+        """Return how many variables of the full problem each variable of a block represents: more than 1 in batches."""
+        del name
+        return 1.0
+
+    def batch(self, index: IntArray) -> MiniBatch:
+        """Return the mini-batch of the observations `index`, weighted so that its expectation is the full problem."""
+        inflation = self.n_observations / len(index)
         members = np.unique(self.cluster[index]) if self.local and self.cluster is not None else None
-        whose = [members if k in self.local else None for k in range(len(self.sides))]
-        return replace(
-            self,
-            terms=tuple(term.take(index, who) for term, who in zip(self.terms, whose, strict=False)),
-            products=tuple(
-                ProductTerm(product.first.take(index, first), product.second.take(index, second))
-                for product, first, second in zip(self.products, whose[n::2], whose[n + 1 :: 2], strict=True)
-            ),
-            y=self.y[index],
-            weight=c * self.weight[index],
-            cluster=None if self.cluster is None else self.cluster[index],
-            inflation=c,
-            members=members,
+        members_of = {name: members if name in self.local else None for name in self.sides}
+        return MiniBatch(
+            {name: term.take(index, members_of[name]) for name, term in self.terms.items()},
+            self.likelihood,
+            self.y[index],
+            inflation * self.weight[index],
+            self.rule,
+            tuple(product.take(index, members_of) for product in self.products),
+            self.local,
+            None if self.cluster is None else self.cluster[index],
+            self.n_clusters,
+            self.learns,
+            inflation,
+            members,
         )
 
-    @property
-    def stands_for(self) -> float:
-        """How many local variables each one of the mini-batch stands for."""
-        return 1.0 if self.members is None else self.n_clusters / len(self.members)
+
+@dataclass(frozen=True, eq=False)
+class MiniBatch(Problem):
+    """A part of a problem's observations, with only those local variables that belong to its clusters."""
+
+    inflation: float = 1.0  # P / B, a factor that `weight` includes
+    members: IntArray | None = None  # clusters of the batch, ascending; None without local blocks
+
+    def multiplicity(self, name: str) -> float:
+        """Return how many variables of the full problem each variable of a block represents."""
+        if self.members is None or name not in self.local:
+            return 1.0
+        return self.n_clusters / len(self.members)
 
     @property
-    def alone(self) -> Problem:
-        """The mini-batch as data of their own, which stand for nothing else: so its local variables see it."""
+    def uninflated(self) -> MiniBatch:
+        """The batch as data in their own right, as its local variables see it: no inflation."""
         return replace(self, weight=self.weight / self.inflation, inflation=1.0, members=None)
 
     def restrict(self, state: State) -> State:
-        """Return the state of a mini-batch: of local blocks only its members."""
+        """Return the state of the batch: of local blocks only the members of its clusters."""
         if self.members is None:
             return state
         blocks = {}
-        for k in self.local:
-            precision, linear = (self._by_cluster(x)[:, self.members].reshape(-1) for x in _natural(state.blocks[k]))
-            blocks[k] = DiagonalBlock(precision, linear)
+        for name in self.local:
+            natural = _natural(state.blocks[name])
+            blocks[name] = DiagonalBlock(*(self._by_cluster(x)[:, self.members].reshape(-1) for x in natural))
         return state.with_blocks(blocks)
 
     def expand(self, part: State, whole: State) -> State:
-        """Put a mini-batch's local variables back among all."""
+        """Return the batch's state with its local variables put back among all of `whole`."""
         if self.members is None:
             return part
         blocks = {}
-        for k in self.local:
-            old, new = _natural(whole.blocks[k]), _natural(part.blocks[k])
-            full = [x.copy() for x in old]
-            for target, values in zip(full, new, strict=True):
+        for name in self.local:
+            full = [x.copy() for x in _natural(whole.blocks[name])]
+            for target, values in zip(full, _natural(part.blocks[name]), strict=True):
                 self._by_cluster(target)[:, self.members] = values.reshape(-1, len(self.members))
-            blocks[k] = DiagonalBlock(*full)
+            blocks[name] = DiagonalBlock(*full)
         return part.with_blocks(blocks)
 
     def _by_cluster(self, x: Array) -> Array:
-        """A view with one row a factor."""
+        """Return a view with one row a factor, shape (D, n_clusters)."""
         return x.reshape(-1, self.n_clusters)
 
 
 def _natural(block: Block) -> tuple[Array, Array]:
+    """Return precision and linear parameter of a local block."""
     assert isinstance(block, DiagonalBlock)  # noqa: S101 - local variables are independent of each other
     return block.precision, block.linear
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """The posterior q: Gaussian blocks, a Gamma a scale."""
+    """The posterior q: a Gaussian for each block, a Gamma for each scale."""
 
-    blocks: tuple[Block, ...]  # q of the variables, in the order of `Problem.sides`
+    blocks: Mapping[str, Block]  # q of the variables, by the names in `Problem.sides`
     scales: Mapping[str, Scale]  # q(s), by the name that segments use
     step: int = 0  # mini-batch steps made so far; the next one is number t = step + 1
 
@@ -147,29 +169,28 @@ class State:
         """Log of E[s] of every scale, shape (n_scales,)."""
         return np.asarray(np.log([scale.mean for scale in self.scales.values()]))
 
-    def with_blocks(self, moved: Mapping[int, Block]) -> State:
+    def with_blocks(self, moved: Mapping[str, Block]) -> State:
         """Return the state with some blocks replaced."""
-        return replace(self, blocks=tuple(moved.get(k, block) for k, block in enumerate(self.blocks)))
+        return replace(self, blocks={**self.blocks, **moved})
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """A problem seen from a state."""
 
-    projections: tuple[Projection, ...]  # moments of what each block gives
-    mu: Array  # (P,): posterior means and variances of z
-    v: Array  # (P,): posterior means and variances of z
+    projections: Mapping[str, Projection]  # moments of the projections of each block
+    mu: Array  # (P,): posterior means of z
+    v: Array  # (P,): posterior variances of z
     sites: Sites  # sites at (mu, v)
     objective: float  # what the step must not lower: the bound, or the log joint (Laplace)
     bound: float  # lower bound on the log evidence, or Laplace's approximation of the latter
 
 
-def initial_state(problem: Problem, scales: Mapping[str, Scale], *, diagonal: tuple[bool, ...] | None = None) -> State:
-    """Start at the prior."""
+def initial_state(problem: Problem, scales: Mapping[str, Scale], *, diagonal: Collection[str] = ()) -> State:
+    """Return the prior as a state; the blocks named in `diagonal` are independent variables under q."""
     expected = {name: scale.mean for name, scale in scales.items()}
-    kinds = diagonal or (False,) * len(problem.sides)
-    pairs = zip(problem.sides, kinds, strict=True)
-    return State(tuple(_prior_block(side, expected, diagonal=kind) for side, kind in pairs), dict(scales))
+    blocks = {k: _prior_block(side, expected, diagonal=k in diagonal) for k, side in problem.sides.items()}
+    return State(blocks, dict(scales))
 
 
 def _prior_block(side: LinearTerm | FactorTerm, expected: Mapping[str, float], *, diagonal: bool) -> Block:
@@ -183,18 +204,18 @@ def _prior_block(side: LinearTerm | FactorTerm, expected: Mapping[str, float], *
 
 
 def evaluate(problem: Problem, state: State) -> Evaluation:
-    """Form projections, sites and bound at a state."""
-    return _see(problem, state, tuple(_project(problem, state, k) for k in range(len(state.blocks))))
+    """Return projections, sites and bound at a state."""
+    return _evaluation(problem, state, {name: _project(problem, state, name) for name in problem.sides})
 
 
-def reevaluate(problem: Problem, state: State, earlier: Evaluation, moved: tuple[int, ...] = ()) -> Evaluation:
-    """Form sites and bound anew where only some blocks (or only scales) have moved."""
-    kept = enumerate(earlier.projections)
-    return _see(problem, state, tuple(_project(problem, state, k) if k in moved else old for k, old in kept))
+def reevaluate(problem: Problem, state: State, earlier: Evaluation, moved: Collection[str] = ()) -> Evaluation:
+    """Return sites and bound anew where only the blocks `moved` (or only scales) have changed."""
+    new = {name: _project(problem, state, name) for name in moved}
+    return _evaluation(problem, state, {**earlier.projections, **new})
 
 
-def _project(problem: Problem, state: State, k: int) -> Projection:
-    side, block = problem.sides[k], state.blocks[k]
+def _project(problem: Problem, state: State, name: str) -> Projection:
+    side, block = problem.sides[name], state.blocks[name]
     if isinstance(side, FactorTerm):
         return side.project(block)
     mean = side.matvec(block.mean)
@@ -202,12 +223,12 @@ def _project(problem: Problem, state: State, k: int) -> Projection:
     return Projection(mean, side.variance(block) if problem.rule.integrates else np.zeros_like(mean))
 
 
-def _see(problem: Problem, state: State, projections: tuple[Projection, ...]) -> Evaluation:
+def _evaluation(problem: Problem, state: State, projections: Mapping[str, Projection]) -> Evaluation:
     expected = state.expected
     mu, v = moments(problem, projections, expected)
     prior = v
     if problem.rule.name == "linearised":
-        shares = [term.prior_variance(expected) for term in problem.terms]
+        shares = [term.prior_variance(expected) for term in problem.terms.values()]
         prior = np.sum(shares + [product.prior_variance(expected) for product in problem.products], axis=0)
     sites = problem.rule(problem.likelihood, problem.y, (mu, v, prior), problem.weight)
     fit = float(np.sum(sites.value))
@@ -218,42 +239,41 @@ def _see(problem: Problem, state: State, projections: tuple[Projection, ...]) ->
 
 
 def moments(
-    problem: Problem, projections: tuple[Projection, ...], expected: Mapping[str, float]
+    problem: Problem, projections: Mapping[str, Projection], expected: Mapping[str, float]
 ) -> tuple[Array, Array]:
     """Return means and variances of z, shape (P,)."""
     mean, variance = np.zeros(problem.n_observations), np.zeros(problem.n_observations)
-    n = len(problem.terms)
-    for term, seen in zip(problem.terms, projections[:n], strict=True):
-        mean += seen.mean
-        variance += seen.spread
+    for name, term in problem.terms.items():
+        mean += projections[name].mean
+        variance += projections[name].spread
         if term.residual is not None:
             variance += term.residual / expected[term.residual_scale]
-    for k, product in enumerate(problem.products):
-        share = product.moments(projections[n + 2 * k], projections[n + 2 * k + 1], expected)
+    for product in problem.products:
+        first, second = product.names
+        share = product.moments(projections[first], projections[second], expected)
         mean += share[0]
         variance += share[1]
     return mean, variance
 
 
-def view(problem: Problem, evaluation: Evaluation, expected: Mapping[str, float], k: int) -> View:
-    """Return how block k enters z while the others are held."""
-    n = len(problem.terms)
-    if k < n:
-        return LinearView(problem.terms[k])
-    other = n + ((k - n) ^ 1)
-    side, held = problem.sides[k], problem.sides[other]
+def view(problem: Problem, evaluation: Evaluation, expected: Mapping[str, float], name: str) -> View:
+    """Return how a block enters z while the others are fixed."""
+    if name in problem.terms:
+        return LinearView(problem.terms[name])
+    other = problem.partner[name]
+    side, fixed = problem.sides[name], problem.sides[other]
     assert isinstance(side, FactorTerm)  # noqa: S101 - blocks beyond the linear terms are sides of products
-    assert isinstance(held, FactorTerm)  # noqa: S101
-    seen = evaluation.projections[other]
-    return FactorView(side, seen.mean, held.variance(seen, expected))
+    assert isinstance(fixed, FactorTerm)  # noqa: S101
+    projection = evaluation.projections[other]
+    return FactorView(side, projection.mean, fixed.variance(projection, expected))
 
 
 def second_moments(problem: Problem, state: State) -> dict[str, tuple[float, float, float]]:
     """Return size, |m|^2 and tr S of the variables under each scale."""
     totals: dict[str, tuple[float, float, float]] = {}
-    for k, (side, block) in enumerate(zip(problem.sides, state.blocks, strict=True)):
+    for name, side in problem.sides.items():
+        block, times = state.blocks[name], problem.multiplicity(name)
         start, mean, variance = 0, block.mean, block.covariance_diagonal
-        times = problem.stands_for if k in problem.local else 1.0
         for segment in side.segments:
             part = slice(start, start + segment.size)
             size, square, trace = totals.get(segment.scale, (0.0, 0.0, 0.0))
@@ -276,13 +296,12 @@ def divergence(problem: Problem, state: State) -> float:
 
 
 def _log_volume(problem: Problem, state: State) -> float:
-    """Log determinant of the covariance of all variables."""
-    times = [problem.stands_for if k in problem.local else 1.0 for k in range(len(state.blocks))]
-    return sum(n * block.log_det_covariance for n, block in zip(times, state.blocks, strict=True))
+    """Return the log determinant of the covariance of all variables."""
+    return sum(problem.multiplicity(name) * state.blocks[name].log_det_covariance for name in problem.sides)
 
 
 def _laplace_objective(problem: Problem, state: State, fit: float) -> tuple[float, float]:
-    """Log joint at the mode, and Laplace's log evidence; q(s) enters through its expectations."""
+    """Return the log joint at the mode, and Laplace's log evidence; q(s) enters through its expectations."""
     joint, volume = fit, _log_volume(problem, state)
     for name, (size, square, _) in second_moments(problem, state).items():
         joint -= 0.5 * state.scales[name].mean * square

@@ -1,6 +1,6 @@
-"""The gauge of a product: v_d -> c v_d and w_d -> w_d / c change no projection, only what the priors make of them.
+"""Rescaling of a product: v_d -> c v_d and w_d -> w_d / c change no projection, only the prior densities.
 
-Left alone, the two scales of a factor crawl along this direction by ever smaller steps. The best c is known exactly.
+Without it the two scales of a factor converge slowly along this direction. The best c has a closed form.
 """
 
 from __future__ import annotations
@@ -22,28 +22,30 @@ if TYPE_CHECKING:
 
 
 def balance(problem: Problem, state: State, evaluation: Evaluation) -> tuple[State, Evaluation]:
-    """Move every factor to its best gauge; the bound rises, the projections stay."""
+    """Rescale every factor optimally: the bound rises, and z keeps its moments."""
     if not problem.products or not problem.rule.integrates:
         return state, evaluation
-    scales, blocks, projections = dict(state.scales), list(state.blocks), list(evaluation.projections)
-    n = len(problem.terms)
-    for number, product in enumerate(problem.products):
+    scales, blocks, projections = dict(state.scales), dict(state.blocks), dict(evaluation.projections)
+    for product in problem.products:
         c = _stretch(product, state)
-        for k, side, by in ((n + 2 * number, product.first, c), (n + 2 * number + 1, product.second, 1.0 / c)):
-            block = blocks[k]
+        for (block_name, side), by in zip(product.sides.items(), (c, 1.0 / c), strict=True):
+            block = blocks[block_name]
             assert not isinstance(block, DenseBlock)  # noqa: S101 - sides of products are stacked or diagonal
-            blocks[k] = block.stretched(by)
-            old = projections[k]
-            projections[k] = Projection(old.mean * by[:, None], old.spread * by[:, None] ** 2)
+            blocks[block_name] = block.stretched(by)
+            old = projections[block_name]
+            projections[block_name] = Projection(old.mean * by[:, None], old.spread * by[:, None] ** 2)
             for name, factor in zip(side.scales, by, strict=True):
                 scales[name] = scales[name].moved(-2.0 * float(np.log(factor)))
-    state = replace(state, scales=scales, blocks=tuple(blocks))
+    state = replace(state, scales=scales, blocks=blocks)
     bound = float(np.sum(evaluation.sites.value)) - divergence(problem, state)
-    return state, replace(evaluation, projections=tuple(projections), bound=bound, objective=bound)
+    return state, replace(evaluation, projections=projections, bound=bound, objective=bound)
 
 
 def _stretch(product: ProductTerm, state: State) -> Array:
-    """The c of every factor: with x = log c^2 it minimises (a_v - a_w) x + b_v E[s_v] e^-x + b_w E[s_w] e^x."""
+    """Return the best c of every factor, shape (D,).
+
+    With x = log c^2 it minimises (a_v - a_w) x + b_v E[s_v] e^-x + b_w E[s_w] e^x.
+    """
     c = np.ones(product.first.n_factors)
     for d, names in enumerate(zip(product.first.scales, product.second.scales, strict=True)):
         v, w = (state.scales[name] for name in names)

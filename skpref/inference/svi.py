@@ -22,6 +22,7 @@ from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.gaussian import Epoch, has_constant_sites
 from skpref.inference.problem import (
     Evaluation,
+    MiniBatch,
     Problem,
     State,
     divergence,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Evaluation",
     "Fit",
+    "MiniBatch",
     "Problem",
     "Schedule",
     "State",
@@ -64,9 +66,9 @@ __all__ = [
 
 _MAX_HALVINGS = 30
 _LEARNING_ROWS = 20_000  # observations from which mini-batches learn the likelihood's own parameters
-_CG_RTOL = 1e-7  # of joint means, and what is left in posterior standard deviations
-_CG_RTOL_FACTORS = 1e-3  # of the step of joint means beside a product
-_NOTHING = 1e-200
+_CG_RTOL = 1e-7  # of joint means: relative residual, and absolute residual in posterior standard deviations
+_CG_RTOL_FACTORS = 1e-3  # the same where the problem has products
+_SMALLEST_CG_TOL = 1e-200  # keeps the tolerance positive at a zero gradient
 _MAX_RATIO = 0.95  # of two successive changes of log E[s]: a jump of at most 19 changes
 _WORTH_A_JUMP = 1e-3
 _SLACK = 1e-12  # relative rounding error of a bound, below which a fall is no fall
@@ -86,7 +88,7 @@ class Schedule:
     on_iteration: OnIteration | None = None  # called after every pass; a true answer stops the loop
     # called after every step on a mini-batch with the problem, the mini-batch, its observations and the new state;
     # returns the problem of the next step, with hyper-parameters moved
-    tune: Callable[[Problem, Problem, IntArray, State], Problem] | None = None
+    tune: Callable[[Problem, MiniBatch, IntArray, State], Problem] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,25 +103,25 @@ class Fit:
 
 
 def conjugate_blocks(
-    problem: Problem, state: State, evaluation: Evaluation, group: tuple[int, ...] | None = None
-) -> dict[int, Block]:
+    problem: Problem, state: State, evaluation: Evaluation, group: tuple[str, ...] | None = None
+) -> dict[str, Block]:
     """Return the blocks that are conjugate to the current sites: the targets of the natural-gradient step.
 
     Each block is treated with the others at their current moments.
     """
-    return {k: _conjugate(problem, state, evaluation, k) for k in group or range(len(state.blocks))}
+    return {name: _conjugate(problem, state, evaluation, name) for name in group or problem.sides}
 
 
-def _conjugate(problem: Problem, state: State, evaluation: Evaluation, k: int) -> Block:
-    expected, block, sites = state.expected, state.blocks[k], evaluation.sites
-    seen, projected = view(problem, evaluation, expected, k), evaluation.projections[k].mean
-    prior = precision_of(seen.segments, expected)
-    # Beside the prior, with what is not part of the same precision held: (Lambda* - prior) m + the gradient of the fit.
-    gradient = seen.backward(sites.gradient, -sites.weight, projected)
+def _conjugate(problem: Problem, state: State, evaluation: Evaluation, name: str) -> Block:
+    expected, block, sites = state.expected, state.blocks[name], evaluation.sites
+    block_view, projected = view(problem, evaluation, expected, name), evaluation.projections[name].mean
+    prior = precision_of(block_view.segments, expected)
+    # The linear parameter is (Lambda* - prior) m + the gradient of the fit.
+    gradient = block_view.backward(sites.gradient, -sites.weight, projected)
     if isinstance(block, DiagonalBlock):
-        gram = seen.gram_diagonal(sites.weight)
+        gram = block_view.gram_diagonal(sites.weight)
         return DiagonalBlock(prior + gram, gram * block.mean + gradient)
-    grams, parts = seen.grams(sites.weight), []
+    grams, parts = block_view.grams(sites.weight), []
     runs = (np.split(x, len(grams)) for x in (prior, block.mean, gradient))
     for gram, p, m, g in zip(grams, *runs, strict=True):
         linear = symmetric_product(gram, m) + g
@@ -129,51 +131,50 @@ def _conjugate(problem: Problem, state: State, evaluation: Evaluation, k: int) -
 
 
 def joint_means(
-    problem: Problem, state: State, evaluation: Evaluation, targets: Mapping[int, Block]
-) -> dict[int, Block]:
+    problem: Problem, state: State, evaluation: Evaluation, targets: Mapping[str, Block]
+) -> dict[str, Block]:
     """Replace the targets' means by the joint solution of their normal equations.
 
-    Blocks that explain the same comparisons (features and offsets, several factors) would crawl if each waited for the
-    others, and so would the entries of a diagonal block. Conjugate gradients solve for all means at once, in units of
-    the targets' own standard deviations: one dense block is solved as it stands.
+    Blocks that explain the same comparisons (features and offsets, several factors) would converge slowly if each
+    waited for the others, and so would the entries of a diagonal block. Conjugate gradients solve for all means at
+    once, in units of the targets' own standard deviations: one dense block needs no solving.
     """
-    numbers = list(targets)
-    if len(numbers) == 1 and isinstance(targets[numbers[0]], DenseBlock):
+    names = list(targets)
+    if len(names) == 1 and isinstance(targets[names[0]], DenseBlock):
         return dict(targets)
     expected, sites = state.expected, evaluation.sites
-    weight, views = sites.weight, [view(problem, evaluation, expected, k) for k in numbers]
-    prior = np.concatenate([precision_of(seen.segments, expected) for seen in views])
-    cuts = np.cumsum([targets[k].size for k in numbers])[:-1]
+    weight, views = sites.weight, [view(problem, evaluation, expected, name) for name in names]
+    prior = np.concatenate([precision_of(block_view.segments, expected) for block_view in views])
+    cuts = np.cumsum([targets[name].size for name in names])[:-1]
 
     def normal_matrix(x: Array) -> Array:
-        projected = [seen.forward(part) for seen, part in zip(views, np.split(x, cuts), strict=True)]
-        z = weight * sum(seen.total(p) for seen, p in zip(views, projected, strict=True))
-        fit = [seen.backward(z, weight, p) for seen, p in zip(views, projected, strict=True)]
+        projected = [block_view.forward(part) for block_view, part in zip(views, np.split(x, cuts), strict=True)]
+        z = weight * sum(block_view.total(p) for block_view, p in zip(views, projected, strict=True))
+        fit = [block_view.backward(z, weight, p) for block_view, p in zip(views, projected, strict=True)]
         return np.asarray(prior * x + np.concatenate(fit))
 
-    def each(how: Callable[[Block, Array], Array], x: Array) -> Array:
-        return np.concatenate([how(targets[k], part) for k, part in zip(numbers, np.split(x, cuts), strict=True)])
-
     def whiten(x: Array) -> Array:
-        return each(lambda block, part: block.whiten(part), x)
+        parts = zip(names, np.split(x, cuts), strict=True)
+        return np.concatenate([targets[name].whiten(part) for name, part in parts])
 
     def colour(x: Array) -> Array:
-        return each(lambda block, part: block.colour(part), x)
+        parts = zip(names, np.split(x, cuts), strict=True)
+        return np.concatenate([targets[name].colour(part) for name, part in parts])
 
-    start = np.concatenate([state.blocks[k].mean for k in numbers])
+    start = np.concatenate([state.blocks[name].mean for name in names])
     fit = [
-        seen.backward(sites.gradient, -weight, evaluation.projections[k].mean)
-        for seen, k in zip(views, numbers, strict=True)
+        block_view.backward(sites.gradient, -weight, evaluation.projections[name].mean)
+        for block_view, name in zip(views, names, strict=True)
     ]
-    left = whiten(np.concatenate(fit) - prior * start)
+    gradient = whiten(np.concatenate(fit) - prior * start)
     shape = (len(prior), len(prior))
     operator = LinearOperator(shape, lambda x: whiten(normal_matrix(colour(x))), dtype=np.float64)
-    far = float(np.linalg.norm(left))
-    # Beside a product the other side moves next anyway, so a share of the way will do.
-    slack = max(_CG_RTOL_FACTORS * far, _NOTHING) if problem.products else _CG_RTOL * max(far, 1.0)
-    step, _ = cg(operator, left, rtol=0.0, atol=slack)
+    norm = float(np.linalg.norm(gradient))
+    # The other side of a product moves next anyway, so an approximate step is enough.
+    tolerance = max(_CG_RTOL_FACTORS * norm, _SMALLEST_CG_TOL) if problem.products else _CG_RTOL * max(norm, 1.0)
+    step, _ = cg(operator, gradient, rtol=0.0, atol=tolerance)
     mean = start + colour(step)
-    return {k: targets[k].with_mean(part) for k, part in zip(numbers, np.split(mean, cuts), strict=True)}
+    return {name: targets[name].with_mean(part) for name, part in zip(names, np.split(mean, cuts), strict=True)}
 
 
 def full_step(problem: Problem, state: State, evaluation: Evaluation) -> tuple[State, Evaluation]:
@@ -184,15 +185,16 @@ def full_step(problem: Problem, state: State, evaluation: Evaluation) -> tuple[S
 
 
 def _group_step(
-    problem: Problem, state: State, evaluation: Evaluation, group: tuple[int, ...]
+    problem: Problem, state: State, evaluation: Evaluation, group: tuple[str, ...]
 ) -> tuple[State, Evaluation]:
     targets = joint_means(problem, state, evaluation, conjugate_blocks(problem, state, evaluation, group))
     for halving in range(_MAX_HALVINGS):
         rho = 0.5**halving
-        candidate = state.with_blocks({k: _towards(state.blocks[k], target, rho) for k, target in targets.items()})
-        seen = reevaluate(problem, candidate, evaluation, group)
-        if not problem.rule.monotone or _no_fall(evaluation, seen):
-            return candidate, seen
+        moved = {name: _towards(state.blocks[name], target, rho) for name, target in targets.items()}
+        candidate = state.with_blocks(moved)
+        after = reevaluate(problem, candidate, evaluation, group)
+        if not problem.rule.monotone or _no_fall(evaluation, after):
+            return candidate, after
     return state, evaluation
 
 
@@ -212,33 +214,34 @@ def _scale_step(problem: Problem, state: State, evaluation: Evaluation) -> tuple
     comparable = problem.rule.monotone and problem.rule.integrates
     targets = conjugate_scales(problem, state, evaluation)
     closed_form = _closed_form_scales(problem, state) if comparable else {}
-    for name, (k, part) in closed_form.items():
-        targets[name] = _stationary_scale(state, name, state.blocks[k], part)
-    moved = tuple({k for k, _ in closed_form.values()})
+    for name, (block_name, part) in closed_form.items():
+        targets[name] = _stationary_scale(state, name, state.blocks[block_name], part)
+    moved = {block_name for block_name, _ in closed_form.values()}
     for halving in range(_MAX_HALVINGS):
         rho = 0.5**halving
         scales = {name: scale.mixed(targets[name], rho) for name, scale in state.scales.items()}
-        candidate = _followed(state, replace(state, scales=scales), closed_form)
-        seen = reevaluate(problem, candidate, evaluation, moved)
-        if not comparable or _no_fall(evaluation, seen):
-            return candidate, seen
+        candidate = _with_rescaled_blocks(state, replace(state, scales=scales), closed_form)
+        after = reevaluate(problem, candidate, evaluation, moved)
+        if not comparable or _no_fall(evaluation, after):
+            return candidate, after
     return state, evaluation
 
 
-def _closed_form_scales(problem: Problem, state: State) -> dict[str, tuple[int, slice]]:
-    """Scales of independent variables: their block and place in it.
+def _closed_form_scales(problem: Problem, state: State) -> dict[str, tuple[str, slice]]:
+    """Return the scales of independent variables, with their block and their place in it.
 
-    Such a variable's posterior is told by its scale and its sites, so it can follow the scale at no cost; waiting for
-    each other, the two would crawl where the data say little about many variables (the users of a crowd).
+    The posterior of such a variable depends on its scale and its sites only, so it follows the scale at no cost. If
+    the two waited for each other, they would converge slowly where the data say little about many variables (the
+    users of a crowd).
     """
-    found: dict[str, list[tuple[int, slice]]] = {}
-    for k, (side, block) in enumerate(zip(problem.sides, state.blocks, strict=True)):
-        start = 0
+    places: dict[str, list[tuple[str, slice]]] = {}
+    for name, side in problem.sides.items():
+        independent, start = isinstance(state.blocks[name], DiagonalBlock), 0
         for segment in side.segments:
-            place = slice(start, start + segment.size)
-            found.setdefault(segment.scale, []).append((k, place if isinstance(block, DiagonalBlock) else slice(0)))
+            place = slice(start, start + segment.size) if independent else slice(0)
+            places.setdefault(segment.scale, []).append((name, place))
             start += segment.size
-    return {name: places[0] for name, places in found.items() if len(places) == 1 and places[0][1].stop}
+    return {scale: uses[0] for scale, uses in places.items() if len(uses) == 1 and uses[0][1].stop}
 
 
 def _stationary_scale(state: State, name: str, block: Block, part: slice) -> Scale:
@@ -257,15 +260,15 @@ def _gram_of(block: DiagonalBlock, part: slice, scale: Scale) -> Array:
     return np.maximum(block.precision[part] - scale.mean, 0.0)
 
 
-def _followed(state: State, candidate: State, closed_form: Mapping[str, tuple[int, slice]]) -> State:
-    """Let independent variables follow their scales."""
-    moved: dict[int, Block] = {}
-    for name, (k, part) in closed_form.items():
-        block = moved.get(k, state.blocks[k])
+def _with_rescaled_blocks(state: State, candidate: State, closed_form: Mapping[str, tuple[str, slice]]) -> State:
+    """Return the candidate with the independent variables moved to the prior precision of its scales."""
+    moved: dict[str, Block] = {}
+    for scale, (name, part) in closed_form.items():
+        block = moved.get(name, state.blocks[name])
         assert isinstance(block, DiagonalBlock)  # noqa: S101
         precision = block.precision.copy()
-        precision[part] = _gram_of(block, part, state.scales[name]) + candidate.scales[name].mean
-        moved[k] = DiagonalBlock(precision, block.linear)
+        precision[part] = _gram_of(block, part, state.scales[scale]) + candidate.scales[scale].mean
+        moved[name] = DiagonalBlock(precision, block.linear)
     return candidate.with_blocks(moved)
 
 
@@ -273,8 +276,9 @@ def conjugate_scales(problem: Problem, state: State, evaluation: Evaluation) -> 
     """Return the stationary q(s) given the blocks, the residual's pull included (docs/maths section 4)."""
     pull = dict.fromkeys(state.scales, 0.0)
     if problem.rule.integrates:
-        for k in range(len(state.blocks)):
-            for name, amount in view(problem, evaluation, state.expected, k).pull(evaluation.sites.weight).items():
+        for block_name in problem.sides:
+            block_view = view(problem, evaluation, state.expected, block_name)
+            for name, amount in block_view.pull(evaluation.sites.weight).items():
                 pull[name] += amount
     scales = dict(state.scales)
     for name, (size, square, trace) in second_moments(problem, state).items():
@@ -282,25 +286,26 @@ def conjugate_scales(problem: Problem, state: State, evaluation: Evaluation) -> 
     return scales
 
 
-def minibatch_step(problem: Problem, state: State, rho: float) -> tuple[State, Evaluation]:
+def minibatch_step(batch: MiniBatch, state: State, rho: float) -> tuple[State, Evaluation]:
     """One stochastic natural-gradient step of size rho on a mini-batch ([SG20] section 4.3).
 
-    Local variables (those of the batch's clusters) are first solved for: all their observations are here.
+    Local variables (those of the batch's clusters) are solved for first: the batch has all their observations.
     """
-    moved = problem.restrict(state)
-    evaluation = evaluate(problem, moved)
-    local = tuple(sorted(problem.local))
+    moved = batch.restrict(state)
+    evaluation = evaluate(batch, moved)
+    local = tuple(name for name in batch.sides if name in batch.local)
     if local:
-        moved, _ = _group_step(problem.alone, moved, reevaluate(problem.alone, moved, evaluation), local)
-        evaluation = reevaluate(problem, moved, evaluation, local)
-    seen, groups = evaluation, [tuple(k for k in group if k not in problem.local) for group in problem.groups]
+        own = batch.uninflated
+        moved, _ = _group_step(own, moved, reevaluate(own, moved, evaluation), local)
+        evaluation = reevaluate(batch, moved, evaluation, local)
+    current, groups = evaluation, [tuple(name for name in group if name not in batch.local) for group in batch.groups]
     for number, group in enumerate(filter(None, groups)):
-        seen = reevaluate(problem, moved, seen, groups[number - 1]) if number else seen
-        targets = conjugate_blocks(problem, moved, seen, group)
-        moved = moved.with_blocks({k: moved.blocks[k].mixed(target, rho) for k, target in targets.items()})
-    scale_targets = conjugate_scales(problem, moved, evaluation)
+        current = reevaluate(batch, moved, current, groups[number - 1]) if number else current
+        targets = conjugate_blocks(batch, moved, current, group)
+        moved = moved.with_blocks({name: moved.blocks[name].mixed(target, rho) for name, target in targets.items()})
+    scale_targets = conjugate_scales(batch, moved, evaluation)
     scales = {name: scale.mixed(scale_targets[name], rho) for name, scale in moved.scales.items()}
-    return replace(problem.expand(moved, state), scales=scales, step=state.step + 1), evaluation
+    return replace(batch.expand(moved, state), scales=scales, step=state.step + 1), evaluation
 
 
 def fit(problem: Problem, state: State, schedule: Schedule, rng: np.random.Generator) -> Fit:

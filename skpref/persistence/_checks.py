@@ -184,8 +184,8 @@ def _check_scales(scales: Any, where: str, needed: set[str]) -> None:
 
 def _check_state(state: State, where: str) -> None:
     kinds = DenseBlock | DiagonalBlock | StackedBlock
-    blocks = isinstance(state.blocks, tuple) and all(isinstance(block, kinds) for block in state.blocks)
-    _require(blocks, f"{where}.blocks", "must be a tuple of blocks")
+    blocks = isinstance(state.blocks, dict) and all(isinstance(block, kinds) for block in state.blocks.values())
+    _require(blocks, f"{where}.blocks", "must be blocks by name")
     _check_scales(state.scales, f"{where}.scales", set())
     step = state.step
     _require(isinstance(step, int) and step >= 0, f"{where}.step", "must be a whole number >= 0")
@@ -273,7 +273,8 @@ def _check_inducing_state(state: Any, latent: Any, where: str) -> None:
     _require(isinstance(state, State), where, "is no state")
     _require(isinstance(latent, SparseLatent), where, "needs inducing points")
     blocks, size = state.blocks, latent.basis.points.shape[0]
-    fits = len(blocks) == 1 and isinstance(blocks[0], DenseBlock) and blocks[0].size == size
+    block = blocks.get("f")
+    fits = len(blocks) == 1 and isinstance(block, DenseBlock) and block.size == size
     _require(fits, f"{where}.blocks", f"must have {size} variables")
     _check_scales(state.scales, f"{where}.scales", {"f"})
 
@@ -439,20 +440,24 @@ def _check_blocks(estimator: CrowdGPPL, n_biases: int, prefix: str) -> None:
     """The state from which a fit goes on: its blocks against the posterior that was made of them."""
     posterior, state, segments = estimator.posterior_, estimator._state, estimator._segments  # noqa: SLF001
     where, consensus = f"{prefix}_state.blocks", estimator.posterior_.consensus
-    sizes = [consensus.mean.size, 0 if consensus.offset_variance is None else consensus.offset_mean.size, n_biases]
-    sizes += [posterior.items.mean.size, posterior.users.mean.size]
-    wanted = [size for size in sizes if size]
-    _require([block.size for block in state.blocks] == wanted, where, f"must have {wanted} variables")
-    if posterior.items.n_factors:
-        for block, factors in zip(state.blocks[-2:], (posterior.items, posterior.users), strict=True):
-            _require(isinstance(block, StackedBlock) == (factors.basis is not None), where, "are of the wrong kind")
-    runs = isinstance(segments, tuple) and all(
-        isinstance(run, tuple) and all(isinstance(segment, Segment) for segment in run) for run in segments
+    offsets = 0 if consensus.offset_variance is None else consensus.offset_mean.size
+    sides = {"items": posterior.items, "users": posterior.users}
+    sizes = {"f": consensus.mean.size, "offsets": offsets, "bias": n_biases}
+    sizes |= {name: factors.mean.size for name, factors in sides.items()}
+    wanted = {name: size for name, size in sizes.items() if size}
+    sizes = {name: block.size for name, block in state.blocks.items()}
+    _require(sizes == wanted, where, f"must have {wanted} variables")
+    for name in sides.keys() & wanted.keys():
+        stacked, wants_stacked = isinstance(state.blocks[name], StackedBlock), sides[name].basis is not None
+        _require(stacked == wants_stacked, where, "are of the wrong kind")
+    runs = isinstance(segments, dict) and all(
+        isinstance(run, tuple) and all(isinstance(segment, Segment) for segment in run) for run in segments.values()
     )
     _require(runs, f"{prefix}_segments", "must be runs of variables")
-    found = [sum(segment.size for segment in run) for run in segments]
-    _require(found == wanted, f"{prefix}_segments", f"must add up to {wanted}")
-    _check_scales(state.scales, f"{prefix}_state.scales", {segment.scale for run in segments for segment in run})
+    sizes = {name: sum(segment.size for segment in run) for name, run in segments.items()}
+    _require(sizes == wanted, f"{prefix}_segments", f"must add up to {wanted}")
+    needed = {segment.scale for run in segments.values() for segment in run}
+    _check_scales(state.scales, f"{prefix}_state.scales", needed)
 
 
 def _check_ordinal(estimator: GPOrdinalRegressor, where: str) -> None:

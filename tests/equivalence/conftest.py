@@ -46,7 +46,7 @@ class Reference:
         left, right, rows = pairs[:, 0].copy(), pairs[:, 1].copy(), basis.rows(X)
         residual = None if exact else basis.pair_residual(X, rows, left, right)
         term = PairTerm(rows, left, right, X.shape[0], residual=residual)
-        return svi.Problem((term,), PairwiseProbit(), y, np.ones(y.size), rule)
+        return svi.Problem({"f": term}, PairwiseProbit(), y, np.ones(y.size), rule)
 
     def state(self, basis, mean, covariance, scale=None):
         """q(f_m) = N(mean, covariance) in whitened natural parameters."""
@@ -54,7 +54,7 @@ class Reference:
         half = solve_triangular(np.linalg.cholesky(covariance), L, lower=True)
         precision = half.T @ half
         block = DenseBlock(precision, precision @ solve_triangular(L, mean, lower=True))
-        return svi.State((block,), {"f": scale or self.scale})
+        return svi.State({"f": block}, {"f": scale or self.scale})
 
     @property
     def scale(self):

@@ -58,12 +58,11 @@ class Reference:
         names = tuple(tuple(f"{side}{d}" for d in range(self.config("D"))) for side in "vw")
         people = EntityTerm(phi, user, len(X_users), "w")
         products = (ProductTerm(FactorTerm(term, names[0]), FactorTerm(people, names[1])),)
-        problem = svi.Problem((term,), PairwiseProbit(), y.astype(float), np.ones(y.size), products=products)
+        problem = svi.Problem({"f": term}, PairwiseProbit(), y.astype(float), np.ones(y.size), products=products)
         scales = dict(zip(names[0], self.config("s_d"), strict=True)) | dict.fromkeys(names[1], 1.0)
         scales = {"f": self.config("sigma_t"), **scales}
-        start = svi.initial_state(
-            problem, {name: FixedScale(s) for name, s in scales.items()}, diagonal=(False, False, phi is None)
-        )
+        diagonal = {"users"} if phi is None else set()
+        start = svi.initial_state(problem, {name: FixedScale(s) for name, s in scales.items()}, diagonal=diagonal)
         return problem, start
 
     def asked(self, problem):
@@ -71,12 +70,12 @@ class Reference:
         pairs = [(a, b) for a in range(4) for b in range(a + 1, 4)]
         user = np.repeat(np.arange(3), len(pairs))
         left, right = np.tile(np.array(pairs).T, 3)
-        term, product = problem.terms[0], problem.products[0]
+        term, product = problem.terms["f"], problem.products[0]
         term = replace(term, left=left, right=right)
         first = replace(product.first, rows=term)
         second = replace(product.second, rows=replace(product.second.rows, index=user))
         full = np.ones(user.size)
-        return replace(problem, terms=(term,), products=(ProductTerm(first, second),), y=full, weight=full)
+        return replace(problem, terms={"f": term}, products=(ProductTerm(first, second),), y=full, weight=full)
 
     def pair_probabilities(self):
         return np.concatenate([list(row.values()) for row in self.data["posterior"]["user_pair_probability"]])
@@ -96,7 +95,8 @@ def test_reference_posteriors(shared, case, record_property):
     ends = []
     for seed in range(3):
         rng = np.random.default_rng(seed)
-        blocks = {k: prior.blocks[k].with_mean(rng.normal(size=prior.blocks[k].size)) for k in (1, 2)}
+        sides = {name: prior.blocks[name] for name in ("items", "users")}
+        blocks = {name: block.with_mean(rng.normal(size=block.size)) for name, block in sides.items()}
         ends.append(svi.fit(problem, prior.with_blocks(blocks), replace(TIGHT, tol=1e-8), rng))
     best = max(ends, key=lambda end: end.evaluation.bound)
     seen = svi.evaluate(reference.asked(problem), best.state)
@@ -127,12 +127,12 @@ def somewhere(seed, *, users="ids", items="features", n_factors=3, alike=False):
     names = tuple(tuple(f"{side}{d}" for d in range(n_factors)) for side in "vw")
     product = ProductTerm(FactorTerm(term, names[0]), FactorTerm(EntityTerm(phi, user, n_users, "w"), names[1]))
     y = np.where(rng.random(p) < 0.6, rng.integers(0, 2, p), rng.random(p))
-    problem = svi.Problem((term,), PairwiseProbit(), y, rng.exponential(size=p) + 0.1, products=(product,))
+    problem = svi.Problem({"f": term}, PairwiseProbit(), y, rng.exponential(size=p) + 0.1, products=(product,))
     sizes = {"v": product.first.size, "w": product.second.size}
     t = "offset" if rows is None else "f"
     scales = {t: draw_scale(rng)}
-    blocks = [draw_dense(rng, sum(s.size for s in term.segments))]
-    for side, dense in (("v", rows is not None), ("w", phi is not None)):
+    blocks = {"f": draw_dense(rng, sum(s.size for s in term.segments))}
+    for block_name, side, dense in (("items", "v", rows is not None), ("users", "w", phi is not None)):
         shared_scale, parts = draw_scale(rng), []
         shared = draw_dense(rng, sizes[side]) if dense else np.exp(rng.normal(size=sizes[side]))
         for d in range(n_factors):
@@ -140,8 +140,8 @@ def somewhere(seed, *, users="ids", items="features", n_factors=3, alike=False):
             other = draw_dense(rng, sizes[side]) if dense else np.exp(rng.normal(size=sizes[side]))
             mean, part = rng.normal(size=sizes[side]), shared if alike else other
             parts.append(part.with_mean(mean) if dense else DiagonalBlock.isotropic(part, mean))
-        blocks.append(joined_factors(parts))
-    return rng, problem, svi.State(tuple(blocks), scales)
+        blocks[block_name] = joined_factors(parts)
+    return rng, problem, svi.State(blocks, scales)
 
 
 def draw_scale(rng):
@@ -182,12 +182,12 @@ sides = pytest.mark.parametrize(("items", "users"), [("ids", "ids"), ("features"
 def test_permuting_factors_and_flipping_their_signs(items, users, seed):
     rng, problem, state = somewhere(seed, items=items, users=users)
     order, sign = rng.permutation(3), rng.choice([-1.0, 1.0], 3)
-    blocks, scales = list(state.blocks), dict(state.scales)
-    for k, side in ((1, "v"), (2, "w")):
+    blocks, scales = dict(state.blocks), dict(state.scales)
+    for k, side in (("items", "v"), ("users", "w")):
         parts = factors_of(state.blocks[k], 3)
         blocks[k] = joined_factors([parts[d].with_mean(sign[d] * parts[d].mean) for d in order])
         scales |= {f"{side}{to}": state.scales[f"{side}{d}"] for to, d in enumerate(order)}
-    moved = replace(state, blocks=tuple(blocks), scales=scales)
+    moved = replace(state, blocks=blocks, scales=scales)
     assert_same_view(problem, state, moved)
     # A step from there is the same step.
     after, _ = svi.full_step(problem, state, svi.evaluate(problem, state))
@@ -203,12 +203,12 @@ def test_rotating_factors_of_equal_scales_and_covariances(items, users, seed):
     # Independent factors of the same covariance stay so under a rotation of (v, w).
     rng, problem, state = somewhere(seed, items=items, users=users, alike=True)
     rotation, _ = np.linalg.qr(rng.normal(size=(3, 3)))
-    blocks = list(state.blocks)
-    for k in (1, 2):
+    blocks = dict(state.blocks)
+    for k in ("items", "users"):
         parts = factors_of(state.blocks[k], 3)
         means = rotation @ np.array([part.mean for part in parts])
         blocks[k] = joined_factors([part.with_mean(mean) for part, mean in zip(parts, means, strict=True)])
-    assert_same_view(problem, state, replace(state, blocks=tuple(blocks)))
+    assert_same_view(problem, state, replace(state, blocks=blocks))
 
 
 # ----------------------------------------------------------------------------- C3 and the like: the same in other words
@@ -366,10 +366,10 @@ def test_silent_factors_are_gppl(items, users, monkeypatch):
     names = problem.products[0].first.scales + problem.products[0].second.scales
     prior = GammaScale.prior(2.0, 2.0)
     silent = {name: FixedScale(1e24 if name[0] == "w" else 1.0) for name in names}
-    t = problem.terms[0].segments[0].scale
-    diagonal = (False, items == "ids", users == "ids")
+    t = problem.terms["f"].segments[0].scale
+    diagonal = {name for name, layout in (("items", items), ("users", users)) if layout == "ids"}
     start = svi.initial_state(problem, {t: prior, **silent}, diagonal=diagonal)
-    start = start.with_blocks({1: start.blocks[1].with_mean(np.ones(start.blocks[1].size))})
+    start = start.with_blocks({"items": start.blocks["items"].with_mean(np.ones(start.blocks["items"].size))})
     crowd = svi.fit(problem, start, TIGHT, np.random.default_rng(0))
     linear = replace(problem, products=())
     gppl = svi.fit(linear, svi.initial_state(linear, {t: prior}), TIGHT, np.random.default_rng(0))
@@ -483,11 +483,11 @@ def test_kernel_gradients_at_any_fixed_q(case):
     made = crowd_model(1, layout, **options)
     problem, diagonal = made.model.problem(made.model.bases(made.kernels))
     state = svi.initial_state(problem, made.model.scales(), diagonal=diagonal)
-    state = state.with_blocks({k: b.with_mean(made.rng.normal(size=b.size)) for k, b in enumerate(state.blocks)})
+    state = state.with_blocks({k: b.with_mean(made.rng.normal(size=b.size)) for k, b in state.blocks.items()})
     # One step, so that covariances are those of a posterior; then anywhere but at the optimum.
     state, _ = svi.full_step(problem, state, svi.evaluate(problem, state))
     state = state.with_blocks(
-        {k: b.with_mean(b.mean + 0.3 * made.rng.normal(size=b.size)) for k, b in enumerate(state.blocks)}
+        {k: b.with_mean(b.mean + 0.3 * made.rng.normal(size=b.size)) for k, b in state.blocks.items()}
     )
     seen = svi.evaluate(problem, state)
     for which, basis in made.model.bases(made.kernels)._asdict().items():

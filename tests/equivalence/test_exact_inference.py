@@ -207,12 +207,12 @@ def test_laplace_is_the_laplace_rule_of_the_engine(likelihood, seed):
     y, weight = rng.random(p), np.exp(rng.normal(size=p))
     basis = InducingBasis.at(kernels.ProductMatern(np.exp(rng.normal(size=2))), X)
     term = PairTerm(basis.rows(X), left, right, n)
-    problem = svi.Problem((term,), likelihood, y, weight, LAPLACE)
+    problem = svi.Problem({"f": term}, likelihood, y, weight, LAPLACE)
     start = svi.initial_state(problem, {"f": FixedScale(scale)})
     fit = svi.fit(problem, start, replace(svi.Schedule(), tol=0.0, max_iter=60), rng)
     rows = basis.rows(X)[left] - basis.rows(X)[right]
     q = laplace(rows @ rows.T / scale, likelihood, y, weight)
-    mean, precision = fit.state.blocks[0].mean, fit.state.blocks[0].precision
+    mean, precision = fit.state.blocks["f"].mean, fit.state.blocks["f"].precision
     assert_allclose(q.mean, rows @ mean, rtol=1e-6, atol=1e-8)
     assert_allclose(q.variance, np.diagonal(rows @ np.linalg.solve(precision, rows.T)), rtol=1e-6)
     joint = weight @ likelihood.log_prob(y, rows @ mean) - 0.5 * scale * mean @ mean

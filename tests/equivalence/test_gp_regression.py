@@ -29,17 +29,17 @@ ONE = {"f": FixedScale(1.0)}
 def rows_problem(basis, X, y, beta):
     rows = basis.rows(X)
     term = RowTerm(rows, (Segment("f", rows.shape[1]),), basis.residual(X, rows))
-    return svi.Problem((term,), Gaussian(precision=beta), y, np.ones(y.size))
+    return svi.Problem({"f": term}, Gaussian(precision=beta), y, np.ones(y.size))
 
 
 def draw_state(rng, size):
     A = rng.normal(size=(size, size))
-    return svi.State((DenseBlock(A @ A.T + np.eye(size), rng.normal(size=size)),), ONE)
+    return svi.State({"f": DenseBlock(A @ A.T + np.eye(size), rng.normal(size=size))}, ONE)
 
 
 def gradient_in_theta(basis, X, problem, state):
     """docs/maths section 5 with single rows in place of pairs."""
-    sites, block, term = svi.evaluate(problem, state).sites, state.blocks[0], problem.terms[0]
+    sites, block, term = svi.evaluate(problem, state).sites, state.blocks["f"], problem.terms["f"]
     d = -0.5 * sites.weight
     adjoint = np.outer(sites.gradient, block.mean) + 2.0 * d[:, None] * (block.solve(term.rows.T.copy()).T - term.rows)
     return basis.rows_gradient(X, term.rows, adjoint) + kernels.diagonal_vjp(basis.kernel, X, d)
@@ -55,7 +55,7 @@ def test_one_full_step_is_exact_regression(seed, kernel):
     start = draw_state(rng, 8)
     state, seen = svi.full_step(problem, start, svi.evaluate(problem, start))
     assert_allclose(seen.bound, exact.log_marginal_likelihood_value_, rtol=1e-6)
-    rows, block = basis.rows(new), state.blocks[0]
+    rows, block = basis.rows(new), state.blocks["f"]
     mean, covariance = exact.predict(new, return_cov=True)
     rest = kernels.cross(kernel, new, new) - rows @ rows.T
     assert_allclose(rows @ block.mean, mean, atol=1e-7)
@@ -72,7 +72,7 @@ def test_one_full_step_is_exact_regression_to_the_last_digits():
     start = svi.initial_state(problem, ONE)
     state, seen = svi.full_step(problem, start, svi.evaluate(problem, start))
     assert_allclose(seen.bound, exact.log_marginal_likelihood_value_, rtol=5e-14)
-    assert_allclose(basis.rows(new) @ state.blocks[0].mean, exact.predict(new), atol=5e-14)
+    assert_allclose(basis.rows(new) @ state.blocks["f"].mean, exact.predict(new), atol=5e-14)
 
 
 @pytest.fixture(scope="module")
@@ -87,17 +87,17 @@ def sparse_gp(shared):
     precision = half.T @ half
     given_q = DenseBlock(precision, precision @ solve_triangular(L, config["q_mean"], lower=True))
     return SimpleNamespace(
-        data=data, config=config, basis=basis, problem=problem, state=svi.State((given_q,), ONE), L=L, kernel=kernel
+        data=data, config=config, basis=basis, problem=problem, state=svi.State({"f": given_q}, ONE), L=L, kernel=kernel
     )
 
 
 def test_bound_and_gradients_at_a_given_q(sparse_gp):
-    wanted, block = sparse_gp.data["at_given_q"], sparse_gp.state.blocks[0]
+    wanted, block = sparse_gp.data["at_given_q"], sparse_gp.state.blocks["f"]
     seen = svi.evaluate(sparse_gp.problem, sparse_gp.state)
     assert_allclose(seen.bound, wanted["L3"], rtol=1e-10)
     assert_allclose(seen.sites.value, wanted["per_datum_terms"], rtol=1e-10)
     assert_allclose(svi.divergence(sparse_gp.problem, sparse_gp.state), wanted["KL"], rtol=1e-10)
-    target = svi.conjugate_blocks(sparse_gp.problem, sparse_gp.state, seen)[0]
+    target = svi.conjugate_blocks(sparse_gp.problem, sparse_gp.state, seen)["f"]
     inverse = np.linalg.inv(sparse_gp.L)
     full = np.tril(target.precision) + np.tril(target.precision, -1).T
     assert_allclose(inverse.T @ (target.linear - full @ block.mean), wanted["dL3_dm"], rtol=1e-8)
@@ -106,7 +106,7 @@ def test_bound_and_gradients_at_a_given_q(sparse_gp):
 
 def test_optimum_is_one_step_away(sparse_gp, whitened):
     state, seen = svi.full_step(sparse_gp.problem, sparse_gp.state, svi.evaluate(sparse_gp.problem, sparse_gp.state))
-    mean, covariance = whitened(sparse_gp.basis, state.blocks[0])
+    mean, covariance = whitened(sparse_gp.basis, state.blocks["f"])
     assert_allclose(seen.bound, sparse_gp.data["L2"], rtol=1e-10)
     assert_allclose(mean, sparse_gp.data["optimal_q"]["mean"], rtol=1e-8)
     assert_allclose(covariance, sparse_gp.data["optimal_q"]["cov"], rtol=1e-8)
@@ -123,7 +123,7 @@ def test_natural_gradient_step(sparse_gp, whitened, part):
     if part == "minibatch":
         problem = problem.batch(np.array(wanted[part]["indices"]))
     moved, before = svi.minibatch_step(problem, sparse_gp.state, wanted["step"])
-    mean, covariance = whitened(sparse_gp.basis, moved.blocks[0])
+    mean, covariance = whitened(sparse_gp.basis, moved.blocks["f"])
     assert_allclose(mean, wanted[part]["mean"], rtol=1e-8)
     assert_allclose(covariance, wanted[part]["cov"], rtol=1e-8)
     if part == "minibatch":
@@ -166,5 +166,5 @@ def test_a_weight_of_two_is_the_observation_twice():
     twice = rows_problem(basis, X[[0, 1, 2, 3, 4, 4]], y[[0, 1, 2, 3, 4, 4]], 2.0)
     heavy = replace(once, weight=np.array([1.0, 1.0, 1.0, 1.0, 2.0]))
     start = svi.initial_state(once, ONE)
-    ends = [svi.full_step(p, start, svi.evaluate(p, start))[0].blocks[0] for p in (heavy, twice)]
+    ends = [svi.full_step(p, start, svi.evaluate(p, start))[0].blocks["f"] for p in (heavy, twice)]
     assert_allclose(ends[0].mean, ends[1].mean, rtol=1e-10)

@@ -34,7 +34,7 @@ def given_sparse(reference):
 
 def test_laplace_mode_covariance_and_evidence(reference, whitened):
     basis, _, result = fit(reference, reference.config("X"), exact=True, rule=LAPLACE)
-    mean, covariance = whitened(basis, result.state.blocks[0])
+    mean, covariance = whitened(basis, result.state.blocks["f"])
     assert_allclose(mean, reference["laplace"]["mode"], rtol=1e-8)
     assert_allclose(covariance, reference["laplace"]["cov"], rtol=1e-8)
     assert_allclose(result.evaluation.bound, reference["laplace"]["log_evidence"], rtol=1e-8)
@@ -61,7 +61,7 @@ def test_sparse_bound_at_a_given_q(reference):
 
 def mean_and_covariance_gradients(problem, state):
     """dL/dm and dL/dS in whitened coordinates: eta* - Lambda* m and (Lambda - Lambda*)/2."""
-    block, target = state.blocks[0], svi.conjugate_blocks(problem, state, svi.evaluate(problem, state))[0]
+    block, target = state.blocks["f"], svi.conjugate_blocks(problem, state, svi.evaluate(problem, state))["f"]
     return target.linear - target.precision @ block.mean, 0.5 * (block.precision - target.precision)
 
 
@@ -77,7 +77,7 @@ def test_gradients_in_mean_and_covariance(reference):
 def test_gradient_in_length_scales(reference, central):
     # The file holds q(f_m) fixed; ours holds the whitened q(v) fixed. The difference is the path through v = L^-1 f_m.
     basis, problem, state = given_sparse(reference)
-    block, term, X = state.blocks[0], problem.terms[0], reference.config("X")
+    block, term, X = state.blocks["f"], problem.terms["f"], reference.config("X")
     sites, s = svi.evaluate(problem, state).sites, reference.config("s")
     curvature = -0.5 * sites.weight
     adjoint = term.basis_adjoint(block, sites.gradient, curvature, s)
@@ -88,7 +88,7 @@ def test_gradient_in_length_scales(reference, central):
 
     def path(unit, shift):
         other = reference.basis(reference.config("Z"), kernel.clone_with_theta(kernel.theta + shift * unit))
-        moved = reference.state(other, reference.config("sparse_q_mean"), chol @ chol.T).blocks[0]
+        moved = reference.state(other, reference.config("sparse_q_mean"), chol @ chol.T).blocks["f"]
         return d_mean @ moved.mean + np.sum(d_cov * np.linalg.inv(moved.precision))
 
     gradient = gradient + [central(lambda shift, unit=unit: path(unit, shift)) for unit in np.eye(kernel.theta.size)]
@@ -105,8 +105,8 @@ def test_gradient_in_the_scale(reference, central):
 
     assert_allclose(central(bound), wanted, rtol=1e-7)
     # The same from the pieces that the conjugate update is made of: M/2, the second moment and the residual's pull.
-    block, weight = state.blocks[0], svi.evaluate(problem, state).sites.weight
-    pull = 0.5 * weight @ problem.terms[0].residual
+    block, weight = state.blocks["f"], svi.evaluate(problem, state).sites.weight
+    pull = 0.5 * weight @ problem.terms["f"].residual
     second = block.mean @ block.mean + block.covariance_diagonal.sum()
     assert_allclose(0.5 * block.size - 0.5 * s * second + pull / s, wanted, rtol=1e-7)
 
@@ -123,14 +123,14 @@ def test_natural_gradient_step(reference, whitened, part):
         assert_allclose(sites.gradient, wanted["alpha"], rtol=1e-8)
         assert_allclose(sites.weight, wanted["lam"], rtol=1e-7)
     moved, _ = svi.minibatch_step(problem, state, wanted["rho"])
-    mean, covariance = whitened(basis, moved.blocks[0])
+    mean, covariance = whitened(basis, moved.blocks["f"])
     assert_allclose(mean, wanted[part]["mean"], rtol=1e-8)
     assert_allclose(covariance, wanted[part]["cov"], rtol=1e-8)
 
 
 def test_best_gaussian(reference, whitened):
     basis, problem, result = fit(reference, reference.config("X"), exact=True)
-    mean, covariance = whitened(basis, result.state.blocks[0])
+    mean, covariance = whitened(basis, result.state.blocks["f"])
     wanted = reference["optimal_gaussian_vb"]
     assert_allclose(mean, wanted["mean"], rtol=1e-6)
     assert_allclose(covariance, wanted["cov"], rtol=1e-6)
@@ -141,7 +141,7 @@ def test_best_gaussian(reference, whitened):
 
 def test_sparse_optimum(reference, whitened):
     basis, _, result = fit(reference, reference.config("Z"))
-    mean, covariance = whitened(basis, result.state.blocks[0])
+    mean, covariance = whitened(basis, result.state.blocks["f"])
     wanted = reference["sparse"]["optimum"]
     assert_allclose(mean, wanted["mean"], rtol=1e-6)
     assert_allclose(covariance, wanted["cov"], rtol=1e-6)
@@ -157,7 +157,7 @@ def test_chain_of_four_numbers(reference):
 
 
 def record(basis, problem, state):
-    pairs = list(zip(problem.terms, state.blocks, strict=True))
+    pairs = [(problem.terms["f"], state.blocks["f"])]
     return pair_posterior(basis, pairs, dict(state.scales), SimpleNamespace(offsets=False, order=False))
 
 
@@ -218,7 +218,7 @@ def test_linearised_fixed_point(reference, whitened):
 
     rule = Rule("linearised", plug_in, integrates=True, monotone=False)
     basis, _, result = fit(reference, reference.config("X"), exact=True, rule=rule)
-    mean, covariance = whitened(basis, result.state.blocks[0])
+    mean, covariance = whitened(basis, result.state.blocks["f"])
     wanted = reference["linearised_fixed_points"]["phi_beta_binomial"]
     assert_allclose(mean, wanted["mean"], rtol=1e-6)
     assert_allclose(covariance, wanted["cov"], rtol=1e-6)
@@ -229,9 +229,9 @@ def test_linearised_fixed_point_of_the_maths(reference, whitened):
     from scipy.stats import norm
 
     basis, problem, result = fit(reference, reference.config("X"), exact=True, rule=LINEARISED)
-    mean, covariance = whitened(basis, result.state.blocks[0])
+    mean, covariance = whitened(basis, result.state.blocks["f"])
     X, s = reference.config("X"), reference.config("s")
-    K, y, term = reference.kernel(X), problem.y, problem.terms[0]
+    K, y, term = reference.kernel(X), problem.y, problem.terms["f"]
     D = np.eye(4)[term.left] - np.eye(4)[term.right]
     Q = np.array(reference["linearised_fixed_points"]["phi_beta_binomial"]["Q"])
     mu, v = D @ mean, np.einsum("ij,jk,ik->i", D, covariance, D)

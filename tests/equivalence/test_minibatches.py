@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -25,19 +24,23 @@ def make(seed, *, p=6, n=5, m=3, order=True, layout="joint", likelihood=None, sc
     basis = InducingBasis.at(ProductMatern([1.0, 2.0]), X[:m])
     rows = basis.rows(X)
     residual = basis.pair_residual(X, rows, left, right)
-    terms = [PairTerm(rows, left, right, n, layout == "joint", order, residual)]
+    terms = {"f": PairTerm(rows, left, right, n, layout == "joint", order, residual)}
     if layout == "mean-field":
-        terms.append(PairTerm(None, left, right, n, offsets=True))
+        terms["offsets"] = PairTerm(None, left, right, n, offsets=True)
     y = np.where(rng.random(p) < 0.6, rng.integers(0, 2, p), rng.random(p))
-    problem = svi.Problem(tuple(terms), likelihood or PairwiseProbit(), y, rng.exponential(size=p))
-    names = {segment.scale for term in terms for segment in term.segments}
+    problem = svi.Problem(terms, likelihood or PairwiseProbit(), y, rng.exponential(size=p))
+    names = {segment.scale for term in terms.values() for segment in term.segments}
     scales = {name: scale or FixedScale(0.7) for name in sorted(names)}
-    return rng, problem, svi.initial_state(problem, scales, diagonal=(False, True)[: len(terms)])
+    return rng, problem, svi.initial_state(problem, scales, diagonal={"offsets"})
 
 
 def somewhere(rng, state):
-    blocks = tuple(type(b).isotropic(rng.exponential(size=b.size) + 0.1, rng.normal(size=b.size)) for b in state.blocks)
-    return replace(state, blocks=blocks)
+    return state.with_blocks(
+        {
+            name: type(block).isotropic(rng.exponential(size=block.size) + 0.1, rng.normal(size=block.size))
+            for name, block in state.blocks.items()
+        }
+    )
 
 
 def natural(block):
@@ -51,20 +54,20 @@ def natural(block):
 def test_the_mean_over_all_batches_is_the_full_step(layout, likelihood, size):
     rng, problem, state = make(1, layout=layout, likelihood=likelihood)
     state, rho = somewhere(rng, state), 0.3
-    whole, before = svi.minibatch_step(problem, state, rho)
+    whole, before = svi.minibatch_step(problem.batch(np.arange(6)), state, rho)
     parts = [svi.minibatch_step(problem.batch(np.array(b)), state, rho) for b in combinations(range(6), size)]
     assert_allclose(np.mean([seen.bound for _, seen in parts]), before.bound, rtol=1e-12)
-    for j, block in enumerate(whole.blocks):
-        mean = np.mean([natural(moved.blocks[j]) for moved, _ in parts], axis=0)
+    for name, block in whole.blocks.items():
+        mean = np.mean([natural(moved.blocks[name]) for moved, _ in parts], axis=0)
         assert_allclose(mean, natural(block), rtol=1e-12, atol=1e-12)
 
 
 def test_a_batch_of_everything_is_the_full_step():
     rng, problem, state = make(2)
     state = somewhere(rng, state)
-    one, _ = svi.minibatch_step(problem, state, 1.0)
+    one, _ = svi.minibatch_step(problem.batch(np.arange(6)), state, 1.0)
     other, _ = svi.minibatch_step(problem.batch(np.arange(6)[::-1].copy()), state, 1.0)
-    assert_allclose(natural(one.blocks[0]), natural(other.blocks[0]), rtol=1e-12, atol=1e-12)
+    assert_allclose(natural(one.blocks["f"]), natural(other.blocks["f"]), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("layout", ["features", "mean-field"])

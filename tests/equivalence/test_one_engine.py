@@ -35,7 +35,7 @@ def draw(seed, n=5, p=9):
 
 
 def fit(term, y, scales, likelihood=None):
-    problem = svi.Problem((term,), likelihood or PairwiseProbit(), y, np.ones(y.size))
+    problem = svi.Problem({"f": term}, likelihood or PairwiseProbit(), y, np.ones(y.size))
     result = svi.fit(problem, svi.initial_state(problem, scales), TIGHT, np.random.default_rng(0))
     return problem, result
 
@@ -94,15 +94,15 @@ def test_pairs_through_the_laplacian_are_explicit_rows(seed, parts):
     scales = {s.scale: scales[s.scale] for s in pairs.segments}
     first, second = (
         svi.fit(
-            svi.Problem((term,), PairwiseProbit(), y, np.ones(9)),
-            svi.initial_state(svi.Problem((term,), PairwiseProbit(), y, np.ones(9)), scales),
+            svi.Problem({"f": term}, PairwiseProbit(), y, np.ones(9)),
+            svi.initial_state(svi.Problem({"f": term}, PairwiseProbit(), y, np.ones(9)), scales),
             svi.Schedule(max_iter=7, tol=0.0),
             np.random.default_rng(0),
         )
         for term in (pairs, explicit)
     )
     assert_allclose(first.bounds, second.bounds, rtol=1e-10)
-    assert_allclose(first.state.blocks[0].mean, second.state.blocks[0].mean, rtol=1e-7, atol=1e-9)
+    assert_allclose(first.state.blocks["f"].mean, second.state.blocks["f"].mean, rtol=1e-7, atol=1e-9)
 
 
 @given(seed=seeds, likelihood=st.sampled_from([PairwiseProbit(), PairwiseLogit()]))
@@ -118,7 +118,7 @@ def test_offsets_in_the_joint_block_are_an_identity_kernel_added(seed, likelihoo
     assert_allclose(one.evaluation.bound, other.evaluation.bound, rtol=1e-8)
     assert_allclose(one.evaluation.mu, other.evaluation.mu, atol=1e-6)
     assert_allclose(one.evaluation.v, other.evaluation.v, rtol=1e-6)
-    utilities = [t.utility(r.state.blocks[0].mean) for t, r in ((joint, one), (alone, other))]
+    utilities = [t.utility(r.state.blocks["f"].mean) for t, r in ((joint, one), (alone, other))]
     assert_allclose(*utilities, atol=1e-6)
 
 
@@ -128,14 +128,14 @@ def test_mean_field_offsets_have_the_exact_joint_means_at_fixed_sites(seed):
     basis = InducingBasis.at(RBF([1.0, 2.0]), X[:3])
     rows = basis.rows(X)
     scales = {"f": FixedScale(0.5), "offset": FixedScale(2.0)}
-    terms = PairTerm(rows, left, right, 5), PairTerm(None, left, right, 5, offsets=True)
+    terms = {"f": PairTerm(rows, left, right, 5), "offsets": PairTerm(None, left, right, 5, offsets=True)}
     split = svi.Problem(terms, PairwiseProbit(), y, np.ones(9))
-    whole = svi.Problem((PairTerm(rows, left, right, 5, offsets=True),), PairwiseProbit(), y, np.ones(9))
-    start = svi.initial_state(split, scales, diagonal=(False, True))
+    whole = svi.Problem({"f": PairTerm(rows, left, right, 5, offsets=True)}, PairwiseProbit(), y, np.ones(9))
+    start = svi.initial_state(split, scales, diagonal={"offsets"})
     sites = svi.evaluate(split, start)
     blocks = svi.joint_means(split, start, sites, svi.conjugate_blocks(split, start, sites))
     joint_start = svi.initial_state(whole, scales)
-    joint = svi.conjugate_blocks(whole, joint_start, replace(svi.evaluate(whole, joint_start), sites=sites.sites))[0]
+    joint = svi.conjugate_blocks(whole, joint_start, replace(svi.evaluate(whole, joint_start), sites=sites.sites))["f"]
     assert_allclose(np.concatenate([b.mean for b in blocks.values()]), joint.mean, atol=1e-6)
 
 
@@ -145,9 +145,9 @@ def test_mean_field_bound_is_below_the_joint_one():
     rows = basis.rows(X)
     scales = {"f": FixedScale(0.5), "offset": FixedScale(2.0)}
     _, joint = fit(PairTerm(rows, left, right, 5, offsets=True), y, scales)
-    terms = PairTerm(rows, left, right, 5), PairTerm(None, left, right, 5, offsets=True)
+    terms = {"f": PairTerm(rows, left, right, 5), "offsets": PairTerm(None, left, right, 5, offsets=True)}
     split = svi.Problem(terms, PairwiseProbit(), y, np.ones(9))
-    result = svi.fit(split, svi.initial_state(split, scales, diagonal=(False, True)), TIGHT, np.random.default_rng(0))
+    result = svi.fit(split, svi.initial_state(split, scales, diagonal={"offsets"}), TIGHT, np.random.default_rng(0))
     assert result.evaluation.bound < joint.evaluation.bound
     assert_allclose(result.evaluation.mu, joint.evaluation.mu, atol=0.3)
 

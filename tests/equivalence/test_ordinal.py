@@ -129,12 +129,12 @@ def test_two_levels_are_gppl(seed) -> None:
     basis = model.posterior_.basis
     rows = np.vstack([basis.rows(X), np.zeros(12)])
     term = PairTerm(rows, np.arange(12), np.full(12, 12), 13)
-    problem = svi.Problem((term,), PairwiseProbit(), y.astype(float), np.ones(12))
+    problem = svi.Problem({"f": term}, PairwiseProbit(), y.astype(float), np.ones(12))
     start = svi.initial_state(problem, {"f": FixedScale(1.0)})
     gppl = svi.fit(problem, start, svi.Schedule(**TIGHT), np.random.default_rng(0))
     new = rng.normal(size=(7, 2))
     mean, std = model.predict_latent(new, return_std=True)
-    assert_allclose(mean, basis.rows(new) @ gppl.state.blocks[0].mean, atol=1e-8)
+    assert_allclose(mean, basis.rows(new) @ gppl.state.blocks["f"].mean, atol=1e-8)
     assert model.lower_bound_ == pytest.approx(gppl.bounds[-1], rel=1e-8)
     assert_allclose(model.predict_proba(new)[:, 1], PairwiseProbit().predict(mean, std**2), atol=1e-12)
 

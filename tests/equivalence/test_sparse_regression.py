@@ -32,7 +32,7 @@ def one_row_each(X, y, weight=None) -> GaussianRows:
 def problem_of(rows, basis, beta) -> svi.Problem:
     phi = basis.rows(rows.X)
     term = RowTerm(phi, (Segment("f", phi.shape[1]),), basis.residual(rows.X, phi))
-    return svi.Problem((term,), Gaussian(beta), rows.y, rows.weight)
+    return svi.Problem({"f": term}, Gaussian(beta), rows.y, rows.weight)
 
 
 @pytest.fixture(scope="module")
@@ -110,11 +110,12 @@ def test_one_full_step_of_the_engine_lands_on_the_bound_from_anywhere(seed):
     problem = problem_of(rows, basis, 1.0 / noise)
     size = Z.shape[0]
     half = rng.standard_normal((size, size))
-    anywhere = svi.State((DenseBlock(half @ half.T + np.eye(size), rng.standard_normal(size)),), {"f": FixedScale(1.0)})
+    block = DenseBlock(half @ half.T + np.eye(size), rng.standard_normal(size))
+    anywhere = svi.State({"f": block}, {"f": FixedScale(1.0)})
     state, seen = svi.full_step(problem, anywhere, svi.evaluate(problem, anywhere))
     wanted = bound(rows, basis, noise)
     assert_allclose(seen.bound, wanted.value, rtol=1e-9, atol=1e-9)
-    assert_allclose(state.blocks[0].mean, wanted.collapsed.mean[:, 0], rtol=1e-7, atol=1e-9)
+    assert_allclose(state.blocks["f"].mean, wanted.collapsed.mean[:, 0], rtol=1e-7, atol=1e-9)
 
 
 @given(SEEDS)

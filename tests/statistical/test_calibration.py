@@ -35,7 +35,7 @@ def simulate(rng, n, p, s):
 
 
 def infer(term, y, scale, rule=VARIATIONAL):
-    problem = svi.Problem((term,), PairwiseProbit(), y, np.ones(y.size), rule)
+    problem = svi.Problem({"f": term}, PairwiseProbit(), y, np.ones(y.size), rule)
     start = svi.initial_state(problem, {"f": scale})
     return svi.fit(problem, start, SCHEDULE, np.random.default_rng(0)).state
 
@@ -45,7 +45,7 @@ def standardised_errors(seed, n_simulations, n, p, s, rule=VARIATIONAL):
     rng, out = np.random.default_rng(seed), np.empty(n_simulations)
     for i in range(n_simulations):
         _, term, f, y = simulate(rng, n, p, s)
-        block = infer(term, y, FixedScale(s), rule).blocks[0]
+        block = infer(term, y, FixedScale(s), rule).blocks["f"]
         row = term.basis[0] - term.basis[1]
         out[i] = (f[0] - f[1] - row @ block.mean) / np.sqrt(row @ block.solve(row))
     return out

@@ -46,7 +46,7 @@ class CrowdFit:
 
     posterior: CrowdPosterior  # what predictions need
     state: svi.State  # what going on needs
-    segments: tuple[tuple[Segment, ...], ...]  # runs of variables of each block of the state, by which it can grow
+    segments: dict[str, tuple[Segment, ...]]  # runs of variables of each block of the state, by which it can grow
     alive: tuple[int, ...]  # numbers of the factors that were not dropped
     likelihood: Likelihood  # the likelihood with its own parameters learnt
     bases: Bases  # kernels with their final hyper-parameters, and inducing points
@@ -122,7 +122,7 @@ def _run(
             state = with_factors(problem, state, prior, gradient, rng)
     bound = result.evaluation.bound if result.evaluation is not None else bounds[-1]
     posterior = _posterior(model, problem, state, bases)
-    segments = tuple(side.segments for side in problem.sides)
+    segments = {name: side.segments for name, side in problem.sides.items()}
     trace = bounds, bound, result.converged
     return CrowdFit(posterior, state, segments, model.alive, result.likelihood, bases, *trace)
 
@@ -264,12 +264,12 @@ def kernel_gradient(
     """Return the bound's gradient in one kernel, at fixed q, shape (n_theta,)."""
     total = np.zeros(basis.kernel.theta.size)
     wanted, in_product = (EntityTerm if which == "users" else PairTerm), which != "items"
-    for k, block in enumerate(state.blocks):
-        seen = view(problem, evaluation, state.expected, k)
+    for name, block in state.blocks.items():
+        seen = view(problem, evaluation, state.expected, name)
         term = seen.side.rows if isinstance(seen, FactorView) else seen.term
         if isinstance(seen, FactorView) is not in_product or not isinstance(term, wanted) or term.basis is None:
             continue
-        parts = _derivatives(seen, block, state, evaluation, k)
+        parts = _derivatives(seen, block, state, evaluation, name)
         adjoint = np.sum([term.basis_adjoint(*part) for part in parts], axis=0)
         total = total + basis.rows_gradient(features, term.basis, adjoint)
         if term.residual is not None:
@@ -281,29 +281,29 @@ def kernel_gradient(
     return total
 
 
-def _derivatives(seen: Any, block: Block, state: svi.State, evaluation: svi.Evaluation, k: int) -> list[Any]:
+def _derivatives(seen: Any, block: Block, state: svi.State, evaluation: svi.Evaluation, name: str) -> list[Any]:
     """Of every dense part: the part, derivatives of the fit in its projection's mean and variance, and E[s]."""
     e, w = evaluation.sites.gradient, evaluation.sites.weight
     if not isinstance(seen, FactorView):
         return [(block, e, -0.5 * w, state.expected[seen.term.residual_scale])]
     assert isinstance(block, StackedBlock)  # noqa: S101 - factors of features
-    gradient = seen.gain * e - seen.gain_variance * w * evaluation.projections[k].mean
+    gradient = seen.gain * e - seen.gain_variance * w * evaluation.projections[name].mean
     curvature = -0.5 * seen.second_moment(w)
-    expected = [state.expected[name] for name in seen.side.scales]
+    expected = [state.expected[scale] for scale in seen.side.scales]
     return list(zip(block.parts, gradient, curvature, expected, strict=True))
 
 
 def _posterior(model: CrowdModel, problem: svi.Problem, state: svi.State, bases: Bases) -> CrowdPosterior:
     config = model.config
-    pairs = [(t, b) for t, b in zip(problem.terms, state.blocks, strict=False) if isinstance(t, PairTerm)]
+    pairs = [(term, state.blocks[name]) for name, term in problem.terms.items() if isinstance(term, PairTerm)]
     pair_config = config.pair if config.consensus else replace(config.pair, offsets=False)
     consensus = pair_posterior(bases.items if config.consensus else None, pairs, dict(state.scales), pair_config)
-    bias = next((b for t, b in zip(problem.terms, state.blocks, strict=False) if isinstance(t, EntityTerm)), None)
+    bias = state.blocks.get("bias")
     none = np.zeros(0)
     if problem.products:
-        product, n = problem.products[0], len(problem.terms)
-        v = _factors(product.first, state.blocks[n], state, bases.factors)
-        w = _factors(product.second, state.blocks[n + 1], state, bases.users)
+        product = problem.products[0]
+        v = _factors(product.first, state.blocks["items"], state, bases.factors)
+        w = _factors(product.second, state.blocks["users"], state, bases.users)
         rows = product.first.rows
         assert isinstance(rows, PairTerm)  # noqa: S101
         centre = v.mean @ rows.average_item()

@@ -78,7 +78,7 @@ class Earlier:
     """Where an earlier fit ended."""
 
     state: svi.State  # its posterior
-    segments: tuple[tuple[Segment, ...], ...]  # runs of variables of each of its blocks
+    segments: dict[str, tuple[Segment, ...]]  # runs of variables of each of its blocks
     alive: tuple[int, ...]  # numbers of its factors
     item_points: Features  # its inducing points
     user_points: Features  # its inducing points
@@ -120,23 +120,23 @@ class CrowdModel:
         users = None if kernels.users is None else InducingBasis.at(kernels.users, self.user_points)
         return Bases(items, factors, users)
 
-    def problem(self, bases: Bases) -> tuple[svi.Problem, tuple[bool, ...]]:
-        """Put the terms together."""
+    def problem(self, bases: Bases) -> tuple[svi.Problem, frozenset[str]]:
+        """Return the problem and the names of its diagonal blocks."""
         c, config = self.data.comparisons, self.config
         assert c.user is not None  # noqa: S101 - a crowd's comparisons name their users
         plain = self.pair.term(bases.items, offsets=False)
         terms, diagonal = self._consensus(bases.items, plain)
         local = set()
         if config.pair.order:
-            local.add(len(terms))
-            terms, diagonal = (*terms, EntityTerm(None, c.user, c.n_users, "bias")), (*diagonal, True)
+            local.add("bias")
+            terms, diagonal = terms | {"bias": EntityTerm(None, c.user, c.n_users, "bias")}, diagonal | {"bias"}
         products: tuple[ProductTerm, ...] = ()
         if self.alive:
             rows = plain if bases.factors is bases.items else self.pair.term(bases.factors, offsets=False)
             rows = replace(rows, offsets=bases.factors is None, order=False)
             products = (self._product(rows, bases.users),)
-            diagonal = (*diagonal, bases.factors is None, bases.users is None)
-            local |= set() if bases.users is not None else {len(terms) + 1}
+            diagonal |= {name for name, basis in (("items", bases.factors), ("users", bases.users)) if basis is None}
+            local |= {"users"} & diagonal
         problem = svi.Problem(
             terms,
             config.pair.likelihood,
@@ -150,15 +150,13 @@ class CrowdModel:
         )
         return problem, diagonal
 
-    def _consensus(
-        self, basis: InducingBasis | None, plain: PairTerm
-    ) -> tuple[tuple[LinearTerm, ...], tuple[bool, ...]]:
+    def _consensus(self, basis: InducingBasis | None, plain: PairTerm) -> tuple[dict[str, LinearTerm], frozenset[str]]:
         if self.config.consensus:
             problem, diagonal = self.pair.problem(basis, plain)
-            return problem.terms, diagonal
+            return dict(problem.terms), diagonal
         if self.config.pair.order:
-            return (PairTerm(None, plain.left, plain.right, plain.n_items, order=True),), (False,)
-        return (), ()
+            return {"f": PairTerm(None, plain.left, plain.right, plain.n_items, order=True)}, frozenset()
+        return {}, frozenset()
 
     def _product(self, rows: PairTerm, basis: InducingBasis | None) -> ProductTerm:
         c = self.data.comparisons
@@ -176,25 +174,21 @@ def faded(problem: svi.Problem, state: svi.State) -> list[int]:
     """Return the factors that move no answer."""
     if not problem.products:
         return []
-    n, product = len(problem.terms), problem.products[0]
-    v, w = (
-        side.rows.matvec(side.stacked(state.blocks[n + k].mean))
-        for k, side in enumerate((product.first, product.second))
-    )
+    sides = problem.products[0].sides
+    v, w = (side.rows.matvec(side.stacked(state.blocks[name].mean)) for name, side in sides.items())
     share = np.sqrt(np.mean((v * w) ** 2, axis=1))
     return [int(d) for d in np.flatnonzero(share < _FADED)]
 
 
 def without(problem: svi.Problem, state: svi.State, dead: list[int]) -> svi.State:
     """Return the posterior of the other factors."""
-    n, product = len(problem.terms), problem.products[0]
+    product = problem.products[0]
     kept = np.setdiff1d(np.arange(product.first.n_factors), dead)
-    names = {side.scales[d] for side in (product.first, product.second) for d in dead}
-    blocks = state.blocks[:n]
+    dropped = {side.scales[d] for side in product.sides.values() for d in dead}
+    blocks = {name: state.blocks[name] for name in problem.terms}
     if kept.size:
-        sides = enumerate((product.first, product.second))
-        blocks += tuple(_some_factors(side, state.blocks[n + k], kept) for k, side in sides)
-    scales = {name: scale for name, scale in state.scales.items() if name not in names}
+        blocks |= {name: _some_factors(side, state.blocks[name], kept) for name, side in product.sides.items()}
+    scales = {name: scale for name, scale in state.scales.items() if name not in dropped}
     return replace(state, blocks=blocks, scales=scales)
 
 
@@ -208,15 +202,16 @@ def _some_factors(side: FactorTerm, block: Block, kept: Array) -> StackedBlock |
 def start_state(
     model: CrowdModel,
     problem: svi.Problem,
-    diagonal: tuple[bool, ...],
+    diagonal: frozenset[str],
     schedule: svi.Schedule,
     rng: np.random.Generator,
 ) -> svi.State:
     """Return the prior, but for a consensus that has seen the data and small factors that the data ask for."""
     prior = svi.initial_state(problem, model.scales(), diagonal=diagonal)
     linear = replace(problem, products=(), local=frozenset())
-    names = {s.scale for term in problem.terms for s in term.segments}
-    alone = svi.State(prior.blocks[: len(problem.terms)], {k: v for k, v in prior.scales.items() if k in names})
+    names = {s.scale for term in problem.terms.values() for s in term.segments}
+    blocks = {name: prior.blocks[name] for name in problem.terms}
+    alone = svi.State(blocks, {name: scale for name, scale in prior.scales.items() if name in names})
     if problem.terms:
         few = replace(schedule, max_iter=_START_PASSES if schedule.batch_size is None else 1, on_iteration=None)
         alone = svi.fit(linear, alone, few, rng).state
@@ -231,17 +226,17 @@ def with_factors(
     At zero means factors are at a saddle of the bound, whose steepest way out is told by the leading singular vectors
     of the matrix of the likelihood's gradients, user by item.
     """
-    n, product = len(problem.terms), problem.products[0]
+    product = problem.products[0]
     names = [(v, w) for v, w in zip(product.first.scales, product.second.scales, strict=True)]
     new = np.array([d for d, pair in enumerate(names) if pair[0] not in state.scales])
     means = _leading(product, gradient, new.size, rng)
-    narrow, blocks = np.full(new.size, _START_WIDTH), list(state.blocks[:n])
-    for k, (side, mean) in enumerate(zip((product.first, product.second), means, strict=True)):
-        fresh = _some_factors(side, prior.blocks[n + k], new).stretched(narrow).with_mean(_START * mean.reshape(-1))
-        blocks.append(_joined(state.blocks[n + k], fresh) if len(state.blocks) > n else fresh)
+    narrow, blocks = np.full(new.size, _START_WIDTH), dict(state.blocks)
+    for (name, side), mean in zip(product.sides.items(), means, strict=True):
+        fresh = _some_factors(side, prior.blocks[name], new).stretched(narrow).with_mean(_START * mean.reshape(-1))
+        blocks[name] = _joined(state.blocks[name], fresh) if name in state.blocks else fresh
     # They begin with unit scales, not at the priors' means: those would put them out before the data speak.
     unit = {name: prior.scales[name].moved(-prior.log_mean(name)) for d in new for name in names[d]}
-    return replace(state, blocks=tuple(blocks), scales={**state.scales, **unit})
+    return replace(state, blocks=blocks, scales={**state.scales, **unit})
 
 
 def _joined(old: Block, new: Block) -> Block:
@@ -254,16 +249,16 @@ def _joined(old: Block, new: Block) -> Block:
 
 def grown_state(earlier: Earlier, problem: svi.Problem, prior: svi.State) -> svi.State:
     """Return an earlier posterior, with the prior for entities that are new."""
-    blocks = [
-        _grown_block(old, segments, side.segments, block)
-        for old, segments, side, block in zip(
-            earlier.state.blocks, earlier.segments, problem.sides, prior.blocks, strict=True
-        )
-    ]
+    blocks = {
+        name: _grown_block(earlier.state.blocks[name], earlier.segments[name], side.segments, prior.blocks[name])
+        if name in earlier.state.blocks
+        else prior.blocks[name]
+        for name, side in problem.sides.items()
+    }
     scales = {
         name: scale.moved(earlier.state.log_mean(name) - prior.log_mean(name)) for name, scale in prior.scales.items()
     }
-    return svi.State(tuple(blocks), scales)
+    return svi.State(blocks, scales)
 
 
 def _grown_block(old: Block, before: tuple[Segment, ...], now: tuple[Segment, ...], prior: Block) -> Block:

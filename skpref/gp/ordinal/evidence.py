@@ -138,7 +138,7 @@ class SparseEvidence:
         rows = basis.rows(self.data.X)
         residual = None if self.points_are_rows else basis.residual(self.data.X, rows)
         term = RowTerm(rows, (Segment("f", rows.shape[1]),), residual)
-        return svi.Problem((term,), likelihood, self.data.y, self.data.weight, learns=learns)
+        return svi.Problem({"f": term}, likelihood, self.data.y, self.data.weight, learns=learns)
 
     def __call__(self, kernel: Kernel | None, likelihood: OrdinalProbit) -> EvidenceValue:
         """Return the bound at its optimal q, and its gradients, which are those at fixed q."""

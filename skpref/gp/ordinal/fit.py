@@ -209,7 +209,7 @@ def _infer_sparse(
         start = svi.State(state.blocks, start.scales)
     schedule = config.schedule if config.inference == "svi" else replace(config.schedule, batch_size=None)
     result = svi.fit(problem, start, schedule, rng)
-    block, likelihood = result.state.blocks[0], result.likelihood
+    block, likelihood = result.state.blocks["f"], result.likelihood
     assert isinstance(block, DenseBlock)  # noqa: S101
     assert isinstance(likelihood, OrdinalProbit)  # noqa: S101
     latent = SparseLatent(basis, block.mean, np.ascontiguousarray(block.inverse_chol))

@@ -127,16 +127,16 @@ class PairModel:
 
     def problem(
         self, basis: InducingBasis | None, features: PairTerm | None = None
-    ) -> tuple[svi.Problem, tuple[bool, ...]]:
-        """Return the terms, and for each whether its block is diagonal; offsets are dense while that is cheap."""
+    ) -> tuple[svi.Problem, frozenset[str]]:
+        """Return the problem and the names of its diagonal blocks: offsets are dense while that is cheap."""
         c, config = self.data.comparisons, self.config
         features = features or self.term(basis, offsets=False)
         if self.joint(basis):
             joint = replace(features, offsets=config.offsets)
-            return svi.Problem((joint,), config.likelihood, c.y, c.weight), (False,)
+            return svi.Problem({"f": joint}, config.likelihood, c.y, c.weight), frozenset()
         offsets = PairTerm(None, c.left, c.right, c.n_items, offsets=True)
-        terms: tuple[PairTerm, ...] = (features, offsets) if features.segments else (offsets,)
-        return svi.Problem(terms, config.likelihood, c.y, c.weight), (False, True)[-len(terms) :]
+        terms = {"f": features, "offsets": offsets} if features.segments else {"offsets": offsets}
+        return svi.Problem(terms, config.likelihood, c.y, c.weight), frozenset({"offsets"})
 
 
 def fit_pairs(
@@ -249,7 +249,7 @@ def bound_and_gradient(model: PairModel, kernel: Kernel) -> tuple[float, Array]:
 
 
 def _kernel_gradient(model: PairModel, basis: InducingBasis, problem: svi.Problem, result: svi.Fit) -> Array:
-    term, block = problem.terms[0], result.state.blocks[0]
+    term, block = problem.terms["f"], result.state.blocks["f"]
     assert isinstance(term, PairTerm)  # noqa: S101
     assert isinstance(block, DenseBlock)  # noqa: S101
     assert result.evaluation is not None  # noqa: S101
@@ -289,14 +289,14 @@ def _fit_posterior(
         start = svi.State(earlier.blocks, scales)
     result = svi.fit(problem, start, schedule, rng)
     bound = result.evaluation.bound if result.evaluation is not None else result.bounds[-1]
-    blocks = list(zip(problem.terms, result.state.blocks, strict=True))
+    blocks = [(term, result.state.blocks[name]) for name, term in problem.terms.items()]
     posterior = pair_posterior(basis, blocks, dict(result.state.scales), config)
     return PairFit(posterior, result.state, result.likelihood, kernel, result.bounds, bound, result.converged)
 
 
-def block_sizes(state: svi.State) -> list[tuple[type, int]]:
+def block_sizes(state: svi.State) -> dict[str, tuple[type, int]]:
     """Return type and size of each block of a state."""
-    return [(type(block), block.size) for block in state.blocks]
+    return {name: (type(block), block.size) for name, block in state.blocks.items()}
 
 
 def _inference(model: PairModel, basis: InducingBasis | None) -> str:

@@ -127,10 +127,10 @@ class _OptimalBound:
     def __call__(self, parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
         """Return the bound with its gradients, and the sum of the weights."""
         basis = InducingBasis.at(parameters.kernel, parameters.points)
-        problem = svi.Problem((row_term(basis, self.data.X, "f"),), self.likelihood, self.data.y, self.data.weight)
+        problem = svi.Problem({"f": row_term(basis, self.data.X, "f")}, self.likelihood, self.data.y, self.data.weight)
         start = self._start(problem)
         result = svi.fit(problem, start, svi.Schedule(self.max_iter, _SEARCH_TOL), np.random.default_rng(0))
-        evaluation, term = result.evaluation, problem.terms[0]
+        evaluation, term = result.evaluation, problem.terms["f"]
         assert evaluation is not None  # noqa: S101 - full data
         self.state, self.likelihood, self.evaluation = result.state, result.likelihood, evaluation
         theta, points = inducing_gradient(basis, self.data.X, problem, result.state, evaluation)
@@ -144,11 +144,11 @@ class _OptimalBound:
             return _initial_state(problem)
         if self.evaluation is None:
             return self.state
-        sites, term = self.evaluation.sites, problem.terms[0]
+        sites, term = self.evaluation.sites, problem.terms["f"]
         precision = term.gram(sites.weight)
         precision[np.diag_indices_from(precision)] += 1.0
         block = DenseBlock(precision, term.rmatvec(sites.pseudo_linear(self.evaluation.mu)))
-        same_sites = self.state.with_blocks({0: block})
+        same_sites = self.state.with_blocks({"f": block})
         return max((self.state, same_sites), key=lambda state: svi.evaluate(problem, state).bound)
 
 
@@ -232,7 +232,7 @@ def _infer(
     in_batches = inference == "svi"
     term = row_term(basis, data.X, "f") if rows_fit and not in_batches else InducingTerm(basis, data.X)
     learns = config.sparse.optimizer is not None
-    problem = svi.Problem((term,), likelihood, data.y, data.weight, learns=learns)
+    problem = svi.Problem({"f": term}, likelihood, data.y, data.weight, learns=learns)
     state = _initial_state(problem) if state is None else svi.State(state.blocks, state.scales)
     schedule = config.schedule if in_batches else replace(config.schedule, batch_size=None)
     if in_batches and config.schedule.batch_size is not None:
@@ -243,7 +243,7 @@ def _infer(
     result = svi.fit(problem, state, schedule, rng)
     basis = basis if tuner is None else tuner.basis
     likelihood = result.likelihood if tuner is None or tuner.likelihood is None else tuner.likelihood
-    block = result.state.blocks[0]
+    block = result.state.blocks["f"]
     assert isinstance(block, DenseBlock)  # noqa: S101
     latent = SparseLatent(basis, block.mean, np.ascontiguousarray(block.inverse_chol))
     end = WarmStart(basis.kernel, likelihood, basis.points, result.state)
@@ -283,7 +283,7 @@ class _AdamTuner:
         if in_points.size:
             points = points + in_points.reshape(points.shape)
         self.basis = InducingBasis.at(kernel, points)
-        return replace(problem, terms=(InducingTerm(self.basis, self.data.X),), likelihood=likelihood)
+        return replace(problem, terms={"f": InducingTerm(self.basis, self.data.X)}, likelihood=likelihood)
 
     def _ascent(self, gradient: Array) -> Array:
         """Return Adam's step, shape (n,)."""

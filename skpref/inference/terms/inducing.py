@@ -101,17 +101,17 @@ class InducingTerm:
 
 
 def inducing_gradient(
-    basis: InducingBasis, X: Features, problem: Problem, state: State, seen: Evaluation
+    basis: InducingBasis, X: Features, problem: Problem, state: State, evaluation: Evaluation
 ) -> tuple[Array, Array | None]:
     """Return the gradient at fixed q of the bound in the kernel's theta and in the inducing points.
 
     At the best q this is the gradient of the bound itself (docs/maths section 5).
     """
-    term, block = problem.terms[0], state.blocks[0]
+    (term,), (block,) = problem.terms.values(), state.blocks.values()
     assert isinstance(term, RowTerm)  # noqa: S101
     assert isinstance(block, DenseBlock)  # noqa: S101
-    curvature = -0.5 * seen.sites.weight
-    adjoint = term.basis_adjoint(block, seen.sites.gradient, curvature, 1.0)
+    curvature = -0.5 * evaluation.sites.weight
+    adjoint = term.basis_adjoint(block, evaluation.sites.gradient, curvature, 1.0)
     theta, points = basis.rows_pullback(X, term.rows, adjoint)
     if term.residual is not None:
         theta = theta + kernels.diagonal_vjp(basis.kernel, X, curvature)

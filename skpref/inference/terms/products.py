@@ -96,17 +96,28 @@ class ProductTerm:
 
     first: FactorTerm  # the sides, with equally many factors
     second: FactorTerm  # the sides, with equally many factors
+    names: tuple[str, str] = ("items", "users")  # of the blocks of the two sides
+
+    @property
+    def sides(self) -> dict[str, FactorTerm]:
+        """Both sides by the name of their block."""
+        return dict(zip(self.names, (self.first, self.second), strict=True))
 
     def moments(self, first: Projection, second: Projection, expected: Mapping[str, float]) -> tuple[Array, Array]:
         """Return means and variances of the sum, shape (P,)."""
-        one = first.mean, self.first.variance(first, expected)
-        return product_moments(one, (second.mean, self.second.variance(second, expected)))
+        first_moments = first.mean, self.first.variance(first, expected)
+        return product_moments(first_moments, (second.mean, self.second.variance(second, expected)))
 
     def prior_variance(self, expected: Mapping[str, float]) -> Array:
         """Return the prior variance of the sum, shape (P,)."""
         return np.asarray(
             np.einsum("dp,dp->p", self.first.prior_variance(expected), self.second.prior_variance(expected))
         )
+
+    def take(self, index: IntArray, members_of: Mapping[str, IntArray | None]) -> ProductTerm:
+        """Return the product of a mini-batch; `members_of` has the entities that remain of each side."""
+        first, second = (side.take(index, members_of[name]) for name, side in self.sides.items())
+        return replace(self, first=first, second=second)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -33,19 +32,19 @@ def draw_problem(seed, layout="features", *, sparse=True, order=False, logit=Fal
     residual = basis.pair_residual(X, rows, left, right) if sparse else None
     dense = PairTerm(rows, left, right, n, layout == "joint", order, residual)
     alone = PairTerm(None, left, right, n, offsets=True)
-    terms, diagonal = {
-        "features": ((dense,), (False,)),
-        "joint": ((dense,), (False,)),
-        "mean-field": ((dense, alone), (False, True)),
-        "offsets": ((alone,), (True,)),
+    terms = {
+        "features": {"f": dense},
+        "joint": {"f": dense},
+        "mean-field": {"f": dense, "offsets": alone},
+        "offsets": {"offsets": alone},
     }[layout]
     y = np.where(rng.random(p) < 0.5, rng.integers(0, 2, p), rng.random(p))
     problem = svi.Problem(terms, PairwiseLogit() if logit else PairwiseProbit(), y, np.exp(rng.normal(size=p)))
     prior = np.exp(rng.normal(size=2))
     learnt = FixedScale(float(prior[0])) if fixed else GammaScale.prior(*prior)
-    names = {segment.scale for term in terms for segment in term.segments}
+    names = {segment.scale for term in terms.values() for segment in term.segments}
     scales = {name: FixedScale(1.0) if name == "order" else learnt for name in sorted(names)}
-    state = svi.initial_state(problem, scales, diagonal=diagonal)
+    state = svi.initial_state(problem, scales, diagonal={"offsets"})
     return SimpleNamespace(rng=rng, problem=problem, state=state, X=X, basis=basis)
 
 
@@ -81,29 +80,27 @@ def draw_crowd(
         basis = InducingBasis.at(kernels.ProductMatern(np.exp(rng.normal(size=1))), X_users[: max(1, n_users - sparse)])
         phi = basis.rows(X_users)
         open_variance = basis.residual(X_users, phi) if sparse else None
-    terms, kinds, local = [], [], set()
+    terms, diagonal, local = {}, set(), set()
     if consensus:
-        terms.append(PairTerm(rows, left, right, n, items in {"ids", "joint"}, order, residual))
-        kinds.append(False)
+        terms["f"] = PairTerm(rows, left, right, n, items in {"ids", "joint"}, order, residual)
         if items == "mean-field":
-            terms.append(PairTerm(None, left, right, n, offsets=True))
-            kinds.append(True)
+            terms["offsets"] = PairTerm(None, left, right, n, offsets=True)
+            diagonal.add("offsets")
     elif order:
-        terms.append(PairTerm(None, left, right, n, order=True))
-        kinds.append(False)
+        terms["f"] = PairTerm(None, left, right, n, order=True)
     if order:
-        local.add(len(terms))
-        terms.append(EntityTerm(None, user, n_users, "bias"))
-        kinds.append(True)
+        terms["bias"] = EntityTerm(None, user, n_users, "bias")
+        local.add("bias")
     if users == "ids":
-        local.add(len(terms) + 1)
+        local.add("users")
+    diagonal |= local | ({"items"} if rows is None else set())
     sides = (
         PairTerm(rows, left, right, n, rows is None, residual=residual),
         EntityTerm(phi, user, n_users, "any", open_variance),
     )
     names = tuple(tuple(f"{side}{d}" for d in range(D)) for side in "vw")
     problem = svi.Problem(
-        tuple(terms),
+        terms,
         PairwiseLogit() if logit else PairwiseProbit(),
         np.where(rng.random(p) < 0.5, rng.integers(0, 2, p), rng.random(p)),
         np.exp(rng.normal(size=p)),
@@ -114,11 +111,10 @@ def draw_crowd(
     )
     prior = np.exp(rng.normal(size=2))
     learnt = FixedScale(float(prior[0])) if fixed else GammaScale.prior(*prior)
-    used = sorted({segment.scale for side in problem.sides for segment in side.segments})
+    used = sorted({segment.scale for side in problem.sides.values() for segment in side.segments})
     scales = {name: FixedScale(1.0) if name == "order" else learnt.moved(rng.normal()) for name in used}
-    kinds += [rows is None, phi is None]
-    state = svi.initial_state(problem, scales, diagonal=tuple(kinds))
-    state = replace(state, blocks=tuple(draw_block(rng, block) for block in state.blocks))
+    state = svi.initial_state(problem, scales, diagonal=diagonal)
+    state = state.with_blocks({name: draw_block(rng, block) for name, block in state.blocks.items()})
     return SimpleNamespace(rng=rng, problem=problem, state=state, n_factors=D)
 
 

@@ -28,10 +28,10 @@ def make(seed, n=12, m=4, scale=1.0):
     X = rng.normal(size=(n, 2))
     basis = InducingBasis.at(RBF([1.0, 2.0]), X[:m])
     y, weight = rng.normal(size=n), rng.exponential(size=n)
-    problem = svi.Problem((InducingTerm(basis, X),), Gaussian(float(rng.exponential()) + 0.1), y, weight)
+    problem = svi.Problem({"f": InducingTerm(basis, X)}, Gaussian(float(rng.exponential()) + 0.1), y, weight)
     state = svi.initial_state(problem, {"f": FixedScale(scale)})
     half = rng.normal(size=(m, m))
-    return rng, problem, replace(state, blocks=(DenseBlock(half @ half.T + np.eye(m), rng.normal(size=m)),))
+    return rng, problem, replace(state, blocks={"f": DenseBlock(half @ half.T + np.eye(m), rng.normal(size=m))})
 
 
 @settings(max_examples=30, deadline=None)
@@ -47,7 +47,7 @@ def test_a_step_is_that_of_the_engine(seed, size, rho, scale):
     wanted, _ = svi.minibatch_step(batch, state, rho)
     got = Epoch(problem).step(batch, state, rho)
     assert got.step == wanted.step
-    one, other = got.blocks[0], wanted.blocks[0]
+    one, other = got.blocks["f"], wanted.blocks["f"]
     assert_allclose(np.tril(one.precision), np.tril(other.precision), rtol=1e-10, atol=1e-10)
     assert_allclose(one.linear, other.linear, rtol=1e-9, atol=1e-9)
 
@@ -66,7 +66,7 @@ def test_the_bound_of_an_epoch_is_that_of_all_observations(seed, n_batches, scal
 def test_rows_without_a_residual():
     rng, problem, state = make(3)
     term = RowTerm(rng.normal(size=(12, 4)), (Segment("f", 4),))
-    problem = replace(problem, terms=(term,))
+    problem = replace(problem, terms={"f": term})
     epoch = Epoch(problem)
     epoch.step(problem.batch(np.arange(12)), state, 1.0)
     assert_allclose(epoch.bound(state), svi.evaluate(problem, state).bound, rtol=1e-12)
@@ -77,7 +77,7 @@ def test_the_loop_reports_the_bound_at_the_end_of_its_epochs_and_comes_to_the_be
     schedule = svi.Schedule(max_iter=400, tol=0.0, batch_size=5, forgetting_rate=1.0)
     run = svi.fit(problem, start, schedule, np.random.default_rng(0))
     assert_allclose(run.bounds[-1], svi.evaluate(problem, run.state).bound, rtol=1e-10)
-    term, beta = problem.terms[0], problem.likelihood.precision
+    term, beta = problem.terms["f"], problem.likelihood.precision
     rows, w, y = term.basis.rows(term.X), problem.weight, problem.y
     prior = float(w.sum())  # the kernel's variance is 1
     best = collapse(Moments(rows.T @ (w[:, None] * rows), (rows.T @ (w * y))[:, None], prior, w @ y**2, w.sum()), beta)
@@ -92,9 +92,9 @@ def test_only_constant_sites_are_taken_for_such():
     assert not has_constant_sites(replace(problem, likelihood=PairwiseProbit()), state)
     assert not has_constant_sites(replace(problem, rule=LAPLACE), state)
     assert not has_constant_sites(problem, replace(state, scales={"f": GammaScale.prior(2.0, 2.0)}))
-    two = replace(problem, terms=problem.terms * 2)
+    two = replace(problem, terms={"f": problem.terms["f"], "g": problem.terms["f"]})
     assert not has_constant_sites(two, svi.initial_state(two, {"f": FixedScale(1.0)}))
-    assert not has_constant_sites(problem, svi.initial_state(problem, {"f": FixedScale(1.0)}, diagonal=(True,)))
+    assert not has_constant_sites(problem, svi.initial_state(problem, {"f": FixedScale(1.0)}, diagonal={"f"}))
 
 
 def test_tuned_steps_take_the_engines_own_way():

@@ -1,4 +1,4 @@
-"""The gauge of a product: projections stay, the bound is at its best along v -> c v, w -> w / c."""
+"""Rescaling of a product: projections stay, the bound is at its best along v -> c v, w -> w / c."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ flags = st.fixed_dictionaries({name: st.booleans() for name in ("consensus", "or
 
 def along(case, state, c):
     """The state with v_d -> c_d v_d, w_d -> w_d / c_d, and scales that follow."""
-    n, product = len(case.problem.terms), case.problem.products[0]
-    blocks, scales = list(state.blocks), dict(state.scales)
-    for k, side, by in ((n, product.first, c), (n + 1, product.second, 1.0 / c)):
+    product = case.problem.products[0]
+    blocks, scales = dict(state.blocks), dict(state.scales)
+    for k, side, by in (("items", product.first, c), ("users", product.second, 1.0 / c)):
         blocks[k] = blocks[k].stretched(by)
         for name, factor in zip(side.scales, by, strict=True):
             scales[name] = scales[name].moved(-2.0 * np.log(factor))
-    return replace(state, blocks=tuple(blocks), scales=scales)
+    return replace(state, blocks=blocks, scales=scales)
 
 
 @each_layout
 @few
 @given(seed=seeds, options=flags)
-def test_the_gauge_leaves_the_projections_and_raises_the_bound(crowd, items, users, seed, options):
+def test_rescaling_leaves_the_projections_and_raises_the_bound(crowd, items, users, seed, options):
     case = crowd(seed, items, users, **options)
     before = svi.evaluate(case.problem, case.state)
     state, tracked = balance(case.problem, case.state, before)
@@ -47,15 +47,15 @@ def test_the_gauge_leaves_the_projections_and_raises_the_bound(crowd, items, use
     assert after.bound >= before.bound - 1e-10 * (1.0 + abs(before.bound))
     assert_allclose(tracked.bound, after.bound, rtol=1e-10, atol=1e-9)
     assert tracked.objective == tracked.bound
-    for one, other in zip(tracked.projections, after.projections, strict=True):
-        assert_allclose(one.mean, other.mean, rtol=1e-9, atol=1e-10)
-        assert_allclose(one.spread, other.spread, rtol=1e-9, atol=1e-10)
-    # The bias, the consensus and their scales have no gauge.
+    for name, projection in after.projections.items():
+        assert_allclose(tracked.projections[name].mean, projection.mean, rtol=1e-9, atol=1e-10)
+        assert_allclose(tracked.projections[name].spread, projection.spread, rtol=1e-9, atol=1e-10)
+    # Blocks outside the product stay as they are.
     product = case.problem.products[0]
-    mine = set(product.first.scales) | set(product.second.scales)
-    for k in range(len(case.problem.terms)):
+    scales_of_product = set(product.first.scales) | set(product.second.scales)
+    for k in case.problem.terms:
         assert state.blocks[k] is case.state.blocks[k]
-    for name in state.scales.keys() - mine:
+    for name in state.scales.keys() - scales_of_product:
         assert state.scales[name] is case.state.scales[name]
 
 
@@ -80,11 +80,11 @@ def test_it_is_the_best_of_its_direction(crowd, items, users, seed, options):
 
 @few
 @given(seed=seeds)
-def test_known_scales_fix_the_gauge(crowd, seed):
+def test_known_scales_fix_the_rescaling(crowd, seed):
     case = crowd(seed, fixed=True)
     state, seen = balance(case.problem, case.state, svi.evaluate(case.problem, case.state))
-    for one, other in zip(state.blocks, case.state.blocks, strict=True):
-        assert_allclose(one.mean, other.mean, rtol=1e-15)
+    for name, block in state.blocks.items():
+        assert_allclose(block.mean, case.state.blocks[name].mean, rtol=1e-15)
     assert_allclose(seen.bound, svi.evaluate(case.problem, case.state).bound, rtol=1e-12)
     # One known scale is enough.
     name = case.problem.products[0].first.scales[0]

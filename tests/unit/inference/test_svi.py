@@ -25,11 +25,12 @@ TIGHT = svi.Schedule(max_iter=1000, tol=1e-12)
 
 def start_anywhere(case):
     """A state that no fit would end in."""
-    blocks = tuple(
-        type(block).isotropic(np.exp(case.rng.normal(size=block.size)), case.rng.normal(size=block.size))
-        for block in case.state.blocks
+    return case.state.with_blocks(
+        {
+            name: type(block).isotropic(np.exp(case.rng.normal(size=block.size)), case.rng.normal(size=block.size))
+            for name, block in case.state.blocks.items()
+        }
     )
-    return replace(case.state, blocks=blocks)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -53,16 +54,13 @@ def test_the_loop_ends_where_the_bound_is_stationary(draw, layout, seed, options
     assert fit.converged
     best = fit.evaluation.bound
     for size in (1e-2, 1e-3):
-        blocks = tuple(
-            type(b).isotropic(np.ones(b.size), size * case.rng.normal(size=b.size)) for b in fit.state.blocks
-        )
-        moved = tuple(
-            type(b)(b.precision, b.times_precision(b.mean + shift.mean))
-            for b, shift in zip(fit.state.blocks, blocks, strict=True)
-        )
+        moved = {
+            name: type(b)(b.precision, b.times_precision(b.mean + size * case.rng.normal(size=b.size)))
+            for name, b in fit.state.blocks.items()
+        }
         assert svi.evaluate(case.problem, replace(fit.state, blocks=moved)).bound <= best + 1e-9
         for factor in (1.0 - size, 1.0 + size):
-            wide = tuple(type(b)(b.precision * factor, b.linear * factor) for b in fit.state.blocks)
+            wide = {k: type(b)(b.precision * factor, b.linear * factor) for k, b in fit.state.blocks.items()}
             assert svi.evaluate(case.problem, replace(fit.state, blocks=wide)).bound <= best + 1e-9
             for name, scale in fit.state.scales.items():
                 if isinstance(scale, GammaScale):
@@ -77,10 +75,10 @@ def test_no_start_is_a_dead_end_for_a_diagonal_block():
     left = rng.integers(0, n, p)
     right = (left + rng.integers(1, n, p)) % n
     y, weight = rng.integers(0, 2, p).astype(float), np.exp(2.0 * rng.normal(size=p))
-    problem = svi.Problem((PairTerm(None, left, right, n, offsets=True),), PairwiseProbit(), y, weight)
-    prior = svi.initial_state(problem, {"offset": FixedScale(1.0)}, diagonal=(True,))
+    problem = svi.Problem({"offsets": PairTerm(None, left, right, n, offsets=True)}, PairwiseProbit(), y, weight)
+    prior = svi.initial_state(problem, {"offset": FixedScale(1.0)}, diagonal={"offsets"})
     wild = DiagonalBlock.isotropic(np.exp(3.0 * rng.normal(size=n)), 3.0 * rng.normal(size=n))
-    ends = [svi.fit(problem, start, TIGHT, rng) for start in (prior, replace(prior, blocks=(wild,)))]
+    ends = [svi.fit(problem, start, TIGHT, rng) for start in (prior, replace(prior, blocks={"offsets": wild}))]
     assert_allclose(ends[1].evaluation.bound, ends[0].evaluation.bound, rtol=1e-8)
 
 
@@ -89,7 +87,7 @@ def test_the_residual_pulls_the_scale(draw, seed):
     # docs/maths section 4: without the pull the rate is not stationary where inducing points are fewer than items.
     case = draw(seed, "features", sparse=True)
     fit = svi.fit(case.problem, case.state, TIGHT, case.rng)
-    scale, term, block = fit.state.scales["f"], case.problem.terms[0], fit.state.blocks[0]
+    scale, term, block = fit.state.scales["f"], case.problem.terms["f"], fit.state.blocks["f"]
     plain = scale.updated(block.size, block.mean @ block.mean + block.covariance_diagonal.sum())
     pull = 0.5 * fit.evaluation.sites.weight @ term.residual
     if pull > 1e-3:
@@ -103,7 +101,7 @@ def test_laplace_ends_at_the_mode(draw, seed, options):
     case = draw(seed, "joint", **{**options, "fixed": True})
     problem = replace(case.problem, rule=LAPLACE)
     fit = svi.fit(problem, case.state, replace(TIGHT, tol=0.0, max_iter=60), case.rng)
-    term, mean = problem.terms[0], fit.state.blocks[0].mean
+    term, mean = problem.terms["f"], fit.state.blocks["f"].mean
     prior = svi.precision_of(term.segments, fit.state.expected)
     gradient = term.rmatvec(fit.evaluation.sites.gradient) - prior * mean
     assert_allclose(gradient, 0.0, atol=1e-11 * (1.0 + np.abs(prior * mean).max()))
@@ -115,8 +113,8 @@ def test_the_linearised_rule_runs_without_halving(draw, seed):
     problem = replace(case.problem, rule=LINEARISED)
     seen = svi.evaluate(problem, case.state)
     state, after = svi.full_step(problem, case.state, seen)
-    target = svi.conjugate_blocks(problem, case.state, seen)[0]
-    assert_array_equal(state.blocks[0].linear, target.linear)
+    target = svi.conjugate_blocks(problem, case.state, seen)["f"]
+    assert_array_equal(state.blocks["f"].linear, target.linear)
     assert np.isfinite(after.bound)
 
 
@@ -126,14 +124,14 @@ def test_bound_gradient_in_natural_coordinates(draw, seed, options):
     case = draw(seed, "joint", **options)
     state = start_anywhere(case)
     seen = svi.evaluate(case.problem, state)
-    target, block = svi.conjugate_blocks(case.problem, state, seen)[0], state.blocks[0]
+    target, block = svi.conjugate_blocks(case.problem, state, seen)["f"], state.blocks["f"]
     d_mean = target.linear - target.times_precision(block.mean)
     direction, step = case.rng.normal(size=block.size), 1e-4
     ends = [
         svi.evaluate(
             case.problem,
             replace(
-                state, blocks=(DenseBlock(block.precision, block.linear + k * step * block.precision @ direction),)
+                state, blocks={"f": DenseBlock(block.precision, block.linear + k * step * block.precision @ direction)}
             ),
         ).bound
         for k in (-2, -1, 1, 2)
@@ -148,11 +146,11 @@ def test_joint_means_solve_the_normal_equations_of_all_terms(draw, seed, layout)
     state = start_anywhere(case)
     seen = svi.evaluate(case.problem, state)
     targets = svi.joint_means(case.problem, state, seen, svi.conjugate_blocks(case.problem, state, seen))
-    sizes = [block.size for block in state.blocks]
+    sizes = [block.size for block in state.blocks.values()]
     A = np.hstack(
-        [np.array([t.matvec(e) for e in np.eye(k)]).T for t, k in zip(case.problem.terms, sizes, strict=True)]
+        [np.array([t.matvec(e) for e in np.eye(k)]).T for t, k in zip(case.problem.terms.values(), sizes, strict=True)]
     )
-    prior = np.concatenate([svi.precision_of(t.segments, state.expected) for t in case.problem.terms])
+    prior = np.concatenate([svi.precision_of(t.segments, state.expected) for t in case.problem.terms.values()])
     w = seen.sites.weight
     wanted = np.linalg.solve(np.diag(prior) + (A.T * w) @ A, A.T @ seen.sites.pseudo_linear(seen.mu))
     got = np.concatenate([block.mean for block in targets.values()])

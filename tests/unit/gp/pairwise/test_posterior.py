@@ -63,7 +63,7 @@ def dense(fit, items, *, item_effects=True):
     if posterior.has_offsets and posterior.offset_variance is None:
         columns.append(pick)
     elif posterior.has_offsets:
-        offsets = state.blocks[-1]
+        offsets = state.blocks["offsets"]
         mean[:n] += pick @ offsets.mean
         C[:n, :n] += pick @ np.diag(offsets.covariance_diagonal) @ pick.T
     if posterior.has_offsets and item_effects:
@@ -74,7 +74,7 @@ def dense(fit, items, *, item_effects=True):
     else:
         A = np.vstack([A, np.zeros(A.shape[1])])
     if A.shape[1]:
-        block = state.blocks[0]
+        block = state.blocks["f"]
         S = np.linalg.inv(np.tril(block.precision) + np.tril(block.precision, -1).T)
         mean += A @ (S @ block.linear)
         C += A @ S @ A.T

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from skpref.inference import svi
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.problem import view
-from skpref.inference.terms.products import FactorTerm, LinearView, ProductTerm
+from skpref.inference.terms.products import FactorTerm, LinearView
 
 SIDES = [(items, users) for items in ("ids", "features") for users in ("ids", "features")]
 LAYOUTS = [*SIDES, ("joint", "ids"), ("mean-field", "features")]
@@ -53,9 +53,9 @@ def moments_of(side, block, state):
 @given(seed=seeds, options=flags)
 def test_projections_of_a_side(crowd, items, users, seed, options):
     case = crowd(seed, items, users, **options)
-    expected, n = case.state.expected, len(case.problem.terms)
-    for k, side in enumerate((case.problem.products[0].first, case.problem.products[0].second)):
-        block = case.state.blocks[n + k]
+    expected = case.state.expected
+    for name, side in case.problem.products[0].sides.items():
+        block = case.state.blocks[name]
         seen = side.project(block)
         mean, variance = moments_of(side, block, case.state)
         assert_allclose(seen.mean, mean, rtol=1e-10, atol=1e-11)
@@ -85,21 +85,19 @@ def test_prior_variances(crowd, items, users, seed, options):
 def test_moments_of_the_product_are_those_of_draws(crowd, items, users):
     # 200,000 draws; five standard errors for each of at most 8 observations.
     case, n_draws = crowd(1, items, users, n_factors=2, sizes=((4, 5), (3, 4), (8, 9))), 200_000
-    product, n = case.problem.products[0], len(case.problem.terms)
+    product = case.problem.products[0]
     draws = []
-    for side, block in zip((product.first, product.second), case.state.blocks[n:], strict=True):
+    for name, side in product.sides.items():
         A, rest = written_out(side), side.rows.residual
         rest = np.zeros(A.shape[0]) if rest is None else rest
-        for d, (mean, S) in enumerate(parts_of(block, 2)):
+        for d, (mean, S) in enumerate(parts_of(case.state.blocks[name], 2)):
             v = mean + case.rng.standard_normal((n_draws, mean.size)) @ np.linalg.cholesky(S).T
             own = case.rng.standard_normal((n_draws, A.shape[0])) * np.sqrt(
                 rest / case.state.scales[side.scales[d]].mean
             )
             draws.append(v @ A.T + own)
     z = draws[0] * draws[2] + draws[1] * draws[3]
-    projections = [
-        side.project(block) for side, block in zip((product.first, product.second), case.state.blocks[n:], strict=True)
-    ]
+    projections = [side.project(case.state.blocks[name]) for name, side in product.sides.items()]
     mean, variance = product.moments(*projections, case.state.expected)
     error = (z - z.mean(axis=0)) ** 2
     assert (np.abs(z.mean(axis=0) - mean) < 5.0 * z.std(axis=0) / np.sqrt(n_draws)).all()
@@ -111,10 +109,10 @@ def test_moments_of_the_product_are_those_of_draws(crowd, items, users):
 @given(seed=seeds, options=flags)
 def test_views_go_forth_and_back(crowd, items, users, seed, options):
     case = crowd(seed, items, users, **options)
-    seen, n = svi.evaluate(case.problem, case.state), len(case.problem.terms)
-    for k, block in enumerate(case.state.blocks):
+    seen = svi.evaluate(case.problem, case.state)
+    for k, block in case.state.blocks.items():
         sight = view(case.problem, seen, case.state.expected, k)
-        assert isinstance(sight, LinearView) == (k < n)
+        assert isinstance(sight, LinearView) == (k in case.problem.terms)
         x, g = case.rng.normal(size=block.size), case.rng.normal(size=case.problem.n_observations)
         # What projections add to z has `backward` as its adjoint.
         projected, none = sight.forward(x), np.zeros(case.problem.n_observations)
@@ -123,7 +121,7 @@ def test_views_go_forth_and_back(crowd, items, users, seed, options):
         assert_allclose(
             sight.forward(block.mean), seen.projections[k].mean, rtol=1e-12, atol=1e-12, err_msg=f"block {k}"
         )
-        if k >= n:
+        if k not in case.problem.terms:
             curvature = case.rng.normal(size=case.problem.n_observations)
             A = written_out(sight.side)
             wanted = (sight.gain * g + sight.gain_variance * curvature * projected) @ A
@@ -135,10 +133,10 @@ def test_views_go_forth_and_back(crowd, items, users, seed, options):
 @given(seed=seeds, options=flags)
 def test_curvature_and_pull_of_a_view(crowd, items, users, seed, options):
     case = crowd(seed, items, users, **options)
-    seen, n = svi.evaluate(case.problem, case.state), len(case.problem.terms)
+    seen = svi.evaluate(case.problem, case.state)
     weight = case.rng.exponential(size=case.problem.n_observations)
-    for k in (n, n + 1):
-        sight, other = view(case.problem, seen, case.state.expected, k), n + (k - n ^ 1)
+    for k, other in case.problem.partner.items():
+        sight = view(case.problem, seen, case.state.expected, k)
         gain, gain_variance = moments_of(case.problem.sides[other], case.state.blocks[other], case.state)
         second, A = weight * (gain**2 + gain_variance), written_out(sight.side)
         grams = [(A.T * row) @ A for row in second]
@@ -158,9 +156,9 @@ def test_curvature_and_pull_of_a_view(crowd, items, users, seed, options):
 @given(seed=seeds, options=flags)
 def test_curvature_of_each_variable_is_the_diagonal_of_the_grams(crowd, items, users, seed, options):
     case = crowd(seed, items, users, **options)
-    seen, n = svi.evaluate(case.problem, case.state), len(case.problem.terms)
+    seen = svi.evaluate(case.problem, case.state)
     weight = case.rng.exponential(size=case.problem.n_observations)
-    for k in (n, n + 1):
+    for k in case.problem.partner:
         sight = view(case.problem, seen, case.state.expected, k)
         wanted = np.concatenate([np.diag(gram) for gram in sight.grams(weight)])
         assert_allclose(sight.gram_diagonal(weight), wanted, rtol=1e-10, atol=1e-12)
@@ -173,17 +171,17 @@ def test_conjugate_updates_are_those_of_maths_section_6(crowd, items, users, see
     # v_d: weight w_i E[w_d^2], linear term w_i E[w_d] (t_i - rest_d); w_d likewise; t: weight w_i, t_i - the products.
     case = crowd(seed, items, users, **options)
     problem, state = case.problem, case.state
-    seen, n = svi.evaluate(problem, state), len(problem.terms)
+    seen = svi.evaluate(problem, state)
     targets = svi.conjugate_blocks(problem, state, seen)
     w, target = seen.sites.weight, seen.mu + seen.sites.gradient / seen.sites.weight
-    for k, block in enumerate(state.blocks):
+    for k, block in state.blocks.items():
         side = problem.sides[k]
         A = written_out(side)
-        if k < n:
+        if k in problem.terms:
             gains, mine, parts = [(np.ones(len(w)), np.ones(len(w)))], [A @ block.mean], [targets[k]]
             means = [block.mean]
         else:
-            other = n + (k - n ^ 1)
+            other = problem.partner[k]
             gain, gain_variance = moments_of(problem.sides[other], state.blocks[other], state)
             gains = list(zip(gain, gain**2 + gain_variance, strict=True))
             means = [m for m, _ in parts_of(block, case.n_factors)]
@@ -218,7 +216,7 @@ def test_conjugate_updates_are_those_of_maths_section_6(crowd, items, users, see
 def test_joint_means_solve_the_normal_equations_of_a_group(crowd, items, users, seed, options):
     case = crowd(seed, items, users, **options)
     problem, state = case.problem, case.state
-    seen, n = svi.evaluate(problem, state), len(problem.terms)
+    seen = svi.evaluate(problem, state)
     w = seen.sites.weight
     for group in problem.groups:
         with pytest.MonkeyPatch.context() as patch:
@@ -228,11 +226,11 @@ def test_joint_means_solve_the_normal_equations_of_a_group(crowd, items, users, 
         for k in group:
             A = written_out(problem.sides[k])
             prior.append(svi.precision_of(problem.sides[k].segments, state.expected))
-            if k < n:
+            if k in problem.terms:
                 rows.append(A)
                 extra.append(np.zeros((A.shape[1], A.shape[1])))
                 continue
-            other = n + (k - n ^ 1)
+            other = problem.partner[k]
             for g, gv in zip(*moments_of(problem.sides[other], state.blocks[other], state), strict=True):
                 rows.append(g[:, None] * A)
                 extra.append((A.T * (w * gv)) @ A)
@@ -254,13 +252,17 @@ def test_joint_means_solve_the_normal_equations_of_a_group(crowd, items, users, 
 @given(seed=seeds)
 def test_two_products_add_up(crowd, seed):
     case = crowd(seed, "features", "ids", consensus=False)
-    problem, (v, w) = case.problem, case.state.blocks
-    twice = replace(problem, products=problem.products * 2)
-    state = replace(case.state, blocks=(v, w, v, w))
+    problem, blocks = case.problem, case.state.blocks
+    copy = replace(problem.products[0], names=("items again", "users again"))
+    twice = replace(problem, products=(*problem.products, copy))
+    copied = {f"{name} again": blocks[name] for name in problem.products[0].names}
+    state = case.state.with_blocks(copied)
     one, two = svi.evaluate(problem, case.state), svi.evaluate(twice, state)
     assert_allclose(two.mu, 2.0 * one.mu, rtol=1e-12)
     assert_allclose(two.v, 2.0 * one.v, rtol=1e-12)
-    assert twice.groups == ((0, 2), (1, 3))
+    first, second = (set(group) for group in twice.groups)
+    assert first == set(problem.terms) - problem.local | {"items", "items again"}
+    assert second == problem.local | {"users", "users again"}
 
 
 @each_side
@@ -268,13 +270,12 @@ def test_two_products_add_up(crowd, seed):
 @given(seed=seeds)
 def test_a_mini_batch_of_a_product(crowd, items, users, seed):
     case = crowd(seed, items, users)
-    product, n = case.problem.products[0], len(case.problem.terms)
+    product = case.problem.products[0]
     some = case.rng.integers(0, case.problem.n_observations, 3)
-    part = ProductTerm(product.first.take(some), product.second.take(some))
+    part = product.take(some, {"items": None, "users": None})
     expected = case.state.expected
-    for side, small, block in zip(
-        (product.first, product.second), (part.first, part.second), case.state.blocks[n:], strict=True
-    ):
+    for name, side in product.sides.items():
+        small, block = part.sides[name], case.state.blocks[name]
         assert small.segments == side.segments
         assert_allclose(small.project(block).mean, side.project(block).mean[:, some], rtol=1e-12, atol=1e-12)
         assert_allclose(small.prior_variance(expected), side.prior_variance(expected)[:, some], rtol=1e-12)
