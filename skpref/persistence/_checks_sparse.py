@@ -29,7 +29,8 @@ def _check_moments(moments: Moments, where: str) -> None:
 
 def _check_state(state: Any, where: str, size: int) -> None:
     require(isinstance(state, State), where, "is no state")
-    fits = len(state.blocks) == 1 and isinstance(state.blocks[0], DenseBlock) and state.blocks[0].size == size
+    block = state.blocks.get("f")
+    fits = len(state.blocks) == 1 and isinstance(block, DenseBlock) and block.size == size
     require(fits, f"{where}.blocks", f"must have {size} variables")
     require("f" in state.scales, f"{where}.scales", "must hold the scale f")
 
