@@ -327,7 +327,7 @@ def _fit_full(problem: Problem, state: State, schedule: Schedule) -> Fit:
         gain = evaluation.bound - before
         # A rule that halves its steps loses nothing but rounding: no gain means that there is none left.
         gain = gain if problem.rule.monotone and problem.rule.integrates else abs(gain)
-        converged = gain <= 0.01 * schedule.tol * (1.0 + abs(before))
+        converged = bool(gain <= 0.01 * schedule.tol * (1.0 + abs(before)))
         if _stops(schedule, step, evaluation.bound, start) or converged:
             break
     return Fit(state, problem.likelihood, bounds, converged, evaluation)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -20,7 +20,8 @@ from skpref.likelihoods import PairwiseProbit
 LAYOUTS = ["features", "joint", "mean-field", "offsets"]
 seeds = st.integers(0, 2**32 - 1)
 flags = st.fixed_dictionaries({name: st.booleans() for name in ("sparse", "order", "logit", "fixed")})
-TIGHT = svi.Schedule(max_iter=1000, tol=1e-12)
+# One draw of 2,000 needed 1,105 passes (the example below), all others fewer than 300.
+TIGHT = svi.Schedule(max_iter=10_000, tol=1e-12)
 
 
 def start_anywhere(case):
@@ -48,6 +49,7 @@ def test_no_full_step_lowers_the_bound(draw, layout, seed, options, from_prior):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @given(seed=seeds, options=flags)
+@example(seed=1127294, options={"sparse": True, "order": False, "logit": True, "fixed": False})
 def test_the_loop_ends_where_the_bound_is_stationary(draw, layout, seed, options):
     case = draw(seed, layout, **options)
     fit = svi.fit(case.problem, case.state, TIGHT, case.rng)
