@@ -1,4 +1,4 @@
-"""Kernels that estimators use when the user names none."""
+"""Default kernels, with hyper-parameters that suit the scales of the features."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features
 
 
-_REACH = (1e-2, 1e3)  # of length-scales, in median distances or standard deviations
-_ROUNDING = 1e-12  # of a variance as a difference, relative
-SHARED_LOG_SCALE = 0.5  # prior mean: log of a shared length-scale, in standard deviations of a feature times sqrt(d)
+_SCALE_BOUNDS = (1e-2, 1e3)  # of length-scales, as factors on their start
+_ROUNDING = 1e-12  # relative variance of a sparse column below which it is constant
+SHARED_LOG_SCALE = 0.5  # log of the first length-scales, in standard deviations of a feature times sqrt(d)
 
 
 def default_kernel(X: Features, rng: np.random.Generator) -> Kernel:
-    """Return the kernel of [CG05], exp(-|x - x'|^2 / (2 l^2)), at the median distance of rows."""
-    # A constant column tells nothing apart, and has no scale of its own.
+    """Return exp(-|x - x'|^2 / (2 l^2)) with l at the median distance of rows ([CG05])."""
+    # A constant column adds nothing to distances, and its length-scale is arbitrary.
     scales = kernels.median_length_scales(X, rng)[standard_deviations(X) > 0.0]
     distance = float(np.linalg.norm(scales)) if scales.size else 1.0
-    return RBF(distance, (_REACH[0] * distance, _REACH[1] * distance))
+    return RBF(distance, (_SCALE_BOUNDS[0] * distance, _SCALE_BOUNDS[1] * distance))
 
 
 def named_kernel(name: str, X: Features, rng: np.random.Generator) -> Kernel:
-    """Return a kernel that is made for the features it meets, so that their number may change (RFE)."""
+    """Return the "ard", "linear-ard" or default kernel for the features of X."""
     if name == "ard":
         return stationary(RBF, deviations(X))
     if name == "linear-ard":
@@ -37,28 +37,28 @@ def named_kernel(name: str, X: Features, rng: np.random.Generator) -> Kernel:
 
 
 def stationary(kind: type, scale: Array) -> Kernel:
-    """Return an RBF or Matern-3/2 kernel with a length-scale a feature, in units of `scale`, shape (d,)."""
+    """Return an RBF or Matern-3/2 kernel with one length-scale a feature; `scale` has its unit, shape (d,)."""
     start = np.exp(SHARED_LOG_SCALE) * np.sqrt(scale.size) * scale
-    bounds = np.column_stack([_REACH[0] * start, _REACH[1] * start])
+    bounds = np.column_stack([_SCALE_BOUNDS[0] * start, _SCALE_BOUNDS[1] * start])
     return Matern(start, bounds, nu=1.5) if kind is Matern else RBF(start, bounds)
 
 
 def linear(scale: Array, variance: float) -> Kernel:
-    """Return a linear kernel of total `variance` with a weight variance a feature, in units of `scale`, shape (d,)."""
-    each = variance / (scale.size * scale**2)
-    return kernels.Linear(each, np.column_stack([1e-6 * each, 1e3 * each]))
+    """Return a linear kernel of total `variance`, one weight variance a feature; `scale` has its unit, shape (d,)."""
+    weights = variance / (scale.size * scale**2)
+    return kernels.Linear(weights, np.column_stack([1e-6 * weights, 1e3 * weights]))
 
 
 def deviations(X: Features) -> Array:
     """Return the standard deviation of every feature, 1 where it is constant, shape (d,)."""
-    each = standard_deviations(X)
-    return np.where(each > 0.0, each, 1.0)
+    deviation = standard_deviations(X)
+    return np.where(deviation > 0.0, deviation, 1.0)
 
 
 def standard_deviations(X: Features) -> Array:
     """Return the standard deviation of every feature, exactly 0 where it is constant, shape (d,)."""
     if not sparse.issparse(X):
-        # Rounding makes a standard deviation of equal numbers.
+        # Rounding can give equal numbers a positive standard deviation.
         return np.where(X.max(axis=0) > X.min(axis=0), X.std(axis=0), 0.0)
     mean = np.asarray(X.mean(axis=0)).ravel()
     square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
@@ -67,7 +67,7 @@ def standard_deviations(X: Features) -> Array:
 
 
 def kernel_parameters(kernel: Kernel | None) -> Any:
-    """Return class and parameters of a kernel in full precision (its own repr shows three digits)."""
+    """Return class and parameters of a kernel in full precision, where its repr has three digits."""
     if kernel is None:
         return None
     params = kernel.get_params(deep=True).items()

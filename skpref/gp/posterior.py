@@ -35,19 +35,20 @@ class ExactLatent:
     prior_variance: float = float("nan")  # k(x, x) where kernel is None, else NaN
 
     def latent(self, X: Features, *, variance: bool = True) -> tuple[Array, Array]:
-        """Return posterior means and variances of f, shape (m,)."""
+        """Return posterior means and variances of f at rows, each of shape (m,); without `variance` NaN for these."""
         n, m = self.alpha.shape[0], X.shape[0]
-        mean, spread = np.empty(m), np.full(m, np.nan)
+        mean, variances = np.empty(m), np.full(m, np.nan)
         with limit_blas_threads(n):
             for part in chunks(m, max(1, _CHUNK_BYTES // (8 * n))):
                 k = X[part] if self.kernel is None else kernels.cross(self.kernel, X[part], self.X)
                 mean[part] = product(k, self.alpha[:, None])[:, 0]
                 if variance:
                     half = solve_lower(self.chol, (k * self.root_w).T, overwrite_b=True)
-                    spread[part] = self._prior(X[part]) - np.einsum("ij,ij->j", half, half)
-        return mean, np.maximum(spread, 0.0)
+                    variances[part] = self._prior(X[part]) - np.einsum("ij,ij->j", half, half)
+        return mean, np.maximum(variances, 0.0)
 
     def _prior(self, X: Features) -> Array:
+        """Return prior variances, shape (m,)."""
         if self.kernel is None:
             return np.full(X.shape[0], self.prior_variance)
         return kernels.diagonal(self.kernel, X)
@@ -62,16 +63,16 @@ class SparseLatent:
     half: Array  # (M, M): L^-1 of its precision: the covariance is half^T half
 
     def latent(self, X: Features, *, variance: bool = True) -> tuple[Array, Array]:
-        """Return posterior means and variances of f, shape (m,)."""
-        mean, spread = np.empty(X.shape[0]), np.full(X.shape[0], np.nan)
+        """Return posterior means and variances of f at rows, each of shape (m,); without `variance` NaN for these."""
+        mean, variances = np.empty(X.shape[0]), np.full(X.shape[0], np.nan)
         with limit_blas_threads(self.mean.shape[0]):
             for part in chunks(X.shape[0]):
                 phi = self.basis.rows(X[part])
                 mean[part] = phi @ self.mean
                 if variance:
                     half = product(phi, self.half.T)
-                    spread[part] = np.einsum("ij,ij->i", half, half) + self.basis.residual(X[part], phi)
-        return mean, spread
+                    variances[part] = np.einsum("ij,ij->i", half, half) + self.basis.residual(X[part], phi)
+        return mean, variances
 
     def joint(self, X: Features) -> tuple[Array, Array]:
         """Return mean and covariance of the joint posterior of f, shapes (m,) and (m, m)."""

@@ -1,4 +1,4 @@
-"""How much each feature matters to a Gaussian-process prior, whatever its kernel."""
+"""Relevance of each feature to a Gaussian-process prior, for any kernel."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features
 
-_WORK = 2e8  # numbers that kernels look at in all: a second or two
-_FEWEST, _MOST = 16, 1024  # rows
+_WORK = 2e8  # rows times squared features up to which more rows are used: a second or two
+_MIN_ROWS, _MAX_ROWS = 16, 1024
 
 
 def prior_relevance(kernel: Kernel, X: Features) -> Array:
     """Return E[(f(x) - f(x'))^2]/2 under the prior, x' a row x with one feature taken from another row, shape (d,)."""
     n, d = X.shape
-    size = int(min(n, np.clip(_WORK / max(d, 1) ** 2, _FEWEST, _MOST)))
-    some = X[np.linspace(0, n - 1, size).astype(np.int64)]
-    rows: Array = np.ascontiguousarray(some.toarray() if sparse.issparse(some) else some)
-    # Each row takes the feature of the row half the sample away.
+    size = int(min(n, np.clip(_WORK / max(d, 1) ** 2, _MIN_ROWS, _MAX_ROWS)))
+    sample = X[np.linspace(0, n - 1, size).astype(np.int64)]
+    rows: Array = np.ascontiguousarray(sample.toarray() if sparse.issparse(sample) else sample)
+    # Each row gets the feature of the row half the sample away.
     partner = np.roll(rows, size // 2, axis=0)
     before = kernels.paired(kernel, rows, rows)
     out, changed = np.empty(d), rows.copy()

@@ -1,11 +1,11 @@
-"""The Bayesian Gaussian process latent variable model: its collapsed bound, and what a row of data tells of its input.
+"""The Bayesian Gaussian process latent variable model: its collapsed bound, and inference of the input of a row.
 
-Every column y_d (d = 1..D) of the data is a Gaussian process with noise of precision beta over inputs that are not
-observed, x_n ~ N(0, I), with a squared exponential kernel of amplitude a and inverse squared length-scales w. With
+Every column y_d (d = 1..D) of the data is a Gaussian process with noise of precision beta over unobserved inputs
+x_n ~ N(0, I), with a squared exponential kernel of amplitude a and inverse squared length-scales w. With
 q(x_n) = N(mu_n, diag s_n) and inducing variables u = f(Z) + noise, the best q(u_d) is Gaussian, and the bound on
 log p(Y) is that of regression with the expectations Psi1 = E K_nm and Psi2 = E K_mn K_nm in place of the kernel's
 values, less sum_n KL(q(x_n) || N(0, I)) ([TL10] eq. 14). With L L^T = K_mm, `collapse` gets A = L^-1 Psi2 L^-T and
-C = L^-1 Psi1^T Y. Its value does not change when both are rotated, so that any root of K_mm gives the gradient:
+C = L^-1 Psi1^T Y. Its value does not change when both are rotated, so any root of K_mm gives the gradient:
 
     dF/dPsi2 = L^-T A' L^-1,   dF/dPsi1 = Y (L^-T C')^T,   dF/dK_mm = -L^-T sym(A' A + C' C^T / 2) L^-1,
 
@@ -27,14 +27,14 @@ from skpref.inference.exact import inverse_spd
 if TYPE_CHECKING:
     from skpref._typing import Array
 
-# Variance of the inducing variables' own noise, in units of the amplitude. It is part of the model (any linear map of
-# f may be an inducing variable), so F is a bound with it too; without it Psi2, a sum that is rounded, would be divided
-# by eigenvalues of K_mm of its own rounding error.
+# Variance of the inducing variables' own noise, in units of the amplitude. It is part of the model (any linear map of f
+# may be an inducing variable), so F remains a bound. Without it Psi2 would be divided by eigenvalues of K_mm as small
+# as its own rounding error.
 _NUGGET: Final = 1e-6
 
 
 class LatentHyper(NamedTuple):
-    """What is shared by all rows."""
+    """Hyper-parameters and inducing inputs."""
 
     Z: Array  # (M, Q): inducing inputs
     log_w: Array  # (Q,): logarithms of the inverse squared length-scales
@@ -55,7 +55,7 @@ class Inputs(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LatentMapping:
-    """Posterior of the functions from latent inputs to data, by the inducing variables."""
+    """Posterior of the functions from latent inputs to data."""
 
     hyper: LatentHyper  # kernel, noise and inducing inputs
     V: Array  # (M, D): mean weights: E f_d(x) = k(x, Z) V_d
@@ -67,7 +67,7 @@ class LatentMapping:
         return psi_first(*inputs, Z, np.exp(log_w), float(np.exp(log_a))) @ self.V
 
     def moments(self, inputs: Inputs) -> tuple[Array, Array]:
-        """Return mean and variance of f at uncertain inputs, rows apart, shape (n, D)."""
+        """Return mean and variance of f at uncertain inputs, each of shape (n, D)."""
         Z, log_w, log_a, _ = self.hyper
         a, w = float(np.exp(log_a)), np.exp(log_w)
         mean = psi_first(*inputs, Z, w, a) @ self.V
@@ -76,7 +76,7 @@ class LatentMapping:
         return mean, np.maximum(a - second[:, -1:] + second[:, :-1] - mean**2, 0.0)
 
     def infer(self, Y: Array, start: Inputs, *, max_iter: int, tol: float) -> tuple[Inputs, Array]:
-        """Find q(x) of rows of data, each for itself, with this mapping held."""
+        """Return q(x) of rows of data, each by itself, and the bounds on their log densities, shape (n,)."""
         Z, log_w, log_a, log_beta = self.hyper
         a, beta, D = float(np.exp(log_a)), float(np.exp(log_beta)), Y.shape[1]
         W = 0.5 * beta * (D * self.gap - self.V @ self.V.T)
@@ -86,7 +86,7 @@ class LatentMapping:
 
 
 def kernel_matrix(hyper: LatentHyper) -> Array:
-    """Covariance of the inducing variables, their own noise included, shape (M, M)."""
+    """Return the covariance of the inducing variables, their own noise included, shape (M, M)."""
     scaled = hyper.Z * np.exp(0.5 * hyper.log_w)
     gram = scaled @ scaled.T
     square = np.diagonal(gram)
@@ -97,7 +97,7 @@ def kernel_matrix(hyper: LatentHyper) -> Array:
 
 
 def _collapsed(Y: Array, inputs: Inputs, hyper: LatentHyper, root: Array) -> tuple[Moments, Collapsed]:
-    """Moments of the data over uncertain inputs, and the bound of regression at its best q(u)."""
+    """Return moments of the data over uncertain inputs, and the bound of regression at the optimal q(u)."""
     a, n = float(np.exp(hyper.log_a)), Y.shape[0]
     psi1, psi2 = psi_statistics(*inputs, hyper.Z, np.exp(hyper.log_w), a)
     A = root @ psi2 @ root.T
@@ -106,7 +106,7 @@ def _collapsed(Y: Array, inputs: Inputs, hyper: LatentHyper, root: Array) -> tup
 
 
 def mapping_of(Y: Array, inputs: Inputs, hyper: LatentHyper) -> LatentMapping:
-    """Return the best posterior of the functions."""
+    """Return the optimal posterior of the functions."""
     root = inverse_lower(cholesky(kernel_matrix(hyper)))
     _, best = _collapsed(Y, inputs, hyper, root)
     S = inverse_spd(cholesky_precision(best.precision))
@@ -114,7 +114,7 @@ def mapping_of(Y: Array, inputs: Inputs, hyper: LatentHyper) -> LatentMapping:
 
 
 def bound_and_gradient(Y: Array, inputs: Inputs, hyper: LatentHyper) -> tuple[float, Inputs, LatentHyper]:
-    """Return the collapsed bound F and its gradient."""
+    """Return the collapsed bound F and its gradient in inputs and hyper-parameters."""
     w, a = np.exp(hyper.log_w), float(np.exp(hyper.log_a))
     K = kernel_matrix(hyper)
     root = inverse_lower(cholesky(K))
@@ -124,7 +124,7 @@ def bound_and_gradient(Y: Array, inputs: Inputs, hyper: LatentHyper) -> tuple[fl
     inner = best.gram @ moments.gram + 0.5 * best.cross @ moments.cross.T
     GK = -0.5 * root.T @ (inner + inner.T) @ root
     gmu, gs, gZ, gw, glog_a = psi_vjp(*inputs, hyper.Z, w, a, np.ascontiguousarray(G1), 0.5 * (G2 + G2.T))
-    # Through K_mm: its logarithm's slope is -w (z - z') in z and -(z - z')^2 / 2 in w.
+    # Through K_mm: the gradient of its logarithm is -w (z - z') in z and -(z - z')^2 / 2 in w.
     P = GK * K
     glog_a += float(np.sum(P)) - 0.5 * Y.size * float(np.exp(hyper.log_beta)) * a
     np.fill_diagonal(P, 0.0)

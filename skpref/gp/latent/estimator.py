@@ -1,4 +1,4 @@
-"""Latent inputs of a Gaussian process: `BayesianGPLVM`, a nonlinear principal component analysis with uncertainty."""
+"""`BayesianGPLVM`: nonlinear dimension reduction by a Gaussian process with unobserved inputs."""
 
 from __future__ import annotations
 
@@ -31,104 +31,99 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from skpref._events import OnIteration
     from skpref._typing import Array
 
-# Where the search starts decides where it ends, the bound having many optima. Far from certain coordinates, so that no
-# detail is caught by one that principal components happen to have; and little noise, or what is smooth but small is
-# taken for noise: on the oil-flow data two starts with a ratio of 5 ended some 2,000 nats below those with 50; on six
-# other sets none with 50 ended more than 0.2 % below one with 5.
-_SIGNAL_TO_NOISE = 50.0
-_START_VARIANCE = 0.9
-_CORRELATION = 0.25  # minus the logarithm of the kernel between rows at the mean distance
-_ROUNDS, _ROUND = (30, 30, 40), 100  # iterations of the first rounds, and of all others
-_MEMORY = 30
-# Units of the variables, in which the bound is about as curved along all of them; the first two stand for a number of
-# data each, so that means and variances come in posterior standard deviations.
-_POINT, _SHARED, _WARP = 0.5, 3.0, 0.1
-_WIDEST = 10  # latent dimensions by default
-_STEPS, _GAIN = 200, 1e-5  # of the search for the input of a row: more changes nothing in the third decimal
-_LOG_S, _LOG = (-15.0, 3.0), (-25.0, 15.0)
+# The bound has many optima, and the start decides which one a search finds. Coordinates start uncertain, so that none
+# fits details by chance, and with little noise, so that small smooth variation is not taken for noise: on the oil-flow
+# data two starts with a ratio of 5 ended some 2,000 nats below those with 50; on six other sets none with 50 ended more
+# than 0.2 % below one with 5.
+_SIGNAL_TO_NOISE = 50.0  # variance of the data over that of the noise
+_INITIAL_VARIANCE = 0.9  # of the coordinates; the prior's is 1
+_CORRELATION = 0.25  # minus the log of the kernel between rows at the mean distance
+_FIRST_ROUNDS = (30, 30, 40)  # iterations of the first rounds, in which rows move far and outdate their units
+_ROUND = 100  # iterations of all others
+_MEMORY = 30  # steps from which L-BFGS-B learns the curvature
+# Units of the variables, in which the bound is about equally curved along all of them. Those of inducing inputs and
+# warps also grow with the root of their number, and of the number of data.
+_POINT_UNIT, _SHARED_UNIT, _WARP_UNIT = 0.5, 3.0, 0.1
+_MAX_COMPONENTS = 10  # n_components=None
+_ROW_ITERATIONS, _ROW_TOL = 200, 1e-5  # of the search for the input of a row: more changes no third decimal
+_LOG_VARIANCE_BOUNDS, _LOG_BOUNDS = (-15.0, 3.0), (-25.0, 15.0)  # of coordinates; of hyper-parameters
 
 
 class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackMixin, BaseEstimator):
-    """Bayesian Gaussian process latent variable model ([TL10]; [HFL13] section 4.3).
+    """Bayesian Gaussian process latent variable model: nonlinear dimension reduction with uncertainty ([TL10]_).
 
-    Every feature is a smooth function, a Gaussian process with a squared exponential kernel, of a few coordinates that
-    nobody has observed. Coordinates come with standard deviations, and those that are not needed are switched off: the
-    length-scale of each (automatic relevance determination) is learnt by the same bound.
+    Every feature is a smooth function, a Gaussian process with a squared exponential kernel, of a few unobserved
+    coordinates. Coordinates have posterior standard deviations. Each has a length-scale that is learnt (automatic
+    relevance determination), so coordinates that are not needed have no effect.
 
     Parameters
     ----------
     n_components : int, default=None
-        Latent dimensions Q at most. None = as many as features, 10 at most: those that are not needed keep the
-        prior's standard deviation of 1 in `embedding_std_`, and get a `relevance_` near 0.
+        Largest number Q of coordinates. None: the number of features, at most 10. Coordinates that are not needed have
+        a standard deviation of 1 (the prior's) in `embedding_std_` and a `relevance_` near 0.
     n_inducing : int, default=50
-        Inducing points M; an iteration takes time n M^2 Q.
+        Number M of inducing points; the time of an iteration grows with n M^2 Q.
     max_iter : int, default=1000
-        Iterations of L-BFGS-B, in rounds of 100 at most; the first 30 with the noise held at a fiftieth of the data's
-        variance.
+        Largest number of iterations of L-BFGS-B, in rounds of at most 100. In the first 30 the noise is fixed at a
+        fiftieth of the data's variance.
     tol : float, default=1e-4
-        A round ends when an iteration gains less than a hundredth of this a number of the data, in nats, and the fit
-        with a round that gains less than a hundred such iterations: 1.2 nats at 1,000 rows of 12 features, where
-        starts end hundreds apart. As in `SVGPRegressor`, the size of the data is the measure, not that of the
-        bound, which may be near 0.
+        A round ends when an iteration gains less than ``tol / 100`` nats an entry of X, and the fit when a round gains
+        less than ``tol`` nats an entry. For 1,000 rows of 12 features that is 1.2 nats, where different starts end
+        hundreds of nats apart.
     warm_start : bool, default=False
-        Whether `fit` goes on from the earlier fit when it gets as many rows and features.
+        Whether `fit` starts at the end of the earlier fit, if rows and features are as many.
     verbose : int, default=0
-        1 = a line every evaluation of the bound.
+        1 prints a line at every evaluation of the bound.
     random_state : int, RandomState instance, Generator or None, default=None
-        Seed of the inducing points and of coordinates beyond the rank of the data.
+        Seed for inducing points, and for coordinates beyond the rank of the data.
 
     Attributes
     ----------
     embedding_ : ndarray of shape (n, Q)
-        Posterior means of the rows' coordinates, most relevant first. Prior: N(0, 1) each.
+        Posterior means of the rows' coordinates, the most relevant coordinate first. The prior is N(0, 1).
     embedding_std_ : ndarray of shape (n, Q)
-        Their posterior standard deviations.
+        Posterior standard deviations of the coordinates.
     length_scale_ : ndarray of shape (Q,)
-        In units of the prior's standard deviation; large = not used.
+        Length-scales, in prior standard deviations of the coordinates; large: not needed.
     relevance_ : ndarray of shape (Q,)
-        Spread of a coordinate over the rows in units of its length-scale, squared: how far from straight the functions
-        are along it. Falling; near 0 = straight, or not used at all, which `embedding_std_` near 1 tells.
+        Variance of each coordinate over the rows in squared length-scales, in descending order. It measures how
+        nonlinear the functions are. Near 0 the functions are linear in the coordinate, or it is not needed: then
+        `embedding_std_` is near 1.
     amplitude_ : float
         Standard deviation of the functions, in units of X.
     noise_ : float
         Standard deviation of the noise, in units of X.
     inducing_points_ : ndarray of shape (M, Q)
-        Inducing inputs.
+        Inducing points in the space of the coordinates.
     mean_ : ndarray of shape (n_features,)
-        Mean of X, taken off first.
+        Mean of X, which is subtracted first.
     scale_ : float
-        Root mean square of what remains, over all features: one number, so that features keep their proportions. Put
-        a `StandardScaler` before to give all the same weight.
+        Root mean square of the centred X over all features, by which it is divided. It is one number, so features keep
+        their proportions: put a `StandardScaler` before to weight them equally.
     lower_bound_ : float
-        Bound on log p(X), in nats, on the scale of X.
+        Lower bound on log p(X), in nats.
     n_iter_ : int
-        Iterations done.
+        Number of iterations.
     n_features_in_ : int
-        Features seen by `fit`.
+        Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
-        Their names, if X has them.
-
-    Raises
-    ------
-    ValueError
-        At `fit`, if X is no finite table of at least two different rows, or a parameter is out of its range.
-
-    Warns
-    -----
-    ConvergenceWarning
-        If `max_iter` ends the fit.
+        Names of the features, if X has some.
 
     See Also
     --------
-    sklearn.decomposition.PCA : The linear map this starts from.
+    sklearn.decomposition.PCA : The linear method, at whose components the search starts.
 
     Notes
     -----
-    The bound has many optima; principal components are where the search starts, and of fits with several seeds the one
-    with the highest `lower_bound_` is the best. Time n M^2 Q an iteration, memory n (M + Q): all rows in every
-    iteration.
+    The bound has many optima. The search starts at the principal components; of fits with several seeds take the one
+    with the highest `lower_bound_`. An iteration uses all rows: time n M^2 Q, memory n (M + Q).
+
+    References
+    ----------
+    .. [TL10] Titsias and Lawrence, "Bayesian Gaussian process latent variable model", AISTATS 2010.
 
     Examples
     --------
@@ -160,7 +155,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         tol: float = 1e-4,
         warm_start: bool = False,
         verbose: int = 0,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_inducing = n_inducing
@@ -172,42 +167,53 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: None = None) -> Self:  # noqa: ARG002 - scikit-learn's signature
-        """Find the coordinates of rows, and the functions from coordinates to features.
+        """Learn the coordinates of the rows, and the functions from coordinates to features.
 
         Parameters
         ----------
         X : array-like of shape (n, n_features)
-            Rows.
+            Rows, at least two that differ.
         y : None
             Ignored.
 
         Returns
         -------
         BayesianGPLVM
-            Itself.
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X is not finite or has no two different rows, or a parameter is out of its range.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the fit did not meet its tolerance in `max_iter` iterations.
         """
         with fit_callbacks(self, X), unchanged_on_failure(self):
-            before = getattr(self, "mapping_", None) if self.warm_start else None
+            earlier = getattr(self, "mapping_", None) if self.warm_start else None
             table = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
             n, D = table.shape
-            Q = min(D, _WIDEST) if self.n_components is None else self.n_components
+            Q = min(D, _MAX_COMPONENTS) if self.n_components is None else self.n_components
             check_memory(n, min(self.n_inducing, n), whose="rows")
             mean, scale, Y = _standardised(table)
-            if before is not None and self.embedding_.shape == (n, Q) and before.V.shape[1] == D:
-                start, held = (Inputs(self.embedding_, self.embedding_std_**2), before.hyper), False
+            cold = earlier is None or self.embedding_.shape != (n, Q) or earlier.V.shape[1] != D
+            if earlier is None or cold:
+                start = _initial(Y, Q, self.n_inducing, as_generator(self.random_state))
             else:
-                start, held = _start(Y, Q, self.n_inducing, as_generator(self.random_state)), True
+                start = Inputs(self.embedding_, self.embedding_std_**2), earlier.hyper
             with limit_blas_threads(start[1].Z.shape[0]):
-                self._keep(Y, _Search(Y, start, self._show()).run(self.max_iter, self.tol, held=held), mean, scale)
+                search = _Search(Y, start, on_iteration(self, step="evaluation"))
+                self._store(Y, search.run(self.max_iter, self.tol, cold=cold), mean, scale)
         return self
 
-    def _show(self) -> Any:
-        return on_iteration(self, step="evaluation")
-
-    def _keep(self, Y: Array, found: _Found, mean: Array, scale: float) -> None:
-        # The search moves all rows together; each for itself, with the functions held, is where `transform` ends.
-        mapping = mapping_of(Y, found.inputs, found.hyper)
-        inputs, hyper = _ordered(mapping.infer(Y, found.inputs, max_iter=_STEPS, tol=_GAIN)[0], found.hyper)
+    def _store(self, Y: Array, result: _SearchResult, mean: Array, scale: float) -> None:
+        """Set the attributes of a fit."""
+        # The search moves all rows together. `transform` infers each row by itself, so this ends the same way.
+        mapping = mapping_of(Y, result.inputs, result.hyper)
+        inputs, _ = mapping.infer(Y, result.inputs, max_iter=_ROW_ITERATIONS, tol=_ROW_TOL)
+        inputs, hyper = _sorted_by_relevance(inputs, result.hyper)
         self.mapping_ = replace(mapping, hyper=hyper)
         self.mean_, self.scale_ = mean, scale
         self.embedding_, self.embedding_std_ = inputs.mu, np.sqrt(inputs.s)
@@ -217,13 +223,13 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         self.amplitude_ = scale * float(np.exp(0.5 * hyper.log_a))
         self.noise_ = scale * float(np.exp(-0.5 * hyper.log_beta))
         self.lower_bound_ = bound_and_gradient(Y, inputs, hyper)[0] - Y.size * float(np.log(scale))
-        self.n_iter_ = found.n_iter
+        self.n_iter_ = result.n_iter
         self._n_features_out = inputs.mu.shape[1]
-        if not found.converged:
+        if not result.converged:
             warn_not_converged(self, self.n_iter_)
 
     def fit_transform(self, X: ArrayLike, y: None = None, **fit_params: Any) -> Array:
-        """Fit, then `transform` the same rows.
+        """Fit, and return the coordinates of the same rows.
 
         Parameters
         ----------
@@ -232,18 +238,18 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         y : None
             Ignored.
         **fit_params : dict
-            None are known.
+            Not used.
 
         Returns
         -------
         ndarray of shape (n, Q)
-            Posterior means of their coordinates.
+            Posterior means of the coordinates.
         """
         coordinates: Array = self.fit(X, y, **fit_params).transform(X)
         return coordinates
 
     def transform(self, X: ArrayLike, *, return_std: bool = False) -> Any:
-        """Find the coordinates of rows, the functions held.
+        """Infer the coordinates of rows, each by itself, with the learnt functions.
 
         Parameters
         ----------
@@ -263,39 +269,42 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         return (inputs.mu, np.sqrt(inputs.s)) if return_std else inputs.mu
 
     def inverse_transform(self, X: ArrayLike, *, return_std: bool = False) -> Any:
-        """Return the features at given coordinates.
+        """Predict the features at given coordinates.
 
         Parameters
         ----------
         X : array-like of shape (n, Q)
             Coordinates.
         return_std : bool, default=False
-            Whether to return standard deviations too, of what would be observed: noise included.
+            Whether to return standard deviations too, noise included.
 
         Returns
         -------
         mean : ndarray of shape (n, n_features)
-            Expected features, in units of X at `fit`.
+            Expected features.
         std : ndarray of shape (n, n_features)
             Only with ``return_std=True``.
         """
         check_is_fitted(self)
         points = check_array(X, dtype=np.float64, input_name="X", estimator=self)
         if points.shape[1] != self._n_features_out:
-            msg = f"X must have {self._n_features_out} columns, one a coordinate; got {points.shape[1]}."
+            msg = (
+                f"X must have {self._n_features_out} columns, one a coordinate; got {points.shape[1]}. "
+                "Coordinates are what transform returns."
+            )
             raise DataError(msg)
-        # A variance this small is a point for the kernel, and its logarithm is finite.
+        # A variance of 0 would have an infinite logarithm; this one is 0 for the kernel.
         return self._features(Inputs(points, np.full(points.shape, np.finfo(np.float64).tiny)), return_std=return_std)
 
     def reconstruct(self, X: ArrayLike, *, return_std: bool = False) -> Any:
-        """Return rows as the model sees them: `transform`, and back with the coordinates' uncertainty.
+        """Predict the features of rows from their inferred coordinates, whose uncertainty is taken into account.
 
         Parameters
         ----------
         X : array-like of shape (n, n_features)
             Rows.
         return_std : bool, default=False
-            Whether to return standard deviations too, of what would be observed again.
+            Whether to return standard deviations too, noise included.
 
         Returns
         -------
@@ -307,7 +316,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         return self._features(self._infer(X)[0], return_std=return_std)
 
     def score_samples(self, X: ArrayLike) -> Array:
-        """Return a lower bound on the log density of each row, in nats: low = unlike the rows of `fit`.
+        """Return a lower bound on the log density of each row; it is low for rows unlike those of `fit`.
 
         Parameters
         ----------
@@ -317,7 +326,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         Returns
         -------
         ndarray of shape (n,)
-            Bounds.
+            Bounds, in nats.
         """
         bound = self._infer(X)[1]
         return bound - self.mean_.size * float(np.log(self.scale_))
@@ -335,21 +344,23 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         Returns
         -------
         float
-            Nats a row.
+            Mean bound, in nats.
         """
         return float(np.mean(self.score_samples(X)))
 
     def _infer(self, X: ArrayLike) -> tuple[Inputs, Array]:
+        """Return the posterior of the rows' coordinates, and the bounds on their log densities, shape (n,)."""
         check_is_fitted(self)
         Y = (validate_data(self, X, dtype=np.float64, reset=False) - self.mean_) / self.scale_
-        learnt = Inputs(self.embedding_, self.embedding_std_**2)
-        # The row of `fit` that looks most alike says where to start; its features are known from its coordinates.
-        looks = self.mapping_.mean(learnt)
-        nearest = NearestNeighbors(n_neighbors=1).fit(looks).kneighbors(Y, return_distance=False)[:, 0]
-        start = Inputs(learnt.mu[nearest], learnt.s[nearest])
-        return self.mapping_.infer(Y, start, max_iter=_STEPS, tol=_GAIN)
+        training = Inputs(self.embedding_, self.embedding_std_**2)
+        # The search starts at the coordinates of the training row with the nearest reconstruction.
+        reconstructions = self.mapping_.mean(training)
+        nearest = NearestNeighbors(n_neighbors=1).fit(reconstructions).kneighbors(Y, return_distance=False)[:, 0]
+        start = Inputs(training.mu[nearest], training.s[nearest])
+        return self.mapping_.infer(Y, start, max_iter=_ROW_ITERATIONS, tol=_ROW_TOL)
 
     def _features(self, inputs: Inputs, *, return_std: bool) -> Any:
+        """Return the mean of the features at uncertain coordinates, with standard deviations if asked for."""
         if not return_std:
             return self.mean_ + self.scale_ * self.mapping_.mean(inputs)
         mean, variance = self.mapping_.moments(inputs)
@@ -358,22 +369,22 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
 
 
 def _standardised(X: Array) -> tuple[Array, float, Array]:
-    """Mean, common scale, and X without both."""
+    """Return the mean of X, its common scale, and X without both."""
     with np.errstate(over="ignore", invalid="ignore"):
         mean = X.mean(axis=0)
         Y = X - mean
     # Divided first: squares of 1e200 are infinite.
     largest = float(np.abs(Y).max())
     if not np.isfinite(largest) or largest == 0.0:
-        what = "all rows are the same" if largest == 0.0 else "differences overflow"
-        msg = f"X must have rows that differ by finite amounts; {what}."
+        problem = "all rows are the same" if largest == 0.0 else "their differences overflow: scale the features"
+        msg = f"X must have rows that differ by finite amounts; {problem}."
         raise DataError(msg)
     scale = largest * float(np.sqrt(np.mean((Y / largest) ** 2)))
     return mean, scale, Y / scale
 
 
-def _start(Y: Array, Q: int, n_inducing: int, rng: np.random.Generator) -> tuple[Inputs, LatentHyper]:
-    """Principal components as coordinates, and as length-scales what keeps rows at the mean distance alike."""
+def _initial(Y: Array, Q: int, n_inducing: int, rng: np.random.Generator) -> tuple[Inputs, LatentHyper]:
+    """Return principal components as coordinates, and length-scales at which rows at the mean distance correlate."""
     n, D = Y.shape
     rank = min(Q, n - 1, D)
     pca = PCA(rank, random_state=int(rng.integers(2**31))).fit(Y)
@@ -385,22 +396,26 @@ def _start(Y: Array, Q: int, n_inducing: int, rng: np.random.Generator) -> tuple
     w = _CORRELATION * np.maximum(share, 1e-3)
     Z = np.array(inducing.choose(mu, n_inducing, rng=rng))
     hyper = LatentHyper(Z, np.log(w), 0.0, float(np.log(_SIGNAL_TO_NOISE)))
-    return Inputs(mu, np.full((n, Q), _START_VARIANCE)), hyper
+    return Inputs(mu, np.full((n, Q), _INITIAL_VARIANCE)), hyper
 
 
 def _relevance(inputs: Inputs, hyper: LatentHyper) -> Array:
+    """Return the variance of each coordinate over the rows, in squared length-scales, shape (Q,)."""
     spread: Array = np.exp(hyper.log_w) * inputs.mu.var(axis=0)
     return spread
 
 
-def _ordered(inputs: Inputs, hyper: LatentHyper) -> tuple[Inputs, LatentHyper]:
+def _sorted_by_relevance(inputs: Inputs, hyper: LatentHyper) -> tuple[Inputs, LatentHyper]:
+    """Return both with the most relevant coordinate first."""
     order = np.argsort(-_relevance(inputs, hyper), kind="stable")
-    shown = Inputs(np.ascontiguousarray(inputs.mu[:, order]), np.ascontiguousarray(inputs.s[:, order]))
-    return shown, hyper._replace(Z=np.ascontiguousarray(hyper.Z[:, order]), log_w=hyper.log_w[order])
+    ordered = Inputs(np.ascontiguousarray(inputs.mu[:, order]), np.ascontiguousarray(inputs.s[:, order]))
+    return ordered, hyper._replace(Z=np.ascontiguousarray(hyper.Z[:, order]), log_w=hyper.log_w[order])
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _SearchResult:
+    """The end of a search."""
+
     inputs: Inputs
     hyper: LatentHyper
     n_iter: int
@@ -408,45 +423,47 @@ class _Found:
 
 
 class _Search:
-    """L-BFGS-B over everything at once, in rounds: means, log variances, Z, log w, log a, log beta, and warps.
+    """L-BFGS-B over means, log variances, Z, log w, log a, log beta and warps at once, in rounds.
 
-    A round measures every variable in units in which the bound is about as curved along all of them: means in posterior
-    standard deviations, Z in length-scales. What remains flat are smooth warps that take rows and inducing inputs along
-    together, which the data hardly see. They get variables of their own: alpha moves whatever lies at x by
-    root k(Z, x) alpha, root^T root the inverse of the kernel's matrix at the round's start. Units and warps of one
-    round serve the next one badly, when rows have moved and have become surer.
+    A round measures every variable in units in which the bound is about equally curved along all of them: means in
+    posterior standard deviations, Z in length-scales. The bound remains flat along smooth warps, which move rows and
+    inducing inputs together and hardly change the fit. They have variables of their own: alpha moves what lies at x by
+    root k(Z, x) alpha, where root^T root is the inverse of the kernel matrix at the start of the round. Each round has
+    new units and warps, since rows move and their variances shrink.
     """
 
-    def __init__(self, Y: Array, start: tuple[Inputs, LatentHyper], show: Any) -> None:
-        self._Y, self._show, self._began = Y, show, time.perf_counter()
+    def __init__(self, Y: Array, start: tuple[Inputs, LatentHyper], callback: OnIteration | None) -> None:
+        self._Y, self._callback, self._start_time = Y, callback, time.perf_counter()
         self._inputs, self._hyper = start
-        self._calls = self._most = 0
+        self._calls = self._max_iter = 0
         self._best = -np.inf
 
-    def run(self, max_iter: int, tol: float, *, held: bool) -> _Found:
-        """Search until a round that ends by itself has gained next to nothing; `held`: noise in the first round."""
-        self._most = max_iter
+    def run(self, max_iter: int, tol: float, *, cold: bool) -> _SearchResult:
+        """Search until a round converges with a small gain; from a cold start the first round has fixed noise."""
+        self._max_iter = max_iter
         n_iter, converged = 0, False
-        little = _ROUND * 0.01 * tol * self._Y.size
-        lengths = iter(_ROUNDS if held else ())
+        small_gain = _ROUND * 0.01 * tol * self._Y.size
+        lengths = iter(_FIRST_ROUNDS if cold else ())
         while n_iter < max_iter and not converged:
-            before, free = self._best, not held or n_iter > 0
+            before, learns_noise = self._best, not cold or n_iter > 0
             length = min(next(lengths, _ROUND), max_iter - n_iter)
-            end = self._ascend(length, tol, held=not free and length < max_iter)
+            end = self._ascend(length, tol, fixed_noise=not learns_noise and length < max_iter)
             n_iter += max(end.n_iter, 1)
-            # Also where a fresh line search fails: gains are below the bound's rounding error then.
-            converged = free and (end.converged or end.n_iter < length) and self._best - before < little
-        return _Found(self._inputs, self._hyper, n_iter, converged)
+            # A round also converges where its line search fails: gains are then below the rounding error of the bound.
+            stopped = end.converged or end.n_iter < length
+            converged = learns_noise and stopped and self._best - before < small_gain
+        return _SearchResult(self._inputs, self._hyper, n_iter, converged)
 
-    def _ascend(self, max_iter: int, tol: float, *, held: bool) -> Optimum:
+    def _ascend(self, max_iter: int, tol: float, *, fixed_noise: bool) -> Optimum:
+        """Run one round."""
         inputs, hyper = self._inputs, self._hyper
         variables = _Variables.around(inputs, hyper, self._Y.size)
         theta = variables.packed(Inputs(inputs.mu, np.log(inputs.s)), hyper)
         bounds = np.full((theta.size, 2), [-np.inf, np.inf])
         cuts = variables.cuts
-        bounds[cuts[0] : cuts[1]] = _LOG_S
-        bounds[cuts[2] : cuts[5]] = _LOG
-        if held:
+        bounds[cuts[0] : cuts[1]] = _LOG_VARIANCE_BOUNDS
+        bounds[cuts[2] : cuts[5]] = _LOG_BOUNDS
+        if fixed_noise:  # and the amplitude
             bounds[cuts[3] : cuts[5]] = theta[cuts[3] : cuts[5], None]
 
         def objective(theta: Array) -> tuple[float, Array]:
@@ -457,13 +474,14 @@ class _Search:
         return best
 
     def _objective(self, theta: Array, variables: _Variables) -> tuple[float, Array]:
+        """Return the bound an entry of the data, and its gradient."""
         inputs, hyper = variables.unpacked(theta)
         value, in_inputs, in_hyper = bound_and_gradient(self._Y, inputs, hyper)
         self._calls += 1
         self._best = max(self._best, value)
-        if self._show is not None:
-            seconds = time.perf_counter() - self._began
-            self._show(Iteration(self._calls, max(self._most, self._calls), self._best, seconds))
+        if self._callback is not None:
+            seconds = time.perf_counter() - self._start_time
+            self._callback(Iteration(self._calls, max(self._max_iter, self._calls), self._best, seconds))
         slope = variables.packed(in_inputs._replace(s=in_inputs.s * inputs.s), in_hyper)
         slope[variables.cuts[5] :] = variables.through_warps(in_inputs.mu, in_hyper.Z)
         return value / self._Y.size, slope / self._Y.size
@@ -471,13 +489,13 @@ class _Search:
 
 @dataclass(frozen=True, eq=False)
 class _Variables:
-    """What a round searches over: how it is laid out, in which units, and the features of the warps."""
+    """The variables of a round as one vector: their layout and units, and the basis functions of the warps."""
 
-    shape: tuple[int, int]
-    cuts: Any
-    unit: Array
-    rows: Array
-    points: Array
+    shape: tuple[int, int]  # (n, Q)
+    cuts: Any  # where means, log variances, Z, log w, log a and log beta end
+    unit: Array  # (n_variables,)
+    rows: Array  # (n, M): basis functions at the rows
+    points: Array  # (M, M): basis functions at the inducing inputs
 
     @classmethod
     def around(cls, inputs: Inputs, hyper: LatentHyper, size: int) -> _Variables:
@@ -492,22 +510,24 @@ class _Variables:
         parts = [
             np.sqrt(inputs.s).ravel() * np.sqrt(size),
             np.full(n * Q, np.sqrt(2.0 * size)),
-            np.tile(_POINT * np.sqrt(M) * length, M),
-            np.full(Q + 2, _SHARED),
-            np.tile(_WARP * np.sqrt(size) * length, M),
+            np.tile(_POINT_UNIT * np.sqrt(M) * length, M),
+            np.full(Q + 2, _SHARED_UNIT),
+            np.tile(_WARP_UNIT * np.sqrt(size) * length, M),
         ]
         return cls((n, Q), cuts, np.concatenate(parts), rows, K @ root.T)
 
     def packed(self, inputs: Inputs, hyper: LatentHyper) -> Array:
+        """Return the vector of means, log variances and hyper-parameters, with warps of 0."""
         warps = np.zeros(self.rows.shape[1] * self.shape[1])
         parts = (inputs.mu.ravel(), inputs.s.ravel(), hyper.Z.ravel(), hyper.log_w, [hyper.log_a], [hyper.log_beta])
         return np.concatenate([*parts, warps])
 
     def through_warps(self, mu: Array, Z: Array) -> Array:
-        """Gradient in the warps, from that in what they move."""
+        """Pull the gradients in means and inducing inputs back to the warps, shape (M * Q,)."""
         return np.ravel(self.rows.T @ mu + self.points.T @ Z)
 
     def unpacked(self, theta: Array) -> tuple[Inputs, LatentHyper]:
+        """Return inputs and hyper-parameters of a vector."""
         mu, log_s, Z, log_w, log_a, log_beta, warps = np.split(theta, self.cuts)
         alpha = warps.reshape(-1, self.shape[1])
         inputs = Inputs(mu.reshape(self.shape) + self.rows @ alpha, np.exp(log_s).reshape(self.shape))

@@ -1,8 +1,8 @@
-"""The bound of the Bayesian GPLVM, its gradient, and what a row of data tells of its input."""
+"""The bound of the Bayesian GPLVM, its gradient, and the inference of the input of a row."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import given, settings
@@ -11,6 +11,9 @@ from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
 from skpref.gp.latent.bound import Inputs, LatentHyper, bound_and_gradient, kernel_matrix, mapping_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 seeds = st.integers(0, 2**32 - 1)
 few = settings(max_examples=25, deadline=None)
@@ -22,6 +25,24 @@ def draw(seed: int) -> tuple[Any, Any, Inputs, LatentHyper]:
     inputs = Inputs(rng.normal(size=(n, Q)), np.exp(rng.normal(-1.0, 1.0, (n, Q))))
     hyper = LatentHyper(rng.normal(size=(M, Q)), rng.normal(-1.0, 1.0, Q), float(rng.normal()), float(rng.normal()))
     return rng, rng.normal(size=(n, D)), inputs, hyper
+
+
+def derivative(function: Callable[[float], float], step: float = 1e-2, n_steps: int = 10) -> float:
+    """f'(0) by central differences of halved steps, extrapolated to 0 (Ridders 1982), at the least estimated error.
+
+    No single step serves all draws: where two inducing points nearly coincide the bound varies within 1e-3.
+    """
+    best, least_error = np.nan, np.inf
+    last: list[float] = []
+    for h in step / 2.0 ** np.arange(n_steps):
+        row = [(function(h) - function(-h)) / (2.0 * h)]
+        for order, coarser in enumerate(last, start=1):
+            row.append(row[-1] + (row[-1] - coarser) / (4.0**order - 1.0))
+            error = max(abs(row[-1] - row[-2]), abs(row[-1] - coarser))
+            if error < least_error:
+                best, least_error = row[-1], error
+        last = row
+    return best
 
 
 @few
@@ -37,20 +58,18 @@ def test_the_gradient_is_the_slope(seed: int) -> None:
         mu, log_s, *rest = (x + t * u for x, u in zip(there, direction, strict=True))
         return bound_and_gradient(Y, Inputs(mu, np.exp(log_s)), LatentHyper(*rest))[0]
 
-    h = 1e-4
-    slope = (value(-2 * h) - 8.0 * value(-h) + 8.0 * value(h) - value(2 * h)) / (12.0 * h)
     parts = [float(np.sum(g * u)) for g, u in zip(slopes, direction, strict=True)]
-    assert abs(sum(parts) - slope) < 1e-5 * (1.0 + sum(map(abs, parts)))  # 7e-7 at most over 2,000 seeds
+    assert abs(sum(parts) - derivative(value)) < 1e-5 * (1.0 + sum(map(abs, parts)))  # 5.2e-8 at most over seeds 0 to 5,000
 
 
 @few
 @given(seed=seeds)
-def test_known_inputs_among_the_inducing_ones_give_the_exact_evidence(seed: int) -> None:
+def test_certain_inputs_among_the_inducing_ones_give_the_exact_evidence(seed: int) -> None:
     _, Y, inputs, hyper = draw(seed)
     n = Y.shape[0]
-    known = Inputs(inputs.mu, np.full_like(inputs.s, 1e-12))
-    hyper = hyper._replace(Z=known.mu)
-    value = bound_and_gradient(Y, known, hyper)[0] + known.divergence()
+    certain = Inputs(inputs.mu, np.full_like(inputs.s, 1e-12))
+    hyper = hyper._replace(Z=certain.mu)
+    value = bound_and_gradient(Y, certain, hyper)[0] + certain.divergence()
     a, beta = np.exp(hyper.log_a), np.exp(hyper.log_beta)
     K = kernel_matrix(hyper) - 1e-6 * a * np.eye(n) + np.eye(n) / beta
     exact = sum(multivariate_normal(np.zeros(n), K).logpdf(y) for y in Y.T)

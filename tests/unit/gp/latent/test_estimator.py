@@ -1,4 +1,4 @@
-"""BayesianGPLVM as its users meet it."""
+"""`BayesianGPLVM`: what is learnt, new rows, nasty inputs, the search."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def test_one_coordinate_is_found_and_the_others_are_switched_off(model: Bayesian
     assert abs(np.corrcoef(np.argsort(np.argsort(model.embedding_[:, 0])), np.arange(60))[0, 1]) > 0.98
     assert np.all(np.diff(model.relevance_) <= 0.0)
     assert np.all(model.relevance_[1:] < 0.02 * model.relevance_[0])
-    assert np.all(model.embedding_std_[:, -1] > 0.5)  # nothing is known of a coordinate that plays no part
+    assert np.all(model.embedding_std_[:, -1] > 0.5)  # the posterior of a coordinate that plays no part is the prior
     assert model.noise_ == pytest.approx(0.05, rel=0.3)
 
 
-def test_the_way_back(model: BayesianGPLVM) -> None:
+def test_reconstruction_and_inverse(model: BayesianGPLVM) -> None:
     mean, std = model.reconstruct(X, return_std=True)
     assert np.sqrt(np.mean((mean - CLEAN) ** 2)) < 0.05
     assert 0.85 < np.mean(np.abs(X - mean) < 2.0 * std) <= 1.0
@@ -96,7 +96,7 @@ def test_more_dimensions_than_features_or_rows() -> None:
     assert np.all(np.isfinite(quick(n_components=3).fit_transform(X[:2])))
 
 
-def test_warm_start_goes_on() -> None:
+def test_warm_start_resumes() -> None:
     model = quick(max_iter=5, warm_start=True)
     with pytest.warns(ConvergenceWarning, match="max_iter=5"):
         model.fit(X)
@@ -179,8 +179,8 @@ def test_the_gradient_of_a_round_is_the_slope(seed: int) -> None:
     inputs = Inputs(rng.normal(size=(20, 2)), np.exp(rng.normal(-2.0, 1.0, (20, 2))))
     search, variables = _Search(Y, (inputs, hyper), None), _Variables.around(inputs, hyper, Y.size)
     theta = variables.packed(Inputs(inputs.mu, np.log(inputs.s)), hyper)
-    for ours, given in zip(variables.unpacked(theta)[0], inputs, strict=True):
-        assert_allclose(ours, given, rtol=1e-12)
+    for unpacked, wanted in zip(variables.unpacked(theta)[0], inputs, strict=True):
+        assert_allclose(unpacked, wanted, rtol=1e-12)
     theta += 0.1 * rng.standard_normal(theta.size)  # warps too
     value, gradient = search._objective(theta, variables)
     h = 1e-4
@@ -213,15 +213,15 @@ def test_a_fit_ends_where_rounding_lets_no_line_search_rise(monkeypatch: pytest.
     search = _Search(X, (Inputs(np.zeros((60, 1)), np.ones((60, 1))), LatentHyper(np.zeros((1, 1)), *[0.0] * 3)), None)
     rounds: list[int] = []
 
-    def nothing(max_iter: int, tol: float, *, held: bool) -> Optimum:
+    def nothing(max_iter: int, tol: float, *, fixed_noise: bool) -> Optimum:
         rounds.append(max_iter)
         return Optimum(np.zeros(1), 0.0, 20, converged=False, n_iter=0, scale=np.ones(1))
 
     monkeypatch.setattr(search, "_ascend", nothing)
     search._best = 0.0
-    assert search.run(1000, 1e-4, held=False).converged
+    assert search.run(1000, 1e-4, cold=False).converged
     assert rounds == [100]
-    assert search.run(1000, 1e-4, held=True).n_iter == 2
+    assert search.run(1000, 1e-4, cold=True).n_iter == 2
     assert rounds == [100, 30, 30]
 
 
