@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
 
 _SMALL = 1 << 20  # numbers (about 1 ms) below which waking threads costs more than it saves
-_SETTLED = 1e-4  # relative change of a scale at which its iteration ends
-_MAX_SETTLING = 200
+_SCALE_TOLERANCE = 1e-4  # relative change of a scale at which its iteration ends
+_MAX_SCALE_STEPS = 200
 _ROWS = 4096  # observations a thread takes at once
 
 
@@ -116,7 +116,7 @@ def _moments_parallel(m1, v1, m2, v2, mean, variance):  # type: ignore[no-untype
 
 
 def product_moments(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return mean and variance of sum_d a_d b_d, all of them independent (maths.md section 6), shape (P,)."""
+    """Return mean and variance of sum_d a_d b_d, all of them independent (docs/maths section 6), shape (P,)."""
     n = first[0].shape[1]
     mean, variance = np.zeros(n), np.zeros(n)
     m1, v1, m2, v2 = (np.ascontiguousarray(x) for x in (*first, *second))
@@ -171,7 +171,7 @@ def _pulls_parallel(gain, g, spread, weight, projected, out):  # type: ignore[no
 
 
 def gain_pulls(gain: Array, g: Array, spread: Array, weight: Array, projected: Array) -> Array:
-    """Return gain_dp g_p + spread_dp weight_p projected_dp: what a gain passes on, its uncertainty included."""
+    """Return gain_dp g_p + spread_dp weight_p projected_dp, the gradient through an uncertain gain, shape (D, P)."""
     out = np.empty(gain.shape)
     loop = _pulls if out.size < _SMALL or not may_use_threads() else _pulls_parallel
     m, e, v, w, x = (np.ascontiguousarray(part) for part in (gain, g, spread, weight, projected))
@@ -180,7 +180,7 @@ def gain_pulls(gain: Array, g: Array, spread: Array, weight: Array, projected: A
 
 
 @njit()
-def _settle(gram, linear, shape, rate0, mean, tol, max_iter):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _iterate_scale(gram, linear, shape, rate0, mean, tol, max_iter):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for _ in range(max_iter):
         total = 0.0
         for k in range(gram.shape[0]):
@@ -195,5 +195,5 @@ def _settle(gram, linear, shape, rate0, mean, tol, max_iter):  # type: ignore[no
 
 
 def stationary_scale(gram: Array, linear: Array, prior: tuple[float, float], mean: float) -> float:
-    """Return the E[s] that is stationary together with independent variables that follow it."""
-    return float(_settle(gram, linear, prior[0], prior[1], mean, _SETTLED, _MAX_SETTLING))
+    """Return the stationary E[s] when the independent variables that it scales are updated with it."""
+    return float(_iterate_scale(gram, linear, prior[0], prior[1], mean, _SCALE_TOLERANCE, _MAX_SCALE_STEPS))

@@ -1,9 +1,8 @@
-"""Passes of the factorization machine over the rows and the columns of X (maths.md section 9).
+"""Moments and updates of a factorised factorization machine, by rows and columns of X (docs/maths section 9).
 
-Row i sees, of each factor f, Q = sum_k q_k, T = sum_k t_k and R = sum_k t_k q_k, with q_k = x_k m_kf and
-t_k = x_k^2 s_kf^2. Kept for every row, they give all that a column needs to know of the other columns: feature k sees
-the row through h = Q - q_k, T - t_k and R - t_k q_k. Rows are read by rows and features by columns, so nothing is added
-up by two threads at once, and the bits are the same for any number of them.
+Each row keeps, for each factor f, Q = sum_k q_k, T = sum_k t_k and R = sum_k t_k q_k, with q_k = x_k m_kf and
+t_k = x_k^2 s_kf^2. The update of feature k needs only h = Q - q_k, T - t_k and R - t_k q_k of its rows. Rows are read
+from CSR and features from CSC, so no two threads add to the same number, and the bits do not depend on their number.
 """
 
 from __future__ import annotations
@@ -24,28 +23,28 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, IntArray
 
-_TASKS = 16  # portions of like work that threads take
-_SMALL = 1 << 20  # products (about 1 ms) below which waking threads costs more than it saves
+_TASKS = 16  # portions of equal work for the threads
+_SMALL = 1 << 20  # with fewer products (about 1 ms) threads cost more than they save
 FAST = {"contract", "reassoc", "nsz"}
 
 
-class Lines(NamedTuple):
-    """Entries of X by row or by column: those of line j are `start[j]` to `start[j + 1]`, each `at` a line across."""
+class Compressed(NamedTuple):
+    """Entries of X by row (CSR) or by column (CSC)."""
 
-    start: NDArray[Any]
-    at: NDArray[Any]
+    start: NDArray[Any]  # (n + 1,): entries of row or column j are start[j] to start[j + 1]
+    indices: NDArray[Any]  # column or row of each entry
     value: Array
 
 
 class Slopes(NamedTuple):
-    """Of each row's expected log-likelihood E: dE/dmean, and the curvature w = -2 dE/dvariance."""
+    """Derivatives of each row's expected log-likelihood E."""
 
-    pull: Array
-    weight: Array
+    pull: Array  # dE/dmean
+    weight: Array  # the curvature -2 dE/dvariance
 
 
 def in_threads(task: Callable[[int, int], bool], start: NDArray[Any], first: int, last: int, width: int) -> bool:
-    """Whether all went well with lines `first` to `last`, cut into portions with like numbers of entries."""
+    """Run a task on portions of rows with equal numbers of entries; return whether all succeeded."""
     n_entries = int(start[last] - start[first])
     n_threads = min(numba.get_num_threads(), last - first)
     if n_threads < 2 or n_entries * width < _SMALL:
@@ -74,7 +73,7 @@ def _moments(first, last, start, index, value, mean, variance, S, mu, v):  # typ
                 Q[f] += q
                 T[f] += t
                 R[f] += t * q
-        # Sums over pairs as sums of what each has with all others: no large numbers are subtracted.
+        # A sum over pairs as half the sum over each feature and all others: no large numbers are subtracted.
         for e in range(start[i], start[i + 1]):
             k, x = index[e], value[e]
             for f in range(d):
@@ -89,8 +88,8 @@ def _moments(first, last, start, index, value, mean, variance, S, mu, v):  # typ
     return True
 
 
-def row_moments(rows: Lines, mean: Array, variance: Array, S: NDArray[Any] | None = None) -> tuple[Array, Array]:
-    """Return mean and variance of y(x) - w_0 in every row, under independent weights and factors, shape (n,)."""
+def row_moments(rows: Compressed, mean: Array, variance: Array, S: NDArray[Any] | None = None) -> tuple[Array, Array]:
+    """Return mean and variance of y(x) - w_0 in every row for independent parameters, shape (n,)."""
     n = rows.start.shape[0] - 1
     mu, v = np.empty(n), np.empty(n)
     S = np.empty((0, 3, mean.shape[1] - 1)) if S is None else S
@@ -103,8 +102,8 @@ def row_moments(rows: Lines, mean: Array, variance: Array, S: NDArray[Any] | Non
 
 
 @njit(nogil=True, fastmath=FAST)
-def _add_up(k, start, index, value, mean, variance, S, pull, weight, h, gradient, P, full):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Gradient of sum_i E_i in feature k's means, and the curvature in its means (upper triangle; or diagonal)."""
+def _feature_sums(k, start, index, value, mean, variance, S, pull, weight, h, gradient, P, full):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Sum the gradient of sum_i E_i in feature k's means, and its curvature (upper triangle; or diagonal)."""
     d = S.shape[2]
     gradient[:] = 0.0
     P[:] = 0.0
@@ -130,7 +129,7 @@ def _add_up(k, start, index, value, mean, variance, S, pull, weight, h, gradient
 
 @njit(nogil=True, fastmath=FAST)
 def _solve(P, b):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Solve P x = b in place by Cholesky; P is read and changed on and above the diagonal."""
+    """Solve P x = b in place by Cholesky, from the upper triangle of P, which is overwritten."""
     n = b.shape[0]
     for p in range(n):
         for q in range(p):
@@ -151,8 +150,8 @@ def _solve(P, b):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit(nogil=True, fastmath=FAST)
-def _move(k, start, index, value, mean, variance, S, pull, weight, step, shrunk):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Give feature k its new means and variances, and let its rows know."""
+def _apply_step(k, start, index, value, mean, variance, S, pull, weight, step, new_variance):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Set feature k to its new means and variances, and update the sums of its rows."""
     d = S.shape[2]
     for e in range(start[k], start[k + 1]):
         i, x = index[e], value[e]
@@ -160,41 +159,41 @@ def _move(k, start, index, value, mean, variance, S, pull, weight, step, shrunk)
         for f in range(d):
             m, t = mean[k, 1 + f], x * x * variance[k, 1 + f]
             new = m + step[1 + f]
-            grown = x * x * shrunk[1 + f]
+            new_t = x * x * new_variance[1 + f]
             change += (S[i, 0, f] - x * m) * step[1 + f]
             S[i, 0, f] += x * step[1 + f]
-            S[i, 1, f] += grown - t
-            S[i, 2, f] += x * (grown * new - t * m)
+            S[i, 1, f] += new_t - t
+            S[i, 2, f] += x * (new_t * new - t * m)
         pull[i] -= weight[i] * x * change
     for a in range(d + 1):
         mean[k, a] += step[a]
-        variance[k, a] = shrunk[a]
+        variance[k, a] = new_variance[a]
 
 
 @njit(nogil=True, fastmath=FAST)
 def _update(first, last, start, index, value, mean, variance, nu, lam, group, free, S, pull, weight, rho):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     width = mean.shape[1]
-    gradient, step, shrunk, h = np.empty(width), np.empty(width), np.empty(width), np.empty(width - 1)
+    gradient, step, new_variance, h = np.empty(width), np.empty(width), np.empty(width), np.empty(width - 1)
     P = np.empty((width, width))
     for k in range(first, last):
         if not free[k]:
             continue
-        _add_up(k, start, index, value, mean, variance, S, pull, weight, h, gradient, P, True)
+        _feature_sums(k, start, index, value, mean, variance, S, pull, weight, h, gradient, P, True)
         for a in range(width):
             l = lam[group[k], a]
             P[a, a] += l
             step[a] = gradient[a] + l * (nu[group[k], a] - mean[k, a])
-            shrunk[a] = 1.0 / ((1.0 - rho) / variance[k, a] + rho * P[a, a])
+            new_variance[a] = 1.0 / ((1.0 - rho) / variance[k, a] + rho * P[a, a])
         if not _solve(P, step):
             return False
         for a in range(width):
             step[a] *= rho
-        _move(k, start, index, value, mean, variance, S, pull, weight, step, shrunk)
+        _apply_step(k, start, index, value, mean, variance, S, pull, weight, step, new_variance)
     return True
 
 
 def update_features(
-    columns: Lines,
+    columns: Compressed,
     fields: IntArray,
     q: tuple[Array, Array],
     prior: tuple[Array, Array, IntArray],
@@ -203,11 +202,10 @@ def update_features(
     slopes: Slopes,
     rho: float = 1.0,
 ) -> bool:
-    """Update one feature after the other, its weight and factors at once, with quadratic terms for the rows.
+    """Update one feature after the other, its weight and factors together; return whether that succeeded.
 
-    With sum_i E_i replaced by its terms up to the squares in the means and the variances themselves, the best
-    q(w_k) q(v_k) has the variances 1/P_aa, and its means solve P (new - old) = gradient. A Gaussian likelihood is
-    quadratic, so that no update lowers its bound.
+    With sum_i E_i quadratic in the means and linear in the variances, the best q(w_k) q(v_k) has variances 1/P_aa, and
+    means that solve P (new - old) = gradient. A Gaussian likelihood is quadratic: no update lowers its bound.
     """
 
     def task(first: int, last: int) -> bool:
@@ -222,13 +220,15 @@ def _gradients(first, last, start, index, value, mean, variance, S, pull, weight
     width = mean.shape[1]
     h, P = np.empty(width - 1), np.empty((width, width))
     for k in range(first, last):
-        _add_up(k, start, index, value, mean, variance, S, pull, weight, h, in_mean[k], P, False)
+        _feature_sums(k, start, index, value, mean, variance, S, pull, weight, h, in_mean[k], P, False)
         for a in range(width):
             in_variance[k, a] = -0.5 * P[a, a]
     return True
 
 
-def feature_gradients(columns: Lines, q: tuple[Array, Array], S: NDArray[Any], slopes: Slopes) -> tuple[Array, Array]:
+def feature_gradients(
+    columns: Compressed, q: tuple[Array, Array], S: NDArray[Any], slopes: Slopes
+) -> tuple[Array, Array]:
     """Return the derivatives of sum_i E_i in the means and in the variances of all features, shape (K, 1 + d)."""
     in_mean, in_variance = np.empty(q[0].shape), np.empty(q[0].shape)
 

@@ -1,11 +1,11 @@
-"""Passes of the factorization machine with full covariances of every feature's weight and factors (maths.md section 9).
+"""Moments and updates of a factorization machine with a covariance matrix per feature (docs/maths section 9).
 
-Let l be what some features add to y(x) by themselves, weights and pairs among them, and Q = sum_k x_k v_k. Two disjoint
-sets of features join as l = l_1 + l_2 + Q_1 Q_2 and Q = Q_1 + Q_2, so that mean and covariance of (l, Q) are all that a
-row has to know of each set. A set that many rows share, a *pattern*, is looked at once.
+For a set of features, let l be its contribution to y(x), by weights and pairs within the set, and Q = sum_k x_k v_k.
+Two disjoint sets join as l = l_1 + l_2 + Q_1 Q_2 and Q = Q_1 + Q_2, so a row needs only mean and covariance of (l, Q)
+of each set. A set that many rows share is a *pattern*, and is computed once.
 
-Of every pattern is kept, with the upper triangles of symmetric matrices row by row, so that (0, 1..d) come first:
-level = E l, second = E (1, Q)(1, Q)', and spread = Cov (l, Q), the entries off its diagonal doubled.
+Each pattern has level = E l, second = E (1, Q)(1, Q)', and spread = Cov (l, Q) with doubled entries off its diagonal.
+Of symmetric matrices the upper triangle is stored row by row, so that (0, 1..d) come first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numba
 import numpy as np
 
-from skpref._compiled.fm import FAST, Lines, in_threads
+from skpref._compiled.fm import FAST, Compressed, in_threads
 from skpref._compiled.jit import njit
 
 if TYPE_CHECKING:
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, IntArray
 
-# Whole steps go beyond the best means of a feature: any factor below 2 raises a quadratic bound, and features that
-# explain one another settle sooner (MovieLens-1M at rank 10: 18 passes instead of 40).
-_BEYOND = 1.5
+# Overrelaxation of full steps in the means: any factor below 2 raises a quadratic bound, and correlated features
+# converge in fewer passes (MovieLens-1M at rank 10: 18 instead of 40).
+_OVERRELAXATION = 1.5
 
 
 class Patterns(NamedTuple):
-    """What is believed of every pattern: see the top of the file."""
+    """Moments of every pattern, as defined at the top of the file."""
 
-    level: Array
-    second: NDArray[Any]
-    spread: NDArray[Any]
+    level: Array  # (n_patterns,)
+    second: NDArray[Any]  # (n_patterns, (1 + d)(2 + d)/2)
+    spread: NDArray[Any]  # (n_patterns, (1 + d)(2 + d)/2)
 
 
 class Sites(NamedTuple):
-    """Of each row's expected log-likelihood, as -weight/2 E(z^2) + target E(z) in z = y(x) - w_0."""
+    """Each row's expected log-likelihood as -weight/2 E(z^2) + target E(z), z = y(x) - w_0."""
 
     weight: Array
     target: Array
 
 
-class Belief(NamedTuple):
-    """q(w_k, v_k) of every feature: means (K, 1 + d) and covariances (K, 1 + d, 1 + d)."""
+class FeaturePosterior(NamedTuple):
+    """q(w_k, v_k) of every feature."""
 
-    mean: Array
-    covariance: Array
+    mean: Array  # (K, 1 + d)
+    covariance: Array  # (K, 1 + d, 1 + d)
 
 
 @njit(nogil=True, fastmath=FAST)
@@ -61,13 +61,13 @@ def _join(z, C, other, D, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
         q, h = x * other[a], z[a]
         level += h * q
         variance += 2.0 * (C[0, a] * q + xx * D[0, a] * h)
-        mine, theirs, both = 0.0, 0.0, 0.0
+        C_other, D_z, C_D = 0.0, 0.0, 0.0
         for b in range(1, width):
-            mine += C[a, b] * other[b]
-            theirs += D[a, b] * z[b]
-            both += C[a, b] * D[a, b]
-        variance += q * x * mine + xx * (h * theirs + both)
-        C[a, 0] = C[0, a] + xx * D[0, a] + x * mine + xx * theirs
+            C_other += C[a, b] * other[b]
+            D_z += D[a, b] * z[b]
+            C_D += C[a, b] * D[a, b]
+        variance += q * x * C_other + xx * (h * D_z + C_D)
+        C[a, 0] = C[0, a] + xx * D[0, a] + x * C_other + xx * D_z
     z[0] += level
     C[0, 0] += variance
     for a in range(1, width):
@@ -80,7 +80,7 @@ def _join(z, C, other, D, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 @njit(nogil=True, fastmath=FAST)
 def _leave(z, C, other, D, x):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Undo `_join`, but for the variance of l."""
+    """Undo `_join`, except for the variance of l."""
     width = z.shape[0]
     xx = x * x
     z[0] -= x * other[0]
@@ -123,31 +123,31 @@ def _unpack(level, second, spread, z, C):  # type: ignore[no-untyped-def]  # noq
 
 
 @njit(nogil=True, fastmath=FAST)
-def _look(first, last, start, at, value, mean, covariance, level, second, spread):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _compute(first, last, start, index, value, mean, covariance, level, second, spread):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     width = mean.shape[1]
     z, C = np.empty(width), np.empty((width, width))
     for p in range(first, last):
         z[:] = 0.0
         C[:, :] = 0.0
         for e in range(start[p], start[p + 1]):
-            _join(z, C, mean[at[e]], covariance[at[e]], value[e])
+            _join(z, C, mean[index[e]], covariance[index[e]], value[e])
         level[p] = z[0]
         _pack(z, C, second[p], spread[p])
     return True
 
 
-def look_at_patterns(patterns: Lines, q: Belief, seen: Patterns, first: int, last: int) -> None:
-    """Write what is believed of the patterns `first` to `last`."""
+def compute_patterns(patterns: Compressed, q: FeaturePosterior, moments: Patterns, first: int, last: int) -> None:
+    """Compute the moments of patterns `first` to `last`, in place."""
 
     def task(a: int, b: int) -> bool:
-        return bool(_look(a, b, *patterns, *q, *seen))
+        return bool(_compute(a, b, *patterns, *q, *moments))
 
     in_threads(task, patterns.start, first, last, 4 * q.mean.shape[1] ** 2)
 
 
 @njit(nogil=True, fastmath=FAST)
 def _gather(i, f, codes, level, second, spread, z, C, other, D, M, S):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Join the patterns of row i but that of field f; their level."""
+    """Join the patterns of row i except that of field f, and return their level."""
     z[:] = 0.0
     C[:, :] = 0.0
     for g in range(codes.shape[0]):
@@ -163,13 +163,13 @@ def _gather(i, f, codes, level, second, spread, z, C, other, D, M, S):  # type: 
 def _moments(first, last, start, rows, codes, level, second, spread, width, mu, v):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     size, two = second.shape[1], codes.shape[0] == 2
     z, C, other, D = np.empty(width), np.empty((width, width)), np.empty(width), np.empty((width, width))
-    M, S, O, mine = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    M, S, O, own_spread = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     for p in range(first, last):
         e = 0
         for a in range(width):
             for b in range(a, width):
                 O[e] = second[p, a] * second[p, b]
-                mine[e] = spread[p, e]
+                own_spread[e] = spread[p, e]
                 e += 1
         for r in range(start[p], start[p + 1]):
             i = rows[r]
@@ -180,34 +180,34 @@ def _moments(first, last, start, rows, codes, level, second, spread, width, mu, 
                 for a in range(1, width):
                     total += second[p, a] * second[o, a]
                 for e in range(size):
-                    variance += mine[e] * second[o, e] + O[e] * spread[o, e]
+                    variance += own_spread[e] * second[o, e] + O[e] * spread[o, e]
             else:
                 total += _gather(i, 0, codes, level, second, spread, z, C, other, D, M, S)
                 for a in range(1, width):
                     total += second[p, a] * M[a]
                 for e in range(size):
-                    variance += mine[e] * M[e] + O[e] * S[e]
+                    variance += own_spread[e] * M[e] + O[e] * S[e]
             mu[i], v[i] = total, variance
     return True
 
 
 def row_moments_full(
-    holders: tuple[IntArray, IntArray], codes: NDArray[np.int32], offsets: IntArray, seen: Patterns, width: int
+    holders: tuple[IntArray, IntArray], codes: NDArray[np.int32], offsets: IntArray, moments: Patterns, width: int
 ) -> tuple[Array, Array]:
     """Return mean and variance of y(x) - w_0 in every row, shape (n,)."""
     n = codes.shape[1]
     mu, v = np.empty(n), np.empty(n)
 
     def task(a: int, b: int) -> bool:
-        return bool(_moments(a, b, *holders, codes, *seen, width, mu, v))
+        return bool(_moments(a, b, *holders, codes, *moments, width, mu, v))
 
     in_threads(task, holders[0], 0, int(offsets[1]), width * width)
     return mu, v
 
 
 @njit(nogil=True, fastmath=FAST)
-def _sum_pairs(first, last, f, offset, start, rows, codes, weight, target, level, second, spread, A, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Sum over the rows of patterns where these meet one other pattern; four at once, as one waits for memory."""
+def _sum_two_fields(first, last, f, offset, start, rows, codes, weight, target, level, second, spread, A, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Sum over the rows of patterns in a design with two fields; four rows at once hide the wait for memory."""
     width, size = B.shape[1], second.shape[1]
     total, c, others = np.empty(size), np.empty(width), codes[1 - f]
     for p in range(first, last):
@@ -238,13 +238,13 @@ def _sum_pairs(first, last, f, offset, start, rows, codes, weight, target, level
 
 
 @njit(nogil=True, fastmath=FAST)
-def _add_row(w, rest, M, S, total, c):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Add w E (1, h)(1, h)' and E (1, h)(target - w l) of the others of a row, rest = target - w E l."""
+def _add_row(w, residual, M, S, total, c):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add w E (1, h)(1, h)' and E (1, h)(target - w l) of a row's other patterns; residual = target - w E l."""
     for e in range(M.shape[0]):
         total[e] += w * M[e]
-    c[0] += rest
+    c[0] += residual
     for a in range(1, c.shape[0]):
-        c[a] += rest * M[a] - 0.5 * w * S[a]
+        c[a] += residual * M[a] - 0.5 * w * S[a]
 
 
 @njit(nogil=True, fastmath=FAST)
@@ -258,8 +258,8 @@ def _store(total, c, A, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN
 
 
 @njit(nogil=True, fastmath=FAST)
-def _sum_all(first, last, f, offset, start, rows, codes, weight, target, level, second, spread, A, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Sum over the rows of patterns, whatever they meet."""
+def _sum_any_fields(first, last, f, offset, start, rows, codes, weight, target, level, second, spread, A, B):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Sum over the rows of patterns in a design with any number of fields."""
     width, size = B.shape[1], second.shape[1]
     z, C, other, D = np.empty(width), np.empty((width, width)), np.empty(width), np.empty((width, width))
     M, S, total, c = np.empty(size), np.empty(size), np.empty(size), np.empty(width)
@@ -268,28 +268,28 @@ def _sum_all(first, last, f, offset, start, rows, codes, weight, target, level, 
         c[:] = 0.0
         for r in range(start[p], start[p + 1]):
             i = rows[r]
-            rest = target[i] - weight[i] * _gather(i, f, codes, level, second, spread, z, C, other, D, M, S)
-            _add_row(weight[i], rest, M, S, total, c)
+            residual = target[i] - weight[i] * _gather(i, f, codes, level, second, spread, z, C, other, D, M, S)
+            _add_row(weight[i], residual, M, S, total, c)
         _store(total, c, A[p - offset], B[p - offset])
     return True
 
 
-def sum_up_rows(
+def pattern_evidence(
     f: int,
     holders: tuple[IntArray, IntArray],
     codes: NDArray[np.int32],
     offsets: IntArray,
     sites: Sites,
-    seen: Patterns,
+    moments: Patterns,
     width: int,
 ) -> tuple[Array, Array]:
-    """Return what its rows say of each pattern of a field: -1/2 E(z' A z) + B E(z), z = (l, Q)."""
+    """Return A, B of the rows' log-likelihood -1/2 E(z' A z) + B E(z), z = (l, Q), for each pattern of a field."""
     first, last = int(offsets[f]), int(offsets[f + 1])
     A, B = np.empty((last - first, width, width)), np.empty((last - first, width))
-    kernel = _sum_pairs if codes.shape[0] == 2 else _sum_all
+    kernel = _sum_two_fields if codes.shape[0] == 2 else _sum_any_fields
 
     def task(a: int, b: int) -> bool:
-        return bool(kernel(a, b, f, first, *holders, codes, *sites, *seen, A, B))
+        return bool(kernel(a, b, f, first, *holders, codes, *sites, *moments, A, B))
 
     in_threads(task, holders[0], first, last, width * width)
     return A, B
@@ -297,7 +297,7 @@ def sum_up_rows(
 
 @njit(nogil=True, fastmath=FAST)
 def _factor(P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Write the transpose of the Cholesky factor over the upper triangle; whether P is positive definite."""
+    """Put the transpose of the Cholesky factor into the upper triangle; return whether P is positive definite."""
     n = P.shape[0]
     for j in range(n):
         for k in range(j):
@@ -314,7 +314,7 @@ def _factor(P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit(nogil=True, fastmath=FAST)
 def _invert_factor(P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Write the inverse of a factor that stands in the upper triangle over the lower one."""
+    """Put the inverse of a factor in the upper triangle into the lower triangle."""
     for i in range(P.shape[0]):
         g = 1.0 / P[i, i]
         for j in range(i):
@@ -330,7 +330,7 @@ def _invert_factor(P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 @njit(nogil=True, fastmath=FAST)
 def _invert(P, C):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Write the inverse of P, which is used up, to C; whether P is positive definite."""
+    """Put the inverse of P, which is overwritten, into C; return whether P is positive definite."""
     n = P.shape[0]
     if not _factor(P):
         return False
@@ -348,22 +348,22 @@ def _invert(P, C):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit(nogil=True, fastmath=FAST)
-def _hear(z, C, A, b, x, P, gain):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Add to a feature's precision P and to `gain` what a pattern says, of which the others have mean z, covariance C.
+def _add_evidence(z, C, A, b, x, P, gain):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add a pattern's evidence to a feature's precision P and to `gain`.
 
-    With theta = (w_k, v_k) the pattern has (l, Q) = z + x H theta, where H theta = (w_k + h v_k, v_k) and h = Q of the
-    others: E H'AH and E H'(b - A z) follow.
+    The pattern's other features have mean z and covariance C. With theta = (w_k, v_k) the pattern has (l, Q) =
+    z + x H theta, where H theta = (w_k + h v_k, v_k) and h is Q of the others: E H'AH and E H'(b - A z) follow.
     """
     width = z.shape[0]
     xx, A00 = x * x, A[0, 0]
-    rest = b[0] - A00 * z[0]
+    residual = b[0] - A00 * z[0]
     for a in range(1, width):
-        rest -= A[0, a] * z[a]
-    gain[0] += x * rest
+        residual -= A[0, a] * z[a]
+    gain[0] += x * residual
     P[0, 0] += xx * A00
     for a in range(1, width):
         h = z[a]
-        total = h * rest - A00 * C[0, a] + b[a] - A[0, a] * z[0]
+        total = h * residual - A00 * C[0, a] + b[a] - A[0, a] * z[0]
         for c in range(1, width):
             total -= C[a, c] * A[0, c] + A[a, c] * z[c]
             P[a, c] += xx * (A00 * (h * z[c] + C[a, c]) + h * A[0, c] + A[0, a] * z[c] + A[a, c])
@@ -374,8 +374,8 @@ def _hear(z, C, A, b, x, P, gain):  # type: ignore[no-untyped-def]  # noqa: ANN0
 
 
 @njit(nogil=True, fastmath=FAST)
-def _move(P, gain, m, C, nu, l, rho, work):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Go part of the way from N(m, C) to the best: precision P and precision times mean `gain`, and the prior's."""
+def _apply_step(P, gain, m, C, nu, l, rho, work):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Move N(m, C) a step rho towards the optimum, given precision P and linear term `gain` of the evidence."""
     width = m.shape[0]
     for a in range(width):
         for b in range(width):
@@ -391,12 +391,12 @@ def _move(P, gain, m, C, nu, l, rho, work):  # type: ignore[no-untyped-def]  # n
         return False
     for a in range(width):
         for b in range(width):
-            m[a] += (_BEYOND if rho == 1.0 else rho) * C[a, b] * gain[b]
+            m[a] += (_OVERRELAXATION if rho == 1.0 else rho) * C[a, b] * gain[b]
     return True
 
 
 @njit(nogil=True, fastmath=FAST)
-def _update(first, last, start, at, value, mean, covariance, nu, lam, group, free, A, B, Z, V, rho):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _update(first, last, start, index, value, mean, covariance, nu, lam, group, free, A, B, Z, V, rho):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     width = mean.shape[1]
     P, work, gain = np.empty((width, width)), np.empty((width, width)), np.empty(width)
     for k in range(first, last):
@@ -406,42 +406,42 @@ def _update(first, last, start, at, value, mean, covariance, nu, lam, group, fre
         gain[:] = 0.0
         P[:, :] = 0.0
         for e in range(start[k], start[k + 1]):
-            p = at[e]
+            p = index[e]
             _leave(Z[p], V[p], m, C, value[e])
-            _hear(Z[p], V[p], A[p], B[p], value[e], P, gain)
-        if not _move(P, gain, m, C, nu[group[k]], lam[group[k]], rho, work):
+            _add_evidence(Z[p], V[p], A[p], B[p], value[e], P, gain)
+        if not _apply_step(P, gain, m, C, nu[group[k]], lam[group[k]], rho, work):
             return False
         for e in range(start[k], start[k + 1]):
-            p = at[e]
+            p = index[e]
             _join(Z[p], V[p], m, C, value[e])
     return True
 
 
 @njit(nogil=True, fastmath=FAST)
-def _open(first, last, level, second, spread, Z, V):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _unpack_patterns(first, last, level, second, spread, Z, V):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for p in range(first, last):
         _unpack(level[p], second[p], spread[p], Z[p - first], V[p - first])
 
 
 def update_patterns(
-    columns: Lines,
+    columns: Compressed,
     ranges: IntArray,
     patterns: tuple[int, int],
-    q: Belief,
+    q: FeaturePosterior,
     prior: tuple[Array, Array, IntArray],
     free: NDArray[np.bool_],
-    said: tuple[Array, Array],
-    seen: Patterns,
+    evidence: tuple[Array, Array],
+    moments: Patterns,
     rho: float,
 ) -> bool:
-    """Update the features of a field one after the other, weight and factors at once."""
+    """Update the features of a field one after the other, weight and factors together; return success."""
     first, last = patterns
     width = q.mean.shape[1]
     Z, V = np.empty((last - first, width)), np.empty((last - first, width, width))
-    _open(first, last, *seen, Z, V)
+    _unpack_patterns(first, last, *moments, Z, V)
 
     def task(a: int, b: int) -> bool:
-        return bool(_update(a, b, *columns, *q, *prior, free, *said, Z, V, rho))
+        return bool(_update(a, b, *columns, *q, *prior, free, *evidence, Z, V, rho))
 
     ends_of = pairwise(ranges.tolist()) if numba.get_num_threads() > 1 else [(0, columns.start.shape[0] - 1)]
     return all(in_threads(task, columns.start, a, b, 16 * width * width) for a, b in ends_of)
@@ -460,7 +460,7 @@ def _log_determinants(C, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
 
 
 def log_determinants(C: Array) -> Array:
-    """Return the logarithms of the determinants of many small positive definite matrices, shape (K,)."""
+    """Return the log determinants of many small positive definite matrices, shape (K,)."""
     out = np.empty(C.shape[0])
     _log_determinants(C, out)
     return out

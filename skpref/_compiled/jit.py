@@ -1,17 +1,18 @@
-"""The one door to numba: `njit` with an on-disk cache wherever the cache can be written."""
+"""Access to numba: `njit` with an on-disk cache if it can be written, and the number of threads."""
 
 from __future__ import annotations
 
 import os
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import numba
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-__all__ = ["may_use_threads", "n_threads", "njit"]
+__all__ = ["limited_threads", "may_use_threads", "n_threads", "njit"]
 
 _PROCESS: Final = os.getpid()
 
@@ -51,3 +52,14 @@ def may_use_threads() -> bool:
 def n_threads() -> int:
     """Return how many threads may work on chunks of rows: numba's number, which follows ``NUMBA_NUM_THREADS``."""
     return int(numba.get_num_threads()) if may_use_threads() else 1
+
+
+@contextmanager
+def limited_threads(n_threads: int | None) -> Iterator[None]:
+    """Run the body with at most this number of numba's threads; None changes nothing."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(before if n_threads is None else max(1, min(n_threads, numba.config.NUMBA_NUM_THREADS)))
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skpref._compiled.ipm3f import next_customers
+from skpref._compiled.ipm3f import draw_ibp_rows
 from skpref.data.ratings import Ratings
 from skpref.factorization.max_margin.ipm3f_chain import log_ibp, problem_of, start_state, step_of
 from skpref.factorization.max_margin.m3f_chain import Prior
@@ -38,7 +38,7 @@ def batch_means(values):
 
 def test_customers_follow_the_buffet():
     n, draws = 6, 4000
-    Z = [next_customers(seed, 1, NOBODY, n, ALPHA) for seed in range(draws)]
+    Z = [draw_ibp_rows(seed, 1, NOBODY, n, ALPHA) for seed in range(draws)]
     K = np.bincount([z.shape[1] for z in Z])
     wanted = draws * stats.poisson(ALPHA * (1.0 / np.arange(1, n + 1)).sum()).pmf(np.arange(K.size))
     use = wanted > 5
@@ -46,8 +46,8 @@ def test_customers_follow_the_buffet():
     held = np.array([z.sum(axis=1) for z in Z])
     assert np.abs(held.mean(axis=0) - ALPHA).max() < 6.0 * np.sqrt(ALPHA / draws)
     assert np.abs(held.var(axis=0) - ALPHA).max() < 6.0 * np.sqrt((ALPHA + 2 * ALPHA**2) / draws)
-    first = next_customers(3, 1, NOBODY, 4, ALPHA)
-    np.testing.assert_array_equal(next_customers(3, 1, first, 9, ALPHA)[:4, : first.shape[1]], first)
+    first = draw_ibp_rows(3, 1, NOBODY, 4, ALPHA)
+    np.testing.assert_array_equal(draw_ibp_rows(3, 1, first, 9, ALPHA)[:4, : first.shape[1]], first)
 
 
 def test_log_probability_of_the_buffet_sums_to_one():
@@ -138,7 +138,7 @@ def test_geweke_joint_distribution(n_users, n_items, seed):
 
     wanted, weight = [], []
     for draw in range(n_prior):
-        Z = next_customers(10**6 * (seed + 1) + draw, 1, NOBODY, n_users, ALPHA)
+        Z = draw_ibp_rows(10**6 * (seed + 1) + draw, 1, NOBODY, n_users, ALPHA)
         state = {
             "users": Z,
             "items": prior.sigma * rng.standard_normal((n_items, Z.shape[1])),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from skpref._compiled.m3f import Model, Name, Thresholds, draw_rows
+from skpref._compiled.m3f import Model, StreamName, Thresholds, draw_rows
 from skpref._compiled.streams import inverse_gaussians
 from skpref.data.ratings import Ratings
 from skpref.factorization.max_margin.m3f_chain import Prior, draw_thresholds, problem_of, start_state, step_of
@@ -48,7 +48,9 @@ def test_factors_given_the_rest_against_quadrature(own):
     thresholds = Thresholds(np.tile(theta, (copies, 1)) if own else theta, "column" if own else "all")
     v = start_state(problem, 3)["items"]
     for sweep in range(40):
-        draw_rows(problem.items, v, everyone, thresholds, Model(MARGIN, prior.sigma**-2, np.float64), Name(3, sweep, 1))
+        draw_rows(
+            problem.items, v, everyone, thresholds, Model(MARGIN, prior.sigma**-2, np.float64), StreamName(3, sweep, 1)
+        )
 
     def density(x):
         loss = 0.0
@@ -69,7 +71,7 @@ def test_thresholds_given_the_rest_against_quadrature():
     problem = grid(copies, 1, 2, np.tile([0, 2], copies), prior, 1, cost=cost)
     items, theta, model = np.ones((2 * copies, 1)), np.tile(prior.rho, (copies, 1)), Model(MARGIN, 1e14, np.float64)
     for sweep in range(40):
-        of_row, name = Thresholds(theta, "row"), Name(4, sweep, 2)
+        of_row, name = Thresholds(theta, "row"), StreamName(4, sweep, 2)
         _, sums = draw_rows(problem.users, np.zeros((copies, 1)), items, of_row, model, name, with_sums=True)
         theta = draw_thresholds(sums.precision, sums.linear, prior, 4, sweep)
     x = np.linspace(-14.0, 14.0, 20_001)

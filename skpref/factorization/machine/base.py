@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpref._callbacks import CallbackMixin
 from skpref._compiled.fm_fields import one_hot_ranges
-from skpref._compiled.m3f import limited_threads
+from skpref._compiled.jit import limited_threads
 from skpref._estimator import on_iteration
 from skpref._math.random import as_generator
 from skpref.data.levels import read_labels
@@ -26,7 +26,7 @@ from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
 from skpref.factorization.machine.fit import Plan, coordinate_ascent
 from skpref.factorization.machine.fit_batches import adam_ascent
-from skpref.factorization.machine.model import Prior, lines_of, start_machine
+from skpref.factorization.machine.model import Prior, compressed, start_machine
 from skpref.factorization.machine.posterior import FMPosterior
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class FMBase(CallbackMixin, BaseEstimator):
     def _feature_groups(self, X: Features) -> tuple[NDArray[Any], IntArray]:
         """Return the labels of the groups, and the group of each feature, shape (n_features,)."""
         if self.groups is None:
-            fields = one_hot_ranges(lines_of(X), X.shape[1])
+            fields = one_hot_ranges(compressed(X), X.shape[1])
             one_hot = 1 < fields.size - 1 < X.shape[1] and bool(np.all(np.diff(X.indptr) == fields.size - 1))
             code = np.repeat(np.arange(fields.size - 1), np.diff(fields)) if one_hot else np.zeros(X.shape[1], int)
             return np.arange(code[-1] + 1), code
@@ -153,7 +153,7 @@ class FMBase(CallbackMixin, BaseEstimator):
         if warm and np.array_equal(code, self.posterior_.machine.prior.group):
             machine = self.posterior_.last
         else:
-            machine = start_machine(lines_of(data.X), data.weight, code, self.n_factors, likelihood, rng)
+            machine = start_machine(compressed(data.X), data.weight, code, self.n_factors, likelihood, rng)
         self.groups_ = labels
         all_features = np.ones(data.X.shape[1], dtype=bool)
         return self._optimise(machine, data, self._plan(all_features, learn=True), units, rng)
@@ -239,7 +239,7 @@ class FMBase(CallbackMixin, BaseEstimator):
         return last, average if self.average else last, bounds, False
 
     def _loss(self, machine: Machine, data: Data) -> float:
-        mu, v = machine.moments(lines_of(data.X))
+        mu, v = machine.moments(compressed(data.X))
         return self._loss_of(data.y, mu, v, data.weight)
 
     # ------------------------------------------------------------- predicting

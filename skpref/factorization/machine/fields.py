@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from skpref._compiled.fm import Lines
-from skpref._compiled.fm_fields import codes_of, one_hot_ranges, told_by
+from skpref._compiled.fm import Compressed
+from skpref._compiled.fm_fields import codes_of, determined_columns, one_hot_ranges
 from skpref._compiled.fm_full import (
-    Belief,
+    FeaturePosterior,
     Patterns,
-    look_at_patterns,
+    compute_patterns,
+    pattern_evidence,
     row_moments_full,
-    sum_up_rows,
     update_patterns,
 )
 
@@ -58,7 +58,7 @@ class Design:
 def design_of(X: Features) -> Design:
     """Return the fields and patterns of X."""
     n, K = X.shape
-    rows = Lines(X.indptr, X.indices, X.data)
+    rows = Compressed(X.indptr, X.indices, X.data)
     bounds = one_hot_ranges(rows, K)
     order = np.argsort(-np.diff(bounds), kind="stable")
     widest = [f for f in order[:_MAX_FIELDS].tolist() if bounds[f + 1] - bounds[f] > 1]
@@ -67,7 +67,7 @@ def design_of(X: Features) -> Design:
         if not left[bounds[f] : bounds[f + 1]].any():
             continue  # functions of an earlier field
         code = codes_of(rows, int(bounds[f]), int(bounds[f + 1]))
-        determined, example = told_by(rows, code, K)
+        determined, example = determined_columns(rows, code, K)
         if not determined[bounds[f] : bounds[f + 1]].all():
             continue  # a column with several values
         columns = determined & left
@@ -102,22 +102,29 @@ class DesignSweep:
         )
         # The array of means that each field's patterns were computed from; a sweep never changes it afterwards.
         self._computed_from: list[Any] = [None] * (design.offsets.size - 1)
-        self._entries = Lines(design.patterns.indptr, design.patterns.indices, design.patterns.data)
+        self._entries = Compressed(design.patterns.indptr, design.patterns.indices, design.patterns.data)
 
-    def moments(self, q: Belief) -> tuple[Array, Array]:
+    def moments(self, q: FeaturePosterior) -> tuple[Array, Array]:
         """Return mean and variance of y(x) - w_0 in every row."""
         self._compute_patterns(q)
         design = self._design
         return row_moments_full(design.holders, design.codes, design.offsets, self._patterns, self._width)
 
     def update(
-        self, q: Belief, prior: tuple[Array, Array, IntArray], free: NDArray[np.bool_], sites: Sites, rho: float
-    ) -> Belief | None:
+        self,
+        q: FeaturePosterior,
+        prior: tuple[Array, Array, IntArray],
+        free: NDArray[np.bool_],
+        sites: Sites,
+        rho: float,
+    ) -> FeaturePosterior | None:
         """Return the next q, updated field by field; None if a number is not finite."""
         self._compute_patterns(q)
-        design, q = self._design, Belief(q.mean.copy(), q.covariance.copy())
+        design, q = self._design, FeaturePosterior(q.mean.copy(), q.covariance.copy())
         for f, (part, ranges) in enumerate(self._parts):
-            evidence = sum_up_rows(f, design.holders, design.codes, design.offsets, sites, self._patterns, self._width)
+            evidence = pattern_evidence(
+                f, design.holders, design.codes, design.offsets, sites, self._patterns, self._width
+            )
             ends = int(design.offsets[f]), int(design.offsets[f + 1])
             if not update_patterns(part, ranges, ends, q, prior, free, evidence, self._patterns, rho):
                 return None
@@ -127,19 +134,19 @@ class DesignSweep:
         return q
 
     @cached_property
-    def _parts(self) -> list[tuple[Lines, IntArray]]:
+    def _parts(self) -> list[tuple[Compressed, IntArray]]:
         """The entries of each field's patterns by feature, and ranges of features that share no pattern."""
         parts = [self._design.field(f) for f in range(len(self._computed_from))]
-        ranges = [one_hot_ranges(Lines(part.indptr, part.indices, part.data), part.shape[1]) for part in parts]
+        ranges = [one_hot_ranges(Compressed(part.indptr, part.indices, part.data), part.shape[1]) for part in parts]
         columns = [part.tocsc() for part in parts]
-        return [(Lines(c.indptr, c.indices, c.data), r) for c, r in zip(columns, ranges, strict=True)]
+        return [(Compressed(c.indptr, c.indices, c.data), r) for c, r in zip(columns, ranges, strict=True)]
 
-    def _compute_patterns(self, q: Belief) -> None:
+    def _compute_patterns(self, q: FeaturePosterior) -> None:
         for f, mean in enumerate(self._computed_from):
             if mean is not q.mean:
                 self._compute_field(f, q)
 
-    def _compute_field(self, f: int, q: Belief) -> None:
+    def _compute_field(self, f: int, q: FeaturePosterior) -> None:
         first, last = int(self._design.offsets[f]), int(self._design.offsets[f + 1])
-        look_at_patterns(self._entries, q, self._patterns, first, last)
+        compute_patterns(self._entries, q, self._patterns, first, last)
         self._computed_from[f] = q.mean

@@ -11,19 +11,19 @@ import numpy as np
 
 from skpref._compiled.fm import Slopes, update_features
 from skpref._compiled.fm_fields import one_hot_ranges
-from skpref._compiled.fm_full import Belief, Sites
+from skpref._compiled.fm_full import FeaturePosterior, Sites
 from skpref._events import Iteration
 from skpref.exceptions import DataError
 from skpref.factorization.machine.balance import balanced, bipartite_sides
 from skpref.factorization.machine.fields import DesignSweep, design_of
-from skpref.factorization.machine.model import Bias, diagonals, lines_of
+from skpref.factorization.machine.model import Bias, compressed, diagonals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from skpref._compiled.fm import Lines
+    from skpref._compiled.fm import Compressed
     from skpref._events import OnIteration
     from skpref._typing import Array, Features
     from skpref.factorization.machine.model import Machine
@@ -109,7 +109,7 @@ class _FactorisedSweep:
     """Moments and updates with independent weights and factors: three sums per row and factor."""
 
     def __init__(self, X: Features, machine: Machine, plan: Plan) -> None:
-        self._by_row, self._by_column = lines_of(X), lines_of(X.tocsc())
+        self._by_row, self._by_column = compressed(X), compressed(X.tocsc())
         self._fields, self._free = one_hot_ranges(self._by_row, X.shape[1]), plan.free
         self._S = np.empty((X.shape[0], 3, machine.mean.shape[1] - 1), plan.dtype)
 
@@ -141,7 +141,7 @@ class _FullSweep:
 
     def moments(self, machine: Machine) -> tuple[Array, Array]:
         """Return mean and variance of y(x) in every row, and prepare `update`."""
-        mu, v = self._sweep.moments(Belief(machine.mean, machine.variance))
+        mu, v = self._sweep.moments(FeaturePosterior(machine.mean, machine.variance))
         return mu + machine.bias.mean, v + machine.bias.variance
 
     def update(self, machine: Machine, slopes: Slopes, mu: Array, rho: float) -> Machine:
@@ -149,7 +149,7 @@ class _FullSweep:
         nu, lam, group = machine.prior
         target = slopes.pull + slopes.weight * (mu - machine.bias.mean)
         prior = nu, diagonals(lam) if lam.ndim == 2 else lam, group
-        old = Belief(machine.mean, machine.variance)
+        old = FeaturePosterior(machine.mean, machine.variance)
         q = self._sweep.update(old, prior, self._free, Sites(slopes.weight, target), rho)
         if q is not None and lam.ndim == 2:  # after partial_fit they have their prior already
             k = np.flatnonzero(self._unseen & self._free)
@@ -176,11 +176,11 @@ def _with_q(machine: Machine, q: tuple[Array, Array] | None) -> Machine:
 
 def _finite(moments: tuple[Array, Array], X: Features) -> tuple[Array, Array]:
     if not (np.isfinite(moments[0]).all() and np.isfinite(moments[1]).all()):
-        raise DataError(overflow_message(lines_of(X), *moments))
+        raise DataError(overflow_message(compressed(X), *moments))
     return moments
 
 
-def overflow_message(by_row: Lines, mu: Array, v: Array) -> str:
+def overflow_message(by_row: Compressed, mu: Array, v: Array) -> str:
     """Return the message of an error about rows whose moments are not finite."""
     row = int(np.argmax(~(np.isfinite(mu) & np.isfinite(v))))
     entries = by_row.value[by_row.start[row] : by_row.start[row + 1]]

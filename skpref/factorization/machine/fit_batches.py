@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from skpref._compiled.fm import Lines, Slopes, feature_gradients, row_moments
+from skpref._compiled.fm import Compressed, Slopes, feature_gradients, row_moments
 from skpref.exceptions import DataError
 from skpref.factorization.machine.fit import FIRST_PRIOR_PASS, overflow_message
-from skpref.factorization.machine.model import Bias, lines_of, normal_divergence
+from skpref.factorization.machine.model import Bias, compressed, normal_divergence
 from skpref.likelihoods import Gaussian
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ _MAX_LOG_SD = 20.0  # limit on log standard deviations, so that no step overflow
 class Batch(NamedTuple):
     """Some rows of X, with the columns that have entries renumbered."""
 
-    by_row: Lines
-    by_column: Lines
+    by_row: Compressed
+    by_column: Compressed
     features: IntArray  # the columns
     counts: IntArray  # N_k^B: entries of each column
     y: Array
@@ -59,7 +59,7 @@ def batch_of(X: Features, y: Array, weight: Array) -> Batch:
     """Return rows of X as a batch."""
     features, index, counts = np.unique(X.indices, return_inverse=True, return_counts=True)
     compact = type(X)((X.data, index, X.indptr), shape=(X.shape[0], features.size))
-    return Batch(lines_of(compact), lines_of(compact.tocsc()), features, counts, y, weight)
+    return Batch(compressed(compact), compressed(compact.tocsc()), features, counts, y, weight)
 
 
 def estimate(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from skpref._compiled.fm import Lines, Slopes, row_moments
-from skpref._compiled.fm_full import Belief, log_determinants
+from skpref._compiled.fm import Compressed, Slopes, row_moments
+from skpref._compiled.fm_full import FeaturePosterior, log_determinants
 from skpref.factorization.machine.fields import DesignSweep, design_of
 from skpref.likelihoods import Gaussian
 
@@ -57,11 +57,11 @@ class Machine:
     prior: Prior  # of the features
     likelihood: Likelihood  # p(y | z)
 
-    def moments(self, rows: Lines, S: NDArray[np.floating] | None = None) -> tuple[Array, Array]:
+    def moments(self, rows: Compressed, S: NDArray[np.floating] | None = None) -> tuple[Array, Array]:
         """Return mean and variance of y(x) for every row, shape (n,)."""
         if self.full:
-            X = sparse.csr_array((rows.value, rows.at, rows.start), (rows.start.size - 1, self.mean.shape[0]))
-            mu, v = DesignSweep(design_of(X), self.mean.shape[1]).moments(Belief(self.mean, self.variance))
+            X = sparse.csr_array((rows.value, rows.indices, rows.start), (rows.start.size - 1, self.mean.shape[0]))
+            mu, v = DesignSweep(design_of(X), self.mean.shape[1]).moments(FeaturePosterior(self.mean, self.variance))
         else:
             mu, v = row_moments(rows, self.mean, self.variance, S)
         return mu + self.bias.mean, v + self.bias.variance
@@ -152,7 +152,7 @@ def diagonals(entries: Array) -> Array:
 
 
 def start_machine(
-    rows: Lines, weight: Array, group: IntArray, n_factors: int, likelihood: Likelihood, rng: np.random.Generator
+    rows: Compressed, weight: Array, group: IntArray, n_factors: int, likelihood: Likelihood, rng: np.random.Generator
 ) -> Machine:
     """Return the start of a fit, with small random factors (zeros would be a saddle point)."""
     n_features, n_groups, d = group.size, int(group.max()) + 1, n_factors
@@ -167,6 +167,6 @@ def start_machine(
     return Machine(Bias(0.0, 1.0), mean, variance, Bias(0.0, 1.0), prior, likelihood)
 
 
-def lines_of(X: Features) -> Lines:
+def compressed(X: Features) -> Compressed:
     """Return the entries of a CSR matrix by row, or of a CSC matrix by column."""
-    return Lines(X.indptr, X.indices, X.data)
+    return Compressed(X.indptr, X.indices, X.data)

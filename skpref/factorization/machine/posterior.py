@@ -11,7 +11,7 @@ from scipy import sparse
 
 from skpref.exceptions import DataError
 from skpref.factorization.machine.fit import overflow_message
-from skpref.factorization.machine.model import lines_of
+from skpref.factorization.machine.model import compressed
 
 if TYPE_CHECKING:
     from skpref._typing import Array, Features
@@ -29,7 +29,7 @@ class FMPosterior:
 
     def moments(self, X: Features, *, last: bool = False) -> tuple[Array, Array]:
         """Return mean and variance of y(x), without noise, shape (n,)."""
-        rows = lines_of(X)
+        rows = compressed(X)
         mu, v = (self.last if last else self.machine).moments(rows)
         mean, variance = self.offset + self.scale * mu, self.scale**2 * v
         if not (np.isfinite(mean).all() and np.isfinite(variance).all()):

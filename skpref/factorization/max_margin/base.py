@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, InvalidParameterError, Str
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from skpref._callbacks import CallbackMixin, fit_callbacks
-from skpref._compiled.m3f import limited_threads
+from skpref._compiled.jit import limited_threads
 from skpref._estimator import digest, on_iteration, unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import Vocabulary

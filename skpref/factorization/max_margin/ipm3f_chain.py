@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import gammaln
 
-from skpref._compiled.ipm3f import Buffet, draw_followers, draw_items, draw_users, next_customers
-from skpref._compiled.m3f import Name, Thresholds, hinge_losses, scores
+from skpref._compiled.ipm3f import IBPState, draw_ibp_rows, draw_items, draw_new_users, draw_users
+from skpref._compiled.m3f import StreamName, Thresholds, hinge_losses, scores
 from skpref._compiled.streams import normal_rows
 from skpref.factorization.max_margin.m3f_chain import (
     FIRST_ITEMS,
@@ -57,7 +57,7 @@ def start_state(problem: IBPProblem, seed: int, state: State | None = None) -> S
     """Return a draw from the prior, with the rows and features of an earlier state put in their places."""
     prior = problem.prior
     old_features = np.zeros((0, 0), np.uint8) if state is None else state["users"]
-    Z = next_customers(seed, FIRST_USERS, old_features, problem.n_users, problem.alpha)
+    Z = draw_ibp_rows(seed, FIRST_USERS, old_features, problem.n_users, problem.alpha)
     born = 0 if state is None else int(state["born"])
     n_new = Z.shape[1] - old_features.shape[1]
     # All rows are drawn; those of the earlier state are then put back.
@@ -85,10 +85,10 @@ def step_of(problem: IBPProblem) -> Step:
     def sweep(state: State, number: int) -> tuple[State, Info]:
         seed, items, theta = int(state["seed"]), state["items"].copy(), state["thresholds"]
         by_column = Thresholds(theta, "column" if own else "all")
-        finite = draw_items(problem.items, items, state["users"], by_column, model, Name(seed, number, ITEMS))
+        finite = draw_items(problem.items, items, state["users"], by_column, model, StreamName(seed, number, ITEMS))
         require_finite(finite, number)
-        old = Buffet(state["users"], items, state["feature"], int(state["born"]))
-        by_row, name = Thresholds(theta, "row" if own else "all"), Name(seed, number, USERS)
+        old = IBPState(state["users"], items, state["feature"], int(state["born"]))
+        by_row, name = Thresholds(theta, "row" if own else "all"), StreamName(seed, number, USERS)
         new, sums = draw_users(problem.users, old, by_row, problem.alpha, problem.max_new, model, name)
         precision, linear = (part if own else part.sum(axis=0, keepdims=True) for part in sums[:2])
         theta = draw_thresholds(precision, linear, prior, seed, number)
@@ -155,8 +155,8 @@ def fold_in_of(problem: IBPProblem, seed: int) -> FoldIn:
 
     def step(state: State, number: int) -> tuple[State, Info]:
         Z, theta = state["users"].copy(), state["thresholds"]
-        by_row, name = Thresholds(theta, "row" if own else "all"), Name(seed, number, USERS)
-        sums = draw_followers(
+        by_row, name = Thresholds(theta, "row" if own else "all"), StreamName(seed, number, USERS)
+        sums = draw_new_users(
             problem.users, Z, state["items"], state["holders"], float(state["n_before"]), by_row, model, name
         )
         if own:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError
 
-from skpref._compiled.m3f import Model, Name, Rows, Thresholds, draw_rows, hinge_losses, portions, scores
+from skpref._compiled.m3f import Model, Rows, StreamName, Thresholds, draw_rows, hinge_losses, portions, scores
 from skpref._compiled.streams import normal_rows
 from skpref.exceptions import DataError
 from skpref.inference.gibbs import Info
@@ -119,10 +119,12 @@ def step_of(problem: MarginProblem, *, fixed_items: bool = False) -> Step:
         users, items, theta = state["users"].copy(), state["items"].copy(), state["thresholds"]
         if not fixed_items:
             by_column = Thresholds(theta, "column" if own else "all")
-            finite, _ = draw_rows(problem.items, items, users, by_column, model, Name(seed, number, ITEMS))
+            finite, _ = draw_rows(problem.items, items, users, by_column, model, StreamName(seed, number, ITEMS))
             require_finite(finite, number)
         by_row = Thresholds(theta, "row" if own else "all")
-        finite, sums = draw_rows(problem.users, users, items, by_row, model, Name(seed, number, USERS), with_sums=True)
+        finite, sums = draw_rows(
+            problem.users, users, items, by_row, model, StreamName(seed, number, USERS), with_sums=True
+        )
         require_finite(finite, number)
         if own or not fixed_items:
             precision, linear = (part if own else part.sum(axis=0, keepdims=True) for part in sums[:2])

@@ -116,10 +116,10 @@ class M3FPosterior:
     def probabilities(self, user: IntArray, item: IntArray) -> Array:
         """Return predictive probabilities of the levels, averaged over the kept samples, shape (n, L)."""
         out = np.empty((user.size, self.n_levels))
-        seen = (user >= 0) & (item >= 0)
+        has_ratings = (user >= 0) & (item >= 0)
         for part in _parts(user.size, self.samples):
             rows = np.arange(user.size)[part]
-            trained, unseen = rows[seen[part]], rows[~seen[part]]
+            trained, unseen = rows[has_ratings[part]], rows[~has_ratings[part]]
             if trained.size:
                 score = self._scores(self.samples, user[trained], item[trained])
                 theta = self.samples.thresholds_of(user[trained])

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from skpref._compiled import ipm3f, m3f
-from skpref._compiled.ipm3f import Buffet, draw_followers, draw_items, draw_users, new_feature_weights, next_customers
-from skpref._compiled.m3f import Model, Name, Rows, Thresholds, draw_rows, limited_threads
+from skpref._compiled.ipm3f import IBPState, draw_ibp_rows, draw_items, draw_new_users, draw_users, new_feature_weights
+from skpref._compiled.jit import limited_threads
+from skpref._compiled.m3f import Model, Rows, StreamName, Thresholds, draw_rows
 from skpref._compiled.streams import ZIGGURAT, inverse_gaussian_of, normal, open_stream, uniform
 
 R = 3  # thresholds
-NAME = Name(2**62 + 3, 5, 1)
+NAME = StreamName(2**62 + 3, 5, 1)
 
 
 def table(seed, lengths, n_columns, *, cost=0.3, costs=False):
@@ -155,7 +156,7 @@ def test_users_are_those_of_the_dense_computation(whose, costs, seed):
     Z[int(rng.integers(6)), Z.sum(axis=0) == 0] = 1
     items, theta = 1.5 * rng.standard_normal((12, width)), 2.0 * rng.standard_normal((1 if whose == "all" else 6, R))
     model = Model(1.5, 0.7, np.float64)
-    before = Buffet(Z, items, np.arange(10, 10 + width), 10 + width)
+    before = IBPState(Z, items, np.arange(10, 10 + width), 10 + width)
     kept = Z.copy(), items.copy()
     after, sums = draw_users(rows, before, Thresholds(theta, whose), alpha, most, model, NAME)
     np.testing.assert_array_equal(Z, kept[0])
@@ -186,7 +187,7 @@ def test_followers_are_those_of_the_dense_computation():
     holders, model = np.array([3.0, 0.0, 7.5, 0.4, 9.0]), Model(1.5, 0.7, np.float64)
     Z = np.zeros((3, 5), np.uint8)
     wanted = Z.copy()
-    sums = draw_followers(rows, Z, items, holders, 10.0, Thresholds(theta, "row"), model, NAME)
+    sums = draw_new_users(rows, Z, items, holders, 10.0, Thresholds(theta, "row"), model, NAME)
     for row in range(3):
         got = twin(rows, row, wanted, items, holders, 11, theta, 0.0, 0, model, NAME, own=False)
         np.testing.assert_allclose(sums.linear[row], got[1], atol=1e-8)
@@ -198,9 +199,9 @@ def test_followers_are_those_of_the_dense_computation():
 def big():
     rng = np.random.default_rng(0)
     users = table(3, rng.integers(0, 60, 80), 70, cost=0.5)
-    Z = next_customers(7, 5, np.zeros((0, 0), np.uint8), 80, 5.0)
+    Z = draw_ibp_rows(7, 5, np.zeros((0, 0), np.uint8), 80, 5.0)
     items = rng.standard_normal((70, Z.shape[1]))
-    return users, Buffet(Z, items, np.arange(Z.shape[1]), Z.shape[1])
+    return users, IBPState(Z, items, np.arange(Z.shape[1]), Z.shape[1])
 
 
 def test_tables_that_have_to_grow_give_the_same_bits(monkeypatch):
@@ -208,7 +209,7 @@ def test_tables_that_have_to_grow_give_the_same_bits(monkeypatch):
     given = Thresholds(np.array([[-9.0, 0.0, 9.0]]), "all"), 200.0, 6, Model(9.0, 1.0, np.float64), NAME
     wanted, _ = draw_users(rows, buffet, *given)
     assert wanted.feature.size > buffet.feature.size + 6
-    monkeypatch.setattr(ipm3f, "_ROOM", 0)
+    monkeypatch.setattr(ipm3f, "_MIN_GROWTH", 0)
     got, _ = draw_users(rows, buffet, *given)
     for a, b in zip(got, wanted, strict=True):
         np.testing.assert_array_equal(a, b)

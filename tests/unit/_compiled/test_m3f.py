@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from skpref._compiled import m3f
-from skpref._compiled.m3f import Model, Name, Rows, Thresholds, draw_rows, hinge_losses, limited_threads, scores
+from skpref._compiled.jit import limited_threads
+from skpref._compiled.m3f import Model, Rows, StreamName, Thresholds, draw_rows, hinge_losses, scores
 from skpref._compiled.streams import ZIGGURAT, inverse_gaussian_of, normal, open_stream, uniform
 
 R = 3  # thresholds
@@ -88,7 +89,7 @@ def test_pass_is_the_dense_computation(whose, width, costs):
     rng = np.random.default_rng(width)
     mine, theirs = rng.standard_normal((6, width)), rng.standard_normal((20, width))
     theta = np.sort(3.0 * rng.standard_normal(({"all": 1, "row": 6, "column": 20}[whose], R)), axis=1)
-    model, name = Model(1.5, 0.7, np.float64), Name(2**62 + 3, 5, 1)
+    model, name = Model(1.5, 0.7, np.float64), StreamName(2**62 + 3, 5, 1)
     drawn = mine.copy()
     with_sums = whose != "column"
     well, sums = draw_rows(rows, drawn, theirs, Thresholds(theta, whose), model, name, with_sums=with_sums)
@@ -116,7 +117,7 @@ def test_same_bits_for_any_number_of_threads_and_in_a_side_thread(dtype, monkeyp
         monkeypatch.setattr(m3f, "_SMALL", small)
         drawn = mine.copy()
         with limited_threads(n_threads):
-            model, name = Model(9.0, 1.0, dtype), Name(1, 1, 1)
+            model, name = Model(9.0, 1.0, dtype), StreamName(1, 1, 1)
             well, sums = draw_rows(rows, drawn, theirs, Thresholds(theta, "all"), model, name, with_sums=True)
             score = scores(rows, drawn, theirs)
         assert well
@@ -132,7 +133,7 @@ def test_single_precision_is_near_even_where_a_rating_weighs_a_lot(monkeypatch):
     drawn = {}
     for dtype in (np.float64, np.float32):
         drawn[dtype] = mine.copy()
-        model, name = Model(9.0, 1.0, dtype), Name(1, 1, 1)
+        model, name = Model(9.0, 1.0, dtype), StreamName(1, 1, 1)
         assert draw_rows(rows, drawn[dtype], theirs, Thresholds(theta, "all"), model, name)[0]
     np.testing.assert_allclose(drawn[np.float32], drawn[np.float64], atol=2e-3)
 
@@ -162,7 +163,7 @@ def test_losses_and_scores_are_those_of_numpy():
 def test_numbers_out_of_range_are_told():
     rows, mine, theirs, theta = big()
     rows = rows._replace(cost=np.array([1e200]))
-    assert not draw_rows(rows, mine, theirs, Thresholds(theta, "all"), Model(9.0, 1.0, float), Name(1, 1, 1))[0]
+    assert not draw_rows(rows, mine, theirs, Thresholds(theta, "all"), Model(9.0, 1.0, float), StreamName(1, 1, 1))[0]
 
 
 def test_threads_are_put_back():

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skpref import VariationalFM, VariationalFMClassifier
-from skpref._compiled.m3f import limited_threads
+from skpref._compiled.jit import limited_threads
 from skpref.exceptions import DataError, DataWarning
 
 USERS, ITEMS, D = 40, 25, 2

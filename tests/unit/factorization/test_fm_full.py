@@ -13,11 +13,11 @@ from scipy import sparse
 from skpref import VariationalFM, VariationalFMClassifier
 from skpref._compiled import fm
 from skpref._compiled.fm_full import log_determinants
-from skpref._compiled.m3f import limited_threads
+from skpref._compiled.jit import limited_threads
 from skpref.factorization.machine.balance import balanced, bipartite_sides
 from skpref.factorization.machine.fields import design_of
 from skpref.factorization.machine.fit import Plan, coordinate_ascent
-from skpref.factorization.machine.model import Bias, Prior, lines_of, start_machine
+from skpref.factorization.machine.model import Bias, Prior, compressed, start_machine
 from skpref.factorization.machine.posterior import FMPosterior
 from skpref.likelihoods import Gaussian, PairwiseProbit
 
@@ -47,7 +47,7 @@ def problem(seed, kind, d=2, likelihood=None):
     likelihood = Gaussian(2.0) if likelihood is None else likelihood
     y = rng.standard_normal(n) if isinstance(likelihood, Gaussian) else rng.integers(0, 2, n).astype(float)
     weight, group = rng.uniform(0.2, 3.0, n), (np.arange(K) >= 4).astype(int)
-    machine = start_machine(lines_of(X), weight, group, d, likelihood, rng).with_posterior(full=True)
+    machine = start_machine(compressed(X), weight, group, d, likelihood, rng).with_posterior(full=True)
     root = rng.standard_normal((K, 1 + d, 1 + d))
     prior = Prior(rng.standard_normal((2, 1 + d)), rng.uniform(0.3, 3.0, (2, 1 + d)), group)
     variance = 0.2 * root @ root.transpose(0, 2, 1) + 0.1 * np.eye(1 + d)
@@ -57,7 +57,7 @@ def problem(seed, kind, d=2, likelihood=None):
 
 
 def evidence_bound(machine, X, y, weight):
-    mu, v = machine.moments(lines_of(X))
+    mu, v = machine.moments(compressed(X))
     return machine.bound(machine.slopes(y, mu, v, weight)[0])
 
 
@@ -70,7 +70,7 @@ def plan_of(K, **options):
 @given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.integers(0, 3))
 def test_variance_is_the_diagonal_of_the_covariance(seed, kind, d):
     machine, X, *_ = problem(seed, kind, d)
-    mu, v = machine.moments(lines_of(X))
+    mu, v = machine.moments(compressed(X))
     # Each written down from docs/maths section 9 by itself: the covariance by features, the moments by joining sets.
     np.testing.assert_allclose(np.diagonal(FMPosterior(machine, machine, 0.0, 1.0).covariance(X)), v, rtol=1e-9)
     x, m, V = X.toarray(), machine.mean[:, 0], machine.mean[:, 1:]
@@ -98,7 +98,7 @@ def test_diagonal_matrices_are_the_factorised_posterior(seed, kind):
     independent = machine.with_posterior(full=False)
     again = independent.with_posterior(full=True)
     np.testing.assert_array_equal(again.variances, machine.variances)
-    for a, b in zip(again.moments(lines_of(X)), independent.moments(lines_of(X)), strict=True):
+    for a, b in zip(again.moments(compressed(X)), independent.moments(compressed(X)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
     found, wanted = (evidence_bound(m, X, y, weight) for m in (again, independent))
     np.testing.assert_allclose(found, wanted, rtol=1e-9)
@@ -186,7 +186,7 @@ def test_turned_factors_say_the_same(seed, d):
     machine, X, *_ = problem(seed, "pair", d)
     sides = bipartite_sides(design_of(X), machine.prior.group)
     turned = balanced(machine, sides)
-    for a, b in zip(turned.moments(lines_of(X)), machine.moments(lines_of(X)), strict=True):
+    for a, b in zip(turned.moments(compressed(X)), machine.moments(compressed(X)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
     # Both sides have the same second moments about their means, diagonal, and weights that go with no factor.
     for side in (0, 1):

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from skpref.factorization.machine.fit import Plan, coordinate_ascent
 from skpref.factorization.machine.fit_batches import Sizes, adam_ascent, batch_of, estimate
-from skpref.factorization.machine.model import Bias, Prior, lines_of, start_machine
+from skpref.factorization.machine.model import Bias, Prior, compressed, start_machine
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
 
 LIKELIHOODS = [Gaussian(2.0), PairwiseProbit(), PairwiseLogit()]
@@ -24,7 +24,7 @@ def problem(seed, likelihood, n=12, K=7, d=2, scale=1.0):
     X = sparse.random_array((n, K), density=0.5, rng=rng, data_sampler=rng.standard_normal, format="csr") * scale
     y = rng.standard_normal(n) if isinstance(likelihood, Gaussian) else rng.integers(0, 2, n).astype(float)
     weight, group = rng.uniform(0.2, 3.0, n), np.arange(K) % 2
-    machine = start_machine(lines_of(X), weight, group, d, likelihood, rng)
+    machine = start_machine(compressed(X), weight, group, d, likelihood, rng)
     prior = Prior(rng.standard_normal((2, 1 + d)), rng.uniform(0.3, 3.0, (2, 1 + d)), group)
     shape = K, 1 + d
     machine = replace(
@@ -52,7 +52,7 @@ def plan_of(machine, **options):
 
 
 def evidence_bound(machine, X, y, weight):
-    mu, v = machine.moments(lines_of(X))
+    mu, v = machine.moments(compressed(X))
     return machine.bound(machine.slopes(y, mu, v, weight)[0])
 
 
@@ -166,7 +166,7 @@ def test_nothing_depends_on_the_order_of_features_or_rows(seed, likelihood):
 
 def test_learnt_priors_and_noise_are_the_best():
     machine, X, y, weight = problem(2, Gaussian(1.0), n=30)
-    mu, v = machine.moments(lines_of(X))
+    mu, v = machine.moments(compressed(X))
     for _ in range(200):
         machine = machine.with_learnt_noise(y, mu, v, weight).with_learnt_priors()
     best, rng = evidence_bound(machine, X, y, weight), np.random.default_rng(0)
@@ -180,7 +180,7 @@ def test_learnt_priors_and_noise_are_the_best():
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 @pytest.mark.parametrize("n_samples", [0, 3])
-def test_adam_ascenting_in_batches_comes_near_the_ascent(likelihood, n_samples):
+def test_mini_batches_come_near_coordinate_ascent(likelihood, n_samples):
     rng = np.random.default_rng(0)
     n, sizes = 600, (20, 10)
     X = sparse.hstack([sparse.csr_array(np.eye(s)[rng.integers(0, s, n)]) for s in sizes], format="csr")
@@ -188,13 +188,13 @@ def test_adam_ascenting_in_batches_comes_near_the_ascent(likelihood, n_samples):
     y = z + rng.standard_normal(n)
     y = y if isinstance(likelihood, Gaussian) else (y > 0.0).astype(float)
     weight, group = np.ones(n), np.repeat([0, 1], sizes)
-    machine = start_machine(lines_of(X), weight, group, 1, likelihood, rng)
+    machine = start_machine(compressed(X), weight, group, 1, likelihood, rng)
     plan = plan_of(machine, n_epochs=150)
     ascended, _, _ = coordinate_ascent(machine, (X, y, weight), plan)
     last, average, bounds = adam_ascent(machine, (X, y, weight), plan, (100, 0.05, n_samples), rng)
-    mu, _ = ascended.moments(lines_of(X))
+    mu, _ = ascended.moments(compressed(X))
     for other, tolerance in ((last, 0.5), (average, 0.25)):
-        found, _ = other.moments(lines_of(X))
+        found, _ = other.moments(compressed(X))
         assert np.sqrt(np.mean((found - mu) ** 2)) < tolerance * mu.std()
     assert len(bounds) == 150
     assert bounds[-1] > bounds[0]
