@@ -457,7 +457,7 @@ def crowd_model(seed, layout, *, n_inducing=300, n_factors=2, **options):
         None if X_users is None else ProductMatern([1.2, 0.6]),
     )
     data = crowd_models.CrowdData(X, X_users, comparisons)
-    model, given = crowd_fit._prepare(data, given, config, rng, None)
+    model, given = crowd_fit.build_model(data, given, config, rng, None)
     return SimpleNamespace(rng=rng, model=model, kernels=given, X={"items": X, "factors": X, "users": X_users})
 
 

@@ -470,7 +470,7 @@ def test_row40_users_without_comparisons() -> None:
 
 
 def test_row41_more_factors_than_users() -> None:
-    with pytest.warns(DataWarning, match="n_factors=9 is more than the 6 users who compared anything"):
+    with pytest.warns(DataWarning, match="n_factors=9 is more than the 6 users with comparisons"):
         model = crowd(n_factors=9).fit(NAMED, Y)
     assert model.user_factors_.shape == (U, 9)
     np.testing.assert_allclose(model.predict_proba(NAMED), fitted("ids").predict_proba(NAMED), atol=0.1)

@@ -1,4 +1,4 @@
-"""What a crowd's posterior says of each annotator: agreement, accuracy, distance from the consensus, position bias."""
+"""Reports on the users of a crowd: agreement, accuracy, distance from the consensus, position bias."""
 
 from __future__ import annotations
 
@@ -16,37 +16,87 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from skpref._typing import Array, IntArray
-    from skpref.data import Comparisons
+    from skpref.data import Comparisons, IdColumn
     from skpref.gp.crowd.posterior import CrowdPosterior
     from skpref.gp.entities import Items
     from skpref.likelihoods import Likelihood
 
-_PAIRS = 300  # compared pairs on which accuracies are measured: standard error of their average below .03
-_CHUNK = 2**22  # numbers of personal draws held at once
+__all__ = ["Annotators"]
+
+_PAIRS = 300  # compared pairs on which accuracies are measured; the standard error of their average is below 0.03
+_CHUNK = 2**22  # entries of personal draws held at once
 
 
 @dataclass(frozen=True, eq=False)
 class Annotators:
-    """One row a user; see `CrowdGPPL.annotators`."""
+    """Report on the users of a crowd, one entry per user with comparisons.
 
-    user: npt.NDArray[Any]  # (n,): ids
-    n_labels: Array  # (n,): as in `CrowdGPPL.annotators`
-    agreement: Array  # (n,): as in `CrowdGPPL.annotators`
-    accuracy: Array  # (n,): as in `CrowdGPPL.annotators`
-    accuracy_low: Array  # (n,): as in `CrowdGPPL.annotators`
-    accuracy_high: Array  # (n,): as in `CrowdGPPL.annotators`
-    distance: Array  # (n,): as in `CrowdGPPL.annotators`
-    bias: Array | None = None  # (n,): advantage given to the left side; None without an order effect
-    bias_low: Array | None = None  # (n,): advantage given to the left side; None without an order effect
-    bias_high: Array | None = None  # (n,): advantage given to the left side; None without an order effect
+    Parameters
+    ----------
+    user : ndarray of shape (n,)
+        Ids.
+    n_labels : ndarray of shape (n,)
+        Total weights of the comparisons.
+    agreement : ndarray of shape (n,)
+        Share of the user's answers that agree with the consensus, without ties. A soft label is a part of an answer
+        for either side. NaN where there are only ties.
+    accuracy : ndarray of shape (n,)
+        Posterior mean of the probability that an answer of the user agrees with the consensus, on average over the
+        compared pairs of items, without order effects.
+    accuracy_low : ndarray of shape (n,)
+        Lower end of its credible interval.
+    accuracy_high : ndarray of shape (n,)
+        Upper end of its credible interval.
+    distance : ndarray of shape (n,)
+        Root mean square difference of personal and consensus utilities over the seen items, in units of the answer
+        noise.
+    bias : ndarray of shape (n,) or None, default=None
+        Posterior mean of the advantage that the user gives to the left side; None without an order effect.
+    bias_low : ndarray of shape (n,) or None, default=None
+        Lower end of its credible interval.
+    bias_high : ndarray of shape (n,) or None, default=None
+        Upper end of its credible interval.
+
+    Examples
+    --------
+    >>> from skpref import CrowdGPPL
+    >>> X = [["ann", "tea", "water"], ["bob", "tea", "water"], ["cat", "water", "tea"]]
+    >>> model = CrowdGPPL(n_factors=1, random_state=0).fit(X, [1, 1, 1])
+    >>> report = model.annotators(n_samples=100)
+    >>> list(report["agreement"])
+    [1.0, 1.0, 0.0]
+    """
+
+    user: npt.NDArray[Any]
+    n_labels: Array
+    agreement: Array
+    accuracy: Array
+    accuracy_low: Array
+    accuracy_high: Array
+    distance: Array
+    bias: Array | None = None
+    bias_low: Array | None = None
+    bias_high: Array | None = None
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the columns by name, in order."""
+        """Return the columns by name, in order, without those that are None.
+
+        Returns
+        -------
+        dict of str to ndarray
+            What a data frame can be made of.
+        """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
     def frame(self) -> Any:
-        """Return a data frame where pandas is installed."""
+        """Return a data frame where pandas is installed, else the record itself.
+
+        Returns
+        -------
+        pandas.DataFrame or Annotators
+            One row per user.
+        """
         if importlib.util.find_spec("pandas") is None:
             return self
         import pandas as pd
@@ -60,22 +110,24 @@ class Annotators:
 
 def describe_annotators(
     posterior: CrowdPosterior,
-    ids: Any,
-    seen: tuple[Items, Items, Comparisons],
+    ids: IdColumn,
+    seen: tuple[Items, Items],
+    comparisons: Comparisons,
     likelihood: Likelihood,
-    draws: tuple[float, int],
+    *,
+    credibility: float,
+    n_samples: int,
     rng: np.random.Generator,
 ) -> Annotators:
-    """Describe every user."""
-    credibility, n_samples = draws
+    """Return the report on the seen users and items."""
     if not 0.0 < credibility < 1.0:
         msg = f"credibility must be a probability between 0 and 1, such as 0.9; got {credibility!r}."
         raise DataError(msg)
     check_n_samples(n_samples)
-    users, items, comparisons = seen
-    tails = np.array([50.0 * (1.0 - credibility), 50.0 * (1.0 + credibility)])
-    accuracy, low, high = _accuracies(
-        posterior, (users, items), _some_pairs(comparisons, rng), likelihood, n_samples, tails, rng
+    users, items = seen
+    percentiles = np.array([50.0 * (1.0 - credibility), 50.0 * (1.0 + credibility)])
+    accuracy = _accuracies(
+        posterior, users, items, _sample_pairs(comparisons, rng), likelihood, n_samples, percentiles, rng
     )
     bias = _biases(posterior, users, credibility) if "bias" in posterior.scales else (None, None, None)
     n_labels = np.bincount(np.asarray(comparisons.user), comparisons.weight, users.size).astype(np.float64)
@@ -83,16 +135,14 @@ def describe_annotators(
         np.asarray(ids),
         n_labels,
         _agreement(posterior, items, comparisons, users.size),
-        accuracy,
-        low,
-        high,
+        *accuracy,
         _distances(posterior, users, items),
         *bias,
     )
 
 
-def _some_pairs(comparisons: Comparisons, rng: np.random.Generator) -> tuple[IntArray, IntArray, Array]:
-    """Pairs of items that were compared, as often as they were: each once with its weight, or 300 drawn by weight."""
+def _sample_pairs(comparisons: Comparisons, rng: np.random.Generator) -> tuple[IntArray, IntArray, Array]:
+    """Return compared pairs (left, right, weight): all of them, or 300 drawn in proportion to their weights."""
     n, weight = comparisons.n_pairs, comparisons.weight / comparisons.weight.sum()
     if n <= _PAIRS:
         return comparisons.left, comparisons.right, weight
@@ -101,49 +151,46 @@ def _some_pairs(comparisons: Comparisons, rng: np.random.Generator) -> tuple[Int
 
 
 def _agreement(posterior: CrowdPosterior, items: Items, comparisons: Comparisons, n_users: int) -> Array:
-    """Share of each user's answers that favours the side of the consensus; NaN with ties alone.
-
-    A soft label is that share of an answer for the left item, and the rest of it for the right one.
-    """
-    u = posterior.consensus.utility(items)[0]
-    side = np.sign(u[comparisons.left] - u[comparisons.right])
+    """Return the share of each user's answers for the side that the consensus prefers; NaN with ties only."""
+    utility = posterior.consensus.utility(items)[0]
+    side = np.sign(utility[comparisons.left] - utility[comparisons.right])
     decided = np.where(comparisons.y == 0.5, 0.0, comparisons.weight)
     user = np.asarray(comparisons.user)
     total = np.bincount(user, decided, n_users)
-    with_it = np.bincount(user, decided * (0.5 + side * (comparisons.y - 0.5)), n_users)
-    return np.divide(with_it, total, out=np.full(n_users, np.nan), where=total > 0.0)
+    agreeing = np.bincount(user, decided * (0.5 + side * (comparisons.y - 0.5)), n_users)
+    return np.divide(agreeing, total, out=np.full(n_users, np.nan), where=total > 0.0)
 
 
 def _accuracies(
     posterior: CrowdPosterior,
-    people: tuple[Items, Items],
+    users: Items,
+    items: Items,
     pairs: tuple[IntArray, IntArray, Array],
     likelihood: Likelihood,
     n_samples: int,
-    tails: Array,
+    percentiles: Array,
     rng: np.random.Generator,
 ) -> tuple[Array, Array, Array]:
-    """Mean and interval of the probability that an answer of a user agrees with the consensus, order effects aside."""
-    users, items = people
-    *sides, weight = pairs
-    used, inverse = np.unique(np.concatenate(sides), return_inverse=True)
+    """Return mean and interval of the probability that an answer of each user agrees with the consensus."""
+    left, right, weight = pairs
+    used, inverse = np.unique(np.concatenate([left, right]), return_inverse=True)
     a, b = np.split(inverse, 2)
-    some = items.take(used)
-    t = posterior.consensus.sample_residuals_independently(some, n_samples, rng)
+    compared = items.take(used)
+    t = posterior.consensus.sample_residuals_independently(compared, n_samples, rng)
     t = t[:, a] - t[:, b]
-    v = posterior.items.sample(some, n_samples, rng)
+    v = posterior.items.sample(compared, n_samples, rng)
     v = v[:, :, a] - v[:, :, b]
     side = np.sign(t)
-    out = np.empty((3, users.size))
+    result = np.empty((3, users.size))
     step = max(1, _CHUNK // max(1, n_samples * len(a)))
     for start in range(0, users.size, step):
-        group = users.take(slice(start, start + step))
-        w = posterior.users.sample(group, n_samples, rng)
+        chunk = slice(start, start + step)
+        w = posterior.users.sample(users.take(chunk), n_samples, rng)
         z = t[:, None, :] + np.einsum("sdu,sdp->sup", w, v)
-        agree = likelihood.predict(side[:, None, :] * z, np.zeros_like(z)) @ weight
-        out[0, start : start + step] = agree.mean(axis=0)
-        out[1:, start : start + step] = np.percentile(agree, tails, axis=0)
-    return out[0], out[1], out[2]
+        probability = likelihood.predict(side[:, None, :] * z, np.zeros_like(z)) @ weight
+        result[0, chunk] = probability.mean(axis=0)
+        result[1:, chunk] = np.percentile(probability, percentiles, axis=0)
+    return result[0], result[1], result[2]
 
 
 def _distances(posterior: CrowdPosterior, users: Items, items: Items) -> Array:
@@ -153,9 +200,9 @@ def _distances(posterior: CrowdPosterior, users: Items, items: Items) -> Array:
 
 
 def _biases(posterior: CrowdPosterior, users: Items, credibility: float) -> tuple[Array, Array, Array]:
-    """Posterior mean and interval of the advantage that each user gives to the left side."""
+    """Return posterior mean and credible interval of the advantage that each user gives to the left side."""
     shared = posterior.consensus.order_effect
     mean, variance = (x[:-1] for x in posterior.bias(users))
-    reach = ndtri(0.5 + 0.5 * credibility) * np.sqrt(variance + shared[1])
+    half_width = ndtri(0.5 + 0.5 * credibility) * np.sqrt(variance + shared[1])
     centre = mean + shared[0]
-    return centre, centre - reach, centre + reach
+    return centre, centre - half_width, centre + half_width

@@ -1,4 +1,4 @@
-"""The model of a crowd: its terms and products of factors, where inference starts, how it grows and what it drops."""
+"""The model of a crowd: its terms, the start of inference, and how factors and entities are added and dropped."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ if TYPE_CHECKING:
     from skpref.inference.blocks import Block
     from skpref.inference.terms.base import LinearTerm, Segment
 
-_START = 0.5  # means of the strongest factor at the start, in prior standard deviations
-_START_WIDTH = (
-    0.3  # posterior by prior standard deviation at the start: a side as wide as its prior is noise to the other
-)
-_START_PASSES = 5  # of the consensus alone, before the factors join
-_SMALL_SVD = 4_000_000  # numbers of a matrix up to which all its singular vectors are computed
-_FADED = 0.01  # root mean square share in z, whose noise is 1, below which a factor is dropped
+_START_MEAN = 0.5  # mean of the strongest factor at the start, in prior standard deviations
+# Posterior standard deviation of factors at the start, by that of the prior. At 1, one side is only noise to the other.
+_START_WIDTH = 0.3
+_START_PASSES = 5  # of the consensus alone, before factors are added
+_SMALL_SVD = 4_000_000  # entries of a matrix up to which all singular vectors are computed
+_NEGLIGIBLE = 0.01  # root mean square of a factor's part of z, whose noise is 1, below which the factor is dropped
 
 
 class Kernels(NamedTuple):
@@ -47,65 +46,54 @@ class Kernels(NamedTuple):
 class Bases(NamedTuple):
     """Kernels with their inducing points; None where there are no features."""
 
-    items: InducingBasis | None  # as in `Kernels`; items and factors share their inducing points
-    factors: InducingBasis | None  # as in `Kernels`; items and factors share their inducing points
-    users: InducingBasis | None  # as in `Kernels`; items and factors share their inducing points
+    items: InducingBasis | None
+    factors: InducingBasis | None  # at the inducing points of `items`
+    users: InducingBasis | None
 
 
 @dataclass(frozen=True)
 class CrowdConfig:
-    """What the estimator's parameters ask of a fit."""
+    """The parameters of `CrowdGPPL` that a fit needs."""
 
-    pair: PairConfig  # the consensus, the loop, the likelihood, and how the items' kernel is learnt
-    n_factors: int  # d
+    pair: PairConfig  # consensus, inference, likelihood, kernel of the items
+    n_factors: int  # largest number of factors
     consensus: bool  # whether there is a t
-    n_inducing_users: int  # inducing points of the users at most
-    prior_v: tuple[float, float]  # gamma (shape, rate) of s_d and s_d^w
-    prior_w: tuple[float, float]  # gamma (shape, rate) of s_d and s_d^w
+    n_inducing_users: int
+    prior_v: tuple[float, float]  # Gamma (shape, rate) of s_d
+    prior_w: tuple[float, float]  # Gamma (shape, rate) of s_d^w
 
 
 @dataclass(frozen=True, eq=False)
 class CrowdData:
-    """Who compared what."""
+    """Features of the seen entities, and the comparisons."""
 
-    items: Features  # (N, d): features of the seen items and users
-    users: Features  # (N, d): features of the seen items and users
+    items: Features  # (N, d); None without features
+    users: Features  # (U, d'); None without features
     comparisons: Comparisons  # with `user`
 
 
 @dataclass(frozen=True, eq=False)
-class Earlier:
-    """Where an earlier fit ended."""
-
-    state: svi.State  # its posterior
-    segments: dict[str, tuple[Segment, ...]]  # runs of variables of each of its blocks
-    alive: tuple[int, ...]  # numbers of its factors
-    item_points: Features  # its inducing points
-    user_points: Features  # its inducing points
-
-
-@dataclass(frozen=True, eq=False)
 class CrowdModel:
-    """A fit's fixed parts."""
+    """The parts of a model that inference does not change."""
 
-    data: CrowdData  # the comparisons
-    config: CrowdConfig  # the parameters
-    pair: PairModel  # the consensus, with the items' inducing points
-    user_points: Features  # the users' inducing points
-    alive: tuple[int, ...]  # numbers of the factors that the model has
+    data: CrowdData
+    config: CrowdConfig
+    pair: PairModel  # the consensus, with the inducing points of the items
+    user_points: Features  # inducing points of the users
+    alive: tuple[int, ...]  # numbers of the factors in the model
 
     @property
     def factor_scales(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Names of the item factors' and of the user factors' scales."""
+        """Names of the scales of the item factors and of the user factors."""
         return tuple(f"v{d}" for d in self.alive), tuple(f"w{d}" for d in self.alive)
 
     @property
     def width(self) -> int:
-        """The largest number of inducing points."""
+        """Largest number of inducing points."""
         return max(0 if points is None else points.shape[0] for points in (self.pair.points, self.user_points))
 
     def scales(self) -> dict[str, Scale]:
-        """Return the priors of all scales."""
+        """Return the prior of each inverse variance, by name."""
         scales = {name: scale for name, scale in self.pair.scales().items() if self.config.consensus or name == "order"}
         if self.config.pair.order:
             scales["bias"] = GammaScale.prior(self.config.pair.shape_s0, self.config.pair.rate_s0)
@@ -114,7 +102,7 @@ class CrowdModel:
         return scales
 
     def bases(self, kernels: Kernels) -> Bases:
-        """Factor the covariances of the inducing points."""
+        """Return the bases of the inducing points with kernels."""
         items = self.pair.basis(kernels.items)
         factors = items if kernels.factors is kernels.items else self.pair.basis(kernels.factors)
         users = None if kernels.users is None else InducingBasis.at(kernels.users, self.user_points)
@@ -123,16 +111,16 @@ class CrowdModel:
     def problem(self, bases: Bases) -> tuple[svi.Problem, frozenset[str]]:
         """Return the problem and the names of its diagonal blocks."""
         c, config = self.data.comparisons, self.config
-        assert c.user is not None  # noqa: S101 - a crowd's comparisons name their users
-        plain = self.pair.term(bases.items, offsets=False)
-        terms, diagonal = self._consensus(bases.items, plain)
+        assert c.user is not None  # noqa: S101 - type narrowing
+        features = self.pair.term(bases.items, offsets=False)
+        terms, diagonal = self._consensus(bases.items, features)
         local = set()
         if config.pair.order:
             local.add("bias")
             terms, diagonal = terms | {"bias": EntityTerm(None, c.user, c.n_users, "bias")}, diagonal | {"bias"}
         products: tuple[ProductTerm, ...] = ()
         if self.alive:
-            rows = plain if bases.factors is bases.items else self.pair.term(bases.factors, offsets=False)
+            rows = features if bases.factors is bases.items else self.pair.term(bases.factors, offsets=False)
             rows = replace(rows, offsets=bases.factors is None, order=False)
             products = (self._product(rows, bases.users),)
             diagonal |= {name for name, basis in (("items", bases.factors), ("users", bases.users)) if basis is None}
@@ -150,49 +138,51 @@ class CrowdModel:
         )
         return problem, diagonal
 
-    def _consensus(self, basis: InducingBasis | None, plain: PairTerm) -> tuple[dict[str, LinearTerm], frozenset[str]]:
+    def _consensus(
+        self, basis: InducingBasis | None, features: PairTerm
+    ) -> tuple[dict[str, LinearTerm], frozenset[str]]:
         if self.config.consensus:
-            problem, diagonal = self.pair.problem(basis, plain)
+            problem, diagonal = self.pair.problem(basis, features)
             return dict(problem.terms), diagonal
         if self.config.pair.order:
-            return {"f": PairTerm(None, plain.left, plain.right, plain.n_items, order=True)}, frozenset()
+            return {"f": PairTerm(None, features.left, features.right, features.n_items, order=True)}, frozenset()
         return {}, frozenset()
 
     def _product(self, rows: PairTerm, basis: InducingBasis | None) -> ProductTerm:
         c = self.data.comparisons
-        assert c.user is not None  # noqa: S101
-        phi = open_variance = None
+        assert c.user is not None  # noqa: S101 - type narrowing
+        phi = residual = None
         if basis is not None:
             phi = basis.rows(self.data.users)
-            open_variance = basis.residual(self.data.users, phi)
-        people = EntityTerm(phi, c.user, c.n_users, "w", open_variance)
+            residual = basis.residual(self.data.users, phi)
+        users = EntityTerm(phi, c.user, c.n_users, "w", residual)
         names_v, names_w = self.factor_scales
-        return ProductTerm(FactorTerm(rows, names_v), FactorTerm(people, names_w))
+        return ProductTerm(FactorTerm(rows, names_v), FactorTerm(users, names_w))
 
 
-def faded(problem: svi.Problem, state: svi.State) -> list[int]:
-    """Return the factors that move no answer."""
+def negligible_factors(problem: svi.Problem, state: svi.State) -> list[int]:
+    """Return the positions of the factors without effect on the answers."""
     if not problem.products:
         return []
     sides = problem.products[0].sides
     v, w = (side.rows.matvec(side.stacked(state.blocks[name].mean)) for name, side in sides.items())
-    share = np.sqrt(np.mean((v * w) ** 2, axis=1))
-    return [int(d) for d in np.flatnonzero(share < _FADED)]
+    effect = np.sqrt(np.mean((v * w) ** 2, axis=1))
+    return [int(d) for d in np.flatnonzero(effect < _NEGLIGIBLE)]
 
 
-def without(problem: svi.Problem, state: svi.State, dead: list[int]) -> svi.State:
-    """Return the posterior of the other factors."""
+def drop_factors(problem: svi.Problem, state: svi.State, dropped: list[int]) -> svi.State:
+    """Return the state without some of its factors."""
     product = problem.products[0]
-    kept = np.setdiff1d(np.arange(product.first.n_factors), dead)
-    dropped = {side.scales[d] for side in product.sides.values() for d in dead}
+    kept = np.setdiff1d(np.arange(product.first.n_factors), dropped)
+    dropped_scales = {side.scales[d] for side in product.sides.values() for d in dropped}
     blocks = {name: state.blocks[name] for name in problem.terms}
     if kept.size:
-        blocks |= {name: _some_factors(side, state.blocks[name], kept) for name, side in product.sides.items()}
-    scales = {name: scale for name, scale in state.scales.items() if name not in dropped}
+        blocks |= {name: _select_factors(side, state.blocks[name], kept) for name, side in product.sides.items()}
+    scales = {name: scale for name, scale in state.scales.items() if name not in dropped_scales}
     return replace(state, blocks=blocks, scales=scales)
 
 
-def _some_factors(side: FactorTerm, block: Block, kept: Array) -> StackedBlock | DiagonalBlock:
+def _select_factors(side: FactorTerm, block: Block, kept: Array) -> StackedBlock | DiagonalBlock:
     if isinstance(block, StackedBlock):
         return StackedBlock(tuple(block.parts[d] for d in kept))
     assert isinstance(block, DiagonalBlock)  # noqa: S101 - sides of products are stacked or diagonal
@@ -206,40 +196,41 @@ def start_state(
     schedule: svi.Schedule,
     rng: np.random.Generator,
 ) -> svi.State:
-    """Return the prior, but for a consensus that has seen the data and small factors that the data ask for."""
+    """Return a few passes of the consensus alone, plus factors along the gradient of the likelihood."""
     prior = svi.initial_state(problem, model.scales(), diagonal=diagonal)
     linear = replace(problem, products=(), local=frozenset())
     names = {s.scale for term in problem.terms.values() for s in term.segments}
     blocks = {name: prior.blocks[name] for name in problem.terms}
-    alone = svi.State(blocks, {name: scale for name, scale in prior.scales.items() if name in names})
+    state = svi.State(blocks, {name: scale for name, scale in prior.scales.items() if name in names})
     if problem.terms:
-        few = replace(schedule, max_iter=_START_PASSES if schedule.batch_size is None else 1, on_iteration=None)
-        alone = svi.fit(linear, alone, few, rng).state
-    return with_factors(problem, alone, prior, _gradients(linear, alone), rng) if problem.products else alone
+        short = replace(schedule, max_iter=_START_PASSES if schedule.batch_size is None else 1, on_iteration=None)
+        state = svi.fit(linear, state, short, rng).state
+    return add_factors(problem, state, prior, _fit_gradient(linear, state), rng) if problem.products else state
 
 
-def with_factors(
+def add_factors(
     problem: svi.Problem, state: svi.State, prior: svi.State, gradient: Array, rng: np.random.Generator
 ) -> svi.State:
-    """Return a posterior with more factors, those that the data ask for next.
+    """Return the state with the factors that it lacks.
 
-    At zero means factors are at a saddle of the bound, whose steepest way out is told by the leading singular vectors
-    of the matrix of the likelihood's gradients, user by item.
+    Factors with zero means are a saddle point of the bound. The direction of steepest ascent is given by the leading
+    singular vectors of the gradients of the likelihood, arranged as a matrix of users by items.
     """
     product = problem.products[0]
     names = [(v, w) for v, w in zip(product.first.scales, product.second.scales, strict=True)]
     new = np.array([d for d, pair in enumerate(names) if pair[0] not in state.scales])
-    means = _leading(product, gradient, new.size, rng)
-    narrow, blocks = np.full(new.size, _START_WIDTH), dict(state.blocks)
+    means = _leading_factors(product, gradient, new.size, rng)
+    width, blocks = np.full(new.size, _START_WIDTH), dict(state.blocks)
     for (name, side), mean in zip(product.sides.items(), means, strict=True):
-        fresh = _some_factors(side, prior.blocks[name], new).stretched(narrow).with_mean(_START * mean.reshape(-1))
-        blocks[name] = _joined(state.blocks[name], fresh) if name in state.blocks else fresh
-    # They begin with unit scales, not at the priors' means: those would put them out before the data speak.
+        block = _select_factors(side, prior.blocks[name], new).stretched(width)
+        block = block.with_mean(_START_MEAN * mean.reshape(-1))
+        blocks[name] = _concatenate(state.blocks[name], block) if name in state.blocks else block
+    # Their scales start at 1. With the means of the priors they would be dropped before they fit the data.
     unit = {name: prior.scales[name].moved(-prior.log_mean(name)) for d in new for name in names[d]}
     return replace(state, blocks=blocks, scales={**state.scales, **unit})
 
 
-def _joined(old: Block, new: Block) -> Block:
+def _concatenate(old: Block, new: Block) -> Block:
     if isinstance(old, StackedBlock) and isinstance(new, StackedBlock):
         return StackedBlock(old.parts + new.parts)
     assert isinstance(old, DiagonalBlock)  # noqa: S101 - sides of products are stacked or diagonal, old and new alike
@@ -247,59 +238,62 @@ def _joined(old: Block, new: Block) -> Block:
     return DiagonalBlock(*(np.concatenate([getattr(x, k) for x in (old, new)]) for k in ("precision", "linear")))
 
 
-def grown_state(earlier: Earlier, problem: svi.Problem, prior: svi.State) -> svi.State:
-    """Return an earlier posterior, with the prior for entities that are new."""
+def extend_state(
+    start: svi.State, segments: dict[str, tuple[Segment, ...]], problem: svi.Problem, prior: svi.State
+) -> svi.State:
+    """Return an earlier state for a problem with more entities, which have their prior."""
     blocks = {
-        name: _grown_block(earlier.state.blocks[name], earlier.segments[name], side.segments, prior.blocks[name])
-        if name in earlier.state.blocks
+        name: _extend_block(start.blocks[name], segments[name], side.segments, prior.blocks[name])
+        if name in start.blocks
         else prior.blocks[name]
         for name, side in problem.sides.items()
     }
-    scales = {
-        name: scale.moved(earlier.state.log_mean(name) - prior.log_mean(name)) for name, scale in prior.scales.items()
-    }
+    scales = {name: scale.moved(start.log_mean(name) - prior.log_mean(name)) for name, scale in prior.scales.items()}
     return svi.State(blocks, scales)
 
 
-def _grown_block(old: Block, before: tuple[Segment, ...], now: tuple[Segment, ...], prior: Block) -> Block:
-    if type(old) is not type(prior) or [s.scale for s in before] != [s.scale for s in now]:
-        # Features and offsets parted company, being too many for one dense block: that block begins anew.
+def _extend_block(block: Block, old: tuple[Segment, ...], new: tuple[Segment, ...], prior: Block) -> Block:
+    """Return a block for longer segments of variables; the additional variables have their prior."""
+    if type(block) is not type(prior) or [s.scale for s in old] != [s.scale for s in new]:
+        # Features and offsets no longer fit into one dense block: this block restarts.
         return prior
-    if before == now:
-        return old
-    starts = np.cumsum([0] + [segment.size for segment in now[:-1]])
-    place = np.concatenate([start + np.arange(s.size) for start, s in zip(starts, before, strict=True)])
+    if old == new:
+        return block
+    starts = np.cumsum([0] + [segment.size for segment in new[:-1]])
+    index = np.concatenate([start + np.arange(s.size) for start, s in zip(starts, old, strict=True)])
     mean = prior.mean.copy()
-    mean[place] = old.mean
-    if isinstance(old, DiagonalBlock) and isinstance(prior, DiagonalBlock):
+    mean[index] = block.mean
+    if isinstance(block, DiagonalBlock) and isinstance(prior, DiagonalBlock):
         precision = prior.precision.copy()
-        precision[place] = old.precision
+        precision[index] = block.precision
         return DiagonalBlock.isotropic(precision, mean)
-    assert isinstance(old, DenseBlock)  # noqa: S101 - stacked blocks have inducing points, which stay
+    assert isinstance(block, DenseBlock)  # noqa: S101 - stacked blocks have inducing points, which do not change
     assert isinstance(prior, DenseBlock)  # noqa: S101
     precision = prior.precision.copy()
-    precision[np.ix_(place, place)] = old.precision
+    precision[np.ix_(index, index)] = block.precision
     return DenseBlock(precision, np.zeros_like(mean)).with_mean(mean)
 
 
-def _gradients(linear: svi.Problem, state: svi.State) -> Array:
-    """Derivative of the fit in the mean of every observation's z."""
+def _fit_gradient(linear: svi.Problem, state: svi.State) -> Array:
+    """Return the derivative of the expected log-likelihood in the mean of each projection z, shape (P,)."""
     if linear.terms:
         return svi.evaluate(linear, state).sites.gradient
     zero = np.zeros(linear.n_observations)
     return linear.rule(linear.likelihood, linear.y, (zero, zero, zero), linear.weight).gradient
 
 
-def _leading(product: ProductTerm, gradient: Array, n_factors: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Leading singular vectors of the gradient in (v, w), rows scaled to unit mean square times their strength."""
+def _leading_factors(
+    product: ProductTerm, gradient: Array, n_factors: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Return leading singular vectors of the gradient in (v, w), each row scaled by its relative strength."""
     items, users = product.first, product.second
-    rows, people = items.rows, users.rows
-    assert isinstance(rows, PairTerm)  # noqa: S101 - the sides that `CrowdModel` builds
-    assert isinstance(people, EntityTerm)  # noqa: S101
-    index = np.concatenate([people.index, people.index]), np.concatenate([rows.left, rows.right])
-    shape = people.n_entities, rows.n_items
-    pull = sparse.coo_array((np.concatenate([gradient, -gradient]), index), shape=shape).tocsr()
-    left, values, right = _singular(pull, people.basis, rows.basis, n_factors, rng)
+    pairs, user = items.rows, users.rows
+    assert isinstance(pairs, PairTerm)  # noqa: S101 - type narrowing: `CrowdModel` builds no other sides
+    assert isinstance(user, EntityTerm)  # noqa: S101
+    index = np.concatenate([user.index, user.index]), np.concatenate([pairs.left, pairs.right])
+    shape = user.n_entities, pairs.n_items
+    by_user_and_item = sparse.coo_array((np.concatenate([gradient, -gradient]), index), shape=shape).tocsr()
+    left, values, right = _singular_vectors(by_user_and_item, user.basis, pairs.basis, n_factors, rng)
     strength = np.sqrt(values / values[0]) if values.size and values[0] > 0.0 else np.zeros(values.size)
     start = []
     for vectors, size in ((right, items.size), (left.T, users.size)):
@@ -309,16 +303,16 @@ def _leading(product: ProductTerm, gradient: Array, n_factors: int, rng: np.rand
     return start[0], start[1]
 
 
-def _singular(
-    pull: Any, user_basis: Array | None, item_basis: Array | None, n_factors: int, rng: np.random.Generator
+def _singular_vectors(
+    matrix: Any, user_basis: Array | None, item_basis: Array | None, n_factors: int, rng: np.random.Generator
 ) -> tuple[Array, Array, Array]:
-    """Singular values and vectors of user_basis^T pull item_basis, the largest first, at most `n_factors`."""
-    matrix = pull if item_basis is None else pull @ item_basis
+    """Return singular vectors and values of user_basis^T matrix item_basis, the largest first, at most `n_factors`."""
+    matrix = matrix if item_basis is None else matrix @ item_basis
     matrix = matrix if user_basis is None else user_basis.T @ matrix
     if matrix.shape[0] * matrix.shape[1] <= _SMALL_SVD:
         u, values, vt = np.linalg.svd(matrix.toarray() if sparse.issparse(matrix) else matrix, full_matrices=False)
         return u[:, :n_factors], values[:n_factors], vt[:n_factors]
-    # Arpack, started anywhere, may not end where singular values lie close together (users with an answer each).
+    # Not Arpack: it may not converge where singular values are close together (users with one answer each).
     seed = int(rng.integers(2**31))
     u, values, vt = randomized_svd(matrix, min(n_factors, *matrix.shape), n_iter=4, random_state=seed)
     return np.asarray(u), np.asarray(values), np.asarray(vt)

@@ -46,8 +46,8 @@ def test_covariance_of_a_users_pairs(items, user):
     np.testing.assert_allclose(np.diagonal(C), variance, atol=1e-12)
     np.testing.assert_allclose(mean, model.decision_function(pairs))
     assert np.linalg.eigvalsh(C).min() > -1e-12
-    posterior = model.posterior_ if user == 3 else model.posterior_.of_strangers()
-    person = model._people(np.array([3]))[0] if user == 3 else UNSEEN_USER
+    posterior = model.posterior_ if user == 3 else model.posterior_.for_unseen_users()
+    person = model._users_of_rows(np.array([3]))[0] if user == 3 else UNSEEN_USER
     draws = posterior.sample(person, model._items.select(None)[1], 30_000, np.random.default_rng(0))[:, 0]
     z = np.array([draws[:, a] - draws[:, b] for a, b in PAIRS])
     z -= z.mean(axis=1, keepdims=True)

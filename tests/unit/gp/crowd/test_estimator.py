@@ -224,7 +224,7 @@ def test_users_of_the_table_who_say_nothing(both: CrowdGPPL) -> None:
     assert gap[alike].mean() < np.delete(gap, alike).mean()
     assert std[2:].mean() < std[0].mean() < std[1].mean()
     assert both.predict_proba([(silent, *SEEN[:2])])[0, 1] != both.predict_proba([(stranger, *SEEN[:2])])[0, 1]
-    with pytest.raises(UnknownIdError, match=f"user '{silent}' made no comparison"):
+    with pytest.raises(UnknownIdError, match=f"user '{silent}' is in no comparison"):
         both.similar_users(silent)
 
 
@@ -354,7 +354,7 @@ def test_rankings_of_many_items_are_drawn_in_parts(both: CrowdGPPL, monkeypatch:
 def test_tables_of_personal_utilities_that_would_not_fit(ids: CrowdGPPL, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimator, "_MAX_PERSONAL", 20)
     assert ids.utility(users=WHO[:2]).shape == (2, N - 2)
-    with pytest.raises(DataError, match=r"3 users by 8 items .* GB of personal utilities; ask for fewer"):
+    with pytest.raises(DataError, match=r"3 users by 8 items take .* GB; pass fewer"):
         ids.utility(users=WHO[:3])
 
 
@@ -382,7 +382,7 @@ def test_neighbours(model: CrowdGPPL) -> None:
 
 def test_neighbours_of_whom_nothing_is_known(ids: CrowdGPPL, both: CrowdGPPL) -> None:
     for fitted in (ids, both):
-        with pytest.raises(UnknownIdError, match="unknown user 'nobody' made no comparison"):
+        with pytest.raises(UnknownIdError, match="unknown user 'nobody' is in no comparison"):
             fitted.similar_users("nobody")
         with pytest.raises(UnknownIdError, match="unknown item 'nothing' is in no comparison"):
             fitted.similar_items("nothing")
@@ -509,7 +509,7 @@ def test_ties_are_an_answer_of_their_own() -> None:
 def test_more_factors_than_users_is_said() -> None:
     rows = [(u, a, (a + 1) % 5) for u in "ab" for a in range(5)]
     y = [1, 0] * 5
-    with pytest.warns(DataWarning, match="n_factors=5 is more than the 2 users who compared anything"):
+    with pytest.warns(DataWarning, match="n_factors=5 is more than the 2 users with comparisons"):
         fitted = quick(n_factors=5).fit(rows, y)
     assert fitted.factor_scales_.shape == (5,)
     assert fitted.user_factors_.shape == (2, 5)

@@ -176,7 +176,7 @@ def test_who_is_given_no_weight_is_not_seen() -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"n_factors": 3}, "n_factors is 3, but the model .* has n_factors=2"),
+        ({"n_factors": 3}, "n_factors is 3, but the fitted model has n_factors=2"),
         ({"consensus": False}, "consensus is False"),
         ({"order_effect": True}, "order_effect is True"),
         ({"item_effects": False}, "item_effects is False"),
