@@ -93,7 +93,7 @@ def _half_of_memory() -> float:
 
 
 def digest(settings: object, *tables: Any) -> str:
-    """Return a digest of all that an earlier fit must share to be gone on from."""
+    """Return a digest of all that two fits must share for the second to start from the first."""
     total = hashlib.sha256(repr(settings).encode())
     for table in tables:
         parts = (table.data, table.indices, table.indptr) if sparse.issparse(table) else (np.asarray(table),)

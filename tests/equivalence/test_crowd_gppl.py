@@ -298,13 +298,13 @@ def test_probabilities_of_a_pair_and_of_its_reverse():
 def test_a_silent_user_has_the_consensus(layout):
     data = simulated(4, layout)
     plain = learnt(data.comparisons, data.y, data.table)
-    # A comparison of weight zero names somebody who then has said nothing; a stranger has not even been named.
+    # User 8 is named by a comparison of weight zero only; the other user is not named at all.
     X = np.vstack([data.comparisons, [[8, 0, 1]]])
     model = learnt(X, np.append(data.y, 1.0), data.table, weight=np.append(np.ones(data.y.size), 0.0))
     assert_same(plain, model, data.comparisons, data.comparisons)
     pairs = np.array([(a, b) for a in range(7) for b in range(7) if a != b])
     consensus = model.posterior_.consensus.utility(model._items.rows(np.arange(7)))[0]
-    for user in (8, "stranger"):
+    for user in (8, "unseen"):
         rows = [[user, int(a), int(b)] for a, b in pairs]
         assert_allclose(model.decision_function(rows), consensus[pairs[:, 0]] - consensus[pairs[:, 1]], atol=1e-12)
         assert_allclose(model.utility(users=[user])[0], model.utility(), atol=1e-12)
@@ -312,7 +312,7 @@ def test_a_silent_user_has_the_consensus(layout):
         assert (model.utility(users=[user], return_std=True)[1][0] > model.utility(return_std=True)[1]).all()
 
 
-def test_a_user_of_the_table_who_said_nothing():
+def test_a_user_of_the_table_without_comparisons():
     data = simulated(5, "users")
     far = np.vstack([data.user_table.features, [[1e3, -1e3]]])
     plain = learnt(data.comparisons, data.y, None, data.user_table)
@@ -347,7 +347,7 @@ def test_one_user_and_no_factors_are_gppl(layout, order_effect):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_no_factors_are_gppl_whoever_answers(layout):
+def test_no_factors_are_gppl_with_many_users(layout):
     data = simulated(7, layout)
     options = {"length_scale_factor": 1.0, "random_state": 0, "tol": 1e-12, "max_iter": 3000}
     one = GPPLClassifier(data.table, **options).fit(data.comparisons[:, 1:], data.y)
@@ -359,7 +359,7 @@ def test_no_factors_are_gppl_whoever_answers(layout):
 
 @sides
 def test_silent_factors_are_gppl(items, users, monkeypatch):
-    # w is fixed at zero by an enormous scale; v is at its prior. Joint means beside factors are solved for up to a
+    # w is fixed at zero by an enormous scale; v is at its prior. Joint means next to factors are solved for up to a
     # thousandth of the step; solved for as those of GPPL are, nothing is left between the two.
     monkeypatch.setattr(svi, "_CG_RTOL_FACTORS", 1e-12, raising=False)
     _, problem, _ = somewhere(3, items=items, users=users)

@@ -48,7 +48,7 @@ def test_cross_validation() -> None:
 
 
 def test_users_left_out() -> None:
-    # Who is not in a fold's comparisons is a stranger there, known by features or not at all.
+    # A user without comparisons in a fold is unseen there, with or without features.
     for users in (None, DATA.user_table):
         splits = {"cv": GroupKFold(3), "groups": X[:, 0], "error_score": "raise"}
         assert cross_val_score(quick(None, users), X, Y, **splits).mean() > 0.7

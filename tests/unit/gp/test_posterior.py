@@ -37,7 +37,7 @@ def test_covariance_of_pairs(items, order):
 
 
 @pytest.mark.parametrize("items", [None, DATA.table])
-@pytest.mark.parametrize("user", [3, "a stranger"])
+@pytest.mark.parametrize("user", [3, "unseen"])
 def test_covariance_of_a_users_pairs(items, user):
     model = CrowdGPPL(items, n_factors=2, max_iter=30, random_state=0).fit(DATA.comparisons, DATA.y)
     assert model.posterior_.users.n_factors > 0
@@ -58,7 +58,7 @@ def test_covariance_of_a_users_pairs(items, user):
 
 def test_order_effects_of_a_user():
     model = CrowdGPPL(n_factors=1, order_effect=True, random_state=0).fit(DATA.comparisons, DATA.y)
-    for user in (3, "a stranger"):
+    for user in (3, "unseen"):
         pairs = [[user, a, b] for a, b in PAIRS]
         C, variance = model.latent_covariance(pairs), model.latent_mean_and_variance(pairs)[1]
         np.testing.assert_allclose(np.diagonal(C), variance, atol=1e-12)

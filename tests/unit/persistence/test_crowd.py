@@ -365,7 +365,7 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any], Arrays], object], str]] = {
         lambda t, a: t.update(posterior_=record(t, "posterior_")["consensus"]),
         "did not come before|is no posterior",
     ),
-    "a roster less": (lambda t, a: t.update(_users=None), "must be entities"),
+    "no users": (lambda t, a: t.update(_users=None), "must be entities"),
     "features too few": (lambda t, a: cut(a, "items.features.npy", slice(5)), r"items\.features: has shape"),
     "features too narrow": (
         lambda t, a: cut(a, "items.features.npy", slice(None), slice(1)),

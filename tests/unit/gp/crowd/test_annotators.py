@@ -24,7 +24,7 @@ def quick(**options: Any) -> CrowdGPPL:
 
 # a beats b beats c for all but "odd".
 CHAIN = [(u, *pair) for u in ("ann", "bob", "cat", "odd") for pair in (("a", "b"), ("b", "c"), ("a", "c"))] * 10
-TOLD = [0.0 if u == "odd" else 1.0 for u, _, _ in CHAIN]
+LABELS = [0.0 if u == "odd" else 1.0 for u, _, _ in CHAIN]
 
 
 # -------------------------------------------------------------------------------------------------------- by hand
@@ -64,8 +64,8 @@ def test_weights_count_as_answers() -> None:
     report = model.annotators(n_samples=10).set_index("user")
     assert report["n_labels"].to_dict() == {"u": 4.0, "v": 5.0}
     assert report["agreement"].to_dict() == pytest.approx({"u": 0.75, "v": 1.0})
-    given = [rows[0]] * 3 + [rows[1]] + [rows[2]] * 5
-    same = quick().fit(given, np.ones(9)).annotators(n_samples=10)
+    repeated = [rows[0]] * 3 + [rows[1]] + [rows[2]] * 5
+    same = quick().fit(repeated, np.ones(9)).annotators(n_samples=10)
     pd.testing.assert_frame_equal(same, model.annotators(n_samples=10))
 
 
@@ -114,7 +114,7 @@ def test_accuracy_and_bias_against_the_truth() -> None:
     assert bias_inside > binom.ppf(1e-4, n, 0.95)
 
 
-def test_who_tosses_a_coin_is_told() -> None:
+def test_random_answers_show() -> None:
     data = make_crowd(
         20, 8, 3000, n_factors=0, n_features=0, n_user_features=0, scale=0.2, share_random=0.2, random_state=1
     )
@@ -144,7 +144,7 @@ def test_few_labels_give_a_wide_interval() -> None:
 # ---------------------------------------------------------------------------------------------------------- formats
 def test_columns_and_options() -> None:
     columns = ["user", "n_labels", "agreement", "accuracy", "accuracy_low", "accuracy_high", "distance"]
-    plain, biased = quick().fit(CHAIN, TOLD), quick(order_effect=True).fit(CHAIN, TOLD)
+    plain, biased = quick().fit(CHAIN, LABELS), quick(order_effect=True).fit(CHAIN, LABELS)
     assert list(plain.annotators(n_samples=10)) == columns
     assert list(biased.annotators(n_samples=10)) == [*columns, "bias", "bias_low", "bias_high"]
     assert plain.annotators(n_samples=10)["user"].tolist() == plain.user_ids_.tolist()
@@ -166,7 +166,7 @@ def test_columns_and_options() -> None:
 
 
 def test_without_pandas_it_is_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = quick(order_effect=True).fit(CHAIN, TOLD)
+    model = quick(order_effect=True).fit(CHAIN, LABELS)
     frame = model.annotators(n_samples=10)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     record = model.annotators(n_samples=10)
@@ -178,7 +178,7 @@ def test_without_pandas_it_is_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_users_are_described_in_groups_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = quick(n_factors=0).fit(CHAIN, TOLD)
+    model = quick(n_factors=0).fit(CHAIN, LABELS)
     whole = model.annotators(n_samples=50)
     monkeypatch.setattr(annotators, "_CHUNK", 1)
     pd.testing.assert_frame_equal(model.annotators(n_samples=50), whole)  # without factors nothing else is drawn
@@ -193,23 +193,23 @@ def test_pairs_are_drawn_as_often_as_they_were_compared(monkeypatch: pytest.Monk
     model = quick().fit(rows, y)
     exact = model.annotators(n_samples=400).set_index("user")["accuracy"]
     monkeypatch.setattr(annotators, "_PAIRS", 3)
-    some = np.mean([model.annotators(n_samples=50, random_state=s)["accuracy"] for s in range(60)], axis=0)
-    np.testing.assert_allclose(some, exact, atol=0.05)
+    sampled = np.mean([model.annotators(n_samples=50, random_state=s)["accuracy"] for s in range(60)], axis=0)
+    np.testing.assert_allclose(sampled, exact, atol=0.05)
     assert exact["careful"] > 0.85
 
 
 @pytest.mark.parametrize("options", [{"consensus": False}, {"n_factors": 0}, {"likelihood": "logit"}], ids=str)
 def test_every_model_has_a_report(options: dict[str, Any]) -> None:
-    report = quick(**options).fit(CHAIN, TOLD).annotators(n_samples=20)
+    report = quick(**options).fit(CHAIN, LABELS).annotators(n_samples=20)
     assert len(report) == 4
     assert np.all(report["accuracy"].between(0.0, 1.0))
     if "consensus" in options:  # nobody agrees or disagrees with what does not exist
         np.testing.assert_allclose(report[["agreement", "accuracy"]], 0.5)
 
 
-def test_the_report_comes_of_all_comparisons_after_partial_fit() -> None:
-    model = quick().fit(CHAIN[:60], TOLD[:60])
-    model.partial_fit([*CHAIN[60:], ("eve", "a", "b")], [*TOLD[60:], 1.0])
+def test_the_report_is_of_all_comparisons_after_partial_fit() -> None:
+    model = quick().fit(CHAIN[:60], LABELS[:60])
+    model.partial_fit([*CHAIN[60:], ("eve", "a", "b")], [*LABELS[60:], 1.0])
     report = model.annotators(n_samples=10).set_index("user")
     assert report["n_labels"].to_dict() == {"ann": 30.0, "bob": 30.0, "cat": 30.0, "odd": 30.0, "eve": 1.0}
     assert report["agreement"].to_dict() == {"ann": 1.0, "bob": 1.0, "cat": 1.0, "odd": 0.0, "eve": 1.0}

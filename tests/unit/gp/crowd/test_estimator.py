@@ -1,4 +1,4 @@
-"""CrowdGPPL asked: ids of any kind, strangers, tables, utilities, rankings, neighbours, ablations, labels."""
+"""CrowdGPPL: ids of any kind, unseen users, tables, utilities, rankings, neighbours, ablations, labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skpref.gp.crowd import estimator
 _rng = np.random.default_rng(5)
 N, U, P = 10, 9, 400
 FEATURES, PEOPLE = _rng.standard_normal((N, 2)), _rng.standard_normal((U, 3))
-# All like the first feature; some like of the second what others do not. Who does is told by the users' first feature.
+# All like the first feature. Users differ on the second, as their own first feature says.
 PEOPLE[:, 0] = np.where(np.arange(U) % 3, 1.5, -1.5)
 TASTES = 1.5 * FEATURES[:, 0] + PEOPLE[:, :1] * FEATURES[:, 1]
 USER = _rng.integers(0, U - 1, P)  # the last user says nothing
@@ -74,7 +74,7 @@ def test_what_a_fit_leaves(model: CrowdGPPL) -> None:
     assert [x is not None for x in (model.user_kernel_, model.inducing_users_)] == [with_users] * 2
 
 
-def test_tastes_are_found(model: CrowdGPPL) -> None:
+def test_personal_utilities_are_learnt(model: CrowdGPPL) -> None:
     alone = GPPLClassifier(random_state=0).fit([row[1:] for row in NAMED], Y)
     assert model.score(NAMED, Y) > alone.score([row[1:] for row in NAMED], Y) + 0.05
     assert max(model.factor_scales_) > 0.1
@@ -142,10 +142,10 @@ def test_features_as_array_frame_table_and_sparse() -> None:
         assert fitted.get_params()["users"] is users
 
 
-# ------------------------------------------------------------------------------------------------------------ strangers
-def test_a_stranger_gets_the_consensus_and_wider_uncertainty(model: CrowdGPPL) -> None:
-    asked = [("a stranger", a, b) for a in SEEN for b in SEEN if a != b]
-    mean, std = model.utility(SEEN, users=["a stranger"], return_std=True)
+# --------------------------------------------------------------------------------------------------------- unseen users
+def test_an_unseen_user_gets_the_consensus_and_wider_uncertainty(model: CrowdGPPL) -> None:
+    asked = [("unseen", a, b) for a in SEEN for b in SEEN if a != b]
+    mean, std = model.utility(SEEN, users=["unseen"], return_std=True)
     consensus, narrow = model.utility(SEEN, return_std=True)
     np.testing.assert_allclose(mean[0], consensus, atol=1e-12)
     assert np.all(std[0] > narrow)
@@ -156,10 +156,10 @@ def test_a_stranger_gets_the_consensus_and_wider_uncertainty(model: CrowdGPPL) -
     np.testing.assert_array_equal(
         model.predict_proba([("another", *row[1:]) for row in asked]), model.predict_proba(asked)
     )
-    assert model.rank(SEEN, user="a stranger").id.tolist() == model.rank(SEEN).id.tolist()
+    assert model.rank(SEEN, user="unseen").id.tolist() == model.rank(SEEN).id.tolist()
 
 
-def test_strangers_among_users(model: CrowdGPPL) -> None:
+def test_unseen_users_among_others(model: CrowdGPPL) -> None:
     asked = ["nobody", WHO[3], WHO[0], ("no", "body"), WHO[3]]
     for got, alone in (
         (model.utility(SEEN, users=asked), [model.utility(SEEN, users=[u])[0] for u in asked]),
@@ -176,7 +176,7 @@ def test_strangers_among_users(model: CrowdGPPL) -> None:
     assert not np.allclose(model.utility(SEEN, users=asked)[1], model.utility(SEEN, users=asked)[0], atol=0.1)
 
 
-def test_strangers_can_be_refused(model: CrowdGPPL) -> None:
+def test_unseen_users_can_be_refused(model: CrowdGPPL) -> None:
     pd = pytest.importorskip("pandas")
     strict = quick(model.items, model.users, unknown_user="raise").fit(NAMED, Y)
     np.testing.assert_allclose(strict.predict_proba(NAMED), model.predict_proba(NAMED), atol=1e-12)
@@ -195,7 +195,7 @@ def test_strangers_can_be_refused(model: CrowdGPPL) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------ items and users
-def test_items_that_nobody_compared(ids: CrowdGPPL, both: CrowdGPPL) -> None:
+def test_items_without_comparisons(ids: CrowdGPPL, both: CrowdGPPL) -> None:
     np.testing.assert_allclose(ids.predict_proba([("zoe", "new", "newer"), ("zoe", "new", "new")]), 0.5, atol=1e-12)
     best = ids.rank(user="zoe").id[0]
     forth, back = ids.predict_proba([("zoe", best, "new"), ("zoe", "new", best)])
@@ -214,16 +214,16 @@ def test_items_that_nobody_compared(ids: CrowdGPPL, both: CrowdGPPL) -> None:
         ids.utility(["new"])
 
 
-def test_users_of_the_table_who_say_nothing(both: CrowdGPPL) -> None:
-    silent, stranger = WHO[-1], "a stranger"
+def test_users_of_the_table_without_comparisons(both: CrowdGPPL) -> None:
+    silent, unseen = WHO[-1], "unseen"
     assert silent not in both.user_ids_
-    mean, std = both.utility(SEEN, users=[silent, stranger, *SPOKE], return_std=True)
-    # What users like him said tells of him, less than of those who spoke.
+    mean, std = both.utility(SEEN, users=[silent, unseen, *SPOKE], return_std=True)
+    # Similar users inform the prediction, less than a user's own answers do.
     alike = np.flatnonzero(PEOPLE[:-1, 0] == PEOPLE[-1, 0])
     gap = np.abs(mean[2:] - mean[0]).mean(axis=1)
     assert gap[alike].mean() < np.delete(gap, alike).mean()
     assert std[2:].mean() < std[0].mean() < std[1].mean()
-    assert both.predict_proba([(silent, *SEEN[:2])])[0, 1] != both.predict_proba([(stranger, *SEEN[:2])])[0, 1]
+    assert both.predict_proba([(silent, *SEEN[:2])])[0, 1] != both.predict_proba([(unseen, *SEEN[:2])])[0, 1]
     with pytest.raises(UnknownIdError, match=f"user '{silent}' is in no comparison"):
         both.similar_users(silent)
 
@@ -242,8 +242,8 @@ def test_users_and_items_by_their_features(both: CrowdGPPL) -> None:
         np.testing.assert_allclose(both.utility(items, users=users), wanted, atol=1e-10)
     # Users with features are these features; items have an offset besides, which goes by the id.
     np.testing.assert_allclose(both.utility(users=PEOPLE[2:4]), both.utility(users=WHO[2:4]), atol=1e-12)
-    known = Table(FEATURES[[3, 0]], ids=[ITEM[3], "someone new"])
-    mean, std = both.utility(known, return_std=True)
+    table = Table(FEATURES[[3, 0]], ids=[ITEM[3], "new"])
+    mean, std = both.utility(table, return_std=True)
     by_id, by_id_std = both.utility([ITEM[3], ITEM[0]], return_std=True)
     np.testing.assert_allclose([mean[0], std[0]], [by_id[0], by_id_std[0]], atol=1e-12)
     assert std[1] > by_id_std[1]
@@ -380,7 +380,7 @@ def test_neighbours(model: CrowdGPPL) -> None:
     assert np.mean([PEOPLE[WHO.tolist().index(name), 0] for name in near] == PEOPLE[1, 0]) > 0.7
 
 
-def test_neighbours_of_whom_nothing_is_known(ids: CrowdGPPL, both: CrowdGPPL) -> None:
+def test_neighbours_need_comparisons(ids: CrowdGPPL, both: CrowdGPPL) -> None:
     for fitted in (ids, both):
         with pytest.raises(UnknownIdError, match="unknown user 'nobody' is in no comparison"):
             fitted.similar_users("nobody")
@@ -400,11 +400,11 @@ def test_without_factors_all_are_neighbours() -> None:
 
 # ------------------------------------------------------------------------------------------------------------- variants
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_without_factors_there_is_one_view(layout: str) -> None:
+def test_without_factors_all_users_have_the_consensus(layout: str) -> None:
     fitted = quick(*LAYOUTS[layout], n_factors=0, tol=1e-8).fit(NAMED, Y)
     alone = GPPLClassifier(LAYOUTS[layout][0], length_scale_factor=1.0, tol=1e-8).fit([row[1:] for row in NAMED], Y)
     np.testing.assert_allclose(fitted.utility(SEEN), alone.utility(SEEN), atol=1e-4)
-    personal, std = fitted.utility(SEEN, users=[*WHO[:3], "a stranger"], return_std=True)
+    personal, std = fitted.utility(SEEN, users=[*WHO[:3], "unseen"], return_std=True)
     consensus, wide = fitted.utility(SEEN, return_std=True)
     np.testing.assert_allclose(personal, np.tile(consensus, (4, 1)), atol=1e-12)
     np.testing.assert_allclose(std, np.tile(wide, (4, 1)), atol=1e-12)
@@ -413,11 +413,11 @@ def test_without_factors_there_is_one_view(layout: str) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_without_consensus_there_are_personal_views_alone(layout: str) -> None:
+def test_without_consensus_there_are_personal_utilities_only(layout: str) -> None:
     fitted = quick(*LAYOUTS[layout], consensus=False).fit(NAMED, Y)
     np.testing.assert_array_equal(fitted.utility(), 0.0)
     np.testing.assert_array_equal(fitted.predict_preference([SEEN[:2], SEEN[1:3]]), 0.5)
-    np.testing.assert_allclose(fitted.predict_proba([("a stranger", *SEEN[:2])]), 0.5, atol=1e-12)
+    np.testing.assert_allclose(fitted.predict_proba([("unseen", *SEEN[:2])]), 0.5, atol=1e-12)
     assert fitted.score(NAMED, Y) > 0.75
 
 
@@ -443,7 +443,7 @@ def test_order_effects_of_all_and_of_each(layout: str) -> None:
     # And that is no matter of which item is better.
     a, b = (fitted.predict_preference([(who, *pair) for who in SPOKE]) for pair in (SEEN[:2], SEEN[1::-1]))
     np.testing.assert_allclose(a + b, 1.0, atol=1e-12)
-    z = fitted.decision_function([("a stranger", *SEEN[:2])]) + fitted.decision_function([("a stranger", *SEEN[1::-1])])
+    z = fitted.decision_function([("unseen", *SEEN[:2])]) + fitted.decision_function([("unseen", *SEEN[1::-1])])
     assert z[0] == pytest.approx(2.0 * mean)
 
 
@@ -502,11 +502,11 @@ def test_ties_are_an_answer_of_their_own() -> None:
     fitted = quick(likelihood="probit-ties").fit(NAMED, y)
     assert abs(fitted.likelihood_.threshold - 0.6) < 0.35
     half = quick().fit(NAMED, y)
-    # A tie that is told from half a win leaves the differences their size.
+    # Where a tie is not half a win, utility differences keep their size.
     assert np.ptp(fitted.utility(SEEN)) > np.ptp(half.utility(SEEN))
 
 
-def test_more_factors_than_users_is_said() -> None:
+def test_more_factors_than_users_warn() -> None:
     rows = [(u, a, (a + 1) % 5) for u in "ab" for a in range(5)]
     y = [1, 0] * 5
     with pytest.warns(DataWarning, match="n_factors=5 is more than the 2 users with comparisons"):

@@ -70,7 +70,7 @@ def test_partial_fit_ends_where_one_fit_does(layout: str, order_effect: bool) ->
     whole = quick(**tables(layout), **options, inducing=FEATURES, n_inducing_users=U).fit(ROWS, Y)
     first, later = tables(layout, slice(0, N - 2)), tables(layout, slice(N - 2, None))
     parts = quick(**first, **options, inducing=FEATURES, n_inducing_users=U).fit(OLD, Y_OLD)
-    assert parts.factor_scales_.max() > 0.05  # there is a taste to go on with
+    assert parts.factor_scales_.max() > 0.05  # there is a factor to start from
     assert parts.partial_fit(NEW, Y_NEW, **later) is parts
     assert sorted(parts.item_ids_) == ITEM
     assert sorted(parts.user_ids_) == WHO
@@ -88,7 +88,7 @@ def test_partial_fit_ends_where_one_fit_does(layout: str, order_effect: bool) ->
 
 
 @extremes
-def test_many_small_steps_end_there_too(layout: str) -> None:
+def test_many_small_steps_end_where_one_does(layout: str) -> None:
     both = tables(layout)
     model = quick(**both, tol=1e-5).fit(OLD, Y_OLD)
     for start in range(0, P // 2, 40):
@@ -98,8 +98,8 @@ def test_many_small_steps_end_there_too(layout: str) -> None:
 
 
 def test_a_first_partial_fit_is_a_fit() -> None:
-    one, other = quick().partial_fit(ROWS, Y), quick().fit(ROWS, Y)
-    assert one.predict_proba(ROWS).tobytes() == other.predict_proba(ROWS).tobytes()
+    first, fitted = quick().partial_fit(ROWS, Y), quick().fit(ROWS, Y)
+    assert first.predict_proba(ROWS).tobytes() == fitted.predict_proba(ROWS).tobytes()
     with pytest.raises(DataError, match="at the first call, give them to CrowdGPPL"):
         quick().partial_fit(ROWS, Y, items=Table(FEATURES, ids=ITEM))
 
@@ -131,7 +131,7 @@ def test_partial_fit_after_factors_were_dropped(layout: str) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"consensus": False}], ids=str)
-def test_factors_come_back_when_more_comparisons_ask_for_them(options: dict[str, Any]) -> None:
+def test_factors_come_back_when_more_comparisons_support_them(options: dict[str, Any]) -> None:
     # The first comparisons are too few for a taste; all of them show it clearly.
     whole = quick(**options).fit(ROWS, Y)
     parts = quick(**options).fit(OLD[:24], Y_OLD[:24])
@@ -161,7 +161,7 @@ def test_ids_of_other_kinds_join_later() -> None:
     assert model.utility([7, b"bytes"], users=[("a", 1), "user 0"]).shape == (2, 2)
 
 
-def test_who_is_given_no_weight_is_not_seen() -> None:
+def test_users_and_items_without_weight_are_unseen() -> None:
     model = quick().fit([*OLD, ("nobody", ITEM[0], "nothing")], [*Y_OLD, 1], [1.0] * len(OLD) + [0.0])
     assert "nobody" not in model.user_ids_
     assert "nothing" not in model.item_ids_
@@ -205,12 +205,12 @@ def test_features_of_new_items_and_users_are_checked(side: str) -> None:
     kind = side[:-1]
     model = quick(**tables("both")).fit(OLD, Y_OLD)
     before = state_of(model)
-    known = ITEM[0] if side == "items" else WHO[0]
+    old = ITEM[0] if side == "items" else WHO[0]
     for text, given_ in {
         rf"unknown {kind} 'new' in comparison 1: .*{side}=Table\(features, ids": None,
         rf"unknown {kind} 'new' in comparison 1": Table([[0.0, 0.0]], ids=["someone else"]),
         f"{side} has 3 features, but CrowdGPPL is expecting 2": Table([[0.0] * 3], ids=["new"]),
-        f"{kind} '{known}' in row 1 of {side} has features already": Table([[0.0] * 2] * 2, ids=["new", known]),
+        f"{kind} '{old}' in row 1 of {side} has features already": Table([[0.0] * 2] * 2, ids=["new", old]),
         f"new {side} need ids": [[0.0, 0.0]],
         f"{side}: Input X contains NaN": [[0.0, np.nan]],
     }.items():
@@ -225,7 +225,7 @@ def test_features_of_new_items_and_users_are_checked(side: str) -> None:
 
 # ---------------------------------------------------------------------------------------------------------- warm starts
 @extremes
-def test_a_warm_start_goes_on(layout: str) -> None:
+def test_a_warm_start_needs_fewer_passes(layout: str) -> None:
     options = {**tables(layout), "tol": 1e-5, "max_iter": 2000}
     warm = quick(**options, warm_start=True).fit(ROWS, Y)
     cold = warm.n_iter_
@@ -233,7 +233,7 @@ def test_a_warm_start_goes_on(layout: str) -> None:
     warm.fit(ROWS, Y)
     assert warm.n_iter_ < 0.75 * cold  # some of them try once more the factors that were dropped
     np.testing.assert_allclose(warm.predict_proba(ROWS), proba, atol=1e-2)
-    # Other items: nothing to go on from.
+    # Other items: a cold start.
     others = [(u, f"{a}!", f"{b}!") for u, a, b in ROWS]
     fresh = quick(warm_start=True).fit(ROWS, Y).fit(others, Y)
     assert fresh.predict_proba(others).tobytes() == quick().fit(others, Y).predict_proba(others).tobytes()
@@ -335,11 +335,11 @@ def test_same_random_state_same_bits(layout: str) -> None:
     options = {**tables(layout), "inference": "svi", "batch_size": 100, "n_inducing": 4, "max_iter": 3, "tol": 0.1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        one, other = (quick(**options, random_state=3).fit(ROWS, Y) for _ in range(2))
+        first, second = (quick(**options, random_state=3).fit(ROWS, Y) for _ in range(2))
         third = quick(**options, random_state=4).fit(ROWS, Y)
-    assert one.predict_proba(ROWS).tobytes() == other.predict_proba(ROWS).tobytes()
-    assert one.annotators(n_samples=20).equals(other.annotators(n_samples=20))
-    assert one.predict_proba(ROWS).tobytes() != third.predict_proba(ROWS).tobytes()
+    assert first.predict_proba(ROWS).tobytes() == second.predict_proba(ROWS).tobytes()
+    assert first.annotators(n_samples=20).equals(second.annotators(n_samples=20))
+    assert first.predict_proba(ROWS).tobytes() != third.predict_proba(ROWS).tobytes()
 
 
 @extremes
@@ -391,7 +391,7 @@ def test_weights_and_the_order_of_comparisons(most: int, seed: int, with_tables:
 
 # ----------------------------------------------------------------------------------------------------------- life cycle
 @extremes
-def test_copies_predict_the_same_and_go_on(layout: str) -> None:
+def test_copies_predict_and_learn_the_same(layout: str) -> None:
     model = quick(**tables(layout), order_effect=True).fit(OLD, Y_OLD)
     wanted = model.predict_proba(ROWS)
     copies = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]

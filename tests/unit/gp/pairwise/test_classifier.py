@@ -263,7 +263,7 @@ def test_same_bits() -> None:
     assert first.predict_proba(NAMED).tobytes() == again.predict_proba(NAMED).tobytes()
 
 
-def test_warm_start_goes_on_with_more_comparisons() -> None:
+def test_warm_start_with_more_comparisons() -> None:
     model = quick(TABLE, warm_start=True).fit(NAMED[:100], Y[:100])
     model.fit(NAMED, Y)
     cold = quick(TABLE).fit(NAMED, Y)
@@ -282,7 +282,7 @@ def test_a_failed_fit_leaves_the_earlier_one(warm_start: bool) -> None:
         assert model.predict_proba(NAMED).tobytes() == predicted
 
 
-def test_not_converged_is_said() -> None:
+def test_not_converged_warns() -> None:
     with pytest.warns(ConvergenceWarning, match=r"GPPLClassifier did not converge in 1 iterations \(max_iter=1\)"):
         quick(max_iter=1).fit(NAMED, Y)
 
@@ -292,9 +292,9 @@ def test_known_ids_of_another_table_keep_their_offsets():
     features = np.arange(3.0).reshape(-1, 1)
     model = GPPLClassifier(Table(features, ids=["a", "b", "c"]), length_scale_factor=1.0, random_state=0).fit(pairs, y)
     mean, std = model.utility(Table(features[[2, 0, 1]], ids=["c", "a", "new"]), return_std=True)
-    known, known_std = model.utility(["c", "a"], return_std=True)
-    np.testing.assert_allclose(mean[:2], known, rtol=1e-10)
-    np.testing.assert_allclose(std[:2], known_std, rtol=1e-10)
+    by_id, by_id_std = model.utility(["c", "a"], return_std=True)
+    np.testing.assert_allclose(mean[:2], by_id, rtol=1e-10)
+    np.testing.assert_allclose(std[:2], by_id_std, rtol=1e-10)
     assert std[2] > model.utility(["b"], return_std=True)[1][0]
 
 
@@ -336,8 +336,8 @@ def test_rare_ties_survive_mini_batches():
     y = (rng.normal(size=len(pairs)) < 0.3 * (pairs[:, 0] - pairs[:, 1])).astype(float)
     y[rng.choice(len(y), 12, replace=False)] = 0.5
     full = GPPLClassifier(likelihood="probit-ties").fit(pairs, y)
-    some = GPPLClassifier(likelihood="probit-ties", inference="svi", batch_size=200, random_state=0).fit(pairs, y)
-    assert abs(np.log(some.likelihood_.threshold / full.likelihood_.threshold)) < 0.3
+    batches = GPPLClassifier(likelihood="probit-ties", inference="svi", batch_size=200, random_state=0).fit(pairs, y)
+    assert abs(np.log(batches.likelihood_.threshold / full.likelihood_.threshold)) < 0.3
 
 
 @pytest.mark.parametrize("change", [{"shape_s0": 50.0, "rate_s0": 5.0}, {"item_effects": False}, {"n_inducing": 3}])

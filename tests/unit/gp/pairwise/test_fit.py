@@ -49,7 +49,7 @@ def run(data, kernel=None, seed=0, **options):
     return fit_pairs(data, kernel, replace(CONFIG, **options), np.random.default_rng(seed), start)
 
 
-def test_the_kernel_given_is_not_changed():
+def test_the_kernel_of_the_user_is_not_changed():
     kernel = ProductMatern([1.0, 1.0])
     fit = run(draw(), kernel, optimizer="l-bfgs-b")
     assert_array_equal(kernel.length_scale, [1.0, 1.0])
@@ -79,11 +79,11 @@ def test_one_factor_on_the_median_heuristic():
     half = run(data, length_scale_factor=0.5).kernel.length_scale
     double = run(data, length_scale_factor=2.0).kernel.length_scale
     assert_allclose(double, 4.0 * half)
-    found = run(data, length_scale_factor="auto")
-    ratio = found.kernel.length_scale / half
+    best = run(data, length_scale_factor="auto")
+    ratio = best.kernel.length_scale / half
     assert_allclose(ratio, ratio[0])
     for factor in (0.1, 0.5, 1.0, 3.0, 10.0):
-        assert found.bound > run(data, length_scale_factor=factor).bound - 0.5
+        assert best.bound > run(data, length_scale_factor=factor).bound - 0.5
 
 
 @pytest.mark.parametrize("offsets", [True, False])
@@ -150,7 +150,7 @@ def test_the_prior_variance_of_a_pair_is_that_of_the_kernel(kernel, n_inducing):
     assert_allclose(problem.terms["f"].prior_variance({"f": 1.0}), kappa, rtol=1e-6)
 
 
-def test_auto_takes_mini_batches_when_a_full_pass_is_dear(monkeypatch):
+def test_auto_takes_mini_batches_when_a_full_pass_is_expensive(monkeypatch):
     data, batches = draw(8), Schedule(batch_size=30, max_iter=5)
     assert run(data, RBF(1.0), schedule=batches, offsets=False).state.step == 0
     monkeypatch.setattr("skpref.inference.basis._PASS_BYTES", 0)
@@ -158,18 +158,18 @@ def test_auto_takes_mini_batches_when_a_full_pass_is_dear(monkeypatch):
     assert run(data, RBF(1.0), schedule=batches, offsets=False, inference="vb").state.step == 0
 
 
-def test_the_search_thins_many_comparisons(monkeypatch):
-    data, seen = draw(9), []
+def test_the_search_subsamples_many_comparisons(monkeypatch):
+    data, sizes = draw(9), []
     original = pair_fit.bound_and_gradient
 
     def spy(model, kernel):
-        seen.append(model.data.comparisons.left.size)
+        sizes.append(model.data.comparisons.left.size)
         return original(model, kernel)
 
     monkeypatch.setattr(pair_fit, "_HYPER_PAIRS", 40)
     monkeypatch.setattr(pair_fit, "bound_and_gradient", spy)
     fit = run(data, RBF(1.0), optimizer="l-bfgs-b", offsets=False)
-    assert set(seen) == {40}
+    assert set(sizes) == {40}
     assert np.isfinite(fit.bound)
 
 
@@ -194,7 +194,7 @@ def test_the_same_seed_gives_the_same_bits(inference):
 
 
 @pytest.mark.parametrize("inference", ["vb", "svi", "laplace", "linearised"])
-def test_every_way_of_inference_tells_good_items_from_bad_ones(inference):
+def test_every_inference_orders_the_items(inference):
     data = draw(13, p=400)
     fit = run(data, RBF(1.0), inference=inference, schedule=Schedule(batch_size=50, max_iter=60), offsets=False)
     mean = fit.posterior.basis.rows(data.X) @ fit.posterior.mean

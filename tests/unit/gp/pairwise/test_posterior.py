@@ -177,7 +177,7 @@ def test_a_joint_covariance_of_too_many_items_is_refused(monkeypatch):
 
 def test_taking_items():
     _, _, items = make(4)
-    some = items.take(np.array([6, 1]))
-    assert_array_equal(some.position, [-1, 1])
-    assert_array_equal(some.features, items.features[[6, 1]])
-    assert some.size == 2
+    taken = items.take(np.array([6, 1]))
+    assert_array_equal(taken.position, [-1, 1])
+    assert_array_equal(taken.features, items.features[[6, 1]])
+    assert taken.size == 2

@@ -65,9 +65,9 @@ def test_many_items_are_drawn_without_a_joint_covariance(monkeypatch: pytest.Mon
 
 
 def test_new_items_and_one_item(model: GPPLClassifier) -> None:
-    one = model.rank(["c"])
-    assert one.probability_best.tolist() == [1.0]
-    assert (one.rank_low[0], one.rank_high[0]) == (1, 1)
+    single = model.rank(["c"])
+    assert single.probability_best.tolist() == [1.0]
+    assert (single.rank_low[0], single.rank_high[0]) == (1, 1)
 
 
 @pytest.mark.parametrize("credibility", [0.0, 1.0, 1.5, -0.1])

@@ -194,7 +194,7 @@ def test_preferences_follow_from_the_joint_posterior(model: GPPLRegressor) -> No
     np.testing.assert_allclose(both, 1.0, atol=1e-12)
 
 
-def test_far_away_nothing_is_known(model: GPPLRegressor) -> None:
+def test_far_away_is_the_prior(model: GPPLRegressor) -> None:
     far = np.full((1, 2), 1e6)
     _, std = model.predict(np.vstack([X[:1], far]), return_std=True)
     assert std[1] > std[0]
@@ -214,7 +214,7 @@ def test_other_seeds_choose_other_points() -> None:
     assert not np.array_equal(first.inducing_points_, other.inducing_points_)
 
 
-def test_warm_start_goes_on() -> None:
+def test_warm_start_needs_fewer_passes() -> None:
     model = quick(warm_start=True, max_iter=3, tol=1e-6)
     with pytest.warns(ConvergenceWarning, match="max_iter=3"):
         model.fit(X, F)
@@ -232,7 +232,7 @@ def test_warm_start_with_other_items_or_features_still_fits() -> None:
     assert model.fit(np.column_stack([X, F]), F).n_features_in_ == 3
 
 
-def test_not_converged_is_said() -> None:
+def test_not_converged_warns() -> None:
     with pytest.warns(ConvergenceWarning, match=r"GPPLRegressor did not converge in 2 iterations \(max_iter=2\)"):
         model = quick(max_iter=2).fit(X, F)
     assert model.converged_ is False
