@@ -36,6 +36,7 @@ from skpref.search.loop import (
 )
 from skpref.search.optuna_search import OptunaSearch
 from skpref.search.pruner import RacingPruner
+from skpref.search.splitters import WithinUserKFold, WithinUserShuffleSplit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,6 +62,8 @@ __all__ = [
     "SearchResult",
     "Space",
     "TrialRecord",
+    "WithinUserKFold",
+    "WithinUserShuffleSplit",
     "default_space",
     "folds",
     "hold_out_of_users",
