@@ -329,7 +329,7 @@ def check_distributions(distributions: Any) -> None:
         if isinstance(known, type | stats.rv_continuous | stats.rv_discrete):
             msg = f"param_distributions[{name!r}] has no parameters yet: call it, as in scipy.stats.loguniform(0.01, 1)"
             raise DataError(f"{msg}; got {known!r}.")
-        kind, low, high = _limits(known) or ("", 0, 0)
+        kind, low, high = limits(known) or ("", 0, 0)
         if not -math.inf < low <= high < math.inf or (kind.startswith("log") and low <= 0):
             raise DataError(f"param_distributions[{name!r}] is not a range: it goes from {low} to {high}.")
 
@@ -343,7 +343,7 @@ def _is_of_optuna(known: Any) -> bool:
     return type(known).__module__.startswith("optuna.")
 
 
-def _limits(known: Any) -> tuple[str, Any, Any] | None:
+def limits(known: Any) -> tuple[str, Any, Any] | None:
     """Scale and both ends of a range that optuna knows."""
     if isinstance(known, LogInteger):
         return "log int", known.low, known.high
@@ -363,9 +363,9 @@ def _suggest(trial: Any, name: str, known: Any) -> Any:
         return values[trial.suggest_categorical(name, list(range(len(values))))]
     if _is_of_optuna(known):
         return trial._suggest(name, known)  # noqa: SLF001 - what all of its public methods end in
-    limits = _limits(known)
-    if limits is not None:
-        kind, low, high = limits
+    scale = limits(known)
+    if scale is not None:
+        kind, low, high = scale
         draw = trial.suggest_int if kind.endswith("int") else trial.suggest_float
         return draw(name, low, high, log=kind.startswith("log"))
     if hasattr(known, "ppf"):
@@ -379,9 +379,9 @@ def _nearest(known: Any, value: Any) -> Any:
     values = _values(known)
     if values:
         return value if any(_same(value, one) for one in values) else _NOWHERE
-    limits = _limits(known)
-    if limits is not None and isinstance(value, int | float) and not isinstance(value, bool):
-        return type(limits[1])(np.clip(value, limits[1], limits[2]))
+    scale = limits(known)
+    if scale is not None and isinstance(value, int | float) and not isinstance(value, bool):
+        return type(scale[1])(np.clip(value, scale[1], scale[2]))
     if _is_of_optuna(known) and isinstance(value, _PRIMITIVES):
         return value if known._contains(known.to_internal_repr(value)) else _NOWHERE  # noqa: SLF001 - nothing public says it
     return _NOWHERE

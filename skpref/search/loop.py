@@ -1,4 +1,4 @@
-"""The one loop of all searches: ask Optuna for settings, evaluate them step by step, give up the poor ones, keep all.
+"""The one loop of all searches: ask Optuna for settings, evaluate them step by step, prune the poor ones.
 
 It knows neither data nor estimators: what to do with settings is `Work`.
 """
@@ -10,12 +10,13 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from skpref.exceptions import DataError, MissingExtraError, SkprefError
+from skpref.exceptions import DataError, MissingExtraError
 from skpref.search.sampler import ERROR, SurrogateSampler
 
 if TYPE_CHECKING:
@@ -28,10 +29,6 @@ Settings = dict[str, Any]
 class Space(Protocol):
     """The settings to choose from."""
 
-    def default(self) -> Settings:
-        """Return the settings that are tried first."""
-        ...
-
     def suggest(self, trial: Any) -> Settings:
         """Draw settings."""
         ...
@@ -43,59 +40,32 @@ class Step(NamedTuple):
     fold: int  # of the cross-validation, from 0. A later step of the same fold takes the place of the earlier one
     loss: float  # on the fold's test part
     done: int  # steps that are done with it; a fit that converged early leaves some out
-    trace: tuple[float, ...] = ()  # objective after each iteration of the fit
 
 
-Tell = Callable[[Step], bool]  # takes what a step found; true: the trial is to be given up
+Report = Callable[[Step], bool]  # takes what a step found; true: the trial is pruned
 
 
 class Work(NamedTuple):
     """What every trial does."""
 
     space: Space  # what to choose from
-    # (trial, settings, tell): calls `tell` with every step, and returns when all are done or it is told to give up
-    run: Callable[[Any, Settings, Tell], None]
+    # (trial, settings, report): calls `report` with every step, and returns when all are done or the trial is pruned
+    run: Callable[[Any, Settings, Report], None]
     n_steps: int  # how many steps there are
-    on_step: Callable[[int, int, int], None] | None = None  # called with (trial, steps done in it, steps in it)
     catch: tuple[type[Exception], ...] = (Exception,)  # what makes a trial fail and lets the search go on
     sign: float = 1.0  # what losses are multiplied by for the study: -1 where it maximises a score
 
 
 @dataclass(frozen=True)
 class TrialRecord:
-    """One trial of a search.
+    """One trial of a search."""
 
-    Parameters
-    ----------
-    number : int
-        From 0; trial 0 has the default settings.
-    state : {"complete", "pruned", "failed"}
-        How it ended.
-    settings : dict
-        What was tried.
-    scores : tuple of float
-        Loss of each fold that was run, such as the log-loss in nats per comparison; the less the better.
-    seconds : float
-        Time taken.
-    bounds : tuple of float
-        Objective of the first fold's fit after each iteration, such as its lower bound.
-    error : str
-        Why it failed.
-
-    Examples
-    --------
-    >>> from skpref.search import TrialRecord
-    >>> TrialRecord(0, "complete", {}, (0.5, 0.7), 1.0).score
-    0.6
-    """
-
-    number: int
-    state: str
-    settings: Settings
-    scores: tuple[float, ...]
+    number: int  # from 0; trial 0 has the default settings
+    state: str  # "complete", "pruned" or "failed"
+    settings: Settings  # what was tried
+    scores: tuple[float, ...]  # loss of each fold that was run; the less the better
     seconds: float
-    bounds: tuple[float, ...] = ()
-    error: str = ""
+    error: str = ""  # why it failed
 
     @property
     def score(self) -> float:
@@ -103,84 +73,44 @@ class TrialRecord:
         return float(np.mean(self.scores)) if self.scores else float("nan")
 
 
-@dataclass
-class SearchResult:
-    """Outcome of a search.
-
-    Parameters
-    ----------
-    trials : list of TrialRecord
-        All that were begun and ended, in order.
-    interrupted : bool, default=False
-        Whether the user stopped it.
-
-    Examples
-    --------
-    >>> from skpref.search import SearchResult, TrialRecord
-    >>> SearchResult([TrialRecord(n, "complete", {}, (loss,), 1.0) for n, loss in enumerate((0.6, 0.5))]).best.number
-    1
-    """
-
-    trials: list[TrialRecord] = field(default_factory=list)
-    interrupted: bool = False
-
-    @property
-    def best(self) -> TrialRecord:
-        """The complete trial with the lowest loss.
-
-        Raises
-        ------
-        SkprefError
-            If there is none; the message says why the first one failed.
-        """
-        complete = [trial for trial in self.trials if trial.state == "complete"]
-        if complete:
-            return min(complete, key=lambda trial: trial.score)
-        if self.interrupted:
-            raise SkprefError("stopped before the first trial was finished, so there is nothing to report")
-        errors = [trial.error for trial in self.trials if trial.error]
-        raise SkprefError(f"none of {len(self.trials)} trials succeeded; the first error was: {errors[0]}")
-
-
 def run_trials(
     study: Any,
     work: Work,
     *,
-    n_trials: int | None,
+    n_trials: int | None = None,
     timeout: float | None = None,
     on_trial: Callable[[TrialRecord], None] | None = None,
     enough: Callable[[], bool] = bool,
-) -> SearchResult:
-    """Run trials until there are enough, the time is up, or the user stops them; what is finished is kept."""
-    result, began = SearchResult(), time.monotonic()
+) -> list[TrialRecord]:
+    """Run trials until there are enough, or the time is up."""
+    records: list[TrialRecord] = []
+    began = time.monotonic()
     stops: list[bool] = []
 
-    def goes_on() -> bool:
-        more = n_trials is None or len(result.trials) < n_trials
-        in_time = timeout is None or not result.trials or time.monotonic() - began < timeout
+    def is_unfinished() -> bool:
+        more = n_trials is None or len(records) < n_trials
+        in_time = timeout is None or not records or time.monotonic() - began < timeout
         return more and not stops and in_time and not enough()
 
     with quietly():
         study.stop = lambda: stops.append(True)  # by which samplers and callbacks end what optuna runs itself
         try:
-            while goes_on():
-                record = _ask_run_tell(study, work)
-                result.trials.append(record)
+            while is_unfinished():
+                records.append(_run_one(study, work))
                 if on_trial is not None:
-                    on_trial(record)
-        except KeyboardInterrupt:
-            result.interrupted = True
+                    on_trial(records[-1])
         finally:
             del study.stop
-    return result
+    return records
 
 
-def _ask_run_tell(study: Any, work: Work) -> TrialRecord:
+def _run_one(study: Any, work: Work) -> TrialRecord:
+    """Ask for a trial, evaluate it, and store how it ended."""
     from optuna.trial import TrialState
 
     trial = study.ask()
     try:
-        record = _run(trial, work)
+        record = _evaluate(trial, work)
     except BaseException:
         study.tell(trial, state=TrialState.FAIL)
         raise
@@ -193,18 +123,15 @@ def _ask_run_tell(study: Any, work: Work) -> TrialRecord:
     return record
 
 
-def _run(trial: Any, work: Work) -> TrialRecord:
-    """One trial; raises nothing but what must end the search."""
+def _evaluate(trial: Any, work: Work) -> TrialRecord:
+    """Evaluate one trial; raises nothing but what must end the search."""
     began, error, state = time.monotonic(), "", "complete"
     settings: Settings = {}
     losses: dict[int, float] = {}
-    trace: tuple[float, ...] = ()
 
-    def tell(step: Step) -> bool:
-        nonlocal state, trace
+    def report(step: Step) -> bool:
+        nonlocal state
         losses[step.fold] = step.loss
-        trace = step.trace if step.fold == 0 else trace
-        _tick(work, trial.number, step.done)
         trial.report(work.sign * float(np.mean(list(losses.values()))), step.done)
         if step.done < work.n_steps and trial.should_prune():
             state = "pruned"
@@ -212,16 +139,15 @@ def _run(trial: Any, work: Work) -> TrialRecord:
 
     try:
         settings = work.space.suggest(trial)
-        _tick(work, trial.number, 0)
-        work.run(trial, settings, tell)
+        work.run(trial, settings, report)
     except work.catch as problem:
         state, error = "failed", f"{type(problem).__name__}: {problem}"
-    return TrialRecord(trial.number, state, settings, tuple(losses.values()), time.monotonic() - began, trace, error)
+    return TrialRecord(trial.number, state, settings, tuple(losses.values()), time.monotonic() - began, error)
 
 
-def _tick(work: Work, number: int, done: int) -> None:
-    if work.on_step is not None:
-        work.on_step(number, done, work.n_steps)
+def has_ended(trial: Any) -> bool:
+    """Whether a trial ended by itself, and not since its process was stopped."""
+    return trial.state.name in {"COMPLETE", "PRUNED"} or (trial.state.name == "FAIL" and ERROR in trial.user_attrs)
 
 
 def require_optuna() -> Any:
@@ -264,27 +190,50 @@ def open_study(
             return optuna.create_study(storage=storage, study_name=name, load_if_exists=name is not None, **options)
         text = os.fspath(storage)
         try:
-            kept = text if "://" in text else _journal(optuna, text)
-            return optuna.create_study(storage=kept, study_name=name, load_if_exists=name is not None, **options)
+            opened = text if "://" in text else _open_journal(optuna, text)
+            return optuna.create_study(storage=opened, study_name=name, load_if_exists=name is not None, **options)
+        except DataError:
+            raise
         except Exception as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             hint = "a storage is a file, or the address of a database such as postgresql+psycopg://user@host/name"
-            raise DataError(f"storage {_shown(text)} cannot be used: {reason[:300]}; {hint}") from error
+            raise DataError(f"storage {_without_password(text)} cannot be used: {reason[:300]}; {hint}") from error
 
 
-def _journal(optuna: Any, path: str) -> Any:
+def _open_journal(optuna: Any, path: str) -> Any:
+    _mend_journal(Path(path), optuna.storages.journal.JournalFileSymlinkLock(path))
     return optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(path))
 
 
-def _shown(storage: str) -> str:
-    """A storage without its password."""
+def _mend_journal(path: Path, lock: Any) -> None:
+    """Refuse a file of another kind, and cut off a last line that a full disk left without an end."""
+    if not path.is_file() or not path.stat().st_size:
+        return
+    with path.open("rb+") as file:
+        if b'"op_code"' not in file.readline(1000):
+            raise DataError(f"storage {path} is a file, but no journal of a search; name another one")
+        file.seek(-1, os.SEEK_END)
+        if file.read() == b"\n":
+            return
+        lock.acquire()  # another process may be writing the line
+        try:
+            file.seek(0)
+            content = file.read()
+            if not content.endswith(b"\n"):
+                file.truncate(content.rfind(b"\n") + 1)
+        finally:
+            lock.release()
+
+
+def _without_password(storage: str) -> str:
     return re.sub(r"(://[^/@]*):[^/@]*@", r"\1:***@", storage)
 
 
-def enqueue_first(study: Any, space: Space, n_trials: int | None) -> int | None:
-    """Let a new study begin with the default settings, and try all of them once where they are few."""
-    points = space.points(n_trials) if hasattr(space, "points") and n_trials is not None else []
+def enqueue_first(study: Any, space: Any, n_trials: int | None) -> int | None:
+    """Let a new study begin with the default settings; all settings are tried once where they are few."""
+    points = space.points(n_trials) if n_trials is not None else []
+    is_new = not study.get_trials(deepcopy=False)
     with quietly():
-        for settings in points or [space.default()]:
-            study.enqueue_trial(space.encoded(settings) if hasattr(space, "encoded") else settings)
+        for settings in points or ([space.default()] if is_new else []):
+            study.enqueue_trial(space.encoded(settings), skip_if_exists=not is_new)
     return len(points) or None

@@ -14,27 +14,21 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import check_cv
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.model_selection._validation import _score
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.validation import _check_method_params
 
 from skpref.exceptions import DataError
-from skpref.search.contexts import PARTS, Contexts, Watch
 from skpref.search.default_spaces import Distributions, check_distributions, default_space
-from skpref.search.loop import Step, Work, enqueue_first, open_study, require_optuna, run_trials
-from skpref.search.outcomes import Folds, Gathered, Row, blank, has_ended, in_a_line, none_succeeded, plain
+from skpref.search.evaluation import PARTS, Evaluation, Folds, Gathered, Row, blank, in_a_line, rows_of
+from skpref.search.loop import Work, enqueue_first, has_ended, open_study, require_optuna, run_trials
 from skpref.search.pruner import RacingPruner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skpref.search.loop import SearchResult, Settings, Tell, TrialRecord
+    from skpref.search.loop import TrialRecord
 
-_FOLD = "skpref:fold{}"  # of a trial in a study: what came out of one fold
-_KEY = "skpref:key"  # of a study: digest of estimator and data
-_STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
+_KEY = "skpref:key"  # attribute of a study: digest of estimator and data
 
 
 class OptunaSearch(BaseSearchCV):
@@ -254,83 +248,62 @@ class OptunaSearch(BaseSearchCV):
     # ------------------------------------------------------------------ trials
 
     def _run_search(self, evaluate_candidates: Callable[..., Any], *, callback_ctx: Any = None) -> None:
-        space, n_splits, gathered = self._space(), self.n_splits_, self._gathered
+        n_splits = self.n_splits_
         if not n_splits:
             raise DataError(f"cv={self.cv!r} has no folds; give a number, a splitter, or a list of (train, test).")
-        study = self._study(space, gathered.key)
-        # scikit-learn 1.8 wants all folds at once; then there is nothing to give up between them.
-        splitter = getattr(self, "_checked_cv_orig", None)
-        at_once = n_splits if splitter is None else min(effective_n_jobs(self.n_jobs), n_splits)
-        looks = self.pruner is not None and at_once == 1 and callback_ctx is not None
-        folds = Folds(splitter or check_cv(self.cv, gathered.y, classifier=is_classifier(self.estimator)))
-        contexts = Contexts(self, callback_ctx)
-
-        def evaluated(settings: Settings, wanted: range, context: dict[str, Any]) -> list[dict[str, Any]]:
-            folds.wanted, self.n_splits_ = wanted, len(wanted)
-            verbose, self.verbose = self.verbose, 0  # no line for each call of it
-            try:
-                evaluate_candidates([settings], cv=folds, **context)
-            finally:
-                self.verbose = verbose
-            return gathered.out[-len(wanted) :]
-
-        def run(trial: Any, settings: Settings, tell: Tell) -> None:
-            with contexts.trial(trial.number, settings) as task:
-                for first in range(0, n_splits, at_once):
-                    wanted = range(first, min(first + at_once, n_splits))
-                    # Later folds are not looked into: what survives the first is seldom poor, and looks cost time.
-                    watch = Watch(self._look(folds, tell)) if looks and first == 0 else None
-                    with task.folds(len(wanted), watch) as context:
-                        outs = evaluated(settings, wanted, context)
-                    if watch is not None and watch.stopped:
-                        task.pruned = True
-                        return
-                    for fold, out in zip(wanted, outs, strict=True):
-                        trial.set_user_attr(_FOLD.format(fold), plain(out))
-                        score = self._score_of(out)
-                        task.add(out)
-                        task.pruned |= tell(Step(fold, -score, PARTS * (fold + 1)))
-                    if task.pruned:
-                        return
-
-        catch = () if self.error_score == "raise" else (Exception,)
-        work = Work(space, run, PARTS * n_splits, catch=catch, sign=-1.0)
-        learnt = None
+        space = self._space()
+        study = self._study(space, self._gathered.key)
+        evaluation = self._evaluation(evaluate_candidates, callback_ctx)
+        finished = None
         try:
-            few = None if self.n_trials is None else len(space.points(self.n_trials))
-            result = self._trials(study, work, few or self.n_trials)
-            rows = self._rows(study, space, n_splits)
-            # Where fits worked but scores are NaN, the refit tells why, as in scikit-learn's searches.
-            if not gathered.out and not any(row.state == "complete" for row in rows):
-                raise DataError(none_succeeded(result, len(rows)))
-            if not gathered.out:  # all trials are of an earlier run, but scikit-learn wants to have seen a fold
-                best = max((row for row in rows if row.state == "complete"), key=lambda row: row.score)
-                evaluated(best.settings, range(1), {})
-            learnt = study
+            self._run_trials(study, space, evaluation)
+            rows = rows_of(study, space, n_splits)
+            self._require_a_fit(rows, evaluation)
+            finished = study
         finally:
             self.n_splits_ = n_splits
-            contexts.end(learnt)
-        gathered.formatted.update(self._whole_results(rows, gathered.out[0]))
+            evaluation.contexts.end(finished)
+        self._gathered.formatted.update(self._whole_results(rows, self._gathered.out[0]))
         self.study_ = study
 
-    def _look(self, folds: Folds, tell: Tell) -> Callable[[Any, int], bool]:
-        """What scores an estimator, as if its fit had ended now, on the test part of the first fold."""
-        X, y, scorers, params = self._gathered.scoring()
+    def _evaluation(self, evaluate_candidates: Callable[..., Any], callback_ctx: Any) -> Evaluation:
+        """Return what evaluates trials, with the folds that all of them have."""
+        # scikit-learn 1.8 wants all folds at once; then there is nothing to prune between them.
+        splitter = getattr(self, "_checked_cv_orig", None)
+        at_once = self.n_splits_ if splitter is None else min(effective_n_jobs(self.n_jobs), self.n_splits_)
+        folds = Folds(splitter or check_cv(self.cv, self._gathered.y, classifier=is_classifier(self.estimator)))
+        return Evaluation(self, self._gathered, evaluate_candidates, folds, at_once, callback_ctx)
 
-        def look(estimator: Any, parts: int) -> bool:
-            train, test = folds.rows(0)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the finished fit says it again
-                held = _safe_split(estimator, X, y, test, train)
-                of_rows = _check_method_params(X, params=params, indices=test)
-                out = {"test_scores": _score(estimator, *held, scorers, of_rows, float("nan"))}
-            try:
-                loss = -self._score_of(out)
-            except DataError:  # nothing can be said yet
-                return False
-            return tell(Step(0, loss, parts))
+    def _run_trials(self, study: Any, space: Distributions, evaluation: Evaluation) -> None:
+        """Run trials until the study has enough that ended, or the time is up."""
+        n_trials = self.n_trials
+        if n_trials is not None:
+            n_trials = len(space.points(n_trials)) or n_trials
 
-        return look
+        def enough() -> bool:
+            return n_trials is not None and sum(map(has_ended, study.get_trials(deepcopy=False))) >= n_trials
+
+        def ended(record: TrialRecord) -> None:
+            if self.verbose:
+                score = f"{-record.score:.4f}" if record.state != "failed" else in_a_line(record.error)
+                print(f"trial {record.number}: {record.state}, score {score}, {record.seconds:.1f} s")  # noqa: T201
+            for callback in self.callbacks or ():
+                callback(study, study.get_trials(deepcopy=False)[record.number])
+
+        catch = () if self.error_score == "raise" else (Exception,)
+        work = Work(space, evaluation.run_trial, PARTS * self.n_splits_, catch=catch, sign=-1.0)
+        run_trials(study, work, timeout=self.timeout, on_trial=ended, enough=enough)
+
+    def _require_a_fit(self, rows: list[Row], evaluation: Evaluation) -> None:
+        """Complain where every trial failed; fit one fold where all trials are of an earlier run."""
+        if self._gathered.out:  # where fits worked but scores are NaN, the refit raises, as in scikit-learn's searches
+            return
+        complete = [row for row in rows if row.state == "complete"]
+        if not complete:
+            error = next((row.error for row in rows if row.error), "none")
+            raise DataError(f"none of {len(rows)} trials succeeded; the first error was: {error}")
+        best = max(complete, key=lambda row: row.score)
+        evaluation.evaluate(best.settings, range(1), {})  # scikit-learn takes the names of scores from a fold
 
     def _get_scorers(self) -> Any:
         """Keep what scikit-learn scores with, to look into fits with the same."""
@@ -358,59 +331,16 @@ class OptunaSearch(BaseSearchCV):
         timed = self.n_trials is None and self.timeout is not None
         options = {"storage": self.storage, "pruner": pruner, "direction": "maximize", "per_second": timed}
         study = open_study(name, sampler=self.sampler, seed=seed, **options)
-        n_before = len(study.get_trials(deepcopy=False))
-        if not n_before:
-            study.set_user_attr(_KEY, key)
-            enqueue_first(study, space, self.n_trials)
-        elif study.user_attrs.get(_KEY) != key:
+        # Trials that were added to a study by hand are taken to be of this estimator and these data.
+        if study.user_attrs.get(_KEY, key) != key:
             msg = f"the study {name!r} in storage={self.storage!r} is of another estimator or other data;"
             raise DataError(f"{msg} give another study_name, or another storage.")
+        if _KEY not in study.user_attrs:
+            study.set_user_attr(_KEY, key)
+        enqueue_first(study, space, self.n_trials)
         return study
 
-    def _trials(self, study: Any, work: Work, n_trials: int | None) -> SearchResult:
-        def enough() -> bool:
-            return n_trials is not None and sum(map(has_ended, study.get_trials(deepcopy=False))) >= n_trials
-
-        def tell(record: TrialRecord) -> None:
-            if self.verbose:
-                score = f"{-record.score:.4f}" if record.state != "failed" else in_a_line(record.error)
-                print(f"trial {record.number}: {record.state}, score {score}, {record.seconds:.1f} s")  # noqa: T201
-            for callback in self.callbacks or ():
-                callback(study, study.get_trials(deepcopy=False)[record.number])
-
-        result = run_trials(study, work, n_trials=None, timeout=self.timeout, on_trial=tell, enough=enough)
-        if result.interrupted:
-            raise KeyboardInterrupt
-        return result
-
-    def _score_of(self, out: dict[str, Any]) -> float:
-        scores = out["test_scores"]
-        if isinstance(scores, dict):
-            if not isinstance(self.refit, str) or self.refit not in scores:
-                raise DataError(f"refit must name one of the metrics {sorted(scores)}; got refit={self.refit!r}.")
-            scores = scores[self.refit]
-        if not np.isfinite(scores):
-            raise DataError(f"the score of a fold is {scores}")
-        return float(scores)
-
     # ----------------------------------------------------------------- results
-
-    def _rows(self, study: Any, space: Distributions, n_splits: int) -> list[Row]:
-        """All trials of the study that ended, those of other runs and processes too."""
-        from optuna.trial import FixedTrial
-
-        rows = []
-        for trial in study.get_trials(deepcopy=False):
-            if not has_ended(trial) or not trial.params:
-                continue
-            outs = [trial.user_attrs.get(_FOLD.format(fold)) for fold in range(n_splits)]
-            state = _STATES[trial.state.name]
-            score = trial.value if state == "complete" else float("nan")
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                settings = space.suggest(FixedTrial(trial.params))
-            rows.append(Row(settings, state, outs, score))
-        return rows
 
     def _whole_results(self, rows: list[Row], example: dict[str, Any]) -> dict[str, Any]:
         """What scikit-learn makes of all folds of all trials, with blanks where there are none."""

@@ -16,8 +16,8 @@ import pytest
 
 from skpref import GibbsM3F, GPOrdinalRegressor, GPPLClassifier, Table, load, save
 from skpref.cli import main
-from skpref.cli._files import read_sheet
-from skpref.cli._outputs import Patient, complete
+from skpref.cli.files import complete, read_sheet
+from skpref.cli.main import Patient
 
 RNG = np.random.default_rng(0)
 VOTES = "left,right,label\n" + "".join(f"i{k % 5},i{(k + 1 + k % 3) % 5},{k % 2}\n" for k in range(20))
@@ -169,7 +169,9 @@ def test_options_say_what_they_want(options: list[str], message: str, capsys: py
     assert message in capsys.readouterr().err
 
 
-def test_strangers_are_told_and_ids_are_those_of_the_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unseen_users_are_named_and_ids_are_those_of_the_model(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     Path("bad.csv").write_text("user,item\n1,2\nme,2\nyou,2\n", "utf-8")
     assert main(["predict", "stars", "bad.csv", "--json"]) == 0  # its users are numbers, those of a file texts
     out, err = capsys.readouterr()
@@ -178,7 +180,7 @@ def test_strangers_are_told_and_ids_are_those_of_the_model(folder: Path, capsys:
     assert scores[1] == scores[2] != scores[0]
     assert err == (
         "skpref: note: bad.csv, line 3, column 'user': the model knows no user 'me' (2 such cells); "
-        "it is taken for a stranger\n"
+        "the prediction is that for an unseen user\n"
     )
 
 

@@ -13,10 +13,9 @@ import pytest
 
 from skpref import CrowdGPPL, GPPLClassifier, load, save
 from skpref.cli import main
-from skpref.cli._inputs import Problem, Sources, read_problem
-from skpref.cli._rankings import factor_strengths, factors_text, living_factors
-from skpref.exceptions import DataError
-from skpref.search import Answers
+from skpref.cli.options import Tune
+from skpref.cli.rankings import factor_strengths, factors_text, living_factors
+from skpref.cli.tasks.comparisons import Comparisons, read_comparisons
 
 pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
@@ -219,7 +218,7 @@ BAD: dict[str, tuple[str, str | None, tuple[str, ...], str]] = {
         "user,left,right,label\n" + "".join(f"p{k},i1,i2,1\np{k},i2,i1,0\n" for k in range(9)),
         None,
         (),
-        "no user has compared two pairs of items.*--group",
+        "every user compared one pair of items; a hold-out needs users with two.*--group",
     ),
 }
 
@@ -255,44 +254,44 @@ def test_a_model_without_users_has_no_views(folder: Path, capsys: pytest.Capture
     save(GPPLClassifier().fit(np.array([["i1", "i2"], ["i2", "i3"]], dtype=object), [1, 1]), folder / "m")
     write(folder / "ask.csv", "id\ni1\ni2\n")
     assert main(["rank", "m", "ask.csv", "--user", "j1"]) == 2
-    assert "m: the model does not tell users apart; leave --user out" in capsys.readouterr().err
+    assert "m: the model has one view for all users; leave --user out" in capsys.readouterr().err
     save(CrowdGPPL(), folder / "m")
     assert main(["rank", "m", "ask.csv"]) == 2
     assert "holds no fitted GPPLClassifier or CrowdGPPL" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------------------------------------------------------- parts
-def problem_of(folder: Path, **more: Any) -> Problem:
-    return read_problem(Sources(folder / "votes.csv", user="user", **more), seed=0)
+def read(folder: Path, **more: Any) -> Comparisons:
+    return read_comparisons(Tune(folder / "votes.csv", model="crowd", **more))
 
 
 def test_users_are_the_first_column(folder: Path) -> None:
-    problem = problem_of(folder, users=folder / "users.csv")
-    assert problem.answers.X[0].tolist() == GOOD.splitlines()[1].split(",")[:3]
-    assert (problem.n_users, problem.n_items) == (12, 8)
-    assert problem.users is not None
-    assert problem.users.feature_names == ("age",)
-    facts = problem.describe()
+    data = read(folder, users=folder / "users.csv")
+    assert data.rows.X[0].tolist() == GOOD.splitlines()[1].split(",")[:3]
+    assert (data.n_users, data.n_items) == (12, 8)
+    assert data.users is not None
+    assert data.users.feature_names == ("age",)
+    facts = data.describe()
     assert (facts["data.n_users"], facts["data.n_user_features"]) == (12, 1)
     write(folder / "users.csv", users_text("id"))
-    again = problem_of(folder, users=folder / "users.csv")
-    assert again.digest == problem.digest  # the column may be named id
+    again = read(folder, users=folder / "users.csv")
+    assert again.digest == data.digest  # the column may be named id
 
 
 def test_the_hash_knows_the_users(folder: Path) -> None:
-    first = problem_of(folder).digest
-    with_features = problem_of(folder, users=folder / "users.csv").digest
+    first = read(folder).digest
+    with_features = read(folder, users=folder / "users.csv").digest
     write(folder / "users.csv", users_text().replace("0.03", "0.04"))
-    other_features = problem_of(folder, users=folder / "users.csv").digest
+    other_features = read(folder, users=folder / "users.csv").digest
     write(folder / "votes.csv", GOOD.replace("j3,", "j4,", 1))
-    assert len({first, with_features, other_features, problem_of(folder).digest}) == 4
+    assert len({first, with_features, other_features, read(folder).digest}) == 4
 
 
-def test_without_a_crowd_users_are_not_told_apart(folder: Path) -> None:
-    problem = read_problem(Sources(folder / "votes.csv"), seed=0)
-    assert problem.answers.X.shape[1] == 2
-    assert problem.n_users == 0
-    assert "data.n_users" not in problem.describe()
+def test_without_a_crowd_there_are_no_users(folder: Path) -> None:
+    data = read_comparisons(Tune(folder / "votes.csv"))
+    assert data.rows.X.shape[1] == 2
+    assert data.n_users == 0
+    assert "data.n_users" not in data.describe()
 
 
 def test_users_in_parquet(folder: Path) -> None:
@@ -300,17 +299,5 @@ def test_users_in_parquet(folder: Path) -> None:
     pytest.importorskip("pyarrow")
     for name in ("votes", "users"):
         pd.read_csv(folder / f"{name}.csv").to_parquet(folder / f"{name}.parquet")
-    sources = Sources(folder / "votes.parquet", user="user", users=folder / "users.parquet")
-    assert read_problem(sources, 0).digest == problem_of(folder, users=folder / "users.csv").digest
-
-
-def test_a_split_of_users_leaves_each_of_them_something_to_learn_from() -> None:
-    rng = np.random.default_rng(0)
-    X = np.array([(f"u{k % 20}", *rng.choice(30, 2, replace=False)) for k in range(200)], dtype=object)
-    answers = Answers(X, np.ones(200), np.ones(200))
-    train, test = map(answers.take, answers.split(0.2, seed=4))
-    assert test.size == pytest.approx(40, abs=3)
-    assert set(test.X[:, 0]) <= set(train.X[:, 0])
-    alone = Answers(X[:20], np.ones(20), np.ones(20))
-    with pytest.raises(DataError, match="no user has compared two pairs"):
-        alone.split(0.2, seed=0)
+    options = Tune(folder / "votes.parquet", model="crowd", users=folder / "users.parquet")
+    assert read_comparisons(options).digest == read(folder, users=folder / "users.csv").digest

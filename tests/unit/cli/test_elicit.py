@@ -151,8 +151,8 @@ def test_candidates_of_a_file(models: Path, capsys: Any, monkeypatch: Any, tmp_p
 
 def test_what_cannot_be_asked_for(models: Path, capsys: Any, monkeypatch: Any) -> None:
     for arguments, message in [
-        (["bare"], "a VariationalFM alone does not know the ids of its features; save a Pipeline"),
-        (["grades"], "a GPOrdinalRegressor knows no items to ask for"),
+        (["bare"], "a VariationalFM alone has no ids of users and items; save a Pipeline"),
+        (["grades"], "a GPOrdinalRegressor has no items to ask for"),
         (["unfitted"], "holds a GPPLClassifier that is not fitted"),
         (["levels", "--user", "user 3"], "user 'user 3' has ratings already"),
         (["pairs", "--user", "3"], "has no users; got user"),

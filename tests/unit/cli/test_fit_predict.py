@@ -145,7 +145,7 @@ def test_settings_of_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
     for wrong, message in (
         ("sigmma=1", "--set sigmma: a GibbsM3F has no such parameter; did you mean 'sigma'? there are"),
         ("sigma=-1", "'sigma' parameter of GibbsM3F"),
-        ("levels=[1, 2]", "--set levels: say it by --levels"),
+        ("levels=[1, 2]", "--set levels: use --levels"),
         ("n_factors=10000000000000", "Unable to allocate"),
     ):
         assert main([*fit, "--set", wrong]) == 2

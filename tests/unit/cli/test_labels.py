@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from skpref import GPOrdinalRegressor, load
 from skpref.cli import main
-from skpref.search import Classes, Levels, Numbers
+from skpref.cli.tasks.base import ABSOLUTE_ERROR, LOG_LOSS, SQUARED_ERROR, Rows
+from skpref.cli.tasks.features import Labelled, OrdinalTask
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,7 +107,11 @@ BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
     "typo": (grades_text("lable"), (), "there is no column 'label'; did you mean 'lable'.*Found: id, size"),
     "text": (grades_text(), (), r"line 2, column 'person': expected a number \(features are numeric; choose by --feat"),
     "misnamed": (grades_text(), ("--features", "size,nois"), "there is no column 'nois'; did you mean 'noise'"),
-    "words": (grades_text(words=WORDS), ("--group", "person"), "the order of high, low, middle is not known; say it"),
+    "words": (
+        grades_text(words=WORDS),
+        ("--group", "person"),
+        "the order of high, low, middle is not known; use --class-order",
+    ),
     "a word": (grades_text(words=WORDS), ("--group", "person", "--class-order", "low,high"), "'middle' is not in --cl"),
     "halves": (grades_text(words=("1", "1.5", "2")), ("--group", "person"), "levels are whole numbers"),
     "missing": (grades_text() + "r,1,1,p,\n", ("--group", "person"), "line 47, column 'label': a label is missing"),
@@ -142,21 +147,27 @@ class Constant:
 
 def test_losses_by_hand() -> None:
     X, weight = np.zeros((3, 1)), np.array([1.0, 1.0, 2.0])
-    levels = Levels(X, np.array([0, 1, 3]), weight)
-    assert levels.loss(Constant(1), levels) == pytest.approx((1 + 0 + 2 * 2) / 4)
-    numbers = Numbers(X, np.array([0.0, 1.0, 3.0]), weight)
-    assert numbers.loss(Constant(1), numbers) == pytest.approx(np.sqrt((1 + 0 + 2 * 4) / 4))
-    classes = Classes(X, np.array([0, 1, 1]), weight)
-    assert classes.loss(Constant(0.8), classes) == pytest.approx(-(np.log(0.2) + 3 * np.log(0.8)) / 4)
+    assert ABSOLUTE_ERROR.loss(Constant(1), Rows(X, np.array([0, 1, 3]), weight)) == pytest.approx((1 + 0 + 2 * 2) / 4)
+    assert SQUARED_ERROR.loss(Constant(1), Rows(X, np.array([0.0, 1.0, 3.0]), weight)) == pytest.approx(
+        np.sqrt((1 + 0 + 2 * 4) / 4)
+    )
+    assert LOG_LOSS.loss(Constant(0.8), Rows(X, np.array([0, 1, 1]), weight)) == pytest.approx(
+        -(np.log(0.2) + 3 * np.log(0.8)) / 4
+    )
+
+
+def folds_of(rows: Rows) -> list[Any]:
+    data = Labelled(rows, ("x",), np.arange(rows.y.max() + 1), "here")
+    return OrdinalTask(data, GPOrdinalRegressor(), ABSOLUTE_ERROR).folds(rows, 4, 0)
 
 
 def test_folds_of_levels_have_them_in_proportion() -> None:
     y = np.repeat([0, 1, 2], [20, 8, 1])  # the last one is too rare for a part of its own in each fold
-    parts = Levels(np.zeros((29, 1)), y, np.ones(29)).folds(4)
+    parts = folds_of(Rows(np.zeros((29, 1)), y, np.ones(29)))
     assert [np.bincount(y[test], minlength=3)[:2].tolist() for _, test in parts] == [[5, 2]] * 4
-    whole = Levels(np.zeros((29, 1)), y, np.ones(29), np.arange(29) // 3).folds(4)
+    whole = folds_of(Rows(np.zeros((29, 1)), y, np.ones(29), np.arange(29) // 3))
     assert all(not set(train // 3) & set(test // 3) for train, test in whole)
-    assert len(Levels(np.zeros((3, 1)), np.arange(3), np.ones(3)).folds(4)) == 3
+    assert len(folds_of(Rows(np.zeros((3, 1)), np.arange(3), np.ones(3)))) == 3
 
 
 # --------------------------------------------------------------------------------------------------------------- sparse

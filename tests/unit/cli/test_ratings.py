@@ -12,7 +12,7 @@ import pytest
 
 from skpref import GibbsIPM3F, GibbsM3F, load
 from skpref.cli import main
-from skpref.cli._ratings import RatingFigures, _medians
+from skpref.cli.tasks.ratings import RatingFigures, _medians
 
 pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
@@ -140,7 +140,7 @@ def test_ctrl_c_keeps_the_finished_trials(
     score = GibbsM3F.score
 
     def interrupted(self: GibbsM3F, *arguments: object) -> float:
-        if len(scored) == 6:  # in the second trial: each is looked at four times
+        if len(scored) == 3:  # in the second trial: each is scored inside its fit and after it
             raise KeyboardInterrupt
         scored.append(score(self, *arguments))
         return scored[-1]
@@ -184,7 +184,7 @@ BAD: dict[str, tuple[str, tuple[str, ...], str]] = {
     "one each": (
         "user,item,rating\n" + "".join(f"u{k},i,{k % 2}\n" for k in range(12)),
         (),
-        "no user has two ratings",
+        "every user has one rating; a hold-out needs users with two",
     ),
     "an option of others": (GOOD, ("--items", "x.csv"), "--items is for --model gppl or crowd, not for m3f"),
 }

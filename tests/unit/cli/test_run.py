@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from skpref.cli import main
+from skpref.cli.space import narrowed
+from skpref.cli.tasks.pair_settings import Pairs
+from skpref.data import Table
 from skpref.exceptions import DataError
-from skpref.search import Distributions, Space
-from skpref.search._narrowed import NarrowedSpace
+from skpref.search.default_spaces import Distributions
 
 optuna = pytest.importorskip("optuna")
 pytest.importorskip("matplotlib")
@@ -97,25 +99,35 @@ def replaced(old: str, new: str) -> str:
         ("", r"\[data\] needs either file = ... or dataset = 'travellers', and has neither"),
         (replaced("[model]", "dataset = 'travellers'\n[model]"), r"\[data\] needs either .*, not both"),
         (replaced("trials = 2", "trails = 2"), r"unknown key in \[search\]: 'trails'; did you mean 'trials'\?"),
-        (replaced("trials = 2", "trials = 0"), r"\[search\] trials must be a whole number from 1 to 4294967295; got 0"),
-        (
-            replaced("trials = 2", "trials = true"),
-            r"\[search\] trials must be a whole number from 1 to 4294967295; got True",
-        ),
-        (replaced("trials = 2", "timeout = -1"), r"\[search\] timeout must be a positive number; got -1"),
-        (replaced("0.25", "1.5"), r'\[search\] holdout must be a number between 0.05 and 0.5, or "one"; got 1.5'),
-        (replaced("trials = 2", "timeout = inf"), r"\[search\] timeout must be a positive number; got inf"),
-        (replaced("trials = 2", "storage = ''"), r"\[search\] storage must be a text that is not empty; got ''"),
+        (replaced("trials = 2", "trials = 0"), r"\[search\] trials: 0 is less than 1"),
+        (replaced("trials = 2", "trials = true"), r"\[search\] trials: 'True' is not a whole number"),
+        (replaced("trials = 2", "trials = [2]"), r"\[search\] trials must be one value; got \[2\]"),
+        (replaced("trials = 2", "timeout = -1"), r"\[search\] timeout: -1 is not a positive number"),
+        (replaced("0.25", "1.5"), r"\[search\] holdout: 1.5 is not between 0.05 and 0.5"),
+        (replaced("0.25", "'one'"), r"\[search\] holdout one is for ratings"),
+        (replaced("trials = 2", "timeout = inf"), r"\[search\] timeout: inf is not a positive number"),
+        (replaced("trials = 2", "storage = ''"), r"\[search\] storage: is empty"),
         (
             replaced("trials = 2", "storage = 'postgresql://me:word@host/name'"),
             r"\[search\] storage must not hold a password",
         ),
         (replaced("trials = 2", "storage = 'data/answers.csv'"), "is a file, but no journal of a search"),
-        (replaced('"gppl"', '["gppl"]'), r"\[model\] name must be one of gppl, crowd, .*; got \['gppl'\]"),
-        (replaced("gppl", "gpl"), r"\[model\] name must be one of gppl, crowd, .*; got 'gpl'"),
-        (replaced("[search]", "sweeps = 9\n[search]"), r"\[model\] sweeps is for m3f, ipm3f, not for .*'gppl'"),
+        (replaced('"gppl"', '["gppl"]'), r"\[model\] name must be one value; got \['gppl'\]"),
+        (replaced("gppl", "gpl"), r"\[model\] name: invalid choice: 'gpl' \(choose from '?gppl"),
+        (replaced("[search]", "sweeps = 9\n[search]"), r"\[model\] sweeps is for --model m3f or ipm3f, not for gppl"),
         (replaced("mlflow = false", "mlflow = 'no'"), r"\[tracking\] mlflow must be true or false; got 'no'"),
-        (replaced("[model]", "class_order = 'a,b'\n[model]"), r"\[data\] class_order must be a list of .*; got 'a,b'"),
+        (
+            replaced("[model]", "class_order = ['a,b']\n[model]"),
+            r"\[data\] class_order must be a list of .*; got \['a,b'\]",
+        ),
+        (
+            replaced('file = "data/answers.csv"', "dataset = 'voters'"),
+            r"\[data\] dataset must be 'travellers'; got 'voters'",
+        ),
+        (
+            replaced('file = "data/answers.csv"', "dataset = 'travellers'").replace("gppl", "crowd"),
+            r"\[data\] dataset is for \[model\] name = 'gppl'",
+        ),
         (EXPERIMENT + "[space]\n", r"\[space\] is empty; leave it out for the model's own space"),
         (EXPERIMENT + "[space]\nkernal = 'ard'\n", r"\[space\] there is no setting 'kernal'; there are likelihood"),
         (EXPERIMENT + "[space]\nshape_so = 1.0\n", r"'shape_so'; did you mean 'shape_s0'\? there are likelihood"),
@@ -161,6 +173,18 @@ def test_readmes_experiment_gives_the_numbers_that_it_prints(folder: Path, capsy
 
 
 # ---------------------------------------------------------------------------------------------------------------- space
+KIND = Pairs(Table(np.arange(500.0)[:, None]), n_items=500, max_inducing=500)
+
+
+def drawn(chosen: dict[str, Any], n: int = 30) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Settings of some trials, the first of which has the defaults, and the defaults."""
+    narrow, defaults = narrowed(KIND.space(), KIND.defaults(), chosen)
+    space = Distributions(narrow, defaults)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    study.enqueue_trial(space.encoded(space.default()))
+    return [space.suggest(study.ask()) for _ in range(n)], space.default()
+
+
 @pytest.mark.parametrize(
     ("chosen", "wanted"),
     [
@@ -171,28 +195,24 @@ def test_readmes_experiment_gives_the_numbers_that_it_prints(folder: Path, capsy
     ],
 )
 def test_values_are_drawn_from_what_was_chosen(chosen: dict[str, Any], wanted: set[Any]) -> None:
-    space = NarrowedSpace(Space(n_items=500), chosen)
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    study.enqueue_trial(space.encoded(space.default()))
+    trials, default = drawn(chosen)
     (name,) = chosen
-    drawn = [space.suggest(study.ask()) for _ in range(30)]
-    assert {settings[name] for settings in drawn} == wanted
-    assert space.default()[name] in wanted
-    assert drawn[0]["rate_s0"] == Space().default()["rate_s0"]
-    assert len({settings["rate_s0"] for settings in drawn}) > 20  # the rest is as it was
+    assert {settings[name] for settings in trials} == wanted
+    assert default[name] in wanted
+    assert trials[0]["rate_s0"] == KIND.defaults()["rate_s0"]
+    assert len({settings["rate_s0"] for settings in trials}) > 20  # the others are as they were
 
 
 def test_whole_numbers_and_ranges() -> None:
     chosen = {"n_inducing": {"low": 60, "high": 70}, "length_scale_factor": {"low": 1.0, "high": 2.0, "log": False}}
-    space = NarrowedSpace(Space(n_items=500), chosen)
-    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
-    drawn = [space.suggest(study.ask()) for _ in range(30)]
-    assert {60, 70} >= {min(s["n_inducing"] for s in drawn), 70}
-    assert all(60 <= s["n_inducing"] <= 70 and isinstance(s["n_inducing"], int) for s in drawn)
-    assert all(1.0 <= s["length_scale_factor"] <= 2.0 for s in drawn if "length_scale_factor" in s)
-    assert space.default()["n_inducing"] == 70  # the default is 500
-    distributions = NarrowedSpace(Distributions({"a": [1, 2, 3], "b": [None, "x"]}, {"a": 3}), {"a": [1, 2]})
-    assert distributions.default() == {"a": 1}
+    trials, default = drawn(chosen)
+    assert all(60 <= s["n_inducing"] <= 70 and isinstance(s["n_inducing"], int) for s in trials)
+    assert all(1.0 <= s["length_scale_factor"] <= 2.0 for s in trials)
+    assert default["n_inducing"] == 70  # the default is 500
+    assert narrowed({"a": [1, 2, 3], "b": [None, "x"]}, {"a": 3}, {"a": [1, 2]}) == (
+        {"a": [1, 2], "b": [None, "x"]},
+        {"a": 1},
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,6 +226,7 @@ def test_whole_numbers_and_ranges() -> None:
         ({"shape_s0": {"low": 3.0, "high": 1.0}}, "shape_s0 must be a number"),
         ({"shape_s0": {"low": 0.0, "high": 1.0}}, "shape_s0 must be a number"),
         ({"shape_s0": {"low": 1.0, "high": 2.0, "step": 1}}, "shape_s0 must be a number"),
+        ({"shape_s0": {"low": True, "high": 2.0}}, "shape_s0 must be a number"),
         ({"shape_s0": "much"}, "shape_s0 must be a number"),
         ({"shape_s0": []}, "a list of values is empty"),
         ({"ard": 1}, r"ard must be one of \[False, True\], or a list of some; got 1"),
@@ -213,4 +234,4 @@ def test_whole_numbers_and_ranges() -> None:
 )
 def test_what_cannot_be_drawn_from(chosen: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        NarrowedSpace(Space(n_items=500), chosen)
+        narrowed(KIND.space(), KIND.defaults(), chosen)

@@ -41,7 +41,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 from unittest import mock
 from skpref.cli import main
 
-mock.patch("skpref.cli._comparisons.write_plots", lambda *_: []).start()
+mock.patch("skpref.cli.tasks.comparisons.write_plots", lambda *_: []).start()
 for name, (target, number, sent, command) in json.loads(sys.argv[1]).items():
     home, _, attribute = target.rpartition(".")
     owner = pkgutil.resolve_name(home)
@@ -60,11 +60,11 @@ for name, (target, number, sent, command) in json.loads(sys.argv[1]).items():
             code = main(command)
     print(json.dumps([name, code, out.getvalue(), err.getvalue()]), flush=True)
 """
-LOSS = "skpref.search._answers.cross_entropy"  # of a fold
-AFTER = "skpref.cli._progress:Bar.trial"  # a trial ended
-REFIT = "skpref.cli._job:Job._evaluate"
-FINAL = "skpref.cli._comparisons:ComparisonTask.final"
-REPORT = "skpref.cli._commands.write_files"
+LOSS = "skpref.cli.tasks.base.cross_entropy"  # of a fold
+AFTER = "skpref.cli.progress:Bar.trial"  # a trial ended
+REFIT = "skpref.cli.job:Job._evaluate"
+FINAL = "skpref.cli.tasks.comparisons:ComparisonTask.final"
+REPORT = "skpref.cli.tune.write_files"
 
 
 TUNE = ["tune", "answers.csv", "--trials", "9", "--folds", "2", "--no-mlflow", "--out"]
@@ -122,22 +122,22 @@ def test_an_experiment_that_was_killed_goes_on(
     assert "killed" not in found
     assert names(folder / "out") == set()
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("skpref.cli._comparisons.write_plots", lambda *_: [])
+    monkeypatch.setattr("skpref.cli.tasks.comparisons.write_plots", lambda *_: [])
     assert main(RUN) == 0
     out, err = capsys.readouterr()
-    assert "going on from 2 finished trials" in err
+    assert "resuming from 2 finished trials" in err
     assert "trial 2/4" not in err
     assert "trial 3/4" in err
     first = result(out)
     assert main([*RUN, "--out", "again"]) == 0
     out, err = capsys.readouterr()
-    assert "going on from 4 finished trials" in err
+    assert "resuming from 4 finished trials" in err
     assert result(out) == first
     # The same without a stop.
     (folder / "plan.toml").write_text(EXPERIMENT.replace("study.journal", "other.journal"), "utf-8")
     assert main(RUN) == 0
     out, err = capsys.readouterr()
-    assert "going on" not in err
+    assert "resuming" not in err
     whole = result(out)
     for one in (first, whole):
         for trial in one["trials"]:
@@ -146,7 +146,7 @@ def test_an_experiment_that_was_killed_goes_on(
     # Another experiment is another study.
     (folder / "plan.toml").write_text(EXPERIMENT.replace("seed = 3", "seed = 4"), "utf-8")
     assert main(RUN) == 0
-    assert "going on" not in capsys.readouterr().err
+    assert "resuming" not in capsys.readouterr().err
 
 
 def test_ctrl_c_that_was_swallowed_is_heard_at_the_next_step(
@@ -164,8 +164,8 @@ def test_ctrl_c_that_was_swallowed_is_heard_at_the_next_step(
     monkeypatch.chdir(tmp_path)
     rows = [f"i{k % 4},i{(k + 1) % 4},{k % 2}" for k in range(20)]
     (tmp_path / "answers.csv").write_text("left,right,label\n" + "\n".join(rows) + "\n", "utf-8")
-    monkeypatch.setattr("skpref.search._answers.cross_entropy", swallows)
-    monkeypatch.setattr("skpref.cli._comparisons.write_plots", lambda *_: [])
+    monkeypatch.setattr("skpref.cli.tasks.base.cross_entropy", swallows)
+    monkeypatch.setattr("skpref.cli.tasks.comparisons.write_plots", lambda *_: [])
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         assert main([*TUNE, "out"]) == 0
@@ -177,7 +177,7 @@ def test_ctrl_c_that_was_swallowed_is_heard_at_the_next_step(
 
 def test_ctrl_c_keeps_and_tells_what_is_finished(stopped: tuple[Path, dict[str, Any], int]) -> None:
     folder, found, _ = stopped
-    for name, after in (("between", "goes on from there"), ("inside", "begins anew; with --storage FILE")):
+    for name, after in (("between", "resumes from there"), ("inside", "begins anew; with --storage FILE")):
         code, out, err = found[name]
         assert code == 0
         assert "Search (stopped by the user): 2 trials" in out
@@ -186,7 +186,7 @@ def test_ctrl_c_keeps_and_tells_what_is_finished(stopped: tuple[Path, dict[str, 
     code, out, err = found["first"]
     assert code == 130
     assert "skpref: stopped before the first trial was finished" in err.splitlines()[-1]
-    for name, after in (("refit", "goes on from there"), ("final", "begins anew"), ("report", "begins anew")):
+    for name, after in (("refit", "resumes from there"), ("final", "begins anew"), ("report", "begins anew")):
         code, out, err = found[name]
         assert code == 130
         said = f"skpref: stopped after the search; the 9 finished trials are in {name}/trials.csv. The same command"

@@ -19,15 +19,18 @@ import pytest
 
 import skpref
 from skpref import GPPLClassifier, GPPLRegressor, load, save
-from skpref.cli import _commands, _job, main
-from skpref.cli._comparisons import PairFigures
-from skpref.cli._files import nearest, read_sheet
-from skpref.cli._inputs import Problem, Sources, demo_problem, read_items, read_problem
-from skpref.cli._progress import Bar, clock
-from skpref.cli._rankings import ranking_text
-from skpref.cli._report import settings_text
+from skpref.cli import main
+from skpref.cli.files import nearest, read_items, read_sheet
+from skpref.cli.job import Job, _Tracking
+from skpref.cli.options import Tune
+from skpref.cli.progress import Bar, clock
+from skpref.cli.rankings import ranking_text
+from skpref.cli.report import settings_text
+from skpref.cli.tasks import base
+from skpref.cli.tasks.base import Rows, hold_out
+from skpref.cli.tasks.comparisons import Comparisons, PairFigures, read_comparisons, read_travellers
 from skpref.exceptions import DataError, MissingExtraError
-from skpref.search import Answers, TrialRecord
+from skpref.search.loop import TrialRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,17 +150,17 @@ def test_the_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_demo_leaves_out_what_gives_the_answer_away() -> None:
     pytest.importorskip("statsmodels")
-    problem = demo_problem()
-    assert problem.items is not None
-    assert problem.items.feature_names is not None
-    assert "ttme" not in problem.items.feature_names
+    data = read_travellers()
+    assert data.items is not None
+    assert data.items.feature_names is not None
+    assert "ttme" not in data.items.feature_names
 
 
 def test_ctrl_c_keeps_the_finished_trials_and_still_reports(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scored: list[float] = []
-    cross_entropy = skpref.search._answers.cross_entropy
+    cross_entropy = base.cross_entropy
 
     def interrupted(*arguments: Any) -> float:
         if len(scored) == 5:  # the first fold of the third trial
@@ -165,7 +168,7 @@ def test_ctrl_c_keeps_the_finished_trials_and_still_reports(
         scored.append(cross_entropy(*arguments))
         return scored[-1]
 
-    monkeypatch.setattr(skpref.search._answers, "cross_entropy", interrupted)
+    monkeypatch.setattr(base, "cross_entropy", interrupted)
     arguments = ["tune", "votes.csv", "--trials", "50", "--folds", "2", "--no-mlflow"]
     assert main(arguments) == 0
     out, _ = capsys.readouterr()
@@ -180,7 +183,7 @@ def test_ctrl_c_before_a_result(
     def interrupted(*_: Any) -> float:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(skpref.search._answers, "cross_entropy", interrupted)
+    monkeypatch.setattr(base, "cross_entropy", interrupted)
     assert main(["tune", "votes.csv", *QUICK, "--no-mlflow"]) == 130
     assert "skpref: stopped before the first trial" in capsys.readouterr().err
 
@@ -192,8 +195,8 @@ def test_who_is_terminated_ends_in_order(folder: Path, monkeypatch: pytest.Monke
         signal.raise_signal(signal.SIGTERM)
         return 0.0
 
-    monkeypatch.setattr(skpref.search._answers, "cross_entropy", terminated)
-    monkeypatch.setattr(_job.Job, "_end_tracking", lambda _, status: ended.append(status))
+    monkeypatch.setattr(base, "cross_entropy", terminated)
+    monkeypatch.setattr(_Tracking, "end", lambda _, status: ended.append(status))
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as stop:
         main(["tune", "votes.csv", *QUICK, "--no-mlflow"])
@@ -207,7 +210,7 @@ def test_ctrl_c_after_the_search_leaves_the_trials(
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_job.Job, "_evaluate", interrupted)
+    monkeypatch.setattr(Job, "_evaluate", interrupted)
     assert main(["tune", "votes.csv", *QUICK, "--no-mlflow"]) == 130
     assert "stopped" in capsys.readouterr().err
     assert (folder / "skpref-out" / "trials.csv").exists()
@@ -275,7 +278,7 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
 def test_missing_packages_are_all_named_before_the_work(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_commands.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("skpref.cli.tune.importlib.util.find_spec", lambda name: None)
     assert main(["tune", "votes.csv"]) == 2
     assert (
         "needs optuna and matplotlib and mlflow: pip install 'skpref[optuna,plots,mlflow]'" in capsys.readouterr().err
@@ -389,7 +392,7 @@ def test_rank_needs_the_features_by_name(folder: Path, capsys: pytest.CaptureFix
     nameless._items = replace(nameless._items, feature_names=None)
     save(nameless, folder / "nameless.skpref")
     assert main(["rank", "nameless.skpref", "new.csv"]) == 2
-    assert "does not know the names of its features" in capsys.readouterr().err
+    assert "has no names of its features" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------------------------------------------------------- files
@@ -405,20 +408,19 @@ def test_delimiters_quotes_marks_and_blank_lines(tmp_path: Path, delimiter: str)
 
 def test_winners_stand_on_either_side(folder: Path) -> None:
     path = write(folder / "w.csv", comparisons_text(200, "winner,loser"))
-    problem = read_problem(Sources(path), seed=0)
-    assert 60 < problem.answers.y.sum() < 140
+    rows = read_comparisons(Tune(path)).rows
+    assert 60 < rows.y.sum() < 140
     winners = [row.split(",")[0] for row in path.read_text("utf-8").splitlines()[1:]]
-    side = np.where(problem.answers.y == 1.0, problem.answers.X[:, 0], problem.answers.X[:, 1])
+    side = np.where(rows.y == 1.0, rows.X[:, 0], rows.X[:, 1])
     assert side.tolist() == winners
-    again = read_problem(Sources(path), seed=0)
-    assert np.array_equal(problem.answers.X, again.answers.X)
+    assert np.array_equal(rows.X, read_comparisons(Tune(path)).rows.X)
 
 
 def test_the_hash_knows_every_cell(folder: Path) -> None:
     def digest(votes: str, items: str = items_text()) -> str:
         write(folder / "votes.csv", votes)
         write(folder / "items.csv", items)
-        return read_problem(Sources(folder / "votes.csv", folder / "items.csv"), 0).digest
+        return read_comparisons(Tune(folder / "votes.csv", items=folder / "items.csv")).digest
 
     text = comparisons_text()
     middle = text.splitlines()
@@ -433,8 +435,8 @@ def test_parquet_is_the_same_as_csv(folder: Path) -> None:
     pytest.importorskip("pyarrow")
     for name in ("votes", "items"):
         pd.read_csv(folder / f"{name}.csv").to_parquet(folder / f"{name}.parquet")
-    one = read_problem(Sources(folder / "votes.csv", folder / "items.csv"), 0)
-    two = read_problem(Sources(folder / "votes.parquet", folder / "items.parquet"), 0)
+    one = read_comparisons(Tune(folder / "votes.csv", items=folder / "items.csv"))
+    two = read_comparisons(Tune(folder / "votes.parquet", items=folder / "items.parquet"))
     assert one.digest == two.digest
     frame = pd.read_csv(folder / "items.csv")
     frame.loc[2, "size"] = np.nan
@@ -455,7 +457,7 @@ def test_whole_numbers_are_one_id_in_both_kinds_of_file(tmp_path: Path) -> None:
 
 def test_csv_needs_no_pandas(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    assert read_problem(Sources(folder / "votes.csv", folder / "items.csv"), 0).answers.size == 60
+    assert read_comparisons(Tune(folder / "votes.csv", items=folder / "items.csv")).rows.size == 60
     with pytest.raises(MissingExtraError, match=r"skpref\[frames\]"):
         read_sheet(write(folder / "a.parquet", "x"))
 
@@ -469,8 +471,8 @@ def test_the_nearest_name() -> None:
 # ---------------------------------------------------------------------------------------------------------------- parts
 def test_a_split_by_groups_keeps_them_whole() -> None:
     groups = np.repeat(np.arange(20), 3)
-    answers = Answers(np.zeros((60, 2)), np.tile([0.0, 1.0, 1.0], 20), np.ones(60), groups)
-    train, test = map(answers.take, answers.split(0.2, seed=4))
+    rows = Rows(np.zeros((60, 2)), np.tile([0.0, 1.0, 1.0], 20), np.ones(60), groups)
+    train, test = map(rows.take, hold_out(rows, 0.2, 4, 3))
     assert train.groups is not None
     assert test.groups is not None
     assert not set(train.groups) & set(test.groups)
@@ -482,20 +484,20 @@ def test_a_split_by_groups_keeps_them_whole() -> None:
     [np.repeat([0.0, 1.0], [40, 10]), np.ones(50), np.linspace(0, 1, 50), np.repeat([0.0, 0.5, 1.0], [30, 10, 10])],
 )
 def test_a_split_is_stratified_where_that_makes_sense(y: np.ndarray) -> None:
-    answers = Answers(np.zeros((50, 2)), y, np.ones(50))
-    train, test = map(answers.take, answers.split(0.2, seed=0))
+    rows = Rows(np.zeros((50, 2)), y, np.ones(50))
+    train, test = map(rows.take, hold_out(rows, 0.2, 0, 3))
     assert (train.size, test.size) == (40, 10)
     if np.unique(y).size in {2, 3}:
         assert test.y.mean() == pytest.approx(y.mean())
 
 
 def test_the_coin_flip() -> None:
-    figures = PairFigures.of(Answers(np.zeros((4, 2)), np.array([0.0, 1.0, 1.0, 0.0]), np.ones(4)), np.full(4, 0.5))
+    figures = PairFigures.of(Rows(np.zeros((4, 2)), np.array([0.0, 1.0, 1.0, 0.0]), np.ones(4)), np.full(4, 0.5))
     assert figures.metrics("x.") == {"x.accuracy": 0.5, "x.log_loss": pytest.approx(np.log(2)), "x.ece": 0.0}
 
 
 def test_accuracy_of_ties_is_undefined_and_no_error() -> None:
-    figures = PairFigures.of(Answers(np.zeros((2, 2)), np.full(2, 0.5), np.ones(2)), np.array([0.4, 0.6]))
+    figures = PairFigures.of(Rows(np.zeros((2, 2)), np.full(2, 0.5), np.ones(2)), np.array([0.4, 0.6]))
     assert np.isnan(figures.accuracy)
 
 
@@ -518,7 +520,7 @@ def bar_on(make: Callable[[], io.StringIO]) -> str:
 def test_the_bar_is_one_line_on_a_terminal() -> None:
     text = bar_on(Terminal)
     assert "\n" not in text
-    assert "[######..................] trial 1/2  step 1/2" in text
+    assert "[######..................] trial 1/2  fold 1/2" in text
     assert "best 0.5000" in text
     assert "ETA 0:0" in text
     assert text.endswith("\r")
@@ -544,9 +546,9 @@ def test_tables_stay_narrow() -> None:
     assert settings_text({"a": 0.123456, "b": "x", "c": True}) == "a=0.123, b=x, c=True"
 
 
-def test_a_problem_counts_its_items() -> None:
-    answers = Answers(np.array([["a", "b"], ["b", "c"]], dtype=object), np.ones(2), np.ones(2))
-    facts = Problem(answers, None, "here").describe()
+def test_comparisons_count_their_items() -> None:
+    rows = Rows(np.array([["a", "b"], ["b", "c"]], dtype=object), np.ones(2), np.ones(2))
+    facts = Comparisons(rows, None, "here").describe()
     assert facts["data.n_items"] == 3
     assert facts["data.n_features"] == facts["data.n_groups"] == 0
     assert len(facts["data.sha256"]) == 64

@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from skpref import GPPLRegressor
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, MissingExtraError
 from skpref.search import LogInteger, OptunaSearch
 
 optuna = pytest.importorskip("optuna")
@@ -282,6 +282,33 @@ def test_a_storage_that_cannot_be_used_is_named(storage: str, message: str) -> N
     with pytest.raises(DataError, match=message) as caught:
         OptunaSearch(SVC(), C, cv=2, storage=storage).fit(X, Y)
     assert "secret" not in str(caught.value)
+
+
+def test_trials_that_were_added_by_hand_are_learnt_from() -> None:
+    storage = optuna.storages.InMemoryStorage()
+    study = optuna.create_study(storage=storage, study_name="mine", direction="maximize")
+    known = OptunaSearch(SVC(), C, n_trials=2, cv=2, random_state=0).fit(X, Y)
+    study.add_trials(known.study_.trials)
+    more = OptunaSearch(SVC(), C, n_trials=3, cv=2, storage=storage, study_name="mine", random_state=0).fit(X, Y)
+    assert more.cv_results_["params"][:2] == known.cv_results_["params"]
+    assert more.cv_results_["params"][2] != {"C": 1.0}  # the estimator's own parameters were tried before
+    with pytest.raises(DataError, match="is of another estimator or other data"):
+        more.fit(X[::-1], Y)
+
+
+def test_a_smaller_space_of_lists_is_completed() -> None:
+    values: dict[str, Any] = {"C": [0.1, 1.0, 10.0, 100.0]}
+    storage = optuna.storages.InMemoryStorage()
+    asked = OptunaSearch(SVC(), values, cv=2, storage=storage, random_state=0, pruner=None)
+    asked.set_params(n_trials=2).fit(X, Y)
+    search = asked.set_params(n_trials=9).fit(X, Y)
+    assert sorted(params["C"] for params in search.cv_results_["params"]) == values["C"]
+
+
+def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(MissingExtraError, match=r"skpref\[optuna\]"):
+        OptunaSearch(SVC(), C).fit(X, Y)
 
 
 def test_ctrl_c_leaves_the_study(tmp_path: Path) -> None:

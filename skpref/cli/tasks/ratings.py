@@ -1,37 +1,34 @@
-"""The task of ratings: who will give how many stars to what, and what to recommend."""
+"""The task of ratings: how many stars each user gives to what, and what to recommend."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
-from skpref.cli._files import nearest, read_sheet
-from skpref.cli._inputs import read_ids
-from skpref.cli._outputs import complete
-from skpref.cli._report import cut, print_json, table, write_csv
-from skpref.cli._task import Task
+from skpref.cli.files import complete, write_csv
+from skpref.cli.report import cut, table
+from skpref.cli.tasks.base import ABSOLUTE_ERROR, Metric, Rows, Task, check_size, read_data
 from skpref.data import Ratings, Vocabulary
 from skpref.data.ratings import format_levels, rating_levels
 from skpref.exceptions import DataError
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
 from skpref.plots import BoundDisplay, offscreen_axes
-from skpref.search import Distributions, LogInteger, Rated, default_space
+from skpref.search import LogInteger, WithinUserKFold, WithinUserShuffleSplit, default_space
 
 if TYPE_CHECKING:
-    import argparse
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from skpref._typing import Array, IntArray
-    from skpref.cli._files import Sheet
-    from skpref.cli._task import Outcome
+    from skpref.cli.files import Sheet
+    from skpref.cli.options import Data
+    from skpref.cli.tasks.base import Outcome, Split
     from skpref.data.ratings import Duplicates
     from skpref.factorization.max_margin.base import MaxMarginFactorization
     from skpref.search.loop import Settings
@@ -44,7 +41,7 @@ _NAMES = {
     "rating": ("rating", "ratings", "stars", "score", "level", "grade"),
 }
 _PURPOSE = "A file of ratings has the columns user, item and rating (or others, named by --user, --item and --rating)"
-_FEWEST = 10  # ratings below which a hold-out says nothing
+_MANY_USERS, _SHARE = 1000, 0.2  # one held-out rating of each of so many users is enough; else this share
 _SWEEPS, _FACTORS = 50, 100
 _FEWEST_FACTORS = 5
 _USERS_SHOWN, _USERS_WRITTEN = 3, 100
@@ -87,7 +84,7 @@ class RatingFigures:
 class Stars(NamedTuple):
     """Ratings of a file."""
 
-    rated: Rated  # by the numbers of users, items and levels, which is what trials are run with: reading ids is slower
+    rated: Rows  # by the numbers of users, items and levels, which is what trials are run with: reading ids is slower
     users: NDArray[Any]  # ids by number
     items: NDArray[Any]  # ids by number
     levels: NDArray[Any]  # (L,): levels by number
@@ -110,16 +107,26 @@ class Stars(NamedTuple):
         return digest.hexdigest()
 
 
+def _error_of_levels(model: Any, test: Rows) -> float:
+    """Return the mean absolute error in levels."""
+    return -float(model.score(test.X, test.y, test.weight))
+
+
 class RatingTask(Task):
     """Ratings of items by users."""
 
     noun: ClassVar[str] = "ratings"
+    objective: ClassVar[str] = "risk"
     n_folds: ClassVar[int] = 1
+    metric = Metric(ABSOLUTE_ERROR.name, ABSOLUTE_ERROR.title, _error_of_levels)
 
     def __init__(self, stars: Stars, template: MaxMarginFactorization, most_factors: int = _FACTORS) -> None:
         self.stars = stars
-        self.data = stars.rated
-        self._template = template
+        self.rows = stars.rated
+        self.template = template.set_params(levels=list(range(stars.levels.size)))
+        self.space = default_space(template)
+        if "n_factors" in self.space:
+            self.space["n_factors"] = LogInteger(min(_FEWEST_FACTORS, most_factors), most_factors)
         self._most_factors = most_factors
 
     def describe(self) -> dict[str, Any]:
@@ -134,7 +141,7 @@ class RatingTask(Task):
         }
 
     def options(self) -> dict[str, Any]:
-        sweeps = {name: getattr(self._template, name) for name in ("n_sweeps", "burn_in")}
+        sweeps = {name: getattr(self.template, name) for name in ("n_sweeps", "burn_in")}
         return sweeps | {"max_factors": self._most_factors}
 
     def headline(self) -> str:
@@ -144,26 +151,31 @@ class RatingTask(Task):
             f"{facts['data.n_items']} items, levels {facts['data.levels']}; sha256 {facts['data.sha256'][:12]}"
         )
 
-    def space(self) -> Distributions:
-        space = default_space(self._template)
-        if "n_factors" in space:
-            space["n_factors"] = LogInteger(min(_FEWEST_FACTORS, self._most_factors), self._most_factors)
-        return Distributions(space, self._template.get_params(deep=False))
-
-    def build(self, settings: Settings) -> MaxMarginFactorization:
-        params = {**self._template.get_params(deep=False), **settings, "levels": list(range(self.stars.levels.size))}
-        return type(self._template)(**params)
-
     def final(self, settings: Settings, params: Settings | None = None) -> MaxMarginFactorization:
         stars = self.stars
         model = self.build(settings).set_params(levels=stars.levels.tolist(), **(params or {}))
         fitted: MaxMarginFactorization = model.fit(stars.X, stars.levels[stars.rated.y], stars.rated.weight)
         return fitted
 
-    def figures(self, model: Any, test: Rated) -> RatingFigures:
+    def trace(self, model: Any) -> tuple[float, ...]:
+        return tuple(np.mean(model.risks_, axis=0).tolist())
+
+    def hold_out(self, share: float, seed: int) -> Split:
+        return next(WithinUserShuffleSplit(test_size=share, random_state=seed).split(self.rows.X))
+
+    def folds(self, rows: Rows, n_folds: int, seed: int) -> list[Split]:
+        if n_folds > 1:
+            return list(WithinUserKFold(n_folds, random_state=seed).split(rows.X))
+        share = 0.0 if np.unique(rows.X[:, 0]).size >= _MANY_USERS else _SHARE
+        return list(WithinUserShuffleSplit(test_size=share, random_state=seed).split(rows.X))
+
+    def split_note(self) -> str:
+        return ", of users with other ratings among the latter"
+
+    def figures(self, model: Any, test: Rows) -> RatingFigures:
         return self._figures(test, model.predict(test.X))
 
-    def baselines(self, train: Rated, test: Rated) -> dict[str, Any]:
+    def baselines(self, train: Rows, test: Rows) -> dict[str, Any]:
         everyone = np.median(train.y)
         sides = [
             _medians(train.X[:, k], train.y, ids.size) for k, ids in enumerate((self.stars.users, self.stars.items))
@@ -173,26 +185,25 @@ class RatingTask(Task):
         rounded = {name: np.floor(np.broadcast_to(guess, test.size) + 0.5) for name, guess in guesses.items()}
         return {name: self._figures(test, guess.astype(np.int64)) for name, guess in rounded.items()}
 
-    def _figures(self, test: Rated, predicted: IntArray) -> RatingFigures:
+    def _figures(self, test: Rows, predicted: IntArray) -> RatingFigures:
         return RatingFigures(test.y, predicted, test.weight, self.stars.levels.size)
 
     def findings(self, model: Any, seed: int) -> list[dict[str, Any]]:
         """Recommendations for users spread evenly from the one with most ratings to the one with least."""
         del seed
-        count = np.bincount(self.data.X[:, 0], minlength=self.stars.users.size)
+        count = np.bincount(self.rows.X[:, 0], minlength=self.stars.users.size)
         order = np.argsort(-count, kind="stable")
         chosen = np.unique(np.linspace(0, order.size - 1, min(_USERS_WRITTEN, order.size)).round().astype(int))
         rows = [row for user in self.stars.users[order[chosen]] for row in recommended(model, user, _ITEMS_WRITTEN)]
         return rows
 
-    def split_note(self) -> str:
-        return ", of users with other ratings among the latter"
-
     def sections(self, outcome: Outcome) -> list[str]:
         users = list(dict.fromkeys(row["user"] for row in outcome.findings))
         few = [users[k] for k in np.unique(np.linspace(0, len(users) - 1, _USERS_SHOWN).astype(int))] if users else []
         found = outcome.model.risks_.shape[1], float(outcome.model.r_hat_)
-        chain = f"Final model: {found[0]} sweeps; R-hat of the risk {found[1]:.3f} (near 1 once the chain has settled)"
+        chain = (
+            f"Final model: {found[0]} sweeps; R-hat of the risk {found[1]:.3f} (near 1 once the chain is stationary)"
+        )
         shown = [
             recommendations_text(user, [row for row in outcome.findings if row["user"] == user][:_ITEMS_SHOWN])
             for user in few
@@ -203,7 +214,7 @@ class RatingTask(Task):
         files = [out / "recommendations.csv", out / "risk.png"]
         names = ["user", "rank", "item", "level", "score", "std"]
         write_csv(files[0], names, ([row[name] for name in names] for row in outcome.findings))
-        drawn = BoundDisplay(self.data.trace(outcome.model), "fit of the final model").plot(ax=offscreen_axes())
+        drawn = BoundDisplay(self.trace(outcome.model), "fit of the final model").plot(ax=offscreen_axes())
         drawn.ax_.set(xlabel="sweep", ylabel="regularised risk")
         with complete(files[1]) as whole:
             drawn.figure_.savefig(whole, dpi=120, format="png")
@@ -226,7 +237,7 @@ def levels_text(figures: Any, levels: NDArray[Any]) -> str:
 
 
 def _medians(owner: IntArray, level: IntArray, n: int) -> Array:
-    """Median level of each of n owners; NaN of those without any."""
+    """Return the median level of each of n owners; NaN of those without any."""
     order = np.lexsort((level, owner))
     count = np.bincount(owner, minlength=n)
     start, level = np.cumsum(count) - count, level[order]
@@ -238,51 +249,48 @@ def _medians(owner: IntArray, level: IntArray, n: int) -> Array:
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
-def read(arguments: argparse.Namespace) -> RatingTask:
+def read(options: Data) -> RatingTask:
     """Read the file of a job."""
-    n_sweeps = arguments.sweeps or _SWEEPS
-    template = _MODELS[arguments.model](n_sweeps=n_sweeps, burn_in=n_sweeps // 5, random_state=arguments.seed)
-    most = arguments.factors or _FACTORS
-    if arguments.model == "m3f":
+    n_sweeps = options.sweeps or _SWEEPS
+    template = _MODELS[options.model](n_sweeps=n_sweeps, burn_in=n_sweeps // 5, random_state=options.seed)
+    most = options.factors or _FACTORS
+    if options.model == "m3f":
         template.set_params(n_factors=min(template.n_factors, most))
-    return RatingTask(read_ratings(arguments), template, most)
+    return RatingTask(read_ratings(options), template, most)
 
 
-def read_ratings(arguments: argparse.Namespace) -> Stars:
+def read_ratings(options: Data) -> Stars:
     """Read a file of ratings."""
-    sheet = read_sheet(arguments.data)
-    names = read_columns(sheet, arguments)
+    sheet = read_data(options)
+    names = read_columns(sheet, options)
     user, item = sheet.ids(names["user"], "user"), sheet.ids(names["item"])
     try:
-        levels, level = _levels(sheet, names["rating"], arguments.levels, (user, item))
+        levels, level = _levels(sheet, names["rating"], options.levels, (user, item))
     except DataError as error:
         where = str(error).startswith(str(sheet.path))
         raise error if where else sheet.fault(f"{error} (--levels)", None, names["rating"]) from error
     weight = sheet.numbers("weight", low=0.0, meaning="weight") if "weight" in sheet.columns else np.ones(user.size)
     users, items = Vocabulary.from_columns(user), Vocabulary.from_columns(item)
-    given = Ratings(users.encode(user), items.encode(item), level, weight, users.size, items.size, levels.size)
-    duplicates: Duplicates = arguments.duplicates or "error"
+    ratings = Ratings(users.encode(user), items.encode(item), level, weight, users.size, items.size, levels.size)
+    duplicates = cast("Duplicates", options.duplicates or "error")
     if duplicates == "error":
-        _check_alike(sheet, given, user, item)
-    one = given.merged(duplicates)
-    if one.size < _FEWEST:
-        raise sheet.fault(f"{one.size} ratings of positive weight; at least {_FEWEST} are needed for a hold-out")
-    rated = Rated(np.column_stack([one.user, one.item]), one.level, one.weight, levels=np.arange(levels.size))
-    return Stars(rated, users.ids, items.ids, levels, str(arguments.data))
+        _check_alike(sheet, ratings, user, item)
+    merged = ratings.merged(duplicates)
+    check_size(sheet, merged.size, "ratings of positive weight")
+    rated = Rows(np.column_stack([merged.user, merged.item]), merged.level, merged.weight)
+    return Stars(rated, users.ids, items.ids, levels, str(options.data))
 
 
-def read_columns(
-    sheet: Sheet, arguments: argparse.Namespace, roles: tuple[str, ...] = ("user", "item", "rating")
-) -> dict[str, str]:
+def read_columns(sheet: Sheet, options: Any, roles: tuple[str, ...] = ("user", "item", "rating")) -> dict[str, str]:
     """Return the names of the columns of user, item and rating."""
-    names = {role: _column(sheet, role, getattr(arguments, role)) for role in roles}
+    names = {role: _column(sheet, role, getattr(options, role)) for role in roles}
     if len(set(names.values())) < len(names):
         raise sheet.fault(f"{', '.join(roles)} must be different columns; got {', '.join(names.values())}")
     return names
 
 
 def _column(sheet: Sheet, role: str, name: str | None) -> str:
-    """The column that was named, or the one with a usual name, in capitals or not."""
+    """Return the column that was named, or the one with a usual name, in capitals or not."""
     if name is None:
         usual = {other.lower(): other for other in reversed(sheet.names)}
         name = next((usual[known] for known in _NAMES[role] if known in usual), role)
@@ -291,23 +299,23 @@ def _column(sheet: Sheet, role: str, name: str | None) -> str:
 
 
 def _levels(
-    sheet: Sheet, name: str, declared: str | None, ids: tuple[NDArray[Any], NDArray[Any]]
+    sheet: Sheet, name: str, declared: tuple[str, ...] | None, ids: tuple[NDArray[Any], NDArray[Any]]
 ) -> tuple[NDArray[Any], IntArray]:
-    """All levels, low to high, and the number of each rating's."""
+    """Return all levels, low to high, and the number of each rating's."""
     if declared is None:
         return rating_levels(_whole(sheet.numbers(name, meaning="or name all levels by --levels")), None, *ids)
-    known = [level.strip() for level in declared.split(",")]
+    shown = ", ".join(declared)
     try:
-        numbers = [float(level) for level in known]
+        numbers = [float(level) for level in declared]
     except ValueError:
         cells = [str(cell).strip() for cell in sheet.columns[name]]
         for row, cell in enumerate(cells):
-            if cell not in known:
-                raise sheet.fault(f"{cell[:80]!r} is none of the levels {', '.join(known)}", row, name) from None
-        return rating_levels(np.array(cells, dtype=object), known, *ids)
-    values = sheet.numbers(name, meaning=f"one of the levels {declared}")
+            if cell not in declared:
+                raise sheet.fault(f"{cell[:80]!r} is none of the levels {shown}", row, name) from None
+        return rating_levels(np.array(cells, dtype=object), list(declared), *ids)
+    values = sheet.numbers(name, meaning=f"one of the levels {shown}")
     for row in np.flatnonzero(~np.isin(values, numbers))[:1].tolist():
-        raise sheet.fault(f"{values[row]:g} is none of the levels {declared}", row, name)
+        raise sheet.fault(f"{values[row]:g} is none of the levels {shown}", row, name)
     return rating_levels(_whole(values), _whole(np.array(numbers)), *ids)
 
 
@@ -315,11 +323,11 @@ def _whole(values: Array) -> NDArray[Any]:
     return values.astype(np.int64) if (values == np.floor(values)).all() and np.abs(values).max() < 2**53 else values
 
 
-def _check_alike(sheet: Sheet, given: Ratings, user: NDArray[Any], item: NDArray[Any]) -> None:
+def _check_alike(sheet: Sheet, ratings: Ratings, user: NDArray[Any], item: NDArray[Any]) -> None:
     """Complain of a user who rated an item differently twice, by line."""
-    key = given.user * max(given.n_items, 1) + given.item
+    key = ratings.user * max(ratings.n_items, 1) + ratings.item
     order = np.argsort(key, kind="stable")
-    differ = (np.diff(key[order]) == 0) & (np.diff(given.level[order]) != 0)
+    differ = (np.diff(key[order]) == 0) & (np.diff(ratings.level[order]) != 0)
     if differ.any():
         first, second = order[np.flatnonzero(differ)[0] :][:2]
         more = int(np.count_nonzero(differ)) - 1
@@ -366,28 +374,3 @@ def recommendations_text(user: Any, rows: list[dict[str, Any]]) -> str:
     if not cells:
         return f"{title}: nothing, since everything is rated"
     return "\n".join([title, *table(("rank", "item", "level", "score ± std"), cells)])
-
-
-def recommend(model: MaxMarginFactorization, arguments: argparse.Namespace) -> int:
-    """Recommend items to a user by a saved model: the command ``skpref rank``."""
-    user, known = arguments.user, {str(one): one for one in model.user_ids_.tolist()}
-    if user is None:
-        raise DataError(f"{arguments.model}: a model of ratings ranks for one user; name it by --user")
-    if user not in known:
-        raise DataError(f"{arguments.model}: unknown user {user[:80]!r}{nearest(user, list(known)[:5000])}")
-    items, all_items = None, {str(one): one for one in model.item_ids_.tolist()}
-    if arguments.items is not None:
-        asked = read_ids(arguments.items, arguments.id or "id").tolist()
-        items = np.empty(len(asked), dtype=object)
-        items[:] = [all_items.get(name, name) for name in asked]
-    n = len(all_items) if arguments.out is not None else arguments.top
-    rows = recommended(model, known[user], max(n, 0 if items is None else items.size), items)
-    if arguments.json:
-        print_json(rows[: arguments.top])
-    else:
-        print(recommendations_text(user, rows[: arguments.top]))
-    if arguments.out is not None:
-        names = list(rows[0]) if rows else ["user", "rank", "item", "level", "score", "std"]
-        write_csv(arguments.out, names, (row.values() for row in rows))
-        print(f"\nWritten to {arguments.out}", file=sys.stderr if arguments.json else sys.stdout)
-    return 0

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from skpref.search import TrialRecord
+    from skpref.search.loop import TrialRecord
 
 _WIDTH = 24
 
@@ -29,14 +29,12 @@ class Bar:
         """Expect trials of an earlier run, which take no time now."""
         self._resumed = n_trials
 
-    def step(self, trial: int, done: int, n_steps: int) -> None:
-        """Show that a step of a trial was finished: a fold, or a part of the only one."""
-        if (
-            done == 0 and trial == self._resumed
-        ):  # what came before, such as the opening of a store, says nothing of the search
+    def step(self, trial: int, done: float, n_folds: int) -> None:
+        """Show that a fold of a trial was finished, or a part of the first one."""
+        if done == 0 and trial == self._resumed:  # the time before, such as to open a store, is none of the search
             self._began = time.monotonic()
         if self._live:
-            self._draw(self._done + done / n_steps, f"step {done}/{n_steps}")
+            self._draw(self._done + done / n_folds, f"fold {done:g}/{n_folds}")
 
     def trial(self, record: TrialRecord) -> None:
         """Show that a trial ended."""

@@ -1,4 +1,4 @@
-"""``skpref predict``: the rows of a file with what a saved model says of them."""
+"""``skpref predict``: the rows of a file with the predictions of a saved model."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
-from skpref.cli._files import nearest, read_sheet
-from skpref.cli._ratings import read_columns
-from skpref.cli._report import cut, print_json, table, write_csv
+from skpref.cli.files import check_file, nearest, read_sheet, write_csv
+from skpref.cli.report import cut, print_json, table
+from skpref.cli.tasks.ratings import read_columns
 from skpref.data import OneHotDesign
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
@@ -21,39 +21,41 @@ from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.ordinal import GPOrdinalRegressor
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
+from skpref.persistence import load
 
 if TYPE_CHECKING:
-    import argparse
-
     from numpy.typing import NDArray
 
-    from skpref.cli._files import Sheet
+    from skpref.cli.files import Sheet
+    from skpref.cli.options import Predict, Rank
 
 Columns = dict[str, "NDArray[Any]"]
 
 
-def predict(model: Any, arguments: argparse.Namespace) -> int:
+def predict(options: Predict) -> int:
     """Predict the rows of a file."""
-    sheet = read_sheet(arguments.data)
+    check_file(options.out)
+    model = load(options.model)
+    sheet = read_sheet(options.data)
     last = last_step(model)
-    known = [rule for cls, rule in _PREDICTED.items() if isinstance(last, cls) and hasattr(last, "posterior_")]
-    if not known:
+    rules = [rule for cls, rule in _PREDICTED.items() if isinstance(last, cls) and hasattr(last, "posterior_")]
+    if not rules:
         kinds = ", ".join(cls.__name__ for cls in _PREDICTED)
-        raise DataError(f"{arguments.model}: holds no fitted model that predicts rows of a file ({kinds})")
+        raise DataError(f"{options.model}: holds no fitted model that predicts rows of a file ({kinds})")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # names of columns are checked here
-        found = known[0](model, sheet, arguments)
-    cells = {name: sheet.columns[name] for name in sheet.names if name not in found}
-    columns = {**cells, **{name: column.tolist() for name, column in found.items()}}
+        predicted = rules[0](model, sheet, options)
+    cells = {name: sheet.columns[name] for name in sheet.names if name not in predicted}
+    columns = {**cells, **{name: column.tolist() for name, column in predicted.items()}}
     rows = list(zip(*columns.values(), strict=True))
-    if arguments.out is not None:
-        write_csv(arguments.out, list(columns), rows)
-    if arguments.json:
+    if options.out is not None:
+        write_csv(options.out, list(columns), rows)
+    if options.json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    elif arguments.out is not None:
-        print(f"{len(rows)} rows written to {arguments.out}")
+    elif options.out is not None:
+        print(f"{len(rows)} rows written to {options.out}")
     else:
-        shown = rows[: arguments.top]
+        shown = rows[: options.top]
         print("\n".join(table(list(columns), [[_cell(cell) for cell in row] for row in shown])))
         if len(shown) < len(rows):
             print(f"  ... {len(rows)} rows; --out FILE writes all of them")
@@ -64,21 +66,21 @@ def _cell(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else cut(value)
 
 
-def _pairs(model: GPPLClassifier, sheet: Sheet, _: argparse.Namespace) -> Columns:
+def _pairs(model: GPPLClassifier, sheet: Sheet, _: Predict) -> Columns:
     sheet.require(("left", "right"), "A file of questions has the columns left and right")
     columns = _sides(model, sheet)
     return {"probability_left": model.predict_proba(np.column_stack(columns))[:, 1]}
 
 
 def _sides(model: GPPLClassifier | CrowdGPPL, sheet: Sheet) -> list[NDArray[Any]]:
-    """Ids on either side; of what a model with a table of items does not know, nothing can be said."""
+    """Return ids on either side; a model with a table of items predicts nothing for items that are not in it."""
     table = getattr(model.items, "ids", None)
     known = model.item_ids_ if table is None else table
     return [_ids(sheet, name, "item", known, strict=table is not None) for name in ("left", "right")]
 
 
 def _ids(sheet: Sheet, name: str, noun: str, known: NDArray[Any], *, strict: bool = False) -> NDArray[Any]:
-    """A column of ids as the model has them; of one that it does not know, the prior is all that it can say."""
+    """Return a column of ids as the model has them; for unseen ids it predicts from the prior."""
     by_text = {str(one): one for one in known.tolist()}
     cells = sheet.ids(name, noun)
     unknown = [row for row, cell in enumerate(cells.tolist()) if cell not in by_text]
@@ -89,36 +91,36 @@ def _ids(sheet: Sheet, name: str, noun: str, known: NDArray[Any], *, strict: boo
         problem = sheet.fault(f"the model knows no {noun} {cell[:80]!r}{hint}{more}", unknown[0], name)
         if strict:
             raise problem
-        print(f"skpref: note: {problem}; it is taken for a stranger", file=sys.stderr)
+        print(f"skpref: note: {problem}; the prediction is that for an unseen {noun}", file=sys.stderr)
     ids = np.empty(cells.size, dtype=object)
     ids[:] = [by_text.get(cell, cell) for cell in cells.tolist()]
     return ids
 
 
-def _crowd(model: CrowdGPPL, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
-    user = arguments.user or "user"
+def _crowd(model: CrowdGPPL, sheet: Sheet, options: Predict) -> Columns:
+    user = options.user or "user"
     purpose = f"A file of questions to a crowd has the columns {user} (or another one, named by --user), left and right"
     sheet.require((user, "left", "right"), purpose)
     asked = _ids(sheet, user, "user", getattr(model.users, "ids", model.user_ids_))
     return {"probability_left": model.predict_proba(np.column_stack([asked, *_sides(model, sheet)]))[:, 1]}
 
 
-def _rated(knows: Any, sheet: Sheet, arguments: argparse.Namespace) -> NDArray[Any]:
-    """Ids of users and items; `knows` has those of the training."""
-    names = read_columns(sheet, arguments, ("user", "item"))
-    return np.column_stack([_ids(sheet, name, noun, getattr(knows, f"{noun}_ids_")) for noun, name in names.items()])
+def _rated(trained: Any, sheet: Sheet, options: Predict) -> NDArray[Any]:
+    """Return ids of users and items; `trained` has those of the training."""
+    names = read_columns(sheet, options, ("user", "item"))
+    return np.column_stack([_ids(sheet, name, noun, getattr(trained, f"{noun}_ids_")) for noun, name in names.items()])
 
 
-def _stars(model: MaxMarginFactorization, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
-    X = _rated(model, sheet, arguments)
+def _stars(model: MaxMarginFactorization, sheet: Sheet, options: Predict) -> Columns:
+    X = _rated(model, sheet, options)
     mean, std = model.predict_score(X, return_std=True)
     return {"level": model.predict(X), "score": mean, "std": std, **_by_level(model, X)}
 
 
-def _machine(model: Pipeline, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
+def _machine(model: Pipeline, sheet: Sheet, options: Predict) -> Columns:
     if not isinstance(model, Pipeline) or not isinstance(model.steps[0][1], OneHotDesign):
-        raise DataError(f"{arguments.model}: a factorization machine predicts pairs of ids behind a OneHotDesign only")
-    return machine_columns(model, _rated(model.steps[0][1], sheet, arguments))
+        raise DataError(f"{options.model}: a factorization machine predicts pairs of ids behind a OneHotDesign only")
+    return machine_columns(model, _rated(model.steps[0][1], sheet, options))
 
 
 def machine_columns(model: Pipeline, X: NDArray[Any]) -> Columns:
@@ -129,27 +131,27 @@ def machine_columns(model: Pipeline, X: NDArray[Any]) -> Columns:
     return {"prediction": mean, "std": std}
 
 
-def features_of(model: Any, sheet: Sheet, arguments: argparse.Namespace) -> NDArray[Any]:
+def features_of(model: Any, sheet: Sheet, options: Predict | Rank) -> NDArray[Any]:
     """Return the columns that a model of features was fitted with, shape (n, d)."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
-        raise DataError(f"{arguments.model}: does not know the names of its features; predict with it in Python")
+        raise DataError(f"{options.model}: has no names of its features; predict with it in Python")
     sheet.require(names.tolist(), "The model was fitted with it")
     return np.column_stack([sheet.numbers(name, meaning="features are numeric") for name in names.tolist()])
 
 
-def _levels(model: GPOrdinalRegressor, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
-    X = features_of(model, sheet, arguments)
+def _levels(model: GPOrdinalRegressor, sheet: Sheet, options: Predict) -> Columns:
+    X = features_of(model, sheet, options)
     return {"level": model.predict(X), **_by_level(model, X)}
 
 
-def _numbers(model: SVGPRegressor, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
-    mean, std = model.predict(features_of(model, sheet, arguments), return_std=True)
+def _numbers(model: SVGPRegressor, sheet: Sheet, options: Predict) -> Columns:
+    mean, std = model.predict(features_of(model, sheet, options), return_std=True)
     return {"prediction": mean, "std": std}
 
 
-def _classes(model: SVGPClassifier, sheet: Sheet, arguments: argparse.Namespace) -> Columns:
-    X = features_of(model, sheet, arguments)
+def _classes(model: SVGPClassifier, sheet: Sheet, options: Predict) -> Columns:
+    X = features_of(model, sheet, options)
     return {"class": model.predict(X), **_by_level(model, X)}
 
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.cli._outputs import complete
+from skpref.cli.files import write_csv
 from skpref.persistence import save
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from skpref.cli._task import Outcome
-    from skpref.search import SearchResult, TrialRecord
+    from skpref.cli.tasks.base import Outcome, SearchResult
+    from skpref.search.loop import TrialRecord
 
 _LONGEST_ID = 40
 _BEST_TRIALS = 5
@@ -26,7 +26,7 @@ _WIDEST = 90  # of settings in a table; all of them are in trials.csv
 
 def report(outcome: Outcome) -> str:
     """Return what the command prints."""
-    title = outcome.task.data.metric.title
+    title = outcome.task.metric.title
     parts = [_search_text(outcome.result, title), *_trials_text(outcome.result, title), _figures_text(outcome)]
     return "\n\n".join([*parts, *outcome.task.sections(outcome)])
 
@@ -81,7 +81,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return aligned lines."""
     cells = [tuple(header), *map(tuple, rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    texts = {"", "item", "user", "settings"}  # columns that are aligned to the left
+    texts = {"", "item", "user", "feature", "settings"}  # columns that are aligned to the left
     aligned = [
         [
             cell.ljust(width) if name in texts else cell.rjust(width)
@@ -126,6 +126,11 @@ def write_trials(trials: Sequence[TrialRecord], path: Path, metric: str) -> None
     write_csv(path, header, rows)
 
 
+def say(options: Any, text: str) -> None:
+    """Print for people, beside what is for programs."""
+    print(text, file=sys.stderr if options.json else sys.stdout, flush=True)
+
+
 def print_json(found: Any) -> None:
     """Print what a program can read; numbers that are not finite become null."""
     print(json.dumps(_plain(found), allow_nan=False, indent=1))
@@ -152,7 +157,7 @@ def summary(outcome: Outcome, files: Sequence[Path]) -> dict[str, Any]:
     ]
     return {
         **task.describe(),
-        "metric": task.data.metric.name,
+        "metric": task.metric.name,
         "interrupted": result.interrupted,
         "best": {"trial": result.best.number, "score": result.best.score, "settings": result.best.settings},
         "trials": trials,
@@ -161,11 +166,3 @@ def summary(outcome: Outcome, files: Sequence[Path]) -> dict[str, Any]:
         "n_holdout": outcome.n_test,
         "files": [str(path) for path in files],
     }
-
-
-def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
-    """Write a CSV file."""
-    with complete(path) as whole, whole.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(rows)

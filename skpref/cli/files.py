@@ -1,4 +1,4 @@
-"""CSV and Parquet files as columns by name; every complaint says file, line and column."""
+"""Files in and out: CSV and Parquet as columns by name, and results that appear under their names when complete."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import csv
 import difflib
 import io
 import math
+import os
+import secrets
+import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -14,12 +18,13 @@ import numpy as np
 from skpref.exceptions import DataError, MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from skpref._typing import Array
+    from skpref.data import Table
 
 _DELIMITERS = ",;\t|"
 _SEPARATORS = "comma", "semicolon", "tab", "bar"
@@ -167,6 +172,43 @@ def _read_parquet(path: Path, source: BinaryIO) -> Sheet:
     return Sheet(path, columns, list(range(1, len(frame) + 1)), "row")
 
 
+def read_items(path: Path, id_column: str, names: tuple[str, ...] | None = None) -> Table:
+    """Read a file of items."""
+    purpose = f"A file of items has the column {id_column} (or another one, named by --id) and numeric features"
+    return read_table(read_sheet(path), id_column, purpose, "item", names)
+
+
+def read_table(sheet: Sheet, id_column: str, purpose: str, noun: str, names: tuple[str, ...] | None = None) -> Table:
+    """Return ids and features of a file of items or users."""
+    sheet.require((id_column, *(names or ())), purpose)
+    wanted = names or tuple(name for name in sheet.names if name != id_column)
+    if not wanted:
+        raise sheet.fault(f"there are no features beside {id_column!r}; without features, leave --{noun}s out")
+    from skpref.data import Table  # only now: --help need not wait for numba
+
+    ids = sheet.ids(id_column, noun)
+    _check_distinct(sheet, ids, id_column, noun)
+    features = np.column_stack([sheet.numbers(name, meaning="features are numeric") for name in wanted])
+    return Table(features, ids, feature_names=wanted)
+
+
+def read_ids(path: Path, id_column: str) -> NDArray[Any]:
+    """Read the ids of a file of items whose features do not matter, shape (n,)."""
+    sheet = read_sheet(path)
+    sheet.require((id_column,), f"A file of items has the column {id_column}")
+    ids = sheet.ids(id_column)
+    _check_distinct(sheet, ids, id_column)
+    return ids
+
+
+def _check_distinct(sheet: Sheet, ids: NDArray[Any], column: str, noun: str = "item") -> None:
+    first: dict[str, int] = {}
+    for row, name in enumerate(ids.tolist()):
+        if first.setdefault(name, row) != row:
+            line = f"{sheet.unit} {sheet.lines[first[name]]}"
+            raise sheet.fault(f"{noun} {name[:80]!r} occurs twice (first on {line})", row, column)
+
+
 def nearest(name: str, known: Sequence[str]) -> str:
     """Return "; did you mean 'x'?" for the nearest of some names, or nothing."""
     lower = {other.lower(): other for other in known}
@@ -191,3 +233,70 @@ def _short(cell: Any) -> str:
 def _list(names: Sequence[str]) -> str:
     shown = ", ".join(names[:12])
     return f"{shown}, ... ({len(names)} columns)" if len(names) > 12 else shown
+
+
+# -------------------------------------------------------------------------------------------------------------- results
+@contextmanager
+def complete(path: Path) -> Iterator[Path]:
+    """Let a file be written under another name, and give it its own when it is complete."""
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    final = path.resolve()  # a link stays one
+    temporary = final.with_name(f".{final.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        yield temporary
+        temporary.replace(final)
+    except OSError as error:
+        error.filename = os.fspath(path)  # a full disk names no file
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def check_file(path: Path | None, *, regular: bool = False) -> None:
+    """Complain of a file that cannot be written."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise DataError(f"--out {path}: is a folder; name a file, such as {path / 'result'}")
+    if path.exists() and not path.is_file():
+        if regular:
+            raise DataError(f"--out {path}: is no file; a model is written to a file")
+        return
+    if not path.parent.is_dir():
+        raise DataError(f"--out {path}: there is no folder {path.parent}; make it, or name another")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise DataError(f"--out {path}: is there and may not be written; name another file")
+    _try(path.parent, f"--out {path}")
+
+
+def check_folder(path: Path) -> bool:
+    """Make a folder where there is none, or complain."""
+    new = not path.exists()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        file = next(one for one in (path, *path.parents) if one.exists())
+        raise DataError(f"folder of results {path}: {file} is a file; name a folder by --out") from error
+    except OSError as error:
+        raise DataError(
+            f"folder of results {path}: cannot be made ({error.strerror}); name another by --out"
+        ) from error
+    _try(path, f"folder of results {path}")
+    return new
+
+
+def _try(folder: Path, what: str) -> None:
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise DataError(f"{what}: {folder} cannot be written to ({error.strerror}); name another by --out") from error
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Write a CSV file."""
+    with complete(path) as whole, whole.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)

@@ -11,56 +11,58 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
-from skpref.cli._files import nearest, read_sheet
+from skpref.cli.files import nearest, read_sheet
 from skpref.data import OneHotDesign
 from skpref.elicitation import Session
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
+from skpref.persistence import load
 
 if TYPE_CHECKING:
-    import argparse
     from pathlib import Path
 
+    from skpref.cli.options import Elicit
     from skpref.elicitation import Estimates
 
 _LONGEST: Final = 60
 _MORE: Final = "s = skip, q = quit"
 
 
-def interview(model: Any, arguments: argparse.Namespace) -> int:
-    """Ask, and print what was learnt."""
+def elicit(options: Elicit) -> int:
+    """Ask a person, and print what was learnt."""
+    model = load(options.model)
     if sys.stdin is None:
-        raise DataError("there is nobody to ask: the standard input is closed; answers may come from a file, by < FILE")
-    asker = _asker(model, arguments)
+        raise DataError("the standard input is closed; answers may come from a file, by < FILE")
+    asker = _asker(model, options)
     try:
-        asker.run(arguments.questions)
+        asker.run(options.questions)
     except KeyboardInterrupt:
         asker.ended = "interrupted"
         asker.say("")
-    print(json.dumps(asker.findings(), allow_nan=False, indent=1) if arguments.json else asker.text(arguments.top))
+    print(json.dumps(asker.findings(), allow_nan=False, indent=1) if options.json else asker.text(options.top))
     return 130 if asker.ended == "interrupted" else 0
 
 
-def _asker(model: Any, arguments: argparse.Namespace) -> _Asker:
+def _asker(model: Any, options: Elicit) -> _Asker:
     last = last_step(model)
     if not hasattr(last, "posterior_"):
-        raise DataError(f"{arguments.model}: holds a {type(last).__name__} that is not fitted")
+        raise DataError(f"{options.model}: holds a {type(last).__name__} that is not fitted")
     machine = isinstance(last, VariationalFM | VariationalFMClassifier)
     if machine and not (isinstance(model, Pipeline) and isinstance(model.steps[0][1], OneHotDesign)):
-        why = "does not know the ids of its features; save a Pipeline of OneHotDesign and the machine"
-        raise DataError(f"{arguments.model}: a {type(last).__name__} alone {why}")
-    knows = model.steps[0][1] if machine else model
-    pairs, user = isinstance(last, GPPLClassifier | CrowdGPPL), arguments.user
-    if user is not None and hasattr(knows, "user_ids_"):
-        user = _id_of(user, knows.user_ids_.tolist())
-    items = getattr(knows, "item_ids_", None)
+        why = "has no ids of users and items; save a Pipeline of OneHotDesign and the machine"
+        raise DataError(f"{options.model}: a {type(last).__name__} alone {why}")
+    trained = model.steps[0][1] if machine else model
+    pairs, user = isinstance(last, GPPLClassifier | CrowdGPPL), options.user
+    if user is not None and hasattr(trained, "user_ids_"):
+        user = _id_of(user, trained.user_ids_.tolist())
+    items = getattr(trained, "item_ids_", None)
     if items is None:
-        raise DataError(f"{arguments.model}: a {type(last).__name__} knows no items to ask for")
-    candidates = None if arguments.candidates is None else _read(arguments.candidates, items.tolist(), pairs=pairs)
-    session = Session(model, candidates, arguments.strategy, user=user, random_state=arguments.seed)
-    return _Asker(session, type(last).__name__, user, pairs=pairs, out=sys.stderr if arguments.json else sys.stdout)
+        raise DataError(f"{options.model}: a {type(last).__name__} has no items to ask for")
+    candidates = None if options.candidates is None else _read(options.candidates, items.tolist(), pairs=pairs)
+    session = Session(model, candidates, options.strategy, user=user, random_state=options.seed)
+    return _Asker(session, type(last).__name__, user, pairs=pairs, out=sys.stderr if options.json else sys.stdout)
 
 
 def _id_of(text: str, known: list[Any]) -> Any:

@@ -1,0 +1,334 @@
+"""The main job: hold-out, search, refit, evaluation and files, all of it tracked; what the data are, the task knows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import sys
+import threading
+import time
+import warnings
+from contextlib import contextmanager
+from dataclasses import replace
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+
+import skpref
+from skpref.cli.report import write_trials
+from skpref.cli.space import narrowed
+from skpref.cli.tasks.base import Outcome, Rows, SearchResult, fitted
+from skpref.exceptions import DataError, TrackingWarning
+from skpref.search import OptunaSearch
+from skpref.search.default_spaces import Distributions, limits
+from skpref.search.evaluation import PARTS, record_of
+from skpref.search.loop import has_ended, open_study, quietly, require_optuna
+from skpref.search.pruner import RacingPruner
+from skpref.search.sampler import SurrogateSampler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from skpref.cli.options import Tune
+    from skpref.cli.progress import Bar
+    from skpref.cli.tasks.base import Figures, Task
+    from skpref.search.loop import TrialRecord
+    from skpref.tracking.mlflow import Tracker
+
+
+class Job:
+    """The main job."""
+
+    def __init__(self, task: Task, options: Tune, tracker: Tracker | None, bar: Bar) -> None:
+        self.task = task
+        self.options = options
+        self._tracking = _Tracking(tracker, task)
+        self._bar = bar
+        self._listen: Callable[[], None] = _nothing
+        self._trace: tuple[float, ...] = ()  # objective of the first fold's fit
+        self._number = self._step = 0  # of the running trial, and what it last reported
+        self._n_kept = 0
+        self._space, self._defaults = narrowed(task.space, task.defaults(), options.space)
+        # Now, as complaints come before anything is written.
+        self._parts = [task.rows.take(rows) for rows in task.hold_out(options.holdout, options.seed)]
+        self._kept: Any = None
+        if options.storage is not None:
+            self._kept = open_study(self._study_name(), storage=options.storage, direction="maximize")
+
+    def run(self, write: Callable[[Outcome], list[Path]]) -> tuple[Outcome, list[Path]]:
+        """Do it."""
+        self._tracking.start(self.options)
+        try:
+            outcome = self._run()
+            self._tracking.log_outcome(outcome)
+            files = write(outcome)
+            self._tracking.log_files(files)
+        except BaseException as error:
+            self._tracking.end("KILLED" if isinstance(error, KeyboardInterrupt | SystemExit) else "FAILED")
+            if isinstance(error, KeyboardInterrupt) and self._n_kept:
+                trials = "the one finished trial is" if self._n_kept == 1 else f"the {self._n_kept} finished trials are"
+                where = self.options.out / "trials.csv"
+                again = f"The same command {self.options.again}"
+                raise KeyboardInterrupt(f"stopped after the search; {trials} in {where}. {again}") from error
+            raise
+        self._tracking.end("FINISHED")
+        return outcome, files
+
+    def _study_name(self) -> str:
+        """Return a name that is another one as soon as anything is another that trials depend on."""
+        options, task = self.options, self.task
+        facts = {
+            "versions": [skpref.__version__, require_optuna().__version__],
+            "data": task.describe()["data.sha256"],
+            "model": options.model,
+            "options": task.options(),
+            "folds": options.folds or task.n_folds,
+            "seed": options.seed,
+            "holdout": options.holdout,
+            "space": {name: repr(limits(known) or known) for name, known in self._space.items()},
+            "defaults": self._defaults,
+            "points": len(Distributions(self._space).points(options.trials)),
+        }
+        text = json.dumps(facts, sort_keys=True, default=repr)
+        return f"skpref-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+    def _run(self) -> Outcome:
+        options, task = self.options, self.task
+        train, test = self._parts
+        result = self._search(train)
+        write_trials(result.trials, options.out / "trials.csv", task.metric.name)  # now: the rest may be interrupted
+        if result.interrupted and not any(trial.state == "complete" for trial in result.trials):
+            raise KeyboardInterrupt("stopped before the first trial was finished, so there is nothing to report")
+        self._n_kept = len(result.trials)
+        best, default = result.best, result.trials[0]
+        _say("refitting without the hold-out")
+        figures = {"tuned": self._evaluate(best.settings, train, test)}
+        if default.state == "complete" and best is not default:
+            figures["default settings"] = self._evaluate(default.settings, train, test)
+        figures |= task.baselines(train, test)
+        _say(f"fitting the final model with all {task.noun}")
+        model = task.final(best.settings)
+        findings = task.findings(model, options.seed)
+        return Outcome(task, train.size, test.size, result, figures, model, findings)
+
+    def _evaluate(self, settings: dict[str, Any], train: Rows, test: Rows) -> Figures:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the final fit says the same again
+            model = fitted(self.task.build(settings), train)
+        return self.task.figures(model, test)
+
+    # ---------------------------------------------------------------------------------------------------------- search
+    def _search(self, train: Rows) -> SearchResult:
+        """Run the trials that are not kept from an earlier run.
+
+        They are run in memory, after the kept ones: so sampler and pruner see the same trials as in a search that was
+        never stopped, and trials that a killed process left unfinished are not among them.
+        """
+        options, optuna = self.options, require_optuna()
+        if self._kept is None:
+            name = f"skpref-{time.strftime('%Y%m%d-%H%M%S')}-{token_hex(4)}"
+            self._kept = open_study(name, storage=options.out / "study.journal", direction="maximize")
+        kept = list(filter(has_ended, self._kept.get_trials(deepcopy=False)))[: options.trials]
+        storage = optuna.storages.InMemoryStorage()
+        study = open_study("trials", storage=storage, direction="maximize")
+        if kept:
+            _say(f"resuming from {len(kept)} finished trial{'' if len(kept) == 1 else 's'}")
+            self._bar.resume(len(kept))
+            study.add_trials(kept)
+        for trial in kept:
+            self._report(self._record(trial, trial.number))
+        self._number = len(kept)
+        self._bar.step(self._number, 0, 1)
+        interrupted = False
+        try:
+            if len(kept) < options.trials:
+                self._run_trials(train, storage)
+        except KeyboardInterrupt:
+            interrupted = True
+        except DataError:
+            if not any(map(has_ended, study.get_trials(deepcopy=False))):
+                raise
+        finally:
+            self._bar.close()
+            self._tracking.close_trial("KILLED")
+        trials = list(filter(has_ended, study.get_trials(deepcopy=False)))
+        return SearchResult([self._record(trial, number) for number, trial in enumerate(trials)], interrupted)
+
+    def _run_trials(self, train: Rows, storage: Any) -> None:
+        options, task = self.options, self.task
+        search = OptunaSearch(
+            clone(task.template).set_params(**self._defaults),
+            self._space,
+            n_trials=options.trials,
+            timeout=options.timeout,
+            scoring=self._score,
+            cv=task.folds(train, options.folds or task.n_folds, options.seed),
+            refit=False,
+            sampler=SurrogateSampler(options.seed),
+            pruner=_Pruner(self._on_step),
+            storage=storage,
+            study_name="trials",
+            callbacks=[self._on_trial],
+        )
+        with _interruptible() as self._listen, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a trial may well stop early or see few items; the final fit warns
+            warnings.simplefilter("default", TrackingWarning)
+            search.fit(train.X, train.y, sample_weight=train.weight)
+
+    def _score(self, model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the negative loss of a fitted estimator on held-out rows."""
+        self._tracking.open_trial(self._number)
+        if self._step < PARTS:
+            self._trace = self.task.trace(model)
+        weight = np.ones(len(y)) if sample_weight is None else sample_weight
+        return -self.task.metric.loss(model, Rows(X, y, weight))
+
+    def _on_step(self, trial: Any) -> None:
+        """Show that a fold was scored, or a part of the first one."""
+        self._listen()
+        self._step = trial.last_step
+        self._bar.step(trial.number, self._step / PARTS, self.options.folds or self.task.n_folds)
+
+    def _on_trial(self, study: Any, trial: Any) -> None:
+        """Keep a trial that ended, and show it."""
+        del study
+        try:
+            with quietly():
+                if self._kept is not None:
+                    self._kept.add_trial(trial)
+        except Exception as error:  # noqa: BLE001 - databases have their own; none is worth a search
+            self._kept = None
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+            note = f"trials can no longer be stored; a search that is killed will not resume from here: {reason}"
+            print(f"skpref: note: {note}", file=sys.stderr)
+        self._report(self._record(trial, trial.number), self._trace)
+        self._trace, self._step, self._number = (), 0, trial.number + 1
+        self._listen()
+
+    def _record(self, trial: Any, number: int) -> TrialRecord:
+        record = record_of(trial, number)
+        return replace(record, settings=self.task.settings(record.settings) if record.settings else {})
+
+    def _report(self, record: TrialRecord, trace: tuple[float, ...] = ()) -> None:
+        self._bar.trial(record)
+        self._tracking.log_trial(record, trace)
+
+
+class _Pruner(RacingPruner):
+    """The racing pruner, with a look at every step."""
+
+    def __init__(self, on_step: Callable[[Any], None]) -> None:
+        super().__init__(PARTS)
+        self._on_step = on_step
+
+    def prune(self, study: Any, trial: Any) -> bool:
+        """Return whether to prune a trial."""
+        self._on_step(trial)
+        return super().prune(study, trial)
+
+
+class _Tracking:
+    """The runs of a job in MLflow: a parent, and a run for each trial; nothing without a tracker."""
+
+    def __init__(self, tracker: Tracker | None, task: Task) -> None:
+        self._tracker: Any = tracker
+        self._task = task
+        self._parent = ""
+        self._trial = ""
+
+    def start(self, options: Tune) -> None:
+        """Start the parent."""
+        if self._tracker is None:
+            return
+        _say("opening the MLflow store")
+        self._parent = self._tracker.start("tune")
+        self._tracker.log_params(self._parent, self._task.describe())
+        # Without the storage: an address may hold a password.
+        names = ("model", "trials", "timeout", "out", "seed", "folds", "holdout", "space")
+        known = {name: getattr(options, name) for name in names} | self._task.options()
+        self._tracker.log_params(self._parent, {f"job.{name}": value for name, value in known.items()})
+
+    def open_trial(self, number: int) -> None:
+        """Start the run of a trial, if it has none."""
+        if self._tracker is not None and not self._trial:
+            self._trial = self._tracker.start(f"trial {number}", self._parent)
+
+    def log_trial(self, record: TrialRecord, trace: tuple[float, ...]) -> None:
+        """Log a trial that ended."""
+        if self._tracker is None:
+            return
+        self.open_trial(record.number)
+        metric, run = self._task.metric.name, self._trial
+        self._tracker.log_params(run, record.settings)
+        self._tracker.set_tags(run, {"state": record.state} | ({"error": record.error} if record.error else {}))
+        self._tracker.log_curve(run, f"fold_{metric}", record.scores)
+        self._tracker.log_curve(run, self._task.objective, trace)
+        if record.scores:
+            self._tracker.log_metrics(run, {f"cv_{metric}": record.score, "seconds": record.seconds})
+        self.close_trial("FAILED" if record.state == "failed" else "FINISHED")
+        if record.state == "complete":
+            self._tracker.log_metrics(self._parent, {f"cv_{metric}": record.score}, record.number)
+
+    def close_trial(self, status: str) -> None:
+        """End the run of a trial, if one is open."""
+        if self._tracker is not None and self._trial:
+            self._tracker.end(self._trial, status)
+        self._trial = ""
+
+    def log_outcome(self, outcome: Outcome) -> None:
+        """Log the best settings, the final fit and the hold-out."""
+        if self._tracker is None:
+            return
+        best, task = outcome.result.best, self._task
+        self._tracker.log_params(self._parent, {f"best.{name}": value for name, value in best.settings.items()})
+        self._tracker.log_curve(self._parent, task.objective, task.trace(outcome.model))
+        for name, figures in outcome.figures.items():
+            self._tracker.log_metrics(self._parent, figures.metrics(f"holdout.{name.replace(' ', '_')}."))
+        self._tracker.set_tags(self._parent, {"interrupted": outcome.result.interrupted, "best_trial": best.number})
+
+    def log_files(self, files: list[Path]) -> None:
+        """Log the files of the results."""
+        if self._tracker is not None:
+            for path in files:
+                self._tracker.log_artifact(self._parent, path)
+
+    def end(self, status: str) -> None:
+        """End the parent."""
+        if self._tracker is not None:
+            self._tracker.end(self._parent, status)
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], None]]:
+    """Yield what raises a Ctrl-C that was swallowed: compiled code, such as SciPy's of Sobol numbers, may do so."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield _nothing
+        return
+    asked: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        asked.append(number)
+        raise KeyboardInterrupt
+
+    def listen() -> None:
+        if asked:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield listen
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _nothing() -> None:
+    """Do nothing: there is no Ctrl-C to look for."""
+
+
+def _say(text: str) -> None:
+    print(f"{text} ...", file=sys.stderr, flush=True)

@@ -1,0 +1,608 @@
+"""What can be typed: the parser, the TOML file of ``skpref run``, and one record of options for each command."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import tomllib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from urllib.parse import urlsplit
+
+import skpref
+from skpref.cli.files import nearest
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+class Model(NamedTuple):
+    """A model that can be tuned."""
+
+    reader: str  # function that makes the task from the options; by name, since --help need not wait for numba
+    about: str  # a few words for --help
+    options: tuple[str, ...]  # options that not all models have
+
+
+_PAIRS = ("user", "item", "rating")
+_COMPARISONS = ("items", "id", "group", "max_inducing")
+_RATINGS = (*_PAIRS, "levels", "duplicates", "sweeps", "factors")
+_FEATURES = ("label", "features", "group")
+
+# A model is a line here, a function that reads its data, and its options in the parser.
+MODELS = {
+    "gppl": Model("skpref.cli.tasks.comparisons:read", "comparisons: one view for all", _COMPARISONS),
+    "crowd": Model(
+        "skpref.cli.tasks.comparisons:read",
+        "comparisons: a consensus and a view of each user",
+        (*_COMPARISONS, "user", "users"),
+    ),
+    "m3f": Model("skpref.cli.tasks.ratings:read", "ratings: factors of users and items", _RATINGS),
+    "ipm3f": Model(
+        "skpref.cli.tasks.ratings:read", "ratings: as many binary features of users as needed", _RATINGS[:-1]
+    ),
+    "ordinal": Model(
+        "skpref.cli.tasks.features:read_ordinal",
+        "features with ordered labels: a Gaussian process",
+        (*_FEATURES, "class_order"),
+    ),
+    "fm": Model("skpref.cli.tasks.labels:read", "numbers by user and item: factorization machine", _PAIRS),
+    "fm-classifier": Model("skpref.cli.tasks.labels:read", "0 or 1 by user and item: the same", _PAIRS),
+    "svgp": Model(
+        "skpref.cli.tasks.features:read_sparse",
+        "features with a number: a sparse Gaussian process",
+        (*_FEATURES, "max_inducing"),
+    ),
+    "svgp-classifier": Model(
+        "skpref.cli.tasks.features:read_sparse",
+        "features with one of two classes: the same",
+        (*_FEATURES, "max_inducing"),
+    ),
+}
+_SPECIAL = tuple(dict.fromkeys(option for model in MODELS.values() for option in model.options))
+_MOST = 2**32 - 1  # of any whole number: as far as seeds go
+
+
+# ------------------------------------------------------------------------------------------------------------- options
+@dataclass(frozen=True)
+class Data:
+    """Where the data are and what they mean; of `tune`, `run`, `demo` and `fit`."""
+
+    data: Path | None  # file of comparisons, ratings or rows; None: the choices of travellers
+    model: str = "gppl"
+    items: Path | None = None
+    id: str | None = None
+    users: Path | None = None
+    group: str | None = None
+    max_inducing: int | None = None
+    user: str | None = None
+    item: str | None = None
+    rating: str | None = None
+    levels: tuple[str, ...] | None = None
+    duplicates: str | None = None
+    sweeps: int | None = None
+    factors: int | None = None
+    label: str | None = None
+    features: tuple[str, ...] | None = None
+    class_order: tuple[str, ...] | None = None
+    seed: int = 0
+    holdout: float = 0.2  # share that is held out; 0: one rating of each user
+    json: bool = False
+
+    def __post_init__(self) -> None:
+        for option in _SPECIAL:
+            if option not in MODELS[self.model].options and getattr(self, option) is not None:
+                owners = [name for name, model in MODELS.items() if option in model.options]
+                shown = " or ".join(filter(None, [", ".join(owners[:-1]), owners[-1]]))
+                raise DataError(f"--{option.replace('_', '-')} is for --model {shown}, not for {self.model}")
+        if not self.holdout and self.model not in {"m3f", "ipm3f"}:
+            raise DataError(
+                "--holdout one is for ratings (m3f, ipm3f); of other rows, a share is held out, such as 0.2"
+            )
+
+
+@dataclass(frozen=True)
+class Tune(Data):
+    """`tune`, `run` and `demo`."""
+
+    trials: int = 30
+    timeout: float | None = None
+    out: Path = Path("skpref-out")
+    folds: int | None = None  # None: as many as the task has by default
+    storage: str | None = None
+    experiment: str = "skpref"
+    mlflow: bool = True
+    space: Mapping[str, Any] = field(default_factory=dict)  # [space] of the TOML file
+    file: Path | None = None  # the TOML file
+
+    @property
+    def again(self) -> str:
+        """Return what the same command does after it was stopped."""
+        more = "begins anew; with --storage FILE (in a TOML file, storage in [search]) it would resume"
+        return "resumes from there" if self.storage is not None else more
+
+
+@dataclass(frozen=True)
+class Fit(Data):
+    """`fit`."""
+
+    settings: tuple[tuple[str, Any], ...] = ()  # parameters of the estimator
+    out: Path = Path("model.skpref")
+
+
+@dataclass(frozen=True)
+class Predict:
+    """`predict`."""
+
+    model: Path
+    data: Path
+    user: str | None
+    item: str | None
+    top: int
+    out: Path | None
+    json: bool
+
+
+@dataclass(frozen=True)
+class Rank:
+    """`rank`."""
+
+    model: Path
+    items: Path | None
+    id: str | None
+    user: str | None
+    top: int
+    out: Path | None
+    json: bool
+
+
+@dataclass(frozen=True)
+class Elicit:
+    """`elicit`."""
+
+    model: Path
+    user: str | None
+    candidates: Path | None
+    strategy: str
+    questions: int
+    top: int
+    json: bool
+    seed: int
+
+
+@dataclass(frozen=True)
+class Sync:
+    """`mlflow-sync`."""
+
+    DEFAULT: ClassVar[Path] = Path("mlruns/spool")
+    spool: Path
+    tracking_uri: str | None
+    experiment: str | None
+    json: bool
+
+
+def parse(argv: Sequence[str]) -> Any:
+    """Return the options of the command that was typed."""
+    values = vars(_parser().parse_args(argv))
+    kind = values.pop("kind")
+    return _read_experiment(**values) if kind is None else kind(**values)
+
+
+# --------------------------------------------------------------------------------------------------------------- parser
+_MODEL = "file that `tune`, `run`, `fit` or skpref.save wrote"
+_JSON = "print JSON for programs, and all else to the standard error"
+_MAX_INDUCING = "inducing points at most: time grows with their square (default: {})"
+_ABOUT_TUNE = """Learn from a file: hold-out, search for settings, report, plots, model.
+
+models:
+{models}
+
+Files are CSV or Parquet. A file of comparisons has the columns left, right, label (1 = left
+preferred, 0 = right, 0.5 = tie) or winner, loser; perhaps weight; for crowd, user too. The
+hold-out is then of users who have other comparisons to learn from, and annotators.csv says how
+far each user agrees with the consensus. ITEMS has a column id; all its other columns are numeric
+features. A file of ratings has the columns user, item, rating; perhaps weight. The hold-out has
+some of each user's ratings. A file of rows has a column label and numeric features."""
+_ABOUT_RUN = """Do what `tune` does, as a TOML file says in the sections [data], [model], [search], [space],
+[tracking] and [output]. Keys are the options of `tune`; [space] holds, by the name of a setting,
+one value, a list of values, or { low = ..., high = ..., log = true }. Paths are from the folder
+of the file. The same file gives the same numbers. With storage in [search], a run that was stopped
+or killed resumes from its finished trials when it is started again.
+
+example:
+  [data]
+  file = "comparisons.csv"
+  items = "items.csv"
+  [model]
+  name = "gppl"
+  [search]
+  trials = 30
+  seed = 1
+  storage = "study.journal"
+  [tracking]
+  mlflow = false"""
+
+
+def _parser(parser_class: type[argparse.ArgumentParser] = argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser = parser_class(
+        prog="skpref",
+        description="Bayesian preference learning: from comparisons or ratings to a tuned, tracked model.",
+        epilog="`skpref COMMAND --help` says more. Exit codes: 0 = done, even if a search was stopped after a trial; "
+        "1 = mlflow-sync could not send all; 2 = the input cannot be used, and one line says why; 130 = stopped "
+        "before there was a result.",
+    )
+    parser.add_argument("--version", action="version", version=f"skpref {skpref.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for add in (_add_tune, _add_run, _add_demo, _add_fit, _add_predict, _add_rank, _add_elicit, _add_sync):
+        add(commands)
+    return parser
+
+
+def _add_tune(commands: Any) -> None:
+    models = "\n".join(f"  {name:<15} {model.about}" for name, model in MODELS.items())
+    tune = commands.add_parser(
+        "tune",
+        help="learn from a file of comparisons, ratings or labelled rows",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=_ABOUT_TUNE.format(models=models),
+    )
+    _add_data_options(tune)
+    _add_job_options(tune, trials=30)
+    tune.set_defaults(kind=Tune)
+
+
+def _add_run(commands: Any) -> None:
+    run = commands.add_parser(
+        "run",
+        help="run a whole experiment that a TOML file describes",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=_ABOUT_RUN,
+    )
+    run.add_argument("file", type=_path, metavar="EXPERIMENT.toml")
+    run.add_argument("--out", type=_path, metavar="DIR", help="folder of results, in the place of that in the file")
+    run.add_argument("--json", action="store_true", help=_JSON)
+    run.set_defaults(kind=None)
+
+
+def _add_data_options(parser: argparse.ArgumentParser) -> None:
+    """Add where the data are, and what they mean: of `tune` and of `fit`."""
+    parser.add_argument("data", type=_path, metavar="DATA", help="file of comparisons, ratings or rows")
+    parser.add_argument("--model", choices=list(MODELS), default="gppl", help="what to learn (default: gppl)")
+    add = parser.add_argument_group("comparisons").add_argument
+    add("--items", type=_path, help="file of the items' features")
+    add("--id", type=_text, metavar="COLUMN", help="column of ids in ITEMS (default: id)")
+    text = "file of the users' features, for --model crowd; its ids are in a column named as in DATA, or id"
+    add("--users", type=_path, help=text)
+    text = "column whose values stay together in splits, such as a person: the hold-out is then of unseen people"
+    add("--group", type=_text, metavar="COLUMN", help=f"{text}; of rows with labels, too")
+    add("--max-inducing", type=_at_least(1), metavar="M", help=_MAX_INDUCING.format(500))
+    add = parser.add_argument_group("ratings").add_argument
+    text = "column of who answered or rated (default: user); for --model crowd too"
+    add("--user", type=_text, metavar="COLUMN", help=text)
+    add("--item", type=_text, metavar="COLUMN", help="column of what was rated (default: item)")
+    add("--rating", type=_text, metavar="COLUMN", help="column of the ratings (default: rating)")
+    add("--levels", type=_names, metavar="A,B,...", help="all levels, low to high (default: the numbers in the file)")
+    text = "what to do where a user rated an item twice, and differently (default: error)"
+    add("--duplicates", choices=["error", "mean", "last"], help=text)
+    add("--sweeps", type=_at_least(2), metavar="N", help="sweeps of a chain, a fifth of them burn-in (default: 50)")
+    add("--factors", type=_at_least(1), metavar="K", help="factors at most, for --model m3f (default: 100)")
+    add = parser.add_argument_group("rows with labels").add_argument
+    add("--label", type=_text, metavar="COLUMN", help="column of the labels (default: label)")
+    text = "columns of features (default: all others but id, weight and the group)"
+    add("--features", type=_names, metavar="A,B,...", help=text)
+    add("--class-order", type=_names, metavar="A,B,...", help="all labels, low to high (default: numbers as they are)")
+
+
+def _add_job_options(parser: argparse.ArgumentParser, trials: int) -> None:
+    add = parser.add_argument_group("job").add_argument
+    add("--trials", type=_at_least(1), default=trials, metavar="N", help=f"trials of the search (default: {trials})")
+    add("--timeout", type=_positive, metavar="S", help="seconds after which no further trial begins")
+    add("--out", type=_path, default=Path("skpref-out"), metavar="DIR", help="folder of results (default: skpref-out)")
+    add("--seed", type=_at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")
+    text = "folds of the cross-validation (default: 4; of ratings, some of each user's are held out once)"
+    add("--folds", type=_at_least(2), metavar="N", help=text)
+    text = "share that is held out (default: 0.2); of ratings, a share of each user's, or the word one"
+    add("--holdout", type=_share, default=0.2, metavar="SHARE", help=text)
+    text = "file, or address of a database, that keeps finished trials: the same command resumes from them"
+    add("--storage", type=_text, metavar="FILE", help=text)
+    add("--experiment", type=_text, default="skpref", metavar="NAME", help="MLflow experiment (default: skpref)")
+    add("--no-mlflow", action="store_false", dest="mlflow", help="do not track")
+    add("--json", action="store_true", help=_JSON)
+
+
+def _add_demo(commands: Any) -> None:
+    demo = commands.add_parser(
+        "demo",
+        help="the same on real data: 210 travellers choosing among air, train, bus and car",
+        description="Run `tune` on the choices of 210 travellers (Greene and Hensher; statsmodels' modechoice), "
+        "holding out whole travellers.",
+    )
+    demo.add_argument("--model", choices=["gppl"], default="gppl", help="what to learn (default: gppl)")
+    demo.add_argument("--max-inducing", type=_at_least(1), metavar="M", help=_MAX_INDUCING.format(150))
+    _add_job_options(demo, trials=10)
+    demo.set_defaults(kind=Tune, data=None)
+
+
+def _add_fit(commands: Any) -> None:
+    fit = commands.add_parser(
+        "fit",
+        help="fit a model with given settings, without a search",
+        description="Fit one model to a whole file, with its default settings or others, and write it. Files and "
+        "models are those of `tune`.",
+    )
+    _add_data_options(fit)
+    add = fit.add_argument_group("fit").add_argument
+    text = "a parameter of the estimator, such as C=0.1 or kernel=auto; several times for several"
+    add("--set", type=_setting, action="append", default=[], dest="settings", metavar="NAME=VALUE", help=text)
+    add("--out", type=_path, default=Path("model.skpref"), metavar="FILE", help="the model (default: model.skpref)")
+    add("--seed", type=_at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")
+    add("--json", action="store_true", help=_JSON)
+    fit.set_defaults(kind=Fit)
+
+
+def _add_predict(commands: Any) -> None:
+    predict = commands.add_parser(
+        "predict",
+        help="predict the rows of a file with a saved model",
+        description="Put predictions behind the columns of a file: the probability that left is preferred (left, "
+        "right; of a crowd, user too), the level that a user gives to an item (user, item), or what follows from "
+        "features.",
+    )
+    add = predict.add_argument
+    add("model", type=_path, metavar="MODEL", help=_MODEL)
+    add("data", type=_path, metavar="DATA", help="CSV or Parquet file of what is asked")
+    add("--user", type=_text, metavar="COLUMN", help="column of users (default: user)")
+    add("--item", type=_text, metavar="COLUMN", help="column of items (default: item)")
+    add("--top", type=_at_least(1), default=20, metavar="N", help="rows to print (default: 20)")
+    add("--out", type=_path, metavar="FILE", help="write all rows to this CSV file")
+    add("--json", action="store_true", help=_JSON)
+    predict.set_defaults(kind=Predict)
+
+
+def _add_rank(commands: Any) -> None:
+    rank = commands.add_parser(
+        "rank",
+        help="rank known or new items with a saved model",
+        description="Rank items by their features. ITEMS has a column id and the features that the model was tuned "
+        "with, in any order; other columns are left alone. A model without features ranks the ids it knows. A model of "
+        "a crowd ranks by the consensus, or by the view of one user; one of users and items ranks all items for a "
+        "user; one of features the rows of ITEMS, by what it predicts of them.",
+    )
+    add = rank.add_argument
+    add("model", type=_path, metavar="MODEL", help=_MODEL)
+    add("items", type=_path, metavar="ITEMS", nargs="?", help="what to rank; default: all known items")
+    add("--id", type=_text, metavar="COLUMN", help="column of ids in ITEMS (default: id)")
+    text = "whose view to rank by, with a model of a crowd or of users and items"
+    add("--user", type=_text, metavar="ID", help=text)
+    add("--top", type=_at_least(1), default=20, metavar="N", help="items to print (default: 20)")
+    add("--out", type=_path, metavar="FILE", help="write the whole ranking to this CSV file")
+    add("--json", action="store_true", help=_JSON)
+    rank.set_defaults(kind=Rank)
+
+
+def _add_elicit(commands: Any) -> None:
+    elicit = commands.add_parser(
+        "elicit",
+        help="ask a person the questions a saved model learns most from, and print what it learnt",
+        description="Ask on the terminal, and print what follows from the answers: estimates, their uncertainty, what "
+        "to recommend, what to ask next. MODEL holds preferences (which one? 1 or 2), ratings, or a Pipeline of "
+        "OneHotDesign and a factorization machine (y or n, or a number). s skips a question, q quits. The file is not "
+        "changed.",
+    )
+    add = elicit.add_argument
+    add("model", type=_path, metavar="MODEL", help=_MODEL)
+    text = "who answers, with a model of several users (default: somebody new)"
+    add("--user", type=_text, metavar="ID", help=text)
+    text = "what may be asked: a column item, or left and right for preferences (default: all known)"
+    add("--candidates", type=_path, metavar="FILE", help=text)
+    choices = ["random", "mean", "variance", "information", "determinant"]
+    add("--strategy", choices=choices, default="determinant", help="how to choose questions (default: determinant)")
+    add("--questions", type=_at_least(1), default=20, metavar="N", help="questions at most (default: 20)")
+    add("--top", type=_at_least(1), default=10, metavar="N", help="items to print (default: 10)")
+    add("--json", action="store_true", help="print what was learnt as JSON, and questions to the standard error")
+    add("--seed", type=_at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")
+    elicit.set_defaults(kind=Elicit)
+
+
+def _add_sync(commands: Any) -> None:
+    sync = commands.add_parser(
+        "mlflow-sync",
+        help="send to MLflow what could not be sent when it happened",
+        description="When the MLflow store fails, fits go on and their records are kept in a folder. This sends them, "
+        "once: what has arrived is not sent again, and what was sent is deleted from the folder.",
+    )
+    text = "folder named in the warning (default: mlruns/spool)"
+    sync.add_argument("spool", nargs="?", type=_path, default=Sync.DEFAULT, metavar="FOLDER", help=text)
+    text = "the store (default: that of the time; one with a password is not remembered)"
+    sync.add_argument("--tracking-uri", metavar="URI", help=text)
+    sync.add_argument("--experiment", metavar="NAME", help="send to this experiment instead, made on demand")
+    sync.add_argument("--json", action="store_true", help="print JSON for programs")
+    sync.set_defaults(kind=Sync)
+
+
+# --------------------------------------------------------------------------------------------------------------- values
+def _at_least(low: int) -> Callable[[str], int]:
+    def whole_number(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a whole number") from None
+        if not low <= value <= _MOST:
+            what = f"less than {low}" if value < low else f"more than {_MOST}"
+            raise argparse.ArgumentTypeError(f"{text[:80]} is {what}")
+        return value
+
+    return whole_number
+
+
+def _text(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("is empty")
+    if "\0" in text:
+        raise argparse.ArgumentTypeError("holds a zero byte")
+    return text
+
+
+def _path(text: str) -> Path:
+    return Path(_text(text))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of names with commas between them")
+    return names
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    try:
+        return name, ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        return name, value  # a word
+
+
+def _positive(text: str) -> float:
+    value = _number(text)
+    if not 0.0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text[:80]} is not a positive number")
+    return value
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a number") from None
+
+
+def _share(text: str) -> float:
+    if text == "one":
+        return 0.0
+    value = _number(text)
+    if not 0.05 <= value <= 0.5:
+        raise argparse.ArgumentTypeError(f"{text[:80]} is not between 0.05 and 0.5")
+    return value
+
+
+# ----------------------------------------------------------------------------------------------------------- experiment
+_LISTS = ("features", "levels", "class_order")
+_SECTIONS = {
+    "data": ["file", "dataset", "items", "users", "id", "group", *_PAIRS, "label", *_LISTS, "duplicates"],
+    "model": ["name", "max_inducing", "sweeps", "factors"],
+    "search": ["trials", "timeout", "folds", "holdout", "seed", "storage"],
+    "tracking": ["mlflow", "experiment"],
+    "output": ["folder"],
+}
+_OPTIONS = {"name": "model", "folder": "out"}  # keys that are called otherwise than their options
+_DATASET = "travellers"
+
+
+class _Strict(argparse.ArgumentParser):
+    """A parser that raises its complaints."""
+
+    def error(self, message: str) -> Any:
+        raise DataError(message)
+
+
+def _read_experiment(file: Path, out: Path | None, *, json: bool) -> Tune:
+    """Read a TOML file as arguments of `skpref tune`."""
+    try:
+        given = tomllib.loads(file.read_text("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file}: is not a text in UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"{file}: is not TOML: {error}") from error
+    try:
+        space = _checked_space(given)
+        argv = _arguments(given, file.parent)
+        values = vars(_parser(_Strict).parse_args(argv))
+        del values["kind"]
+        options = Tune(**values)
+    except DataError as error:
+        raise DataError(f"{file}: {_by_key(str(error))}") from error
+    out = options.out if out is None else out
+    data = None if "dataset" in given["data"] else options.data
+    return replace(options, data=data, space=space, file=file, json=json, out=out)
+
+
+def _arguments(given: dict[str, Any], folder: Path) -> list[str]:
+    """Return the sections of a file as arguments of `skpref tune`."""
+    argv = []
+    for section, keys in given.items():
+        if section == "space":
+            continue
+        _require_known("section", section, f"[{section}]", [*_SECTIONS, "space"])
+        if not isinstance(keys, dict):
+            raise DataError(f"{section!r} must be a section, [{section}] with keys below it")
+        for key, value in keys.items():
+            _require_known(f"key in [{section}]:", key, repr(key), _SECTIONS[section])
+            argv += _argument(section, key, value, folder)
+    data = given.get("data", {})
+    if ("file" in data) == ("dataset" in data):
+        state = "not both" if "file" in data else "and has neither"
+        raise DataError(f"[data] needs either file = ... or dataset = {_DATASET!r}, {state}")
+    if "dataset" in data and given.get("model", {}).get("name", "gppl") != "gppl":
+        raise DataError("[data] dataset is for [model] name = 'gppl'")
+    return ["tune", *argv, "--", str(folder / str(data.get("file", _DATASET)))]
+
+
+def _argument(section: str, key: str, value: Any, folder: Path) -> list[str]:
+    """Return one key as an argument; the value as it would be typed."""
+    name = f"[{section}] {key}"
+    if key == "mlflow":
+        if not isinstance(value, bool):
+            raise DataError(f"{name} must be true or false; got {value!r}")
+        return [] if value else ["--no-mlflow"]
+    if key in _LISTS and isinstance(value, list):
+        if any(not isinstance(entry, str | int | float) or "," in str(entry) for entry in value):
+            raise DataError(f"{name} must be a list of texts or numbers without commas; got {value!r}")
+        value = ",".join(map(str, value))
+    if isinstance(value, list | dict):
+        raise DataError(f"{name} must be one value; got {value!r}")
+    if key in {"file", "dataset"}:
+        if not str(value).strip() or (key == "dataset" and value != _DATASET):
+            raise DataError(f"{name} must be {repr(_DATASET) if key == 'dataset' else 'a file'}; got {value!r}")
+        return []
+    return [f"--{_OPTIONS.get(key, key).replace('_', '-')}={_from_folder(name, key, str(value), folder)}"]
+
+
+def _from_folder(name: str, key: str, text: str, folder: Path) -> str:
+    """Return a value, with paths from the folder of the file."""
+    if key == "storage" and "://" in text:
+        if urlsplit(text).password is not None:
+            why = "must not hold a password, since the file is copied beside the results; see ~/.pgpass of PostgreSQL"
+            raise DataError(f"{name} {why}")
+        return text
+    is_path = key in {"items", "users", "folder", "storage"} and text.strip()
+    return str(folder / text) if is_path else text
+
+
+def _checked_space(given: dict[str, Any]) -> dict[str, Any]:
+    space = given.get("space", {})
+    if not isinstance(space, dict):
+        raise DataError("'space' must be a section, [space] with settings below it")
+    if "space" in given and not space:
+        raise DataError("[space] is empty; leave it out for the model's own space")
+    return space
+
+
+def _require_known(what: str, name: str, shown: str, known: list[str]) -> None:
+    if name not in known:
+        raise DataError(f"unknown {what} {shown}{nearest(name, known) or '; known are ' + ', '.join(known)}")
+
+
+def _by_key(message: str) -> str:
+    """Return a complaint about an option as one about the key in the file."""
+    keys = {_OPTIONS.get(key, key).replace("_", "-"): (s, key) for s, keys in _SECTIONS.items() for key in keys}
+
+    def shown(match: re.Match[str]) -> str:
+        section, key = keys[match[1]]
+        return f"[{section}] {key}"
+
+    return re.sub(r"^(?:argument )?--(" + "|".join(keys) + r")\b", shown, message)

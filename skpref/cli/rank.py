@@ -1,0 +1,190 @@
+"""``skpref rank``: items, or rows of a file, from the best to the worst by a saved model."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from skpref._estimator import last_step
+from skpref.cli.files import check_file, nearest, read_ids, read_items, read_sheet, write_csv
+from skpref.cli.predict import features_of, machine_columns
+from skpref.cli.rankings import ranking_text, write_ranking
+from skpref.cli.report import cut, print_json, say, table
+from skpref.cli.tasks.ratings import recommendations_text, recommended
+from skpref.exceptions import DataError
+from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
+from skpref.factorization.max_margin.base import MaxMarginFactorization
+from skpref.gp.crowd import CrowdGPPL
+from skpref.gp.ordinal import GPOrdinalRegressor
+from skpref.gp.pairwise import GPPLClassifier
+from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
+from skpref.persistence import load
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skpref.cli.options import Rank
+
+_MACHINES = VariationalFM, VariationalFMClassifier
+_OF_ROWS = GPOrdinalRegressor, SVGPRegressor, SVGPClassifier
+
+
+def rank(options: Rank) -> int:
+    """Rank known or new items."""
+    check_file(options.out)
+    model = load(options.model)
+    last = last_step(model)
+    fitted = hasattr(last, "posterior_")
+    if fitted and isinstance(model, MaxMarginFactorization):
+        _recommend(model, options)
+    elif fitted and isinstance(last, (*_MACHINES, *_OF_ROWS)):
+        _rank_rows(model, options)
+    elif fitted and isinstance(model, GPPLClassifier | CrowdGPPL):
+        _rank_items(model, options)
+    else:
+        kinds = "GPPLClassifier or CrowdGPPL (or model of ratings, labels or numbers)"
+        raise DataError(f"{options.model}: holds no fitted {kinds}, as `skpref tune` writes them")
+    if options.out is not None:
+        say(options, f"\nWritten to {options.out}")
+    return 0
+
+
+# --------------------------------------------------------------------------------------------------------- comparisons
+def _rank_items(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:
+    """Rank by utility."""
+    _check_user(model, options)
+    items: Any = None
+    if options.items is not None and model.items is None:
+        items = read_ids(options.items, options.id or "id")
+    elif options.items is not None:
+        if model.items.feature_names is None:
+            name = type(model).__name__
+            raise DataError(f"{options.model}: has no names of its features; rank with {name}.rank in Python")
+        items = read_items(options.items, options.id or "id", tuple(model.items.feature_names))
+    ranking = model.rank(items, options.user) if isinstance(model, CrowdGPPL) else model.rank(items)
+    title = "Ranking" if options.user is None else f"Ranking by user {options.user[:80]!r}"
+    if options.json:
+        columns = ranking.columns()
+        rows = zip(*(column.tolist()[: options.top] for column in columns.values()), strict=True)
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        print(ranking_text(ranking, options.top, title))
+    if options.out is not None:
+        write_ranking(ranking, options.out)
+
+
+def _check_user(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:
+    """Refuse an unseen user, for whom the model would rank by the consensus."""
+    if options.user is None:
+        return
+    if not isinstance(model, CrowdGPPL):
+        raise _one_view(options)
+    _known_id(options, options.user, model.user_ids_ if model.users is None else model.users.ids, "the consensus")
+
+
+def _one_view(options: Rank) -> DataError:
+    return DataError(f"{options.model}: the model has one view for all users; leave --user out")
+
+
+def _known_id(options: Rank, user: str, ids: Any, without: str = "") -> Any:
+    """Return the id that is written so."""
+    known = {str(one): one for one in ids.tolist()}
+    if user not in known:
+        hint = nearest(user, list(known)[:5000])
+        more = f"{hint or '.'} Without --user, {without} ranks" if without else hint
+        raise DataError(f"{options.model}: unknown user {user[:80]!r}{more}")
+    return known[user]
+
+
+# ------------------------------------------------------------------------------------------------------------- ratings
+def _recommend(model: MaxMarginFactorization, options: Rank) -> None:
+    """Recommend items to a user."""
+    if options.user is None:
+        raise DataError(f"{options.model}: a model of ratings ranks for one user; name it by --user")
+    user = _known_id(options, options.user, model.user_ids_)
+    items = None if options.items is None else _items_of(model.item_ids_, options)
+    n = model.item_ids_.size if options.out is not None else options.top
+    rows = recommended(model, user, max(n, 0 if items is None else items.size), items)
+    if options.json:
+        print_json(rows[: options.top])
+    else:
+        print(recommendations_text(options.user, rows[: options.top]))
+    if options.out is not None:
+        names = list(rows[0]) if rows else ["user", "rank", "item", "level", "score", "std"]
+        write_csv(options.out, names, (row.values() for row in rows))
+
+
+def _items_of(ids: NDArray[Any], options: Rank) -> NDArray[Any]:
+    """Return the ids of a file of items, as the model has them."""
+    if options.items is None:
+        return ids
+    known = {str(one): one for one in ids.tolist()}
+    asked = read_ids(options.items, options.id or "id").tolist()
+    items = np.empty(len(asked), dtype=object)
+    items[:] = [known.get(name, name) for name in asked]
+    return items
+
+
+# ---------------------------------------------------------------------------------------------------------------- rows
+def _rank_rows(model: Any, options: Rank) -> None:
+    """Rank rows of a file, or items for a user, by what is predicted of them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # names of columns are checked here
+        names, predicted = (_of_user if isinstance(last_step(model), _MACHINES) else _of_file)(model, options)
+    first = next(iter(predicted.values()))
+    order = np.argsort(-first, kind="stable")
+    columns = {"rank": np.arange(1, first.size + 1), "id": names[order]}
+    columns |= {name: column[order] for name, column in predicted.items()}
+    rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
+    shown = rows[: options.top]
+    if options.json:
+        print_json([dict(zip(columns, row, strict=True)) for row in shown])
+    else:
+        of_user = "" if options.user is None else f" for user {options.user[:80]!r}"
+        print(f"Ranking{of_user} ({len(rows)})" if len(shown) == len(rows) else f"Ranking{of_user}, top {len(shown)}")
+        cells = [[str(row[0]), cut(row[1]), *map("{:.4f}".format, row[2:])] for row in shown]
+        print("\n".join(table(list(columns), cells)))
+    if options.out is not None:
+        write_csv(options.out, list(columns), rows)
+
+
+def _of_file(model: Any, options: Rank) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
+    """Return names of the rows of the file, and what they are ranked by."""
+    if options.user is not None:
+        raise _one_view(options)
+    if options.items is None:
+        raise DataError(f"{options.model}: a model of features ranks the rows of a file; name it: rank MODEL ITEMS")
+    sheet = read_sheet(options.items)
+    X = features_of(model, sheet, options)
+    sheet.require([] if options.id is None else [options.id], "It was asked for by --id")
+    name = options.id or "id"
+    names = sheet.ids(name) if name in sheet.names else np.arange(1, len(X) + 1)
+    if isinstance(model, SVGPRegressor):
+        mean, std = model.predict(X, return_std=True)
+        return names, {"prediction": mean, "std": std}
+    p = model.predict_proba(X)
+    if isinstance(model, GPOrdinalRegressor):
+        place = np.arange(1, p.shape[1] + 1)  # of the level: 1 is the lowest
+        mean = p @ place
+        return names, {"expected_place": mean, "std": np.sqrt(np.maximum(p @ place**2 - mean**2, 0.0))}
+    if p.shape[1] > 2:
+        classes = ", ".join(map(str, model.classes_.tolist()[:10]))
+        raise DataError(f"{options.model}: its classes ({classes}) have no order to rank by; see `skpref predict`")
+    return names, {f"p_{model.classes_[1]}": p[:, 1]}
+
+
+def _of_user(model: Any, options: Rank) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
+    """Return items, and what is predicted of them for the user."""
+    design: Any = model.steps[0][1] if isinstance(model, Pipeline) else None
+    if not hasattr(design, "item_ids_"):
+        raise DataError(f"{options.model}: a factorization machine ranks the items of a OneHotDesign only")
+    if options.user is None:
+        raise DataError(f"{options.model}: a model of users and items ranks for one user; name it by --user")
+    user = _known_id(options, options.user, design.user_ids_)
+    items = _items_of(design.item_ids_, options)
+    pairs = np.empty((items.size, 2), dtype=object)
+    pairs[:, 0], pairs[:, 1] = user, items.tolist()
+    return pairs[:, 1], machine_columns(model, pairs)

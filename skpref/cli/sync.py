@@ -1,0 +1,30 @@
+"""``skpref mlflow-sync``: send what could not be sent to MLflow at the time."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from skpref.cli.report import print_json
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from skpref.cli.options import Sync
+
+
+def sync(options: Sync) -> int:
+    """Send what is kept."""
+    from skpref.tracking.spool import sync as send
+
+    if not options.spool.is_dir() and (options.spool.exists() or options.spool != options.DEFAULT):
+        raise DataError(
+            f"{options.spool}: there is no such folder; name the one in the warning (default: {options.DEFAULT})"
+        )
+    sent = send(options.spool, options.tracking_uri, experiment=options.experiment)
+    for problem in sent.problems:
+        print(f"skpref: note: {problem}", file=sys.stderr)
+    if options.json:
+        print_json({"events": sent.n_events, "files": sent.n_files, "problems": list(sent.problems)})
+    elif sent.n_files or not sent.problems:
+        print(f"{sent.n_events} events of {sent.n_files} files sent" if sent.n_files else "nothing to send")
+    return 1 if sent.problems else 0

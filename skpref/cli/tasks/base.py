@@ -1,0 +1,274 @@
+"""What a job has to know of a kind of data and of the models for it: one class a kind, and nothing else knows it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, ShuffleSplit, StratifiedShuffleSplit
+
+from skpref._estimator import last_step
+from skpref.cli.files import read_sheet
+from skpref.exceptions import DataError, SkprefError
+from skpref.metrics import cross_entropy
+from skpref.search.default_spaces import Distributions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array, IntArray
+    from skpref.cli.files import Sheet
+    from skpref.cli.options import Data
+    from skpref.search.loop import Settings, TrialRecord
+
+_FEWEST_GROUPS = 5  # so that a fifth of them can be held out
+_FEWEST_ROWS = 10  # below which a hold-out says nothing
+
+Split = tuple["IntArray", "IntArray"]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows, targets and weights."""
+
+    X: NDArray[Any]  # (n, d): rows as the estimator takes them
+    y: NDArray[Any]  # (n,): targets
+    weight: Array  # (n,)
+    groups: NDArray[Any] | None = None  # (n,): rows of one group are never split between training and test
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return int(self.y.shape[0])
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups; 0 where there are none."""
+        return 0 if self.groups is None else len(set(self.groups.tolist()))
+
+    def take(self, rows: IntArray) -> Rows:
+        """Return some of the rows."""
+        groups = None if self.groups is None else self.groups[rows]
+        return replace(self, X=self.X[rows], y=self.y[rows], weight=self.weight[rows], groups=groups)
+
+
+# --------------------------------------------------------------------------------------------------------------- losses
+class Metric(NamedTuple):
+    """The loss that a search makes small."""
+
+    name: str  # as in files and in MLflow, such as log_loss
+    title: str  # as on the screen, such as log-loss
+    loss: Callable[[Any, Rows], float]  # of a fitted estimator on held-out rows
+
+
+def _log_loss(model: Any, test: Rows) -> float:
+    """Return the mean log-loss, in nats a row."""
+    return float(cross_entropy(test.y, model.predict_proba(test.X)[:, 1], test.weight))
+
+
+def _absolute_error(model: Any, test: Rows) -> float:
+    """Return the mean absolute error of numbers of levels."""
+    return float(np.average(np.abs(model.predict(test.X) - test.y), weights=test.weight))
+
+
+def _squared_error(model: Any, test: Rows) -> float:
+    """Return the root mean squared error, in the unit of the targets."""
+    return float(np.sqrt(np.average((model.predict(test.X) - test.y) ** 2, weights=test.weight)))
+
+
+LOG_LOSS = Metric("log_loss", "log-loss", _log_loss)
+ABSOLUTE_ERROR = Metric("mae", "MAE", _absolute_error)
+SQUARED_ERROR = Metric("rmse", "RMSE", _squared_error)
+
+
+class Figures(Protocol):
+    """How well predictions did on the hold-out."""
+
+    def cells(self) -> dict[str, str]:
+        """Return what the table shows, by the title of the column."""
+        ...
+
+    def metrics(self, prefix: str) -> dict[str, float]:
+        """Return the figures by name, for the tracker."""
+        ...
+
+
+# ---------------------------------------------------------------------------------------------------------------- tasks
+@dataclass
+class SearchResult:
+    """Trials of a search that ended, in order."""
+
+    trials: list[TrialRecord] = field(default_factory=list)
+    interrupted: bool = False  # by the user
+
+    @property
+    def best(self) -> TrialRecord:
+        """The complete trial with the lowest loss."""
+        complete = [trial for trial in self.trials if trial.state == "complete"]
+        if complete:
+            return min(complete, key=lambda trial: trial.score)
+        errors = [trial.error for trial in self.trials if trial.error]
+        raise SkprefError(f"none of {len(self.trials)} trials succeeded; the first error was: {errors[0]}")
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """All that a report says."""
+
+    task: Task  # the data and what they are about
+    n_train: int  # rows to learn from
+    n_test: int  # rows that were held out
+    result: SearchResult  # trials
+    figures: dict[str, Figures]  # on the hold-out: tuned, default settings, baselines
+    model: Any  # fitted with everything
+    findings: Any  # what the task found in the final model
+
+
+class Task(ABC):
+    """A kind of data, and the models for it."""
+
+    rows: Rows
+    metric: Metric
+    template: Any  # estimator of the trials, `fit(X, y, sample_weight)`; its parameters are the default settings
+    space: dict[str, Any]  # what to choose from, as `OptunaSearch` takes it
+    noun: ClassVar[str]  # what rows are called, in the plural
+    objective: ClassVar[str] = "lower_bound"  # what the estimator's trace is called
+    n_folds: ClassVar[int] = 4  # folds of the search unless the user says otherwise
+    most_strata: ClassVar[int] = 3  # different targets up to which a hold-out keeps them in proportion
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Return shape and hash of the data, for the tracker (never the data themselves)."""
+
+    @abstractmethod
+    def headline(self) -> str:
+        """Return one line about the data."""
+
+    def options(self) -> dict[str, Any]:
+        """Return options of the command line that only this kind of data has, for the tracker."""
+        return {}
+
+    # ------------------------------------------------------------------ models
+    def defaults(self) -> Settings:
+        """Return the settings of the first trial, as far as the space has them."""
+        return Distributions(self.space, self.template.get_params()).default()
+
+    def settings(self, params: Settings) -> Settings:
+        """Return the settings that the parameters of a trial stand for."""
+        return params
+
+    def build(self, settings: Settings) -> Any:
+        """Return an estimator that is not fitted."""
+        return clone(self.template).set_params(**settings)
+
+    def final(self, settings: Settings, params: Settings | None = None) -> Any:
+        """Return an estimator fitted with all rows, as it is saved."""
+        return fitted(self.build(settings).set_params(**(params or {})), self.rows)
+
+    def trace(self, model: Any) -> tuple[float, ...]:
+        """Return the objective of a fit after each iteration."""
+        return tuple(float(value) for value in last_step(model).lower_bounds_)
+
+    # ------------------------------------------------------------------ splits
+    def hold_out(self, share: float, seed: int) -> Split:
+        """Split once, for the final test: by groups where there are some, else with the targets in proportion."""
+        return hold_out(self.rows, share, seed, self.most_strata)
+
+    def folds(self, rows: Rows, n_folds: int, seed: int) -> list[Split]:
+        """Split for the search: by groups where there are some."""
+        return make_folds(rows, n_folds, seed)
+
+    def split_note(self) -> str:
+        """Return how the hold-out was drawn, to stand behind the numbers of rows."""
+        return ""
+
+    # ----------------------------------------------------------------- reports
+    @abstractmethod
+    def figures(self, model: Any, test: Rows) -> Figures:
+        """Score a model on the hold-out."""
+
+    @abstractmethod
+    def baselines(self, train: Rows, test: Rows) -> dict[str, Figures]:
+        """Score what needs no model."""
+
+    def findings(self, model: Any, seed: int) -> Any:
+        """Return what there is to report in the final model."""
+        del model, seed
+
+    @abstractmethod
+    def sections(self, outcome: Outcome) -> list[str]:
+        """Return what the report says beside the search and the figures."""
+
+    def write(self, outcome: Outcome, out: Path) -> list[Path]:
+        """Write files beside the model and the trials."""
+        del outcome, out
+        return []
+
+    @abstractmethod
+    def next_command(self, model: Path) -> str:
+        """Return the command that uses the model, with what it does before it."""
+
+
+def fitted(model: Any, rows: Rows) -> Any:
+    """Return an estimator after its fit to rows."""
+    return model.fit(rows.X, rows.y, sample_weight=rows.weight)
+
+
+def hold_out(rows: Rows, share: float, seed: int, most_strata: int) -> Split:
+    """Split once: by groups where there are some, else with the targets in proportion where they are few."""
+    splitter: Any = ShuffleSplit(1, test_size=share, random_state=seed)
+    if rows.groups is not None:
+        if rows.n_groups < _FEWEST_GROUPS:
+            raise DataError(f"{rows.n_groups} groups; at least {_FEWEST_GROUPS} are needed to hold some of them out")
+        splitter = GroupShuffleSplit(1, test_size=share, random_state=seed)
+    else:
+        values, counts = np.unique(rows.y, return_counts=True)
+        enough = counts.min() >= 2 and min(share, 1.0 - share) * rows.size >= values.size
+        if 2 <= values.size <= most_strata and enough:
+            splitter = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
+    train, test = next(splitter.split(rows.X, rows.y, rows.groups))
+    return np.sort(train), np.sort(test)
+
+
+def make_folds(rows: Rows, n_folds: int, seed: int) -> list[Split]:
+    """Split into folds, fewer where there are not as many rows or groups."""
+    units = rows.n_groups or rows.size
+    splitter = (KFold if rows.groups is None else GroupKFold)(min(n_folds, units), shuffle=True, random_state=seed)
+    return list(splitter.split(rows.X, rows.y, rows.groups))
+
+
+def read_data(options: Data) -> Sheet:
+    """Return the columns of a job's file."""
+    if options.data is None:
+        raise DataError(f"--model {options.model} needs a file")
+    return read_sheet(options.data)
+
+
+def read_weights(sheet: Sheet) -> Array:
+    """Return the column of weights, or 1 where there is none, shape (n,)."""
+    if "weight" not in sheet.columns:
+        return np.ones(len(sheet.lines))
+    weight = sheet.numbers("weight", low=0.0, meaning="weight")
+    if not (weight > 0.0).any():
+        raise sheet.fault("all weights are zero", column="weight")
+    return weight
+
+
+def read_groups(sheet: Sheet, column: str | None) -> NDArray[Any] | None:
+    """Return the column whose values stay together in splits, shape (n,)."""
+    if column is None:
+        return None
+    sheet.require((column,), "It was asked for by --group")
+    return np.array([str(cell).strip() for cell in sheet.columns[column]], dtype=object)
+
+
+def check_size(sheet: Sheet, n: int, noun: str) -> None:
+    """Refuse a file of too few rows."""
+    if n < _FEWEST_ROWS:
+        raise sheet.fault(f"{n} {noun}; at least {_FEWEST_ROWS} are needed for a hold-out")

@@ -1,0 +1,363 @@
+"""The task of comparisons: one view for all, or a crowd's."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from skpref.cli.files import Sheet, nearest, read_items, read_sheet, read_table
+from skpref.cli.rankings import (
+    annotators_text,
+    calibration_text,
+    factors_text,
+    ranking_text,
+    write_crowd,
+    write_plots,
+    write_ranking,
+)
+from skpref.cli.tasks.base import LOG_LOSS, Rows, Task, check_size, read_data, read_groups, read_weights
+from skpref.cli.tasks.pair_settings import Crowd, PairEstimator, Pairs
+from skpref.data import Table, Vocabulary
+from skpref.metrics import calibration, cross_entropy, pair_accuracy
+from skpref.search import WithinUserKFold, WithinUserShuffleSplit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array
+    from skpref.cli.options import Data
+    from skpref.cli.tasks.base import Outcome, Split
+    from skpref.gp.crowd import CrowdGPPL
+    from skpref.metrics import Calibration
+    from skpref.search.loop import Settings
+
+_BINS = 10
+_TOP = 10
+_MAX_INDUCING, _DEMO_MAX_INDUCING = 500, 150
+_ANNOTATOR_DRAWS = 1_000_000  # of all users together, so that reports on a hundred thousand of them take a minute
+_COLUMNS = "A file of comparisons has the columns left, right and label, or winner and loser, and may have weight"
+_USERS = "A file of users has the column {name} or id, and numeric features"
+_LABEL = "1 = left preferred, 0 = right preferred, 0.5 = a tie"
+
+
+@dataclass(frozen=True, eq=False)
+class PairFigures:
+    """How well probabilities did on the hold-out."""
+
+    accuracy: float  # share predicted right, ties left out
+    log_loss: float  # nats per comparison
+    calibration: Calibration  # with the expected calibration error
+
+    @classmethod
+    def of(cls, rows: Rows, p: Array) -> PairFigures:
+        """Score probabilities."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # accuracy is undefined, NaN, when all labels are ties
+            accuracy = pair_accuracy(rows.y, p, rows.weight)
+        loss = cross_entropy(rows.y, p, rows.weight)
+        return cls(accuracy, loss, calibration(rows.y, p, _BINS, rows.weight))
+
+    def metrics(self, prefix: str) -> dict[str, float]:
+        """Return the figures by name."""
+        error = self.calibration.expected_calibration_error
+        return {f"{prefix}accuracy": self.accuracy, f"{prefix}log_loss": self.log_loss, f"{prefix}ece": error}
+
+    def cells(self) -> dict[str, str]:
+        """Return what the table shows."""
+        error = self.calibration.expected_calibration_error
+        return {
+            "accuracy": f"{self.accuracy:.3f}",
+            "log-loss": f"{self.log_loss:.4f}",
+            "calibration error": f"{error:.3f}",
+        }
+
+
+def _annotators(model: CrowdGPPL, seed: int) -> dict[str, Any]:
+    """Columns of the report on users, the one nearest to the consensus first."""
+    draws = int(np.clip(_ANNOTATOR_DRAWS // model.user_ids_.size, 100, 500))
+    report = model.annotators(n_samples=draws, random_state=seed)
+    # A data frame where pandas is installed, else a record.
+    columns = report.columns() if callable(report.columns) else {name: report[name] for name in report.columns}
+    order = np.argsort(-np.asarray(columns["accuracy"]), kind="stable")
+    return {name: np.asarray(column)[order] for name, column in columns.items()}
+
+
+class Findings(NamedTuple):
+    """What is found in the final model."""
+
+    ranking: Any  # of all items; by a crowd's consensus
+    annotators: dict[str, Any] | None  # columns of a crowd's report on its users
+
+
+@dataclass(frozen=True, eq=False)
+class Comparisons:
+    """Comparisons of a file, and what is known about items and users."""
+
+    rows: Rows  # comparisons by ids: (user,) left, right
+    items: Table | None  # features of the items
+    source: str  # where the data are from
+    group: str | None = None  # name of the group's column
+    profiles: Table | None = None  # further items that are worth a ranking of their own
+    user: str | None = None  # name of the users' column; None: one view for all
+    users: Table | None = None  # features of the users
+    # whether left and right are where the items were shown, and not drawn for winners and losers
+    has_sides: bool = True
+
+    @property
+    def n_items(self) -> int:
+        """Number of items that are known."""
+        return len(set(self.rows.X[:, -2:].ravel().tolist())) if self.items is None else self.items.n_items
+
+    @property
+    def n_users(self) -> int:
+        """Number of users who compared; 0 where they are not told apart."""
+        return 0 if self.user is None else len(set(self.rows.X[:, 0].tolist()))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of comparisons, items and users, 64 hexadecimal digits."""
+        digest = hashlib.sha256(json.dumps(self.rows.X.tolist()).encode())
+        for column in (self.rows.y, self.rows.weight):
+            digest.update(np.ascontiguousarray(column, dtype="<f8").data)
+        if self.rows.groups is not None:
+            digest.update(json.dumps([str(group) for group in self.rows.groups]).encode())
+        for name, table in (("", self.items), ("users", self.users)):
+            if table is not None:
+                digest.update(f"{name}{table.digest}".encode())
+        return digest.hexdigest()
+
+    def describe(self) -> dict[str, Any]:
+        """Return shape and hash of the data, for the tracker (never the data themselves)."""
+        crowd = {
+            "data.n_users": self.n_users,
+            "data.n_user_features": 0 if self.users is None else self.users.n_features,
+        }
+        return {
+            "data.source": self.source,
+            "data.sha256": self.digest,
+            "data.n_comparisons": self.rows.size,
+            "data.n_items": self.n_items,
+            "data.n_features": 0 if self.items is None else self.items.n_features,
+            "data.n_groups": self.rows.n_groups,
+            **(crowd if self.user is not None else {}),
+        }
+
+
+class ComparisonTask(Task):
+    """Comparisons of items, by nobody in particular or by known users."""
+
+    noun: ClassVar[str] = "comparisons"
+    metric = LOG_LOSS
+
+    def __init__(self, data: Comparisons, seed: int = 0, max_inducing: int = _MAX_INDUCING) -> None:
+        self.data = data
+        self.rows = data.rows
+        self._max_inducing = max_inducing
+        if data.user is None:
+            self._kind: Pairs | Crowd = Pairs(data.items, data.n_items, max_inducing, seed)
+        else:
+            has_ties = bool((data.rows.y == 0.5).any())
+            sizes = data.n_items, data.n_users
+            self._kind = Crowd(data.items, data.users, *sizes, has_ties, data.has_sides, max_inducing, seed)
+        self.space = self._kind.space()
+        self.template = PairEstimator(self._kind, **self._kind.defaults())
+
+    def describe(self) -> dict[str, Any]:
+        return self.data.describe()
+
+    def options(self) -> dict[str, Any]:
+        return {"max_inducing": self._max_inducing}
+
+    def headline(self) -> str:
+        data, facts = self.data, self.data.describe()
+        features = f"{facts['data.n_features']} features" if data.items is not None else "no features"
+        groups = f", {facts['data.n_groups']} groups" if facts["data.n_groups"] else ""
+        people = f" by {facts['data.n_users']} users" if data.user is not None else ""
+        if data.users is not None:
+            people += f" ({facts['data.n_user_features']} features)"
+        return (
+            f"Data: {facts['data.source']}: {facts['data.n_comparisons']} comparisons{people} of "
+            f"{facts['data.n_items']} items, {features}{groups}; sha256 {facts['data.sha256'][:12]}"
+        )
+
+    def settings(self, params: Settings) -> Settings:
+        return self._kind.resolve(params)
+
+    def build(self, settings: Settings) -> Any:
+        return self._kind.build(settings)
+
+    def _is_within_users(self, rows: Rows) -> bool:
+        """Whether everyone who is tested is to have other comparisons to learn from."""
+        return self.data.user is not None and rows.groups is None
+
+    def hold_out(self, share: float, seed: int) -> Split:
+        if not self._is_within_users(self.rows):
+            return super().hold_out(share, seed)
+        return next(WithinUserShuffleSplit(test_size=share, random_state=seed).split(self.rows.X))
+
+    def folds(self, rows: Rows, n_folds: int, seed: int) -> list[Split]:
+        if not self._is_within_users(rows):
+            return super().folds(rows, n_folds, seed)
+        return list(WithinUserKFold(n_folds, random_state=seed).split(rows.X))
+
+    def split_note(self) -> str:
+        if self.data.group is not None:
+            return f", split by {self.data.group}"
+        return "" if self.data.user is None else ", of users with other comparisons among the latter"
+
+    def figures(self, model: Any, test: Rows) -> PairFigures:
+        return PairFigures.of(test, model.predict_proba(test.X)[:, 1])
+
+    def baselines(self, train: Rows, test: Rows) -> dict[str, Any]:
+        del train
+        return {"coin flip": PairFigures.of(test, np.full(test.size, 0.5))}
+
+    def findings(self, model: Any, seed: int) -> Findings:
+        annotators = None if self.data.user is None else _annotators(model, seed)
+        return Findings(model.rank(), annotators)
+
+    def sections(self, outcome: Outcome) -> list[str]:
+        ranking, annotators = outcome.findings
+        title = "Ranking" if annotators is None else "Ranking by the consensus"
+        parts = [calibration_text(_tuned(outcome).calibration), ranking_text(ranking, _TOP, title)]
+        if annotators is not None:
+            parts += [factors_text(outcome.model), annotators_text(annotators)]
+        if self.data.profiles is not None:
+            profiles = outcome.model.rank(self.data.profiles)
+            parts.append(ranking_text(profiles, len(profiles), "Ranking of typical items"))
+        return parts
+
+    def write(self, outcome: Outcome, out: Path) -> list[Path]:
+        ranking, annotators = outcome.findings
+        files = [out / "ranking.csv"]
+        write_ranking(ranking, files[0])
+        files += [] if annotators is None else write_crowd(outcome.model, annotators, out)
+        plots = write_plots(outcome.model.lower_bounds_, ranking, _tuned(outcome).calibration, annotators, out)
+        return files + plots
+
+    def next_command(self, model: Path) -> str:
+        user = "" if self.data.user is None else " [--user ID]"
+        return f"Rank new items:   skpref rank {model} ITEMS.csv{user}"
+
+
+def _tuned(outcome: Outcome) -> PairFigures:
+    figures: Any = outcome.figures["tuned"]
+    return figures
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+def read(options: Data) -> ComparisonTask:
+    """Read the files of a job."""
+    if options.data is None:
+        return ComparisonTask(read_travellers(), options.seed, options.max_inducing or _DEMO_MAX_INDUCING)
+    return ComparisonTask(read_comparisons(options), options.seed, options.max_inducing or _MAX_INDUCING)
+
+
+def read_comparisons(options: Data) -> Comparisons:
+    """Read and check a file of comparisons, and those of items and users."""
+    sheet = read_data(options)
+    items = None if options.items is None else read_items(options.items, options.id or "id")
+    left_name, right_name = _side_columns(sheet)
+    left, right = sheet.ids(left_name), sheet.ids(right_name)
+    _check_sides(sheet, left, right, left_name, right_name)
+    if items is not None:
+        for name, column in ((left_name, left), (right_name, right)):
+            _check_known(sheet, name, column, items.vocabulary, str(options.items))
+    user, users = _read_users(sheet, options, (left_name, right_name))
+    rows = _rows(sheet, (user, left, right), options)
+    check_size(sheet, rows.size, "comparisons")
+    source = " + ".join(str(file) for file in (options.data, options.items, options.users) if file is not None)
+    has_sides = "label" in sheet.columns
+    return Comparisons(rows, items, source, options.group, user=_user_column(options), users=users, has_sides=has_sides)
+
+
+def _user_column(options: Data) -> str | None:
+    return (options.user or "user") if options.model == "crowd" else None
+
+
+def _read_users(sheet: Sheet, options: Data, sides: tuple[str, str]) -> tuple[NDArray[Any] | None, Table | None]:
+    """Return the column of who answered, and the table of users."""
+    name = _user_column(options)
+    if name is None:
+        return None, None
+    purpose = f"--model crowd needs a column of users: {name}, or another one named by --user"
+    sheet.require((name,), purpose)
+    if name in {*sides, "label", "weight"}:
+        raise sheet.fault("this column has another meaning; --user must name the column of users", None, name)
+    user = sheet.ids(name, "user")
+    if options.users is None:
+        return user, None
+    people = read_sheet(options.users)
+    users = read_table(people, name if name in people.columns else "id", _USERS.format(name=name), "user")
+    _check_known(sheet, name, user, users.vocabulary, str(options.users), "user")
+    return user, users
+
+
+def _side_columns(sheet: Sheet) -> tuple[str, str]:
+    """Return the names of the two columns of ids, after checking that all columns are there."""
+    wins = [name for name in ("winner", "loser") if name in sheet.columns]
+    sides = [name for name in ("left", "right", "label") if name in sheet.columns]
+    if wins and not sides:
+        sheet.require(("winner", "loser"), _COLUMNS)
+        return "winner", "loser"
+    sheet.require(("left", "right", "label"), _COLUMNS)
+    return "left", "right"
+
+
+def _check_sides(sheet: Sheet, left: NDArray[Any], right: NDArray[Any], *names: str) -> None:
+    same = np.flatnonzero(left == right)
+    if same.size:
+        row = int(same[0])
+        raise sheet.fault(f"item {left[row]!r} is compared with itself (columns {names[0]!r} and {names[1]!r})", row)
+
+
+def _check_known(
+    sheet: Sheet, name: str, ids: NDArray[Any], vocabulary: Vocabulary, where: str, noun: str = "item"
+) -> None:
+    unknown = np.flatnonzero(vocabulary.encode(ids, unknown="mark") < 0)
+    if unknown.size:
+        row = int(unknown[0])
+        more = f" ({unknown.size} such cells)" if unknown.size > 1 else ""
+        known = [str(item) for item in vocabulary.ids[:5000]]
+        raise sheet.fault(
+            f"unknown {noun} {ids[row][:80]!r}, not in {where}{nearest(ids[row], known)}{more}", row, name
+        )
+
+
+def _rows(sheet: Sheet, columns: tuple[NDArray[Any] | None, NDArray[Any], NDArray[Any]], options: Data) -> Rows:
+    user, left, right = columns
+    weight, groups = read_weights(sheet), read_groups(sheet, options.group)
+    if "label" in sheet.columns:
+        y = sheet.numbers("label", 0.0, 1.0, _LABEL)
+    else:  # with the winner always on the left, calibration would see ones only
+        swap = np.random.default_rng(options.seed).random(left.size) < 0.5
+        left, right, y = np.where(swap, right, left), np.where(swap, left, right), np.where(swap, 0.0, 1.0)
+    ids = [left, right] if user is None else [user, left, right]
+    return Rows(np.column_stack(ids), y, weight, groups)
+
+
+def read_travellers() -> Comparisons:
+    """Return the choices of 210 travellers among air, train, bus and car.
+
+    The waiting time is left out: for the modes not taken the data hold constants (69 or 64 minutes for air, 34 or 44
+    for the train, 35 or 53 for the bus), which no traveller who took them reports, so that it gives the answer away.
+    """
+    from skpref.datasets import load_modechoice
+
+    data = load_modechoice()
+    keep = [column for column, name in enumerate(data.feature_names) if name != "ttme"]
+    names = tuple(data.feature_names[column] for column in keep)
+    rows = Rows(data.comparisons.astype(object), data.y.astype(np.float64), np.ones(data.y.size), data.groups)
+    items = Table(np.asarray(data.table.features)[:, keep], data.table.ids, feature_names=names)
+    modes = np.array([str(name).partition(":")[2] for name in items.ids])
+    kinds = np.unique(modes)
+    means = np.vstack([items.features[modes == kind].mean(axis=0) for kind in kinds])
+    profiles = Table(means, np.array([f"average {kind}" for kind in kinds], dtype=object), feature_names=names)
+    return Comparisons(rows, items, "modechoice (statsmodels)", "traveller", profiles)

@@ -1,0 +1,149 @@
+"""``skpref tune``, ``run``, ``demo`` and ``fit``: from the options to the files."""
+
+from __future__ import annotations
+
+import importlib.util
+import pkgutil
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from skpref._estimator import last_step
+from skpref.cli.files import check_file, check_folder, nearest
+from skpref.cli.job import Job
+from skpref.cli.options import MODELS
+from skpref.cli.progress import Bar
+from skpref.cli.report import print_json, report, say, summary, write_files
+from skpref.cli.space import narrowed
+from skpref.exceptions import DataError, MissingExtraError, SkprefError
+from skpref.persistence import save
+from skpref.search.default_spaces import Distributions
+from skpref.search.loop import quietly, require_optuna
+from skpref.tracking.mlflow import Tracker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from skpref.cli.options import Fit, Tune
+    from skpref.cli.tasks.base import Outcome, Task
+
+_DRAWS = 10  # of a space, to see whether estimators take its values
+# Parameters that have an option of their own.
+_OPTIONS = {
+    "items": "--items",
+    "users": "--users",
+    "levels": "--levels",
+    "class_order": "--class-order",
+    "random_state": "--seed",
+}
+_EXTRAS = {"optuna": "optuna", "matplotlib": "plots", "mlflow": "mlflow"}
+
+
+def tune(options: Tune) -> int:
+    """Learn from files."""
+    _check_extras(mlflow=options.mlflow)
+    task: Task = pkgutil.resolve_name(MODELS[options.model].reader)(options)
+    if options.space:
+        try:
+            _check_space(task, options.space)
+        except ValueError as error:
+            raise DataError(f"{options.file}: [space] {error}") from error
+    tracker = Tracker(options.experiment, spool=options.out / "spool") if options.mlflow else None
+    bar = Bar(sys.stderr, options.trials, options.timeout, task.metric.title)
+
+    def write(outcome: Outcome) -> list[Path]:
+        if not options.json:
+            print("\n" + report(outcome), flush=True)
+        files = write_files(outcome, options.out)
+        if options.file is not None:
+            files.append(_copied(options.file, options.out / "experiment.toml"))
+        return files
+
+    new = check_folder(options.out)
+    try:
+        job = Job(task, options, tracker, bar)
+        say(options, task.headline())
+        outcome, files = job.run(write)
+    except BaseException:
+        with suppress(OSError):
+            if new:
+                options.out.rmdir()  # if nothing is in it
+        raise
+    if options.json:
+        print_json(summary(outcome, files))
+    say(options, _last_lines(files, task, options.out, tracker))
+    if outcome.result.interrupted:
+        say(options, f"Stopped early: all of this is of the trials until then. The same command {options.again}")
+    return 0
+
+
+def _check_extras(*, mlflow: bool) -> None:
+    """Complain before the work, not after it."""
+    wanted = [name for name in _EXTRAS if mlflow or name != "mlflow"]
+    missing = [name for name in wanted if importlib.util.find_spec(name) is None]
+    if missing:
+        extras = ",".join(_EXTRAS[name] for name in missing)
+        raise MissingExtraError(
+            f"this command needs {' and '.join(missing)}: pip install 'skpref[{extras}]', or 'skpref[all]'"
+        )
+
+
+def _check_space(task: Task, chosen: Any) -> None:
+    """Let estimators complain of values before the work, not in every trial."""
+    optuna = require_optuna()
+    space = Distributions(narrowed(task.space, task.defaults(), chosen)[0])
+    with quietly():
+        study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+        for _ in range(_DRAWS):
+            last_step(task.build(space.suggest(study.ask())))._validate_params()  # noqa: SLF001 - what `fit` does first
+
+
+def _copied(experiment: Path, target: Path) -> Path:
+    """Copy the experiment to its results."""
+    if not (target.exists() and target.samefile(experiment)):
+        target.write_bytes(experiment.read_bytes())
+    return target
+
+
+def _last_lines(files: list[Path], task: Task, out: Path, tracker: Tracker | None) -> str:
+    lines = [f"\nWritten to {out}/: {', '.join(path.name for path in files)}", task.next_command(out / "model.skpref")]
+    if tracker is not None and tracker.online:
+        lines.append(f"Look at the runs: {tracker.how_to_look()}")
+    elif tracker is not None:
+        lines.append(f"The runs could not be sent and are kept in {tracker.spool_file}")
+    return "\n".join(lines)
+
+
+# ----------------------------------------------------------------------------------------------------------------- fit
+def fit(options: Fit) -> int:
+    """Fit a model with given settings, without a search."""
+    check_file(options.out, regular=True)
+    task: Task = pkgutil.resolve_name(MODELS[options.model].reader)(options)
+    say(options, task.headline())
+    settings, params = task.defaults(), dict(options.settings)
+    _check_settings(last_step(task.build(settings)), params)
+    try:
+        model = task.final(settings, params)
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(f"stopped during the fit; {options.out} was not written") from stop
+    except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
+        if isinstance(error, SkprefError):
+            raise
+        # A value that the estimator does not take, or cannot work with.
+        raise DataError((str(error) or type(error).__name__).splitlines()[0]) from error
+    save(model, options.out)
+    if options.json:
+        print_json({**task.describe(), "estimator": type(last_step(model)).__name__, "file": str(options.out)})
+    say(options, f"Written to {options.out}\n{task.next_command(options.out)}")
+    return 0
+
+
+def _check_settings(model: Any, params: dict[str, Any]) -> None:
+    """Complain of parameters that do not exist, or that have an option of their own."""
+    known = model.get_params(deep=False)
+    for name in params:
+        if name in _OPTIONS:
+            raise DataError(f"--set {name}: use {_OPTIONS[name]}")
+        if name not in known and "__" not in name:
+            what = f"a {type(model).__name__} has no such parameter{nearest(name, list(known)) or ';'}"
+            raise DataError(f"--set {name}: {what} there are {', '.join(known)}")

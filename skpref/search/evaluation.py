@@ -1,0 +1,366 @@
+"""How `OptunaSearch` evaluates a trial: fold by fold, with a look into the first fit, in scikit-learn's callbacks."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.model_selection._validation import _score
+from sklearn.pipeline import Pipeline
+from sklearn.utils import indexable
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.validation import _check_method_params
+
+from skpref._callbacks import notify
+from skpref.exceptions import DataError
+from skpref.search.figures import figures_of
+from skpref.search.loop import Step, TrialRecord, has_ended
+from skpref.search.sampler import ERROR
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from skpref._events import Iteration
+    from skpref.search.loop import Report, Settings
+
+PARTS = 4  # of a fit; after the first of them there is something to see
+_FOLD = "skpref:fold{}"  # attribute of a trial in a study: what came out of one fold
+_KEPT = ("test_scores", "train_scores", "fit_time", "score_time", "n_test_samples")
+_STATES = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}
+
+
+class Gathered:
+    """What a running fit holds."""
+
+    def __init__(self, key: str | None, X: Any, y: Any) -> None:
+        self.key = key
+        self.X = X
+        self.y = y
+        self.out: list[dict[str, Any]] = []
+        self.formatted: dict[str, Any] = {}
+        self.scorers: Any = None
+        self.score_params: dict[str, Any] = {}
+
+    def scoring(self) -> tuple[Any, Any, Any, dict[str, Any]]:
+        """Return the data as scikit-learn splits them, scorers, and what scorers are given."""
+        return *indexable(self.X, self.y), self.scorers, self.score_params
+
+
+class Folds:
+    """The same folds for all trials, some of them at a time."""
+
+    def __init__(self, splitter: Any) -> None:
+        self.wanted = range(0)
+        self._splitter = splitter
+        self._all: list[Any] = []
+
+    def split(self, X: Any, y: Any = None, **params: Any) -> list[Any]:
+        """Return the folds that are wanted."""
+        self._all = self._all or list(self._splitter.split(X, y, **params))
+        return [self._all[fold] for fold in self.wanted]
+
+    def rows(self, fold: int) -> Any:
+        """Return the rows of one fold."""
+        return self._all[fold]
+
+
+class Evaluation:
+    """Evaluates settings on the folds of a search."""
+
+    def __init__(
+        self,
+        search: Any,
+        gathered: Gathered,
+        evaluate_candidates: Callable[..., Any],
+        folds: Folds,
+        at_once: int,
+        root: Any,
+    ) -> None:
+        self.contexts = Contexts(search, root)
+        self._search = search
+        self._gathered = gathered
+        self._evaluate_candidates = evaluate_candidates
+        self._folds = folds
+        self._n_splits = search.n_splits_
+        self._at_once = at_once
+        self._looks = search.pruner is not None and at_once == 1 and root is not None
+
+    def run_trial(self, trial: Any, settings: Settings, report: Report) -> None:
+        """Evaluate a trial until all folds are done, or it is pruned."""
+        with self.contexts.trial(trial.number, settings) as task:
+            for first in range(0, self._n_splits, self._at_once):
+                wanted = range(first, min(first + self._at_once, self._n_splits))
+                # Later folds are not looked into: what survives the first is seldom poor, and looks cost time.
+                watch = Watch(self._look(report)) if self._looks and first == 0 else None
+                with task.folds(len(wanted), watch) as context:
+                    outs = self.evaluate(settings, wanted, context)
+                if watch is not None and watch.stopped:
+                    task.pruned = True
+                    return
+                for fold, out in zip(wanted, outs, strict=True):
+                    trial.set_user_attr(_FOLD.format(fold), _storable(out))
+                    score = self._score_of(out)
+                    task.add(out)
+                    task.pruned |= report(Step(fold, -score, PARTS * (fold + 1)))
+                if task.pruned:
+                    return
+
+    def evaluate(self, settings: Settings, wanted: range, context: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return what scikit-learn says of some folds."""
+        search = self._search
+        self._folds.wanted, search.n_splits_ = wanted, len(wanted)
+        verbose, search.verbose = search.verbose, 0  # no line for each call of it
+        try:
+            self._evaluate_candidates([settings], cv=self._folds, **context)
+        finally:
+            search.verbose = verbose
+        outs: list[dict[str, Any]] = self._gathered.out[-len(wanted) :]
+        return outs
+
+    def _look(self, report: Report) -> Callable[[Any, int], bool]:
+        """Return what scores an estimator, as if its fit had ended now, on the test part of the first fold."""
+        X, y, scorers, params = self._gathered.scoring()
+
+        def look(estimator: Any, parts: int) -> bool:
+            train, test = self._folds.rows(0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the finished fit says it again
+                held_out = _safe_split(estimator, X, y, test, train)
+                of_rows = _check_method_params(X, params=params, indices=test)
+                out = {"test_scores": _score(estimator, *held_out, scorers, of_rows, float("nan"))}
+            try:
+                loss = -self._score_of(out)
+            except DataError:  # nothing can be said yet
+                return False
+            return report(Step(0, loss, parts))
+
+        return look
+
+    def _score_of(self, out: dict[str, Any]) -> float:
+        """Return the score of a fold that is maximised."""
+        scores, refit = out["test_scores"], self._search.refit
+        if isinstance(scores, dict):
+            if not isinstance(refit, str) or refit not in scores:
+                raise DataError(f"refit must name one of the metrics {sorted(scores)}; got refit={refit!r}.")
+            scores = scores[refit]
+        if not np.isfinite(scores):
+            raise DataError(f"the score of a fold is {scores}")
+        return float(scores)
+
+
+# ------------------------------------------------------------------------------------------------------------- contexts
+class Contexts:
+    """Contexts of scikit-learn's callbacks, where there are some: the search, in it the trials, in them their folds."""
+
+    def __init__(self, search: Any, root: Any) -> None:
+        self._search = search
+        self._root = root
+        self._context = None
+        if root is not None:
+            context = root.subcontext(task_name="search", max_subtasks=None)
+            self._context = context.call_on_fit_task_begin(estimator=search)
+
+    @contextmanager
+    def trial(self, number: int, settings: Settings) -> Iterator[TrialTask]:
+        """Open the context of a trial."""
+        if self._context is None:
+            yield TrialTask(self._search, None)
+            return
+        context = self._context.subcontext(task_name="trial", max_subtasks=None)
+        notify(context, name=f"trial {number}", params=settings)
+        context.call_on_fit_task_begin(estimator=self._search)
+        task, error, status = TrialTask(self._search, context), None, "FINISHED"
+        try:
+            yield task
+        except BaseException as problem:
+            error, status = problem, "FAILED" if isinstance(problem, Exception) else "KILLED"
+            raise
+        finally:
+            state = "complete" if error is None and not task.pruned else "pruned" if error is None else "failed"
+            tags = {"state": state} | ({} if error is None else {"error": in_a_line(error)})
+            notify(context, metrics=task.metrics(state), tags=tags, status=status)
+            context.call_on_fit_task_end(estimator=self._search)
+
+    def end(self, study: Any = None) -> None:
+        """Close the context of all trials; callbacks that take notifications get plots of the study."""
+        if self._context is None:
+            return
+        self._context.call_on_fit_task_end(estimator=self._search)
+        callbacks = getattr(self._root, "_callbacks", ())
+        if study is not None and any(hasattr(callback, "on_notify") for callback in callbacks):
+            notify(self._root, files=figures_of(study))
+
+
+class TrialTask:
+    """A running trial."""
+
+    def __init__(self, search: Any, context: Any) -> None:
+        self._search = search
+        self._context = context
+        self._scores: dict[str, list[float]] = {}
+        self.pruned = False
+
+    @contextmanager
+    def folds(self, n: int, watch: Watch | None = None) -> Iterator[dict[str, Any]]:
+        """Open a context for some folds of the trial."""
+        if self._context is None:
+            yield {}
+            return
+        inner = self._context.subcontext(task_name="folds", max_subtasks=n, sequential_subtasks=False)
+        inner.call_on_fit_task_begin(estimator=self._search)
+        callbacks = inner._callbacks  # noqa: SLF001 - a context has no public way to listen to its fits alone
+        if watch is not None:
+            inner._callbacks = [*callbacks, watch]  # noqa: SLF001
+        asked = any(hasattr(callback, "max_propagation_depth") for callback in callbacks)
+        try:
+            with warnings.catch_warnings():
+                if not asked:  # nobody's callbacks are missed by a step that has none
+                    warnings.filterwarnings("ignore", message="The estimator .* does not support callbacks")
+                yield {"callback_ctx": inner}
+        finally:
+            inner.call_on_fit_task_end(estimator=self._search)
+
+    def add(self, out: dict[str, Any]) -> None:
+        """Keep the scores of a fold."""
+        scores = out["test_scores"]
+        for name, value in (scores if isinstance(scores, dict) else {"score": scores}).items():
+            self._scores.setdefault(name, []).append(float(value))
+
+    def metrics(self, state: str) -> dict[str, Any]:
+        """Return the scores of each fold, and of a complete trial their mean."""
+        folds = {f"fold_{name}": values for name, values in self._scores.items()}
+        if state != "complete":
+            return folds
+        return folds | {f"mean_test_{name}": float(np.mean(values)) for name, values in self._scores.items()}
+
+
+class Watch:
+    """A callback that scores a fit once on held-out rows before it ends, and stops it when the trial is pruned.
+
+    A second look would cost as much as the first (a prediction), and nearly all that it would prune has been.
+    """
+
+    max_propagation_depth = None  # through Pipelines, down to the estimator that iterates
+
+    def __init__(self, look: Callable[[Any, int], bool]) -> None:
+        self._look = look
+        self._outer: Any = None
+        self._parts = 0  # done when it was last tried
+        self._looked = False
+        self.stopped = False
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Do nothing: each object sees one fit."""
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Do nothing."""
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Remember the estimator that is scored: the first one that begins."""
+        del context
+        self._outer = estimator if self._outer is None else self._outer
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
+        """Let fits end by themselves."""
+        del estimator, context
+        return False
+
+    def on_iteration(self, estimator: Any, context: Any, iteration: Iteration) -> bool:
+        """Look, at the end of the first part of the fit at which there is something to see."""
+        del context
+        parts = PARTS * iteration.step // iteration.n_max
+        if self._looked or not self._parts < parts < PARTS or iteration.fitted is None:
+            return self.stopped
+        self._parts = parts  # a chain in its burn-in is not looked at one sweep later: a single sample tells little
+        fitted = iteration.fitted()
+        whole = None if fitted is None else _in_place_of(self._outer, estimator, fitted)
+        if whole is not None:
+            self._looked, self.stopped = True, self._look(whole, parts)
+        return self.stopped
+
+
+def _in_place_of(outer: Any, estimator: Any, fitted: Any) -> Any:
+    """Return an estimator, or a Pipeline that ends in it, with another in its place; None where it is neither."""
+    if outer is estimator:
+        return fitted
+    if not isinstance(outer, Pipeline):
+        return None
+    name, last = outer.steps[-1]
+    inner = _in_place_of(last, estimator, fitted)
+    if inner is None:
+        return None
+    other = copy.copy(outer)
+    other.steps = [*outer.steps[:-1], (name, inner)]
+    return other
+
+
+# ----------------------------------------------------------------------------------------------------- what a study has
+class Row(NamedTuple):
+    """A trial that ended."""
+
+    settings: Settings  # parameters by name
+    state: str  # how it ended
+    outs: list[dict[str, Any] | None]  # what came out of each fold; None where it was not run
+    score: float  # mean over the folds; NaN if it is not complete
+    error: str  # why it failed
+
+
+def rows_of(study: Any, space: Any, n_splits: int) -> list[Row]:
+    """Return all trials of a study that ended, those of other runs and processes too."""
+    from optuna.trial import FixedTrial
+
+    rows = []
+    for trial in study.get_trials(deepcopy=False):
+        if not has_ended(trial) or not trial.params:
+            continue
+        outs = [trial.user_attrs.get(_FOLD.format(fold)) for fold in range(n_splits)]
+        state = _STATES[trial.state.name]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            settings = space.suggest(FixedTrial(trial.params))
+        score = trial.value if state == "complete" else float("nan")
+        rows.append(Row(settings, state, outs, score, trial.user_attrs.get(ERROR, "")))
+    return rows
+
+
+def record_of(trial: Any, number: int) -> TrialRecord:
+    """Return a trial of a search with one metric as a record; its scores are losses again."""
+    scores: list[float] = []
+    reported = trial.intermediate_values
+    while (out := trial.user_attrs.get(_FOLD.format(len(scores)))) is not None:
+        scores.append(-out["test_scores"])
+    if reported and not scores:  # pruned inside its first fit
+        scores = [-reported[max(reported)]]
+    finite = tuple(score for score in scores if np.isfinite(score))
+    error = in_a_line(trial.user_attrs[ERROR]) if ERROR in trial.user_attrs else ""
+    return TrialRecord(
+        number, _STATES[trial.state.name], dict(trial.params), finite, trial.duration.total_seconds(), error
+    )
+
+
+def _storable(out: dict[str, Any]) -> dict[str, Any]:
+    """Return what a storage can hold of a fold."""
+    kept = {name: out[name] for name in _KEPT if name in out}
+    return {
+        name: {key: float(one) for key, one in value.items()} if isinstance(value, dict) else float(value)
+        for name, value in kept.items()
+    }
+
+
+def blank(example: dict[str, Any], score: Any) -> dict[str, Any]:
+    """Return a fold that was not run: scores alone."""
+    empty: dict[str, Any] = {**example, "fit_time": float("nan"), "score_time": float("nan")}
+    for name in ("test_scores", "train_scores"):
+        if name in example:
+            scores = example[name]
+            empty[name] = dict.fromkeys(scores, score) if isinstance(scores, dict) else score
+    return empty
+
+
+def in_a_line(error: BaseException | str) -> str:
+    """Return the line of an error that says what happened: the last one, as in a traceback."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1].strip() if any("Traceback" in line for line in lines) else lines[0]

@@ -1,0 +1,243 @@
+"""The search of a job: trials that fail, and a search that was stopped and ends as if it had not been."""
+
+from __future__ import annotations
+
+import io
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from skpref.cli import main
+from skpref.cli.job import Job
+from skpref.cli.options import Tune
+from skpref.cli.progress import Bar
+from skpref.cli.tasks.base import Rows, SearchResult
+from skpref.cli.tasks.comparisons import Comparisons, ComparisonTask
+from skpref.cli.tasks.pair_settings import Pairs
+from skpref.exceptions import DataError, SkprefError
+from skpref.search.loop import TrialRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+optuna = pytest.importorskip("optuna")
+
+RNG = np.random.default_rng(0)
+X = np.array([RNG.choice(5, 2, replace=False) for _ in range(50)])
+ROWS = Rows(X, (X[:, 0] + RNG.normal(size=50) > X[:, 1]).astype(float), np.ones(50))
+BUILD = Pairs.build
+
+
+class Builds:
+    """Builds models, counts them, and fails where the prior is strong."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.fail: Callable[[int, dict[str, Any]], None] = self.strong
+
+    def strong(self, n: int, settings: dict[str, Any]) -> None:
+        del n
+        if settings["rate_s0"] > 20.0:
+            raise ValueError("no such prior")
+
+    def __call__(self, kind: Pairs, settings: dict[str, Any]) -> Any:
+        self.n += 1
+        self.fail(self.n, settings)
+        return BUILD(kind, settings).set_params(max_iter=2)
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> Builds:
+    found = Builds()
+
+    def build(kind: Pairs, settings: dict[str, Any]) -> Any:
+        return found(kind, settings)
+
+    monkeypatch.setattr(Pairs, "build", build)
+    return found
+
+
+def searched(out: Path, builds: Builds, rows: Rows = ROWS, **options: Any) -> tuple[SearchResult, int]:
+    """What the search of a job found, and how many models it built."""
+    out.mkdir(exist_ok=True)
+    given: dict[str, Any] = {"trials": 4, "folds": 2, "holdout": 0.2, "out": out, "mlflow": False, **options}
+    tune = Tune(None, **given)
+    bar = Bar(io.StringIO(), tune.trials, None)
+    job = Job(ComparisonTask(Comparisons(rows, None, "here"), tune.seed), tune, None, bar)
+    before = builds.n
+    return job._search(job._parts[0]), builds.n - before
+
+
+def same(one: SearchResult, other: SearchResult) -> bool:
+    first, second = ([replace(trial, seconds=0.0) for trial in result.trials] for result in (one, other))
+    return [repr(trial) for trial in first] == [repr(trial) for trial in second]  # NaN is not NaN
+
+
+# --------------------------------------------------------------------------------------------------------------- trials
+def test_the_first_trial_has_the_defaults_and_seeds_count(tmp_path: Path, builds: Builds) -> None:
+    one, two, other = (searched(tmp_path, builds, seed=seed)[0] for seed in (5, 5, 6))
+    assert one.trials[0].settings == {"likelihood": "probit", "shape_s0": 2.0, "rate_s0": 2.0}
+    assert same(one, two)
+    assert not same(one, other)
+
+
+def test_a_trial_that_fails_is_recorded_and_the_search_goes_on(tmp_path: Path, builds: Builds) -> None:
+    def first(n: int, _: dict[str, Any]) -> None:
+        if n == 1:
+            raise ValueError("no such thing")
+
+    builds.fail = first
+    result, _ = searched(tmp_path, builds, trials=2)
+    assert [trial.state for trial in result.trials] == ["failed", "complete"]
+    assert result.trials[0].error == "ValueError: no such thing"
+    assert math.isnan(result.trials[0].score)
+    assert result.best.number == 1
+
+
+def test_if_all_fail_the_first_error_is_shown_in_a_line(
+    tmp_path: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def always(n: int, _: dict[str, Any]) -> None:
+        raise ValueError(f"number {n}")
+
+    builds.fail = always
+    monkeypatch.chdir(tmp_path)
+    rows = [f"i{k % 4},i{(k + 1) % 4},{k % 2}" for k in range(20)]
+    (tmp_path / "votes.csv").write_text("left,right,label\n" + "\n".join(rows) + "\n", "utf-8")
+    assert main(["tune", "votes.csv", "--trials", "2", "--folds", "2", "--no-mlflow"]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error == "skpref: error: none of 2 trials succeeded; the first error was: ValueError: number 1"
+
+
+def test_an_infinite_loss_is_a_failure(tmp_path: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skpref.cli.tasks.base.cross_entropy", lambda *_: math.inf)
+    result, _ = searched(tmp_path, builds, trials=1)
+    assert [trial.state for trial in result.trials] == ["failed"]
+    assert "the score of a fold is -inf" in result.trials[0].error
+
+
+def test_weights_count(tmp_path: Path, builds: Builds) -> None:
+    builds.fail = lambda *_: None
+    plain, _ = searched(tmp_path, builds, trials=1)
+    weighted, _ = searched(tmp_path, builds, replace(ROWS, weight=np.where(ROWS.y == 1.0, 3.0, 1.0)), trials=1)
+    assert weighted.best.score < plain.best.score
+
+
+def test_no_trial_begins_after_the_timeout(tmp_path: Path, builds: Builds) -> None:
+    result, _ = searched(tmp_path, builds, trials=1000, timeout=0.3)
+    assert 1 <= len(result.trials) < 1000
+    assert not result.interrupted
+
+
+def test_best_of_nothing_complete() -> None:
+    trials = [TrialRecord(0, "complete", {}, (0.5, 0.7), 0.1), TrialRecord(1, "failed", {}, (), 0.1, "why")]
+    assert SearchResult(trials).best.score == 0.6
+    with pytest.raises(SkprefError, match="none of 1 trials succeeded; the first error was: why"):
+        _ = SearchResult(trials[1:]).best
+
+
+# -------------------------------------------------------------------------------------------------------------- storage
+def test_a_search_that_was_stopped_ends_as_if_it_had_not_been(
+    tmp_path: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, n_built = searched(tmp_path, builds, trials=12)
+    assert {trial.state for trial in whole.trials} == {"complete", "pruned", "failed"}
+    asked = {"trials": 12, "storage": str(tmp_path / "a")}
+
+    report = Bar.trial
+
+    def stop(bar: Bar, record: TrialRecord) -> None:
+        report(bar, record)
+        if record.number == 4:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Bar, "trial", stop)
+        part, n_part = searched(tmp_path, builds, **asked)
+    assert part.interrupted
+    assert len(part.trials) == 5
+    capsys.readouterr()
+    rest, n_rest = searched(tmp_path, builds, **asked)
+    assert "resuming from 5 finished trials" in capsys.readouterr().err
+    assert same(rest, whole)
+    assert n_part + n_rest == n_built
+    assert rest.trials[0].seconds == part.trials[0].seconds  # of the run in which it was fitted
+    again, n_again = searched(tmp_path, builds, **asked)
+    assert same(again, whole)
+    assert n_again == 0
+    fewer, _ = searched(tmp_path, builds, **asked | {"trials": 3})
+    assert same(fewer, SearchResult(whole.trials[:3]))
+
+
+def test_all_settings_of_a_small_space_are_tried_after_a_stop_too(tmp_path: Path, builds: Builds) -> None:
+    asked = {"trials": 9, "storage": str(tmp_path / "a"), "space": {"shape_s0": [1.0, 2.0, 3.0], "rate_s0": 1.0}}
+    whole, _ = searched(tmp_path, builds, **asked | {"storage": None})
+    assert len({str(trial.settings) for trial in whole.trials}) == len(whole.trials) == 6
+    builds.fail = lambda n, _: (_ for _ in ()).throw(KeyboardInterrupt) if n == n_stop else None
+    n_stop = builds.n + 4
+    part, _ = searched(tmp_path, builds, **asked)
+    assert part.interrupted
+    builds.fail = lambda *_: None
+    rest, _ = searched(tmp_path, builds, **asked)
+    assert [trial.settings for trial in rest.trials] == [trial.settings for trial in whole.trials]
+
+
+def test_a_torn_line_is_cut_off(tmp_path: Path, builds: Builds, capsys: pytest.CaptureFixture[str]) -> None:
+    whole, _ = searched(tmp_path, builds, storage=str(tmp_path / "a"))
+    content = (tmp_path / "a").read_bytes()
+    (tmp_path / "a").write_bytes(content[:-30])
+    for _ in range(2):  # the first one writes behind it
+        capsys.readouterr()
+        again, _ = searched(tmp_path, builds, storage=str(tmp_path / "a"))
+        assert same(again, whole)
+    assert "resuming from 4 finished trials" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [b"left,right,label\na,b,1", b"{}\n", b"\x00\x01"])
+def test_another_file_is_no_journal_and_stays_as_it_is(tmp_path: Path, builds: Builds, content: bytes) -> None:
+    (tmp_path / "a").write_bytes(content)
+    with pytest.raises(DataError, match="is a file, but no journal of a search"):
+        searched(tmp_path, builds, storage=str(tmp_path / "a"))
+    assert (tmp_path / "a").read_bytes() == content
+    for storage in (tmp_path, tmp_path / "no" / "where"):
+        with pytest.raises(DataError, match="cannot be used"):
+            searched(tmp_path, builds, storage=str(storage))
+
+
+def test_a_storage_that_fails_costs_no_search(
+    tmp_path: Path, builds: Builds, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, _ = searched(tmp_path, builds)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(optuna.storages.JournalStorage, "create_new_trial", full)
+    result, _ = searched(tmp_path, builds, storage=str(tmp_path / "a"))
+    assert same(result, whole)
+    assert capsys.readouterr().err.count("can no longer be stored; a search that is killed will not resume") == 1
+
+
+def test_a_study_stands_for_all_that_trials_depend_on(tmp_path: Path, builds: Builds) -> None:
+    def name(rows: Rows = ROWS, **options: Any) -> str:
+        tune = Tune(None, storage=str(tmp_path / "a"), **options)
+        return Job(
+            ComparisonTask(Comparisons(rows, None, "here")), tune, None, Bar(io.StringIO(), 1, None)
+        )._study_name()
+
+    names = [
+        name(),
+        name(replace(ROWS, y=1.0 - ROWS.y)),
+        name(seed=1),
+        name(folds=3),
+        name(holdout=0.3),
+        name(space={"shape_s0": {"low": 1.0, "high": 2.0}}),
+        name(space={"shape_s0": {"low": 1.0, "high": 1.5}}),
+        name(space={"likelihood": "logit"}),
+    ]
+    assert len(set(names)) == len(names)
+    assert name() == name(trials=9) == names[0]
