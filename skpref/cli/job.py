@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -183,7 +183,8 @@ class Job:
         """Return the negative loss of a fitted estimator on held-out rows."""
         self._tracking.open_trial(self._number)
         if self._step < PARTS:
-            self._trace = self.task.trace(model)
+            with suppress(AttributeError):  # inside its fit, an estimator has no trace yet
+                self._trace = self.task.trace(model)
         weight = np.ones(len(y)) if sample_weight is None else sample_weight
         return -self.task.metric.loss(model, Rows(X, y, weight))
 

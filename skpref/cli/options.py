@@ -8,7 +8,7 @@ import re
 import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 import skpref
@@ -63,6 +63,7 @@ MODELS = {
     ),
 }
 _SPECIAL = tuple(dict.fromkeys(option for model in MODELS.values() for option in model.options))
+Strategy = Literal["random", "mean", "variance", "information", "determinant"]
 _MOST = 2**32 - 1  # of any whole number: as far as seeds go
 
 
@@ -166,7 +167,7 @@ class Elicit:
     model: Path
     user: str | None
     candidates: Path | None
-    strategy: str
+    strategy: Strategy
     questions: int
     top: int
     json: bool
@@ -398,8 +399,12 @@ def _add_elicit(commands: Any) -> None:
     add("--user", type=_text, metavar="ID", help=text)
     text = "what may be asked: a column item, or left and right for preferences (default: all known)"
     add("--candidates", type=_path, metavar="FILE", help=text)
-    choices = ["random", "mean", "variance", "information", "determinant"]
-    add("--strategy", choices=choices, default="determinant", help="how to choose questions (default: determinant)")
+    add(
+        "--strategy",
+        choices=get_args(Strategy),
+        default="determinant",
+        help="how to choose questions (default: determinant)",
+    )
     add("--questions", type=_at_least(1), default=20, metavar="N", help="questions at most (default: 20)")
     add("--top", type=_at_least(1), default=10, metavar="N", help="items to print (default: 10)")
     add("--json", action="store_true", help="print what was learnt as JSON, and questions to the standard error")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -107,11 +107,11 @@ def default_space(estimator: Any) -> dict[str, Any]:
     >>> sorted(default_space(GibbsM3F()))
     ['C', 'margin', 'n_factors', 'threshold_scale', 'user_thresholds']
     """
-    found = _space_of(estimator)
-    if not found:
+    space = _space_of(estimator)
+    if not space:
         msg = f"there is no default space for {type(estimator).__name__}, only for skpref's estimators and Pipelines "
         raise DataError(f"{msg}of them; give param_distributions as a dict of {_KINDS}.")
-    return found
+    return space
 
 
 def _space_of(estimator: Any) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def _latent(_: Any) -> dict[str, Any]:
     return {"n_components": [None, 1, 2, 3, 5], "n_inducing": LogInteger(20, 100)}
 
 
-# An estimator is a line here. By name: whoever searches one family need not wait for the others.
+# An estimator is a line here. By name: a search of one family need not import the others.
 _SPACES: dict[str, Callable[[Any], dict[str, Any]]] = {
     "GPPLClassifier": _items,
     "GPPLRegressor": _rows,
@@ -232,89 +232,36 @@ _SPACES: dict[str, Callable[[Any], dict[str, Any]]] = {
 
 @dataclass(frozen=True, eq=False)
 class Distributions:
-    """A space of settings that are drawn independently of each other.
+    """A space of settings that are drawn independently of each other."""
 
-    Parameters
-    ----------
-    distributions : mapping of str
-        By the parameter's name: a list of values, a frozen distribution of `scipy.stats` (or anything with `rvs`), a
-        `LogInteger`, or a distribution of optuna.
-    start : mapping of str, default=()
-        Settings to try first, such as an estimator's own. A number outside a range is taken to its nearest end; what
-        the space does not hold otherwise is left to the sampler.
-
-    Examples
-    --------
-    >>> from skpref import GibbsM3F
-    >>> from skpref.search import Distributions, default_space
-    >>> Distributions(default_space(GibbsM3F()), GibbsM3F().get_params()).default()["C"]
-    0.0562
-    """
-
-    distributions: Mapping[str, Any]
-    start: Mapping[str, Any] = ()  # type: ignore[assignment]  # an empty mapping for who only reads
+    distributions: Mapping[str, Any]  # by name: a list, a distribution of scipy.stats or of optuna, a LogInteger
+    start: Mapping[str, Any] = field(default_factory=dict)  # settings to try first, such as an estimator's own
 
     def points(self, most: int) -> list[Settings]:
-        """Return all settings that there are, if they are few, so that none is tried twice.
-
-        Parameters
-        ----------
-        most : int
-            How many are few.
-
-        Returns
-        -------
-        list of dict
-            The default first; nothing if there are more than `most`.
-        """
+        """Return all settings that there are, the default first; none where there are more than `most`."""
         lists = {name: _values(known) for name, known in self.distributions.items()}
         plain = all(values and all(isinstance(one, _PRIMITIVES) for one in values) for values in lists.values())
         if not plain or math.prod(map(len, lists.values())) > most:
             return []
-        found = [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
+        points = [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
         default = self.default()
-        return sorted(found, key=lambda settings: settings != default)
+        return sorted(points, key=lambda settings: settings != default)
 
     def default(self) -> Settings:
-        """Return the settings that are tried first.
+        """Return the settings that are tried first: those of `start`, a number beyond a range at its nearest end.
 
-        Returns
-        -------
-        dict
-            Settings by name: of those that `start` has, in the order of the space.
+        What the space does not hold otherwise is left to the sampler.
         """
         start = dict(self.start)
         near = {name: _nearest(known, start[name]) for name, known in self.distributions.items() if name in start}
         return {name: value for name, value in near.items() if value is not _NOWHERE}
 
     def encoded(self, settings: Settings) -> Settings:
-        """Return settings as a trial has them: of values that no storage can hold, their places in the list.
-
-        Parameters
-        ----------
-        settings : dict
-            Settings by name, of the space.
-
-        Returns
-        -------
-        dict
-            Parameters of a trial, by name.
-        """
+        """Return settings as a trial has them: of values that no storage can hold, their places in the list."""
         return {name: _encoded(_values(self.distributions[name]), value) for name, value in settings.items()}
 
     def suggest(self, trial: Any) -> Settings:
-        """Draw settings.
-
-        Parameters
-        ----------
-        trial : optuna.Trial
-            Source of the draws.
-
-        Returns
-        -------
-        dict
-            Settings by name.
-        """
+        """Draw settings."""
         return {name: _suggest(trial, name, known) for name, known in self.distributions.items()}
 
 
@@ -344,7 +291,7 @@ def _is_of_optuna(known: Any) -> bool:
 
 
 def limits(known: Any) -> tuple[str, Any, Any] | None:
-    """Scale and both ends of a range that optuna knows."""
+    """Return scale and both ends of a range that optuna knows."""
     if isinstance(known, LogInteger):
         return "log int", known.low, known.high
     kind = {"loguniform": "log float", "reciprocal": "log float", "uniform": "float", "randint": "int"}
