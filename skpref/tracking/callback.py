@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,9 +14,7 @@ from skpref.tracking.mlflow import Tracker
 from skpref.tracking.recorder import Recorder, is_ours
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from skpref._events import Iteration
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = ["MLflowCallback", "TrackedRun", "autolog", "track"]
 
@@ -115,45 +114,36 @@ class _BlockRecorder(Recorder):
         return is_ours(estimator) or any(is_ours(part) for part in parts if hasattr(part, "get_params"))
 
 
-class _Everywhere:
-    """The callback of all estimators of the process; calls the hooks of the current recorder, if there is one.
+def _of_current(hook: Callable[..., None]) -> Callable[..., None]:
+    """Return a hook that calls the hook of the current recorder, if there is one."""
 
-    Clones keep it forever, so that it must do nothing when there is no recorder. scikit-learn must not propagate it,
-    since the inner estimators have it already: it has no `max_propagation_depth`.
+    @functools.wraps(hook)  # scikit-learn reads the names of its arguments
+    def forward(self: _Everywhere, *args: Any, **kwargs: Any) -> None:
+        if self.current is not None:
+            hook(self.current, *args, **kwargs)
+
+    return forward
+
+
+class _Everywhere:
+    """The callback of all estimators of the process; clones keep it, so that it must do nothing without a recorder.
+
+    scikit-learn must not propagate it, since the inner estimators have it already: it has no `max_propagation_depth`.
     """
 
     current: _BlockRecorder | None = None
+    setup = _of_current(Recorder.setup)
+    teardown = _of_current(Recorder.teardown)
+    on_fit_task_begin = _of_current(Recorder.on_fit_task_begin)
+    on_fit_task_end = _of_current(Recorder.on_fit_task_end)
+    on_iteration = _of_current(Recorder.on_iteration)
+    on_notify = _of_current(Recorder.on_notify)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _everywhere, (os.getpid(), self.current)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Everywhere:
         return self
-
-    def setup(self, estimator: Any, context: Any) -> None:
-        pass
-
-    def teardown(self, estimator: Any, context: Any) -> None:
-        if self.current is not None:
-            self.current.teardown(estimator, context)
-
-    def on_fit_task_begin(
-        self, estimator: Any, context: Any, *, X: Any = None, y: Any = None, metadata: Any = None
-    ) -> None:
-        if self.current is not None:
-            self.current.on_fit_task_begin(estimator, context, X=X, y=y, metadata=metadata)
-
-    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
-        if self.current is not None:
-            self.current.on_fit_task_end(estimator, context)
-
-    def on_iteration(self, estimator: Any, context: Any, iteration: Iteration) -> None:
-        if self.current is not None:
-            self.current.on_iteration(estimator, context, iteration)
-
-    def on_notify(self, context: Any, **news: Any) -> None:
-        if self.current is not None:
-            self.current.on_notify(context, **news)
 
 
 _EVERYWHERE = _Everywhere()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_URI = "sqlite:///mlruns/mlflow.db"
 DEFAULT_ROOT = Path("mlruns")
 _KEY_TAG, _FIT_TAG = "skpref.key", "skpref.fit"  # tags by which a run is found in the store
-_FIT_SECONDS = 4  # for an answer of a server: MLflow itself waits 120 s and tries 7 times
+_FIT_SECONDS = 3  # to wait for an answer of a server, once; MLflow's defaults are 120 s and 7 retries
 _SYNC_SECONDS = 60
 # MLflow reads its limits from the environment, and nowhere else.
 _SETTINGS = {

@@ -13,8 +13,6 @@ from skpref.tracking.outbox import Outbox, texts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from skpref._events import Iteration, OnIteration
-
 __all__ = ["DEFAULT_URI", "Tracker"]
 
 
@@ -160,27 +158,6 @@ class Tracker:
             Its values at the steps 1, 2, ...
         """
         self.outbox.add_points(run, ((name, value, step) for step, value in enumerate(values, 1)))
-
-    def on_iteration(self, run: str, name: str = "lower_bound") -> OnIteration:
-        """Return a callback that logs the objective of a running fit.
-
-        Parameters
-        ----------
-        run : str
-            Key of a run.
-        name : str, default="lower_bound"
-            Name of the metric.
-
-        Returns
-        -------
-        callable
-            Takes an `Iteration` and never stops the fit.
-        """
-
-        def log(iteration: Iteration) -> None:
-            self.log_metrics(run, {name: iteration.bound}, iteration.step)
-
-        return log
 
     def log_artifact(self, run: str, path: str | os.PathLike[str], folder: str | None = None) -> None:
         """Store a copy of a file or folder with the run.

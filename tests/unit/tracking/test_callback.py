@@ -203,15 +203,21 @@ def test_a_block_that_raises_fails(stored: Callable[..., Any]) -> None:
     assert run.data.tags["error"].startswith("ZeroDivisionError")
 
 
-def test_a_fit_nests_in_a_run_of_mlflow_itself(home: Path, stored: Callable[..., Any]) -> None:
+def test_fits_nest_in_a_run_of_mlflow_itself(home: Path, stored: Callable[..., Any]) -> None:
     mlflow.set_tracking_uri(f"sqlite:///{home}/mlruns/mlflow.db")
+    model, callback = VariationalFM(n_epochs=2), MLflowCallback("named", log_model=False)
+    model.set_callbacks(callback)
     try:
         mlflow.set_experiment("by mlflow")
         with mlflow.start_run(run_name="mine"):
-            VariationalFM(n_epochs=2).set_callbacks(MLflowCallback(log_model=False)).fit(X, X[:, 0])
+            model.fit(X, X[:, 0])
+            GridSearchCV(FM, {"n_factors": [1]}, cv=2).set_callbacks(callback).fit(X, X[:, 0])
+        model.fit(X, X[:, 0])
     finally:
         mlflow.set_tracking_uri(None)
-    assert stored("by mlflow").tree() == [["mine", ["VariationalFM"]]]
+    folds = ["VariationalFM 0"], ["VariationalFM 1"], ["VariationalFM refit"]
+    assert stored("by mlflow").tree() == [["mine", ["GridSearchCV", *folds], ["VariationalFM"]]]
+    assert stored("named").tree() == [["VariationalFM"]]  # the experiment of the callback again
 
 
 def test_a_fit_that_raises_is_a_run_that_failed(stored: Callable[..., Any]) -> None:

@@ -230,8 +230,14 @@ def test_passwords_are_not_written(tmp_path: Path, closed_port: str) -> None:
 # ------------------------------------------------------------------------------------------------------------- servers
 @pytest.mark.slow
 def test_a_server_that_is_killed_half_way(
-    home: Path, default: str, tmp_path: Path, stored: Callable[..., Any], mlflow_server: Callable[..., Any]
+    home: Path,
+    default: str,
+    tmp_path: Path,
+    stored: Callable[..., Any],
+    mlflow_server: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "60")  # for a busy machine
     VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("warm", log_model=False)).fit(X, X[:, 0])
     artifacts = str(home / "mlruns" / "artifacts")
     arguments = ["server", "--backend-store-uri", default, "--no-serve-artifacts", "--default-artifact-root", artifacts]
