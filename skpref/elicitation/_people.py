@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skpref._estimator import last_step
-from skpref.data import OneHotDesign, as_ids, read_pairs
+from skpref.data import OneHotDesign, Vocabulary, as_ids, read_pairs
 from skpref.data.ids import shorten
 from skpref.elicitation._beliefs import Z_90, Estimates, belief_of, conditioned_belief, labels_of
 from skpref.elicitation._machines import population_of
@@ -179,11 +179,9 @@ class _NormalUser:
 
     def belief(self, answers: Mapping[int, float]) -> Belief:
         """Return the belief after answers."""
-        return (
-            conditioned_belief(self.likelihood, self._moments[0], self._covariance, answers)
-            if answers
-            else self._prior_belief
-        )
+        if not answers:
+            return self._prior_belief
+        return conditioned_belief(self.likelihood, self._moments[0], self._covariance, answers)
 
 
 class MachineUser(_NormalUser):
@@ -206,10 +204,10 @@ class MachineUser(_NormalUser):
             # A tuple is never an id of the design: an unseen user.
             pairs = [(("new user",) if user is None else user, item) for item in candidates.tolist()]
         elif user is not None or candidates is None:
-            got = "user" if user is not None else "no candidates"
+            got = "a user id" if user is not None else "none"
             raise DataError(
-                f"got {got}: a factorization machine without a OneHotDesign before it in a Pipeline needs rows of "
-                "features as candidates"
+                "a factorization machine without a OneHotDesign before it in a Pipeline needs rows of features as "
+                f"candidates; got {got}."
             )
         else:
             pairs = None
@@ -383,8 +381,14 @@ class RatingUser:
 
     def belief(self, answers: Mapping[int, float]) -> Belief:
         """Return the belief from samples of the user."""
-        model = self.updated(answers)
-        return belief_from_samples(model, self._user if answers else None, self.candidates)
+        posterior = self.updated(answers).posterior_
+        # fold_in appends the user to the others.
+        user = posterior.samples.users.shape[1] - 1 if answers else None
+        return belief_from_samples(posterior, user, self._item_rows)
+
+    @cached_property
+    def _item_rows(self) -> IntArray:
+        return Vocabulary(self.model.item_ids_).encode(self.candidates, "candidates", noun="candidate")
 
     def estimates(self, belief: Belief) -> Estimates:
         """Return expected ratings; levels that are not numbers count from 0."""

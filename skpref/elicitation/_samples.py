@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from scipy.special import entr
 
 from skpref._math.linalg import product
-from skpref.data import Vocabulary
 from skpref.elicitation._beliefs import Belief
 from skpref.factorization.max_margin.posterior import level_probabilities
 
 if TYPE_CHECKING:
-    from skpref._typing import Array
+    from skpref._typing import Array, IntArray
+    from skpref.factorization.max_margin.posterior import M3FPosterior
 
 _MAX_USERS: Final = 400  # trained users, over all samples, that stand for an unseen one
 _MAX_HELD: Final = 1 << 22  # probabilities that are held at once
 
 
-def belief_from_samples(model: Any, user: Any, items: Any) -> Belief:
-    """Return the belief about a user's ratings; an unseen user (None) is a random trained one."""
-    samples = model.posterior_.samples
-    item = Vocabulary(model.item_ids_).encode(items, "candidates", noun="candidate")
+def belief_from_samples(posterior: M3FPosterior, user: int | None, item: IntArray) -> Belief:
+    """Return the belief about ratings of items by a user, given their rows; None is an unseen user."""
+    samples = posterior.samples
     n_samples, n_users = samples.users.shape[:2]
     if user is None:
-        each = min(n_users, -(-_MAX_USERS // n_samples))
-        who = np.random.default_rng(0).permuted(np.tile(np.arange(n_users), (n_samples, 1)), axis=1)[:, :each]
+        n_each = min(n_users, -(-_MAX_USERS // n_samples))
+        users = np.random.default_rng(0).permuted(np.tile(np.arange(n_users), (n_samples, 1)), axis=1)[:, :n_each]
     else:
-        who = np.broadcast_to(Vocabulary(model.user_ids_).encode([user], noun="row", kind="user"), (n_samples, 1))
+        users = np.full((n_samples, 1), user)
     s = np.arange(n_samples)[:, None]
-    score = np.einsum("srk,snk->srn", samples.users[s, who].astype(np.float64), samples.items[:, item])
+    score = np.einsum("srk,snk->srn", samples.users[s, users].astype(np.float64), samples.items[:, item])
     score = score.reshape(-1, item.size)
     shared = samples.thresholds.shape[1] == 1
-    theta = samples.thresholds[s, 0 * who if shared else who].astype(np.float64).reshape(score.shape[0], -1)
-    return _from_draws(score, theta, model.posterior_.cost, model.posterior_.margin)
+    theta = samples.thresholds[s, 0 * users if shared else users].astype(np.float64).reshape(score.shape[0], -1)
+    return _from_draws(score, theta, posterior.cost, posterior.margin)
 
 
 def _from_draws(score: Array, theta: Array, cost: float, margin: float) -> Belief:

@@ -120,7 +120,7 @@ def test_an_update_is_the_best_of_its_feature(seed, d):
     )
     others = np.arange(K) != k
     np.testing.assert_array_equal(q[0][others], mean[others])
-    # What the rows keep is what they would be told anew.
+    # The sums of the rows are those computed anew.
     new_mu, _, new_S = sums(X, *q)
     np.testing.assert_allclose(S, new_S, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(pull, w * (y - new_mu), rtol=1e-8, atol=1e-8)
@@ -202,7 +202,7 @@ def test_same_bits_for_any_number_of_threads(dtype, index, monkeypatch):
             np.testing.assert_array_equal(a, b)
 
 
-def test_numbers_out_of_range_are_told():
+def test_numbers_out_of_range_are_reported():
     X, mean, variance, slopes = problem(0)
     columns, K = compressed(X.tocsc()), X.shape[1]
     _, _, S = sums(X, mean, variance)

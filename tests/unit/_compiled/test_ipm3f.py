@@ -170,8 +170,8 @@ def test_users_are_those_of_the_dense_computation(whose, costs, seed):
         np.testing.assert_allclose(sums.score[rows.start[row] : rows.start[row + 1]], got[2], atol=1e-9)
     alive = count > 0
     order = np.lexsort(wanted_Z[:, alive])
-    found = np.lexsort(after.users)
-    np.testing.assert_array_equal(after.users[:, found], wanted_Z[:, alive][:, order])
+    order_after = np.lexsort(after.users)
+    np.testing.assert_array_equal(after.users[:, order_after], wanted_Z[:, alive][:, order])
     np.testing.assert_allclose(
         np.sort(after.items, axis=1), np.sort(wanted_items[:, alive], axis=1), atol=1e-9
     )  # columns in the order of their names there, of their places here
@@ -205,26 +205,26 @@ def big():
 
 
 def test_tables_that_have_to_grow_give_the_same_bits(monkeypatch):
-    rows, buffet = big()
-    given = Thresholds(np.array([[-9.0, 0.0, 9.0]]), "all"), 200.0, 6, Model(9.0, 1.0, np.float64), NAME
-    wanted, _ = draw_users(rows, buffet, *given)
-    assert wanted.feature.size > buffet.feature.size + 6
+    rows, state = big()
+    arguments = Thresholds(np.array([[-9.0, 0.0, 9.0]]), "all"), 200.0, 6, Model(9.0, 1.0, np.float64), NAME
+    wanted, _ = draw_users(rows, state, *arguments)
+    assert wanted.feature.size > state.feature.size + 6
     monkeypatch.setattr(ipm3f, "_MIN_GROWTH", 0)
-    got, _ = draw_users(rows, buffet, *given)
+    got, _ = draw_users(rows, state, *arguments)
     for a, b in zip(got, wanted, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 def test_same_bits_for_any_number_of_threads(monkeypatch):
     monkeypatch.setattr(m3f, "_SMALL", 0)
-    rows, buffet = big()
+    rows, state = big()
     turned = table(4, [50] * 70, 80)
     results = []
     for n_threads in (1, 2):
-        items = buffet.items.copy()
+        items = state.items.copy()
         with limited_threads(n_threads):
-            given = Thresholds(np.array([[-9.0, 0.0, 9.0]]), "all"), Model(9.0, 1.0, np.float64), NAME
-            assert draw_items(turned, items, buffet.users, *given)
+            arguments = Thresholds(np.array([[-9.0, 0.0, 9.0]]), "all"), Model(9.0, 1.0, np.float64), NAME
+            assert draw_items(turned, items, state.users, *arguments)
         results.append(items)
     np.testing.assert_array_equal(*results)
     assert rows.start.size == 81
@@ -243,8 +243,8 @@ def test_numbers_of_new_features_do_not_depend_on_their_limit():
     np.testing.assert_allclose(many[1:], wanted, rtol=1e-9)
 
 
-def test_numbers_out_of_range_are_told():
+def test_numbers_out_of_range_are_reported():
     rows = table(4, [50] * 70, 80, cost=1e200)
-    _, buffet = big()
-    given = Thresholds(np.array([[-9.0, 0.0, 9.0]]), "all"), Model(9.0, 1.0, np.float64), NAME
-    assert not draw_items(rows, buffet.items, buffet.users, *given)
+    _, state = big()
+    arguments = Thresholds(np.array([[-9.0, 0.0, 9.0]]), "all"), Model(9.0, 1.0, np.float64), NAME
+    assert not draw_items(rows, state.items, state.users, *arguments)

@@ -97,15 +97,15 @@ def test_parallel_paths_have_the_same_bits_for_any_number_of_threads(kind, modul
         finally:
             numba.set_num_threads(before)
 
-    one, all_of_them = run(1), run(numba.config.NUMBA_NUM_THREADS)
+    single, all_of_them = run(1), run(numba.config.NUMBA_NUM_THREADS)
     with ThreadPoolExecutor(2) as pool:  # workers take the serial path
         workers = [pool.submit(run, 1) for _ in range(2)]
     for other in (all_of_them, *(worker.result() for worker in workers)):
-        for a, b in zip(one, other, strict=True):
+        for a, b in zip(single, other, strict=True):
             np.testing.assert_array_equal(a, b)
     K, dK = twin(X, Z, c, kind, additive=False)
-    np.testing.assert_allclose(one[0], K, rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(one[1], np.einsum("ij,ijf->f", G, dK), rtol=1e-9)
+    np.testing.assert_allclose(single[0], K, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(single[1], np.einsum("ij,ijf->f", G, dK), rtol=1e-9)
 
 
 def test_exp_to_one_ulp():

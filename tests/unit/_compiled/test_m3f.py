@@ -26,9 +26,9 @@ def table(seed, lengths, n_columns, *, costs=False):
     return Rows(start, column.astype(np.int32), level, cost, m3f.portions(start, 6))
 
 
-def twin(rows, row, mine, theirs, theta, whose, model, name):
+def twin(rows, row, U, V, theta, whose, model, name):
     """The draw, and what it gives the thresholds, from dense matrices and the row's stream."""
-    width, C = mine.shape[1], np.broadcast_to(rows.cost, rows.level.shape)
+    width, C = U.shape[1], np.broadcast_to(rows.cost, rows.level.shape)
     entries = range(rows.start[row], rows.start[row + 1])
     counter, step = open_stream(np.uint64(name.seed), name.sweep, name.block, row)
     z, u = [], []
@@ -40,20 +40,20 @@ def twin(rows, row, mine, theirs, theta, whose, model, name):
         u.append(value)
     precision, linear = np.eye(width) * model.precision, np.zeros(width)
     tau, T = np.zeros((len(entries), R)), np.zeros((len(entries), R))
-    U, weight, pull = np.zeros((len(entries), width)), np.zeros(len(entries)), np.zeros(len(entries))
+    columns, weight, pull = np.zeros((len(entries), width)), np.zeros(len(entries)), np.zeros(len(entries))
     for e, place in enumerate(entries):
         j = rows.column[place]
         t = theta[{"all": 0, "row": row, "column": j}[whose]]
-        x, c = mine[row] @ theirs[j], C[place]
+        x, c = U[row] @ V[j], C[place]
         T[e] = np.where(np.arange(1, R + 1) >= rows.level[place] + 1, 1.0, -1.0)  # levels and r from 1, as in the paper
         delta = c / 2 * (model.margin - T[e] * (t - x))
         tau[e] = [inverse_gaussian_of(abs(d), z[e * R + r], u[e * R + r]) for r, d in enumerate(delta)]
         # docs/maths section 8, b_j and B_j.
         weight[e] = c**2 / 4 * tau[e].sum()
         pull[e] = -(c / 2 * T[e] + c**2 / 4 * (T[e] * model.margin - t) * tau[e]).sum()
-        U[e] = theirs[j]
-        precision += weight[e] * np.outer(U[e], U[e])
-        linear += pull[e] * U[e]
+        columns[e] = V[j]
+        precision += weight[e] * np.outer(columns[e], columns[e])
+        linear += pull[e] * columns[e]
     mean = np.linalg.solve(precision, linear)
     noise = []
     for _ in range(width + (len(entries) if len(entries) <= 4 * width // 5 else 0)):
@@ -64,7 +64,7 @@ def twin(rows, row, mine, theirs, theta, whose, model, name):
         transform = np.linalg.inv(np.linalg.cholesky(precision).T)
         draw = mean + transform @ noise
     else:
-        s2, half = 1.0 / model.precision, np.sqrt(weight)[:, None] * U
+        s2, half = 1.0 / model.precision, np.sqrt(weight)[:, None] * columns
         S = np.eye(len(entries)) + s2 * half @ half.T
         gain = s2 * half.T @ np.linalg.inv(S)
         prior, residual = np.sqrt(s2) * noise[:width], noise[width:]
@@ -73,7 +73,7 @@ def twin(rows, row, mine, theirs, theta, whose, model, name):
     # Whatever the way, the draw is mean + transform noise, and so has the covariance wanted.
     np.testing.assert_allclose(draw, mean + transform @ noise, atol=1e-8)
     np.testing.assert_allclose(transform @ transform.T, np.linalg.inv(precision), atol=1e-8)
-    new_x = np.array([draw @ theirs[rows.column[place]] for place in entries])
+    new_x = np.array([draw @ V[rows.column[place]] for place in entries])
     c = np.array([C[place] for place in entries])[:, None]
     shares = c**2 / 4 * tau
     theta_linear = c / 2 * T + shares * (T * model.margin + new_x[:, None])
@@ -87,15 +87,15 @@ def test_pass_is_the_dense_computation(whose, width, costs):
     lengths = [0, 1, 3, 9, 20, 5]
     rows = table(1, lengths, 20, costs=costs)
     rng = np.random.default_rng(width)
-    mine, theirs = rng.standard_normal((6, width)), rng.standard_normal((20, width))
+    U, V = rng.standard_normal((6, width)), rng.standard_normal((20, width))
     theta = np.sort(3.0 * rng.standard_normal(({"all": 1, "row": 6, "column": 20}[whose], R)), axis=1)
     model, name = Model(1.5, 0.7, np.float64), StreamName(2**62 + 3, 5, 1)
-    drawn = mine.copy()
+    drawn = U.copy()
     with_sums = whose != "column"
-    well, sums = draw_rows(rows, drawn, theirs, Thresholds(theta, whose), model, name, with_sums=with_sums)
-    assert well
+    succeeded, sums = draw_rows(rows, drawn, V, Thresholds(theta, whose), model, name, with_sums=with_sums)
+    assert succeeded
     for row in range(6):
-        wanted = twin(rows, row, mine, theirs, theta, whose, model, name)
+        wanted = twin(rows, row, U, V, theta, whose, model, name)
         np.testing.assert_allclose(drawn[row], wanted[0], atol=1e-9)
         if with_sums:
             np.testing.assert_allclose(sums.precision[row], wanted[1], rtol=1e-10)
@@ -111,16 +111,16 @@ def big():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_same_bits_for_any_number_of_threads_and_in_a_side_thread(dtype, monkeypatch):
-    rows, mine, theirs, theta = big()
+    rows, U, V, theta = big()
     results = []
     for n_threads, small in ((1, 0), (2, 0), (None, 1 << 60)):
         monkeypatch.setattr(m3f, "_SMALL", small)
-        drawn = mine.copy()
+        drawn = U.copy()
         with limited_threads(n_threads):
             model, name = Model(9.0, 1.0, dtype), StreamName(1, 1, 1)
-            well, sums = draw_rows(rows, drawn, theirs, Thresholds(theta, "all"), model, name, with_sums=True)
-            score = scores(rows, drawn, theirs)
-        assert well
+            succeeded, sums = draw_rows(rows, drawn, V, Thresholds(theta, "all"), model, name, with_sums=True)
+            score = scores(rows, drawn, V)
+        assert succeeded
         results.append((drawn, *sums, score))
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
@@ -128,13 +128,13 @@ def test_same_bits_for_any_number_of_threads_and_in_a_side_thread(dtype, monkeyp
 
 
 def test_single_precision_is_near_even_where_a_rating_weighs_a_lot(monkeypatch):
-    rows, mine, theirs, theta = big()
+    rows, U, V, theta = big()
     rows = rows._replace(cost=np.where(np.arange(rows.level.size) % 97 == 0, 300.0, 0.05))
     drawn = {}
     for dtype in (np.float64, np.float32):
-        drawn[dtype] = mine.copy()
+        drawn[dtype] = U.copy()
         model, name = Model(9.0, 1.0, dtype), StreamName(1, 1, 1)
-        assert draw_rows(rows, drawn[dtype], theirs, Thresholds(theta, "all"), model, name)[0]
+        assert draw_rows(rows, drawn[dtype], V, Thresholds(theta, "all"), model, name)[0]
     np.testing.assert_allclose(drawn[np.float32], drawn[np.float64], atol=2e-3)
 
 
@@ -149,10 +149,10 @@ def test_portions_hold_every_row_once_and_are_alike():
 def test_losses_and_scores_are_those_of_numpy():
     rows = table(5, [4, 0, 7], 9, costs=True)
     rng = np.random.default_rng(2)
-    mine, theirs, theta = rng.standard_normal((3, 4)), rng.standard_normal((9, 4)), rng.standard_normal((3, R))
-    score = scores(rows, mine, theirs)
+    U, V, theta = rng.standard_normal((3, 4)), rng.standard_normal((9, 4)), rng.standard_normal((3, R))
+    score = scores(rows, U, V)
     row = np.repeat(np.arange(3), np.diff(rows.start))
-    np.testing.assert_allclose(score, np.einsum("nk,nk->n", mine[row], theirs[rows.column]), atol=1e-14)
+    np.testing.assert_allclose(score, np.einsum("nk,nk->n", U[row], V[rows.column]), atol=1e-14)
     for thresholds in (theta, theta[:1]):
         T = np.where(np.arange(R) >= rows.level[:, None], 1.0, -1.0)
         t = thresholds[row if len(thresholds) > 1 else 0 * row]
@@ -160,10 +160,10 @@ def test_losses_and_scores_are_those_of_numpy():
         np.testing.assert_allclose(hinge_losses(rows, score, thresholds, 2.0), np.bincount(row, loss, 3), atol=1e-12)
 
 
-def test_numbers_out_of_range_are_told():
-    rows, mine, theirs, theta = big()
+def test_numbers_out_of_range_are_reported():
+    rows, U, V, theta = big()
     rows = rows._replace(cost=np.array([1e200]))
-    assert not draw_rows(rows, mine, theirs, Thresholds(theta, "all"), Model(9.0, 1.0, float), StreamName(1, 1, 1))[0]
+    assert not draw_rows(rows, U, V, Thresholds(theta, "all"), Model(9.0, 1.0, float), StreamName(1, 1, 1))[0]
 
 
 def test_threads_are_put_back():

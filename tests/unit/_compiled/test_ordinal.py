@@ -132,13 +132,13 @@ def test_turned_around(seed: int) -> None:
 
 def test_far_tails_keep_their_digits() -> None:
     z = np.array([-1e6, -200.0, -40.0, -31.0, -9.0, 0.0, 5.0, 8.0, 29.9, 30.5, 50.0, 500.0, 1e6])
-    b, one = np.array([-0.5, 0.25]), np.ones(z.size)
+    b, ones = np.array([-0.5, 0.25]), np.ones(z.size)
     for level, wanted in (
         (0, log_ndtr(b[0] - z)),
         (1, log_diff_ndtr(b[1] - z, b[0] - z)),
         (2, log_ndtr(z - b[1])),
     ):
-        got = levels_at(VALUES, np.full(z.size, level), z, one, b)[0]
+        got = levels_at(VALUES, np.full(z.size, level), z, ones, b)[0]
         assert_allclose(got, wanted, rtol=1e-12, atol=1e-300)
 
 
@@ -152,10 +152,10 @@ def test_same_bits_for_any_number_of_threads(wanted) -> None:
     before = numba.get_num_threads()
     try:
         numba.set_num_threads(1)
-        one = expected_levels(wanted, level, mu, v, b, 0.6)
+        single = expected_levels(wanted, level, mu, v, b, 0.6)
     finally:
         numba.set_num_threads(before)
-    assert_array_equal(one, parallel)
+    assert_array_equal(single, parallel)
     half = n // 2  # below the size from which threads are woken
     few = [expected_levels(wanted, level[rows], mu[rows], v[rows], b, 0.6) for rows in (slice(half), slice(half, n))]
     assert_array_equal(np.hstack(few), parallel)

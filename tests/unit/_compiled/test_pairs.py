@@ -39,8 +39,8 @@ def test_incidence_lists_every_comparison_of_every_item(graph):
     assert indptr[-1] == pair.size == neighbour.size == 2 * left.size
     for item in range(n):
         run = slice(indptr[item], indptr[item + 1])
-        mine = np.flatnonzero((left == item) | (right == item))
-        assert_array_equal(np.sort(pair[run]), mine)
+        comparisons = np.flatnonzero((left == item) | (right == item))
+        assert_array_equal(np.sort(pair[run]), comparisons)
         other = np.where(left[pair[run]] == item, right[pair[run]], left[pair[run]])
         assert_array_equal(neighbour[run], other)
 

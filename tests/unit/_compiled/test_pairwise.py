@@ -56,10 +56,10 @@ def test_same_bits_for_any_number_of_threads() -> None:
     before = numba.get_num_threads()
     try:
         numba.set_num_threads(1)
-        one = expected_log_cdf(y, mu, v, probit=True)
+        single = expected_log_cdf(y, mu, v, probit=True)
     finally:
         numba.set_num_threads(before)
-    assert_array_equal(one, expected_log_cdf(y, mu, v, probit=True))
+    assert_array_equal(single, expected_log_cdf(y, mu, v, probit=True))
 
 
 def test_strided_and_read_only_input() -> None:

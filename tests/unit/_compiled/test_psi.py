@@ -40,8 +40,8 @@ def plain(mu: Any, s: Any, Z: Any, w: Any, a: float) -> tuple[Any, Any]:
 @given(seed=seeds)
 def test_statistics_equal_the_plain_twin(seed: int) -> None:
     _, *given_ = draw(seed)
-    for ours, theirs in zip(psi_statistics(*given_), plain(*given_), strict=True):
-        assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+    for ours, reference in zip(psi_statistics(*given_), plain(*given_), strict=True):
+        assert_allclose(ours, reference, rtol=1e-12, atol=1e-14)
 
 
 def test_statistics_are_expectations() -> None:
@@ -106,8 +106,8 @@ def test_threads_do_not_change_bits() -> None:
     worker = threading.Thread(target=everything, args=(there,))  # where only the serial loops may run
     worker.start()
     worker.join()
-    for one, other in zip(here, there, strict=True):
-        assert_array_equal(one, other)
+    for part, other in zip(here, there, strict=True):
+        assert_array_equal(part, other)
 
 
 @few
@@ -137,13 +137,13 @@ def test_rows_climb_and_end_where_the_gradient_is_zero(seed: int) -> None:
         assert np.sum(slope**2 + stretch**2) < 1e-5
 
 
-def test_rows_do_not_know_of_each_other() -> None:
+def test_rows_are_independent() -> None:
     rng, mu, s, Z, w, a = draw(3)
     G = rng.normal(size=(mu.shape[0], Z.shape[0]))
     together = fit_rows(mu, s, Z, w, a, G, -np.eye(Z.shape[0]), max_iter=30, tol=1e-6)
     alone = fit_rows(mu[-1:], s[-1:], Z, w, a, G[-1:], -np.eye(Z.shape[0]), max_iter=30, tol=1e-6)
-    for one, other in zip(together, alone, strict=True):
-        assert_array_equal(one[-1:], other)
+    for part, other in zip(together, alone, strict=True):
+        assert_array_equal(part[-1:], other)
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1e8])
@@ -161,7 +161,7 @@ def test_quadratic_forms_are_those_of_a_row_alone(seed: int) -> None:
     H = rng.normal(size=(2, Z.shape[0], Z.shape[0]))
     H = H + H.transpose(0, 2, 1)
     each = [psi_statistics(mu[i : i + 1], s[i : i + 1], Z, w, a) for i in range(mu.shape[0])]
-    assert_allclose(psi_first(mu, s, Z, w, a), np.vstack([one for one, _ in each]), rtol=1e-12, atol=1e-14)
+    assert_allclose(psi_first(mu, s, Z, w, a), np.vstack([psi1 for psi1, _ in each]), rtol=1e-12, atol=1e-14)
     forms = [[np.sum(h * two) for h in H] for _, two in each]
     assert_allclose(psi_products(mu, s, Z, w, a, H), forms, rtol=1e-10, atol=1e-10 * a**2)
 

@@ -42,7 +42,7 @@ def test_factor_and_solves_are_those_of_numpy(n):
 
 
 @pytest.mark.parametrize("bad", [-1.0, 0.0, np.nan, np.inf])
-def test_a_matrix_that_is_not_positive_definite_is_told(bad):
+def test_a_matrix_that_is_not_positive_definite_is_reported(bad):
     P = np.eye(9)
     P[5, 5] = bad
     assert not factor(P, 9)

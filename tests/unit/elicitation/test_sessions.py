@@ -80,33 +80,33 @@ def test_every_model_can_be_asked_for(name, strategy):
     if belief.probability is not None:
         np.testing.assert_allclose(belief.probability.sum(axis=1), 1.0, atol=1e-9)
         assert np.all(belief.gain <= np.log(belief.probability.shape[1]))
-    found = session.estimates()
+    estimates = session.estimates()
     # An expected level may lie beyond quantiles that are levels themselves, but not by a level.
     slack = 1.0 if name in {"ratings", "features"} else 1e-9
-    assert np.all(found.low <= found.value + slack)
-    assert np.all(found.value <= found.high + slack)
-    assert np.all(found.low <= found.high)
-    assert len(found.ids) == len(found.value) == (8 if "pairs" in name or name == "crowd" else ITEMS)
+    assert np.all(estimates.low <= estimates.value + slack)
+    assert np.all(estimates.value <= estimates.high + slack)
+    assert np.all(estimates.low <= estimates.high)
+    assert len(estimates.ids) == len(estimates.value) == (8 if "pairs" in name or name == "crowd" else ITEMS)
     assert pickle.dumps(model) == before
 
 
 @pytest.mark.parametrize("name", ["classifier", "regressor", "ratings", "features"])
 def test_a_session_learns_people(name):
     model, who = MODELS[name], "z" if name in {"classifier", "regressor"} else 1000
-    found = []
+    errors = []
     for person in range(USERS, USERS + 4):
         session, answers = Session(model, user=who), truth(name)[person]
         asked = session.ask(14)
         session.tell({int(row): answers[row].item() for row in asked})
-        rest = np.setdiff1d(np.arange(ITEMS), asked)
-        # The updated copy says about the same, and nobody else has changed.
+        others = np.setdiff1d(np.arange(ITEMS), asked)
+        # The updated copy says about the same, and no other user has changed.
         updated = session.model_
-        rows = [(who, int(item)) for item in rest]
+        rows = [(who, int(item)) for item in others]
         scores = {"classifier": "decision_function", "regressor": "predict"}.get(name, "predict_score")
         own = getattr(updated, scores)(rows)
         np.testing.assert_allclose(updated.predict(PAIRS[:50]), model.predict(PAIRS[:50]), atol=1e-12)
-        found.append([session.estimates().value[rest], Z[person, rest], session.belief_.mean[rest], own])
-    value, z, mean, own = np.array(found).transpose(1, 0, 2).reshape(4, -1)
+        errors.append([session.estimates().value[others], Z[person, others], session.belief_.mean[others], own])
+    value, z, mean, own = np.array(errors).transpose(1, 0, 2).reshape(4, -1)
     assert np.corrcoef(value, z)[0, 1] > 0.65
     assert np.corrcoef(mean, own)[0, 1] > 0.8
 
@@ -136,13 +136,13 @@ def test_a_fresh_session_is_a_new_one(name):
         used.fresh("best")
 
 
-def test_a_member_of_the_crowd_is_not_a_stranger():
+def test_a_member_of_the_crowd_is_not_an_unseen_user():
     model = MODELS["crowd"]
-    known = Session(model, user=3)
+    trained = Session(model, user=3)
     new = Session(model, user="new")
-    pairs = np.array([(3, *pair) for pair in known.candidates_], dtype=object)
-    np.testing.assert_allclose(known.belief_.mean, model.decision_function(pairs))
-    assert known.belief_.variance.sum() < new.belief_.variance.sum()
+    pairs = np.array([(3, *pair) for pair in trained.candidates_], dtype=object)
+    np.testing.assert_allclose(trained.belief_.mean, model.decision_function(pairs))
+    assert trained.belief_.variance.sum() < new.belief_.variance.sum()
     question = int(new.ask()[0])
     left, right = new.candidates_[question]
     learnt = new.tell({question: 1}).model_
@@ -153,10 +153,10 @@ def test_a_member_of_the_crowd_is_not_a_stranger():
     assert np.corrcoef(moved - before, new.belief_.mean - before)[0, 1] > 0.9
 
 
-def test_a_stranger_is_one_of_the_people():
+def test_an_unseen_user_follows_the_distribution_of_the_users():
     for name in ("classifier", "regressor"):
         pipeline = MODELS[name]
-        rows = pipeline[0].transform([("stranger", item) for item in range(ITEMS)])
+        rows = pipeline[0].transform([("new user", item) for item in range(ITEMS)])
         machine = pipeline[1].posterior_
         people = population_of(machine, sparse.csr_array(rows))
         mean, variance = pipeline[1].latent_mean_and_variance(rows)
@@ -172,8 +172,8 @@ def test_a_stranger_is_one_of_the_people():
         who = rng.choice(everybody, n_draws)
         prior = q.prior.nu[group] + rng.standard_normal((n_draws, 3)) / np.sqrt(q.prior.lam[group])
         roots = np.linalg.cholesky(of_all)
-        theirs = q.mean[who] + np.einsum("sab,sb->sa", roots[who], rng.standard_normal((n_draws, 3)))
-        theta = np.where((who < 0)[:, None], prior, theirs)
+        of_members = q.mean[who] + np.einsum("sab,sb->sa", roots[who], rng.standard_normal((n_draws, 3)))
+        theta = np.where((who < 0)[:, None], prior, of_members)
         noise = rng.standard_normal((n_draws, ITEMS, 3))
         item = q.mean[USERS + 1 : -1] + np.einsum("kab,skb->ska", roots[USERS + 1 : -1], noise)
         z = item[:, :, 0] + theta[:, :1] + np.einsum("skf,sf->sk", item[:, :, 1:], theta[:, 1:])
@@ -183,13 +183,13 @@ def test_a_stranger_is_one_of_the_people():
         products = apart.T @ apart / n_draws + machine.scale**2 * q.bias.variance
         error = 6.0 * np.sqrt(np.einsum("si,sj->ij", apart**2, apart**2) / n_draws - products**2) / np.sqrt(n_draws)
         assert np.all(np.abs(products - C) < error)
-    # A user who is known is nobody else.
+    # A trained user has their own prior.
     assert population_of(MODELS["regressor"][1].posterior_, MODELS["regressor"][0].transform([(0, 1), (0, 2)])) is None
 
 
 def test_rows_of_features_and_what_freezes():
     pipeline = MODELS["regressor"]
-    X = pipeline[0].transform([("stranger", item) for item in range(ITEMS)])
+    X = pipeline[0].transform([("new user", item) for item in range(ITEMS)])
     session = Session(pipeline[1], X, freeze="item", random_state=0)
     question = int(session.ask()[0])
     learnt = session.tell({question: 3.0}).model_
@@ -200,7 +200,7 @@ def test_rows_of_features_and_what_freezes():
     dense = Session(pipeline[1], X.toarray(), freeze="item", random_state=0)
     assert int(dense.ask()[0]) == question
     assert select(pipeline[1], X, 3, "information").tolist() == Session(pipeline[1], X).ask(3).tolist()
-    pairs = [("stranger", item) for item in range(ITEMS)]
+    pairs = [("new user", item) for item in range(ITEMS)]
     assert select(pipeline, pairs, 3).tolist() == select(pipeline, n=3).tolist()
 
 
@@ -224,7 +224,7 @@ def test_candidates_may_be_few():
 
 
 # -------------------------------------------------------------------------------------------------------------- replays
-def test_e5_people_are_known_the_better_the_more_they_are_asked():
+def test_e5_predictions_improve_with_the_number_of_questions():
     session = Session(MODELS["classifier"])
 
     def start(person, strategy, seed):
@@ -253,8 +253,8 @@ def test_e5_regret_of_200_people():
             loss[strategy].append(-np.mean(np.log(np.where(z[held] > 0.0, p, 1.0 - p))))
             regret[strategy].append(z[held].max() - z[held][np.argmax(p)])
     # Measured: t = -3.4 and -3.3.
-    for found in (loss, regret):
-        apart = np.array(found["determinant"]) - np.array(found["random"])
+    for measure in (loss, regret):
+        apart = np.array(measure["determinant"]) - np.array(measure["random"])
         assert ttest_1samp(apart, 0.0, alternative="less").pvalue < 0.01
 
 
@@ -263,9 +263,9 @@ def test_replay_of_numbers_and_bad_shapes():
         return Session(MODELS["regressor"], strategy=strategy, random_state=seed + person)
 
     held = np.arange(ITEMS) >= 12
-    found = replay(start, Z[USERS : USERS + 3], held, n_questions=50, batch=5, strategies=("determinant",))
-    assert found.asked.tolist() == [0, 5, 10, 12]
-    assert found.scores["determinant"][0, -1] > found.scores["determinant"][0, 0]
+    result = replay(start, Z[USERS : USERS + 3], held, n_questions=50, batch=5, strategies=("determinant",))
+    assert result.asked.tolist() == [0, 5, 10, 12]
+    assert result.scores["determinant"][0, -1] > result.scores["determinant"][0, 0]
     for wrong in (held[:3], np.ones(ITEMS), np.zeros(ITEMS, dtype=bool), np.ones(ITEMS, dtype=bool)):
         with pytest.raises(DataError, match="held must"):
             replay(start, Z[:2], wrong)
@@ -363,8 +363,8 @@ def test_bad_arguments():
             session.ask(among=among)
     with pytest.raises(DataError, match="no candidate left"):
         session.ask(among=[])
-    with pytest.raises(DataError, match="freeze names group 'nobody', which is not one of"):
-        Session(model[1], rows, freeze="nobody")
+    with pytest.raises(DataError, match="freeze names group 'other', which is not one of"):
+        Session(model[1], rows, freeze="other")
     with pytest.raises(DataError, match="does not keep its comparisons"):
         getattr(Session(MODELS["pairs"]), "model_")  # noqa: B009 - a property that raises
     with pytest.raises(DataError, match=r"covariance of 5001 candidates needs 0.2 GB; give at most 5000"):

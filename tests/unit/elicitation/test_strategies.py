@@ -45,7 +45,7 @@ def test_e1_information_is_between_nothing_and_all_there_is(likelihood, mean, va
     gain = information_gain(likelihood, mean, np.full(mean.shape, variance))
     assert np.all(gain >= 0.0)
     assert np.all(gain <= np.log(3.0 if likelihood.ties_are_answers else 2.0))
-    # E4: of what is known, nothing is to be learnt.
+    # E4: without variance there is no information to gain.
     np.testing.assert_allclose(information_gain(likelihood, mean, np.zeros(mean.shape)), 0.0, atol=1e-12)
 
 
@@ -84,7 +84,7 @@ def test_information_of_a_number_is_the_fall_of_normal_entropy(seed):
 
 @settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(BINARY))
-def test_e2_an_answer_is_expected_to_tell_something_of_every_candidate(seed, likelihood):
+def test_e2_an_answer_is_expected_to_inform_about_every_candidate(seed, likelihood):
     mean, C = problem(seed)
     p = joint_belief(likelihood, mean, C).probability[0]
     after = [conditioned_belief(likelihood, mean, C, {0: y}).covariance() for y in (0.0, 1.0)]
@@ -138,7 +138,7 @@ def test_e3_neither_the_order_of_answers_nor_of_candidates_matters(seed, likelih
     np.testing.assert_allclose(moved.gain, first.gain[order], atol=1e-6)
 
 
-def test_e4_a_question_that_is_answered_surely_tells_nothing():
+def test_e4_a_question_with_a_certain_answer_gives_no_information():
     # y = z without noise, to rounding: asked again, it says what was said.
     mean, C = problem(0)
     after = conditioned_belief(Gaussian(1e9), mean, C, {2: 0.7})

@@ -48,10 +48,10 @@ def fitted(make, rows=TRAIN, **options):
 
 def loss(model):
     """Of test rows: squared error, or minus the log probability."""
-    found = outputs(model, X[TEST])
-    if found.ndim == 1:
-        return np.mean((found - Y[TEST]) ** 2)
-    return -np.mean(np.log(found[np.arange(found.shape[0]), (LIKES[TEST] == "like").astype(int)]))
+    predicted = outputs(model, X[TEST])
+    if predicted.ndim == 1:
+        return np.mean((predicted - Y[TEST]) ** 2)
+    return -np.mean(np.log(predicted[np.arange(predicted.shape[0]), (LIKES[TEST] == "like").astype(int)]))
 
 
 def outputs(model, X=X):
@@ -175,8 +175,8 @@ def test_units_of_the_target_do_not_matter():
 @pytest.mark.parametrize("make", MODELS)
 def test_threads_change_nothing(make):
     with limited_threads(1):
-        one = outputs(fitted(make, n_jobs=1))
-    np.testing.assert_array_equal(outputs(fitted(make, n_jobs=2)), one)
+        single = outputs(fitted(make, n_jobs=1))
+    np.testing.assert_array_equal(outputs(fitted(make, n_jobs=2)), single)
 
 
 def test_single_precision_is_near():
@@ -275,32 +275,32 @@ def test_partial_fit_learns_from_more_rows(make):
 @pytest.mark.parametrize("make", MODELS)
 def test_answers_move_the_person_alone_where_items_are_frozen(make):
     y = target(make)
-    known = PAIRS[:, 0] < USERS - 1
+    others = PAIRS[:, 0] < USERS - 1
     model = make(n_factors=D, groups=np.repeat(["user", "item"], [USERS, ITEMS]), random_state=0).fit(
-        X[known], y[known]
+        X[others], y[others]
     )
-    theirs = np.flatnonzero(~known)
-    before, spread = model.posterior_.machine, model.latent_mean_and_variance(X[theirs])[1].mean()
-    # Nothing was known: the prior of the group of users.
+    answers = np.flatnonzero(~others)
+    before, spread = model.posterior_.machine, model.latent_mean_and_variance(X[answers])[1].mean()
+    # Without data: the prior of the group of users.
     np.testing.assert_allclose(before.mean[USERS - 1], before.prior.nu[1], atol=1e-2)
-    model.partial_fit(X[theirs], y[theirs], freeze="item")
+    model.partial_fit(X[answers], y[answers], freeze="item")
     after = model.posterior_.machine
     changed = np.any(after.mean != before.mean, axis=1) | np.any(after.variance != before.variance, axis=(1, 2))
     assert np.flatnonzero(changed).tolist() == [USERS - 1]
     assert after.bias == before.bias
-    assert model.latent_mean_and_variance(X[theirs])[1].mean() < spread
+    assert model.latent_mean_and_variance(X[answers])[1].mean() < spread
     np.testing.assert_array_equal(after.prior.lam, before.prior.lam)
 
 
 def test_answers_one_by_one_are_like_answers_at_once():
-    y, known = Y, PAIRS[:, 0] < USERS - 1
+    y, others = Y, PAIRS[:, 0] < USERS - 1
     groups = np.repeat(["user", "item"], [USERS, ITEMS])
-    model = VariationalFM(n_factors=D, groups=groups, random_state=0, tol=0.0, n_epochs=300).fit(X[known], y[known])
-    theirs = np.flatnonzero(~known)
-    at_once = pickle.loads(pickle.dumps(model)).partial_fit(X[theirs], y[theirs], freeze=["item"])
-    for row in theirs:
+    model = VariationalFM(n_factors=D, groups=groups, random_state=0, tol=0.0, n_epochs=300).fit(X[others], y[others])
+    answers = np.flatnonzero(~others)
+    at_once = pickle.loads(pickle.dumps(model)).partial_fit(X[answers], y[answers], freeze=["item"])
+    for row in answers:
         model.partial_fit(X[[row]], y[[row]], freeze=["item"])
-    mean, other = model.predict(X[theirs]), at_once.predict(X[theirs])
+    mean, other = model.predict(X[answers]), at_once.predict(X[answers])
     assert np.sqrt(np.mean((mean - other) ** 2)) < 0.35 * np.std(y)
 
 
@@ -319,9 +319,9 @@ def test_in_a_pipeline_with_unknown_ids():
     model = make_pipeline(OneHotEncoder(handle_unknown="ignore"), VariationalFM(n_factors=D, random_state=0))
     assert cross_val_score(model, PAIRS, Y, cv=3).mean() > 0.6
     model.fit(PAIRS, Y)
-    known, unknown = model.predict(PAIRS[:1], return_std=True), model.predict([[999, PAIRS[0, 1]]], return_std=True)
+    trained, unknown = model.predict(PAIRS[:1], return_std=True), model.predict([[999, PAIRS[0, 1]]], return_std=True)
     assert np.isfinite(unknown).all()
-    assert known[1][0] > 0.0
+    assert trained[1][0] > 0.0
 
 
 @pytest.mark.parametrize("make", MODELS)

@@ -100,8 +100,8 @@ def test_diagonal_matrices_are_the_factorised_posterior(seed, kind):
     np.testing.assert_array_equal(again.variances, machine.variances)
     for a, b in zip(again.moments(compressed(X)), independent.moments(compressed(X)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
-    found, wanted = (evidence_bound(m, X, y, weight) for m in (again, independent))
-    np.testing.assert_allclose(found, wanted, rtol=1e-9)
+    bound, wanted = (evidence_bound(m, X, y, weight) for m in (again, independent))
+    np.testing.assert_allclose(bound, wanted, rtol=1e-9)
 
 
 def test_log_determinants():
@@ -139,7 +139,7 @@ def test_what_users_have_rated_is_looked_at_once():
     assert design.offsets.tolist() == [0, 30, 50]
     assert not design.two_sided
     assert design_of(X[:, :50]).two_sided
-    # One row whose age is another: the age is no longer told by the user, and has a field of its own.
+    # One row whose age is another: the age is no function of the user any more, and is a field.
     X = X.toarray()
     X[7, -1] += 1.0
     assert design_of(sparse.csr_array(X)).offsets.tolist() == [0, 30, 50, 2050]
@@ -182,17 +182,17 @@ def test_the_full_bound_is_tighter(kind):
 
 @settings(max_examples=15)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3))
-def test_turned_factors_say_the_same(seed, d):
+def test_rotated_factors_give_the_same_moments(seed, d):
     machine, X, *_ = problem(seed, "pair", d)
     sides = bipartite_sides(design_of(X), machine.prior.group)
-    turned = balanced(machine, sides)
-    for a, b in zip(turned.moments(compressed(X)), machine.moments(compressed(X)), strict=True):
+    rotated = balanced(machine, sides)
+    for a, b in zip(rotated.moments(compressed(X)), machine.moments(compressed(X)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-9)
     # Both sides have the same second moments about their means, diagonal, and weights that go with no factor.
     for side in (0, 1):
-        mine = sides == side
-        far = turned.mean[mine] - turned.prior.nu[side]
-        S = (far.T @ far + turned.variance[mine].sum(axis=0)) / mine.sum()
+        features_of_side = sides == side
+        far = rotated.mean[features_of_side] - rotated.prior.nu[side]
+        S = (far.T @ far + rotated.variance[features_of_side].sum(axis=0)) / features_of_side.sum()
         np.testing.assert_allclose(S[1:, 1:] - np.diag(np.diag(S)[1:]), 0.0, atol=1e-7 * np.trace(S))
         np.testing.assert_allclose(S[0, 1:], 0.0, atol=1e-7 * np.trace(S))
 
@@ -204,7 +204,7 @@ def test_turned_factors_say_the_same(seed, d):
             sum(0.5 * len(p) * np.log(p.mean(axis=0)).sum() for p in parts) - 0.5 * log_determinants(m.variance).sum()
         )
 
-    assert price(turned) <= price(machine) + 1e-9 * abs(price(machine))
+    assert price(rotated) <= price(machine) + 1e-9 * abs(price(machine))
 
 
 def test_groups_on_both_sides_are_not_turned():
@@ -220,13 +220,13 @@ def test_groups_on_both_sides_are_not_turned():
 @pytest.mark.parametrize("kind", KINDS)
 def test_same_bits_for_any_number_of_threads(kind, monkeypatch):
     monkeypatch.setattr(fm, "_SMALL", 0)
-    found = []
+    results = []
     for n_threads in (1, 2):
         machine, X, y, weight = problem(2, kind, likelihood=PairwiseProbit())
         with limited_threads(n_threads):
             after, bounds, _ = coordinate_ascent(machine, (X, y, weight), plan_of(X.shape[1], n_epochs=3))
-        found.append((after.mean, after.variance, np.array(bounds)))
-    for a, b in zip(*found, strict=True):
+        results.append((after.mean, after.variance, np.array(bounds)))
+    for a, b in zip(*results, strict=True):
         np.testing.assert_array_equal(a, b)
 
 

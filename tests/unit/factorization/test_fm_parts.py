@@ -79,11 +79,11 @@ def test_the_bound_never_falls(seed, likelihood, d, scale, learn, full):
 def test_ascent_ends_where_the_gradient_is_zero(likelihood):
     machine, X, y, weight = problem(4, likelihood, n=40)
     after, _, _ = coordinate_ascent(machine, (X, y, weight), plan_of(machine, n_epochs=20_000, learn_noise=False))
-    found = estimate(after, batch_of(X, y, weight), Sizes(y.size, np.bincount(X.indices, minlength=X.shape[1])))
+    gradient = estimate(after, batch_of(X, y, weight), Sizes(y.size, np.bincount(X.indices, minlength=X.shape[1])))
     scale = np.abs(weight).sum()
-    assert np.abs(found.in_mean).max() < 1e-5 * scale
-    assert np.abs(found.in_log_sd).max() < 1e-5 * scale
-    assert np.abs(found.in_bias).max() < 1e-5 * scale
+    assert np.abs(gradient.in_mean).max() < 1e-5 * scale
+    assert np.abs(gradient.in_log_sd).max() < 1e-5 * scale
+    assert np.abs(gradient.in_bias).max() < 1e-5 * scale
 
 
 @settings(max_examples=15)
@@ -92,7 +92,7 @@ def test_gradients_are_central_differences(seed, likelihood, d):
     machine, X, y, weight = problem(seed, likelihood, d=d)
     sizes = Sizes(y.size, np.bincount(X.indices, minlength=X.shape[1]))
     batch = batch_of(X, y, weight)
-    found, step = estimate(machine, batch, sizes), 1e-4
+    estimated, step = estimate(machine, batch, sizes), 1e-4
     k = batch.features
 
     def value(mean, log_sd, bias):
@@ -100,7 +100,7 @@ def test_gradients_are_central_differences(seed, likelihood, d):
         return estimate(moved, batch, sizes).value
 
     start = [machine.mean, 0.5 * np.log(machine.variance), np.array([0.4, 0.5 * np.log(0.3)])]
-    for part, gradient in enumerate((found.in_mean, found.in_log_sd, np.array(found.in_bias))):
+    for part, gradient in enumerate((estimated.in_mean, estimated.in_log_sd, np.array(estimated.in_bias))):
         rng = np.random.default_rng(seed)
         direction = rng.standard_normal(gradient.shape)
         full = np.zeros(start[part].shape)
@@ -194,8 +194,8 @@ def test_mini_batches_come_near_coordinate_ascent(likelihood, n_samples):
     last, average, bounds = adam_ascent(machine, (X, y, weight), plan, (100, 0.05, n_samples), rng)
     mu, _ = ascended.moments(compressed(X))
     for other, tolerance in ((last, 0.5), (average, 0.25)):
-        found, _ = other.moments(compressed(X))
-        assert np.sqrt(np.mean((found - mu) ** 2)) < tolerance * mu.std()
+        batch_mu, _ = other.moments(compressed(X))
+        assert np.sqrt(np.mean((batch_mu - mu) ** 2)) < tolerance * mu.std()
     assert len(bounds) == 150
     assert bounds[-1] > bounds[0]
 
@@ -207,10 +207,10 @@ def test_average_is_of_means_and_log_standard_deviations():
     runs = [
         adam_ascent(machine, data, plan_of(machine, n_epochs=n), settings, np.random.default_rng(0)) for n in (3, 4)
     ]
-    seen, (last, average, _) = [run[0] for run in runs], runs[1]
-    np.testing.assert_array_equal(last.mean, seen[1].mean)
-    np.testing.assert_allclose(average.mean, 0.5 * (seen[0].mean + seen[1].mean), rtol=1e-12)
-    np.testing.assert_allclose(average.variance, np.sqrt(seen[0].variance * seen[1].variance), rtol=1e-12)
+    ends, (last, average, _) = [run[0] for run in runs], runs[1]
+    np.testing.assert_array_equal(last.mean, ends[1].mean)
+    np.testing.assert_allclose(average.mean, 0.5 * (ends[0].mean + ends[1].mean), rtol=1e-12)
+    np.testing.assert_allclose(average.variance, np.sqrt(ends[0].variance * ends[1].variance), rtol=1e-12)
 
 
 def test_features_without_entries_get_their_prior():

@@ -31,9 +31,9 @@ WELL = clone(SMALL).set_params(n_sweeps=60, burn_in=30)
 
 
 def same(a, b):
-    for mine, theirs in ((a.posterior_.average, b.posterior_.average), (a.posterior_.samples, b.posterior_.samples)):
-        for one, other in zip(mine, theirs, strict=True):
-            np.testing.assert_array_equal(one, other)
+    for tables, others in ((a.posterior_.average, b.posterior_.average), (a.posterior_.samples, b.posterior_.samples)):
+        for table, other in zip(tables, others, strict=True):
+            np.testing.assert_array_equal(table, other)
     np.testing.assert_array_equal(a.risks_, b.risks_)
     np.testing.assert_array_equal(a.n_factors_, b.n_factors_)
 
@@ -95,7 +95,7 @@ def test_same_seed_same_bits_whatever_the_threads(own):
     assert not np.array_equal(first.risks_, clone(model).set_params(random_state=1).fit(X, Y).risks_)
 
 
-def test_strangers_are_the_next_customers(fitted):
+def test_unseen_users_are_the_next_rows_of_the_process(fitted):
     rows = [(0, 999), (999, 0), (999, 999)]
     mean, std = fitted.predict_score(rows, return_std=True)
     Z, V = (part.astype(float) for part in fitted.posterior_.samples[:2])
@@ -161,10 +161,10 @@ def test_folded_users_leave_the_others_alone_and_are_predicted(own):
 def test_folded_users_keep_features_that_live_from_sample_to_sample(fitted):
     ratings = Ratings(np.zeros(2, np.int64), np.array([0, 1]), np.array([0, 4]), np.ones(2), 1, 30, 5)
     fold = fold_in_of(fitted._problem(ratings), 0)
-    theta, known = np.zeros((4, 4)), np.ones((4, 3), np.uint8)
-    one = {"users": known, "items": np.zeros((30, 3)), "thresholds": theta, "feature": np.array([2, 5, 8])}
-    state = {**fold.start(one, None), "users": np.array([[1, 0, 1]], np.uint8)}
-    after = fold.start({**one, "feature": np.array([5, 7, 8])}, state)
+    theta, old_users = np.zeros((4, 4)), np.ones((4, 3), np.uint8)
+    sample = {"users": old_users, "items": np.zeros((30, 3)), "thresholds": theta, "feature": np.array([2, 5, 8])}
+    state = {**fold.start(sample, None), "users": np.array([[1, 0, 1]], np.uint8)}
+    after = fold.start({**sample, "feature": np.array([5, 7, 8])}, state)
     np.testing.assert_array_equal(after["users"], [[0, 0, 1]])
     np.testing.assert_array_equal(after["holders"], 4.0)
 
@@ -205,7 +205,7 @@ def _encoded(rows, levels):
     return encoded_ratings(vocabularies, user, item, levels - 1)
 
 
-def test_a_warm_start_goes_on():
+def test_a_warm_start_continues_the_chains():
     whole = clone(SMALL).set_params(n_sweeps=24).fit(X, Y)
     model = clone(SMALL).set_params(warm_start=True, n_sweeps=14).fit(X, Y).set_params(n_sweeps=10).fit(X, Y)
     np.testing.assert_array_equal(model.risks_, whole.risks_)
@@ -244,7 +244,7 @@ def test_weights_are_repetitions():
     same(clone(SMALL).fit(X[repeated], Y[repeated]), clone(SMALL).fit(X, Y, sample_weight=weight))
 
 
-def test_nobody_holds_anything():
+def test_no_features():
     model = clone(SMALL).set_params(alpha=1e-12, C=0.0, n_chains=2).fit(X, Y)
     assert (model.n_factors_ == 0).all()
     assert model.user_factors_.shape == (60, 0)
@@ -269,7 +269,7 @@ def test_numbers_out_of_range():
 
 
 def test_small_tables():
-    one = GibbsIPM3F(C=1.0, levels=[1, 2], n_sweeps=200, n_samples=100, random_state=0).fit([("a", "b")], [2])
-    assert one.predict([("a", "b")]).tolist() == [2]
+    single = GibbsIPM3F(C=1.0, levels=[1, 2], n_sweeps=200, n_samples=100, random_state=0).fit([("a", "b")], [2])
+    assert single.predict([("a", "b")]).tolist() == [2]
     ids, _ = clone(SMALL).fit(X, Y).recommend(3, 5)
     assert not set(ids) & set(X[X[:, 0] == 3, 1])

@@ -28,9 +28,9 @@ WELL = clone(SMALL).set_params(n_sweeps=60, burn_in=20, C=0.2)  # the fewer rati
 
 
 def same(a, b):
-    for mine, theirs in ((a.posterior_.average, b.posterior_.average), (a.posterior_.samples, b.posterior_.samples)):
-        for one, other in zip(mine, theirs, strict=True):
-            np.testing.assert_array_equal(one, other)
+    for tables, others in ((a.posterior_.average, b.posterior_.average), (a.posterior_.samples, b.posterior_.samples)):
+        for table, other in zip(tables, others, strict=True):
+            np.testing.assert_array_equal(table, other)
     np.testing.assert_array_equal(a.risks_, b.risks_)
 
 
@@ -111,12 +111,12 @@ def test_same_seed_same_bits_whatever_the_threads(own, dtype):
     same(first, clone(model).set_params(n_jobs=1).fit(X, Y))
     other = clone(model).set_params(random_state=1).fit(X, Y)
     assert not np.array_equal(first.user_factors_, other.user_factors_)
-    # The order in which ratings are given tells nothing.
+    # The order of the ratings changes nothing.
     order = np.random.default_rng(0).permutation(len(Y))
     same(first, clone(model).fit(X[order], Y[order]))
 
 
-def test_names_of_users_items_and_levels_tell_nothing():
+def test_ids_and_names_of_levels_change_nothing():
     named = [(f"user {u:03d}", (i, "item")) for u, i in X]
     words = np.array(["a", "b", "c", "d", "e"], dtype=object)
     model = clone(SMALL).fit(X, Y)
@@ -152,7 +152,7 @@ def test_two_levels_are_binary_hinges():
     assert model.predict_proba(X).shape == (len(X), 2)
 
 
-def test_a_level_that_nobody_gave():
+def test_a_level_without_ratings():
     kept = Y != 3
     model = clone(SMALL).set_params(levels=[1, 2, 3, 4, 5]).fit(X[kept], Y[kept])
     assert model.predict_proba(X).shape == (len(X), 5)
@@ -160,7 +160,7 @@ def test_a_level_that_nobody_gave():
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_strangers_get_the_prior(own):
+def test_unseen_users_and_items_get_the_prior(own):
     model = clone(SMALL).set_params(user_thresholds=own, sigma=1.5).fit(X, Y)
     rows = [(0, 999), (999, 0), (999, 999)]
     mean, std = model.predict_score(rows, return_std=True)
@@ -181,7 +181,7 @@ def test_strangers_get_the_prior(own):
         strict.predict_proba([(0, 0), *rows[1:]])
 
 
-def test_the_prior_of_strangers_against_plain_draws():
+def test_the_prior_of_unseen_users_against_plain_draws():
     model = clone(SMALL).fit(X, Y)
     rng, posterior = np.random.default_rng(0), model.posterior_
     total, n = np.zeros(5), 4000
@@ -196,8 +196,8 @@ def test_the_prior_of_strangers_against_plain_draws():
 
 def test_recommendations(fitted):
     ids, value = fitted.recommend(3, 6)
-    seen = set(X[X[:, 0] == 3, 1])
-    assert not set(ids) & seen
+    rated = set(X[X[:, 0] == 3, 1])
+    assert not set(ids) & rated
     assert np.all(np.diff(value) <= 0.0)
     everything = np.array([(3, i) for i in range(30)])
     mean, std = fitted.predict_score(everything, return_std=True)
@@ -211,7 +211,7 @@ def test_recommendations(fitted):
 
 
 # --------------------------------------------------------------------------
-# going on
+# updates
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -301,7 +301,7 @@ def test_partial_fit_replaces_a_rating_if_it_is_to():
     assert model._ratings.size == len(Y) + 1
 
 
-def test_a_warm_start_goes_on():
+def test_a_warm_start_continues_the_chains():
     whole = clone(SMALL).set_params(n_sweeps=24).fit(X, Y)
     model = clone(SMALL).set_params(warm_start=True, n_sweeps=14).fit(X, Y).set_params(n_sweeps=10).fit(X, Y)
     np.testing.assert_array_equal(model.risks_, whole.risks_)
@@ -424,8 +424,8 @@ def test_bad_rows():
         clone(SMALL).set_params(levels=[1, 2, 3, 4, 5]).fit([(3, 9), (3, 8)], [7, 2])
     with pytest.raises(DataError, match="user 3 rated item 9 2 times: 1, 2"):
         clone(SMALL).fit([(3, 9), (3, 9)], [1, 2])
-    one = clone(SMALL).set_params(levels=[1, 2]).fit([("a", "b")], [2])
-    assert one.predict([("a", "b")]).tolist() == [2]
+    single = clone(SMALL).set_params(levels=[1, 2]).fit([("a", "b")], [2])
+    assert single.predict([("a", "b")]).tolist() == [2]
 
 
 def test_verbose_prints_a_line_a_sweep(capsys):
