@@ -43,7 +43,7 @@ def _autolog_off() -> Iterator[None]:
     autolog(disable=True)
 
 
-def test_a_fit_is_a_run_with_all_that_is_to_be_known(stored: Callable[..., Any]) -> None:
+def test_a_fit_is_a_run_with_parameters_curve_data_figure_and_model(stored: Callable[..., Any]) -> None:
     model = GPPLClassifier(random_state=3).set_callbacks(MLflowCallback("one fit", tags={"who": "test"}))
     model.fit(PAIRS, FIRST_WINS)
     store = stored("one fit")
@@ -153,7 +153,7 @@ def test_autolog_is_on_all_estimators_and_off_again(stored: Callable[..., Any]) 
     assert {run.info.status for run in stored("automatic").runs} == {"FINISHED"}
 
 
-def test_who_has_a_callback_goes_by_that_alone(stored: Callable[..., Any]) -> None:
+def test_a_callback_of_its_own_replaces_autolog(stored: Callable[..., Any]) -> None:
     autolog("by autolog", log_model=False)
     pipeline = make_pipeline(StandardScaler(), FM).set_callbacks(MLflowCallback("by hand", log_model=False))
     pipeline.fit(X, X[:, 0])
@@ -191,7 +191,7 @@ def test_a_block_is_a_run_around_its_fits(stored: Callable[..., Any], tmp_path: 
     assert run.info.run_id == outer.run_id
     assert run.data.params == {"fold": "3"}
     assert store.files(run) == {"words.txt"}
-    (nested,) = [one for one in store.runs if one.info.run_name == "inner"]
+    (nested,) = [run for run in store.runs if run.info.run_name == "inner"]
     assert nested.data.metrics == {"accuracy": 0.5}
 
 
@@ -279,7 +279,7 @@ def test_chains_have_a_curve_each_and_levels_may_be_few(stored: Callable[..., An
         assert stored("chains").curve(run, f"risk.{chain}") == list(enumerate(model.risks_[chain].tolist(), 1))
 
 
-def test_a_model_that_keeps_no_trace_has_the_curve_that_was_heard(stored: Callable[..., Any]) -> None:
+def test_a_model_without_a_curve_has_that_of_its_iterations(stored: Callable[..., Any]) -> None:
     model = BayesianGPLVM(1, n_inducing=6, max_iter=5, random_state=0)
     with pytest.warns(ConvergenceWarning):
         model.set_callbacks(MLflowCallback("latent")).fit(X)
@@ -325,7 +325,7 @@ class Task:
         yield self
 
 
-def test_trials_are_runs_of_what_they_tell(stored: Callable[..., Any], tmp_path: Path) -> None:
+def test_trials_are_runs_of_what_they_report(stored: Callable[..., Any], tmp_path: Path) -> None:
     from matplotlib.figure import Figure
 
     callback = MLflowCallback("trials", log_model=False)
@@ -359,7 +359,7 @@ def test_no_fault_of_tracking_costs_a_fit(monkeypatch: pytest.MonkeyPatch) -> No
     assert model.n_iter_ == 2
 
 
-def test_a_model_of_strangers_is_not_logged_and_says_so(stored: Callable[..., Any]) -> None:
+def test_a_model_with_an_untrusted_step_is_not_logged_but_the_run_is(stored: Callable[..., Any]) -> None:
     class Odd(StandardScaler):
         """No part of scikit-learn."""
 
@@ -371,11 +371,11 @@ def test_a_model_of_strangers_is_not_logged_and_says_so(stored: Callable[..., An
 
 
 # ------------------------------------------------------------------------------------------------------------ the data
-def sha(*given: Any) -> str:
-    return describe_data(*given)[0]["data.sha256"]
+def sha(*data: Any) -> str:
+    return describe_data(*data)[0]["data.sha256"]
 
 
-def test_the_digest_sees_every_row_and_what_stands_beside() -> None:
+def test_the_digest_covers_every_row_the_labels_and_the_weights() -> None:
     table = np.arange(3000.0).reshape(1000, 3)
     middle = table.copy()
     middle[500, 1] = np.nextafter(middle[500, 1], 1e9)

@@ -1,4 +1,4 @@
-"""A store that fails costs one warning, never a fit; what it was not told arrives later, once."""
+"""A store that fails costs one warning, never a fit; what it has missed arrives later, once."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def kept(spool: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for file in spool.glob("*.jsonl") for line in file.read_text("utf-8").splitlines()]
 
 
-def test_a_search_that_nobody_hears_is_sent_later_and_once(
+def test_a_search_without_a_server_is_sent_later_and_once(
     closed_port: str, default: str, tmp_path: Path, stored: Callable[..., Any]
 ) -> None:
-    callback = MLflowCallback("unheard", closed_port, spool=tmp_path)
+    callback = MLflowCallback("no server", closed_port, spool=tmp_path)
     search = GridSearchCV(make_pipeline(StandardScaler(), FM), {"variationalfm__n_factors": [1, 2]}, cv=2)
     with pytest.warns(TrackingWarning, match=r"cannot be used.*`skpref mlflow-sync .*` sends them later") as caught:
         search.set_callbacks(callback).fit(X, X[:, 0])
@@ -58,7 +58,7 @@ def test_a_search_that_nobody_hears_is_sent_later_and_once(
     assert not tmp_path.exists()  # nothing is left, not even the folder
     folds = [[f"Pipeline {number}", ["VariationalFM"]] for number in range(4)]
     tree = ["GridSearchCV", *folds, ["Pipeline refit", ["VariationalFM"]]]
-    store = stored("unheard")
+    store = stored("no server")
     assert store.tree() == [tree, tree]
     assert {run.info.status for run in store.runs} == {"FINISHED"}
     assert len(store.models()) == 2
@@ -75,8 +75,8 @@ def test_a_search_that_nobody_hears_is_sent_later_and_once(
     file.rename(file.with_suffix(".sending"))
     assert file.with_suffix(".sending").read_bytes() == again
     sync(tmp_path, default)
-    assert (stored("unheard").tree(), len(stored("unheard").models())) == ([tree, tree], 2)
-    assert len(stored("unheard").curve(store.children(fold)[0], "lower_bound")) == 3
+    assert (stored("no server").tree(), len(stored("no server").models())) == ([tree, tree], 2)
+    assert len(stored("no server").curve(store.children(fold)[0], "lower_bound")) == 3
 
 
 def test_a_store_that_cannot_be_written(home: Path, default: str, tmp_path: Path, stored: Callable[..., Any]) -> None:
@@ -93,7 +93,7 @@ def test_a_store_that_cannot_be_written(home: Path, default: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("uri", ["nonsense://nowhere", "sqlite:////dev/null/store.db", "not a store"])
-def test_an_address_that_is_none(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_is_not_valid(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # a name without a scheme is a folder for MLflow
     callback = MLflowCallback(tracking_uri=uri, spool=tmp_path / "spool", log_model=False, plots=False)
     with pytest.warns(TrackingWarning, match="cannot be used") as caught:
@@ -132,7 +132,7 @@ def test_a_full_disk_costs_two_warnings(closed_port: str, tmp_path: Path) -> Non
     assert len(messages) <= 3, messages
 
 
-def test_a_folder_for_the_rest_that_cannot_be_made(
+def test_a_spool_that_cannot_be_created_moves_to_the_temporary_folder(
     closed_port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("in the way", "utf-8")
@@ -144,7 +144,7 @@ def test_a_folder_for_the_rest_that_cannot_be_made(
     assert kept(tmp_path / "temporary" / "skpref-spool")
 
 
-def test_a_fit_goes_on_in_a_new_file_when_sync_took_the_old(
+def test_a_run_continues_in_a_new_file_when_sync_has_taken_the_old_one(
     closed_port: str, default: str, tmp_path: Path, stored: Callable[..., Any]
 ) -> None:
 
@@ -158,9 +158,9 @@ def test_a_fit_goes_on_in_a_new_file_when_sync_took_the_old(
     with pytest.warns(TrackingWarning, match="cannot be used"):
         work()
     assert sync(tmp_path, default).n_files == 1
-    (found,) = stored("taken").runs
-    assert found.data.metrics == {"first": 1.0, "second": 2.0}
-    assert found.info.status == "FINISHED"
+    (run,) = stored("taken").runs
+    assert run.data.metrics == {"first": 1.0, "second": 2.0}
+    assert run.info.status == "FINISHED"
 
 
 def test_a_store_that_comes_back_is_asked_again(
@@ -184,7 +184,7 @@ def test_a_store_that_comes_back_is_asked_again(
     assert stored("back").tree() == 3 * [["VariationalFM"]]
 
 
-def test_the_command_sends_and_says_what_it_could_not(
+def test_the_command_sends_and_reports_what_it_could_not_send(
     closed_port: str,
     default: str,
     tmp_path: Path,
@@ -252,7 +252,7 @@ def test_a_server_that_is_killed_half_way(
             def on_iteration(self, estimator: Any, context: Any, iteration: Any) -> None:
                 iterations.append(iteration.step)
                 if iteration.step == 2:
-                    (run,) = stored("killed").runs  # the server was told of the run
+                    (run,) = stored("killed").runs  # the run has arrived
                     assert run.info.status == "RUNNING"
                     server.kill()
 

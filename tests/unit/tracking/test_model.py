@@ -132,12 +132,12 @@ def test_answers_for_users_in_the_place_of_the_column(tmp_path: Path, return_pro
     model = CrowdGPPL(n_factors=1, random_state=0).fit(answers, [1, 1, 1, 0, 0, 0])
     served = round_trip(model, answers, tmp_path)
     rows = served.input_example.drop(columns="user")
-    found = served.predict(rows, params={"users": ["bob", "ann"], "return_proba": return_proba})
-    assert list(found.columns) == ["bob", "ann"]
+    predictions = served.predict(rows, params={"users": ["bob", "ann"], "return_proba": return_proba})
+    assert list(predictions.columns) == ["bob", "ann"]
     for user in ("ann", "bob"):
         asked = [[user, *pair] for pair in PAIRS[:2]]
         expected = model.predict_proba(asked)[:, 1] if return_proba else model.predict(asked)
-        np.testing.assert_allclose(found[user], expected)
+        np.testing.assert_allclose(predictions[user], expected)
     with_column = served.predict(served.input_example)
     np.testing.assert_array_equal(with_column, model.predict(answers[:2]))
 

@@ -62,9 +62,9 @@ def test_every_trial_is_a_run_with_its_folds_in_it(stored: Callable[..., Any]) -
         folds = {run.info.run_name: run.data.metrics for run in store.children(run)}
         assert set(folds) == {f"Pipeline {fold}" for fold in range(n_folds[state])}
         for fold, score in enumerate(scores):
-            told = folds.get(f"Pipeline {fold}", {})
-            assert told.get("test_score") == (score if np.isfinite(score) else None)
-            assert told.get("split", fold) == fold
+            metrics = folds.get(f"Pipeline {fold}", {})
+            assert metrics.get("test_score") == (score if np.isfinite(score) else None)
+            assert metrics.get("split", fold) == fold
         finished = [(step, score) for step, score in enumerate(scores, 1) if np.isfinite(score)]
         assert store.curve(run, "fold_score") == finished
         assert ("mean_test_score" in run.data.metrics) == (state == "complete")
