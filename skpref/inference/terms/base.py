@@ -1,8 +1,8 @@
 """Terms: how a block of latent variables enters the projections z (docs/maths sections 2 and 3).
 
 A linear term maps its variables v to z through rows a_i. The loop asks a term for products with the design and for
-its Gram matrix only, so a term is free to exploit its structure: comparisons visit each item many times, hence
-`PairTerm` (in `pairs`) works on items (N rows) and never forms the P x K matrix of rows.
+its Gram matrix only, so a term can use its structure: items occur in many comparisons, so `PairTerm` (in
+`pairs`) works on items (N rows) and never forms the P x K matrix of rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,11 @@ def precision_of(segments: tuple[Segment, ...], expected: Mapping[str, float]) -
 
 
 class LinearTerm(Protocol):
-    """What the loop asks of a term z_i += a_i^T v, i = 1..P, v of K variables."""
+    """A block's share of the projections: z_i += a_i^T v for i = 1..P, with K variables v.
+
+    A is the P x K matrix of the rows a_i, and S is the covariance of v. This is all that inference asks of a term; an
+    implementation need not hold A. A leading axis "..." holds independent vectors, and may be missing.
+    """
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -50,37 +54,44 @@ class LinearTerm(Protocol):
 
     @property
     def residual(self) -> Array | None:
-        """Variance r_i >= 0 of z_i that the variables leave, in units of 1/E[residual_scale]; None = zero."""
+        """Variance of each z_i that the variables do not explain, in units of 1/E[residual_scale], shape (P,).
+
+        It is what inducing points lose, k(x, x) - |a_i|^2 >= 0; None means zero.
+        """
 
     @property
     def residual_scale(self) -> str:
         """Name of the scale that the residual belongs to."""
 
     def prior_variance(self, expected: Mapping[str, float]) -> Array:
-        """Return the prior variance of every projection, shape (P,)."""
+        """Return the prior variance of every projection, the residual included, at the scales E[s], shape (P,)."""
 
     def matvec(self, v: Array) -> Array:
-        """Return A v, shape (..., P)."""
+        """Return A v, from shape (..., K) to shape (..., P)."""
 
     def rmatvec(self, g: Array) -> Array:
-        """Return A^T g, shape (..., K)."""
+        """Return A^T g, from shape (..., P) to shape (..., K)."""
 
     def gram(self, weight: Array) -> Array:
-        """Return A^T diag(weight) A, shape (K, K)."""
+        """Return A^T diag(weight) A, shape (K, K); only the lower triangle is read."""
 
     def gram_diagonal(self, weight: Array) -> Array:
-        """Return the diagonal of `gram`, shape (..., K)."""
+        """Return the diagonal of `gram`, from shape (..., P) to shape (..., K)."""
 
     def variance(self, block: Block) -> Array:
-        """Return diag(A S A^T), shape (P,)."""
+        """Return diag(A S A^T), the residual excluded, shape (P,)."""
 
     def take(self, index: IntArray, members: IntArray | None = None) -> LinearTerm:
-        """Return the term of a mini-batch of observations."""
+        """Return the term of the observations `index`, shape (B,).
+
+        `members`, ascending, has the entities of these observations where the variables belong to one entity each: the
+        new term then has their variables only.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class RowTerm:
-    """Plain rows: a_i is given."""
+    """A term that holds its rows."""
 
     rows: Array  # (P, K): the a_i
     segments: tuple[Segment, ...]  # runs of variables by prior scale
@@ -88,30 +99,25 @@ class RowTerm:
 
     @property
     def n_observations(self) -> int:
-        """P."""
         return int(self.rows.shape[0])
 
     @property
     def residual_scale(self) -> str:
-        """Name of the scale that the residual belongs to: the first one."""
         return self.segments[0].scale
 
     def prior_variance(self, expected: Mapping[str, float]) -> Array:
-        """Return the prior variance of every projection, shape (P,)."""
         inverse = 1.0 / precision_of(self.segments, expected)
         kappa = np.asarray(self.rows**2 @ inverse)
         return kappa if self.residual is None else kappa + self.residual / expected[self.residual_scale]
 
     def matvec(self, v: Array) -> Array:
-        """Return A v, shape (..., P)."""
         return np.asarray(v @ self.rows.T)
 
     def rmatvec(self, g: Array) -> Array:
-        """Return A^T g, shape (K,)."""
         return np.asarray(g @ self.rows)
 
     def gram(self, weight: Array) -> Array:
-        """Return A^T diag(weight) A (one syrk), shape (K, K)."""
+        # One syrk a chunk.
         root, size = np.sqrt(weight), self.rows.shape[1]
         total = np.zeros((size, size), order="F")
         for part in chunks(self.n_observations):
@@ -122,11 +128,9 @@ class RowTerm:
         return np.asarray(total).T
 
     def gram_diagonal(self, weight: Array) -> Array:
-        """Return the diagonal of `gram`, shape (..., K)."""
         return np.asarray(weight @ self.rows**2)
 
     def variance(self, block: Block) -> Array:
-        """Return diag(A S A^T), shape (P,)."""
         if not isinstance(block, DenseBlock):
             return np.asarray(self.rows**2 @ block.covariance_diagonal)
         out, half_precision = np.empty(self.n_observations), block.inverse_chol
@@ -147,7 +151,6 @@ class RowTerm:
         return adjoint
 
     def take(self, index: IntArray, members: IntArray | None = None) -> RowTerm:
-        """Return the rows of a mini-batch."""
         del members
         residual = None if self.residual is None else self.residual[index]
         return RowTerm(self.rows[index], self.segments, residual)

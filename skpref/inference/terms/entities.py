@@ -1,4 +1,4 @@
-"""Terms of observations that belong to an entity each: the users of a crowd, the biases of judges."""
+"""Terms of observations that belong to one entity each, such as the user who made a comparison."""
 
 from __future__ import annotations
 
@@ -21,44 +21,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class EntityTerm:
-    """Observation i sees its entity's value: z_i = phi(entity_i)^T v with features, v[entity_i] without."""
+    """z_i is the value of the entity of observation i: phi(entity_i)^T v with features, v[entity_i] without."""
 
     basis: Array | None  # (n_entities, M): rows phi(x_entity); None = every entity has a variable of its own
     index: IntArray  # (P,): entity of each observation
     n_entities: int  # number of entities
     scale: str  # name of the prior's inverse scale
-    # (n_entities,): variance that the basis leaves to each entity, in units of 1/E[s]; None = zero
+    # (n_entities,): variance of each entity that the basis does not explain, in units of 1/E[s]; None = zero
     open_variance: Array | None = None
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """One run of variables."""
         return (Segment(self.scale, self.n_entities if self.basis is None else int(self.basis.shape[1])),)
 
     @property
     def n_observations(self) -> int:
-        """P."""
         return int(self.index.shape[0])
 
     @property
     def residual(self) -> Array | None:
-        """The open variance of each observation's entity."""
         return None if self.open_variance is None else self.open_variance[self.index]
 
     @property
     def residual_scale(self) -> str:
-        """Name of the scale that the residual belongs to."""
         return self.scale
 
     def prior_variance(self, expected: Mapping[str, float]) -> Array:
-        """Return the prior variance of every projection, shape (P,)."""
         unit = np.ones(self.n_entities) if self.basis is None else np.einsum("ij,ij->i", self.basis, self.basis)
         if self.open_variance is not None:
             unit = unit + self.open_variance
         return np.asarray(unit[self.index] / expected[self.scale])
 
     def matvec(self, v: Array) -> Array:
-        """Return A v, shape (..., P)."""
         values = v if self.basis is None else v @ self.basis.T
         return np.asarray(np.take(values, self.index, axis=-1))
 
@@ -67,24 +61,20 @@ class EntityTerm:
         return entity_sums(self.index, np.atleast_2d(g), self.n_entities).reshape(*g.shape[:-1], self.n_entities)
 
     def rmatvec(self, g: Array) -> Array:
-        """Return A^T g, shape (..., K)."""
         sums = self.sums(g)
         return sums if self.basis is None else np.asarray(sums @ self.basis)
 
     def gram(self, weight: Array) -> Array:
-        """Return A^T diag(weight) A, through the weight of each entity, shape (K, K)."""
         total = self.sums(weight)
         if self.basis is None:
             return np.diag(total)
         return product(self.basis.T, self.basis * total[:, None])
 
     def gram_diagonal(self, weight: Array) -> Array:
-        """Return the diagonal of `gram`, shape (..., K)."""
         total = self.sums(weight)
         return total if self.basis is None else np.asarray(total @ self.basis**2)
 
     def variance(self, block: Block) -> Array:
-        """Return diag(A S A^T), shape (P,)."""
         if self.basis is None:
             return np.asarray(block.covariance_diagonal[self.index])
         if not isinstance(block, DenseBlock):
@@ -102,7 +92,6 @@ class EntityTerm:
         return np.outer(self.sums(gradient), block.mean) + 2.0 * self.sums(curvature)[:, None] * rows
 
     def take(self, index: IntArray, members: IntArray | None = None) -> EntityTerm:
-        """Return the term of a mini-batch of observations."""
         entity = self.index[index]
         if members is None:
             return replace(self, index=entity)

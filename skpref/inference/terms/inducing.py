@@ -1,4 +1,4 @@
-"""A term whose rows are made when they are asked for, and the way back from its bound to the kernel."""
+"""A term of inducing points that computes its rows when they are needed, and the gradient of its bound."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def row_term(basis: InducingBasis, X: Features, scale: str, inverse: Array | Non
 
 @dataclass(frozen=True, eq=False)
 class InducingTerm:
-    """z_i = f(x_i) through inducing points, in flat memory: n rows of M numbers are never held at once."""
+    """z_i = f(x_i) through inducing points; never holds all n rows of M numbers at once."""
 
     basis: InducingBasis  # kernel and inducing points
     X: Features  # (n, d): inputs
@@ -41,51 +41,40 @@ class InducingTerm:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """One run of M variables."""
         return (Segment(self.scale, self.basis.chol.shape[0]),)
 
     @property
     def n_observations(self) -> int:
-        """Number of inputs."""
         return int(self.X.shape[0])
 
     def take(self, index: IntArray, members: IntArray | None = None) -> RowTerm:
-        """Return the rows of a mini-batch."""
         del members
         return row_term(self.basis, self.X[index], self.scale, self._inverse)
 
     @property
     def residual(self) -> Array:
-        """Variance that the inducing points leave, shape (n,)."""
         return np.concatenate([np.asarray(part.residual) for part in self._parts()])
 
     @property
     def residual_scale(self) -> str:
-        """Name of the scale that the residual belongs to."""
         return self.scale
 
     def prior_variance(self, expected: Mapping[str, float]) -> Array:
-        """Return the prior variance of every projection, shape (n,)."""
         return kernels.diagonal(self.basis.kernel, self.X) / expected[self.scale]
 
     def matvec(self, v: Array) -> Array:
-        """Return A v, shape (..., n)."""
         return np.concatenate([part.matvec(v) for part in self._parts()], axis=-1)
 
     def rmatvec(self, g: Array) -> Array:
-        """Return A^T g, shape (..., M)."""
-        return self._sum(g, lambda part, some: part.rmatvec(some))
+        return self._sum(g, RowTerm.rmatvec)
 
     def gram(self, weight: Array) -> Array:
-        """Return A^T diag(weight) A, shape (M, M)."""
-        return self._sum(weight, lambda part, some: part.gram(some))
+        return self._sum(weight, RowTerm.gram)
 
     def gram_diagonal(self, weight: Array) -> Array:
-        """Return the diagonal of `gram`, shape (..., M)."""
-        return self._sum(weight, lambda part, some: part.gram_diagonal(some))
+        return self._sum(weight, RowTerm.gram_diagonal)
 
     def variance(self, block: Block) -> Array:
-        """Return diag(A S A^T), shape (n,)."""
         return np.concatenate([part.variance(block) for part in self._parts()])
 
     def _parts(self) -> Iterator[RowTerm]:
@@ -95,9 +84,10 @@ class InducingTerm:
     def _inverse(self) -> Array:
         return inverse_lower(self.basis.chol)
 
-    def _sum(self, each: Array, how: Callable[[RowTerm, Array], Array]) -> Array:
-        cuts = [each[..., part] for part in chunks(self.n_observations)]
-        return np.asarray(sum(how(part, some) for part, some in zip(self._parts(), cuts, strict=True)))
+    def _sum(self, values: Array, method: Callable[[RowTerm, Array], Array]) -> Array:
+        """Return the sum over chunks of rows of a method of theirs, called with their part of `values`."""
+        cuts = [values[..., part] for part in chunks(self.n_observations)]
+        return np.asarray(sum(method(term, cut) for term, cut in zip(self._parts(), cuts, strict=True)))
 
 
 def inducing_gradient(

@@ -47,22 +47,18 @@ class PairTerm:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        """Runs of variables by prior scale."""
         sizes = {"f": self.n_basis, "offset": self.n_items * self.offsets, "order": int(self.order)}
         return tuple(Segment(name, size) for name, size in sizes.items() if size)
 
     @property
     def n_observations(self) -> int:
-        """P."""
         return int(self.left.shape[0])
 
     @property
     def residual_scale(self) -> str:
-        """Name of the scale that the residual belongs to: that of the basis."""
         return "f"
 
     def prior_variance(self, expected: Mapping[str, float]) -> Array:
-        """Return the prior variance of every projection, shape (P,)."""
         total = np.full(self.n_observations, 1.0 / expected["order"] if self.order else 0.0)
         if self.offsets:
             total += 2.0 / expected["offset"]
@@ -95,7 +91,6 @@ class PairTerm:
         return np.concatenate(parts)
 
     def matvec(self, v: Array) -> Array:
-        """Return A v, shape (..., P)."""
         u = self.utility(v)
         if u.ndim > 1:
             z = pair_differences(u, self.left, self.right)
@@ -104,7 +99,6 @@ class PairTerm:
         return z + v[..., -1:] if self.order else z
 
     def rmatvec(self, g: Array) -> Array:
-        """Return A^T g, shape (..., K)."""
         item = self.item_sums(g)
         parts = [] if self.basis is None else [item @ self.basis]
         parts += [item] if self.offsets else []
@@ -123,7 +117,6 @@ class PairTerm:
         return laplacian_product(*self._graph, weight, rows)
 
     def gram(self, weight: Array) -> Array:
-        """Return A^T diag(weight) A through the Laplacian, shape (K, K)."""
         size = sum(segment.size for segment in self.segments)
         m, stop = self.n_basis, self.n_basis + self.n_items * self.offsets
         out = np.empty((size, size))
@@ -154,14 +147,12 @@ class PairTerm:
         return np.asarray(np.bincount(self.left, weight, n) + np.bincount(self.right, weight, n), dtype=np.float64)
 
     def gram_diagonal(self, weight: Array) -> Array:
-        """Return the diagonal of `gram`; for a term of offsets alone, the weighted degrees of the items."""
         if self.basis is None and not self.order:
             return self._degrees(weight)
         diagonals = [np.diagonal(self.gram(w)) for w in np.atleast_2d(weight)]
         return np.reshape(diagonals, (*weight.shape[:-1], -1))
 
     def variance(self, block: Block) -> Array:
-        """Return diag(A S A^T): one triangular product an item, then differences of rows, shape (P,)."""
         if not isinstance(block, DenseBlock):
             if self.basis is not None or self.order:
                 raise TypeError("a diagonal block holds offsets alone; got a term with a basis or an order effect")
@@ -195,7 +186,6 @@ class PairTerm:
         return adjoint
 
     def take(self, index: IntArray, members: IntArray | None = None) -> LinearTerm:
-        """Return the term of a mini-batch: pairs where they are many or offsets alone, plain rows else."""
         del members
         # Pairs cost N M^2 for each Gram matrix, rows B M^2.
         if (self.basis is None and not self.order) or len(index) > self.n_items:
