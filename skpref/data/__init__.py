@@ -1,4 +1,4 @@
-"""From what users hold (tables, ids, scores, rankings) to checked arrays."""
+"""Tables, ids, comparisons and ratings: from the user's data to checked arrays."""
 
 from skpref.data.comparisons import Comparisons, from_labels, from_scores, from_winners
 from skpref.data.design import OneHotDesign, feature_groups, one_hot_design

@@ -1,4 +1,4 @@
-"""Pairwise comparisons as one small typed record, and where they come from."""
+"""Pairwise comparisons as one small typed record, and the functions that build it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skpref.exceptions import DataError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from skpref._typing import Array, IntArray
     from skpref.data.ids import IdColumn
@@ -37,17 +37,17 @@ class Comparisons:
     left, right : ndarray of shape (P,), dtype int64
         Rows of the two items.
     y : ndarray of shape (P,), dtype float64
-        1 = left preferred, 0 = right preferred, 0.5 = a tie, between = a soft
-        label (docs/maths section 1).
+        1 = left preferred, 0 = right preferred, 0.5 = a tie; other values
+        between 0 and 1 are soft labels (docs/maths section 1).
     weight : ndarray of shape (P,), dtype float64
-        What multiplies the log-likelihood of each comparison, >= 0.
+        Factor on the log-likelihood of each comparison, >= 0.
     n_items : int
-        Number of items, compared or not.
+        Number of items, including those never compared.
     user : ndarray of shape (P,), dtype int64, default=None
-        Row of the user who answered, >= 0; None means that users are not told
-        apart.
+        Row of the user who answered, >= 0; None means that users are not
+        distinguished.
     n_users : int, default=0
-        Number of users, whether they answered or not; 0 without `user`.
+        Number of users, including those without comparisons; 0 without `user`.
 
     Raises
     ------
@@ -75,7 +75,7 @@ class Comparisons:
     n_users: int = 0
 
     def __post_init__(self) -> None:
-        """Check everything: compiled loops index with these numbers."""
+        """Check everything, since compiled loops use these numbers as indices."""
         left, right = _rows(self.left, "left"), _rows(self.right, "right")
         user = None if self.user is None else _rows(self.user, "user")
         check_consistent_length(left, right, self.y, user)
@@ -97,27 +97,27 @@ class Comparisons:
         return float(self.weight.sum())
 
     def merged(self, *, keep_order: bool = False, keep_ties: bool = False) -> Comparisons:
-        """Put all comparisons of the same two items by the same user into one.
+        """Merge all comparisons of the same two items by the same user.
 
-        Exact: sum_i w_i (y_i log p + (1 - y_i) log(1 - p)) depends on the
+        This is exact: sum_i w_i (y_i log p + (1 - y_i) log(1 - p)) depends on the
         weights and labels of a pair through sum_i w_i and sum_i w_i y_i only.
-        Without `user`, all users count as one.
+        Without `user`, all comparisons count as those of one user.
 
         Parameters
         ----------
         keep_order : bool, default=False
-            Keep (a, b) apart from (b, a), as a model with an order effect
-            must. The default joins them under left < right.
+            Keep (a, b) apart from (b, a), which models with an order effect
+            need. The default merges them, with left < right.
         keep_ties : bool, default=False
-            Join equal labels only, as a likelihood must for which a tie
-            (y = 0.5) is an answer of its own.
+            Merge equal labels only, which likelihoods need that model ties
+            (y = 0.5) as a third answer.
 
         Returns
         -------
         Comparisons
-            Sorted by (left, right), or (user, left, right) if users are known (within each label, if ties are kept
-            apart), without comparisons of weight zero. The label is the weighted mean of the labels, the weight their
-            sum.
+            Sorted by (left, right), or by (user, left, right) with users; with `keep_ties`, within each label. Each
+            label is the weighted mean of the merged labels, each weight the sum of the merged weights. Comparisons of
+            weight zero are left out.
         """
         used = self.weight > 0.0
         pairs = self if used.all() else _take(self, used)
@@ -125,19 +125,19 @@ class Comparisons:
             pairs = _left_first(pairs)
         if not keep_ties:
             return _grouped(pairs)
-        # Only equal labels are joined, for the mean of a win and a loss would read as a tie; soft ones stay apart.
+        # The mean of a win and a loss would be read as a tie, so only equal labels are merged, and soft ones never.
         parts = [_grouped(_take(pairs, rows)) for rows in _by_label(pairs.y)]
         soft = (pairs.y != 0.0) & (pairs.y != 0.5) & (pairs.y != 1.0)
         return _concatenated([*parts, _take(pairs, soft)])
 
     def compact(self) -> tuple[Comparisons, IntArray]:
-        """Renumber the items so that only those compared are left.
+        """Renumber the items so that only those with comparisons remain.
 
         Returns
         -------
         comparisons : Comparisons
-            The same comparisons of items 0 to n - 1 (at least one item), by
-            the same users: users are not renumbered.
+            The same comparisons of items 0 to n - 1 (at least one item). Users
+            are not renumbered.
         items : ndarray of shape (n_compared,), dtype int64
             The old number of each item.
         """
@@ -148,8 +148,8 @@ class Comparisons:
     def components(self) -> tuple[int, IntArray]:
         """Find the connected components of the graph of comparisons.
 
-        Utilities of items in different components share no comparison: only
-        the prior relates them.
+        No comparison links items of different components; only the prior
+        relates their utilities.
 
         Returns
         -------
@@ -161,14 +161,14 @@ class Comparisons:
         """
         used = self.weight > 0.0
         left, right = self.left[used], self.right[used]
-        seen = np.zeros(self.n_items, dtype=bool)
-        seen[left] = seen[right] = True
+        compared = np.zeros(self.n_items, dtype=bool)
+        compared[left] = compared[right] = True
         shape = (self.n_items, self.n_items)
         graph = coo_array((np.ones(left.size), (left, right)), shape=shape)
         _, labels = connected_components(graph.tocsr(), directed=False)
-        names, compact = np.unique(labels[seen], return_inverse=True)
+        names, compact = np.unique(labels[compared], return_inverse=True)
         result = np.full(self.n_items, -1, dtype=np.int64)
-        result[seen] = compact
+        result[compared] = compact
         return int(names.size), result
 
 
@@ -183,13 +183,13 @@ def _take(pairs: Comparisons, rows: NDArray[Any]) -> Comparisons:
 
 
 def _left_first(pairs: Comparisons) -> Comparisons:
-    """Say every comparison with left < right."""
+    """Return every comparison with left < right."""
     left, right = np.minimum(pairs.left, pairs.right), np.maximum(pairs.left, pairs.right)
     return replace(pairs, left=left, right=right, y=np.where(pairs.left > pairs.right, 1.0 - pairs.y, pairs.y))
 
 
 def _grouped(pairs: Comparisons) -> Comparisons:
-    """Join the rows of the same user, left and right."""
+    """Merge the rows of the same user, left and right."""
     columns, sizes = [pairs.left, pairs.right], [pairs.n_items, pairs.n_items]
     if pairs.user is not None:
         columns, sizes = [pairs.user, *columns], [pairs.n_users, *sizes]
@@ -211,7 +211,7 @@ def _concatenated(parts: list[Comparisons]) -> Comparisons:
 
 
 def _by_label(y: Array) -> list[NDArray[np.bool_]]:
-    """Rows of losses, ties and wins, as far as there are any."""
+    """Return masks of the losses, ties and wins, without empty ones."""
     hard = [y == label for label in (0.0, 0.5, 1.0)]
     return [rows for rows in hard if rows.any()]
 
@@ -222,7 +222,7 @@ def _sums(group: IntArray, values: Array, n_groups: int) -> Array:
 
 
 def _group_rows(columns: Sequence[IntArray], sizes: Sequence[int]) -> tuple[IntArray, IntArray]:
-    """First row and group number of every distinct row of the columns, sorted by them; entries are below the sizes."""
+    """Return the first row and the group number of every distinct row, sorted; entries of column k are < sizes[k]."""
     code, size = columns[0], int(sizes[0])
     for column, n in zip(columns[1:], sizes[1:], strict=True):
         if size * int(n) >= 2**63:  # number what occurs: at most P codes
@@ -244,8 +244,8 @@ def _renumbered(column: IntArray) -> tuple[IntArray, int]:
 def _rows(values: Any, name: str) -> IntArray:  # noqa: ANN401  # any array-like
     ids = as_ids(values, name)
     if ids.dtype == object and ids.size:
-        raise DataError(f"{name} must hold row numbers, integers from 0; encode ids by Table.rows first")
-    # Beyond int64 nothing is in range: any such number stands for "too large".
+        raise DataError(f"{name} must hold row numbers, integers from 0; convert ids with Table.rows first")
+    # No number beyond int64 is in range, so the largest int64 stands for all of them.
     return ids if ids.dtype == np.int64 else np.minimum(ids.astype(np.uint64), 2**63 - 1).astype(np.int64)
 
 
@@ -269,7 +269,7 @@ def _read_labels(y: Any) -> Array:  # noqa: ANN401  # any array-like
 
 
 def _numbers(values: NDArray[Any]) -> Array:
-    """Labels in an object array as numbers; strings are refused even if they spell numbers."""
+    """Return labels of an object array as numbers; refuse strings, even those that look like numbers."""
     strings = [value for value in values.ravel().tolist() if isinstance(value, str | bytes)]
     if strings:
         raise DataError(
@@ -301,7 +301,7 @@ def _check_range(left: IntArray, right: IntArray, n_items: int) -> None:
 def _check_users(user: IntArray | None, n_users: int) -> None:
     if user is None:
         if n_users != 0:
-            raise DataError(f"n_users is {n_users}, but user is None; give the row of the user of every comparison")
+            raise DataError(f"n_users is {n_users}, but user is None; pass the row of the user of each comparison")
         return
     fault = (user < 0) | (user >= n_users)
     if fault.any():
@@ -321,7 +321,7 @@ def _check_self(left: IntArray, right: IntArray, names: IdColumn | None = None) 
         item = shorten(left[row] if names is None else names[left[row]])
         raise DataError(
             f"comparison {row} compares item {item} with itself ({count} such comparisons); "
-            "leave them out or give on_self='drop'"
+            "remove them or set on_self='drop'"
         )
 
 
@@ -336,15 +336,15 @@ def _read_only(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def from_labels(
-    left: object,
-    right: object,
-    y: object,
+    left: ArrayLike,
+    right: ArrayLike,
+    y: ArrayLike,
     n_items: int,
     *,
-    sample_weight: object = None,
+    sample_weight: ArrayLike | None = None,
     on_self: OnSelf = "raise",
     names: IdColumn | None = None,
-    user: object = None,
+    user: ArrayLike | None = None,
     n_users: int = 0,
 ) -> Comparisons:
     """Build the record from rows of items and labels.
@@ -360,20 +360,20 @@ def from_labels(
     sample_weight : array-like of shape (P,) or float, default=None
         Weight of each comparison, >= 0; None means 1.
     on_self : {"raise", "drop"}, default="raise"
-        What to do with a comparison of an item with itself. It says nothing
-        about utilities, but usually shows an error in the data.
+        What to do with comparisons of an item with itself. They hold no
+        information on utilities and usually mean an error in the data.
     names : ndarray of shape (n_items,), default=None
         Ids of the items, for error messages; None means their rows.
     user : array-like of shape (P,), default=None
         Row of the user who answered each comparison; None means that users
-        are not told apart.
+        are not distinguished.
     n_users : int, default=0
         Number of users, needed with `user`.
 
     Returns
     -------
     Comparisons
-        The checked record, in the order given.
+        The checked record, in the same order.
 
     Raises
     ------
@@ -401,10 +401,10 @@ def from_labels(
 
 
 def from_winners(
-    pairs: object,
+    pairs: ArrayLike,
     n_items: int,
     *,
-    sample_weight: object = None,
+    sample_weight: ArrayLike | None = None,
     on_self: OnSelf = "raise",
     name: str = "comparisons",
 ) -> Comparisons:
@@ -419,9 +419,9 @@ def from_winners(
     sample_weight : array-like of shape (P,) or float, default=None
         Weight of each comparison, >= 0; None means 1.
     on_self : {"raise", "drop"}, default="raise"
-        What to do with a comparison of an item with itself.
+        What to do with comparisons of an item with itself.
     name : str, default="comparisons"
-        What the caller named the argument, for error messages.
+        Name of the argument in error messages.
 
     Returns
     -------
@@ -431,7 +431,7 @@ def from_winners(
     Raises
     ------
     DataError
-        As for `Comparisons`, or the pairs are empty or not two wide.
+        As for `Comparisons`, or `pairs` is empty or has not two columns.
 
     Examples
     --------
@@ -446,27 +446,26 @@ def from_winners(
 
 
 def from_scores(
-    y: object,
-    qid: object = None,
+    y: ArrayLike,
+    qid: ArrayLike | None = None,
     *,
     pairs_per_item: int = 10,
     rng: np.random.Generator | int | None = None,
-    sample_weight: object = None,
+    sample_weight: ArrayLike | None = None,
     items: IntArray | None = None,
     n_items: int | None = None,
 ) -> Comparisons:
     """Build comparisons from scores, grades or ranks: the higher one wins.
 
-    Only rows of the same group are compared, and only if their scores differ.
-    Rows of one group that show the same item with the same score are first
-    joined, their weights added, and rows of weight zero are left out. A pair
-    then weighs the product of its two weights. So an integer weight is the
-    same as repeating the row: w_i copies against w_j copies are w_i w_j pairs.
+    Only rows of the same group with different scores are compared. First, rows
+    of a group with the same item and the same score are merged and their
+    weights added; rows of weight zero are left out. The weight of a pair is the
+    product of the weights of its rows, so an integer weight has the same effect
+    as repeating the row.
 
-    A group of g joined rows gives all its pairs if that is not more than
-    sampling would draw (g - 1 <= 2 `pairs_per_item`). Otherwise every row draws
-    `pairs_per_item` partners with another score, with replacement; a pair drawn
-    twice counts once.
+    A small group of g merged rows, g - 1 <= 2 `pairs_per_item`, gives all its
+    pairs. In a larger one every row draws `pairs_per_item` partners with another
+    score, with replacement; a pair that is drawn twice counts once.
 
     Parameters
     ----------
@@ -475,16 +474,17 @@ def from_scores(
     qid : array-like of shape (n,), default=None
         Group of each row; None means one group.
     pairs_per_item : int, default=10
-        Partners per row in large groups: linear cost in n, and enough for the
-        graph of a group to be connected with near certainty.
+        Partners of each row in large groups. The cost is linear in n; with 10
+        the comparisons of a group almost surely form one connected graph.
     rng : numpy.random.Generator, int or None, default=None
-        Source of the partners; not used while all groups are small.
+        Source of randomness for the partners; not used where all groups are
+        small.
     sample_weight : array-like of shape (n,), default=None
         Weight of each row, >= 0.
     items : ndarray of shape (n,), dtype int64, default=None
-        Row of the item in each row; None means that row i is item i. Equal
-        results for permuted rows need a numbering that does not depend on
-        their order, such as that of `unique_rows`.
+        Number of the item in each row; None means that row i is item i. For
+        results that do not depend on the order of the rows, use a numbering
+        that does not either, such as that of `unique_rows`.
     n_items : int, default=None
         Number of items; None means the number of rows.
 
@@ -523,14 +523,14 @@ def from_scores(
     )
 
 
-def _read_groups(qid: object) -> IntArray:
+def _read_groups(qid: ArrayLike) -> IntArray:
     groups = as_ids(qid, "qid", "row")
     return Vocabulary.from_columns(groups, name="qid").encode(groups, "qid", noun="row")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Scored:
-    """Distinct (group, score, item), sorted in that order, with summed weights."""
+    """Distinct rows (group, score, item) in sorted order, with the sums of their weights."""
 
     group: IntArray
     score: Array
@@ -555,28 +555,28 @@ def _starts(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _extent(new: NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
-    """Begin and end (exclusive) of the run that every entry belongs to."""
+    """Return the start and the end (exclusive) of the run of each entry."""
     begin = np.flatnonzero(new)
     run = np.cumsum(new) - 1
     return begin[run], np.append(begin[1:], new.size)[run]
 
 
 def _partners(rows: _Scored, pairs_per_item: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
-    """Positions (better, worse) of the pairs of all groups."""
+    """Return the positions (better, worse) of the pairs of all groups."""
     if not rows.group.size:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     begin, end = _extent(_starts(rows.group))
     tied = _extent(_starts(rows.group) | _starts(rows.score))
     tie_end = tied[1]
     small = end - begin - 1 <= 2 * pairs_per_item
-    # Sorted by score within the group: all that follow the ties are better.
+    # Rows are sorted by score within a group, so all rows after the ties are better.
     better, worse = _ranges(np.flatnonzero(small), tie_end[small], end[small])
     drawn = _draw(np.flatnonzero(~small), (begin, end), tied, pairs_per_item, rng)
     return np.concatenate([better, drawn[0]]), np.concatenate([worse, drawn[1]])
 
 
 def _ranges(position: IntArray, low: IntArray, high: IntArray) -> tuple[IntArray, IntArray]:
-    """All (partner, position) with low <= partner < high, row after row."""
+    """Return all (partner, position) with low <= partner < high, row by row."""
     count = high - low
     before = np.cumsum(count) - count
     partner = np.arange(int(count.sum())) + np.repeat(low - before, count)
@@ -590,12 +590,12 @@ def _draw(
     pairs_per_item: int,
     rng: np.random.Generator,
 ) -> tuple[IntArray, IntArray]:
-    """Partners with another score, uniformly from the group, each pair once."""
+    """Draw partners with another score uniformly from the group; each pair occurs once."""
     ties = tied[1] - tied[0]
     candidates = group[1] - group[0] - ties
     position = np.repeat(position[candidates[position] > 0], pairs_per_item)
     partner = group[0][position] + rng.integers(0, candidates[position])
-    # The candidates are the group without the run of ties: step over that run.
+    # The candidates are the group without the run of ties, so positions behind the run are shifted.
     partner += np.where(partner >= tied[0][position], ties[position], 0)
     better, worse = np.maximum(position, partner), np.minimum(position, partner)
     n = int(better.max(initial=0)) + 1

@@ -1,9 +1,9 @@
-"""Sparse designs of (user, item) pairs for factorization machines, and which group a feature belongs to."""
+"""Sparse designs of (user, item) pairs for factorization machines, and the groups of their features."""
 
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy import sparse
@@ -31,24 +31,25 @@ _GROUPS = ("user", "item", "implicit")
 
 
 class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """Rows of (user id, item id) as a sparse matrix with a column for every user and every item.
+    """One-hot encode pairs (user id, item id) as a sparse matrix with a column for every user and every item.
 
-    Two more columns stand for users and items that `fit` did not see. No row of the training pairs has a one there, so
-    that a factorization machine predicts for a stranger from the prior of its group, with its larger variance; and a
-    session of `skpref.elicitation` learns the stranger in that column. The implicit-feedback block says which items a
-    user rated in the training pairs, whatever the rating ([Kor08]): 1/sqrt(n) in the columns of the user's n items,
-    so that taste is known of users with few ratings, too. Since it is learnt by `fit` and looked up by `transform`,
-    nothing of the test pairs gets into it.
+    Two more columns represent unseen users and unseen items. They are zero in all training rows, so a factorization
+    machine predicts for an unseen user from the prior of the user group, with a larger variance. A session of
+    `skpref.elicitation` learns a new user in that column.
+
+    The implicit-feedback block shows which items a user rated in the training pairs, whatever the rating ([Kor08]):
+    1/sqrt(n) in the columns of the user's n items. It tells something about users with few ratings. `fit` learns the
+    block and `transform` looks it up, so no test pair leaks into it.
 
     Parameters
     ----------
     implicit : bool, default=False
         Whether to add the implicit-feedback block. A row then has as many entries as its user has items.
     users, items : array-like of shape (n_users,) and (n_items,), default=None
-        All ids that get a column, in their order. None: those of the training pairs. Where the folds of a
-        cross-validation hold different users, a list keeps the columns, and so `groups_`, the same.
+        Ids that get a column, in this order; None takes those of the training pairs. In cross-validation, where folds
+        have different users, a list keeps the columns and `groups_` the same in all folds.
     unknown : {"column", "raise"}, default="column"
-        What `transform` does with an id that has no column: the column of unseen ones, or an error.
+        What `transform` does with an id that has no column: use the column of unseen ids, or raise an error.
 
     Attributes
     ----------
@@ -57,14 +58,14 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
     groups_ : ndarray of shape (n_features_out,)
         Group of each column, "user", "item" or "implicit": what the parameter `groups` of `VariationalFM` asks for.
     rated_ : csr_array of shape (n_users + 1, n_items), or None
-        Rows of the implicit-feedback block; the last, empty one is of unseen users.
+        Rows of the implicit-feedback block; the last row, for unseen users, is empty.
     n_features_in_ : int
         2.
 
     See Also
     --------
     one_hot_design : The same in one call.
-    feature_groups : Groups of what scikit-learn's encoders make.
+    feature_groups : Groups of the features of scikit-learn's encoders.
 
     References
     ----------
@@ -77,7 +78,7 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
     >>> from skpref.data import OneHotDesign
     >>> pairs = [["ann", "tea"], ["ann", "milk"], ["bob", "tea"], ["bob", "milk"], ["cleo", "tea"]]
     >>> model = make_pipeline(OneHotDesign(), VariationalFM(n_factors=2, random_state=0)).fit(pairs, [5, 1, 5, 1, 5])
-    >>> bool(model.predict([["cleo", "milk"]])[0] < model.predict([["a stranger", "tea"]])[0])
+    >>> bool(model.predict([["cleo", "milk"]])[0] < model.predict([["dave", "tea"]])[0])
     True
     >>> design = OneHotDesign(implicit=True).fit(pairs)
     >>> design.get_feature_names_out()[[0, 3, 4, 7]].tolist()
@@ -113,14 +114,14 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(self, X: object, y: object = None) -> Self:
-        """Learn the ids, and who rated what.
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Learn the ids, and with `implicit` the items that each user rated.
 
         Parameters
         ----------
         X : array-like of shape (n, 2)
-            Ids of user and item: integers, strings or any hashables; an array, a list of pairs or a data frame with
-            two columns.
+            Ids of user and item: integers, strings or other hashables, as an array, a list of pairs or a data frame
+            with two columns.
         y : Ignored
             For pipelines.
 
@@ -132,31 +133,29 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
         Raises
         ------
         ValueError
-            If an id is missing, or is not among `users` or `items` where these are given.
+            If an id is missing, or is not among the `users` or `items` passed to the constructor.
         """
         with fit_callbacks(self, X, y):
             self._learn(X)
         return self
 
-    def _learn(self, X: object) -> None:
+    def _learn(self, X: ArrayLike) -> None:
         columns = self._read(X, reset=True)
-        known = [
-            Vocabulary.from_columns(column) if given is None else Vocabulary(given, name)
-            for column, given, name in zip(columns, (self.users, self.items), ("users", "items"), strict=True)
-        ]
-        user, item = (
-            one.encode(column, noun="row", kind=kind)
-            for one, column, kind in zip(known, columns, _GROUPS[:2], strict=True)
+        users, items = (
+            Vocabulary.from_columns(column) if ids is None else Vocabulary(ids, name)
+            for column, ids, name in zip(columns, (self.users, self.items), ("users", "items"), strict=True)
         )
-        self._users, self._items = known
-        self.rated_ = _rated(user, item, (known[0].size + 1, known[1].size)) if self.implicit else None
+        user = users.encode(columns[0], noun="row", kind="user")
+        item = items.encode(columns[1], noun="row", kind="item")
+        self._users, self._items = users, items
+        self.rated_ = _rated(user, item, (users.size + 1, items.size)) if self.implicit else None
 
-    def _read(self, X: object, *, reset: bool) -> tuple[IdColumn, IdColumn]:
+    def _read(self, X: ArrayLike, *, reset: bool) -> tuple[IdColumn, IdColumn]:
         columns = read_rated(X)
         validate_data(self, X, reset=reset, skip_check_array=True)
         return columns
 
-    def transform(self, X: object) -> sparse.csr_array:
+    def transform(self, X: ArrayLike) -> sparse.csr_array:
         """Return the design of pairs, those of `fit` or others.
 
         Parameters
@@ -175,12 +174,9 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
             If an id is missing, or is unknown and `unknown` is "raise".
         """
         check_is_fitted(self)
-        columns = self._read(X, reset=False)
-        user, item = (
-            self._rows(one, column, kind)
-            for one, column, kind in zip((self._users, self._items), columns, _GROUPS[:2], strict=True)
-        )
-        # A user's rows differ in the item alone: theirs is put in the place of the first one's.
+        users, items = self._read(X, reset=False)
+        user, item = self._rows(self._users, users, "user"), self._rows(self._items, items, "item")
+        # The rows of a user differ in the item only, so one row a user is built, and its item replaced.
         n_users, n_items = self._users.size + 1, self._items.size + 1
         place = np.ones(n_users), np.zeros(n_users, dtype=np.int32), np.arange(n_users + 1, dtype=np.int32)
         parts = [sparse.eye_array(n_users, format="csr"), sparse.csr_array(place, (n_users, n_items))]
@@ -188,9 +184,11 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
         design.indices[design.indptr[:-1] + 1] = n_users + item
         return design
 
-    def _rows(self, known: Vocabulary, column: IdColumn, kind: str) -> IntArray:
-        rows = known.encode(column, unknown="raise" if self.unknown == "raise" else "mark", noun="row", kind=kind)
-        return np.where(rows < 0, known.size, rows)
+    def _rows(self, vocabulary: Vocabulary, column: IdColumn, kind: str) -> IntArray:
+        """Return the number of each id, the next free one for unseen ids, shape (n,)."""
+        unknown: Literal["raise", "mark"] = "raise" if self.unknown == "raise" else "mark"
+        rows = vocabulary.encode(column, unknown=unknown, noun="row", kind=kind)
+        return np.where(rows < 0, vocabulary.size, rows)
 
     @property
     def user_ids_(self) -> NDArray[Any]:
@@ -217,20 +215,20 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
         Parameters
         ----------
         input_features : array-like of shape (2,), default=None
-            Names of the two columns of X, which must be those of `fit`; the names made do not depend on them.
+            Names of the two columns of X as in `fit`. The result does not depend on them.
 
         Returns
         -------
         ndarray of str of shape (n_features_out,)
-            "user_<id>", "user (unseen)", "item_<id>", "item (unseen)", "implicit_<id>". Where the text of two ids is
-            the same (1 and "1"), as they are written in Python.
+            "user_<id>", "user (unseen)", "item_<id>", "item (unseen)", "implicit_<id>". If two ids have the same text,
+            such as 1 and "1", ids are shown as in Python source.
         """
         check_is_fitted(self)
         if input_features is not None and len(input_features) != 2:
             got = len(input_features)
             raise DataError(f"input_features should have length equal to number of features (2); got {got}.")
-        seen = getattr(self, "feature_names_in_", None)
-        if input_features is not None and seen is not None and list(input_features) != list(seen):
+        names_in = getattr(self, "feature_names_in_", None)
+        if input_features is not None and names_in is not None and list(input_features) != list(names_in):
             raise DataError("input_features is not equal to feature_names_in_")
         users, items = _texts(self._users.ids), _texts(self._items.ids)
         names = [f"user_{name}" for name in users] + ["user (unseen)"]
@@ -241,7 +239,7 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
 
 
 def _rated(user: IntArray, item: IntArray, shape: tuple[int, int]) -> sparse.csr_array:
-    """1/sqrt(n_u) where user u rated an item, once for each of them."""
+    """Return the matrix with 1/sqrt(n_u) for each of the n_u items that user u rated."""
     index = sparse.get_index_dtype(maxval=max(user.size, *shape))
     rated = sparse.csr_array((np.ones(user.size), (user.astype(index), item.astype(index))), shape)
     rated.sum_duplicates()
@@ -250,14 +248,14 @@ def _rated(user: IntArray, item: IntArray, shape: tuple[int, int]) -> sparse.csr
 
 
 def _texts(ids: NDArray[Any]) -> list[str]:
-    texts = [str(one) for one in ids.tolist()]
-    return texts if len(set(texts)) == len(texts) else [repr(one) for one in ids.tolist()]
+    texts = [str(value) for value in ids.tolist()]
+    return texts if len(set(texts)) == len(texts) else [repr(value) for value in ids.tolist()]
 
 
 def one_hot_design(
     users: Iterable[Hashable], items: Iterable[Hashable], *, implicit: bool = False
 ) -> tuple[sparse.csr_array, OneHotDesign]:
-    """Encode two columns of ids, and return what encodes others alike.
+    """Encode two columns of ids; return the matrix and the fitted encoder.
 
     Parameters
     ----------
@@ -271,7 +269,7 @@ def one_hot_design(
     X : csr_array of shape (n, n_features)
         The design.
     design : OneHotDesign
-        Its `transform` makes rows of other pairs, unseen ids included; its `groups_` are those of the columns.
+        The encoder: `transform` encodes other pairs, unseen ids included; `groups_` has the groups of the columns.
 
     Raises
     ------
@@ -295,23 +293,24 @@ def one_hot_design(
 
 
 def feature_groups(transformer: object) -> NDArray[np.str_]:
-    """Return the group of each feature that a fitted encoder makes, for the parameter `groups` of `VariationalFM`.
+    """Return the group of each output feature of a fitted encoder, for the parameter `groups` of `VariationalFM`.
 
     Parameters
     ----------
     transformer : OneHotEncoder, OneHotDesign, ColumnTransformer or Pipeline
-        Fitted. The columns that a `OneHotEncoder` makes of one feature are a group, named like it. Those of any other
-        part of a `ColumnTransformer` are a group, named like the part. Of a `Pipeline` its last transformer counts.
+        A fitted encoder. All columns that a `OneHotEncoder` makes from one feature are one group with that feature's
+        name. The columns of any other part of a `ColumnTransformer` are one group with the name of the part. For a
+        `Pipeline`, the last transformer counts.
 
     Returns
     -------
     ndarray of str of shape (n_features_out,)
-        Labels; inside a `ColumnTransformer` with the name of the part in front: "part__feature".
+        Labels; in a `ColumnTransformer` with the name of the part as a prefix, "part__feature".
 
     Raises
     ------
     DataError
-        If it is none of these.
+        If the transformer is of another type.
     NotFittedError
         If it is not fitted.
 
@@ -331,13 +330,13 @@ def feature_groups(transformer: object) -> NDArray[np.str_]:
         what = type(transformer).__name__
         raise DataError(
             f"transformer must be a OneHotEncoder, OneHotDesign, ColumnTransformer or a Pipeline that ends in one; got "
-            f"{what}. Give VariationalFM an array of groups, one label a feature"
+            f"{what}. Pass VariationalFM an array of groups with one label per feature"
         )
     return groups
 
 
 def _groups(transformer: object) -> NDArray[np.str_] | None:
-    """None where nothing is known of what it makes."""
+    """Return the groups of a transformer's output; None for unsupported types."""
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import OneHotEncoder
@@ -349,7 +348,7 @@ def _groups(transformer: object) -> NDArray[np.str_] | None:
         return transformer.groups_
     if isinstance(transformer, OneHotEncoder):
         check_is_fitted(transformer)
-        # A name of nothing but the feature; the encoder itself keeps the names it was given.
+        # The name of the feature without the category; a copy, since the encoder must keep its own combiner.
         plain = copy(transformer).set_params(feature_name_combiner=lambda feature, _: str(feature))
         return np.asarray(plain.get_feature_names_out().astype(str))
     if not isinstance(transformer, ColumnTransformer):

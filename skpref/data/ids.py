@@ -1,8 +1,9 @@
-"""From what users call items (ids of any hashable kind) to row numbers.
+"""Columns of ids: integers, strings or any other hashables.
 
-An id column is held in one of three forms: ``int64``, ``uint64`` (only when a
-value needs it) or ``object``. Strings stay Python objects, because a fixed-width
-array of strings costs its longest entry in every row and strips trailing NULs.
+A column of ids has one of three dtypes: ``int64``, ``uint64`` (only if a value
+needs it) or ``object``. Strings stay Python objects, because a fixed-width array
+of strings needs the size of its longest entry for every row and drops trailing
+NULs.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from skpref.exceptions import DataError
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
+    from numpy.typing import ArrayLike
+
 __all__ = ["IdColumn", "as_ids", "pack_ids", "read_pairs", "read_rated", "read_triples", "shorten", "unpack_ids"]
 
 IdColumn = NDArray[Any]
@@ -30,7 +33,7 @@ _UINT64_MAX = 2**64 - 1
 
 
 def shorten(value: object) -> str:
-    """Return `repr(value)`, cut to 80 characters so that it fits a message."""
+    """Return `repr(value)`, cut to 80 characters for use in a message."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str | bytes) and len(value) > MAX_ID_CHARACTERS:
@@ -45,24 +48,24 @@ def shorten(value: object) -> str:
 # one column
 
 
-def as_ids(column: object, name: str = "X", noun: str = "comparison", kind: str = "item") -> IdColumn:
-    """Bring a column of ids into one of the three forms.
+def as_ids(column: ArrayLike, name: str = "X", noun: str = "comparison", kind: str = "item") -> IdColumn:
+    """Convert a column of ids to an array of dtype int64, uint64 or object.
 
     Parameters
     ----------
     column : array-like of shape (n,)
-        Integers, integral floats, booleans, strings, bytes or any hashables.
+        Integers, integral floats, booleans, strings, bytes or other hashables.
     name : str, default="X"
-        What the caller named the argument, for error messages.
+        Name of the argument in error messages.
     noun : str, default="comparison"
-        What an entry of the column belongs to, for error messages.
+        Noun for an entry of the column in error messages.
     kind : str, default="item"
-        What the ids name, for error messages.
+        Noun for what the ids name in error messages.
 
     Returns
     -------
     ndarray of shape (n,), dtype int64, uint64 or object
-        Integral numbers are integers; everything else is kept as it is.
+        Integral numbers as integers; everything else unchanged.
 
     Raises
     ------
@@ -90,7 +93,7 @@ def as_ids(column: object, name: str = "X", noun: str = "comparison", kind: str 
 
 
 class _Where(NamedTuple):
-    """What error messages call a column, its entries and what the ids name."""
+    """The words for a column, its entries and what its ids name, for error messages."""
 
     name: str
     noun: str
@@ -104,7 +107,7 @@ class _Where(NamedTuple):
 
 
 def _from_series(column: Any, where: _Where) -> IdColumn | None:  # noqa: ANN401  # any array-like
-    """Ids of a pandas series of strings or categories, each distinct id made once; None for anything else."""
+    """Return the ids of a pandas series of strings or categories, sharing equal strings; None for anything else."""
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype) or getattr(dtype, "kind", "") != "O" or not hasattr(column, "factorize"):
         return None
@@ -113,7 +116,7 @@ def _from_series(column: Any, where: _Where) -> IdColumn | None:  # noqa: ANN401
         raise DataError(where.missing(int(np.argmin(codes))))
     try:
         ids: IdColumn = as_ids(np.asarray(distinct), *where)[codes]
-    except DataError:  # let the general way name the row
+    except DataError:  # the general path names the row
         return None
     return ids
 
@@ -163,7 +166,7 @@ def _from_floats(values: NDArray[Any], where: _Where) -> IdColumn:
 
 
 def integers(values: list[int]) -> IdColumn:
-    """Integers in the narrowest form that holds all of them exactly."""
+    """Return integers as int64, uint64 or object, the first that holds all of them exactly."""
     low, high = min(values, default=0), max(values, default=0)
     if low >= -(2**63) and high <= _INT64_MAX:
         return np.array(values, dtype=np.int64)
@@ -173,7 +176,7 @@ def integers(values: list[int]) -> IdColumn:
 
 
 def objects(values: Sequence[object]) -> IdColumn:
-    # np.array would open up ids that are tuples.
+    """Return values as an object array; np.array would turn ids that are tuples into rows."""
     return np.fromiter(values, dtype=object, count=len(values))
 
 
@@ -192,7 +195,7 @@ def _is_plain(kind: type) -> bool:
 
 
 def _plain(value: Any, row: int, where: _Where) -> Hashable:  # noqa: ANN401  # an id may be anything
-    """One id as a plain hashable: numpy numbers and integral floats become int."""
+    """Return an id as a plain hashable: numpy numbers and integral floats become int."""
     if isinstance(value, np.generic) and value.dtype.kind in "biufUS":
         value = value.item()
     if _is_missing(value):
@@ -210,7 +213,7 @@ def _plain(value: Any, row: int, where: _Where) -> Hashable:  # noqa: ANN401  # 
 
 
 def _is_missing(value: Any) -> bool:  # noqa: ANN401  # an id may be anything
-    # pandas.NA refuses to say whether it equals itself; it is told by its name.
+    # pandas.NA cannot be compared, so it is recognised by the name of its type.
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return True
     if isinstance(value, float | np.datetime64 | np.timedelta64):
@@ -222,22 +225,22 @@ def _is_missing(value: Any) -> bool:  # noqa: ANN401  # an id may be anything
 # two or three columns
 
 
-def read_pairs(X: object, name: str = "X") -> tuple[IdColumn, IdColumn]:
-    """Split what a user passes as comparisons into two columns of ids.
+def read_pairs(X: ArrayLike, name: str = "X") -> tuple[IdColumn, IdColumn]:
+    """Split pairs of item ids into two columns.
 
     Parameters
     ----------
     X : array-like of shape (n_pairs, 2)
-        An array, a data frame with two columns (of different dtypes if need
-        be), or a sequence of pairs.
+        An array, a data frame with two columns, whose dtypes may differ, or a
+        sequence of pairs.
     name : str, default="X"
-        What the caller named the argument, for error messages.
+        Name of the argument in error messages.
 
     Returns
     -------
     left : ndarray of shape (n_pairs,), dtype int64, uint64 or object
-        The ids of the first column; numbers next to a column of strings stay
-        numbers.
+        The ids of the first column. Numbers stay numbers, even if the other
+        column has strings.
     right : ndarray of shape (n_pairs,), dtype int64, uint64 or object
         The ids of the second column.
 
@@ -246,7 +249,7 @@ def read_pairs(X: object, name: str = "X") -> tuple[IdColumn, IdColumn]:
     TypeError
         X is sparse.
     DataError
-        X is empty, not two columns wide, or holds a missing or fractional id.
+        X is empty, has not two columns, or holds a missing or fractional id.
 
     Examples
     --------
@@ -259,16 +262,16 @@ def read_pairs(X: object, name: str = "X") -> tuple[IdColumn, IdColumn]:
     return as_ids(left, name), as_ids(right, name)
 
 
-def read_triples(X: object, name: str = "X") -> tuple[IdColumn, IdColumn, IdColumn]:
-    """Split what a user passes as comparisons by several users into three columns of ids.
+def read_triples(X: ArrayLike, name: str = "X") -> tuple[IdColumn, IdColumn, IdColumn]:
+    """Split triples (user, left item, right item) into three columns of ids.
 
     Parameters
     ----------
     X : array-like of shape (n_comparisons, 3)
-        User, left and right item: an array, a data frame with three columns
-        (of different dtypes if need be), or a sequence of triples.
+        User, left and right item: an array, a data frame with three columns,
+        whose dtypes may differ, or a sequence of triples.
     name : str, default="X"
-        What the caller named the argument, for error messages.
+        Name of the argument in error messages.
 
     Returns
     -------
@@ -284,8 +287,7 @@ def read_triples(X: object, name: str = "X") -> tuple[IdColumn, IdColumn, IdColu
     TypeError
         X is sparse.
     DataError
-        X is empty, not three columns wide, or holds a missing or fractional
-        id.
+        X is empty, has not three columns, or holds a missing or fractional id.
 
     Examples
     --------
@@ -298,16 +300,16 @@ def read_triples(X: object, name: str = "X") -> tuple[IdColumn, IdColumn, IdColu
     return as_ids(user, name, kind="user"), as_ids(left, name), as_ids(right, name)
 
 
-def read_rated(X: object, name: str = "X") -> tuple[IdColumn, IdColumn]:
-    """Split what a user passes as the subjects of ratings into two columns of ids.
+def read_rated(X: ArrayLike, name: str = "X") -> tuple[IdColumn, IdColumn]:
+    """Split pairs (user, item) of ratings into two columns of ids.
 
     Parameters
     ----------
     X : array-like of shape (n_ratings, 2)
-        User and item: an array, a data frame with two columns (of different
-        dtypes if need be), or a sequence of pairs.
+        User and item: an array, a data frame with two columns, whose dtypes
+        may differ, or a sequence of pairs.
     name : str, default="X"
-        What the caller named the argument, for error messages.
+        Name of the argument in error messages.
 
     Returns
     -------
@@ -321,11 +323,11 @@ def read_rated(X: object, name: str = "X") -> tuple[IdColumn, IdColumn]:
     TypeError
         X is sparse.
     DataError
-        X is empty, not two columns wide, or holds a missing or fractional id.
+        X is empty, has not two columns, or holds a missing or fractional id.
 
     Examples
     --------
-    >>> from skpref.data.ids import read_rated
+    >>> from skpref.data import read_rated
     >>> user, item = read_rated([("ann", 7), ("bob", 7)])
     >>> user.tolist(), item.tolist()
     (['ann', 'bob'], [7, 7])
@@ -335,7 +337,7 @@ def read_rated(X: object, name: str = "X") -> tuple[IdColumn, IdColumn]:
 
 
 class _Layout(NamedTuple):
-    """What the columns of an array of comparisons or ratings hold, for checks and messages."""
+    """The columns of an array of comparisons or ratings, for checks and messages."""
 
     width: int
     shape: str
@@ -363,7 +365,7 @@ _RATED = _Layout(
     "the ids of its user and of the item rated",
     ": the ids of the user and of the item",
     "rating",
-    "skpref.data.ratings.from_matrix makes them of a matrix",
+    "skpref.data.from_matrix converts a matrix of ratings",
 )
 
 
@@ -428,7 +430,7 @@ def _check_shape(shape: tuple[int, ...], name: str, layout: _Layout, where: str 
 
 
 def pack_ids(ids: IdColumn) -> dict[str, NDArray[Any]]:
-    """Write ids as plain arrays, for files that hold no Python objects.
+    """Convert ids to plain arrays, for files without Python objects.
 
     Parameters
     ----------
@@ -440,13 +442,13 @@ def pack_ids(ids: IdColumn) -> dict[str, NDArray[Any]]:
     dict
         `kind`, uint8 of shape (n,): 0 = integer, 1 = string, 2 = bytes;
         `end`, int64 of shape (n,): where each id ends in `text`; `text`,
-        uint8: the ids one after the other, strings in UTF-8 and integers in
-        decimal digits.
+        uint8: the concatenated ids, strings in UTF-8 and integers in decimal
+        digits.
 
     Raises
     ------
     DataError
-        An id is of another kind, for example a tuple or a date.
+        An id has another type, for example a tuple or a date.
 
     Examples
     --------
@@ -471,7 +473,7 @@ _KIND_OF = {int: 0, str: 1, bytes: 2}
 
 
 def unpack_ids(packed: Mapping[str, NDArray[Any]]) -> IdColumn:
-    """Read what `pack_ids` wrote; the arrays may come from a stranger.
+    """Convert the arrays of `pack_ids` back to ids; untrusted arrays are safe.
 
     Parameters
     ----------
@@ -486,7 +488,7 @@ def unpack_ids(packed: Mapping[str, NDArray[Any]]) -> IdColumn:
     Raises
     ------
     DataError
-        The arrays do not fit together or do not spell ids.
+        The arrays are inconsistent or are not ids.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Ordered labels: which levels there are, in which order, and the number of each label's level."""
+"""Ordered labels: the levels in order, and the number of the level of each label."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["as_labels", "encode_levels", "ordered_levels", "read_labels"]
 def ordered_levels(
     y: ArrayLike, class_order: ArrayLike | None = None, *, fewest: int = 2
 ) -> tuple[NDArray[Any], IntArray]:
-    """Find the levels of ordered labels, low to high."""
+    """Return the levels of ordered labels, low to high, and the number of each label's level, shape (n,)."""
     dtype = getattr(y, "dtype", None)
     categories = getattr(dtype, "categories", None)
     values = column_or_1d(read_labels(y), warn=True)
@@ -33,8 +33,8 @@ def ordered_levels(
         classes = np.asarray(categories)
         if not getattr(dtype, "ordered", False):
             few = ", ".join(map(str, classes[:5].tolist())) + (", ..." if classes.size > 5 else "")
-            msg = f"y is a Categorical without an order; its categories are taken as they stand, low to high: {few}."
-            warnings.warn(msg + " Give class_order, or an ordered Categorical.", DataWarning, stacklevel=5)
+            msg = f"y is a Categorical without an order; its categories are used as the order, low to high: {few}."
+            warnings.warn(msg + " Set class_order, or pass an ordered Categorical.", DataWarning, stacklevel=5)
     else:
         classes = np.unique(values)
     level = _label_encoded(values, classes) if class_order is not None else None
@@ -43,7 +43,7 @@ def ordered_levels(
     present = np.unique(level).size
     if present < fewest:
         msg = (
-            f"y must hold at least {fewest} classes (levels) to tell apart; got 1 class: {_plain(values[0])!r} "
+            f"y must have at least {fewest} classes (levels); got 1 class: {_plain(values[0])!r} "
             f"(type of target: {type_of_target(values)})."
         )
         raise DataError(msg)
@@ -61,9 +61,9 @@ def encode_levels(y: ArrayLike, classes: NDArray[Any]) -> IntArray:
         place = np.minimum(np.searchsorted(ranked, values), classes.size - 1)
         wrong = np.flatnonzero(ranked[place] != values)
     except TypeError:  # strings among numbers
-        known = {level: k for k, level in enumerate(classes.tolist())}
-        found = [known.get(label, -1) for label in values.tolist()]
-        wrong, order, place = np.flatnonzero(np.array(found) < 0), np.array(found), np.arange(values.size)
+        number = {level: k for k, level in enumerate(classes.tolist())}
+        order, place = np.array([number.get(label, -1) for label in values.tolist()]), np.arange(values.size)
+        wrong = np.flatnonzero(order < 0)
     if wrong.size:
         few = ", ".join(map(repr, classes[:10].tolist())) + (", ..." if classes.size > 10 else "")
         msg = f"y holds {_plain(values[wrong[0]])!r:.80} (row {wrong[0]}), which is not among the levels {few}."
@@ -72,7 +72,7 @@ def encode_levels(y: ArrayLike, classes: NDArray[Any]) -> IntArray:
 
 
 def as_labels(y: ArrayLike) -> NDArray[Any]:
-    """Return labels as an array that holds what was given: NumPy alone makes the string 'nan' of NaN among strings."""
+    """Return labels as an array of unchanged values, whereas NumPy turns a NaN among strings into the string 'nan'."""
     values = np.asarray(y)
     if values.dtype.kind in "US" and isinstance(y, list | tuple) and not all(isinstance(v, str | bytes) for v in y):
         values = np.asarray(y, dtype=object)
@@ -80,7 +80,7 @@ def as_labels(y: ArrayLike) -> NDArray[Any]:
 
 
 def read_labels(y: ArrayLike | None) -> NDArray[Any] | None:
-    """Return labels of classes as an array, none of them missing; None, which scikit-learn refuses, stays None."""
+    """Return class labels as an array without missing ones; None stays None, and scikit-learn refuses it."""
     if y is None:
         return None
     values = as_labels(y)
@@ -101,14 +101,15 @@ def _checked_order(class_order: ArrayLike) -> NDArray[Any]:
 
 
 def _plain(label: object) -> object:
-    """A label as Python shows it."""
+    """Return a label as a Python object, for messages."""
     return label.item() if isinstance(label, np.generic) else label
 
 
 def _label_encoded(values: NDArray[Any], classes: NDArray[Any]) -> IntArray | None:
-    """Levels of labels that `cross_val_predict` has replaced by their places among the sorted labels.
+    """Return the levels of labels that scikit-learn's `cross_val_predict` has replaced by integers, or None.
 
-    It does so for probabilities. Whole numbers where all levels are names can mean nothing else.
+    It does so for probabilities, by the order of the sorted labels. If all levels are names, integers cannot be
+    anything else.
     """
     named = classes.dtype.kind in "US" or all(isinstance(label, str) for label in classes.tolist())
     if not named or values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= classes.size:

@@ -1,4 +1,4 @@
-"""Ratings as one small typed record, its two orders, and where they come from."""
+"""Ratings as one small typed record, sorted by user or by item, and the functions that build it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = ["ByRow", "Ratings", "from_matrix", "rating_levels", "read_rated"]
 
 Duplicates = Literal["error", "mean", "last"]
 _MAX_LEVELS = 1000
-_ENTRIES = 2**31  # of one side, which the compiled loops number by 32 bits
+_ENTRIES = 2**31  # of one side, since compiled loops number them by 32 bits
 
 
 class ByRow(NamedTuple):
-    """Ratings in the order of one side (the CSR form)."""
+    """Ratings sorted by user or by item, in CSR form."""
 
     start: IntArray  # (n_rows + 1,): where each row's ratings begin
     column: NDArray[np.int32]  # (n,): row of the other side
     level: NDArray[np.int16]  # (n,): numbers of the levels
     weight: Array  # (n,): weights
-    position: IntArray  # (n,): of each entry among the ratings as they stand in `Ratings`
+    position: IntArray  # (n,): position of each entry in `Ratings`
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -44,11 +44,11 @@ class Ratings:
     user, item : ndarray of shape (n,), dtype int64
         Rows of user and item.
     level : ndarray of shape (n,), dtype int64
-        Number of the level given, from 0, the lowest.
+        Number of the level, from 0 (the lowest).
     weight : ndarray of shape (n,), dtype float64
-        What multiplies the loss of each rating, >= 0.
+        Factor on the loss of each rating, >= 0.
     n_users, n_items, n_levels : int
-        How many there are, rated or not, used or not.
+        Numbers of users, items and levels, including those without ratings.
 
     Raises
     ------
@@ -58,9 +58,9 @@ class Ratings:
     Examples
     --------
     >>> import numpy as np
-    >>> from skpref.data.ratings import Ratings
-    >>> given = Ratings(np.array([1, 0]), np.array([0, 2]), np.array([4, 1]), np.ones(2), 2, 3, 5)
-    >>> merged = given.merged()
+    >>> from skpref.data import Ratings
+    >>> ratings = Ratings(np.array([1, 0]), np.array([0, 2]), np.array([4, 1]), np.ones(2), 2, 3, 5)
+    >>> merged = ratings.merged()
     >>> merged.user.tolist(), merged.by_item().start.tolist()
     ([0, 1], [0, 1, 1, 2])
     """
@@ -74,7 +74,7 @@ class Ratings:
     n_levels: int
 
     def __post_init__(self) -> None:
-        """Check everything: compiled loops index with these numbers."""
+        """Check everything, since compiled loops use these numbers as indices."""
         check_consistent_length(self.user, self.item, self.level, self.weight)
         weight = np.asarray(self.weight, dtype=np.float64)
         if not np.isfinite(weight).all() or (weight < 0.0).any():
@@ -86,7 +86,7 @@ class Ratings:
                 raise DataError(f"{name} must lie in 0..{limit - 1}; got {values.min()}..{values.max()}")
             if limit >= (_MAX_LEVELS + 1 if name == "level" else _ENTRIES):
                 most = _MAX_LEVELS if name == "level" else _ENTRIES - 1
-                raise DataError(f"there are {limit} {name}s, more than the {most} that can be told apart")
+                raise DataError(f"there are {limit} {name}s, more than the maximum of {most}")
             object.__setattr__(self, name, _frozen(values))
         object.__setattr__(self, "weight", _frozen(weight))
 
@@ -96,17 +96,17 @@ class Ratings:
         return int(self.user.size)
 
     def followed_by(self, other: Ratings) -> Ratings:
-        """Put other ratings behind these.
+        """Return these ratings followed by others.
 
         Parameters
         ----------
         other : Ratings
-            Of the same levels, and of as many users and items or more: the first of them are those known here.
+            Ratings with the same levels. Their first users and items are those of this record.
 
         Returns
         -------
         Ratings
-            Both.
+            All ratings.
         """
         user, item, level, weight = (
             np.concatenate([getattr(self, name), getattr(other, name)]) for name in ("user", "item", "level", "weight")
@@ -114,15 +114,15 @@ class Ratings:
         return Ratings(user, item, level, weight, other.n_users, other.n_items, self.n_levels)
 
     def merged(self, duplicates: Duplicates = "error", names: tuple[IdColumn, IdColumn, Any] | None = None) -> Ratings:
-        """Put all ratings of the same item by the same user into one.
+        """Merge all ratings of the same item by the same user.
 
         Parameters
         ----------
         duplicates : {"error", "mean", "last"}, default="error"
-            What to do where they differ: an error, the mean of the levels' numbers, rounded, halves upwards, or the
-            one that was given last, alone. Else weights add up: a rating given twice counts twice.
+            What to do if they differ: raise an error, take the mean of their levels' numbers (rounded, halves upwards),
+            or keep the last one only. Except with "last", weights add up, so a rating given twice counts twice.
         names : tuple of (users, items, levels), default=None
-            What to call them in an error.
+            Names of users, items and levels in error messages; None means their numbers.
 
         Returns
         -------
@@ -132,7 +132,7 @@ class Ratings:
         Raises
         ------
         DataError
-            If a user rated an item differently and `duplicates` is "error".
+            If ratings of an item by a user differ and `duplicates` is "error".
         """
         key = self.user * max(self.n_items, 1) + self.item
         used = np.flatnonzero(self.weight > 0.0)
@@ -150,7 +150,7 @@ class Ratings:
             self._refuse(order, first, last, low != high, names)
         total = np.add.reduceat(weight, first)
         mean = np.floor(np.add.reduceat(weight * level, first) / total + 0.5).astype(np.int64)
-        # Rounding errors of the sums must not lift a mean of equal levels over its own.
+        # Rounding errors must not change the mean of equal levels.
         return self._taken(order[first], np.clip(mean, low, high), total)
 
     def _taken(self, rows: IntArray, level: IntArray, weight: Array) -> Ratings:
@@ -168,22 +168,22 @@ class Ratings:
         users, items, levels = names or (np.arange(self.n_users), np.arange(self.n_items), np.arange(self.n_levels))
         group = int(np.flatnonzero(differ)[0])
         rows = order[first[group] : last[group] + 1]
-        who, what = shorten(users[self.user[rows[0]]]), shorten(items[self.item[rows[0]]])
-        given = ", ".join(shorten(levels[level]) for level in self.level[rows][:5].tolist())
+        user, item = shorten(users[self.user[rows[0]]]), shorten(items[self.item[rows[0]]])
+        values = ", ".join(shorten(levels[level]) for level in self.level[rows][:5].tolist())
         more = int(np.count_nonzero(differ)) - 1
         also = f" (and {more} more such pairs)" if more else ""
         raise DataError(
-            f"duplicate ratings that differ: user {who} rated item {what} {rows.size} times: {given}{also}; keep one "
+            f"duplicate ratings that differ: user {user} rated item {item} {rows.size} times: {values}{also}; keep one "
             "of them, or set duplicates='mean' or duplicates='last'"
         )
 
     def by_user(self) -> ByRow:
-        """Return the ratings by user. They must be merged.
+        """Return the ratings in CSR form by user; call `merged` first.
 
         Returns
         -------
         ByRow
-            In the order in which they stand here.
+            In the order of this record.
         """
         start = np.zeros(self.n_users + 1, dtype=np.int64)
         np.cumsum(np.bincount(self.user, minlength=self.n_users), out=start[1:])
@@ -191,7 +191,7 @@ class Ratings:
         return ByRow(start, self.item.astype(np.int32), level, self.weight, np.arange(self.size))
 
     def by_item(self) -> ByRow:
-        """Return the ratings by item. They must be merged.
+        """Return the ratings in CSR form by item; call `merged` first.
 
         Returns
         -------
@@ -220,7 +220,7 @@ def _frozen(values: NDArray[Any]) -> NDArray[Any]:
 def rating_levels(
     y: ArrayLike, levels: ArrayLike | None, users: IdColumn, items: IdColumn
 ) -> tuple[NDArray[Any], IntArray]:
-    """Find the levels of ratings, low to high, and the number of each rating's level."""
+    """Return the levels of ratings, low to high, and the number of each rating's level, shape (n,)."""
     values, declared = _values(y), levels
     check_consistent_length(users, values)
     if levels is None:
@@ -229,24 +229,22 @@ def rating_levels(
         if declared is not None and not getattr(dtype, "ordered", False):
             declared = None
     for row in np.flatnonzero(_absent(values))[:1].tolist():
-        raise DataError(f"Input y contains NaN: no rating for {_whose(users, items, row)}; leave such rows out")
+        raise DataError(f"Input y contains NaN: no rating for {_user_and_item(users, items, row)}; leave such rows out")
     numeric = values.dtype.kind in "biuf"
     if numeric and not np.isfinite(values).all():
         row = int(np.argmax(~np.isfinite(values)))
-        raise DataError(f"infinite rating for {_whose(users, items, row)}; ratings are finite levels")
+        raise DataError(f"infinite rating for {_user_and_item(users, items, row)}; ratings are finite levels")
     if declared is None and not numeric:
-        msg = (
-            f"ratings such as {shorten(values[0])} have no order of their own; name all of them in levels, low to high"
-        )
+        msg = f"ratings such as {shorten(values[0])} have no natural order; list all of them in levels, low to high"
         raise DataError(msg)
-    known = np.unique(values) if declared is None else _levels(declared)
-    if known.size < 2:
-        one = f"; got 1 class: every rating is {shorten(known[0])}" if known.size else ""
-        raise DataError(f"at least 2 levels of ratings are needed{one}. Name all levels in levels, low to high")
-    if known.size > _MAX_LEVELS:
-        msg = f"y has {known.size} distinct values, more than the {_MAX_LEVELS} levels of ratings allowed; round them"
+    ordered = np.unique(values) if declared is None else _levels(declared)
+    if ordered.size < 2:
+        got = f"; got 1 class: every rating is {shorten(ordered[0])}" if ordered.size else ""
+        raise DataError(f"at least 2 levels of ratings are needed{got}. List all levels in levels, low to high")
+    if ordered.size > _MAX_LEVELS:
+        msg = f"y has {ordered.size} distinct values, more than the {_MAX_LEVELS} levels of ratings allowed; round them"
         raise DataError(msg)
-    return known, _numbered(values, known, users, items)
+    return ordered, _numbered(values, ordered, users, items)
 
 
 def _values(y: Any) -> NDArray[Any]:  # noqa: ANN401 - any array-like
@@ -280,38 +278,39 @@ def _absent(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _levels(declared: ArrayLike) -> NDArray[Any]:
-    known = np.asarray(declared)
-    if known.ndim != 1 or len(set(known.tolist())) != known.size or _absent(known).any():
+    levels = np.asarray(declared)
+    if levels.ndim != 1 or len(set(levels.tolist())) != levels.size or _absent(levels).any():
         raise DataError(f"levels must list every level once, low to high; got {shorten(declared)}")
-    if known.dtype.kind in "biuf" and (np.diff(known.astype(np.float64)) <= 0).any():
-        raise DataError(f"levels must be in ascending order; got {known.tolist()}")
-    return known if known.dtype.kind in "biuf" else objects(known.tolist())
+    if levels.dtype.kind in "biuf" and (np.diff(levels.astype(np.float64)) <= 0).any():
+        raise DataError(f"levels must be in ascending order; got {levels.tolist()}")
+    return levels if levels.dtype.kind in "biuf" else objects(levels.tolist())
 
 
-def _numbered(values: NDArray[Any], known: NDArray[Any], users: IdColumn, items: IdColumn) -> IntArray:
-    if known.dtype.kind in "biuf" and values.dtype.kind in "biuf":
-        place = np.minimum(np.searchsorted(known, values), known.size - 1)
-        wrong = known[place] != values
+def _numbered(values: NDArray[Any], levels: NDArray[Any], users: IdColumn, items: IdColumn) -> IntArray:
+    if levels.dtype.kind in "biuf" and values.dtype.kind in "biuf":
+        place = np.minimum(np.searchsorted(levels, values), levels.size - 1)
+        wrong = levels[place] != values
     else:
-        number = {level: i for i, level in enumerate(known.tolist())}
+        number = {level: i for i, level in enumerate(levels.tolist())}
         place = np.array([number.get(value, -1) for value in values.tolist()], dtype=np.int64)
         wrong = place < 0
     if wrong.any():
         row, more = int(np.argmax(wrong)), int(np.count_nonzero(wrong)) - 1
         also = f" (and {more} more)" if more else ""
-        msg = f"rating {shorten(values[row])} is outside {format_levels(known)} for {_whose(users, items, row)}{also}"
-        raise DataError(msg + "; name all levels in levels, low to high")
+        where = f"{_user_and_item(users, items, row)}{also}"
+        msg = f"rating {shorten(values[row])} is outside {format_levels(levels)} for {where}"
+        raise DataError(msg + "; list all levels in levels, low to high")
     return place.astype(np.int64)
 
 
 def format_levels(levels: NDArray[Any]) -> str:
-    """Return levels as a message shows them."""
+    """Return levels as text for a message."""
     if levels.dtype.kind in "iuf" and (np.diff(levels) == 1).all() and float(levels[0]).is_integer():
         return f"{int(levels[0])}..{int(levels[-1])}"
     return ", ".join(str(level) for level in levels[:10].tolist()) + (", ..." if levels.size > 10 else "")
 
 
-def _whose(users: IdColumn, items: IdColumn, row: int) -> str:
+def _user_and_item(users: IdColumn, items: IdColumn, row: int) -> str:
     return f"user {shorten(users[row])}, item {shorten(items[row])} (row {row})"
 
 
@@ -324,14 +323,14 @@ def from_matrix(
     users: ArrayLike | None = None,
     items: ArrayLike | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Turn a matrix of ratings into rows of ids and ratings.
+    """Convert a matrix of ratings to rows (user, item) and ratings.
 
     Parameters
     ----------
     matrix : sparse matrix or array of shape (n_users, n_items)
-        Ratings. Of a sparse one the entries that are stored, of a dense one those that are not NaN.
+        Ratings: the stored entries of a sparse matrix, or the entries of a dense one that are not NaN.
     users, items : array-like of shape (n_users,) and (n_items,), default=None
-        Ids of its rows and columns; None stands for their numbers.
+        Ids of the rows and columns; None means their numbers.
 
     Returns
     -------
@@ -343,13 +342,13 @@ def from_matrix(
     Raises
     ------
     DataError
-        If a zero is stored in a sparse matrix, which may stand for a rating or for none; if an entry is stored twice;
-        or if the ids are not as many as rows and columns.
+        If a sparse matrix stores a zero, which may be a rating of 0 or no rating; if it stores an entry twice; or if
+        the numbers of ids differ from those of rows and columns.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skpref.data.ratings import from_matrix
+    >>> from skpref.data import from_matrix
     >>> X, y = from_matrix([[5, np.nan], [np.nan, 3]], users=["ann", "bob"])
     >>> X.tolist(), y.tolist()
     ([['ann', 0], ['bob', 1]], [5.0, 3.0])
@@ -377,9 +376,9 @@ def _stored(matrix: Any) -> tuple[IntArray, IntArray, NDArray[Any]]:  # noqa: AN
     if zero.size:
         at = f"row {row[zero[0]]}, column {column[zero[0]]}"
         msg = f"explicit zero in {at} of the matrix ({zero.size} in all): it may be a rating of 0 or none"
-        raise DataError(msg + "; drop them by eliminate_zeros(), or give ids and ratings")
+        raise DataError(msg + "; drop them by eliminate_zeros(), or pass ids and ratings")
     if np.unique(row * max(matrix.shape[1], 1) + column).size != row.size:
-        raise DataError("the matrix holds an entry twice, and would add up the ratings: give ids and ratings instead")
+        raise DataError("the matrix stores an entry twice, and would add up the ratings; pass ids and ratings instead")
     return row, column, entries.data
 
 
@@ -388,5 +387,5 @@ def _named(ids: ArrayLike | None, size: int, kind: str) -> IdColumn:
         return np.arange(size)
     named = as_ids(ids, f"{kind}s", "row", kind)
     if named.size != size:
-        raise DataError(f"{kind}s must name the {size} {kind}s of the matrix; got {named.size} ids")
+        raise DataError(f"{kind}s must have one id for each of the {size} {kind}s of the matrix; got {named.size} ids")
     return named

@@ -1,4 +1,4 @@
-"""The table of items: features and ids in a holder that costs nothing to clone."""
+"""The table of items: features and ids, shared by clones of an estimator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from skpref.data.vocabulary import Vocabulary
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
 
     from skpref._typing import Features, IntArray
     from skpref.data.ids import IdColumn
@@ -22,23 +24,23 @@ __all__ = ["Table", "unique_rows"]
 
 
 class Table:
-    """Features of items and the ids by which comparisons name them (frozen).
+    """Features of items, and the ids that comparisons use for them (frozen).
 
-    A table is a parameter of an estimator, not an argument of `fit`, so that
-    cross-validation never slices it. It has neither length nor shape, `clone`
-    and `deepcopy` return the table itself, and none of its arrays is writeable.
+    A table is a parameter of an estimator and not an argument of `fit`, so
+    cross-validation never slices it. It has no length and no shape, its arrays
+    are read-only, and `clone` and `deepcopy` return the table itself.
 
     Parameters
     ----------
     features : array-like or sparse matrix of shape (n_items, n_features)
-        One row per item: an array, nested lists, a data frame (its index is
-        not used) or a sparse matrix, which is kept sparse (CSR). Values are
-        held in float64, as a copy unless the array is read-only already.
+        One row per item: an array, nested lists, a data frame (the index is
+        ignored) or a sparse matrix, which stays sparse (CSR). Values are stored
+        as float64, as a copy unless the array is read-only already.
     ids : array-like of shape (n_items,), default=None
-        Distinct hashable ids: integers, strings, bytes or any mixture. The
-        default None names every item by its row, 0 to n_items - 1.
+        Distinct hashable ids: integers, strings, bytes or a mixture. None
+        means that the id of an item is its row, 0 to n_items - 1.
     feature_names : sequence of str of length n_features, default=None
-        Names of the columns; None takes those of a data frame.
+        Names of the columns; None takes them from a data frame.
 
     Attributes
     ----------
@@ -49,7 +51,7 @@ class Table:
     n_items, n_features : int
         Number of rows and of columns.
     feature_names : tuple of str or None
-        The names of the columns, None if there are none.
+        Names of the columns; None if there are none.
     vocabulary : Vocabulary
         The map from ids to rows.
     digest : str
@@ -61,8 +63,8 @@ class Table:
         The features are not a finite real matrix with at least one row and
         one column.
     DataError
-        An id is missing, occurs twice, is not hashable, or there are not as
-        many ids as rows or names as columns.
+        An id is missing, occurs twice or is not hashable, or the number of ids
+        or names differs from that of rows or columns.
 
     Examples
     --------
@@ -79,7 +81,9 @@ class Table:
     _feature_names: tuple[str, ...] | None
     _digest: str | None
 
-    def __init__(self, features: object, ids: object = None, feature_names: object = None) -> None:
+    def __init__(
+        self, features: ArrayLike, ids: ArrayLike | None = None, feature_names: Sequence[str] | None = None
+    ) -> None:
         values = _read_features(features)
         vocabulary = _read_ids(ids, int(values.shape[0]))
         names = _column_names(features) if feature_names is None else _read_names(feature_names, values.shape[1])
@@ -87,12 +91,12 @@ class Table:
 
     @property
     def features(self) -> Features:
-        """The values, an array or CSR matrix of shape (n_items, n_features) that is not writeable."""
+        """The values, a read-only array or CSR matrix of shape (n_items, n_features)."""
         return self._features
 
     @property
     def ids(self) -> IdColumn:
-        """The ids, an array of shape (n_items,) that is not writeable."""
+        """The ids, a read-only array of shape (n_items,)."""
         return self._vocabulary.ids
 
     @property
@@ -112,7 +116,7 @@ class Table:
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """The names of the columns, None if there are none."""
+        """Names of the columns; None if there are none."""
         return self._feature_names
 
     @property
@@ -122,7 +126,7 @@ class Table:
             self.__dict__["_digest"] = _digest(self._features, self.ids)
         return str(self._digest)
 
-    def rows(self, ids: object, name: str = "X", noun: str = "comparison") -> IntArray:
+    def rows(self, ids: ArrayLike, name: str = "X", noun: str = "comparison") -> IntArray:
         """Return the row of every id.
 
         Parameters
@@ -130,9 +134,9 @@ class Table:
         ids : array-like of shape (n,)
             Ids of items.
         name : str, default="X"
-            What the caller named the argument, for error messages.
+            Name of the argument in error messages.
         noun : str, default="comparison"
-            What an id belongs to, for error messages.
+            Noun for an entry of `ids` in error messages.
 
         Returns
         -------
@@ -147,7 +151,7 @@ class Table:
         return self._vocabulary.encode(ids, name, noun=noun)
 
     def __repr__(self) -> str:
-        """Return a description of one line, whatever the size of the table."""
+        """Return a description of one line."""
         kind = ", sparse" if sparse.issparse(self._features) else ""
         return f"Table(n_items={self.n_items}, n_features={self.n_features}{kind})"
 
@@ -182,7 +186,7 @@ class Table:
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the state, with arrays that are not writeable."""
+        """Restore the state, with read-only arrays."""
         names = state["feature_names"]
         self.__dict__.update(
             _features=_freeze(state["features"]),
@@ -193,7 +197,7 @@ class Table:
 
 
 def _read_features(features: Any) -> Features:  # noqa: ANN401  # any array-like
-    if isinstance(features, list | tuple):  # so that complex numbers in it are refused in words
+    if isinstance(features, list | tuple):  # check_array then refuses complex numbers with a clear message
         features = np.asarray(features)
     values = check_array(features, accept_sparse="csr", dtype=np.float64, order="C", input_name="X")
     if sparse.issparse(values):
@@ -280,8 +284,8 @@ def _feed_id(digest: Any, value: Any) -> None:  # noqa: ANN401  # an id may be a
 def unique_rows(X: Features) -> tuple[IntArray, IntArray]:
     """Find the distinct rows of a feature matrix.
 
-    Rows are told apart by a 64-bit hash of their values and then compared, so
-    that the answer is exact and costs a sort of n numbers, not of n rows.
+    Rows are grouped by a 64-bit hash and then compared, so the result is exact
+    and needs a sort of n numbers only.
 
     Parameters
     ----------
@@ -292,8 +296,8 @@ def unique_rows(X: Features) -> tuple[IntArray, IntArray]:
     Returns
     -------
     first : ndarray of shape (n_unique,), dtype int64
-        The first row with each content. The order depends on the contents
-        alone, not on the order of the rows.
+        The first occurrence of each distinct row. The order depends on the
+        values only, not on the order of the rows.
     inverse : ndarray of shape (n,), dtype int64
         `X[first][inverse]` equals X.
 
@@ -306,14 +310,14 @@ def unique_rows(X: Features) -> tuple[IntArray, IntArray]:
     ([0, 1], True)
     """
     _, first, inverse = np.unique(_row_hashes(X), return_index=True, return_inverse=True)
-    if not _same(X, first[inverse]):  # two contents with one hash: once in 2**64 / n**2 tables
+    if not _same(X, first[inverse]):  # a collision of hashes: once in 2**64 / n**2 tables
         keys = _row_bytes(X)
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     return first.astype(np.int64, copy=False), inverse.astype(np.int64, copy=False)
 
 
 def _row_hashes(X: Features) -> NDArray[np.uint64]:
-    """Sum over features of mix(value) * odd constant, modulo 2**64; zeros add nothing."""
+    """Return sum over features of mix(value) * odd constant modulo 2**64, shape (n,); zeros add nothing."""
     odd = np.random.default_rng(0x5EED).integers(0, 2**64, size=X.shape[1], dtype=np.uint64) | np.uint64(1)
     if sparse.issparse(X):
         total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(_mix(X.data) * odd[X.indices], dtype=np.uint64)])
@@ -336,7 +340,7 @@ def _mix(values: NDArray[np.float64]) -> NDArray[np.uint64]:
 
 
 def _same(X: Features, representative: IntArray) -> bool:
-    """Whether every row equals its representative."""
+    """Return whether every row equals its representative."""
     moved = np.flatnonzero(representative != np.arange(X.shape[0]))
     if sparse.issparse(X):
         return bool((X[moved] != X[representative[moved]]).nnz == 0)
@@ -349,7 +353,7 @@ def _row_bytes(X: Features) -> NDArray[Any]:
 
 
 def canonical(X: Features) -> Features:
-    """Sum duplicate entries and drop explicit zeros of a sparse table, without touching the caller's."""
+    """Return a copy of a sparse table with duplicate entries summed and without explicit zeros; an array stays."""
     if isinstance(X, np.ndarray):
         return X
     X = X.copy()
@@ -359,14 +363,12 @@ def canonical(X: Features) -> Features:
 
 
 def stack(a: Features, b: Features) -> Features:
+    """Return the rows of both tables."""
     return (
         np.vstack([a, b]) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else sparse.vstack([a, b], "csr")
     )
 
 
 def same_rows(a: Features, b: Features) -> bool:
-    """Say whether two tables of distinct rows hold the same rows, in any order."""
-    both = (
-        np.vstack([a, b]) if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) else sparse.vstack([a, b], "csr")
-    )
-    return bool(unique_rows(both)[0].size == a.shape[0])
+    """Return whether two tables of distinct rows hold the same rows, in any order."""
+    return bool(unique_rows(stack(a, b))[0].size == a.shape[0])

@@ -1,9 +1,9 @@
-"""The map from ids to rows."""
+"""The mapping from ids to row numbers."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
@@ -14,30 +14,32 @@ from skpref.exceptions import DataError, UnknownIdError
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from numpy.typing import ArrayLike
+
     from skpref._typing import IntArray
     from skpref.data.ids import IdColumn
 
 __all__ = ["Vocabulary"]
 
-# A direct look-up table is worth its memory while it has no more than this many
-# entries, or than four for every id.
+# A direct look-up table is used while it has at most this many entries, or at most
+# four for every id.
 _SMALL_SPAN = 1 << 20
 
 
 class Vocabulary:
-    """The ids of the items and the row of each (frozen).
+    """Ids and their row numbers (frozen).
 
     Parameters
     ----------
     ids : array-like of shape (n_items,)
         Distinct hashable ids; the position of an id is its row.
     name : str, default="ids"
-        What the caller named the argument, for error messages.
+        Name of the argument in error messages.
 
     Attributes
     ----------
     ids : ndarray of shape (n_items,), dtype int64, uint64 or object
-        The ids, not writeable.
+        The ids, read-only.
     size : int
         The number of items.
 
@@ -60,13 +62,13 @@ class Vocabulary:
     _index: _SpanIndex | _SortedIndex | _HashIndex | None
     _positional: bool
 
-    def __init__(self, ids: object, name: str = "ids") -> None:
+    def __init__(self, ids: ArrayLike, name: str = "ids") -> None:
         self.__setstate__({"ids": as_ids(ids, name, "row"), "positional": False})
         _refuse_duplicates(self._ids, name)
 
     @staticmethod
     def range(size: int) -> Vocabulary:
-        """Return the vocabulary of items known by their row alone.
+        """Return the vocabulary of items whose ids are their row numbers.
 
         Parameters
         ----------
@@ -76,12 +78,12 @@ class Vocabulary:
         Returns
         -------
         Vocabulary
-            With the ids 0 to size - 1.
+            Its ids are 0 to size - 1.
         """
         return _vocabulary(np.arange(size, dtype=np.int64), positional=True)
 
     @staticmethod
-    def from_columns(*columns: object, name: str = "X") -> Vocabulary:
+    def from_columns(*columns: ArrayLike, name: str = "X") -> Vocabulary:
         """Collect the distinct ids of one or several columns.
 
         Parameters
@@ -89,18 +91,18 @@ class Vocabulary:
         *columns : array-like of shape (n,)
             Columns of ids.
         name : str, default="X"
-            What the caller named the argument, for error messages.
+            Name of the argument in error messages.
 
         Returns
         -------
         Vocabulary
-            Sorted where the ids can be sorted, else by first appearance.
+            Its ids are sorted if they can be compared, else in the order of their first appearance.
         """
         return _vocabulary(_distinct([as_ids(column, name) for column in columns]), positional=False)
 
     @property
     def ids(self) -> IdColumn:
-        """The ids in the order of their rows, an array that is not writeable."""
+        """The ids in the order of their rows, a read-only array."""
         return self._ids
 
     @property
@@ -110,12 +112,12 @@ class Vocabulary:
 
     @property
     def positional(self) -> bool:
-        """Whether the ids are nothing but row numbers."""
+        """Whether the ids are the row numbers."""
         return self._positional
 
     def encode(
         self,
-        column: object,
+        column: ArrayLike,
         name: str = "X",
         *,
         unknown: Literal["raise", "mark"] = "raise",
@@ -129,14 +131,14 @@ class Vocabulary:
         column : array-like of shape (n,)
             Ids.
         name : str, default="X"
-            What the caller named the argument, for error messages.
+            Name of the argument in error messages.
         unknown : {"raise", "mark"}, default="raise"
-            What to do with an id that is not in the vocabulary: an error, or
-            the row -1.
+            What to do with an id that is not in the vocabulary: raise an error,
+            or return the row -1.
         noun : str, default="comparison"
-            What an entry of the column belongs to, for error messages.
+            Noun for an entry of the column in error messages.
         kind : str, default="item"
-            What the ids name, for error messages.
+            Noun for what the ids name in error messages.
 
         Returns
         -------
@@ -170,16 +172,16 @@ class Vocabulary:
         if not self._positional or not isinstance(item, int | np.integer):
             what = f"unknown {kind} {shorten(item)} in {noun} {row}"
             advice = f"known ids are {_sample(self._ids)}; " + (
-                f"give `ids` to the Table if {kind}s have names"
+                f"pass `ids` to the Table if {kind}s have names"
                 if self._positional
-                else "an id must be given exactly as in the table"
+                else "ids must equal those of the table"
             )
         elif item < 0:
             what = f"negative {kind} index {item} in {noun} {row}"
             advice = "rows are counted from 0"
         else:
             what = f"{noun} {row} refers to {kind} {item}, but there are {self.size} {kind}s"
-            advice = f"rows are counted from 0; give `ids` to the Table if {kind}s have names"
+            advice = f"rows are counted from 0; pass `ids` to the Table if {kind}s have names"
         more = f" (and {count - 1} more)" if count > 1 else ""
         raise UnknownIdError(f"{what}{more}; in {name}, {advice}")
 
@@ -192,16 +194,16 @@ class Vocabulary:
         raise AttributeError(f"cannot delete {name!r}: a Vocabulary is frozen")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the ids alone, as plain arrays if they can be; the index is made anew when it is needed."""
+        """Return the ids without the index, as plain arrays where possible."""
         if self._ids.dtype != object:
             return {"ids": self._ids, "positional": self._positional}
         try:
             return {**pack_ids(self._ids), "positional": False}
-        except DataError:  # tuples, dates: only pickle knows them
+        except DataError:  # tuples, dates: pickle only
             return {"ids": self._ids, "positional": False}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the ids, not writeable."""
+        """Restore the ids, read-only."""
         ids = state["ids"] if "ids" in state else unpack_ids(state)
         self.__dict__.update(_ids=_freeze(ids), _index=None, _positional=bool(state["positional"]))
 
@@ -211,7 +213,7 @@ class Vocabulary:
 
 
 def _vocabulary(ids: IdColumn, *, positional: bool) -> Vocabulary:
-    """Make a vocabulary of ids that are known to be distinct."""
+    """Return a vocabulary of ids that are distinct already."""
     vocabulary = Vocabulary.__new__(Vocabulary)
     vocabulary.__setstate__({"ids": ids, "positional": positional})
     return vocabulary
@@ -234,9 +236,9 @@ def _refuse_duplicates(ids: IdColumn, name: str) -> None:
             return
     elif np.unique(ids).size == ids.size:
         return
-    seen: dict[Hashable, int] = {}
+    first_rows: dict[Hashable, int] = {}
     for row, value in enumerate(ids.tolist()):
-        first = seen.setdefault(value, row)
+        first = first_rows.setdefault(value, row)
         if first != row:
             raise DataError(
                 f"duplicate item id {shorten(value)} in {name}: rows {first} and {row}; every item needs its own id"
@@ -247,11 +249,8 @@ def _distinct(columns: list[IdColumn]) -> IdColumn:
     kinds = {column.dtype for column in columns}
     if len(kinds) == 1 and np.dtype(object) not in kinds:
         return _distinct_integers(np.concatenate(columns))
-    seen: dict[Any, None] = {}
-    for column in columns:
-        seen.update(dict.fromkeys(column.tolist()))
-    values = list(seen)
-    with suppress(TypeError):  # mixed kinds have no common order
+    values = list(dict.fromkeys(chain.from_iterable(column.tolist() for column in columns)))
+    with suppress(TypeError):  # mixed types have no common order
         values = sorted(values)
     return integers(values) if set(map(type, values)) == {int} else objects(values)
 
@@ -267,7 +266,7 @@ def _distinct_integers(ids: IdColumn) -> IdColumn:
 
 
 def _is_dense(ids: IdColumn) -> bool:
-    """Whether a table over the whole span of the ids is worth its memory."""
+    """Return whether a table over the whole span of the ids is small enough."""
     return bool(ids.size) and int(ids.max()) - int(ids.min()) < max(_SMALL_SPAN, 4 * ids.size)
 
 
@@ -278,7 +277,7 @@ def _index_of(ids: IdColumn) -> _SpanIndex | _SortedIndex | _HashIndex:
 
 
 class _HashIndex:
-    """Ids of any kind: a dictionary."""
+    """Ids of any type: a dictionary."""
 
     def __init__(self, ids: IdColumn) -> None:
         values = ids.tolist()
@@ -307,8 +306,8 @@ class _SpanIndex:
         return result
 
     def _offsets(self, ids: IdColumn) -> IntArray:
-        # Inside the span an id fits the dtype of the vocabulary, and the
-        # difference is smaller than the span: nothing can overflow.
+        # An id inside the span fits the dtype of the vocabulary, and the
+        # difference is smaller than the span, so nothing overflows.
         shifted = ids.astype(self._dtype, copy=False) - self._dtype.type(self._low)
         offsets: IntArray = shifted.astype(np.int64, copy=False)
         return offsets
@@ -322,11 +321,11 @@ class _SortedIndex:
         self._sorted = ids[self._order]
 
     def rows(self, ids: IdColumn) -> IntArray:
-        # int64 beside uint64 would meet in float64; entries out of range are unknown anyway.
+        # int64 with uint64 would become float64; entries out of range are unknown anyway.
         limit = np.iinfo(self._sorted.dtype)
         fits = (ids >= limit.min) & (ids <= limit.max)
         wanted = ids if fits.all() else np.where(fits, ids, ids.dtype.type(0))
         wanted = wanted.astype(self._sorted.dtype, copy=False)
         place = np.minimum(np.searchsorted(self._sorted, wanted), self._sorted.size - 1)
-        found = (self._sorted[place] == wanted) & fits
-        return np.where(found, self._order[place], -1)
+        present = (self._sorted[place] == wanted) & fits
+        return np.where(present, self._order[place], -1)

@@ -1,4 +1,4 @@
-"""Data to learn with: real sets as they are, and sets simulated from the models."""
+"""Data sets: real data, and data simulated from the models."""
 
 from skpref.datasets._crowd import make_crowd
 from skpref.datasets._modechoice import load_modechoice

@@ -46,58 +46,58 @@ def make_crowd(
     comparisons_per_user: ArrayLike | None = None,
     random_state: int | np.random.RandomState | np.random.Generator | None = None,
 ) -> Bunch:
-    """Simulate users with tastes of their own and their noisy comparisons of items.
+    """Simulate users with individual tastes and their noisy comparisons of items.
 
-    The utility of item x to user u is f(x, u) = t(x) + sum_d w_d(u) v_d(x): a consensus t and D factors of taste, each
-    function a draw from a Gaussian process, of features as in `make_pairwise` or independent where there are none. User
-    u prefers the left item if f(left, u) - f(right, u) + b_u + noise > 0, b_u being what u gives to the left side.
-    With one `random_state`, features, pairs and all that is drawn stay the same whatever the scales, `noise`, `ties`,
-    `order_effect` and `share_random`: what changes with them is no luck of the draw.
+    The utility of item x to user u is f(x, u) = t(x) + sum_d w_d(u) v_d(x), with a consensus t and D factors. Each
+    function is a draw from a Gaussian process of the features, as in `make_pairwise`, or is independent noise where
+    there are no features. User u prefers the left item if f(left, u) - f(right, u) + b_u + noise > 0, where b_u is the
+    user's bias for the left side. With the same `random_state`, all random draws stay the same when the scales,
+    `noise`, `ties`, `order_effect` and `share_random` change.
 
     Parameters
     ----------
     n_users, n_items, n_comparisons : int, default=50, 50 and 2000
-        Sizes, at least 1, 2 and 1. Users are drawn uniformly, and so are pairs of different items.
+        Sizes, at least 1, 2 and 1. Users and pairs of different items are drawn uniformly.
     n_factors : int, default=2
-        Number of factors of taste, D; with 0 all users agree.
+        Number of factors D; with 0 all users have the same utilities.
     n_features, n_user_features : int, default=2
-        Number of features, standard normal, of items and users; with 0 the items (users) are independent.
+        Numbers of standard normal features of items and users; with 0, items (users) are independent.
     item_features, user_features : array-like of shape (n_items, n_features) or (n_users, n_user_features), default=None
-        Features to use, for example a grid, in place of the sizes above.
+        Features to use instead of random ones, for example a grid; they determine the sizes above.
     length_scale, user_length_scale : float or array-like of shape (n_features,) or (n_user_features,), default=None
         Length-scales of the kernels, in units of the features; None means 2 sqrt(number of features), with which
         utilities vary about as much with one feature as with ten.
     scale : float, default=1.0
         Inverse scale s_t: the variance of the consensus is 1/s_t. Infinity means no consensus.
     factor_scale, user_factor_scale : float or array-like of shape (n_factors,), default=1.0
-        Inverse scales s_d and s_d^w: the variances of v_d and w_d are 1/s_d and 1/s_d^w; infinity kills a dimension.
+        Inverse scales s_d and s_d^w: the variances of v_d and w_d are 1/s_d and 1/s_d^w; infinity removes a factor.
     noise : float or array-like of shape (n_users,), default=1.0
-        Standard deviation of the noise of an answer; 1 is what the model assumes, 0 means answers without error.
+        Standard deviation of the noise of an answer. The model assumes 1; with 0 there are no errors.
     ties : float, default=0.0
-        Share of the comparisons, in [0, 1], with the label 0.5: those whose noisy difference is nearest to zero.
+        Share in [0, 1] of the comparisons with the label 0.5: those whose noisy difference is nearest to zero.
     order_effect : tuple of float (mean, standard deviation), default=(0.0, 0.0)
         Normal distribution of b_u over users, in units of utility; positive favours the left side.
     share_random : float, default=0.0
-        Share of the users, in [0, 1], drawn at random, who toss a coin: their difference is standard normal noise only.
+        Share in [0, 1] of the users, drawn at random, whose answers are random.
     comparisons_per_user : int or array-like of shape (n_users,), default=None
-        Number of comparisons by each user, 0 for a silent one, in place of `n_comparisons`; rows are shuffled.
+        Number of comparisons of each user, 0 or more, instead of `n_comparisons`; rows are shuffled.
     random_state : int, RandomState, Generator or None, default=None
         Source of randomness; an int gives the same data at every call.
 
     Returns
     -------
     Bunch
-        `table` (of the items) and `user_table`, each a `Table` whose ids are row numbers, or None without features;
-        `comparisons`, int64 array of shape (n_comparisons, 3): user, left, right; `y` of shape (n_comparisons,): 1 =
-        left, 0 = right, 0.5 = tie. The truth: `consensus` of shape (n_items,), `item_factors` (n_items, n_factors),
-        `user_factors` (n_users, n_factors), `utilities` (n_users, n_items) = consensus + user_factors @ item_factors.T,
-        None if that took more than 1 GiB; `position_bias`, b_u, and `random_users`, bool, who tosses a coin, both of
-        shape (n_users,). `DESCR`, str.
+        The data: `table` of the items and `user_table`, each a `Table` whose ids are row numbers, or None without
+        features; `comparisons`, int64 array of shape (n_comparisons, 3) with user, left and right; `y` of shape
+        (n_comparisons,), 1 = left, 0 = right, 0.5 = tie. The truth: `consensus` of shape (n_items,); `item_factors`
+        (n_items, n_factors); `user_factors` (n_users, n_factors); `utilities` (n_users, n_items), consensus +
+        user_factors @ item_factors.T, or None if they need more than 1 GiB; `position_bias` (n_users,), the b_u;
+        `random_users` (n_users,), bool, users whose answers are random. `DESCR`, str.
 
     Raises
     ------
     DataError
-        A number is out of range or an array has another shape than it must.
+        A number is out of range or an array has a wrong shape.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def make_crowd(
     t = _draw_functions(at, _positive(scale, "scale", 1), rng)[:, 0]
     V = _draw_functions(at, _positive(factor_scale, "factor_scale", n_factors), rng)
     W = _draw_functions(at_users, _positive(user_factor_scale, "user_factor_scale", n_factors), rng)
-    crowd = _Crowd(t, V, W, _draw_bias(order_effect, len(W), rng), _draw_tossers(share_random, len(W), rng))
+    crowd = _Crowd(t, V, W, _draw_bias(order_effect, len(W), rng), _draw_random_users(share_random, len(W), rng))
     user = _draw_users(len(W), n_comparisons, comparisons_per_user, rng)
     left, right = draw_pairs(len(t), user.size, rng)
     y = answer(crowd.differences(user, left, right, noise, rng), _share(ties, "ties"))
@@ -172,7 +172,7 @@ class _Crowd:
 
 
 def _draw_functions(X: Array, scales: Array, rng: np.random.Generator) -> Array:
-    """One draw per scale s from GP(0, k/s) at the rows of X (length-scale 1), shape (n, n_scales)."""
+    """Return one draw per scale s from GP(0, k/s) at the rows of X, length-scale 1, shape (n, n_scales)."""
     n, n_features = X.shape
     draws = [draw_utilities(X, rng) if n_features else rng.standard_normal(n) for _ in scales]
     return np.stack(draws, axis=1) / np.sqrt(scales) if draws else np.empty((n, 0))
@@ -188,12 +188,12 @@ def _draw_bias(order_effect: tuple[float, float], n_users: int, rng: np.random.G
     return mean + deviation * rng.standard_normal(n_users)
 
 
-def _draw_tossers(share: float, n_users: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+def _draw_random_users(share: float, n_users: int, rng: np.random.Generator) -> NDArray[np.bool_]:
     return rng.permutation(n_users) < round(_share(share, "share_random") * n_users)
 
 
 def _draw_users(n_users: int, n_comparisons: int, per_user: ArrayLike | None, rng: np.random.Generator) -> IntArray:
-    """Row of the user of every comparison."""
+    """Return the row of the user of every comparison."""
     if per_user is None:
         return rng.integers(0, n_users, n_comparisons)
     counts = np.asarray(per_user)
@@ -211,7 +211,7 @@ def _draw_users(n_users: int, n_comparisons: int, per_user: ArrayLike | None, rn
 
 
 def _read_features(features: ArrayLike | None, name: str, shape: tuple[int, int], rng: np.random.Generator) -> Array:
-    """What was given, or standard normal features of that shape."""
+    """Return the caller's features, or standard normal ones of that shape."""
     if features is None:
         return rng.standard_normal(shape)
     least = 2 if name == "item_features" else 1

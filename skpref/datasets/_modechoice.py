@@ -1,4 +1,4 @@
-"""Travellers between Sydney, Canberra and Melbourne choosing a mode of transport."""
+"""Real data: how travellers between Sydney, Canberra and Melbourne chose a mode of transport."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ table F18-2 of Greene, Econometric Analysis, 7th edition; public domain; read
 from statsmodels.
 
 Items (840): one alternative of one traveller, with the id "001:air". A choice
-is three comparisons, the mode taken against each mode left (630 in all).
+is three comparisons, of the mode taken with each of the others (630 in all).
 
 Features
     ttme   waiting time at the terminal, minutes (0 for the car)
@@ -38,21 +38,21 @@ Features
     invt   time in the vehicle, minutes
     gc     generalised cost, dollars: invc + invt x value of the time
     hinc   household income, 1000 dollars (the same for all modes of a traveller)
-    psize  number of people travelling together (likewise)
+    psize  number of people travelling together (the same for all modes)
     air, train, bus, car              1 for the mode, else 0
     hinc_air, hinc_train, hinc_bus    income, for one mode only: income can tip a
                                       choice only through the mode
-    psize_air, psize_train, psize_bus likewise for the size of the party
+    psize_air, psize_train, psize_bus the same for the number of people
 
 Beware of ttme: for the modes *not* taken it is filled in with constants (69
 or 64 minutes for air, 34 or 44 for the train, 35 or 53 for the bus) that no
-traveller who took them reports, so a flexible model reads the answer off it;
-invt looks partly filled in as well. `skpref demo` leaves ttme out.
+traveller who took them reports, so a flexible model can read the answer from
+it; invt seems partly filled in as well. `skpref demo` leaves ttme out.
 
 Comparisons: two ids. For travellers with an odd number the mode listed first
-(air, train, bus, car) is on the left, for the others on the right; who won
-plays no part in it. y is 1 if the left mode was taken, else 0. `groups` is the
-traveller: hold out whole travellers, for the three comparisons of one choice
+(air, train, bus, car) is on the left, for the others on the right, whichever
+was taken. y is 1 if the left mode was taken, else 0. `groups` is the
+traveller: hold out whole travellers, since the three comparisons of one choice
 are one observation.
 """
 
@@ -60,7 +60,7 @@ are one observation.
 def load_modechoice() -> Bunch:
     """Load 630 comparisons from 210 choices among air, train, bus and car.
 
-    Needs statsmodels, which ships the data: nothing is downloaded.
+    The data comes with the package statsmodels; nothing is downloaded.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def load_modechoice() -> Bunch:
     traveller = columns["individual"].astype(np.int64)
     mode = columns["mode"].astype(np.int64) - 1
     names, features = _features(columns, mode)
-    ids = np.array([f"{who:03d}:{MODES[what]}" for who, what in zip(traveller, mode, strict=True)])
+    ids = np.array([f"{person:03d}:{MODES[code]}" for person, code in zip(traveller, mode, strict=True)])
     left, right, taken, groups = _comparisons(traveller, mode, columns["choice"])
     return Bunch(
         table=Table(features, ids, feature_names=names),
@@ -121,11 +121,11 @@ def _features(columns: dict[str, Array], mode: NDArray[np.int64]) -> tuple[list[
 
 
 def _comparisons(traveller: NDArray[np.int64], mode: NDArray[np.int64], choice: Array) -> tuple[NDArray[Any], ...]:
-    """Rows on the left, on the right and taken, and the traveller, of every comparison."""
+    """Return the left row, the right row, the row taken and the traveller of every comparison."""
     taken = np.flatnonzero(choice == 1.0)
     row_taken = dict(zip(traveller[taken].tolist(), taken.tolist(), strict=True))
     other = np.flatnonzero(choice != 1.0)
-    winner = np.array([row_taken[who] for who in traveller[other].tolist()])
+    winner = np.array([row_taken[person] for person in traveller[other].tolist()])
     listed_first = np.where(mode[winner] < mode[other], winner, other)
     listed_last = winner + other - listed_first
     odd = traveller[other] % 2 == 1

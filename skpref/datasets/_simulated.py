@@ -32,11 +32,11 @@ def make_pairwise(
 ) -> Bunch:
     """Simulate items, their utilities and noisy comparisons of them.
 
-    Features are standard normal. Utilities are a draw from GP(0, k/s) with the
-    product Matern-3/2 kernel k, by 2000 random waves: their frequencies follow
-    the kernel's spectral density, a Student t with 3 degrees of freedom in
-    every feature. A comparison of two different items drawn uniformly is won by
-    the left one with probability Phi(f(left) - f(right)).
+    Features are standard normal. Utilities f are a draw from GP(0, k/s) with
+    the product Matern-3/2 kernel k, approximated by 2000 random waves whose
+    frequencies follow the kernel's spectral density, a Student t with 3 degrees
+    of freedom in every feature. Pairs of different items are drawn uniformly;
+    the left item wins with probability Phi(f(left) - f(right)).
 
     Parameters
     ----------
@@ -51,10 +51,10 @@ def make_pairwise(
         deviation; None means 2 sqrt(n_features), with which utilities vary
         about as much with one feature as with ten.
     scale : float, default=1.0
-        Inverse scale s: the variance of the utilities is 1/s, so the larger s,
-        the noisier the labels. The noise of an answer has variance 1.
+        Inverse scale s. The variance of the utilities is 1/s and that of the
+        noise is 1, so labels are noisier for larger s.
     ties : float, default=0.0
-        Share of the comparisons, in [0, 1], with the label 0.5: those whose
+        Share in [0, 1] of the comparisons with the label 0.5: those whose
         noisy difference is nearest to zero.
     random_state : int, RandomState, Generator or None, default=None
         Source of randomness; an int gives the same data at every call.
@@ -106,7 +106,7 @@ def check_at_least(numbers: dict[str, tuple[int, int]]) -> None:
 
 
 def draw_utilities(X: Array, rng: np.random.Generator) -> Array:
-    """Sum of cosine waves whose covariance is the product Matern-3/2 kernel, shape (n,)."""
+    """Return a sum of cosine waves whose covariance is the product Matern-3/2 kernel, shape (n,)."""
     frequency = rng.standard_t(3, size=(X.shape[1], _WAVES))
     phase = rng.uniform(0.0, 2.0 * np.pi, _WAVES)
     amplitude = rng.standard_normal(_WAVES) * np.sqrt(2.0 / _WAVES)

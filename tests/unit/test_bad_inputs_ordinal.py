@@ -211,7 +211,7 @@ ERRORS = [
     *labels(42, "requires y to be passed, but the target y is None", None),
     *labels(42, "y should be a 1d array", np.column_stack([Y, Y])),
     *labels(42, "inconsistent numbers of samples", Y[:-1]),
-    *labels(43, r"at least 2 classes \(levels\) to tell apart; got 1 class: 1 ", np.ones(N, dtype=int)),
+    *labels(43, r"at least 2 classes \(levels\); got 1 class: 1 ", np.ones(N, dtype=int)),
     *labels(43, r"at least 2 classes", np.ones(N), class_order=[0.0, 1.0]),
     *labels(43, r"at least 2 classes", ["good"] * N),
     *labels(44, r"y holds 'good' .*, which is not among the levels 'poor', 'fair'", NAMES[Y], class_order=NAMES[:2]),

@@ -61,7 +61,7 @@ def test_numbers_are_equal_across_types() -> None:
         (np.array(["low", float("nan")], dtype=object), r"Input y contains NaN \(row 1\)"),
         ([1, "low", 2], "Unknown label type"),
         ([[1, 2], [2, 1]], "should be a 1d array"),
-        ([1, 1, 1], r"at least 2 classes \(levels\) to tell apart; got 1 class: 1 "),
+        ([1, 1, 1], r"at least 2 classes \(levels\); got 1 class: 1 "),
         (["a"] * 3, "at least 2 classes.*got 1 class: 'a' "),
     ],
     ids=str,
@@ -123,7 +123,7 @@ def test_categories_of_pandas() -> None:
         assert level.tolist() == [0, 2, 0]
     # class_order speaks louder.
     assert ordered_levels(grades, ["high", "low"])[1].tolist() == [1, 0, 1]
-    with pytest.warns(DataWarning, match="without an order; its categories are taken as they stand.*high, low, middle"):
+    with pytest.warns(DataWarning, match="without an order; its categories are used as the order.*high, low, middle"):
         classes, level = ordered_levels(
             pd.Series(["low", "high"], dtype=pd.CategoricalDtype(["high", "low", "middle"]))
         )

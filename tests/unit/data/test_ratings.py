@@ -99,7 +99,7 @@ def test_ratings_are_checked_and_frozen():
     ):
         with pytest.raises(DataError, match=message):
             ratings([row])
-    with pytest.raises(DataError, match="more than the 2147483647"):
+    with pytest.raises(DataError, match="more than the maximum of 2147483647"):
         ratings([(0, 0, 0, 1)], n_users=2**31)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         Ratings(np.zeros(2, int), np.zeros(1, int), np.zeros(1, int), np.ones(1), 1, 1, 2)
@@ -135,7 +135,7 @@ def test_levels_of_a_categorical():
         levels, level = rating_levels(given_y, None, IDS, IDS)
         assert levels.tolist() == ["low", "mid", "high"]
         assert level.tolist() == [0, 2, 0]
-    with pytest.raises(DataError, match="no order of their own"):
+    with pytest.raises(DataError, match="no natural order"):
         rating_levels(y.cat.as_unordered(), None, IDS, IDS)
 
 
@@ -149,7 +149,7 @@ def test_levels_of_a_categorical():
         ([1, np.inf, 2], None, "infinite rating for user 'bob', item 'bob'"),
         ([1, 2, np.nan], [1, 2], "Input y contains NaN: no rating for user 'cleo'"),
         ([1, None, 2], None, "Input y contains NaN: no rating for user 'bob'"),
-        (["a", "b", "c"], None, "no order of their own"),
+        (["a", "b", "c"], None, "no natural order"),
         (["a", "b", "c"], ["a", "b"], "rating 'c' is outside a, b"),
         ([3, 3, 3], None, "at least 2 levels of ratings are needed; got 1 class: every rating is 3"),
         ([3, 3, 3], [3], "at least 2 levels"),
@@ -228,9 +228,9 @@ def test_matrix_with_unsorted_and_wide_indices():
 def test_matrices_that_cannot_be_read():
     with pytest.raises(DataError, match="explicit zero in row 0, column 1"):
         from_matrix(sparse.csr_array((np.array([3.0, 0.0]), np.array([0, 1]), np.array([0, 2])), shape=(1, 2)))
-    with pytest.raises(DataError, match="holds an entry twice"):
+    with pytest.raises(DataError, match="stores an entry twice"):
         from_matrix(sparse.coo_array((np.array([3.0, 4.0]), (np.array([0, 0]), np.array([1, 1]))), shape=(1, 2)))
-    with pytest.raises(DataError, match="users must name the 1 users of the matrix; got 2 ids"):
+    with pytest.raises(DataError, match="users must have one id for each of the 1 users of the matrix; got 2 ids"):
         from_matrix([[1.0, 2.0]], users=["a", "b"])
     with pytest.raises(DataError, match="Expected 2D array"):
         from_matrix([1.0, 2.0])
