@@ -37,14 +37,14 @@ def named_kernel(name: str, X: Features, rng: np.random.Generator) -> Kernel:
 
 
 def stationary(kind: type, scale: Array) -> Kernel:
-    """Return an RBF or Matern-3/2 kernel with one length-scale a feature; `scale` has its unit, shape (d,)."""
+    """Return an RBF or Matern-3/2 kernel with one length-scale per feature; `scale` has its unit, shape (d,)."""
     start = np.exp(SHARED_LOG_SCALE) * np.sqrt(scale.size) * scale
     bounds = np.column_stack([_SCALE_BOUNDS[0] * start, _SCALE_BOUNDS[1] * start])
     return Matern(start, bounds, nu=1.5) if kind is Matern else RBF(start, bounds)
 
 
 def linear(scale: Array, variance: float) -> Kernel:
-    """Return a linear kernel of total `variance`, one weight variance a feature; `scale` has its unit, shape (d,)."""
+    """Return a linear kernel of total `variance`, one weight variance per feature; `scale` has its unit, shape (d,)."""
     weights = variance / (scale.size * scale**2)
     return kernels.Linear(weights, np.column_stack([1e-6 * weights, 1e3 * weights]))
 

@@ -70,8 +70,8 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         Largest number of iterations of L-BFGS-B, in rounds of at most 100. In the first 30 the noise is fixed at a
         fiftieth of the data's variance.
     tol : float, default=1e-4
-        A round ends when an iteration gains less than ``tol / 100`` nats an entry of X, and the fit when a round gains
-        less than ``tol`` nats an entry. For 1,000 rows of 12 features that is 1.2 nats, where different starts end
+        A round ends when an iteration gains less than ``tol / 100`` nats per entry of X, and the fit when a round gains
+        less than ``tol`` nats per entry. For 1,000 rows of 12 features that is 1.2 nats, where different starts end
         hundreds of nats apart.
     warm_start : bool, default=False
         Whether `fit` starts at the end of the earlier fit, if rows and features are as many.
@@ -289,7 +289,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         points = check_array(X, dtype=np.float64, input_name="X", estimator=self)
         if points.shape[1] != self._n_features_out:
             msg = (
-                f"X must have {self._n_features_out} columns, one a coordinate; got {points.shape[1]}. "
+                f"X must have {self._n_features_out} columns, one per coordinate; got {points.shape[1]}. "
                 "Coordinates are what transform returns."
             )
             raise DataError(msg)
@@ -474,7 +474,7 @@ class _Search:
         return best
 
     def _objective(self, theta: Array, variables: _Variables) -> tuple[float, Array]:
-        """Return the bound an entry of the data, and its gradient."""
+        """Return the bound per entry of the data, and its gradient."""
         inputs, hyper = variables.unpacked(theta)
         value, in_inputs, in_hyper = bound_and_gradient(self._Y, inputs, hyper)
         self._calls += 1

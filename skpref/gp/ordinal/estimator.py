@@ -61,11 +61,11 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
 
         - None: the squared exponential of [CG05]_ with one length-scale, which starts at the median distance of rows.
           Standardise the features first.
-        - "auto": an average over smooth and rough kernels, with one length-scale or one a feature, with and without a
+        - "auto": an average over smooth and rough kernels, with one length-scale or one per feature, with and without a
           linear part, weighted by their evidence. Features need no scaling, and `n_restarts_optimizer` is not used.
-        - "ard": a squared exponential with one length-scale a feature.
-        - "linear-ard": a linear kernel with one weight variance a feature. Both adapt to the number of features, which
-          `RFE` changes.
+        - "ard": a squared exponential with one length-scale per feature.
+        - "linear-ard": a linear kernel with one weight variance per feature. Both adapt to the number of features,
+          which `RFE` changes.
         - "precomputed": X is the covariance of the rows.
     inference : {"auto", "ep", "laplace", "vb", "svi"}, default="auto"
         "ep": expectation propagation at all rows, time n^3. "laplace": a Gaussian at the mode, faster and less

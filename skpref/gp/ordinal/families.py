@@ -90,7 +90,7 @@ def _linear_space(scale: Array, likelihood: OrdinalProbit) -> HyperparameterSpac
 
 
 def _extended_spaces(fit: FamilyFit, scale: Array) -> Iterator[tuple[HyperparameterSpace, float]]:
-    """Yield the spaces with a linear part, and with one length-scale a feature, and the odds against them in nats."""
+    """Yield the spaces with a linear part, and with one length-scale per feature, and the odds against them in nats."""
     r, d, likelihood = fit.likelihood.n_levels, scale.size, fit.likelihood
     mean = np.log(np.exp(_SHARED_SCALE[0]) * np.sqrt(d) * scale)
     size = 2 * d + r

@@ -92,26 +92,26 @@ def fit_ordinal(
     exact = config.inference in {"ep", "laplace"}
     with limit_blas_threads(data.n if exact else config.n_inducing):
         first_kernel, likelihood = _first_hyperparameters(data, n_levels, kernel, rng, start)
-        families = kernel == "auto" and start is None and config.optimizer is not None
-        searched = start is not None and start.search == "skip"
+        averages = kernel == "auto" and start is None and config.optimizer is not None
+        fixed_kernel = start is not None and start.search == "skip"
 
-        def best(evidence: Evidence) -> list[FamilyFit]:
-            if families:
+        def search_with(evidence: Evidence) -> list[FamilyFit]:
+            if averages:
                 return weigh_families(evidence, data.X, data.y, likelihood)
-            return [_search(evidence, data, first_kernel, likelihood, config, rng, fixed_kernel=searched)]
+            return [_search(evidence, data, first_kernel, likelihood, config, rng, fixed_kernel=fixed_kernel)]
 
         if exact:
-            found = best(_exact_evidence(data, config))
-            fits = [_infer_exact(data, family, config) for family in found]
+            families = search_with(_exact_evidence(data, config))
+            fits = [_infer_exact(data, family, config) for family in families]
         else:
             points, state = _inducing_points(data, first_kernel, config, rng, start)
             evidence = _sparse_evidence(_sample(data, rng), points, first_kernel, config)
-            found = best(evidence)
+            families = search_with(evidence)
             if evidence.last is not None:
-                state = evidence.last[1] if len(found) == 1 else None
-            fits = [_infer_sparse(data, family, points, state, config, rng) for family in found]
+                state = evidence.last[1] if len(families) == 1 else None
+            fits = [_infer_sparse(data, family, points, state, config, rng) for family in families]
     members = [
-        OrdinalMember(family.weight, fit.latent, fit.likelihood) for family, fit in zip(found, fits, strict=True)
+        OrdinalMember(family.weight, fit.latent, fit.likelihood) for family, fit in zip(families, fits, strict=True)
     ]
     return replace(fits[0], members=tuple(members))
 

@@ -105,7 +105,7 @@ class SparseGP(CallbackMixin, BaseEstimator):
             noise=noise,
             max_iter=self.max_iter,
             tol=tol,
-            on_value=(lambda value: print(f"{name}: bound {value:.6f} a row")) if self.verbose else None,  # noqa: T201
+            on_value=(lambda value: print(f"{name}: bound {value:.6f} per row")) if self.verbose else None,  # noqa: T201
         )
 
     def _schedule(self, on_iteration: OnIteration | None) -> Schedule:

@@ -46,7 +46,9 @@ _LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit}
 _SEARCH_ROWS: Final = 10_000  # of the search with two classes
 _SHARED_SEARCH_ROWS: Final = 20_000  # of the searches of more classes together, which keeps their time in bounds
 _MIN_SEARCH_ROWS: Final = 3_000  # of each of these
-_MANY_CLASSES_TOL: Final = 10.0  # factor on their tolerance: an iteration gains 1e-4 nats a row and class, or they end
+_MANY_CLASSES_TOL: Final = (
+    10.0  # factor on their tolerance: an iteration gains 1e-4 nats per row and class, or they end
+)
 
 
 class SVGPClassifier(ClassifierMixin, SparseGP):
@@ -61,7 +63,7 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
     ----------
     kernel : Kernel, default=None
         Covariance of f: a kernel of `skpref.kernels` or scikit-learn. None: an amplitude times a squared exponential
-        with one length-scale a feature (ARD). Its length-scales start at the standard deviations of the features, so
+        with one length-scale per feature (ARD). Its length-scales start at the standard deviations of the features, so
         features need no scaling.
     likelihood : {"probit", "logit"}, default="probit"
         Probability of a class given f. "probit" has predictive probabilities in closed form.
@@ -92,7 +94,7 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
     max_iter : int, default=200
         Largest number of iterations of each search, and of passes of "vb" and "svi".
     tol : float, default=1e-4
-        A search ends when an iteration gains less than ``tol / 10`` nats a row (`tol` with more than two classes).
+        A search ends when an iteration gains less than ``tol / 10`` nats per row (`tol` with more than two classes).
         "vb" ends when a pass raises the bound by less than ``tol / 100`` of its size, "svi" when the mean bound of a
         pass changes by less than `tol` of its size.
     window : int, default=None
@@ -113,7 +115,7 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
     classes_ : ndarray of shape (n_classes,)
         The classes.
     kernels_ : list of Kernel
-        Kernels with learnt hyper-parameters: one for two classes, else one a class.
+        Kernels with learnt hyper-parameters: one for two classes, else one per class.
     posteriors_ : list of SparseLatent
         Posteriors of f, in the same order.
     kernel_, posterior_ : Kernel, SparseLatent
@@ -326,7 +328,7 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
         return kernel_parameters(self.kernel), self.classes_.tolist(), self.likelihood, self.n_features_in_
 
     def _warm_starts(self, search: Literal["resume", "skip"]) -> list[WarmStart] | None:
-        """Return the ends of the earlier fits, one a posterior, if they were of the same model."""
+        """Return the ends of the earlier fits, one per posterior, if they were of the same model."""
         if not self._can_resume():
             return None
         likelihood = _LIKELIHOODS[self.likelihood]()

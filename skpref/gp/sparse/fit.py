@@ -69,7 +69,7 @@ _PURE_NOISE: Final = 0.95  # above which a search has explained nothing, so that
 _MIN_NOISE: Final = 0.01  # at which the second stage starts: a subset can be explained without any noise
 _SHORTER: Final = 0.4  # factor on the length-scales of the second start
 # When inducing points are moved
-_WORTH_MOVING: Final = 0.001  # nats a row lost to them: less cannot be seen in predictions
+_WORTH_MOVING: Final = 0.001  # nats per row lost to them: less cannot be seen in predictions
 _MOVABLE_SHARE: Final = (2, 3)  # of the rows that the points may be: more of them lose nothing
 
 

@@ -196,7 +196,7 @@ def _search(
     objective: _OptimalBound, starts: list[SparseParameters], config: SparseConfig
 ) -> tuple[SparseSearch, _OptimalBound]:
     """Search from every start; return the search of the highest bound, with the objective and its last posterior."""
-    # Few rows can have several optima: on ``ionosphere`` (34 features) they are .01 nats a row apart.
+    # Few rows can have several optima: on ``ionosphere`` (34 features) they are .01 nats per row apart.
     runs = [(SparseSearch(config, start), replace(objective)) for start in starts]
     for search, own_objective in runs:
         search.ascend(own_objective)

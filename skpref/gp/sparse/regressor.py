@@ -76,7 +76,7 @@ class SVGPRegressor(RegressorMixin, SparseGP):
     ----------
     kernel : Kernel, default=None
         Covariance of f, in variances of the targets: a kernel of `skpref.kernels` or scikit-learn. None: an amplitude
-        times a squared exponential with one length-scale a feature (ARD). Its length-scales start at the standard
+        times a squared exponential with one length-scale per feature (ARD). Its length-scales start at the standard
         deviations of the features, so features need no scaling.
     n_inducing : int or "auto", default="auto"
         Largest number of inducing points M; there are never more than distinct rows. "auto": 1,000 up to 2,000
@@ -111,7 +111,7 @@ class SVGPRegressor(RegressorMixin, SparseGP):
     max_iter : int, default=200
         Largest number of iterations of each search, and of passes of "vb" and "svi".
     tol : float, default=1e-4
-        A search ends when an iteration gains less than ``tol / 10`` nats a row: .1 nats in all for 10,000 rows, less
+        A search ends when an iteration gains less than ``tol / 10`` nats per row: .1 nats in all for 10,000 rows, less
         than what tells two models apart. "vb" ends when a pass raises the bound by less than ``tol / 100`` of its
         size, "svi" when the mean bound of a pass changes by less than `tol` of its size.
     window : int, default=None

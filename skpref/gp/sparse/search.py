@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 NOISE_BOUNDS: Final = (1e-7, 1e2)  # of the noise variance, in variances of the targets
-_TOL_FACTOR: Final = 10.0  # `hyper.maximise` ends at .01 of its tol: tol=1e-4 ends when an iteration gains 1e-5 a row
+_TOL_FACTOR: Final = 10.0  # `hyper.maximise` ends at .01 of its tol: tol=1e-4 ends when an iteration gains 1e-5 per row
 _MEMORY: Final = 10  # steps from which L-BFGS-B learns the curvature in the few hyper-parameters
 _MEMORY_WITH_POINTS: Final = 50  # the same where the coordinates of inducing points are moved too
 _LINE_STEPS: Final = 20  # evaluations of a line search, SciPy's default
@@ -52,7 +52,7 @@ class SparseConfig:
     noise: float | None  # variance of the noise in variances of the targets; None: learnt
     max_iter: int  # iterations of a search
     tol: float  # gain at which a search ends
-    on_value: Callable[[float], object] | None = None  # called with the bound a row after every evaluation
+    on_value: Callable[[float], object] | None = None  # called with the bound per row after every evaluation
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,7 @@ def cheapest_objective(rows: GaussianRows, start: SparseParameters) -> Objective
 
 @dataclass(eq=False)
 class _PackedObjective:
-    """An objective a unit of weight as a function of one vector: kernel theta, log noise, points in length-scales."""
+    """An objective per unit of weight as a function of one vector: kernel theta, log noise, points in length-scales."""
 
     objective: Objective
     start: SparseParameters
@@ -150,7 +150,7 @@ class _PackedObjective:
         return SparseParameters(kernel, noise, points)
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
-        """Return value and gradient a unit of weight."""
+        """Return value and gradient per unit of weight."""
         result, weight = self.objective(self.unpack(theta))
         parts = [result.theta]
         if not self.fixed_noise:

@@ -1,67 +1,88 @@
-"""Covariances between pairs, against variances, utilities and draws."""
+"""Posterior records of one latent function: both forms against the textbook's formulas."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from skpref import CrowdGPPL, GPPLClassifier
-from skpref.datasets import make_crowd
-from skpref.exceptions import DataError
-from skpref.gp.crowd.posterior import UNSEEN_USER
+from skpref.gp import posterior
+from skpref.gp.posterior import ExactLatent, SparseLatent
+from skpref.inference.basis import InducingBasis
 
-DATA = make_crowd(n_users=30, n_items=8, n_comparisons=1500, n_factors=1, random_state=2)
-PAIRS = [[0, 1], [1, 2], [3, 0], [4, 4], [1, 0]]
+if TYPE_CHECKING:
+    import pytest
 
-
-@pytest.mark.parametrize("items", [None, DATA.table])
-@pytest.mark.parametrize("order", [False, True])
-def test_covariance_of_pairs(items, order):
-    pairs = [row[1:] for row in np.asarray(DATA.comparisons).tolist()]
-    model = GPPLClassifier(items, order_effect=order).fit(pairs, DATA.y)
-    C, (mean, variance) = model.latent_covariance(PAIRS), model.latent_mean_and_variance(PAIRS)
-    np.testing.assert_allclose(np.diagonal(C), variance, atol=1e-12)
-    np.testing.assert_allclose(mean, model.decision_function(PAIRS))
-    assert np.linalg.eigvalsh(C).min() > -1e-12
-    if order:
-        assert C[3, 3] == pytest.approx(model.order_effect_[1] ** 2)
-        # u(0) - u(1) + b and u(1) - u(0) + b: what is left of their sum is twice the order effect.
-        assert C[0, 0] + C[4, 4] + 2.0 * C[0, 4] == pytest.approx(4.0 * model.order_effect_[1] ** 2)
-    else:
-        of_items = model.utility([0, 1, 2, 3, 4], return_cov=True)[1]
-        D = np.zeros((5, 5))
-        for row, (a, b) in enumerate(PAIRS):
-            D[row, a] += 1.0
-            D[row, b] -= 1.0
-        np.testing.assert_allclose(C, D @ of_items @ D.T, atol=1e-12)
+KERNEL = ConstantKernel(1.5) * RBF([1.0, 2.0])
 
 
-@pytest.mark.parametrize("items", [None, DATA.table])
-@pytest.mark.parametrize("user", [3, "unseen"])
-def test_covariance_of_a_users_pairs(items, user):
-    model = CrowdGPPL(items, n_factors=2, max_iter=30, random_state=0).fit(DATA.comparisons, DATA.y)
-    assert model.posterior_.users.n_factors > 0
-    pairs = [[user, a, b] for a, b in PAIRS]
-    C, (mean, variance) = model.latent_covariance(pairs), model.latent_mean_and_variance(pairs)
-    np.testing.assert_allclose(np.diagonal(C), variance, atol=1e-12)
-    np.testing.assert_allclose(mean, model.decision_function(pairs))
-    assert np.linalg.eigvalsh(C).min() > -1e-12
-    posterior = model.posterior_ if user == 3 else model.posterior_.for_unseen_users()
-    person = model._users_of_rows(np.array([3]))[0] if user == 3 else UNSEEN_USER
-    draws = posterior.sample(person, model._items.select(None)[1], 30_000, np.random.default_rng(0))[:, 0]
-    z = np.array([draws[:, a] - draws[:, b] for a, b in PAIRS])
-    z -= z.mean(axis=1, keepdims=True)
-    products = z[:, None] * z
-    near = np.abs(products.mean(axis=2) - C) < 6.0 * products.std(axis=2) / np.sqrt(30_000) + 1e-12
-    assert near.all()
+def regression(seed: int, n: int = 12) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, targets, precisions of the noise, and new rows."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 2)), rng.normal(size=n), rng.uniform(0.5, 5.0, n), rng.normal(size=(7, 2))
 
 
-def test_order_effects_of_a_user():
-    model = CrowdGPPL(n_factors=1, order_effect=True, random_state=0).fit(DATA.comparisons, DATA.y)
-    for user in (3, "unseen"):
-        pairs = [[user, a, b] for a, b in PAIRS]
-        C, variance = model.latent_covariance(pairs), model.latent_mean_and_variance(pairs)[1]
-        np.testing.assert_allclose(np.diagonal(C), variance, atol=1e-12)
-        assert C[3, 3] > 0.0
-    with pytest.raises(DataError, match="X must be of one user; got 3 and others"):
-        model.latent_covariance([[3, 0, 1], [4, 0, 1]])
+def textbook(X: np.ndarray, y: np.ndarray, precision: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of f at new rows."""
+    k = KERNEL(new, X)
+    C = KERNEL(X) + np.diag(1.0 / precision)
+    return k @ np.linalg.solve(C, y), KERNEL(new) - k @ np.linalg.solve(C, k.T)
+
+
+def exact_latent(X: np.ndarray, y: np.ndarray, precision: np.ndarray) -> ExactLatent:
+    K, root_w = KERNEL(X), np.sqrt(precision)
+    alpha = np.linalg.solve(K + np.diag(1.0 / precision), y)
+    return ExactLatent(KERNEL, X, alpha, root_w, np.linalg.cholesky(np.eye(y.size) + root_w[:, None] * K * root_w))
+
+
+def sparse_latent(X: np.ndarray, y: np.ndarray, precision: np.ndarray) -> SparseLatent:
+    """Posterior through inducing points at all rows."""
+    basis = InducingBasis.at(KERNEL, X)
+    phi = basis.rows(X)
+    B = np.eye(y.size) + phi.T @ (precision[:, None] * phi)
+    return SparseLatent(basis, np.linalg.solve(B, phi.T @ (precision * y)), np.linalg.inv(np.linalg.cholesky(B)))
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_both_forms_are_the_posterior_of_regression(seed: int) -> None:
+    X, y, precision, new = regression(seed)
+    mean, covariance = textbook(X, y, precision, new)
+    for latent in (exact_latent(X, y, precision), sparse_latent(X, y, precision)):
+        got = latent.latent(new)
+        assert_allclose(got[0], mean, rtol=1e-9, atol=1e-9)
+        assert_allclose(got[1], np.diagonal(covariance), rtol=1e-9, atol=1e-9)
+        without = latent.latent(new, variance=False)
+        assert_allclose(without[0], got[0], rtol=1e-12)
+    joint = sparse_latent(X, y, precision).joint(new)
+    assert_allclose(joint[0], mean, rtol=1e-9, atol=1e-9)
+    assert_allclose(joint[1], covariance, rtol=1e-9, atol=1e-9)
+
+
+def test_a_precomputed_covariance_stands_for_the_rows() -> None:
+    X, y, precision, new = regression(0)
+    by_rows = exact_latent(X, y, precision)
+    by_covariance = ExactLatent(None, None, by_rows.alpha, by_rows.root_w, by_rows.chol, prior_variance=1.5)
+    for got, wanted in zip(by_covariance.latent(KERNEL(new, X)), by_rows.latent(new), strict=True):
+        assert_allclose(got, wanted, rtol=1e-12)
+
+
+def test_blocks_of_rows_give_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, precision, new = regression(1)
+    latent = exact_latent(X, y, precision)
+    whole = latent.latent(new)
+    monkeypatch.setattr(posterior, "_CHUNK_BYTES", 8 * 12 * 3)  # three rows at a time
+    for got, wanted in zip(latent.latent(new), whole, strict=True):
+        assert_allclose(got, wanted, rtol=1e-12)
+
+
+def test_white_noise_counts_in_variances_alone() -> None:
+    X, y, precision, new = regression(2)
+    latent = sparse_latent(X, y, precision)
+    noisy = SparseLatent(InducingBasis(KERNEL + WhiteKernel(0.3), X, latent.basis.chol), latent.mean, latent.half)
+    covariance, with_noise = latent.joint(new)[1], noisy.joint(new)[1]
+    assert_allclose(with_noise - covariance, 0.3 * np.eye(7), atol=1e-9)

@@ -70,24 +70,24 @@ def test_new_rows_land_among_their_like(model: BayesianGPLVM) -> None:
 
 
 def test_fit_transform_is_transform_after_fit() -> None:
-    one, other = quick(), quick()
-    assert_array_equal(one.fit_transform(X), other.fit(X).transform(X))
-    assert_allclose(one.embedding_, one.transform(X), atol=0.02)  # found from another row's coordinates
+    first, second = quick(), quick()
+    assert_array_equal(first.fit_transform(X), second.fit(X).transform(X))
+    assert_allclose(first.embedding_, first.transform(X), atol=0.02)  # found from another row's coordinates
 
 
 def test_units_do_not_matter() -> None:
-    one, other = quick().fit(X), quick().fit(1e3 * X - 5e4)
+    first, second = quick().fit(X), quick().fit(1e3 * X - 5e4)
     # L-BFGS-B magnifies rounding: the two searches part after some hundred steps.
-    assert other.lower_bound_ == pytest.approx(one.lower_bound_ - X.size * np.log(1e3), rel=1e-2)
-    assert other.noise_ == pytest.approx(1e3 * one.noise_, rel=0.1)
+    assert second.lower_bound_ == pytest.approx(first.lower_bound_ - X.size * np.log(1e3), rel=1e-2)
+    assert second.noise_ == pytest.approx(1e3 * first.noise_, rel=0.1)
 
 
 def test_same_seed_same_bits_and_input_kept() -> None:
     before = X.copy()
-    one, other = quick().fit(X), clone(quick()).fit(X)
-    assert_array_equal(one.embedding_, other.embedding_)
+    first, second = quick().fit(X), clone(quick()).fit(X)
+    assert_array_equal(first.embedding_, second.embedding_)
     assert_array_equal(X, before)
-    assert_array_equal(pickle.loads(pickle.dumps(one)).transform(X), one.transform(X))
+    assert_array_equal(pickle.loads(pickle.dumps(first)).transform(X), first.transform(X))
 
 
 def test_more_dimensions_than_features_or_rows() -> None:
@@ -148,7 +148,7 @@ def test_bad_parameters_are_named(options: dict[str, Any]) -> None:
 
 
 def test_bad_coordinates_and_unfitted(model: BayesianGPLVM) -> None:
-    with pytest.raises(ValueError, match="4 columns, one a coordinate; got 3"):
+    with pytest.raises(ValueError, match="4 columns, one per coordinate; got 3"):
         model.inverse_transform(np.zeros((2, 3)))
     with pytest.raises(ValueError, match="NaN"):
         model.inverse_transform(np.full((2, 4), np.nan))

@@ -53,9 +53,9 @@ def model() -> GPOrdinalRegressor:
     return learning().fit(X, Y)
 
 
-def assert_same(one: GPOrdinalRegressor, other: GPOrdinalRegressor, atol: float = 1e-6) -> None:
-    assert_allclose(one.predict_proba(NEW), other.predict_proba(NEW), atol=atol)
-    assert_allclose(one.log_marginal_likelihood_value_, other.log_marginal_likelihood_value_, atol=100 * atol)
+def assert_same(first: GPOrdinalRegressor, second: GPOrdinalRegressor, atol: float = 1e-6) -> None:
+    assert_allclose(first.predict_proba(NEW), second.predict_proba(NEW), atol=atol)
+    assert_allclose(first.log_marginal_likelihood_value_, second.log_marginal_likelihood_value_, atol=100 * atol)
 
 
 # ------------------------------------------------------------------------------------------------------ what is learnt
@@ -332,9 +332,9 @@ def test_a_weight_of_zero_is_absence() -> None:
     weight = np.where(np.arange(N) % 3, 1.0, 0.0)
     few = weight > 0.0
     for options in ({}, {"inference": "vb"}, {"kernel": None, "optimizer": "l-bfgs-b", "n_restarts_optimizer": 0}):
-        one = fixed(class_order=range(4), **options).fit(X, Y, sample_weight=weight)
-        other = fixed(class_order=range(4), **options).fit(X[few], Y[few])
-        assert one.predict_proba(NEW).tobytes() == other.predict_proba(NEW).tobytes()
+        first = fixed(class_order=range(4), **options).fit(X, Y, sample_weight=weight)
+        second = fixed(class_order=range(4), **options).fit(X[few], Y[few])
+        assert first.predict_proba(NEW).tobytes() == second.predict_proba(NEW).tobytes()
 
 
 def test_weights_of_a_half_twice_are_ones() -> None:
@@ -343,8 +343,8 @@ def test_weights_of_a_half_twice_are_ones() -> None:
     assert_same(halves, fixed().fit(X, Y))
     thirds = fixed().fit(X, Y, sample_weight=np.full(N, 1.0 / 3.0))
     assert thirds.inference_ == "laplace"
-    one = fixed(inference="laplace").fit(X, Y)
-    assert np.all(thirds.predict_latent(NEW, return_std=True)[1] > one.predict_latent(NEW, return_std=True)[1])
+    ones = fixed(inference="laplace").fit(X, Y)
+    assert np.all(thirds.predict_latent(NEW, return_std=True)[1] > ones.predict_latent(NEW, return_std=True)[1])
 
 
 def test_ep_refuses_weights_below_one() -> None:
@@ -358,11 +358,11 @@ def test_rows_in_another_order_give_the_same_bits(seed: int, inference: str) -> 
     order = np.random.default_rng(seed).permutation(N)
     weight = 1.0 + np.arange(N) % 3
     options = {"inference": inference, "n_inducing": 10, "batch_size": 10, "max_iter": 30, "inducing": "kmeans"}
-    one, other = (
+    first, second = (
         quietly(fixed(**options).fit, X[rows], Y[rows], sample_weight=weight[rows]) for rows in (np.arange(N), order)
     )
-    assert one.predict_proba(NEW).tobytes() == other.predict_proba(NEW).tobytes()
-    assert one.lower_bound_ == other.lower_bound_
+    assert first.predict_proba(NEW).tobytes() == second.predict_proba(NEW).tobytes()
+    assert first.lower_bound_ == second.lower_bound_
 
 
 def quietly(call: Any, *args: Any, **kwargs: Any) -> Any:
@@ -434,12 +434,12 @@ def test_a_precomputed_covariance_is_sliced_by_folds() -> None:
 def test_rows_without_weight_leave_a_precomputed_covariance() -> None:
     weight = np.where(np.arange(N) % 3, 1.0, 0.0)
     few, K = np.flatnonzero(weight), KERNEL(X)
-    one = fixed(kernel="precomputed", class_order=range(4)).fit(K, Y, sample_weight=weight)
-    other = fixed(kernel="precomputed", class_order=range(4)).fit(K[np.ix_(few, few)], Y[few])
+    first = fixed(kernel="precomputed", class_order=range(4)).fit(K, Y, sample_weight=weight)
+    second = fixed(kernel="precomputed", class_order=range(4)).fit(K[np.ix_(few, few)], Y[few])
     cross = KERNEL(NEW, X)
-    assert_array_equal(one.predict_proba(cross), other.predict_proba(cross[:, few]))
+    assert_array_equal(first.predict_proba(cross), second.predict_proba(cross[:, few]))
     with pytest.raises(ValueError, match=r"X has 26 features.*expecting 40 features"):
-        one.predict(cross[:, few])
+        first.predict(cross[:, few])
 
 
 def test_a_covariance_need_not_have_full_rank() -> None:

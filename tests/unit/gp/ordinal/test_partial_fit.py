@@ -46,12 +46,12 @@ def test_parts_are_the_whole() -> None:
 
 def test_parts_in_another_order_and_weights() -> None:
     weight = 1.0 + np.arange(N) % 2
-    one = fixed(class_order=range(4), inference="vb", tol=1e-9, max_iter=1000)
-    other = clone(one).partial_fit(X[30:], Y[30:], sample_weight=weight[30:])
-    other.partial_fit(X[:30], Y[:30], sample_weight=weight[:30])
-    one.fit(X[30:], Y[30:], sample_weight=weight[30:]).partial_fit(X[:30], Y[:30], sample_weight=weight[:30])
-    assert_allclose(one.predict_proba(NEW), other.predict_proba(NEW), atol=1e-6)
-    assert one.lower_bound_ == pytest.approx(other.lower_bound_, abs=1e-6)
+    first = fixed(class_order=range(4), inference="vb", tol=1e-9, max_iter=1000)
+    second = clone(first).partial_fit(X[30:], Y[30:], sample_weight=weight[30:])
+    second.partial_fit(X[:30], Y[:30], sample_weight=weight[:30])
+    first.fit(X[30:], Y[30:], sample_weight=weight[30:]).partial_fit(X[:30], Y[:30], sample_weight=weight[:30])
+    assert_allclose(first.predict_proba(NEW), second.predict_proba(NEW), atol=1e-6)
+    assert first.lower_bound_ == pytest.approx(second.lower_bound_, abs=1e-6)
 
 
 @pytest.mark.parametrize(
