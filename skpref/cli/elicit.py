@@ -67,10 +67,10 @@ def _asker(model: Any, options: Elicit) -> _Asker:
 
 def _id_of(text: str, known: list[Any]) -> Any:
     """The id that is written so, or that would be one of the same kind."""
-    found = [one for one in known if str(one) == text]
-    if found:
-        return found[0]
-    whole = known and all(isinstance(one, int) for one in known) and text.strip().lstrip("-").isdecimal()
+    for user in known:
+        if str(user) == text:
+            return user
+    whole = known and all(isinstance(user, int) for user in known) and text.strip().lstrip("-").isdecimal()
     return int(text) if whole else text
 
 
@@ -79,7 +79,7 @@ def _read(path: Path, known: list[Any], *, pairs: bool) -> list[Any]:
     sheet = read_sheet(path)
     names = ["left", "right"] if pairs else ["item"]
     sheet.require(names, f"A file of candidates names {'pairs' if pairs else 'items'}")
-    by_text = {str(one): one for one in known}
+    by_text = {str(item): item for item in known}
     columns = []
     for name in names:
         cells = sheet.ids(name).tolist()
@@ -191,9 +191,9 @@ class _Asker:
 
     # ------------------------------------------------------------------------------------------------ what was learnt
 
-    def _rest(self, found: Estimates) -> list[int]:
-        """Rows of the estimates, the best first: of items without an answer, or of all items compared."""
-        rows = np.argsort(-found.value, kind="stable").tolist()
+    def _ranked(self, estimates: Estimates) -> list[int]:
+        """Return rows of the estimates, the best first: items without an answer, or all items compared."""
+        rows = np.argsort(-estimates.value, kind="stable").tolist()
         return rows if self.pairs else [row for row in rows if row not in self.session.answers_]
 
     def _next(self) -> Any:
@@ -204,7 +204,7 @@ class _Asker:
 
     def findings(self) -> dict[str, Any]:
         """All that was learnt, as plain values."""
-        found = self.session.estimates()
+        estimates = self.session.estimates()
         candidates = self.session.candidates_
         return {
             "model": self.model,
@@ -217,33 +217,33 @@ class _Asker:
             "skipped": [_plain(candidates[row]) for row in self.skipped],
             "estimates": [
                 {
-                    "item": _plain(found.ids[row]),
-                    "estimate": float(found.value[row]),
-                    "low": float(found.low[row]),
-                    "high": float(found.high[row]),
+                    "item": _plain(estimates.ids[row]),
+                    "estimate": float(estimates.value[row]),
+                    "low": float(estimates.low[row]),
+                    "high": float(estimates.high[row]),
                 }
-                for row in np.argsort(-found.value, kind="stable").tolist()
+                for row in np.argsort(-estimates.value, kind="stable").tolist()
             ],
-            "recommended": [_plain(found.ids[row]) for row in self._rest(found)],
+            "recommended": [_plain(estimates.ids[row]) for row in self._ranked(estimates)],
             "next_question": _plain(self._next()),
         }
 
     def text(self, top: int) -> str:
         """The same for people."""
-        found, n = self.session.estimates(), len(self.session.answers_)
-        rest = self._rest(found)
+        estimates, n = self.session.estimates(), len(self.session.answers_)
+        ranked = self._ranked(estimates)
         skipped = f", {len(self.skipped)} skipped" if self.skipped else ""
         lines = [f"\nLearnt from {n} answer{'' if n == 1 else 's'}{skipped}. {self._meaning()}:"]
         chances = not self.pairs and len(self.session.labels_) == 2
-        width = max([4, *(len(_shown(found.ids[row])) for row in rest[:top])])
+        width = max([4, *(len(_shown(estimates.ids[row])) for row in ranked[:top])])
         lines.append(f"  {'item':<{width}}  {'estimate':>9}  90 % between")
-        for row in rest[:top]:
+        for row in ranked[:top]:
             # Of probabilities near 0 the exponent says nothing.
             form = ".2f" if chances else ".3g"
-            numbers = f"{found.value[row]:9{form}}  {found.low[row]:{form}} and {found.high[row]:{form}}"
-            lines.append(f"  {_shown(found.ids[row]):<{width}}  {numbers}")
-        if len(rest) > top:
-            lines.append(f"  ... and {len(rest) - top} more (--top)")
+            numbers = f"{estimates.value[row]:9{form}}  {estimates.low[row]:{form}} and {estimates.high[row]:{form}}"
+            lines.append(f"  {_shown(estimates.ids[row]):<{width}}  {numbers}")
+        if len(ranked) > top:
+            lines.append(f"  ... and {len(ranked) - top} more (--top)")
         upcoming = self._next()
         if upcoming is not None:
             both = f"{_shown(upcoming[0])} or {_shown(upcoming[1])}" if self.pairs else _shown(upcoming)

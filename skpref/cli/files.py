@@ -183,7 +183,7 @@ def read_table(sheet: Sheet, id_column: str, purpose: str, noun: str, names: tup
     sheet.require((id_column, *(names or ())), purpose)
     wanted = names or tuple(name for name in sheet.names if name != id_column)
     if not wanted:
-        raise sheet.fault(f"there are no features beside {id_column!r}; without features, leave --{noun}s out")
+        raise sheet.fault(f"there are no features, only {id_column!r}; without features, leave --{noun}s out")
     from skpref.data import Table  # only now: --help need not wait for numba
 
     ids = sheet.ids(id_column, noun)
@@ -212,8 +212,8 @@ def _check_distinct(sheet: Sheet, ids: NDArray[Any], column: str, noun: str = "i
 def nearest(name: str, known: Sequence[str]) -> str:
     """Return "; did you mean 'x'?" for the nearest of some names, or nothing."""
     lower = {other.lower(): other for other in known}
-    found = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
-    return f"; did you mean {lower[found[0]]!r}?" if found else ""
+    near = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
+    return f"; did you mean {lower[near[0]]!r}?" if near else ""
 
 
 def _as_id(cell: Any) -> str:
@@ -277,7 +277,7 @@ def check_folder(path: Path) -> bool:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        file = next(one for one in (path, *path.parents) if one.exists())
+        file = next(parent for parent in (path, *path.parents) if parent.exists())
         raise DataError(f"folder of results {path}: {file} is a file; name a folder by --out") from error
     except OSError as error:
         raise DataError(

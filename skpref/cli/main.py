@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class Patient:
-    """A stream that goes on when its reader leaves, as in ``skpref tune ... | head``."""
+    """A stream that ignores a reader who leaves, as in ``skpref tune ... | head``."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -416,8 +416,8 @@ def _add_sync(commands: Any) -> None:
     sync = commands.add_parser(
         "mlflow-sync",
         help="send to MLflow what could not be sent when it happened",
-        description="When the MLflow store fails, fits go on and their records are kept in a folder. This sends them, "
-        "once: what has arrived is not sent again, and what was sent is deleted from the folder.",
+        description="When the MLflow store fails, fits continue and their records are kept in a folder. This sends "
+        "them, once: what has arrived is not sent again, and what was sent is deleted from the folder.",
     )
     text = "folder named in the warning (default: mlruns/spool)"
     sync.add_argument("spool", nargs="?", type=_path, default=Sync.DEFAULT, metavar="FOLDER", help=text)
@@ -581,7 +581,7 @@ def _from_folder(name: str, key: str, text: str, folder: Path) -> str:
     """Return a value, with paths from the folder of the file."""
     if key == "storage" and "://" in text:
         if urlsplit(text).password is not None:
-            why = "must not hold a password, since the file is copied beside the results; see ~/.pgpass of PostgreSQL"
+            why = "must not hold a password, since the file is copied to the results; see ~/.pgpass of PostgreSQL"
             raise DataError(f"{name} {why}")
         return text
     is_path = key in {"items", "users", "folder", "storage"} and text.strip()

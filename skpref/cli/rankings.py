@@ -25,7 +25,7 @@ _MATTERS = 0.01  # standard deviation, in units of the noise, below which a fact
 
 
 def calibration_text(c: Calibration) -> str:
-    """Return a table of predicted probabilities beside what happened."""
+    """Return a table of predicted probabilities and observed shares."""
     rows = [
         (f"{predicted:.3f}", f"{observed:.3f}", str(count))
         for predicted, observed, count in zip(c.mean_predicted, c.mean_observed, c.count, strict=True)
@@ -75,7 +75,9 @@ def factors_text(model: CrowdGPPL) -> str:
         what = ", ".join(f"{strength[d]:.3f}" for d in living)
         lines.append(f"  factors by which personal views differ from it: {living.size} of {strength.size}, by {what}")
     else:
-        lines.append(f"  none of {strength.size} factors matters: no personal views beside the consensus were found")
+        lines.append(
+            f"  none of {strength.size} factors matters: no personal views other than the consensus were found"
+        )
     if model.order_effect:
         mean, std = model.order_effect_
         lines.append(f"  advantage of the left side, shared by all: {mean:+.3f} ± {std:.3f}")
@@ -129,7 +131,7 @@ def write_ranking(ranking: Any, path: Path) -> None:
 
 
 def write_plots(
-    bounds: list[float], ranking: Any, found: Calibration, annotators: dict[str, Any] | None, out: Path
+    bounds: list[float], ranking: Any, calibration: Calibration, annotators: dict[str, Any] | None, out: Path
 ) -> list[Path]:
     """Draw the fit, the ranking, the calibration and the annotators."""
     shown = min(_SHOWN, len(ranking))
@@ -139,7 +141,7 @@ def write_plots(
             1.2 + 0.28 * shown,
             lambda ax: RankingDisplay.from_ranking(ranking, n_items=shown, ax=ax),
         ),
-        "calibration.png": (4.5, lambda ax: PairCalibrationDisplay(found, "hold-out").plot(ax=ax)),
+        "calibration.png": (4.5, lambda ax: PairCalibrationDisplay(calibration, "hold-out").plot(ax=ax)),
     }
     if annotators is not None:
         report = SimpleNamespace(**annotators)

@@ -127,25 +127,26 @@ def write_trials(trials: Sequence[TrialRecord], path: Path, metric: str) -> None
 
 
 def say(options: Any, text: str) -> None:
-    """Print for people, beside what is for programs."""
+    """Print for people; to the standard error where the output is for programs."""
     print(text, file=sys.stderr if options.json else sys.stdout, flush=True)
 
 
-def print_json(found: Any) -> None:
+def print_json(value: Any) -> None:
     """Print what a program can read; numbers that are not finite become null."""
-    print(json.dumps(_plain(found), allow_nan=False, indent=1))
+    print(json.dumps(_plain(value), allow_nan=False, indent=1))
 
 
-def _plain(found: Any) -> Any:
-    if isinstance(found, dict):
-        return {str(name): _plain(value) for name, value in found.items()}
-    if isinstance(found, list | tuple):
-        return [_plain(value) for value in found]
-    if isinstance(found, np.generic | np.ndarray):
-        return _plain(found.tolist())
-    if isinstance(found, float):
-        return found if math.isfinite(found) else None
-    return found if found is None or isinstance(found, bool | int | str) else str(found)
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    if isinstance(value, dict):
+        return {str(name): _plain(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, np.generic | np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 def summary(outcome: Outcome, files: Sequence[Path]) -> dict[str, Any]:

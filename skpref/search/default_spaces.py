@@ -151,7 +151,7 @@ def _items(estimator: Any) -> dict[str, Any]:
 
 
 def _kernels(features: Any) -> list[Any]:
-    """Kernels beside the default, which is a product of Matern-3/2, at the scale of the features."""
+    """Return kernels other than the default, a product of Matern-3/2, at the scale of the features."""
     median = kernels.median_length_scales(features, np.random.default_rng(0))
     wide = np.sqrt(median.size) * median  # a product of many features must be wide, or nothing resembles anything
     shapes = (
@@ -176,7 +176,7 @@ def _ordinal(_: Any) -> dict[str, Any]:
 
 
 def _m3f(_: Any) -> dict[str, Any]:
-    # Without `sigma`: only its ratio to the margin matters beside C.
+    # Without `sigma`: with C, only its ratio to the margin matters.
     return {
         "C": stats.loguniform(0.01, 1.0),
         "n_factors": LogInteger(5, 200),
@@ -239,8 +239,8 @@ class Distributions:
 
     def points(self, most: int) -> list[Settings]:
         """Return all settings that there are, the default first; none where there are more than `most`."""
-        lists = {name: _values(known) for name, known in self.distributions.items()}
-        plain = all(values and all(isinstance(one, _PRIMITIVES) for one in values) for values in lists.values())
+        lists = {name: _values(distribution) for name, distribution in self.distributions.items()}
+        plain = all(values and all(isinstance(v, _PRIMITIVES) for v in values) for values in lists.values())
         if not plain or math.prod(map(len, lists.values())) > most:
             return []
         points = [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
@@ -253,7 +253,11 @@ class Distributions:
         What the space does not hold otherwise is left to the sampler.
         """
         start = dict(self.start)
-        near = {name: _nearest(known, start[name]) for name, known in self.distributions.items() if name in start}
+        near = {
+            name: _nearest(distribution, start[name])
+            for name, distribution in self.distributions.items()
+            if name in start
+        }
         return {name: value for name, value in near.items() if value is not _NOWHERE}
 
     def encoded(self, settings: Settings) -> Settings:
@@ -262,7 +266,7 @@ class Distributions:
 
     def suggest(self, trial: Any) -> Settings:
         """Draw settings."""
-        return {name: _suggest(trial, name, known) for name, known in self.distributions.items()}
+        return {name: _suggest(trial, name, distribution) for name, distribution in self.distributions.items()}
 
 
 def check_distributions(distributions: Any) -> None:
@@ -270,75 +274,75 @@ def check_distributions(distributions: Any) -> None:
     if not hasattr(distributions, "items") or not distributions:
         msg = f"param_distributions must be 'default' or a dict that is not empty; got {distributions!r}"
         raise DataError(f"{msg}. Each parameter has {_KINDS}.")
-    for name, known in distributions.items():
-        if not (_values(known) or hasattr(known, "rvs") or _is_of_optuna(known)):
-            raise DataError(f"param_distributions[{name!r}] must be {_KINDS}; got {known!r}.")
-        if isinstance(known, type | stats.rv_continuous | stats.rv_discrete):
+    for name, distribution in distributions.items():
+        if not (_values(distribution) or hasattr(distribution, "rvs") or _is_of_optuna(distribution)):
+            raise DataError(f"param_distributions[{name!r}] must be {_KINDS}; got {distribution!r}.")
+        if isinstance(distribution, type | stats.rv_continuous | stats.rv_discrete):
             msg = f"param_distributions[{name!r}] has no parameters yet: call it, as in scipy.stats.loguniform(0.01, 1)"
-            raise DataError(f"{msg}; got {known!r}.")
-        kind, low, high = limits(known) or ("", 0, 0)
+            raise DataError(f"{msg}; got {distribution!r}.")
+        kind, low, high = limits(distribution) or ("", 0, 0)
         if not -math.inf < low <= high < math.inf or (kind.startswith("log") and low <= 0):
             raise DataError(f"param_distributions[{name!r}] is not a range: it goes from {low} to {high}.")
 
 
-def _values(known: Any) -> list[Any]:
+def _values(distribution: Any) -> list[Any]:
     """The values of a list, tuple or array; nothing of anything else."""
-    return list(known) if isinstance(known, list | tuple | np.ndarray) else []
+    return list(distribution) if isinstance(distribution, list | tuple | np.ndarray) else []
 
 
-def _is_of_optuna(known: Any) -> bool:
-    return type(known).__module__.startswith("optuna.")
+def _is_of_optuna(distribution: Any) -> bool:
+    return type(distribution).__module__.startswith("optuna.")
 
 
-def limits(known: Any) -> tuple[str, Any, Any] | None:
+def limits(distribution: Any) -> tuple[str, Any, Any] | None:
     """Return scale and both ends of a range that optuna knows."""
-    if isinstance(known, LogInteger):
-        return "log int", known.low, known.high
+    if isinstance(distribution, LogInteger):
+        return "log int", distribution.low, distribution.high
     kind = {"loguniform": "log float", "reciprocal": "log float", "uniform": "float", "randint": "int"}
-    name = getattr(getattr(known, "dist", None), "name", None)
+    name = getattr(getattr(distribution, "dist", None), "name", None)
     if name not in kind:
         return None
-    low, high = known.support()
+    low, high = distribution.support()
     whole = int if name == "randint" and np.isfinite([low, high]).all() else float  # NaN: there is no such range
     return kind[name], whole(low), whole(high)
 
 
-def _suggest(trial: Any, name: str, known: Any) -> Any:
-    if values := _values(known):
+def _suggest(trial: Any, name: str, distribution: Any) -> Any:
+    if values := _values(distribution):
         if all(isinstance(value, _PRIMITIVES) for value in values):
             return trial.suggest_categorical(name, values)
         return values[trial.suggest_categorical(name, list(range(len(values))))]
-    if _is_of_optuna(known):
-        return trial._suggest(name, known)  # noqa: SLF001 - what all of its public methods end in
-    scale = limits(known)
+    if _is_of_optuna(distribution):
+        return trial._suggest(name, distribution)  # noqa: SLF001 - what all of its public methods end in
+    scale = limits(distribution)
     if scale is not None:
         kind, low, high = scale
         draw = trial.suggest_int if kind.endswith("int") else trial.suggest_float
         return draw(name, low, high, log=kind.startswith("log"))
-    if hasattr(known, "ppf"):
-        value = known.ppf(trial.suggest_float(name, _TAIL, 1.0 - _TAIL))
+    if hasattr(distribution, "ppf"):
+        value = distribution.ppf(trial.suggest_float(name, _TAIL, 1.0 - _TAIL))
         return value.item() if isinstance(value, np.generic) else value
-    return known.rvs(random_state=trial.suggest_int(name, 0, _SEEDS))
+    return distribution.rvs(random_state=trial.suggest_int(name, 0, _SEEDS))
 
 
-def _nearest(known: Any, value: Any) -> Any:
-    """The value of a range or list that is nearest to one, if it can be tried first."""
-    values = _values(known)
+def _nearest(distribution: Any, value: Any) -> Any:
+    """Return the value of a range or list that is nearest to a given one, if it can be tried first."""
+    values = _values(distribution)
     if values:
-        return value if any(_same(value, one) for one in values) else _NOWHERE
-    scale = limits(known)
+        return value if any(_same(value, listed) for listed in values) else _NOWHERE
+    scale = limits(distribution)
     if scale is not None and isinstance(value, int | float) and not isinstance(value, bool):
         return type(scale[1])(np.clip(value, scale[1], scale[2]))
-    if _is_of_optuna(known) and isinstance(value, _PRIMITIVES):
-        return value if known._contains(known.to_internal_repr(value)) else _NOWHERE  # noqa: SLF001 - nothing public says it
+    if _is_of_optuna(distribution) and isinstance(value, _PRIMITIVES):
+        return value if distribution._contains(distribution.to_internal_repr(value)) else _NOWHERE  # noqa: SLF001 - nothing public says it
     return _NOWHERE
 
 
-def _same(value: Any, one: Any) -> bool:
-    return value is one or (isinstance(one, _PRIMITIVES) and type(value) is type(one) and value == one)
+def _same(value: Any, other: Any) -> bool:
+    return value is other or (isinstance(other, _PRIMITIVES) and type(value) is type(other) and value == other)
 
 
 def _encoded(values: list[Any], value: Any) -> Any:
-    if all(isinstance(one, _PRIMITIVES) for one in values):
+    if all(isinstance(listed, _PRIMITIVES) for listed in values):
         return value
-    return next(place for place, one in enumerate(values) if _same(value, one))
+    return next(place for place, listed in enumerate(values) if _same(value, listed))

@@ -24,7 +24,11 @@ from skpref.search.loop import Work, enqueue_first, has_ended, open_study, requi
 from skpref.search.pruner import RacingPruner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
+    from sklearn.model_selection import BaseCrossValidator
 
     from skpref.search.loop import TrialRecord
 
@@ -32,49 +36,54 @@ _KEY = "skpref:key"  # attribute of a study: digest of estimator and data
 
 
 class OptunaSearch(BaseSearchCV):
-    """Search for the parameters of an estimator by cross-validation, each trial with an eye on those before.
+    """Search for the parameters of an estimator by cross-validation; each trial learns from those before.
 
-    The surface is that of scikit-learn's `RandomizedSearchCV`, the trials are Optuna's. All trials have the same folds.
-    A trial that is clearly behind the best one after as many folds, or inside a fit, is given up. Finished trials
-    survive a process that is killed if `storage` is given: the next `fit` to the same data goes on from there.
+    It is used like scikit-learn's `RandomizedSearchCV`; the trials are Optuna's. All trials have the same folds. A
+    trial that is clearly behind the best one after as many folds, or inside a fit, is pruned. Finished trials survive a
+    process that is killed if `storage` is given: the next `fit` to the same data resumes from them.
 
     Parameters
     ----------
     estimator : estimator
-        Template; it is cloned.
+        Template; it is cloned. It needs a method `score`, or `scoring` must be given.
     param_distributions : dict of str or "default", default="default"
         By the parameter's name (``step__parameter`` in a Pipeline): a list of values, a distribution of `scipy.stats`,
-        a `LogInteger`, or a distribution of optuna. "default": see `default_space`. A dict holds for any estimator.
+        a `LogInteger`, or a distribution of optuna. "default": see `default_space`. A dict works for any estimator.
     n_trials : int or None, default=30
         Trials of the study, those of earlier runs and of other processes included; fewer where a space of lists has no
         more to try. None: until `timeout`.
     timeout : float, default=None
         Seconds after which no further trial begins. None: no limit.
     scoring : str, callable, list, tuple or dict, default=None
-        As in `RandomizedSearchCV`. Of several metrics, `refit` names the one that is maximised.
+        What is maximised on the held-out rows. None: the estimator's `score`. A name of scikit-learn's such as
+        "neg_log_loss"; a function of (estimator, X, y) that returns a number; or several metrics, as a list of names
+        or a dict of names and functions: then `refit` names the one that is maximised.
     cv : int, splitter or iterable, default=None
-        As in `RandomizedSearchCV`.
+        An int: so many folds, stratified for a classifier. A splitter of scikit-learn, or `WithinUserKFold`. Or pairs
+        of training and test rows. None: 5 folds.
     refit : bool, str or callable, default=True
-        As in `RandomizedSearchCV`.
+        Whether to fit the best parameters to all rows at the end, as `best_estimator_`. With several metrics, the name
+        of the one that is maximised. A function takes `cv_results_` and returns the index of the best trial.
     sampler : optuna sampler, default=None
         None: after eight trials that are spread over the space, a Gaussian process over all trials so far says what is
-        worth trying, those that were given up included; see Notes.
+        worth trying, pruned ones included; see Notes.
     pruner : optuna pruner, "racing" or None, default="racing"
-        When to give up a trial; None: never. "racing": when it is further behind the best one than differences to the
+        When to prune a trial; None: never. "racing": when it is further behind the best one than differences to the
         best one moved in its complete rivals, from there to their end (by Student's t, at the 10 % level after a fold
         and at the 5 % level inside a fit); see Notes. Trials are compared after each fold and, where folds run one at a
         time, once inside the first fit, at a quarter of its iterations (where a chain is in its burn-in then, at the
         next quarter): there, the estimator is scored on the test part as if its fit had ended. That needs scikit-learn
-        1.9 and a fit that tells what it has so far: `GibbsM3F`, `GibbsIPM3F` and the factorization machines do, by
-        themselves or as the last step of a Pipeline. Looking does not change a fit.
+        1.9 and a fit that reports its state: `GibbsM3F`, `GibbsIPM3F` and the factorization machines do, by themselves
+        or as the last step of a Pipeline. Looking does not change a fit.
     storage : path-like, str or optuna storage, default=None
         Where the study is kept: a file (a journal, which several processes may share), the address of a database such
         as ``postgresql://...``, or optuna's own. None: in memory.
     study_name : str, default=None
         Name of the study in the storage; None: "skpref".
     n_jobs : int, default=None
-        Folds of a trial at the same time, as in `RandomizedSearchCV`. Trials come one after the other, since each
-        learns from those before; for more, start several processes with one `storage`, each with its own seed.
+        Folds of a trial that run at the same time; -1: as many as there are processors. Trials come one after the
+        other, since each learns from those before; for more, start several processes with one `storage`, each with its
+        own seed.
     error_score : "raise" or float, default=nan
         Score of a trial that raised; "raise" ends the search.
     callbacks : list of callable, default=None
@@ -91,26 +100,42 @@ class OptunaSearch(BaseSearchCV):
     study_ : optuna.Study
         With all trials.
     cv_results_ : dict of str to ndarray
-        As in `RandomizedSearchCV`, a row a trial; ``state`` is "complete", "pruned" or "failed". Folds that were not
-        finished have NaN, and so has the mean of a pruned trial; how far it had come is in its ``study_.trials``. Those
-        of a failed trial have `error_score`.
-    best_estimator_, best_params_, best_score_, best_index_, scorer_, n_splits_, refit_time_, multimetric_
-        As in `RandomizedSearchCV`.
+        A row for each trial, with the columns of `RandomizedSearchCV` (``params``, ``mean_test_score``,
+        ``split0_test_score``, ``mean_fit_time``, ...) and ``state``: "complete", "pruned" or "failed". Folds that were
+        not finished have NaN, and so has the mean of a pruned trial; how far it had come is in its ``study_.trials``.
+        Those of a failed trial have `error_score`.
+    best_estimator_ : estimator
+        Fitted to all rows with the best parameters; only with `refit`.
+    best_params_ : dict of str
+        The best parameters.
+    best_score_ : float
+        Mean score of the best trial over the folds.
+    best_index_ : int
+        Row of the best trial in `cv_results_`.
+    scorer_ : callable or dict of callable
+        What the held-out rows are scored with.
+    n_splits_ : int
+        Number of folds.
+    refit_time_ : float
+        Seconds of the final fit.
+    multimetric_ : bool
+        Whether there are several metrics.
 
     See Also
     --------
     default_space : What is searched by default.
+    WithinUserKFold : Folds in which every tested user has other rows to learn from.
 
     Notes
     -----
     The first trial of a study has the estimator's own parameters, as far as the space holds them. After eight, a trial
     has the largest expected improvement [2]_ under a Gaussian process with a length-scale for each parameter. Where
-    `n_trials` is None, so that time is what is short, improvements count by the second that a trial is expected to
-    take; otherwise a search does not depend on the clock, and the same `random_state` gives the same trials.
+    `n_trials` is None, so that time is short, improvements count by the second that a trial is expected to take;
+    otherwise a search does not depend on the clock, and the same `random_state` gives the same trials.
 
-    A pruner is told the mean score over the folds that were run: after k folds as step 4 k, and by the look into the
-    first fit as step 1, 2 or 3. Racing is after Maron and Moore [1]_: since folds are the same for all trials, the
-    difference of two of them says more after a few folds than the value of either. It begins with the third trial.
+    A pruner gets the mean score over the folds that were run: after k folds as step 4 k, and by the look into the first
+    fit as step 1, 2 or 3. Racing is after Maron and Moore [1]_: since folds are the same for all trials, the difference
+    of two of them says more after a few folds than the value of either. It begins with the third trial.
 
     References
     ----------
@@ -149,22 +174,22 @@ class OptunaSearch(BaseSearchCV):
 
     def __init__(
         self,
-        estimator: Any,
-        param_distributions: Any = "default",
+        estimator: BaseEstimator,
+        param_distributions: Mapping[str, Any] | str = "default",
         *,
         n_trials: int | None = 30,
         timeout: float | None = None,
-        scoring: Any = None,
-        cv: Any = None,
-        refit: Any = True,
+        scoring: str | Callable[..., Any] | Iterable[str] | Mapping[str, Any] | None = None,
+        cv: int | BaseCrossValidator | Iterable[Any] | None = None,
+        refit: bool | str | Callable[[Any], int] = True,
         sampler: Any = None,
         pruner: Any = "racing",
-        storage: Any = None,
+        storage: str | os.PathLike[str] | Any = None,
         study_name: str | None = None,
         n_jobs: int | None = None,
-        error_score: Any = np.nan,
-        callbacks: Any = None,
-        random_state: Any = None,
+        error_score: float | str = np.nan,
+        callbacks: Sequence[Callable[[Any, Any], None]] | None = None,
+        random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
         return_train_score: bool = False,
     ) -> None:
@@ -191,7 +216,7 @@ class OptunaSearch(BaseSearchCV):
         """How many folds are sent out at the same time: all of them."""
         return "all"
 
-    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, **params: Any) -> Self:
         """Run the trials, and fit the best parameters to everything.
 
         Parameters
@@ -201,7 +226,8 @@ class OptunaSearch(BaseSearchCV):
         y : array-like of shape (n,), default=None
             Targets.
         **params : dict of str to object
-            As in `RandomizedSearchCV`: sliced by fold where as long as X, or routed.
+            Arguments of the estimator's `fit`, such as `sample_weight`: those with as many rows as X are split with
+            it. `groups` go to the splitter. With scikit-learn's metadata routing enabled, they are routed.
 
         Returns
         -------
@@ -211,7 +237,7 @@ class OptunaSearch(BaseSearchCV):
         Raises
         ------
         ValueError
-            If all trials failed, the space is none, or the study in the storage is of other data.
+            If all trials failed, a parameter is wrong, or the study in the storage is of other data.
         """
         require_optuna()
         self._check_settings()
@@ -232,10 +258,10 @@ class OptunaSearch(BaseSearchCV):
             "storage": ("create_new_study", "a file, the address of a database, a storage of optuna, or None"),
         }
         for name, (method, what) in wanted.items():
-            given = getattr(self, name)
-            known = {"pruner": given == "racing", "storage": isinstance(given, str | os.PathLike)}.get(name, False)
-            if not (given is None or known or (hasattr(given, method) and not isinstance(given, type))):
-                raise DataError(f"{name} must be {what}; got {given!r}.")
+            value = getattr(self, name)
+            by_name = {"pruner": value == "racing", "storage": isinstance(value, str | os.PathLike)}.get(name, False)
+            if not (value is None or by_name or (hasattr(value, method) and not isinstance(value, type))):
+                raise DataError(f"{name} must be {what}; got {value!r}.")
         for callback in self.callbacks or ():
             if not callable(callback):
                 raise DataError(f"callbacks must be functions of (study, trial); got {callback!r} among them.")
@@ -307,21 +333,21 @@ class OptunaSearch(BaseSearchCV):
 
     def _get_scorers(self) -> Any:
         """Keep what scikit-learn scores with, to look into fits with the same."""
-        found = super()._get_scorers()
-        self._gathered.scorers = found[0]
-        return found
+        scorers = super()._get_scorers()
+        self._gathered.scorers = scorers[0]
+        return scorers
 
     def _get_routed_params_for_fit(self, params: Any) -> Any:
         """Keep what scikit-learn hands to scorers."""
-        found = super()._get_routed_params_for_fit(params)
-        self._gathered.score_params = found.scorer.score
-        return found
+        routed = super()._get_routed_params_for_fit(params)
+        self._gathered.score_params = routed.scorer.score
+        return routed
 
     def _space(self) -> Distributions:
-        given = self.param_distributions
-        given = default_space(self.estimator) if isinstance(given, str) else given
-        check_distributions(given)
-        return Distributions(given, self.estimator.get_params())
+        space = self.param_distributions
+        space = default_space(self.estimator) if isinstance(space, str) else space
+        check_distributions(space)
+        return Distributions(space, self.estimator.get_params())
 
     def _study(self, space: Distributions, key: str | None) -> Any:
         name = self.study_name or ("skpref" if self.storage is not None else None)
@@ -329,8 +355,15 @@ class OptunaSearch(BaseSearchCV):
         seed = None if self.random_state is None else int(random_state.randint(np.iinfo(np.int32).max))
         pruner = RacingPruner(PARTS) if self.pruner == "racing" else self.pruner
         timed = self.n_trials is None and self.timeout is not None
-        options = {"storage": self.storage, "pruner": pruner, "direction": "maximize", "per_second": timed}
-        study = open_study(name, sampler=self.sampler, seed=seed, **options)
+        study = open_study(
+            name,
+            storage=self.storage,
+            sampler=self.sampler,
+            pruner=pruner,
+            seed=seed,
+            direction="maximize",
+            per_second=timed,
+        )
         # Trials that were added to a study by hand are taken to be of this estimator and these data.
         if study.user_attrs.get(_KEY, key) != key:
             msg = f"the study {name!r} in storage={self.storage!r} is of another estimator or other data;"

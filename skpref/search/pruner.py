@@ -1,4 +1,4 @@
-"""When a trial is given up: all trials have the same folds, so that each is compared with the best, fold by fold."""
+"""When a trial is pruned: all trials have the same folds, so that each is compared with the best, fold by fold."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from scipy.special import stdtrit
 if TYPE_CHECKING:
     from skpref._typing import Array, BoolArray
 
-# Chance of giving up, at one step, a trial that would have ended level with the best: after a fold and inside a fit,
-# whose end is further away than the other steps let believe.
+# Chance of pruning, at one step, a trial that would have ended level with the best: after a fold, and inside a fit,
+# whose end is further away than other steps suggest.
 _ALPHA = 0.1
 _ALPHA_INSIDE = 0.05
 _COPY = 1e-12  # of the variance of a trial over folds: what rounding leaves of the difference of two copies
-_FEWEST = 1  # complete trials beside the best, to show how far differences move
-_FIRST = 8  # trials that have a fold at least, to learn what a look into a fit tells of it
+_FEWEST = 1  # complete trials other than the best, to show how far differences move
+_FIRST = 8  # trials that have a fold at least, to learn how well a look into a fit predicts its end
 LARGE: Final = 1e100  # values from which on squares are no numbers: as good as infinite
 
 
 class Race(NamedTuple):
-    """What complete trials tell of the way from a step to the end."""
+    """How complete trials moved from a step to the end."""
 
     best: Any  # the best one
-    others: list[Any]  # those beside it
+    others: list[Any]  # the other complete ones
     end: float  # its value, and what it had reported at the step; the less the better
     here: float  # its value, and what it had reported at the step; the less the better
     at_step: Array  # differences of the others to the best one
@@ -43,20 +43,20 @@ def sign_of(study: Any) -> float:
 
 def against_best(trials: list[Any], step: int, sign: float) -> Race | None:
     """Compare complete trials at a step."""
-    known = [one for one in trials if _is_complete(one) and abs(one.intermediate_values.get(step, np.nan)) < LARGE]
-    known = [one for one in known if abs(one.value) < LARGE]
-    if not known:
+    complete = [t for t in trials if _is_complete(t) and abs(t.intermediate_values.get(step, np.nan)) < LARGE]
+    complete = [trial for trial in complete if abs(trial.value) < LARGE]
+    if not complete:
         return None
-    ends = sign * np.array([one.value for one in known])
-    here = sign * np.array([one.intermediate_values[step] for one in known])
+    ends = sign * np.array([trial.value for trial in complete])
+    here = sign * np.array([trial.intermediate_values[step] for trial in complete])
     best = int(np.argmin(ends))
-    others = [k for k in range(len(known)) if k != best]
+    others = [k for k in range(len(complete)) if k != best]
     differences = (here - here[best])[others], (ends - ends[best])[others]
-    return Race(known[best], [known[k] for k in others], float(ends[best]), float(here[best]), *differences)
+    return Race(complete[best], [complete[k] for k in others], float(ends[best]), float(here[best]), *differences)
 
 
 class RacingPruner:
-    """Give up a trial that is further behind the best one than differences to the best one are known to move.
+    """Prune a trial that is further behind the best one than differences to the best one usually move.
 
     Two trials on the same folds, or two fits after as many iterations, have much of their luck in common: the
     difference between them says more than either value. At a step, be d the difference of a trial to the best complete
@@ -66,34 +66,34 @@ class RacingPruner:
         r_c = (end_c - end_b) - (step_c - step_b)
 
     Those count that are as near to b, at this step or at the end: poor trials differ by more, and move further.
-    The trial would end level with b if its difference changed by -d. It is given up where d > t s, with s^2 the mean
+    The trial would end level with b if its difference changed by -d. It is pruned where d > t s, with s^2 the mean
     square of all r_c and of one more value, e: what folds alone let expect of such a change after k of n of them::
 
         e^2 = (1 / k - 1 / n) mean(var(b), var(c - b), ...)
 
     with the variance over folds of the scores of b, and of the differences to it of every such c that is no copy. t is
     the 90 % quantile of Student's t with as many degrees of freedom as there are values; inside a fit, the 95 %
-    quantile. Where curves cross, or a first fold tells little, or b was lucky at a step, the r_c are large, and nothing
-    is given up there. While few trials are complete, and where many of them are copies of each other, e keeps s from
-    being too small. Inside a fit nothing is given up before eight trials have ended: of them, a fold at least is known.
+    quantile. Where curves cross, or a first fold says little, or b was lucky at a step, the r_c are large, and nothing
+    is pruned there. While few trials are complete, and where many of them are copies of each other, e keeps s from
+    being too small. Inside a fit nothing is pruned before eight trials have ended: each of them has a fold at least.
 
     Everything is read from the study, so that it holds for studies that are resumed or shared.
 
     In the manner of races [1]_, which compare candidates on the same instances and drop what is worse beyond chance;
-    the spread is learnt from trials that were finished instead of the trial's own differences, so that one look tells.
+    the spread is learnt from trials that were finished instead of the trial's own differences: one look is enough.
     """
 
     def __init__(self, per_fold: int) -> None:
         self.per_fold = per_fold
 
     def prune(self, study: Any, trial: Any) -> bool:
-        """Tell whether to give up a trial, as optuna asks for it."""
+        """Return whether to prune a trial, as optuna asks for it."""
         step, sign = trial.last_step, sign_of(study)
         if step is None:  # nothing was reported
             return False
         trials = study.get_trials(deepcopy=False)
         inside = step % self.per_fold > 0
-        if inside and sum(one.state.is_finished() for one in trials) < _FIRST:
+        if inside and sum(other.state.is_finished() for other in trials) < _FIRST:
             return False
         race = against_best(trials, step, sign)
         if race is None or race.moved.size < _FEWEST:
@@ -114,9 +114,9 @@ class RacingPruner:
             return np.empty(0)
         rivals = (self._folds(race.others[k]) for k in np.flatnonzero(near))
         others = [folds - best for folds in rivals if folds.size == n]
-        variances = np.array([np.var(one, ddof=1) for one in (best, *others)])
-        known = variances[variances > _COPY * variances[0]]
-        return np.sqrt(np.mean(known, keepdims=True) * (1.0 / done - 1.0 / n)) if known.size else known
+        variances = np.array([np.var(scores, ddof=1) for scores in (best, *others)])
+        usable = variances[variances > _COPY * variances[0]]
+        return np.sqrt(np.mean(usable, keepdims=True) * (1.0 / done - 1.0 / n)) if usable.size else usable
 
     def _folds(self, trial: Any) -> Array:
         """Scores of the folds of a trial, from the means that it reported."""

@@ -203,10 +203,10 @@ class Task(ABC):
 
     @abstractmethod
     def sections(self, outcome: Outcome) -> list[str]:
-        """Return what the report says beside the search and the figures."""
+        """Return the sections of the report after the search and the figures."""
 
     def write(self, outcome: Outcome, out: Path) -> list[Path]:
-        """Write files beside the model and the trials."""
+        """Write files in addition to the model and the trials."""
         del outcome, out
         return []
 

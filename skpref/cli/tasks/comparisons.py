@@ -117,7 +117,7 @@ class Comparisons:
 
     @property
     def n_users(self) -> int:
-        """Number of users who compared; 0 where they are not told apart."""
+        """Number of users who compared; 0 where there is one view for all."""
         return 0 if self.user is None else len(set(self.rows.X[:, 0].tolist()))
 
     @property

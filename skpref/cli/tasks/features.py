@@ -247,7 +247,7 @@ def _read_features(sheet: Sheet, options: Data) -> tuple[tuple[str, ...], Array,
     names = names if options.features is None else options.features
     sheet.require(names, "It was asked for by --features")
     if not names:
-        raise sheet.fault("there are no features beside the label")
+        raise sheet.fault("there is no column of features, only the label")
     for position, name in enumerate(names):
         if name in names[:position]:
             raise sheet.fault("--features names this column twice", None, name)

@@ -200,10 +200,8 @@ class RatingTask(Task):
     def sections(self, outcome: Outcome) -> list[str]:
         users = list(dict.fromkeys(row["user"] for row in outcome.findings))
         few = [users[k] for k in np.unique(np.linspace(0, len(users) - 1, _USERS_SHOWN).astype(int))] if users else []
-        found = outcome.model.risks_.shape[1], float(outcome.model.r_hat_)
-        chain = (
-            f"Final model: {found[0]} sweeps; R-hat of the risk {found[1]:.3f} (near 1 once the chain is stationary)"
-        )
+        n_sweeps, r_hat = outcome.model.risks_.shape[1], float(outcome.model.r_hat_)
+        chain = f"Final model: {n_sweeps} sweeps; R-hat of the risk {r_hat:.3f} (near 1 once the chain is stationary)"
         shown = [
             recommendations_text(user, [row for row in outcome.findings if row["user"] == user][:_ITEMS_SHOWN])
             for user in few
@@ -228,8 +226,7 @@ def levels_text(figures: Any, levels: NDArray[Any]) -> str:
     """Return how often levels were given and predicted."""
     rows = []
     for number, level in enumerate(levels.tolist()):
-        given = figures.given == number
-        error = np.abs(figures.predicted - figures.given)[given]
+        error = np.abs(figures.predicted - figures.given)[figures.given == number]
         share = [f"{np.average(column == number):.3f}" for column in (figures.given, figures.predicted)]
         rows.append((str(level), *share, f"{error.mean():.3f}" if error.size else "-"))
     lines = table(("level", "given", "predicted", "MAE where given"), rows)
@@ -237,7 +234,7 @@ def levels_text(figures: Any, levels: NDArray[Any]) -> str:
 
 
 def _medians(owner: IntArray, level: IntArray, n: int) -> Array:
-    """Return the median level of each of n owners; NaN of those without any."""
+    """Return the median level of each of n owners; NaN for owners without ratings."""
     order = np.lexsort((level, owner))
     count = np.bincount(owner, minlength=n)
     start, level = np.cumsum(count) - count, level[order]
@@ -293,7 +290,7 @@ def _column(sheet: Sheet, role: str, name: str | None) -> str:
     """Return the column that was named, or the one with a usual name, in capitals or not."""
     if name is None:
         usual = {other.lower(): other for other in reversed(sheet.names)}
-        name = next((usual[known] for known in _NAMES[role] if known in usual), role)
+        name = next((usual[other] for other in _NAMES[role] if other in usual), role)
     sheet.require((name,), _PURPOSE)
     return name
 

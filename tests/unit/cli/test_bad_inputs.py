@@ -193,12 +193,12 @@ def test_nobody_to_ask(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
 class Gone(io.StringIO):
     """A pipe whose reader has left after so many lines."""
 
-    def __init__(self, heard: int) -> None:
+    def __init__(self, n_lines: int) -> None:
         super().__init__()
-        self.heard = heard
+        self.n_lines = n_lines
 
     def write(self, text: str) -> int:
-        if self.getvalue().count("\n") >= self.heard:
+        if self.getvalue().count("\n") >= self.n_lines:
             raise BrokenPipeError
         return super().write(text)
 

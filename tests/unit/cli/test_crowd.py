@@ -205,7 +205,12 @@ BAD: dict[str, tuple[str, str | None, tuple[str, ...], str]] = {
         r"line 182, column 'user': unknown user 'J3', not in users\.csv; did you mean 'j3'\?",
     ),
     "users: no ids": (GOOD, users_text("person"), (), r"users\.csv: there is no column 'id'\. A file of users has the"),
-    "users: no features": (GOOD, "user\nj1\n", (), "no features beside 'user'; without features, leave --users out"),
+    "users: no features": (
+        GOOD,
+        "user\nj1\n",
+        (),
+        "there are no features, only 'user'; without features, leave --users out",
+    ),
     "users: text": (GOOD, users_text() + "j50,old\n", (), r"users\.csv, line 14, column 'age': expected a number"),
     "users: twice": (
         GOOD,

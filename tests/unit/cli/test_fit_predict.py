@@ -120,7 +120,7 @@ def test_fit_then_predict(
         wrong = ["--user", "nobody"] if "--user" in what else []
         assert main(["rank", "m.skpref", *wrong]) == 2
         assert ("unknown user 'nobody'" if wrong else "ranks the rows of a file") in capsys.readouterr().err
-    # A typo is told by the name of the column, and by those that there are.
+    # The message for a typo names the column and the existing ones.
     write(tmp_path / "typo.csv", re.sub(r"^(\w+)", r"\1s", asked))
     assert main(["predict", "m.skpref", "typo.csv"]) == 2
     err = capsys.readouterr().err

@@ -100,7 +100,7 @@ def test_machines(folder: Path, capsys: pytest.CaptureFixture[str], *, binary: b
     assert found["tuned"] < 0.8 * found["mean"]  # the log-loss, or the error
     assert "84 rows of 2 columns" in out
     model = load(folder / "skpref-out" / "model.skpref")
-    assert model.predict([["u1", "i9"], ["a stranger", "i0"]]).shape == (2,)
+    assert model.predict([["u1", "i9"], ["an unseen user", "i0"]]).shape == (2,)
 
 
 BAD: dict[str, tuple[str, tuple[str, ...], str]] = {

@@ -1,4 +1,4 @@
-"""The command stopped by real signals: what is finished is kept and said, and an experiment with a storage goes on."""
+"""The command stopped by real signals: finished trials are kept and reported, and with a storage it resumes."""
 
 from __future__ import annotations
 

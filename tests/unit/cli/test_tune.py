@@ -321,7 +321,7 @@ BAD: dict[str, tuple[str, str | None, str]] = {
     ),
     "misspelt item": (GOOD + "i1,I11,1\n", items_text(), "unknown item 'I11'.*did you mean 'i11'"),
     "items: no id": (GOOD, "name,size\na,1\n", r"items\.csv: there is no column 'id'"),
-    "items: no features": (GOOD, "id\ni1\n", "there are no features beside 'id'"),
+    "items: no features": (GOOD, "id\ni1\n", "there are no features, only 'id'"),
     "items: text": (GOOD, items_text() + "i99,big,1,1\n", r"items\.csv, line 14, column 'size': expected a number"),
     "items: missing": (GOOD, items_text() + "i99,,1,1\n", r"line 14, column 'size': a number is missing"),
     "items: infinite": (GOOD, items_text() + "i99,1e999,1,1\n", "line 14, column 'size': expected a finite number"),

@@ -208,15 +208,15 @@ def test_trials_that_fail_are_kept_as_such() -> None:
 
 
 def test_time_callbacks_and_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    heard: list[Any] = []
+    calls: list[Any] = []
     data = np.zeros((8, 1)), np.arange(8) % 2
     search = OptunaSearch(
-        Guess(), {"value": stats.uniform(0, 1)}, n_trials=None, timeout=0.3, callbacks=[lambda *e: heard.append(e)]
+        Guess(), {"value": stats.uniform(0, 1)}, n_trials=None, timeout=0.3, callbacks=[lambda *e: calls.append(e)]
     )
     search.set_params(verbose=1, cv=2, random_state=0).fit(*data)
     n = len(search.cv_results_["params"])
-    assert len(heard) == n >= 1
-    assert all(study is heard[0][0] and trial.number == k for k, (study, trial) in enumerate(heard))
+    assert len(calls) == n >= 1
+    assert all(study is calls[0][0] and trial.number == k for k, (study, trial) in enumerate(calls))
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(",")[0] for line in lines[:2]] == ["trial 0: complete", "trial 1: complete"]
     assert lines[0].startswith("trial 0: complete, score 0.5000, ")
@@ -225,7 +225,7 @@ def test_time_callbacks_and_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert search.cv_results_["state"].tolist() == ["complete"]
 
 
-def test_callbacks_of_scikit_learn_hear_of_every_fold() -> None:
+def test_callbacks_of_scikit_learn_see_every_fold() -> None:
     callback = pytest.importorskip("sklearn.callback")
 
     class Ear:

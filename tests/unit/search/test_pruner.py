@@ -1,4 +1,4 @@
-"""The racing pruner: what is clearly behind is given up, and the eventual best hardly ever."""
+"""The racing pruner: what is clearly behind is pruned, and the eventual best hardly ever."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def study_of(curves: list[dict[int, float]], direction: str = "minimize") -> Any
     return study
 
 
-def step_given_up(study: Any, known: dict[int, float]) -> int | None:
-    """The step at which a trial is given up; of the study, it is complete where it is not."""
+def step_pruned(study: Any, known: dict[int, float]) -> int | None:
+    """Return the step at which a trial is pruned; otherwise it is complete in the study."""
     sign = -1.0 if study.direction.name == "MAXIMIZE" else 1.0
     trial, last = study.ask(), max(known)
     for step in sorted(known):
@@ -59,12 +59,12 @@ CLOSE = [[0.52, 0.61, 0.73, 0.56], [0.51, 0.63, 0.72, 0.57], [0.53, 0.62, 0.71, 
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
 def test_folds_are_compared_one_with_the_same_one(direction: str) -> None:
     known = [curve(A), *map(curve, CLOSE)]
-    assert step_given_up(study_of(known, direction), curve([0.62, 0.72, 0.81, 0.66])) == 4
+    assert step_pruned(study_of(known, direction), curve([0.62, 0.72, 0.81, 0.66])) == 4
     # The same value is what the best has in an easy fold, and poor in that fold.
-    assert step_given_up(study_of(known, direction), curve([0.51, 0.61, 0.71, 0.56])) is None
+    assert step_pruned(study_of(known, direction), curve([0.51, 0.61, 0.71, 0.56])) is None
     # An easy first fold is not an excuse for those after it.
-    assert step_given_up(study_of(known, direction), curve([0.49, 0.80, 0.90, 0.75])) == 8
-    assert step_given_up(study_of(known, direction), curve([0.30, 0.31, 0.32, 0.33])) is None
+    assert step_pruned(study_of(known, direction), curve([0.49, 0.80, 0.90, 0.75])) == 8
+    assert step_pruned(study_of(known, direction), curve([0.30, 0.31, 0.32, 0.33])) is None
 
 
 @pytest.mark.parametrize(("step", "level"), [(1, 0.95), (4, 0.90), (8, 0.90)])
@@ -93,57 +93,57 @@ def test_the_threshold_is_that_of_the_docstring(step: int, level: float) -> None
 
 def test_it_begins_with_the_third_trial() -> None:
     poor = curve([3.0, 3.0, 3.0, 3.0])
-    for known, given_up in (([], None), ([A], None), ([A, CLOSE[0]], 4)):
-        assert step_given_up(study_of([curve(folds) for folds in known]), poor) == given_up
+    for known, expected in (([], None), ([A], None), ([A, CLOSE[0]], 4)):
+        assert step_pruned(study_of([curve(folds) for folds in known]), poor) == expected
 
 
 def test_copies_do_not_make_it_bold() -> None:
     """Trials that differ by nothing say nothing of how far others move."""
     study = study_of([curve(A)] * 6)
-    assert step_given_up(study, curve([0.54, 0.58, 0.68, 0.53])) is None
-    assert step_given_up(study, curve([0.9, 0.9, 0.9, 0.9])) == 4
+    assert step_pruned(study, curve([0.54, 0.58, 0.68, 0.53])) is None
+    assert step_pruned(study, curve([0.9, 0.9, 0.9, 0.9])) == 4
 
 
-def test_curves_that_cross_are_not_given_up_inside_a_fit() -> None:
+def test_curves_that_cross_are_not_pruned_inside_a_fit() -> None:
     rng = np.random.default_rng(0)
     known = [curve(A + rng.normal(0, 0.01, 4), [1.0, 0.8, 0.6])]
     slow = [curve(A + rng.normal(0, 0.01, 4), [gap, 0.6 + gap / 2, 0.61]) for gap in (1.6, 1.1, 1.9, 1.3)]
     same = [curve(A + rng.normal(0, 0.01, 4), [1.0 + rng.normal(0, 0.01), 0.8, 0.6]) for _ in range(7)]
     late = curve(np.array(A) - 0.05, [1.5, 0.9, 0.6])  # the best in the end
-    assert step_given_up(study_of(known + slow), late) is None
-    assert step_given_up(study_of(known + same), late) == 1
+    assert step_pruned(study_of(known + slow), late) is None
+    assert step_pruned(study_of(known + same), late) == 1
 
 
 def test_the_first_eight_trials_have_a_fold_at_least() -> None:
     rng = np.random.default_rng(0)
     known = [curve(A + rng.normal(0, 0.01, 4), [0.7, 0.65, 0.62]) for _ in range(8)]
     poor = curve(np.array(A) + 2.0, [3.0, 3.0, 3.0])
-    assert step_given_up(study_of(known[:7]), poor) == 4
-    assert step_given_up(study_of(known), poor) == 1
+    assert step_pruned(study_of(known[:7]), poor) == 4
+    assert step_pruned(study_of(known), poor) == 1
 
 
 def test_looks_that_others_had_not_are_not_compared() -> None:
     study = study_of([curve(A), *map(curve, CLOSE)])
-    assert step_given_up(study, curve(A, [9.0, 9.0, 9.0])) is None
+    assert step_pruned(study, curve(A, [9.0, 9.0, 9.0])) is None
 
 
 def test_a_look_of_nan_decides_nothing() -> None:
     with_looks = [curve(A, [0.9, 0.8, 0.7]), *(curve(folds, [0.9, 0.8, 0.7]) for folds in CLOSE)]
-    assert step_given_up(study_of(with_looks), curve(A, [float("nan")] * 3)) is None
+    assert step_pruned(study_of(with_looks), curve(A, [float("nan")] * 3)) is None
     broken = [curve(A, [float("nan")] * 3), *with_looks]
-    assert step_given_up(study_of(broken), curve(A, [0.91, 0.8, 0.7])) is None
+    assert step_pruned(study_of(broken), curve(A, [0.91, 0.8, 0.7])) is None
 
 
 def test_one_fold_has_looks_alone() -> None:
     rng = np.random.default_rng(0)
     study = study_of([curve([0.5 + 0.01 * k], 0.1 + 0.5 + 0.01 * k + rng.normal(0, 0.01, 3)) for k in range(8)])
-    assert step_given_up(study, curve([0.5], [0.9, 0.9, 0.9])) == 1
-    assert step_given_up(study, curve([0.5], [0.6, 0.6, 0.6])) is None
+    assert step_pruned(study, curve([0.5], [0.9, 0.9, 0.9])) == 1
+    assert step_pruned(study, curve([0.5], [0.6, 0.6, 0.6])) is None
 
 
 # -------------------------------------------------------------------------------------------------------- many searches
 def folds_alone(rng: np.random.Generator, n: int) -> list[dict[int, float]]:
-    """Trials that get better; what a fold adds to all of them is more than what tells them apart."""
+    """Trials that get better; what a fold adds to all of them is more than their differences."""
     quality = rng.exponential(0.1, n) * np.linspace(1.0, 0.05, n)
     return [curve(folds) for folds in quality[:, None] + rng.normal(0, 0.05, 5) + rng.normal(0, 0.02, (n, 5))]
 
@@ -167,7 +167,7 @@ def two_kinds(rng: np.random.Generator, n: int) -> list[dict[int, float]]:
 @pytest.mark.parametrize(
     ("draw", "lost", "saved"), [(folds_alone, 0.05, 0.25), (looked_into, 0.15, 0.30), (two_kinds, 0.05, 0.0)]
 )
-def test_the_eventual_best_is_hardly_ever_given_up(
+def test_the_eventual_best_is_hardly_ever_pruned(
     draw: Callable[[np.random.Generator, int], list[dict[int, float]]], lost: float, saved: float
 ) -> None:
     """Of 200 searches, .04, .095 and .005 were; what is worse than the median of five trials: .05, .39 and .005."""
@@ -177,7 +177,7 @@ def test_the_eventual_best_is_hardly_ever_given_up(
         known = draw(rng, n_trials)
         ends: Array = np.array([one[20] for one in known])
         study = study_of([])
-        given = [step_given_up(study, one) for one in known]
+        given = [step_pruned(study, one) for one in known]
         kept = [end for end, step in zip(ends, given, strict=True) if step is None]
         n_lost += min(kept) > ends.min() + 1e-6
         shares.append(np.mean([0.0 if step is None else 1.0 - step / 20 for step in given]))
