@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.utils import check_consistent_length
 
 from skpref.data.ids import as_ids, objects, read_rated, shorten
+from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -76,10 +77,7 @@ class Ratings:
     def __post_init__(self) -> None:
         """Check everything, since compiled loops use these numbers as indices."""
         check_consistent_length(self.user, self.item, self.level, self.weight)
-        weight = np.asarray(self.weight, dtype=np.float64)
-        if not np.isfinite(weight).all() or (weight < 0.0).any():
-            row = int(np.argmax(~np.isfinite(weight) | (weight < 0.0)))
-            raise DataError(f"sample_weight must be finite and >= 0; got {weight[row]} in row {row}")
+        weight = read_weights(self.weight, len(self.user))
         for name, limit in (("user", self.n_users), ("item", self.n_items), ("level", self.n_levels)):
             values = np.asarray(getattr(self, name), dtype=np.int64)
             if values.size and (int(values.min()) < 0 or int(values.max()) >= limit):

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 
+from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
-from skpref.metrics._pairs import codes, undefined, vector
+from skpref.metrics._pairs import codes, undefined
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -286,10 +287,8 @@ def _level_vector(name: str, values: ArrayLike) -> Array:
 
 def _positive_weights(sample_weight: ArrayLike | None, *columns: Array) -> Array:
     """Checked weights, at least one of them positive."""
-    weight = np.ones(len(columns[0])) if sample_weight is None else vector("sample_weight", sample_weight)
-    check_consistent_length(*columns, weight)
-    if np.any(weight < 0.0):
-        raise DataError(f"sample_weight must not be negative; got {weight.min():g}")
+    check_consistent_length(*columns)
+    weight = read_weights(sample_weight, len(columns[0]))
     if not np.any(weight > 0.0):
         raise DataError("at least 1 observation with positive weight is required; got none")
     return weight

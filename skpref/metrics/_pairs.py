@@ -11,6 +11,7 @@ from scipy.special import xlog1py, xlogy
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 
+from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -321,11 +322,8 @@ def codes(first: Array | IntArray, second: IntArray | None = None) -> IntArray:
 def _columns(sample_weight: ArrayLike | None, **columns: ArrayLike) -> tuple[Array, Array, Array]:
     """Two checked vectors and the weights, as float64."""
     first, second = (vector(name, values) for name, values in columns.items())
-    weight = np.ones(first.size) if sample_weight is None else vector("sample_weight", sample_weight)
-    check_consistent_length(first, second, weight)
-    if np.any(weight < 0.0):
-        raise DataError(f"sample_weight must not be negative; got {weight.min():g}")
-    return first, second, weight
+    check_consistent_length(first, second)
+    return first, second, read_weights(sample_weight, first.size)
 
 
 def vector(name: str, values: ArrayLike) -> Array:

@@ -93,9 +93,9 @@ def test_ratings_are_checked_and_frozen():
         ((4, 0, 0, 1), "user must lie in 0..3"),
         ((0, -1, 0, 1), "item must lie in 0..4"),
         ((0, 0, 6, 1), "level must lie in 0..5"),
-        ((0, 0, 0, -1), "sample_weight must be finite and >= 0; got -1.0 in row 0"),
-        ((0, 0, 0, np.nan), "sample_weight must be finite"),
-        ((0, 0, 0, np.inf), "sample_weight must be finite"),
+        ((0, 0, 0, -1), "Negative values in data passed to `sample_weight`: -1 in row 0"),
+        ((0, 0, 0, np.nan), "sample_weight contains NaN"),
+        ((0, 0, 0, np.inf), "sample_weight contains infinity"),
     ):
         with pytest.raises(DataError, match=message):
             ratings([row])

@@ -186,8 +186,8 @@ def test_scorers(named: bool) -> None:
     ("true", "predicted", "weight", "message"),
     [
         ([1, 2], [1], None, "inconsistent numbers of samples"),
-        ([1, 2], [1, 2], [1], "inconsistent numbers of samples"),
-        ([1, 2], [1, 2], [1, -1], "sample_weight must not be negative; got -1"),
+        ([1, 2], [1, 2], [1], r"sample_weight\.shape == \(1,\), expected \(2,\)"),
+        ([1, 2], [1, 2], [1, -1], "Negative values in data passed to `sample_weight`: -1 in row 1"),
         ([1, 2], [1, 2], [0, 0], "at least 1 observation with positive weight"),
         ([], [], None, "at least 1 observation with positive weight"),
         ([1, np.nan], [1, 2], None, "Input y_true contains NaN"),

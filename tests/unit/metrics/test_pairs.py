@@ -162,7 +162,7 @@ def test_calibration_of_the_truth_is_perfect() -> None:
     [
         ([2.0], [0.5], None, r"y must lie in \[0, 1\]; got 2 "),
         ([1.0], [-0.1], None, r"p must lie in \[0, 1\]; got -0.1 "),
-        ([1.0, 0.0], [0.5, 0.5], [1.0, -1.0], "sample_weight must not be negative; got -1"),
+        ([1.0, 0.0], [0.5, 0.5], [1.0, -1.0], "Negative values in data passed to `sample_weight`: -1 in row 1"),
         ([1.0], [0.5], [0.0], "at least 1 comparison with positive weight"),
         ([1.0, 0.0], [0.5], None, "inconsistent numbers of samples"),
         ([np.nan], [0.5], None, "Input y contains NaN"),
@@ -179,7 +179,7 @@ def test_clear_errors_of_rankings() -> None:
         concordance([1, 2], [1, 2], qid=[0])
     with pytest.raises(ValueError, match="Input y_score contains NaN"):
         kendall_tau([1, 2], [1, np.nan])
-    with pytest.raises(DataError, match="sample_weight must not be negative"):
+    with pytest.raises(DataError, match="Negative values in data passed to `sample_weight`"):
         concordance([1, 2], [1, 2], sample_weight=[1, -2])
     with pytest.raises(DataError, match="n_bins must be at least 1; got 0"):
         calibration([1], [1], n_bins=0)

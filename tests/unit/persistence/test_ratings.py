@@ -138,7 +138,11 @@ HOSTILE: dict[str, tuple[str, Any, str]] = {
     "flat table": ("m3f", other_array("posterior_.last.users.npy", lambda a: a[0]), "each chain or sample"),
     "rating of nobody": ("m3f", other_array("_ratings.user.npy", lambda a: a + 5), "user must lie in"),
     "rating of no level": ("m3f", other_array("_ratings.level.npy", lambda a: a - 1), "level must lie in"),
-    "negative weight": ("m3f", other_array("_ratings.weight.npy", lambda a: -a), "must be finite and >= 0"),
+    "negative weight": (
+        "m3f",
+        other_array("_ratings.weight.npy", lambda a: -a),
+        "Negative values in data passed to `sample_weight`",
+    ),
     "other numbers of users": (
         "m3f",
         lambda m, _: record(attributes(m)["_ratings"]).update(n_users=99),
