@@ -168,7 +168,7 @@ def test_vocabularies_name_what_they_hold() -> None:
         for text, column in {
             f"comparison 1 refers to {kind} 7, but there are 3 {kind}s": [0, 7],
             f"negative {kind} index -1 in comparison 0": [-1, 0],
-            f"unknown {kind} 'x' in comparison 1; .*give `ids` to the Table if {kind}s have names": [0, "x"],
+            f"unknown {kind} 'x' in comparison 1; .*pass `ids` to the Table if {kind}s have names": [0, "x"],
             f"missing {kind} id in comparison 1": [0, None],
             f"numeric {kind} ids must be integers": [0.5],
         }.items():
