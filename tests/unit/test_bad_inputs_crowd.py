@@ -216,7 +216,7 @@ ERRORS = [
         23,
         "positional",
         UnknownIdError,
-        "unknown user 'u.'.*give `ids` to the Table",
+        "unknown user 'u.'.*pass `ids` to the Table",
         lambda: crowd(None, PEOPLE).fit(NAMED, Y),
     ),
     Bad(23, "utility", UnknownIdError, "unknown item 'who' in row 0", lambda: fitted("ids").utility(["who"])),

@@ -233,7 +233,7 @@ ERRORS = [
         0,
         "squares overflow",
         V,
-        "overflow or vanish in floating point: scale the features",
+        "overflow or underflow: scale the features",
         lambda: quietly(lambda: ordinal().fit(1e300 * X, Y)),
     ),
 ]
