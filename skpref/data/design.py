@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from skpref._callbacks import CallbackMixin, fit_callbacks
+from skpref._checks import check_types, require
 from skpref.data.ids import read_rated
 from skpref.data.vocabulary import Vocabulary
 from skpref.exceptions import DataError
@@ -149,6 +150,17 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
         item = items.encode(columns[1], noun="row", kind="item")
         self._users, self._items = users, items
         self.rated_ = _rated(user, item, (users.size + 1, items.size)) if self.implicit else None
+
+    def _check_fitted(self) -> None:
+        """Raise DataError unless the fitted attributes fit together."""
+        check_types(self, _users=Vocabulary, _items=Vocabulary)
+        require(min(self._users.size, self._items.size) >= 1, self, "_users", "and _items must be ids")
+        require(self.n_features_in_ == 2, self, "n_features_in_", "must be 2")
+        if self.rated_ is not None:
+            shape = self._users.size + 1, self._items.size
+            sound = sparse.issparse(self.rated_) and self.rated_.shape == shape
+            require(sound, self, "rated_", f"must have shape {shape}")
+            require(self.rated_[[-1]].nnz == 0, self, "rated_", "has items of unseen users")
 
     def _read(self, X: ArrayLike, *, reset: bool) -> tuple[IdColumn, IdColumn]:
         columns = read_rated(X)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_array
 
+from skpref._checks import are_names, check_features, check_types, require
 from skpref.data.vocabulary import Vocabulary
 from skpref.exceptions import DataError
 
@@ -194,6 +195,12 @@ class Table:
             _feature_names=None if names is None else tuple(names),
             _digest=None,
         )
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, _vocabulary=Vocabulary)
+        width = check_features(self, "features", self._features, self._vocabulary.size)
+        require(are_names(self._feature_names, width), self, "feature_names", f"must be {width} names")
 
 
 def _read_features(features: Any) -> Features:  # noqa: ANN401  # any array-like

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 
+from skpref._checks import require
 from skpref.data.ids import as_ids, integers, objects, pack_ids, shorten, unpack_ids
 from skpref.exceptions import DataError, UnknownIdError
 
@@ -206,6 +207,16 @@ class Vocabulary:
         """Restore the ids, read-only."""
         ids = state["ids"] if "ids" in state else unpack_ids(state)
         self.__dict__.update(_ids=_freeze(ids), _index=None, _positional=bool(state["positional"]))
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        ids = self._ids
+        sound = isinstance(ids, np.ndarray) and ids.ndim == 1 and ids.dtype.str in {"<i8", "<u8", "|O"}
+        require(sound, self, "ids", "must be a vector of ids")
+        _refuse_duplicates(ids, "ids")
+        if self._positional:
+            rows = ids.dtype == np.int64 and np.array_equal(ids, np.arange(ids.size))
+            require(rows, self, "ids", "must be 0, 1, 2, ... where they are row numbers")
 
     def __repr__(self) -> str:
         """Return a short description."""

@@ -138,7 +138,9 @@ class GibbsIPM3F(MaxMarginFactorization):
     [3, 1, 3, 1, 3]
     """
 
-    _chain_model: ClassVar[ChainModel] = ChainModel(start_state, step_of, fold_in_of, risk_of, aligned_mean, np.uint8)
+    _chain_model: ClassVar[ChainModel] = ChainModel(
+        start_state, step_of, fold_in_of, risk_of, aligned_mean, np.uint8, IPM3FPosterior
+    )
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CONSTRAINTS,

@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, InvalidParameterError, Str
 from skpref.factorization.max_margin.base import CONSTRAINTS, MaxMarginFactorization
 from skpref.factorization.max_margin.chains import ChainModel
 from skpref.factorization.max_margin.m3f_chain import fold_in_of, problem_of, risk_of, start_state, step_of
+from skpref.factorization.max_margin.posterior import M3FPosterior
 from skpref.inference.gibbs import running_mean
 
 if TYPE_CHECKING:
@@ -126,7 +127,9 @@ class GibbsM3F(MaxMarginFactorization):
     [3, 1, 3, 1, 3]
     """
 
-    _chain_model: ClassVar[ChainModel] = ChainModel(start_state, step_of, fold_in_of, risk_of, running_mean, np.float32)
+    _chain_model: ClassVar[ChainModel] = ChainModel(
+        start_state, step_of, fold_in_of, risk_of, running_mean, np.float32, M3FPosterior
+    )
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CONSTRAINTS,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from skpref._checks import are_names, check_features, check_indices, check_types, require
 from skpref.data import Table, Vocabulary, as_ids
 from skpref.data.ids import shorten
 from skpref.data.tables import stack
@@ -27,6 +28,17 @@ class Entities:
     features: Features  # (n, d); None without a table
     feature_names: tuple[str, ...] | None
     seen: IntArray  # (n_seen,): rows of the vocabulary that occur in a comparison of positive weight
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, vocabulary=Vocabulary, estimator=str)
+        require(self.kind in {"item", "user"}, self, "kind", "must be item or user")
+        size = self.vocabulary.size
+        if self.features is not None:
+            width = check_features(self, "features", self.features, size)
+            require(are_names(self.feature_names, width), self, "feature_names", f"must be {width} names")
+        check_indices(self, "seen", self.seen, 0, size)
+        require(np.unique(self.seen).size == self.seen.size, self, "seen", "names an entity twice")
 
     @classmethod
     def read(cls, table: Any, *columns: Any, estimator: Any, kind: str) -> Entities:

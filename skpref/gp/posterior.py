@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from skpref import kernels
+from skpref._checks import check_arrays, check_diagonals, check_features, check_positive, check_types, require
 from skpref._math.linalg import product, solve_lower
 from skpref._math.threads import limit_blas_threads
-from skpref.inference.basis import chunks
+from skpref.inference.basis import InducingBasis, chunks
+from skpref.inference.blocks import DenseBlock
+from skpref.inference.problem import State
+from skpref.kernels.checks import check_kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features
-    from skpref.inference.basis import InducingBasis
-    from skpref.inference.svi import State
     from skpref.likelihoods import Likelihood
 
 _CHUNK_BYTES = 2**26  # size of the block of prior covariances that is in memory at one time
@@ -33,6 +38,17 @@ class ExactLatent:
     root_w: Array  # (n,): square roots of the site precisions
     chol: Array  # (n, n): lower Cholesky factor L of I + W^1/2 K W^1/2
     prior_variance: float = float("nan")  # k(x, x) where kernel is None, else NaN
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        n = check_arrays(self, alpha="n", root_w="n", chol="n n")["n"]
+        check_positive(self, "root_w", zero=True)
+        check_diagonals(self, "chol")
+        if self.kernel is None:
+            require(self.X is None, self, "X", "needs a kernel")
+            check_positive(self, "prior_variance", zero=True)
+        else:
+            check_kernel(self, "kernel", self.kernel, check_features(self, "X", self.X, n))
 
     def latent(self, X: Features, *, variance: bool = True) -> tuple[Array, Array]:
         """Return posterior means and variances of f at rows, each of shape (m,); without `variance` NaN for these."""
@@ -61,6 +77,12 @@ class SparseLatent:
     basis: InducingBasis  # kernel and inducing points
     mean: Array  # (M,): posterior mean of v
     half: Array  # (M, M): L^-1 of its precision: the covariance is half^T half
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, basis=InducingBasis)
+        check_arrays(self, {"M": self.basis.chol.shape[0]}, mean="M", half="M M")
+        check_diagonals(self, "half")
 
     def latent(self, X: Features, *, variance: bool = True) -> tuple[Array, Array]:
         """Return posterior means and variances of f at rows, each of shape (m,); without `variance` NaN for these."""
@@ -98,3 +120,41 @@ class WarmStart:
     # "resume": the search for hyper-parameters starts here; "compare": a search from scratch runs too and the higher
     # bound wins; "skip": there is no search, kernel and inducing points stay
     search: Literal["resume", "compare", "skip"] = "resume"
+
+
+def check_latent(estimator: object, latent: ExactLatent | SparseLatent, kernel: Kernel, width: int) -> None:
+    """Raise DataError unless a posterior of f and a kernel are of so many features."""
+    require(isinstance(latent, ExactLatent | SparseLatent), estimator, "posterior_", "must be a posterior of f")
+    rows = latent.X if isinstance(latent, ExactLatent) else latent.basis.points
+    fits = rows is not None and rows.shape[1] == width
+    require(fits, estimator, "posterior_", f"must be a posterior of {width} features")
+    check_kernel(estimator, "kernel_", kernel, width)
+
+
+def check_inducing_state(estimator: object, state: State | None, latent: ExactLatent | SparseLatent) -> None:
+    """Raise DataError unless a state that a fit resumes from is that of the inducing points of a posterior."""
+    size = latent.basis.points.shape[0] if isinstance(latent, SparseLatent) else 0
+    blocks = state.blocks if isinstance(state, State) and "f" in state.scales else {}
+    fits = list(blocks) == ["f"] and isinstance(blocks["f"], DenseBlock) and blocks["f"].size == size
+    require(fits, estimator, "_state", f"must have {size} variables under the scale f")
+
+
+def check_blocks(estimator: object, state: State, sizes: Mapping[str, int]) -> None:
+    """Raise DataError unless the blocks of a state have the sizes that its posterior has, empty ones left out."""
+    wanted = {name: size for name, size in sizes.items() if size}
+    held = {name: block.size for name, block in state.blocks.items()}
+    require(held == wanted, estimator, "_state", f"must have {wanted} variables, has {held}")
+
+
+def check_kept_rows(estimator: object, rows: tuple[Features, NDArray[Any], Array], width: int | None) -> int:
+    """Raise DataError unless the rows that a fit has kept fit together; return their number, `width` None = equal."""
+    require(isinstance(rows, tuple) and len(rows) == 3, estimator, "_rows", "must be rows, targets and weights")
+    X, target, weight = rows
+    vectors = all(isinstance(column, np.ndarray) and column.ndim == 1 for column in (target, weight))
+    sound = vectors and target.size == weight.size and bool((weight > 0.0).all())
+    require(sound, estimator, "_rows", "must have a target and a positive weight each")
+    wanted = weight.size if width is None else width
+    require(
+        check_features(estimator, "_rows", X, weight.size) == wanted, estimator, "_rows", f"must have {wanted} columns"
+    )
+    return int(weight.size)

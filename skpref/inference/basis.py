@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skpref import kernels
+from skpref._checks import check_arrays, check_diagonals, check_features
 from skpref._compiled.pairs import squared_differences
 from skpref._math.linalg import cholesky, cholesky_vjp, solve_lower, solve_lower_t, times_lower_t
+from skpref.kernels.checks import check_kernel
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
@@ -27,6 +29,13 @@ class InducingBasis:
     kernel: Kernel  # covariance function k, unit amplitude
     points: Features  # (M, d): inducing inputs Z
     chol: Array  # (M, M): lower L with L L^T = k(Z, Z) (+ jitter where needed)
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        width = check_features(self, "points", self.points)
+        check_arrays(self, {"M": self.points.shape[0]}, chol="M M")
+        check_diagonals(self, "chol")
+        check_kernel(self, "kernel", self.kernel, width)
 
     @classmethod
     def at(cls, kernel: Kernel, points: Features) -> InducingBasis:

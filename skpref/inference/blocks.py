@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skpref._checks import check_arrays, check_diagonals, check_positive, check_types, require
 from skpref._math.linalg import cholesky_precision, inverse_lower, log_det, solve_lower, solve_lower_t
 
 if TYPE_CHECKING:
@@ -20,6 +21,15 @@ class DenseBlock:
 
     precision: Array  # (K, K): lambda; only the lower triangle is read
     linear: Array  # (K,): eta
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_arrays(self, linear="K", precision="K K")
+        check_diagonals(self, "precision")
+
+    def __getstate__(self) -> dict[str, Array]:
+        """Return the parts alone, without what is derived from them."""
+        return {"precision": self.precision, "linear": self.linear}
 
     @classmethod
     def isotropic(cls, precision: Array, mean: Array) -> DenseBlock:
@@ -110,6 +120,11 @@ class DiagonalBlock:
     precision: Array  # (K,): diagonal of Lambda
     linear: Array  # (K,): eta = Lambda m
 
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_arrays(self, precision="K", linear="K")
+        check_positive(self, "precision")
+
     @classmethod
     def isotropic(cls, precision: Array, mean: Array) -> DiagonalBlock:
         """Build N(mean, diag(1 / precision))."""
@@ -173,6 +188,16 @@ class StackedBlock:
     """q(v) = prod_d N(m_d, S_d): one dense block a factor; variables are ordered factor by factor."""
 
     parts: tuple[DenseBlock, ...]  # blocks of equal size, one a factor
+
+    def validate(self) -> None:
+        """Raise DataError unless there are dense blocks of one size."""
+        check_types(self, parts=tuple)
+        sound = bool(self.parts) and all(isinstance(part, DenseBlock) for part in self.parts)
+        require(sound and len({part.size for part in self.parts}) == 1, self, "parts", "must be blocks of one size")
+
+    def __getstate__(self) -> dict[str, tuple[DenseBlock, ...]]:
+        """Return the parts alone, without what is derived from them."""
+        return {"parts": self.parts}
 
     @classmethod
     def isotropic(cls, precision: Array, mean: Array, n_parts: int) -> StackedBlock:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from skpref._checks import check_arrays, check_positive
 from skpref._math.linalg import cholesky_precision, log_det, product, solve_lower, solve_lower_t
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.exact import inverse_spd
@@ -39,6 +40,12 @@ class Moments:
     prior: float  # sum_i w_i k(x_i, x_i)
     square: float  # sum_i w_i |y_i|^2
     weight: float  # sum_i w_i
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_arrays(self, gram="M M", cross="M D")
+        check_positive(self, "prior", "square", zero=True)
+        check_positive(self, "weight")
 
     @classmethod
     def zero(cls, size: int, n_outputs: int = 1) -> Moments:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from skpref._checks import check_types, is_count, require
 from skpref._events import Iteration
 from skpref.exceptions import DataError
 
@@ -62,6 +63,25 @@ class Chain:
     n_averaged: int = 0  # sweeps in the average
     samples: tuple[State, ...] = ()  # kept samples
     trace: dict[str, list[float]] = field(default_factory=dict)  # history of what the sweeps reported
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, samples=tuple, trace=dict)
+        for name in ("begin", "sweep", "n_averaged"):
+            require(is_count(getattr(self, name)), self, name, "must be a whole number >= 0")
+        n_sweeps = self.sweep - self.begin
+        require(n_sweeps >= self.n_averaged >= 1, self, "n_averaged", f"must be among {n_sweeps} sweeps")
+        states = (self.state, self.average, *self.samples)
+        require(all(isinstance(state, dict) for state in states), self, "samples", "must be states, as the average")
+        seed = self.state.get("seed")
+        sound = isinstance(seed, np.ndarray | np.uint64) and seed.dtype == np.uint64 and np.ndim(seed) == 0
+        require(sound, self, "state", "must have a seed")
+        lists = all(isinstance(values, list) for values in self.trace.values())
+        require(lists and "risk" in self.trace, self, "trace", "must hold lists, the risk among them")
+        numbers = all(isinstance(value, float) for values in self.trace.values() for value in values)
+        lengths = {len(values) for values in self.trace.values()}
+        sound = numbers and len(lengths) == 1 and 1 <= max(lengths) <= n_sweeps
+        require(sound, self, "trace", f"must be a number for each of at most {n_sweeps} sweeps")
 
     def redirected(self, state: State) -> Chain:
         """Start anew from a state, with random numbers that were not used yet."""

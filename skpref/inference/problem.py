@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
+from skpref._checks import check_types, is_count, require
+from skpref.inference.blocks import Block, DenseBlock, DiagonalBlock, StackedBlock
+from skpref.inference.scale import check_scales
 from skpref.inference.sites import VARIATIONAL
 from skpref.inference.terms.base import precision_of
 from skpref.inference.terms.products import FactorTerm, FactorView, LinearView, ProductTerm, Projection
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from skpref._typing import Array, IntArray
-    from skpref.inference.blocks import Block
     from skpref.inference.scale import Scale
     from skpref.inference.sites import Rule, Sites
     from skpref.inference.terms.base import LinearTerm
@@ -154,6 +155,13 @@ class State:
     blocks: Mapping[str, Block]  # q of the variables, by the names in `Problem.sides`
     scales: Mapping[str, Scale]  # q(s), by the name that segments use
     step: int = 0  # mini-batch steps made so far; the next one is number t = step + 1
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, blocks=dict)
+        require(all(isinstance(block, Block) for block in self.blocks.values()), self, "blocks", "must be blocks")
+        check_scales(self, "scales", self.scales)
+        require(is_count(self.step), self, "step", "must be a whole number >= 0")
 
     @property
     def expected(self) -> dict[str, float]:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import digamma, gammaln
+
+from skpref._checks import check_positive, require
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True)
@@ -13,6 +19,10 @@ class FixedScale:
     """An inverse scale that is known."""
 
     mean: float  # the value of s
+
+    def validate(self) -> None:
+        """Raise DataError unless the value is positive."""
+        check_positive(self, "mean")
 
     @property
     def mean_log(self) -> float:
@@ -48,6 +58,10 @@ class GammaScale:
     rate0: float  # prior
     shape: float  # posterior; the prior when not given
     rate: float  # posterior; the prior when not given
+
+    def validate(self) -> None:
+        """Raise DataError unless all numbers are positive."""
+        check_positive(self, "shape0", "rate0", "shape", "rate")
 
     @classmethod
     def prior(cls, shape0: float, rate0: float) -> GammaScale:
@@ -92,3 +106,9 @@ class GammaScale:
 
 
 Scale = FixedScale | GammaScale
+
+
+def check_scales(record: object, name: str, scales: Mapping[str, Scale], needed: Iterable[str] = ()) -> None:
+    """Check that a part of a record holds scales by name, those that are needed among them."""
+    sound = isinstance(scales, dict) and all(isinstance(scale, Scale) for scale in scales.values())
+    require(sound and set(needed) <= set(scales), record, name, f"must hold the scales {', '.join(sorted(needed))}")

@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpref._callbacks import CallbackMixin
+from skpref._checks import check_arrays, check_types, is_count, require
 from skpref._compiled.fm_fields import one_hot_ranges
 from skpref._compiled.jit import limited_threads
 from skpref._estimator import on_iteration
@@ -28,6 +29,7 @@ from skpref.factorization.machine.fit import Plan, coordinate_ascent
 from skpref.factorization.machine.fit_batches import adam_ascent
 from skpref.factorization.machine.model import Prior, compressed, start_machine
 from skpref.factorization.machine.posterior import FMPosterior
+from skpref.likelihoods import Gaussian
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -215,6 +217,23 @@ class FMBase(CallbackMixin, BaseEstimator):
         self.lower_bound_, self.n_iter_, self.converged_ = float(self.lower_bounds_[-1]), len(bounds), converged
         self.validation_losses_ = np.array(stopping.losses) if stopping is not None else np.empty(0)
         return self
+
+    def _check_fitted(self) -> None:
+        """Raise DataError unless the fitted attributes fit together."""
+        check_types(self, posterior_=FMPosterior, lower_bound_=float, validation_losses_=np.ndarray)
+        posterior = self.posterior_
+        width, n_groups = posterior.machine.mean.shape[0], posterior.machine.prior.nu.shape[0]
+        require(self.n_features_in_ == width, self, "n_features_in_", f"must be {width}")
+        require(np.shape(self.groups_) == (n_groups,), self, "groups_", f"must be {n_groups} labels")
+        require(check_arrays(self, lower_bounds_="n")["n"] >= 1, self, "lower_bounds_", "are missing")
+        require(is_count(self.n_iter_), self, "n_iter_", "must be a whole number")
+        classifies = hasattr(self, "link")
+        fits = isinstance(posterior.machine.likelihood, Gaussian) != classifies
+        require(fits, self, "posterior_", "has another likelihood")
+        if classifies:
+            require(np.shape(self.classes_) == (2,), self, "classes_", "must be two labels")
+            unit = (posterior.offset, posterior.scale) == (0.0, 1.0)
+            require(unit, self, "posterior_", "must have the units 0 and 1 of a classifier")
 
     def _snapshot(self, machine: Machine, units: tuple[float, float]) -> Self:
         """Return a copy fitted by a machine so far."""

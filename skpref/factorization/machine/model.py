@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from skpref._checks import check_arrays, check_indices, check_positive, check_types, require
 from skpref._compiled.fm import Compressed, Slopes, row_moments
 from skpref._compiled.fm_full import FeaturePosterior, log_determinants
 from skpref.factorization.machine.fields import DesignSweep, design_of
-from skpref.likelihoods import Gaussian
+from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,6 +34,11 @@ class Bias(NamedTuple):
     mean: float
     variance: float
 
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, mean=float)
+        check_positive(self, "variance")
+
 
 class Prior(NamedTuple):
     """N(nu, 1/lam) of the weight and factors of every group, and the group of every feature.
@@ -43,6 +49,14 @@ class Prior(NamedTuple):
     nu: Array
     lam: Array
     group: IntArray
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        sizes = check_arrays(self, nu="G Q", lam="G Q")
+        require(min(sizes.values()) >= 1, self, "nu", "is of no group")
+        check_positive(self, "lam")
+        check_indices(self, "group", self.group, 0, sizes["G"])
+        require(self.group.size >= 1, self, "group", "is of no feature")
 
 
 @dataclass(frozen=True)
@@ -56,6 +70,21 @@ class Machine:
     bias_prior: Bias  # prior of w_0
     prior: Prior  # of the features
     likelihood: Likelihood  # p(y | z)
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, bias=Bias, bias_prior=Bias, prior=Prior, variance=np.ndarray)
+        check_types(self, likelihood=Gaussian | PairwiseProbit | PairwiseLogit)
+        sizes = {"K": self.prior.group.size, "Q": self.prior.nu.shape[1]}
+        check_arrays(self, sizes, mean="K Q", variance="K Q Q" if self.full else "K Q")
+        if not self.full:
+            check_positive(self, "variance")
+            return
+        # An inverse or an average of such matrices is symmetric up to rounding only.
+        rounding = 1e-10 * np.abs(self.variance).max(axis=(1, 2), keepdims=True, initial=0.0)
+        apart = np.abs(self.variance - self.variance.transpose(0, 2, 1))
+        require((apart <= rounding).all(), self, "variance", "must be symmetric")
+        np.linalg.cholesky(self.variance)  # raises unless positive definite
 
     def moments(self, rows: Compressed, S: NDArray[np.floating] | None = None) -> tuple[Array, Array]:
         """Return mean and variance of y(x) for every row, shape (n,)."""

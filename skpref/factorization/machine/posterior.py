@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from skpref._checks import check_positive, check_types, require
 from skpref.exceptions import DataError
 from skpref.factorization.machine.fit import overflow_message
-from skpref.factorization.machine.model import compressed
+from skpref.factorization.machine.model import Machine, compressed
 
 if TYPE_CHECKING:
     from skpref._typing import Array, Features
-    from skpref.factorization.machine.model import Machine
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,14 @@ class FMPosterior:
     last: Machine  # for (y - offset)/scale
     offset: float  # 0 in classification
     scale: float  # 1 in classification
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, machine=Machine, last=Machine, offset=float)
+        check_positive(self, "scale")
+        shape, kind = self.machine.mean.shape, type(self.machine.likelihood)
+        require(self.last.mean.shape == shape, self, "last", f"must be of shape {shape}")
+        require(type(self.last.likelihood) is kind, self, "last", "has another likelihood")
 
     def moments(self, X: Features, *, last: bool = False) -> tuple[Array, Array]:
         """Return mean and variance of y(x), without noise, shape (n,)."""

@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, InvalidParameterError, Str
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from skpref._callbacks import CallbackMixin, fit_callbacks
+from skpref._checks import check_arrays, check_types, require
 from skpref._compiled.jit import limited_threads
 from skpref._estimator import digest, on_iteration, unchanged_on_failure
 from skpref._math.random import as_generator
@@ -26,6 +27,7 @@ from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.factorization.max_margin.chains import (
     ChainModel,
+    check_chain,
     checkpoint_of,
     complete_chains,
     distribution_key,
@@ -37,6 +39,7 @@ from skpref.factorization.max_margin.chains import (
 from skpref.factorization.max_margin.m3f_chain import Prior, threshold_means
 from skpref.factorization.max_margin.posterior import M3FPosterior, RatingVocabularies
 from skpref.inference import gibbs
+from skpref.inference.gibbs import Chain
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -46,7 +49,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, IntArray, RandomState
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
-    from skpref.inference.gibbs import Chain
 
 _POSITIVE = Interval(Real, 0.0, None, closed="neither")
 # Of the parameters that both estimators have.
@@ -382,6 +384,28 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator):
             "item_factors_": np.concatenate(list(average.items), axis=1),
             "thresholds_": theta if prior.own else theta[0],
         }
+
+    def _check_fitted(self) -> None:
+        """Raise DataError unless the fitted attributes fit together."""
+        check_types(self, _vocabularies=RatingVocabularies, _ratings=Ratings, _chains=list)
+        kind, posterior = self._chain_model.posterior, self.posterior_
+        require(type(posterior) is kind, self, "posterior_", f"must be a {kind.__name__}")
+        users, items, levels = self._vocabularies
+        sizes, average = (users.size, items.size, levels.size), posterior.average
+        tables = average.users.shape[1], average.items.shape[1], posterior.n_levels
+        require(tables == sizes, self, "posterior_", f"is of {tables} users, items and levels, expected {sizes}")
+        rated = self._ratings.n_users, self._ratings.n_items, self._ratings.n_levels
+        require(rated == sizes and self._ratings.size, self, "_ratings", f"are of {rated} users, items and levels")
+        require(self.classes_ is levels, self, "classes_", "must be the levels of the ratings")
+        n_chains, _, width = average.users.shape
+        bound = {"N": sizes[0], "M": sizes[1], "L": sizes[2] - 1, "K": n_chains * width}
+        shape = "N L" if posterior.varsigma > 0.0 else "L"
+        check_arrays(self, bound, user_factors_="N K", item_factors_="M K", thresholds_=shape)
+        whole = len(self._chains) == n_chains and all(isinstance(chain, Chain) for chain in self._chains)
+        require(whole, self, "_chains", f"must be {n_chains} chains")
+        for chain in self._chains:
+            check_chain(self, chain, posterior)
+        require(self.n_features_in_ == 2, self, "n_features_in_", "must be 2")
 
     def _set_traces(self, chains: list[Chain], problem: MarginProblem) -> None:
         self.risks_ = np.array([chain.trace["risk"] for chain in chains])

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from skpref._checks import check_indices, require
 from skpref._estimator import digest
 from skpref.exceptions import DataError
 from skpref.factorization.max_margin.m3f_chain import SWEEPS_PER_SAMPLE, FoldIn
-from skpref.factorization.max_margin.posterior import Factors
+from skpref.factorization.max_margin.posterior import Factors, IPM3FPosterior
 from skpref.inference.gibbs import Average, Chain, Checkpoint, Plan, State, Step, run
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class ChainModel(NamedTuple):
     risk: Callable[..., float]  # (problem, state) -> regularised risk
     average: Average  # how a chain averages its states
     users_dtype: Any  # of the users' table in kept samples
+    posterior: type[M3FPosterior]
 
     def cold_starts(self, problem: MarginProblem, seeds: Sequence[int]) -> list[Chain]:
         """Return new chains, drawn from the prior."""
@@ -130,3 +132,23 @@ def with_tables(chains: Sequence[Chain], posterior: M3FPosterior) -> list[Chain]
         )
         for number, chain in enumerate(chains)
     ]
+
+
+def check_chain(estimator: object, chain: Chain, posterior: M3FPosterior) -> None:
+    """Raise DataError unless a chain without its tables names the columns of the posterior's, which are those."""
+    average = chain.average or {}
+    n_samples = posterior.samples.users.shape[0] // posterior.average.users.shape[0]
+    require(len(chain.samples) == n_samples, estimator, "_chains", f"must have {n_samples} samples")
+    names = {"seed", "feature", "born"} if isinstance(posterior, IPM3FPosterior) else {"seed"}
+    kept = all(set(state) == names - {"seed", "born"} for state in (average, *chain.samples))
+    require(
+        kept and set(chain.state) == names, estimator, "_chains", f"must have the states {', '.join(sorted(names))}"
+    )
+    if names == {"seed"}:
+        return
+    samples = ((sample, posterior.samples) for sample in chain.samples)
+    for state, tables in ((chain.state, posterior.last), (average, posterior.average), *samples):
+        feature, width = state["feature"], tables.items.shape[2]
+        check_indices(estimator, "_chains", feature, 0, int(chain.state["born"]))
+        ascending = feature.size <= width and (np.diff(feature) > 0).all()
+        require(ascending, estimator, "_chains", f"must name at most {width} features, in order")

@@ -10,11 +10,13 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from skpref._checks import check_positive, check_types, require
+from skpref.data import Vocabulary
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skpref._typing import Array, IntArray
-    from skpref.data import Vocabulary
 
 _NODES = 256  # points that average over the prior of unseen users and items
 _MAX_GATHERED = 1 << 24  # numbers of one side that are gathered at once
@@ -27,6 +29,15 @@ class RatingVocabularies(NamedTuple):
     items: Vocabulary
     levels: NDArray[Any]  # (L,): low to high
 
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, users=Vocabulary, items=Vocabulary, levels=np.ndarray)
+        distinct = self.levels.ndim == 1 and len(set(self.levels.tolist())) == self.levels.size >= 2
+        require(distinct, self, "levels", "must be at least 2 levels")
+        if self.levels.dtype.kind in "biuf":
+            ascending = (np.diff(self.levels.astype(np.float64)) > 0.0).all()
+            require(ascending, self, "levels", "must be in ascending order")
+
 
 class Factors(NamedTuple):
     """Factors and thresholds of several chains or samples."""
@@ -34,6 +45,17 @@ class Factors(NamedTuple):
     users: NDArray[Any]  # (S, N, K)
     items: NDArray[Any]  # (S, M, K)
     thresholds: NDArray[Any]  # (S, N, L - 1), or (S, 1, L - 1) where all users share them
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        for name, table in zip(self._fields, self, strict=True):
+            sound = isinstance(table, np.ndarray) and table.ndim == 3 and table.dtype.str in {"<f8", "<f4", "|u1"}
+            require(sound, self, name, "must be a table of each chain or sample")
+            require(table.shape[0] == self.users.shape[0] >= 1, self, name, f"must be of {self.users.shape[0]} samples")
+            require(name == "users" or table.dtype.kind == "f", self, name, "must be real numbers")
+        require(self.items.shape[2] == self.users.shape[2], self, "items", f"must have {self.users.shape[2]} factors")
+        shared = self.thresholds.shape[1] in {1, self.users.shape[1]}
+        require(shared and self.thresholds.shape[2] >= 1, self, "thresholds", "must be of all users, or shared")
 
     def scores(self, user: IntArray, item: IntArray) -> Array:
         """Return x_ij of each sample, 0 for unseen users and items, shape (S, n)."""
@@ -76,6 +98,32 @@ class M3FPosterior:
     margin: float  # of the hinge loss
     sigma: float  # prior standard deviation of the factors
     varsigma: float  # prior standard deviation of the thresholds; 0 if all users share them
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, average=Factors, last=Factors, samples=Factors, varsigma=float, cost=float)
+        check_positive(self, "margin", "sigma")
+        check_positive(self, "cost", "varsigma", zero=True)
+        parts = self.average, self.last, self.samples
+        shapes = {(part.users.shape[1], part.items.shape[1], part.thresholds.shape[1:]) for part in parts}
+        require(len(shapes) == 1, self, "average", "is of different users, items or levels")
+        n_chains, n_users = self.average.users.shape[:2]
+        require(self.last.users.shape[0] == n_chains, self, "last", f"must be of {n_chains} chains")
+        require(
+            self.samples.users.shape[0] % n_chains == 0,
+            self,
+            "samples",
+            f"must be as many of each of {n_chains} chains",
+        )
+        require(self.average.users.dtype == np.float64, self, "average", "must be float64")
+        own = n_users if self.varsigma > 0.0 else 1
+        require(self.average.thresholds.shape[1] == own, self, "average", f"must have thresholds of {own} users")
+        for name in ("last", "samples"):
+            require(self._holds_users(getattr(self, name).users), self, name, "has users of the wrong kind")
+
+    @staticmethod
+    def _holds_users(users: NDArray[Any]) -> bool:
+        return bool(users.dtype.kind == "f")
 
     @property
     def n_levels(self) -> int:
@@ -144,6 +192,15 @@ class IPM3FPosterior(M3FPosterior):
     """Posterior with binary features of an Indian buffet process: an unseen user is its next row."""
 
     alpha: float  # rate of the Indian buffet process
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        super().validate()
+        check_positive(self, "alpha")
+
+    @staticmethod
+    def _holds_users(users: NDArray[Any]) -> bool:
+        return users.dtype == np.uint8 and not bool((users > 1).any())
 
     def _shares(self, factors: Factors) -> tuple[Array, float]:
         """Return the probability that the next user holds each feature, and the expected number of new features."""

@@ -10,23 +10,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from skpref._checks import check_arrays, check_features, check_indices, check_positive, check_types, is_count, require
 from skpref._estimator import check_memory, digest, warn_constant
 from skpref._math.random import as_generator
-from skpref.data import as_ids, from_labels, read_triples
+from skpref.data import Comparisons, as_ids, from_labels, read_triples
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd.fit import CrowdFit, WarmStart, fit_crowd
 from skpref.gp.crowd.model import CrowdConfig, CrowdData, Kernels
+from skpref.gp.crowd.posterior import CrowdPosterior
 from skpref.gp.default_kernels import kernel_parameters
+from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import ComparisonClassifier, as_likelihood, connected_components
+from skpref.gp.posterior import check_blocks
+from skpref.inference.blocks import StackedBlock
+from skpref.inference.problem import State
+from skpref.inference.scale import check_scales
+from skpref.inference.terms.base import Segment
+from skpref.kernels.checks import check_kernel
+from skpref.likelihoods import Likelihood
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features, IntArray
-    from skpref.data import Comparisons, IdColumn
-    from skpref.gp.crowd.posterior import CrowdPosterior
-    from skpref.gp.entities import Entities, Items
+    from skpref.data import IdColumn
+    from skpref.gp.crowd.posterior import FactorPosterior
+    from skpref.gp.entities import Items
 
 _DEFAULT_FACTORS = 20  # the default of n_factors: no warning when users are fewer
 
@@ -139,6 +149,93 @@ class CrowdBase(ComparisonClassifier):
         self._users, self._items = users, items
         self._warm_key = self._model_digest(users, items)
         self._set_crowd_attributes(fit)
+
+    def _check_fitted(self) -> None:
+        """Raise DataError unless the fitted attributes fit together."""
+        check_types(self, posterior_=CrowdPosterior, _state=State, likelihood_=Likelihood)
+        check_types(self, _items=Entities, _users=Entities, _comparisons=Comparisons)
+        require(np.array_equal(self.classes_, [0, 1]), self, "classes_", "must be 0 and 1")
+        posterior, items, users = self.posterior_, self._items, self._users
+        self._check_comparisons()
+        item_kernels = {"kernel_": self.kernel_, "factor_kernel_": self.factor_kernel_}
+        self._check_side("items", posterior.items, item_kernels, self.inducing_points_)
+        self._check_side("users", posterior.users, {"user_kernel_": self.user_kernel_}, self.inducing_users_)
+        consensus = posterior.consensus
+        sound = consensus.basis is None or consensus.basis.points.shape[1] == items.n_features
+        sound = sound and (not consensus.has_offsets or consensus.n_seen == items.seen.size)
+        require(sound, self, "posterior_", "has a consensus of other items")
+        n_biases = users.seen.size if "bias" in posterior.scales else 0
+        require(posterior.bias_mean.size == n_biases, self, "posterior_", f"must have the biases of {n_biases} users")
+        self._check_state(n_biases)
+        self._check_factors()
+        check_indices(self, "components_", self.components_, 0, items.seen.size, items.seen.size)
+
+    def _check_comparisons(self) -> None:
+        """Raise DataError unless the comparisons are of the users and items that are held."""
+        given = self._comparisons
+        used = given.weight > 0.0
+        for name, entities, columns in (
+            ("items", self._items, (given.left, given.right)),
+            ("users", self._users, (np.asarray(given.user),)),
+        ):
+            size = entities.vocabulary.size
+            require(getattr(given, f"n_{name}") == size, self, "_comparisons", f"must be of {size} {name}")
+            seen = all((entities.position[column[used]] >= 0).all() for column in columns)
+            require(seen, self, f"_{name}", "leaves out some that occur in the comparisons")
+
+    def _check_side(self, name: str, factors: FactorPosterior, kernels: dict[str, Any], points: Features) -> None:
+        """Raise DataError unless factors, kernels and inducing points of one side fit its features."""
+        entities = getattr(self, f"_{name}")
+        without = {part is None for part in (entities.features, points, *kernels.values())}
+        require(len(without) == 1, self, f"_{name}", "and its kernels and inducing points disagree on features")
+        if points is not None:
+            require(
+                check_features(self, f"_{name}", points) == entities.n_features, self, f"_{name}", "has other features"
+            )
+            for part, kernel in kernels.items():
+                check_kernel(self, part, kernel, entities.n_features)
+            require(factors.basis is not None or not factors.n_factors, self, "posterior_", f"has no basis of {name}")
+        if factors.basis is None:
+            size = entities.seen.size
+            require(factors.mean.shape[1] == size, self, "posterior_", f"must have the factors of {size} {name}")
+        else:
+            same = np.shape(points) == factors.basis.points.shape
+            require(same, self, "posterior_", f"has other inducing points of {name}")
+
+    def _check_state(self, n_biases: int) -> None:
+        """Raise DataError unless the state of which the posterior was made has blocks of its sizes."""
+        posterior, state, consensus = self.posterior_, self._state, self.posterior_.consensus
+        sides = {"items": posterior.items, "users": posterior.users}
+        offsets = 0 if consensus.offset_variance is None else consensus.n_seen
+        sizes = {"f": consensus.mean.size, "offsets": offsets, "bias": n_biases}
+        check_blocks(self, state, sizes | {name: factors.mean.size for name, factors in sides.items()})
+        for name in sides.keys() & state.blocks.keys():
+            fits = isinstance(state.blocks[name], StackedBlock) == (sides[name].basis is not None)
+            require(fits, self, "_state", f"has a block of the wrong kind for {name}")
+        runs = isinstance(self._segments, dict) and all(
+            isinstance(run, tuple) and all(isinstance(segment, Segment) for segment in run)
+            for run in self._segments.values()
+        )
+        require(runs, self, "_segments", "must be runs of variables by block")
+        held = {name: sum(segment.size for segment in run) for name, run in self._segments.items()}
+        wanted = {name: block.size for name, block in state.blocks.items()}
+        require(held == wanted, self, "_segments", f"must add up to {wanted}")
+        needed = {segment.scale for run in self._segments.values() for segment in run}
+        check_scales(self, "_state", state.scales, needed)
+
+    def _check_factors(self) -> None:
+        """Raise DataError unless the factors that are reported are numbered as those of the posterior."""
+        posterior, alive = self.posterior_, self._alive
+        n = check_arrays(self, factor_scales_="D")["D"]
+        check_positive(self, "factor_scales_", zero=True)
+        numbers = isinstance(alive, tuple) and all(is_count(d) and d < n for d in alive)
+        distinct = numbers and len(set(alive)) == len(alive) == posterior.items.n_factors
+        require(distinct, self, "_alive", f"must name {posterior.items.n_factors} of {n} factors")
+        check_scales(self, "posterior_", posterior.scales, {f"{side}{d}" for side in "vw" for d in alive})
+        for name, entities in (("item", self._items), ("user", self._users)):
+            check_arrays(self, {"n": entities.seen.size, "D": n}, **{f"{name}_factors_": "n D"})
+            same = np.array_equal(getattr(self, f"{name}_ids_"), entities.seen_ids)
+            require(same, self, f"{name}_ids_", "must be the ids of those that were seen")
 
     def _crowd_config(self) -> CrowdConfig:
         offsets = self.items is None or self.item_effects

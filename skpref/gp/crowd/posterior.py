@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skpref import kernels
+from skpref._checks import check_arrays, check_diagonals, check_positive, check_types, require
 from skpref._compiled.factors import product_moments
 from skpref._compiled.pairs import squared_differences
 from skpref._math.linalg import product
 from skpref._math.threads import limit_blas_threads
 from skpref.gp.entities import Items
-from skpref.gp.pairwise.posterior import between_pairs
-from skpref.inference.basis import chunks
+from skpref.gp.pairwise.posterior import PairPosterior, between_pairs
+from skpref.inference.basis import InducingBasis, chunks
+from skpref.inference.scale import check_scales
 
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
-    from skpref.gp.pairwise.posterior import PairPosterior
-    from skpref.inference.basis import InducingBasis
     from skpref.inference.scale import Scale
 
 UNSEEN_USER = Items(None, np.array([-1]))
@@ -37,6 +37,18 @@ class FactorPosterior:
     half: Array  # (D, K, K): the covariance of a factor is half^T half; (0, 0, 0) without features
     variance: Array  # (D, K): variances of the seen entities; (0, K) with features
     inverse_scale: Array  # (D,): E[s_d]
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, basis=InducingBasis | None)
+        sizes = check_arrays(self, mean="D K", inverse_scale="D")
+        check_positive(self, "inverse_scale", "variance")
+        if self.basis is None:
+            check_arrays(self, sizes, half="0 0 0", variance="D K")
+            return
+        require(sizes["K"] == self.basis.chol.shape[0], self, "mean", "does not fit the inducing points")
+        check_arrays(self, sizes, half="D K K", variance="0 K")
+        check_diagonals(self, "half")
 
     @property
     def n_factors(self) -> int:
@@ -117,6 +129,15 @@ class CrowdPosterior:
     bias_variance: Array  # (U,)
     scales: dict[str, Scale]  # posteriors of the inverse variances by name
     centre: Array  # (D,): average of each item factor over the seen items; personal utilities are centred, too
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, consensus=PairPosterior, items=FactorPosterior, users=FactorPosterior)
+        sizes = {"D": self.items.n_factors}
+        require(self.users.n_factors == sizes["D"], self, "users", f"must have {sizes['D']} factors")
+        check_arrays(self, sizes, centre="D", bias_mean="U", bias_variance="U")
+        check_positive(self, "bias_variance")
+        check_scales(self, "scales", self.scales)
 
     def bias(self, users: Items) -> tuple[Array, Array]:
         """Return means and variances of the biases of users, and last those of an unknown user, shape (n + 1,)."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from skpref._checks import check_arrays, check_types, require
 from skpref._compiled.psi import fit_rows, psi_first, psi_products, psi_statistics, psi_vjp
 from skpref._math.linalg import cholesky, cholesky_precision, inverse_lower
 from skpref.inference.collapsed import Collapsed, Moments, collapse
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 # may be an inducing variable), so F remains a bound. Without it Psi2 would be divided by eigenvalues of K_mm as small
 # as its own rounding error.
 _NUGGET: Final = 1e-6
+_LARGEST_LOG: Final = 100.0  # of hyper-parameters in a file
 
 
 class LatentHyper(NamedTuple):
@@ -40,6 +42,13 @@ class LatentHyper(NamedTuple):
     log_w: Array  # (Q,): logarithms of the inverse squared length-scales
     log_a: float  # logarithm of the amplitude
     log_beta: float  # logarithm of the precision of the noise
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_arrays(self, Z="M Q", log_w="Q")
+        check_types(self, log_a=float, log_beta=float)
+        numbers = np.append(self.log_w, [self.log_a, self.log_beta])
+        require((np.abs(numbers) < _LARGEST_LOG).all(), self, "log_w", f"must be logarithms below {_LARGEST_LOG}")
 
 
 class Inputs(NamedTuple):
@@ -60,6 +69,11 @@ class LatentMapping:
     hyper: LatentHyper  # kernel, noise and inducing inputs
     V: Array  # (M, D): mean weights: E f_d(x) = k(x, Z) V_d
     gap: Array  # (M, M): k_mm^-1 minus the covariance of the weights: var f_d(x) = a - k(x, Z) gap k(Z, x)
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, hyper=LatentHyper)
+        check_arrays(self, {"M": self.hyper.Z.shape[0]}, V="M D", gap="M M")
 
     def mean(self, inputs: Inputs) -> Array:
         """Return the mean of f at uncertain inputs, shape (n, D)."""

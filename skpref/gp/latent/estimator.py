@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from skpref import inducing
 from skpref._callbacks import CallbackMixin, fit_callbacks
+from skpref._checks import check_arrays, check_positive, check_types, require
 from skpref._compiled.psi import psi_first
 from skpref._estimator import check_memory, on_iteration, unchanged_on_failure, warn_not_converged
 from skpref._events import Iteration
@@ -23,7 +24,7 @@ from skpref._math.linalg import cholesky, inverse_lower
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref.exceptions import DataError
-from skpref.gp.latent.bound import Inputs, LatentHyper, bound_and_gradient, kernel_matrix, mapping_of
+from skpref.gp.latent.bound import Inputs, LatentHyper, LatentMapping, bound_and_gradient, kernel_matrix, mapping_of
 from skpref.inference.hyper import Optimum, maximise
 
 if TYPE_CHECKING:
@@ -207,6 +208,16 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
                 search = _Search(Y, start, on_iteration(self, step="evaluation"))
                 self._store(Y, search.run(self.max_iter, self.tol, cold=cold), mean, scale)
         return self
+
+    def _check_fitted(self) -> None:
+        """Raise DataError unless the fitted attributes fit together."""
+        check_types(self, mapping_=LatentMapping)
+        width, n_features = self.mapping_.hyper.Z.shape[1], self.mapping_.V.shape[1]
+        same = (self.n_features_in_, self._n_features_out) == (n_features, width)
+        require(same, self, "n_features_in_", f"must be {n_features}, with {width} coordinates")
+        sizes = check_arrays(self, {"D": n_features, "Q": width}, mean_="D", embedding_="n Q", embedding_std_="n Q")
+        require(sizes["n"] >= 1, self, "embedding_", "has no rows")
+        check_positive(self, "scale_", "embedding_std_")
 
     def _store(self, Y: Array, result: _SearchResult, mean: Array, scale: float) -> None:
         """Set the attributes of a fit."""

@@ -28,7 +28,7 @@ from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.ordinal.evidence import ExactEvidence, OrdinalData
-from skpref.gp.ordinal.fit import FINAL_TOL, OrdinalConfig, OrdinalFit, fit_ordinal
+from skpref.gp.ordinal.fit import FINAL_TOL, OrdinalConfig, OrdinalFit, check_fitted, fit_ordinal
 from skpref.gp.posterior import ExactLatent, SparseLatent, WarmStart
 from skpref.gp.relevance import prior_relevance
 from skpref.inference.basis import full_passes_fit
@@ -384,6 +384,8 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         """Return what an earlier fit must share for a warm start."""
         kernel = kernel_parameters(self.kernel) if isinstance(self.kernel, Kernel) else self.kernel
         return kernel, self.classes_.tolist(), None if self._precomputed else self.n_features_in_
+
+    _check_fitted = check_fitted
 
     def _warm_start(self, search: Literal["resume", "skip"]) -> WarmStart | None:
         """Return the end of the earlier fit, if it was of the same model."""

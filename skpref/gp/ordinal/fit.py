@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from skpref import inducing, kernels
+from skpref._checks import check_indices, check_positive, check_types, require
 from skpref._math.threads import limit_blas_threads
 from skpref.data import unique_rows
 from skpref.data.tables import same_rows
@@ -17,7 +18,14 @@ from skpref.gp.default_kernels import named_kernel
 from skpref.gp.ordinal.evidence import ExactEvidence, SparseEvidence
 from skpref.gp.ordinal.families import FamilyFit, weigh_families, with_absent_levels
 from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, search
-from skpref.gp.posterior import ExactLatent, SparseLatent, WarmStart
+from skpref.gp.posterior import (
+    ExactLatent,
+    SparseLatent,
+    WarmStart,
+    check_inducing_state,
+    check_kept_rows,
+    check_latent,
+)
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock
@@ -37,6 +45,7 @@ _SAMPLE_ROWS = 20_000  # that the search through inducing points looks at
 _SEARCH_TOL = (
     1e-3  # of exact inference within a search: the evidence is stationary in the sites, its error about n 1e-6
 )
+_ROUNDING = 1e-6  # of the sum of the members' weights
 FINAL_TOL = 1e-6  # of the last exact inference
 
 
@@ -61,6 +70,11 @@ class OrdinalMember:
     weight: float  # its posterior probability
     latent: ExactLatent | SparseLatent  # posterior of f
     likelihood: OrdinalProbit  # thresholds and noise
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_positive(self, "weight")
+        check_types(self, latent=ExactLatent | SparseLatent, likelihood=OrdinalProbit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,3 +277,30 @@ def _sample(data: OrdinalData, rng: np.random.Generator) -> OrdinalData:
     index = np.sort(rng.choice(data.n, _SAMPLE_ROWS, replace=False))
     weight = data.weight[index]
     return replace(data, X=data.X[index], y=data.y[index], weight=weight * (data.weight.sum() / weight.sum()))
+
+
+def check_fitted(estimator: Any) -> None:
+    """Raise DataError unless the attributes of a fitted GPOrdinalRegressor fit together."""
+    r, width, members, held = estimator.classes_.size, estimator.n_features_in_, estimator.ensemble_, vars(estimator)
+    check_types(estimator, ensemble_=list, _precomputed=bool)
+    models = bool(members) and all(isinstance(member, OrdinalMember) for member in members)
+    require(models, estimator, "ensemble_", "must be a list of models")
+    total = sum(member.weight for member in members)
+    require(abs(total - 1.0) < _ROUNDING, estimator, "ensemble_", "has weights that do not add up to 1")
+    likelihoods = [*(member.likelihood for member in members), estimator.likelihood_]
+    levels = all(isinstance(held, OrdinalProbit) and held.n_levels == r for held in likelihoods)
+    require(levels, estimator, "likelihood_", f"must be of {r} levels")
+    require(estimator.thresholds_.shape == (r - 1,), estimator, "thresholds_", f"must be {r - 1}")
+    n = check_kept_rows(estimator, held["_rows"], None if held["_precomputed"] else width)
+    check_indices(estimator, "_rows", held["_rows"][1], 0, r, n)
+    latents = [*(member.latent for member in members), estimator.posterior_]
+    if held["_precomputed"]:
+        given = all(isinstance(q, ExactLatent) and q.kernel is None and q.alpha.size == n for q in latents)
+        require(given and estimator.kernel_ is None, estimator, "posterior_", f"must be of {n} rows without a kernel")
+        check_indices(estimator, "_used", held["_used"], 0, width, n)
+        require(np.unique(held["_used"]).size == n, estimator, "_used", "names a row twice")
+        return
+    for latent in latents:
+        check_latent(estimator, latent, estimator.kernel_, width)
+    if held["_state"] is not None:
+        check_inducing_state(estimator, held["_state"], estimator.posterior_)

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from skpref._callbacks import CallbackMixin
+from skpref._checks import check_types, require
 from skpref._estimator import (
     check_memory,
     check_n_samples,
@@ -28,7 +29,12 @@ from skpref.data.tables import canonical
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit, WarmStart, fit_pairs
+from skpref.gp.pairwise.posterior import PairPosterior
+from skpref.gp.posterior import check_blocks
+from skpref.inference.problem import State
+from skpref.inference.scale import check_scales
 from skpref.inference.svi import Schedule
+from skpref.kernels.checks import check_kernel
 from skpref.likelihoods import Likelihood, PairwiseLogit, PairwiseProbit, PairwiseProbitTies
 from skpref.metrics import pair_accuracy
 
@@ -39,7 +45,6 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.data import IdColumn
     from skpref.gp.entities import Items
-    from skpref.gp.pairwise.posterior import PairPosterior
 
 _LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit, "probit-ties": PairwiseProbitTies}
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
@@ -128,6 +133,18 @@ class PairwiseGP(CallbackMixin, BaseEstimator):
         self.inducing_points_ = None if basis is None else basis.points
         self.scale_ = fit.posterior.scales["f" if basis is not None else "offset"]
         self._set_trace(fit)
+
+    def _check_fitted(self) -> None:
+        """Raise DataError unless the fitted attributes fit together."""
+        check_types(self, posterior_=PairPosterior, _state=State, likelihood_=Likelihood)
+        posterior, basis = self.posterior_, self.posterior_.basis
+        offsets = 0 if posterior.offset_variance is None else posterior.n_seen
+        check_blocks(self, self._state, {"f": posterior.mean.size, "offsets": offsets})
+        check_scales(self, "_state", self._state.scales, posterior.scales)
+        if basis is not None:
+            check_kernel(self, "kernel_", self.kernel_, basis.points.shape[1])
+            same = getattr(self.inducing_points_, "shape", None) == basis.points.shape
+            require(same, self, "inducing_points_", f"must have shape {basis.points.shape}")
 
     def _set_trace(self, fit: Any, frames: int = 5) -> None:
         self.lower_bound_ = fit.bound

@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpref._callbacks import fit_callbacks
+from skpref._checks import check_indices, check_types, require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import Table, from_labels, read_pairs
@@ -256,6 +257,20 @@ class GPPLClassifier(ComparisonClassifier):
             mean, variance = self.posterior_.order_effect
             self.order_effect_ = mean, float(np.sqrt(variance))
         return self
+
+    def _check_fitted(self) -> None:
+        """Raise DataError unless the fitted attributes fit together."""
+        super()._check_fitted()
+        check_types(self, _items=Entities)
+        posterior, items = self.posterior_, self._items
+        same = np.array_equal(self.item_ids_, items.seen_ids)
+        require(same, self, "item_ids_", "must be the ids of the compared items")
+        check_indices(self, "components_", self.components_, 0, items.seen.size, items.seen.size)
+        require(np.array_equal(self.classes_, [0, 1]), self, "classes_", "must be 0 and 1")
+        sound = not posterior.has_offsets or posterior.n_seen == items.seen.size
+        require(sound, self, "posterior_", f"must have the offsets of {items.seen.size} items")
+        width = 0 if posterior.basis is None else posterior.basis.points.shape[1]
+        require(items.n_features == width, self, "_items", f"must have {width} features")
 
     def _read(self, X: Any, *, reset: bool) -> tuple[IdColumn, IdColumn]:
         """Return the ids of the left and the right items; store or check the names of the columns."""

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skpref import kernels
+from skpref._checks import check_arrays, check_diagonals, check_positive, check_types
 from skpref._compiled.pairs import squared_differences
 from skpref._math.linalg import product
 from skpref._math.threads import limit_blas_threads
 from skpref.exceptions import DataError
-from skpref.inference.basis import chunks
+from skpref.inference.basis import InducingBasis, chunks
+from skpref.inference.scale import check_scales
 
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.gp.entities import Items
-    from skpref.inference.basis import InducingBasis
     from skpref.inference.scale import Scale
 
 _MAX_DENSE_ITEMS = 10_000  # a joint covariance of 10,000 items takes 0.8 GB
@@ -42,10 +43,29 @@ class PairPosterior:
     centre_mean: float  # posterior mean of the average utility of the seen items
     centre_half: Array  # (K,): average of their half rows
 
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, basis=InducingBasis | None, has_offsets=bool, has_order=bool, centre_mean=float)
+        n = check_arrays(self, offset_mean="N")["N"]
+        joint = self.has_offsets and self.offset_variance is None
+        size = self.n_basis + (n if joint else 0) + int(self.has_order)
+        check_arrays(self, {"K": size}, mean="K", half="K K", centre_half="K")
+        check_diagonals(self, "half")
+        if self.offset_variance is not None:
+            check_arrays(self, {"N": n}, offset_variance="N")
+            check_positive(self, "offset_variance")
+        needed = {"f": self.basis is not None, "offset": self.has_offsets}
+        check_scales(self, "scales", self.scales, {name for name, used in needed.items() if used})
+
     @property
     def n_basis(self) -> int:
         """Number of inducing points, M."""
         return 0 if self.basis is None else int(self.basis.chol.shape[0])
+
+    @property
+    def n_seen(self) -> int:
+        """Number of items with an offset."""
+        return int(self.offset_mean.size)
 
     @property
     def order_effect(self) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpref._callbacks import fit_callbacks
+from skpref._checks import require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import from_labels, from_winners, unique_rows
@@ -249,6 +250,13 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
             data = PairData(features[first[seen]] if seen.size else features[first[:1]], pairs)
             self._set_attributes(self._infer(data, self._config(offsets=False, order=False)))
         return self
+
+    def _check_fitted(self) -> None:
+        """Raise DataError unless the fitted attributes fit together."""
+        super()._check_fitted()
+        basis = self.posterior_.basis
+        fits = basis is not None and self.n_features_in_ == basis.points.shape[1]
+        require(fits, self, "n_features_in_", "does not fit the inducing points")
 
     def _rows(self, X: Any) -> Items:
         check_is_fitted(self)

@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from skpref._callbacks import fit_callbacks
+from skpref._checks import check_indices, require
 from skpref._estimator import (
     check_memory,
     digest,
@@ -27,7 +28,7 @@ from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
-from skpref.gp.posterior import WarmStart
+from skpref.gp.posterior import WarmStart, check_inducing_state, check_kept_rows, check_latent
 from skpref.gp.sparse.base import SHARED_CONSTRAINTS, SparseGP
 from skpref.gp.sparse.fit_general import GeneralConfig, Observations, fit_general
 from skpref.gp.sparse.targets import distinct_targets
@@ -322,6 +323,24 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
             )
             raise DataError(msg)
         return canonical(rows[used]), label[used].astype(np.int64), weight[used]
+
+    def _check_fitted(self) -> None:
+        """Raise DataError unless the fitted attributes fit together."""
+        width, n_classes = self.n_features_in_, self.classes_.size
+        n_models = 1 if n_classes == 2 else n_classes
+        for name in ("posteriors_", "kernels_", "_states"):
+            value = getattr(self, name)
+            require(
+                isinstance(value, list) and len(value) == n_models,
+                self,
+                name,
+                f"must be {n_models} of {n_classes} classes",
+            )
+        for latent, kernel, state in zip(self.posteriors_, self.kernels_, self._states, strict=True):
+            check_latent(self, latent, kernel, width)
+            check_inducing_state(self, state, latent)
+        n = check_kept_rows(self, self._rows, width)
+        check_indices(self, "_rows", self._rows[1], 0, n_classes, n)
 
     def _settings(self) -> object:
         """Return what an earlier fit must share for a warm start."""

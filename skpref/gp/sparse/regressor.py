@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpref._callbacks import fit_callbacks
+from skpref._checks import check_features, check_positive, check_types, require
 from skpref._estimator import (
     check_memory,
     check_n_samples,
@@ -27,7 +28,7 @@ from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
-from skpref.gp.posterior import WarmStart
+from skpref.gp.posterior import SparseLatent, WarmStart, check_inducing_state, check_kept_rows, check_latent
 from skpref.gp.sparse.base import SHARED_CONSTRAINTS, SparseGP
 from skpref.gp.sparse.evidence import bound, moments
 from skpref.gp.sparse.fit import fit_collapsed, refit_from_moments
@@ -44,6 +45,7 @@ from skpref.gp.sparse.targets import (
     target_scale,
 )
 from skpref.inference.basis import InducingBasis
+from skpref.inference.collapsed import Moments
 from skpref.likelihoods import Gaussian, Likelihood, StudentT
 
 if TYPE_CHECKING:
@@ -56,7 +58,6 @@ if TYPE_CHECKING:
     from skpref.gp.sparse.fit import SparseFit
     from skpref.gp.sparse.search import SparseConfig
     from skpref.gp.sparse.targets import DistinctTargets
-    from skpref.inference.collapsed import Moments
     from skpref.inference.svi import State
 
 _KEPT_ROWS = 10_000  # rows of a stream that are kept: kernel, noise and points are learnt from them
@@ -335,6 +336,23 @@ class SVGPRegressor(RegressorMixin, SparseGP):
             raise DataError(msg)
         # A copy: the rows are kept, and the caller may change the table later.
         return canonical(rows[used]), targets[used], weight[used]
+
+    def _check_fitted(self) -> None:
+        """Raise DataError unless the fitted attributes fit together."""
+        width = self.n_features_in_
+        check_latent(self, self.posterior_, self.kernel_, width)
+        check_types(self, posterior_=SparseLatent, likelihood_=Likelihood, y_mean_=float, _sums=Moments | None)
+        size = self.posterior_.basis.points.shape[0]
+        same = check_features(self, "inducing_points_", self.inducing_points_, size) == width
+        require(same, self, "inducing_points_", f"must have {width} columns")
+        check_positive(self, "y_scale_", *(["noise_"] if self.inference_ == "collapsed" else []))
+        if self._rows is not None:
+            check_kept_rows(self, self._rows, width)
+        sums = self._sums
+        require(sums is not None or self._rows is not None, self, "_rows", "and _sums are both missing")
+        require(sums is None or sums.gram.shape[0] == size, self, "_sums", f"must be of {size} inducing points")
+        if self._state is not None:
+            check_inducing_state(self, self._state, self.posterior_)
 
     def _settings(self) -> object:
         """Return what an earlier fit must share for a warm start."""

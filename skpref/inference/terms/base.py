@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
+from skpref._checks import check_types, is_count, require
 from skpref._math.linalg import product, times_lower_t
 from skpref.inference.basis import chunks
 from skpref.inference.blocks import DenseBlock
@@ -30,6 +31,11 @@ class Segment:
 
     scale: str  # name of the scale
     size: int  # number of variables
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, scale=str)
+        require(is_count(self.size, 1), self, "size", "must be a whole number >= 1")
 
 
 def precision_of(segments: tuple[Segment, ...], expected: Mapping[str, float]) -> Array:

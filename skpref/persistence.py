@@ -1,0 +1,398 @@
+"""Models in files that hold data only: `save` and `load`.
+
+A file is a skops archive: a zip, not compressed, of ``schema.json``, a tree of typed nodes, and ``.npy`` members. The
+types are a fixed list, and so are the kinds of nodes. Before anything is built, `load` checks the file's kind and
+size, the names and sizes of its members, every type in the tree and every header of an array; afterwards every record
+and estimator checks itself (``validate()``, ``_check_fitted()``), so that no compiled loop sees an index out of range.
+Pickle works on estimators as on any of scikit-learn's, but runs whatever a file's author wished; `load` never accepts
+a pickle.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.gaussian_process.kernels import Kernel
+from sklearn.pipeline import Pipeline
+
+import skpref
+from skpref._archive import check_schema, open_zip, read_file, read_schema, renumbered, require, write_archive
+from skpref.data import Table, Vocabulary
+from skpref.exceptions import DataError, ModelFormatError
+from skpref.gp.entities import Entities
+from skpref.kernels.checks import check_parameters
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["FORMAT_VERSION", "load", "save"]
+
+FORMAT_VERSION = 2
+_MAX_INTEGER = 1 << 32  # of a parameter: seeds are the largest
+# Attributes of a fitted estimator: scikit-learn's trailing underscore, or a single leading one.
+_ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_|_[a-z][a-z0-9_]*")
+_UNFITTED = {"_sklearn_output_config"}  # what scikit-learn notes before a fit
+_NOT_KEPT = re.compile(".*callback.*|_metadata_request")  # those are of a search around the estimator
+_DROPPED = {"checkpoint", "memory"}  # parameters that name files: a loaded model writes nowhere
+
+
+# --------------------------------------------------------------------------------------------------------------- types
+def _named(homes: Mapping[str, str]) -> dict[str, str]:
+    """Full names of classes by module: full name -> module."""
+    return {f"{home}.{name}": home for home, names in homes.items() for name in names.split()}
+
+
+# A class that stands in none of these lists is neither saved nor loaded.
+_OURS = _named(
+    {
+        "skpref.data.design": "OneHotDesign",
+        "skpref.factorization.fm": "VariationalFM VariationalFMClassifier",
+        "skpref.factorization.ipm3f": "GibbsIPM3F",
+        "skpref.factorization.m3f": "GibbsM3F",
+        "skpref.gp.crowd.estimator": "CrowdGPPL",
+        "skpref.gp.latent.estimator": "BayesianGPLVM",
+        "skpref.gp.ordinal.estimator": "GPOrdinalRegressor",
+        "skpref.gp.pairwise.classifier": "GPPLClassifier",
+        "skpref.gp.pairwise.regressor": "GPPLRegressor",
+        "skpref.gp.sparse.classifier": "SVGPClassifier",
+        "skpref.gp.sparse.regressor": "SVGPRegressor",
+    }
+)
+# Their fitted state is arrays and plain values, and none of it is an index that compiled code follows unchecked.
+_SCIKIT_LEARN = _named(
+    {
+        "sklearn.compose._column_transformer": "ColumnTransformer",
+        "sklearn.decomposition._pca": "PCA",
+        "sklearn.decomposition._truncated_svd": "TruncatedSVD",
+        "sklearn.feature_extraction.text": "CountVectorizer TfidfTransformer TfidfVectorizer",
+        "sklearn.feature_selection._variance_threshold": "VarianceThreshold",
+        "sklearn.impute._base": "MissingIndicator SimpleImputer",
+        "sklearn.kernel_approximation": "Nystroem",
+        "sklearn.pipeline": "FeatureUnion Pipeline",
+        "sklearn.preprocessing._polynomial": "PolynomialFeatures",
+        "sklearn.preprocessing._data": "MaxAbsScaler MinMaxScaler Normalizer PowerTransformer "
+        "QuantileTransformer RobustScaler StandardScaler",
+        "sklearn.preprocessing._encoders": "OneHotEncoder OrdinalEncoder",
+    }
+)
+_RECORDS = _named(
+    {
+        "skpref.data.comparisons": "Comparisons",
+        "skpref.data.ratings": "Ratings",
+        "skpref.factorization.machine.model": "Bias Machine Prior",
+        "skpref.factorization.machine.posterior": "FMPosterior",
+        "skpref.factorization.max_margin.posterior": "Factors IPM3FPosterior M3FPosterior RatingVocabularies",
+        "skpref.gp.crowd.posterior": "CrowdPosterior FactorPosterior",
+        "skpref.gp.entities": "Entities",
+        "skpref.gp.latent.bound": "LatentHyper LatentMapping",
+        "skpref.gp.ordinal.fit": "OrdinalMember",
+        "skpref.gp.pairwise.posterior": "PairPosterior",
+        "skpref.gp.posterior": "ExactLatent SparseLatent",
+        "skpref.inference.basis": "InducingBasis",
+        "skpref.inference.blocks": "DenseBlock DiagonalBlock StackedBlock",
+        "skpref.inference.collapsed": "Moments",
+        "skpref.inference.gibbs": "Chain",
+        "skpref.inference.problem": "State",
+        "skpref.inference.scale": "FixedScale GammaScale",
+        "skpref.inference.terms.base": "Segment",
+        "skpref.likelihoods.counts": "Poisson",
+        "skpref.likelihoods.gaussian": "Gaussian",
+        "skpref.likelihoods.ordinal": "OrdinalProbit",
+        "skpref.likelihoods.pairwise": "PairwiseLogit PairwiseProbit",
+        "skpref.likelihoods.robust": "StudentT",
+        "skpref.likelihoods.ties": "PairwiseProbitTies",
+    }
+)
+_OTHERS = _named(
+    {
+        "skpref.data.tables": "Table",
+        "skpref.data.vocabulary": "Vocabulary",
+        "skpref.kernels.columns": "Columns",
+        "skpref.kernels.identity": "Identity",
+        "skpref.kernels.linear": "Linear",
+        "skpref.kernels.matern": "AdditiveMatern ProductMatern",
+        "sklearn.gaussian_process.kernels": "ConstantKernel DotProduct Exponentiation Matern Product RBF "
+        "RationalQuadratic Sum WhiteKernel",
+    }
+)
+_ESTIMATORS = {**_OURS, **_SCIKIT_LEARN}
+_OBJECTS = {**_OURS, **_SCIKIT_LEARN, **_RECORDS, **_OTHERS}
+_SCALARS = "bool float32 float64 int32 int64 uint8 uint64"
+_NODES: dict[str, set[str]] = {
+    "ObjectNode": set(_OBJECTS),
+    "TupleNode": {"builtins.tuple", *_RECORDS},
+    "DictNode": {"builtins.dict"},
+    "ListNode": {"builtins.list"},
+    "SetNode": {"builtins.set"},
+    "JsonNode": {"builtins.str"},
+    "BytesNode": {"builtins.bytes"},
+    "SliceNode": {"builtins.slice"},
+    "TypeNode": {*_named({"builtins": "bool float int str", "numpy": _SCALARS})},
+    "DTypeNode": {"numpy.dtype"},
+    "NdArrayNode": {"numpy.ndarray", "numpy.str_", *_named({"numpy": _SCALARS})},
+    "SparseMatrixNode": {"scipy.sparse._csr.csr_array", "scipy.sparse._csr.csr_matrix"},
+}
+
+
+_TRUSTED = frozenset().union(*_NODES.values())
+
+
+def saved_classes() -> tuple[str, ...]:
+    """Return the names of this package's estimators, all of which can be saved."""
+    return tuple(name.rpartition(".")[2] for name in _OURS)
+
+
+# -------------------------------------------------------------------------------------------------------- save and load
+def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
+    """Write an estimator, fitted or not, to a file of data.
+
+    The file appears under its name only when it is complete; an earlier one is replaced.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Of this package, or a `Pipeline` of its estimators and scikit-learn's usual transformers (scaling, encoding,
+        imputing, text, PCA, columns). A `CrowdGPPL` remembers its comparisons, by ids, so that `partial_fit` can
+        resume: they are part of the file.
+    path : str or path-like
+        Where to; the folder must exist. Any name will do; `skpref tune` uses ``model.skpref``.
+
+    Raises
+    ------
+    DataError
+        If the estimator is of another class, holds something that is not data (a kernel class of the user's own, a
+        function, a `RandomState`), an id that is neither integer, string nor bytes, or more than 2 GiB.
+
+    See Also
+    --------
+    load : The way back.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from skpref import GPPLClassifier
+    >>> from skpref.persistence import load, save
+    >>> model = GPPLClassifier().fit([["tea", "coffee"], ["tea", "water"]], [1, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, pathlib.Path(folder) / "drinks.skpref")
+    ...     again = load(pathlib.Path(folder) / "drinks.skpref")
+    >>> bool((again.utility() == model.utility()).all())
+    True
+    """
+    from skops import io as skops_io
+
+    path, buffer = Path(path), io.BytesIO()
+    name = type(estimator).__name__
+    if _full_name(estimator) not in _ESTIMATORS:
+        raise DataError(
+            f"cannot save a {name}; only {', '.join(saved_classes())}, and pipelines of them with scikit-learn's "
+            "usual transformers, can be saved"
+        )
+    prepared = _prepared(estimator, {})
+    try:
+        skops_io.dump(prepared, buffer)
+        schema, members = renumbered(buffer, {"format": FORMAT_VERSION, "version": skpref.__version__})
+        check_schema(schema, members, _NODES, _parts_of)
+        _check(prepared, {})
+    except Exception as error:
+        raise DataError(f"cannot save a {name}: {error}") from error
+    write_archive(path, schema, members)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read an estimator that `save` wrote; safe with files from people you do not know.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    estimator
+        With the parameters and fitted attributes that were saved; `checkpoint`, which names a file, is None. With the
+        same versions of the libraries its predictions are equal to the bit.
+
+    Raises
+    ------
+    ModelFormatError
+        If the file is anything but a sound model: the message names the file and the part at fault.
+    OSError
+        If there is no such file, or it cannot be read.
+
+    See Also
+    --------
+    save : Writes such files.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from skpref.persistence import load
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "unknown.skpref"
+    ...     _ = path.write_bytes(b"not a model")
+    ...     try:
+    ...         load(path)
+    ...     except ValueError as error:
+    ...         print(error)
+    unknown.skpref: not a skpref model: it is no zip archive, or was cut off
+    """
+    from skops import io as skops_io
+
+    path = Path(path)
+    content = read_file(path)
+    try:
+        members = open_zip(content)
+        occurring = check_schema(read_schema(members, FORMAT_VERSION), members, _NODES, _parts_of)
+        estimator = skops_io.loads(content, trusted=sorted(_TRUSTED & occurring))  # the fewer, the faster
+        require(isinstance(estimator, BaseEstimator), "estimator", "is none")
+        _check(estimator, {})
+    except Exception as error:
+        text = str(error) if isinstance(error, ValueError) else f"damaged ({type(error).__name__}: {error})"
+        raise ModelFormatError(f"{path.name}: {text}") from error
+    return estimator
+
+
+# ------------------------------------------------------------------------------------------------------- before saving
+def _full_name(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__name__}"
+
+
+def _parts_of(name: str) -> list[str] | None:
+    """Return the names of the fields of a record that is a dataclass."""
+    cls = getattr(import_module(_RECORDS[name]), name.rpartition(".")[2]) if name in _RECORDS else None
+    return [field.name for field in fields(cls)] if cls is not None and is_dataclass(cls) else None
+
+
+def _prepared(value: Any, memo: dict[int, Any]) -> Any:
+    """Copy estimators with what a file keeps: tables as they were read, counts in dictionaries as Python integers."""
+    if isinstance(value, BaseEstimator):
+        if id(value) not in memo:
+            memo[id(value)] = other = object.__new__(type(value))
+            parts = vars(value) | _tables_read(value)
+            kept = {name: part for name, part in parts.items() if not _NOT_KEPT.fullmatch(name)}
+            other.__dict__ = {name: _prepared(part, memo) for name, part in kept.items()}
+        return memo[id(value)]
+    if type(value) in {list, tuple}:
+        return type(value)(_prepared(item, memo) for item in value)
+    if type(value) is dict:
+        return {
+            key: item.item() if isinstance(item, np.integer) else _prepared(item, memo) for key, item in value.items()
+        }
+    return value
+
+
+def _tables_read(estimator: BaseEstimator) -> dict[str, Table]:
+    """Return parameters that are tables, as `fit` read them."""
+    held = vars(estimator)
+    tables: dict[str, Table] = {}
+    for name in ("items", "users"):
+        entities = held.get(f"_{name}")
+        if isinstance(entities, Entities) and entities.features is not None and not isinstance(held[name], Table):
+            tables[name] = Table.__new__(Table)
+            parts = ("vocabulary", "features", "feature_names")
+            tables[name].__setstate__({part: getattr(entities, part) for part in parts})
+    return tables
+
+
+# -------------------------------------------------------------------------------------------------------- after loading
+def _check(value: Any, memo: dict[int, Any], where: str = "") -> None:
+    """Let every part check itself, parts before the wholes that they belong to."""
+    if id(value) in memo:
+        return
+    memo[id(value)] = value  # kept, so that no other object gets its id
+    name = _full_name(value)
+    if name in _ESTIMATORS:
+        _check_estimator(value, memo, where)
+    elif isinstance(value, np.ndarray):
+        require(value.dtype.kind != "f" or np.isfinite(value).all(), where, "has NaN or infinite values")
+    elif sparse.issparse(value):
+        _check_csr(value, where)
+    elif isinstance(value, dict):
+        _check_all(value, memo, where)
+    elif isinstance(value, list | tuple):
+        _check_all(dict(enumerate(value)), memo, where)
+    elif name in _OBJECTS:
+        parts = _parts_of(name)
+        _check_all(vars(value) if parts is None else {part: getattr(value, part) for part in parts}, memo, where)
+    if isinstance(value, Kernel):
+        check_parameters(value)
+    elif name in _RECORDS or isinstance(value, Table | Vocabulary):
+        getattr(value, "validate", getattr(value, "__post_init__", tuple))()
+
+
+def _check_all(parts: Mapping[Any, Any], memo: dict[int, Any], where: str) -> None:
+    for name, part in parts.items():
+        _check(part, memo, f"{where}.{name}".strip("."))
+
+
+def _check_csr(matrix: Any, where: str) -> None:
+    """Check a CSR matrix in full, before any of SciPy's or our compiled code follows its indices."""
+    require(matrix.dtype == np.float64 and np.isfinite(matrix.data).all(), where, "must hold finite floats")
+    require(max(matrix.shape) < 1 << 31 and matrix.indptr.size == matrix.shape[0] + 1, where, "has too many rows")
+    matrix.check_format(full_check=True)
+    require(matrix.has_canonical_format, where, "has unsorted or repeated columns")
+
+
+def _check_estimator(estimator: BaseEstimator, memo: dict[int, Any], where: str) -> None:
+    cls, held, params = type(estimator), vars(estimator), set(type(estimator)._get_param_names())  # noqa: SLF001
+    require(params <= held.keys(), where or cls.__name__, "lacks a parameter")
+    for name in params & _DROPPED:
+        setattr(estimator, name, None)
+    for name in sorted(held.keys() - params):
+        fitted = _ATTRIBUTE.fullmatch(name) and not hasattr(cls, name)
+        require(fitted, where or cls.__name__, f"{name!r:.80} is no fitted attribute")
+    for name in params:
+        large = isinstance(held[name], Integral) and abs(int(held[name])) >= _MAX_INTEGER
+        require(not large, where or cls.__name__, f"{name} is too large a number")
+    ours = _full_name(estimator) in _OURS
+    _check_all(held if ours else dict(enumerate(_inner(list(held.values())))), memo, where)
+    if hasattr(cls, "_parameter_constraints"):
+        estimator._validate_params()  # noqa: SLF001 - scikit-learn's hook for estimators
+    _check_columns(estimator, held)
+    if not ours:
+        return
+    if any(name.endswith("_") for name in held.keys() - params):
+        estimator._check_fitted()  # noqa: SLF001 - of this package
+    else:
+        require(held.keys() - params <= _UNFITTED, where or cls.__name__, "is not fitted, but has a state")
+
+
+def _inner(value: Any) -> Iterator[Any]:
+    """Yield estimators and kernels in the attributes of another one."""
+    if isinstance(value, BaseEstimator | Kernel):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _inner(item)
+
+
+def _check_columns(estimator: BaseEstimator, held: Mapping[str, Any]) -> None:
+    """Check what estimators of all kinds note of columns, classes, words and steps."""
+    name, width = type(estimator).__name__, held.get("n_features_in_")
+    sound = width is None or (isinstance(width, Integral) and not isinstance(width, bool) and 1 <= int(width) < 1 << 31)
+    require(sound, name, "n_features_in_ must be a whole number >= 1")
+    names = held.get("feature_names_in_")
+    if names is not None:
+        sound = names.shape == (width,) and all(isinstance(column, str) for column in names.tolist())
+        require(sound, name, f"feature_names_in_ must be {width} names")
+    for attribute, least in (("classes_", 2), ("item_ids_", 0), ("user_ids_", 0)):
+        values = held.get(attribute)
+        if values is not None:
+            sound = values.ndim == 1 and len(set(values.tolist())) == values.size >= least
+            require(sound, name, f"{attribute} must be different values, at least {least}")
+    words = held.get("vocabulary_")
+    if words is not None:  # of a text: compiled code follows these numbers
+        require(sorted(words.values()) == list(range(len(words))), name, "vocabulary_ must number its words")
+    if isinstance(estimator, Pipeline):
+        estimator._validate_steps()  # noqa: SLF001 - names, and what is a transformer
