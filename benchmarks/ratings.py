@@ -45,7 +45,7 @@ from skpref.data.ratings import Ratings
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
 from skpref.factorization.max_margin import ipm3f_chain as ipm3f_fit
-from skpref.factorization.max_margin.m3f_chain import MarginProblem, Prior, problem_of, start_state, step_of
+from skpref.factorization.max_margin.m3f_chain import MarginPrior, MarginProblem, problem_of, start_state, step_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,12 +158,12 @@ def run_rivals(args: argparse.Namespace) -> None:
             print(f"{part.name} {name:16} weak {errors[0]:.4f} strong {errors[1]:.4f}, {seconds:.0f} s CPU", flush=True)
 
 
-def numbered(rated: Rated) -> tuple[Ratings, Prior]:
+def numbered(rated: Rated) -> tuple[Ratings, MarginPrior]:
     """All users and items numbered, and the prior of the paper."""
     (users, user), (items, item) = (np.unique(column, return_inverse=True) for column in rated.X.T)
     ratings = Ratings(user, item, rated.y - 1, np.ones(user.size), users.size, items.size, 5).merged()
     rho = 27.0 * (np.arange(1.0, 5.0) - 2.5)
-    return ratings, Prior(1.0, rho, 13.5, own=True)
+    return ratings, MarginPrior(1.0, rho, 13.5, own=True)
 
 
 def problem(rated: Rated, n_factors: int, dtype: str) -> MarginProblem:
@@ -189,7 +189,7 @@ def timed(work: Callable[..., Any], *args: Any) -> tuple[Any, Timed]:  # noqa: A
     return found, Timed(time.perf_counter() - wall, time.process_time() - cpu)
 
 
-def buffet_seconds(rated: Rated, C: float, n: int) -> None:
+def ipm3f_seconds(rated: Rated, C: float, n: int) -> None:
     """Print time and features as a chain of the nonparametric model finds them."""
     ratings, prior = numbered(rated)
     given = ipm3f_fit.problem_of(ratings, C, prior, 9.0, 3.0, 10)
@@ -237,7 +237,7 @@ def run_speed(args: argparse.Namespace) -> None:
     rated = Rated(table[:, :2], table[:, 2])
     print(f"{numba.get_num_threads()} threads, load {os.getloadavg()[0]:.1f}")
     if args.model == "ipm3f":
-        buffet_seconds(rated, args.C or 0.1, args.sweeps)
+        ipm3f_seconds(rated, args.C or 0.1, args.sweeps)
     for dtype in ("float64", "float32") if args.model == "m3f" else ():
         given = problem(rated, args.factors, dtype)
         took = sweep_seconds(given, args.sweeps)

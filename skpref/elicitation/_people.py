@@ -197,7 +197,7 @@ class MachineUser(_NormalUser):
     def of(cls, whole: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> MachineUser:
         """Return the user of a session, with the candidates checked."""
         del rng
-        model = last_step(whole)
+        model, pairs = last_step(whole), None
         design = whole.steps[0][1] if isinstance(whole, Pipeline) else None
         if isinstance(design, OneHotDesign) and (user is not None or candidates is None or _is_id_column(candidates)):
             candidates = design.item_ids_ if candidates is None else as_ids(candidates, "candidates", "candidate")
@@ -209,8 +209,6 @@ class MachineUser(_NormalUser):
                 "a factorization machine without a OneHotDesign before it in a Pipeline needs rows of features as "
                 f"candidates; got {got}."
             )
-        else:
-            pairs = None
         if not np.shape(candidates)[0]:
             raise DataError("no candidate left: candidates is empty.")
         rows = candidates if pairs is None else pairs
@@ -219,10 +217,7 @@ class MachineUser(_NormalUser):
         rows = sparse.csr_array(rows)
         if pairs is not None and freeze is None:
             freeze = _other_groups(model, int(rows.indices[0]))
-        groups = model.groups_.tolist()
-        unknown = [label for label in np.ravel(np.asarray(freeze, dtype=object)).tolist() if label not in groups]
-        if freeze is not None and unknown:
-            raise DataError(f"freeze names group {unknown[0]!r}, which is not one of {groups}.")
+        _check_groups(freeze, model.groups_.tolist())
         return cls(whole, model, rows, candidates, freeze)
 
     @cached_property
@@ -438,6 +433,12 @@ def _pairs_at(position: IntArray, n: int) -> tuple[IntArray, IntArray]:
     starts = np.concatenate([[0], np.cumsum(np.arange(n - 1, 0, -1))])
     a = np.searchsorted(starts, position, side="right") - 1
     return a, a + 1 + position - starts[a]
+
+
+def _check_groups(freeze: Any, groups: list[Any]) -> None:
+    unknown = [label for label in np.ravel(np.asarray(freeze, dtype=object)).tolist() if label not in groups]
+    if freeze is not None and unknown:
+        raise DataError(f"freeze names group {unknown[0]!r}, which is not one of {groups}.")
 
 
 def _other_groups(model: Any, column: int) -> list[Any]:

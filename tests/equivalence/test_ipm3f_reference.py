@@ -13,7 +13,7 @@ import pytest
 
 from skpref.data.ratings import Ratings
 from skpref.factorization.max_margin.ipm3f_chain import problem_of, start_state, step_of
-from skpref.factorization.max_margin.m3f_chain import Prior
+from skpref.factorization.max_margin.m3f_chain import MarginPrior
 
 BURN_IN = 300
 
@@ -48,7 +48,7 @@ def problem_and_table(config, max_new=10):
     table = np.array([[0 if y is None else y for y in row] for row in config["ratings"]])
     user, item = np.nonzero(table)
     ratings = Ratings(user, item, table[user, item] - 1, np.ones(user.size), *table.shape, config["L"]).merged()
-    prior = Prior(config["sigma"], np.array(config["rho"]), config["varsigma"], own=True)
+    prior = MarginPrior(config["sigma"], np.array(config["rho"]), config["varsigma"], own=True)
     return problem_of(ratings, config["C"], prior, config["ell"], config["alpha"], max_new), table
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from skpref.data.ratings import Ratings
-from skpref.factorization.max_margin.m3f_chain import Prior, problem_of, start_state, step_of
+from skpref.factorization.max_margin.m3f_chain import MarginPrior, problem_of, start_state, step_of
 
 COPIES, BURN_IN = 1000, 300
 
@@ -34,7 +34,7 @@ def copied(config, copies, users=slice(None), items=slice(None)):
     copy = np.arange(copies)[:, None]
     columns = (copy * n_users + user).ravel(), (copy * n_items + item).ravel(), np.tile(level, copies)
     ratings = Ratings(*columns, np.ones(columns[0].size), copies * n_users, copies * n_items, config["L"]).merged()
-    prior = Prior(config["sigma"], np.array(config["rho"]), config["varsigma"], own=True)
+    prior = MarginPrior(config["sigma"], np.array(config["rho"]), config["varsigma"], own=True)
     return problem_of(ratings, config["C"], prior, config["K"], config["ell"], np.float64), table
 
 

@@ -15,7 +15,7 @@ from scipy import stats
 from skpref._compiled.ipm3f import draw_ibp_rows
 from skpref.data.ratings import Ratings
 from skpref.factorization.max_margin.ipm3f_chain import log_ibp, problem_of, start_state, step_of
-from skpref.factorization.max_margin.m3f_chain import Prior
+from skpref.factorization.max_margin.m3f_chain import MarginPrior
 from skpref.factorization.max_margin.posterior import level_probabilities
 
 pytestmark = pytest.mark.statistical
@@ -27,7 +27,7 @@ def grid(n_users, n_items, cost):
     """Every user rates every item."""
     user, item = (a.ravel() for a in np.indices((n_users, n_items)))
     ratings = Ratings(user, item, np.zeros(user.size, np.int64), np.ones(user.size), n_users, n_items, LEVELS).merged()
-    return problem_of(ratings, cost, Prior(1.0, np.array([-1.0, 1.0]), 1.2, own=True), MARGIN, ALPHA, 10)
+    return problem_of(ratings, cost, MarginPrior(1.0, np.array([-1.0, 1.0]), 1.2, own=True), MARGIN, ALPHA, 10)
 
 
 def batch_means(values):

@@ -14,7 +14,7 @@ from scipy import integrate, stats
 from skpref._compiled.m3f import Model, StreamName, Thresholds, draw_rows
 from skpref._compiled.streams import inverse_gaussians
 from skpref.data.ratings import Ratings
-from skpref.factorization.max_margin.m3f_chain import Prior, draw_thresholds, problem_of, start_state, step_of
+from skpref.factorization.max_margin.m3f_chain import MarginPrior, draw_thresholds, problem_of, start_state, step_of
 from skpref.factorization.max_margin.posterior import level_probabilities
 
 pytestmark = pytest.mark.statistical
@@ -41,7 +41,7 @@ def test_inverse_gaussian(mean, seed):
 def test_factors_given_the_rest_against_quadrature(own):
     """One item, K = 1: alternating lambda and V leaves V the density proportional to N(v) exp(-C loss)."""
     copies = 100_000
-    prior = Prior(1.3, np.array([-1.5, 1.5]), 1.5, own)
+    prior = MarginPrior(1.3, np.array([-1.5, 1.5]), 1.5, own)
     users, theta = np.array([0.7, -1.4]), np.array([[-1.0, 0.5], [-2.0, 1.0]] if own else [[-1.0, 0.5]])
     problem = grid(copies, 2, 1, np.tile([0, 2], copies), prior, 1)
     everyone = np.tile(users, copies)[:, None]
@@ -67,7 +67,7 @@ def test_factors_given_the_rest_against_quadrature(own):
 def test_thresholds_given_the_rest_against_quadrature():
     """A user whose factor the prior holds at 0: thresholds have the density proportional to N(t) exp(-C loss)."""
     copies, cost = 100_000, 0.9
-    prior = Prior(1.0, np.array([-1.5, 1.5]), 1.5, own=True)
+    prior = MarginPrior(1.0, np.array([-1.5, 1.5]), 1.5, own=True)
     problem = grid(copies, 1, 2, np.tile([0, 2], copies), prior, 1, cost=cost)
     items, theta, model = np.ones((2 * copies, 1)), np.tile(prior.rho, (copies, 1)), Model(MARGIN, 1e14, np.float64)
     for sweep in range(40):
@@ -85,7 +85,7 @@ def test_thresholds_given_the_rest_against_quadrature():
 
 def test_without_a_loss_the_chain_returns_to_the_prior():
     copies = 20_000
-    prior = Prior(1.3, np.array([-1.5, 1.5]), 1.5, own=True)
+    prior = MarginPrior(1.3, np.array([-1.5, 1.5]), 1.5, own=True)
     problem = grid(copies, 2, 2, 1, prior, 3, cost=0.0)
     state = start_state(problem, 8)
     state = {**state, "users": state["users"] + 5.0, "items": state["items"] - 5.0}
@@ -119,7 +119,7 @@ def test_geweke_joint_distribution(width, n_users, n_items, seed):
     tails heavier, hence not less.
     """
     copies, rng = 3_000, np.random.default_rng(seed)
-    prior = Prior(1.0, np.array([-1.0, 1.0]), 1.2, own=True)
+    prior = MarginPrior(1.0, np.array([-1.0, 1.0]), 1.2, own=True)
     user = np.repeat(np.arange(copies * n_users), n_items)
     item = (np.arange(copies)[:, None, None] * n_items + np.arange(n_items)).repeat(n_users, axis=1).ravel()
 

@@ -25,7 +25,7 @@ from skpref._math.random import as_generator
 from skpref.data.levels import read_labels
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
-from skpref.factorization.machine.fit import Plan, coordinate_ascent
+from skpref.factorization.machine.fit import FitOptions, coordinate_ascent
 from skpref.factorization.machine.fit_batches import adam_ascent
 from skpref.factorization.machine.model import Prior, compressed, start_machine
 from skpref.factorization.machine.posterior import FMPosterior
@@ -179,19 +179,19 @@ class FMBase(CallbackMixin, BaseEstimator):
         machine = replace(before, bias_prior=before.bias, prior=prior)
         return self._optimise(machine, data, plan, (old.offset, old.scale), as_generator(self.random_state), before)
 
-    def _plan(self, free: NDArray[np.bool_], *, learn: bool) -> Plan:
+    def _plan(self, free: NDArray[np.bool_], *, learn: bool) -> FitOptions:
         dtype = np.dtype(self.dtype)
         if dtype not in (np.float64, np.float32):
             raise DataError(f"dtype must be float64 or float32; got {self.dtype!r}.")
         show = on_iteration(self)
         priors = learn and bool(self.learn_priors)
-        return Plan(self.n_epochs, float(self.tol), priors, learn, free, True, dtype, show)
+        return FitOptions(self.n_epochs, float(self.tol), priors, learn, free, True, dtype, show)
 
     def _optimise(
         self,
         machine: Machine,
         data: Data,
-        plan: Plan,
+        plan: FitOptions,
         units: tuple[float, float],
         rng: np.random.Generator,
         before: Machine | None = None,
@@ -242,7 +242,7 @@ class FMBase(CallbackMixin, BaseEstimator):
         return other
 
     def _run(
-        self, machine: Machine, data: Data, plan: Plan, rng: np.random.Generator
+        self, machine: Machine, data: Data, plan: FitOptions, rng: np.random.Generator
     ) -> tuple[Machine, Machine, list[float], bool]:
         if self.batch_size is None and self.n_samples == 0:
             last, bounds, converged = coordinate_ascent(

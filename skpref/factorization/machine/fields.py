@@ -77,11 +77,11 @@ def design_of(X: Features) -> Design:
     if left[X.indices].any() or not codes:
         codes.append(np.arange(n))
         parts.append(_keep_columns(X, left))
-    sizes = np.cumsum([0, *(part.shape[0] for part in parts)])
-    table = np.array([code + first for code, first in zip(codes, sizes, strict=False)], dtype=np.int32)
+    offsets = np.cumsum([0, *(part.shape[0] for part in parts)])
+    table = np.array([code + first for code, first in zip(codes, offsets, strict=False)], dtype=np.int32)
     entries = np.ones(table.size, dtype=np.int8), table.T.ravel(), np.arange(n + 1) * len(codes)
-    R = sparse.csr_array(entries, (n, sizes[-1])).tocsc()
-    return Design(table, sizes, (R.indptr, R.indices), sparse.vstack(parts, format="csr"))
+    R = sparse.csr_array(entries, (n, offsets[-1])).tocsc()
+    return Design(table, offsets, (R.indptr, R.indices), sparse.vstack(parts, format="csr"))
 
 
 def _keep_columns(X: Features, columns: NDArray[np.bool_]) -> Features:

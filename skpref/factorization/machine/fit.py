@@ -33,7 +33,7 @@ FIRST_PRIOR_PASS = 2  # passes before the priors are learnt: else they would shr
 
 
 @dataclass(frozen=True)
-class Plan:
+class FitOptions:
     """Options of a fit."""
 
     n_epochs: int  # maximum number of passes
@@ -55,7 +55,7 @@ class Plan:
 
 
 def coordinate_ascent(
-    machine: Machine, data: tuple[Features, Array, Array], plan: Plan
+    machine: Machine, data: tuple[Features, Array, Array], plan: FitOptions
 ) -> tuple[Machine, list[float], bool]:
     """Return the machine that maximises the bound, the bounds after each pass, and whether it converged.
 
@@ -93,7 +93,9 @@ def coordinate_ascent(
     return machine, bounds or [bound], converged
 
 
-def _with_bias(machine: Machine, slopes: Slopes, mu: Array, plan: Plan, rho: float) -> tuple[Machine, Slopes, Array]:
+def _with_bias(
+    machine: Machine, slopes: Slopes, mu: Array, plan: FitOptions, rho: float
+) -> tuple[Machine, Slopes, Array]:
     """Return the machine with w_0 updated, and the rows' slopes and means that follow."""
     bias, prior = machine.bias, machine.bias_prior
     if not plan.free_bias:
@@ -108,7 +110,7 @@ def _with_bias(machine: Machine, slopes: Slopes, mu: Array, plan: Plan, rho: flo
 class _FactorisedSweep:
     """Moments and updates with independent weights and factors: three sums per row and factor."""
 
-    def __init__(self, X: Features, machine: Machine, plan: Plan) -> None:
+    def __init__(self, X: Features, machine: Machine, plan: FitOptions) -> None:
         self._by_row, self._by_column = compressed(X), compressed(X.tocsc())
         self._fields, self._free = one_hot_ranges(self._by_row, X.shape[1]), plan.free
         self._S = np.empty((X.shape[0], 3, machine.mean.shape[1] - 1), plan.dtype)
@@ -133,7 +135,7 @@ class _FactorisedSweep:
 class _FullSweep:
     """Moments and updates with a covariance matrix of each feature's weight and factors."""
 
-    def __init__(self, X: Features, machine: Machine, plan: Plan) -> None:
+    def __init__(self, X: Features, machine: Machine, plan: FitOptions) -> None:
         design = design_of(X)
         self._sweep, self._free = DesignSweep(design, machine.mean.shape[1], plan.dtype), plan.free
         self._unseen = np.bincount(design.patterns.indices, minlength=X.shape[1]) == 0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skpref._typing import Array, Features, IntArray
-    from skpref.factorization.machine.fit import Plan
+    from skpref.factorization.machine.fit import FitOptions
     from skpref.factorization.machine.model import Machine
 
 # Adam's defaults (Kingma and Ba, 2015): decay of the averages of the gradient and its square, and epsilon.
@@ -177,7 +177,7 @@ class _Average:
 def adam_ascent(
     machine: Machine,
     data: tuple[Features, Array, Array],
-    plan: Plan,
+    plan: FitOptions,
     settings: tuple[int, float, int],
     rng: np.random.Generator,
 ) -> tuple[Machine, Machine, list[float]]:
@@ -209,7 +209,7 @@ def adam_ascent(
 class _AdamState:
     """The machine in means and log standard deviations, and Adam's averages."""
 
-    def __init__(self, machine: Machine, rate: float, plan: Plan) -> None:
+    def __init__(self, machine: Machine, rate: float, plan: FitOptions) -> None:
         self._plan, self._log_sd = plan, 0.5 * np.log(machine.variance)
         self._bias = np.array([machine.bias.mean, 0.5 * np.log(machine.bias.variance)])
         self._means, self._log_sds = _Adam(machine.mean.shape, rate), _Adam(machine.mean.shape, rate)

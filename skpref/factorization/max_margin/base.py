@@ -36,7 +36,7 @@ from skpref.factorization.max_margin.chains import (
     with_tables,
     without_tables,
 )
-from skpref.factorization.max_margin.m3f_chain import Prior, threshold_means
+from skpref.factorization.max_margin.m3f_chain import MarginPrior, threshold_means
 from skpref.factorization.max_margin.posterior import M3FPosterior, RatingVocabularies
 from skpref.inference import gibbs
 from skpref.inference.gibbs import Chain
@@ -291,9 +291,11 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator):
         if self.burn_in >= self.n_sweeps:
             raise InvalidParameterError(f"burn_in={self.burn_in} must be less than n_sweeps={self.n_sweeps}.")
 
-    def _prior(self, n_levels: int) -> Prior:
+    def _prior(self, n_levels: int) -> MarginPrior:
         rho = threshold_means(self.threshold_means, n_levels, self.margin)
-        return Prior(float(self.sigma), rho, float(self.threshold_scale * self.margin), bool(self.user_thresholds))
+        return MarginPrior(
+            float(self.sigma), rho, float(self.threshold_scale * self.margin), bool(self.user_thresholds)
+        )
 
     def _problem(self, ratings: Ratings) -> MarginProblem:
         raise NotImplementedError
@@ -352,7 +354,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator):
             on_iteration=on_iteration(self, step="sweep", objective="risk", sign=-1.0),
         )
 
-    def _snapshot(self, chains: list[Chain], vocabularies: RatingVocabularies, prior: Prior) -> Self | None:
+    def _snapshot(self, chains: list[Chain], vocabularies: RatingVocabularies, prior: MarginPrior) -> Self | None:
         """Return a copy fitted by the chains so far; None during burn-in."""
         sampled = [chain for chain in chains if chain.samples]
         if not sampled:
@@ -361,7 +363,9 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator):
         fitted.__dict__ |= self._fitted_attributes(sampled, vocabularies, prior)
         return fitted
 
-    def _fitted_attributes(self, chains: list[Chain], vocabularies: RatingVocabularies, prior: Prior) -> dict[str, Any]:
+    def _fitted_attributes(
+        self, chains: list[Chain], vocabularies: RatingVocabularies, prior: MarginPrior
+    ) -> dict[str, Any]:
         """Return the attributes that predictions and later calls need, by name."""
         average = pooled([chain.average or {} for chain in chains])
         posterior = self._posterior(

@@ -32,7 +32,7 @@ from skpref.inference.gibbs import Info
 if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.data.ratings import Ratings
-    from skpref.factorization.max_margin.m3f_chain import Prior
+    from skpref.factorization.max_margin.m3f_chain import MarginPrior
     from skpref.inference.gibbs import State, Step
 
 _TYPICAL_WIDTH = 256  # features assumed when ratings are split into portions for threads
@@ -47,7 +47,9 @@ class IBPProblem(MarginProblem):
     max_new: int  # limit on the features that one user alone holds
 
 
-def problem_of(ratings: Ratings, cost: float, prior: Prior, margin: float, alpha: float, max_new: int) -> IBPProblem:
+def problem_of(
+    ratings: Ratings, cost: float, prior: MarginPrior, margin: float, alpha: float, max_new: int
+) -> IBPProblem:
     """Return the problem of merged ratings."""
     users, items = (rows_of(view, cost, _TYPICAL_WIDTH) for view in (ratings.by_user(), ratings.by_item()))
     return IBPProblem(users, items, prior, 0, margin, np.dtype(np.float64), alpha, max_new)
@@ -119,7 +121,7 @@ def log_ibp(Z: Array, alpha: float) -> float:
     return float(holders.size * np.log(alpha) - rate + terms.sum() - repeats)
 
 
-def negative_log_prior(state: State, prior: Prior, alpha: float) -> float:
+def negative_log_prior(state: State, prior: MarginPrior, alpha: float) -> float:
     """Return minus the log prior of features, item factors and thresholds, without constants of the normal ones."""
     deviation = (state["thresholds"] - prior.rho) / prior.varsigma
     squares = float(np.vdot(state["items"], state["items"])) / prior.sigma**2

@@ -29,7 +29,7 @@ _SPACING = 3.0  # distance of neighbouring thresholds' prior means, in margins (
 
 
 @dataclass(frozen=True, eq=False)
-class Prior:
+class MarginPrior:
     """Prior of factors and thresholds."""
 
     sigma: float  # standard deviation of the factors
@@ -55,7 +55,7 @@ class MarginProblem:
 
     users: Rows  # ratings by user
     items: Rows  # ratings by item
-    prior: Prior
+    prior: MarginPrior
     n_factors: int
     margin: float  # of the hinge loss
     dtype: Any  # of the sums over ratings
@@ -76,7 +76,9 @@ class MarginProblem:
         return int(self.items.start.size) - 1
 
 
-def problem_of(ratings: Ratings, cost: float, prior: Prior, n_factors: int, margin: float, dtype: Any) -> MarginProblem:
+def problem_of(
+    ratings: Ratings, cost: float, prior: MarginPrior, n_factors: int, margin: float, dtype: Any
+) -> MarginProblem:
     """Return the problem of merged ratings."""
     users, items = (rows_of(view, cost, n_factors) for view in (ratings.by_user(), ratings.by_item()))
     return MarginProblem(users, items, prior, n_factors, margin, np.dtype(dtype))
@@ -167,7 +169,7 @@ def with_users(state: State, new: State, *, own: bool) -> State:
     return {**state, **{name: np.concatenate([state[name], new[name].astype(state[name].dtype)]) for name in names}}
 
 
-def draw_thresholds(precision: Array, linear: Array, prior: Prior, seed: int, sweep: int) -> Array:
+def draw_thresholds(precision: Array, linear: Array, prior: MarginPrior, seed: int, sweep: int) -> Array:
     """Draw thresholds given everything else, shape (n, L - 1)."""
     variance = 1.0 / (prior.varsigma**-2 + precision)
     mean = variance * (prior.rho * prior.varsigma**-2 + linear)
@@ -175,7 +177,7 @@ def draw_thresholds(precision: Array, linear: Array, prior: Prior, seed: int, sw
     return mean + np.sqrt(variance) * noise
 
 
-def negative_log_prior(state: State, prior: Prior) -> float:
+def negative_log_prior(state: State, prior: MarginPrior) -> float:
     """Return minus the log prior of factors and thresholds, without constants."""
     squares = float(np.vdot(state["users"], state["users"]) + np.vdot(state["items"], state["items"]))
     deviation = (state["thresholds"] - prior.rho) / prior.varsigma

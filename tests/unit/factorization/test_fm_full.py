@@ -16,7 +16,7 @@ from skpref._compiled.fm_full import log_determinants
 from skpref._compiled.jit import limited_threads
 from skpref.factorization.machine.balance import balanced, bipartite_sides
 from skpref.factorization.machine.fields import design_of
-from skpref.factorization.machine.fit import Plan, coordinate_ascent
+from skpref.factorization.machine.fit import FitOptions, coordinate_ascent
 from skpref.factorization.machine.model import Bias, Prior, compressed, start_machine
 from skpref.factorization.machine.posterior import FMPosterior
 from skpref.likelihoods import Gaussian, PairwiseProbit
@@ -62,7 +62,7 @@ def evidence_bound(machine, X, y, weight):
 
 
 def plan_of(K, **options):
-    return replace(Plan(30, 0.0, True, True, np.ones(K, dtype=bool), True, np.dtype(np.float64)), **options)
+    return replace(FitOptions(30, 0.0, True, True, np.ones(K, dtype=bool), True, np.dtype(np.float64)), **options)
 
 
 # -------------------------------------------------------------------------------------------------------------- moments

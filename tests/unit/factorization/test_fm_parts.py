@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from skpref.factorization.machine.fit import Plan, coordinate_ascent
+from skpref.factorization.machine.fit import FitOptions, coordinate_ascent
 from skpref.factorization.machine.fit_batches import Sizes, adam_ascent, batch_of, estimate
 from skpref.factorization.machine.model import Bias, Prior, compressed, start_machine
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
@@ -39,7 +39,7 @@ def problem(seed, likelihood, n=12, K=7, d=2, scale=1.0):
 
 def plan_of(machine, **options):
     free = np.ones(machine.mean.shape[0], dtype=bool)
-    start = Plan(
+    start = FitOptions(
         n_epochs=30,
         tol=0.0,
         learn_priors=True,
