@@ -194,7 +194,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         """
         with fit_callbacks(self, X), unchanged_on_failure(self):
             earlier = getattr(self, "mapping_", None) if self.warm_start else None
-            table = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+            table = validate_data(self, X, dtype=np.float64, order="C", ensure_min_samples=2)
             n, D = table.shape
             Q = min(D, _MAX_COMPONENTS) if self.n_components is None else self.n_components
             check_memory(n, min(self.n_inducing, n), whose="rows")
