@@ -83,11 +83,20 @@ def read_labels(y: ArrayLike | None) -> NDArray[Any] | None:
     """Return class labels as an array without missing ones; None stays None, and scikit-learn refuses it."""
     if y is None:
         return None
-    values = as_labels(y)
+    try:
+        values = as_labels(y)
+    except ValueError as error:  # a sequence among labels
+        raise DataError(f"Unknown label type: y must have one label per row, of one type; got {y!r:.200}.") from error
     absent = _missing(np.atleast_1d(values))
     missing = np.flatnonzero(absent.any(axis=tuple(range(1, absent.ndim))))
     if missing.size:
         raise DataError(f"Input y contains NaN (row {missing[0]}); every row needs a label: leave such rows out.")
+    if values.dtype.kind == "O":
+        try:
+            np.unique(values)
+        except TypeError as error:
+            kinds = ", ".join(sorted({type(label).__name__ for label in values.ravel().tolist()}))
+            raise DataError(f"Unknown label type: y mixes labels of several types ({kinds}); use one type.") from error
     return values
 
 

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
 
-WIDTH = "X must have two columns, the ids of the two items (bad-inputs.md row 28); this check feeds another number"
+WIDTH = "X must have two columns, the ids of two items (row 28 of the bad inputs); this check feeds another number"
 LABELS = "y holds probabilities that the left item is preferred, in [0, 1] (row 25), not classes of any name"
 NUMBERS = "4.92 is no id (row 35): this check feeds real numbers"
 # Of 63 checks (scikit-learn 1.9), 36 feed what cannot be comparisons. RowsAsIds passes them all.

@@ -1,4 +1,4 @@
-"""Where inducing points come from, and row 55 of bad-inputs.md."""
+"""Where inducing points come from, and row 55 of the table of bad inputs."""
 
 from __future__ import annotations
 

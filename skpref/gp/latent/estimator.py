@@ -362,7 +362,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
     def _infer(self, X: ArrayLike) -> tuple[Inputs, Array]:
         """Return the posterior of the rows' coordinates, and the bounds on their log densities, shape (n,)."""
         check_is_fitted(self)
-        Y = (validate_data(self, X, dtype=np.float64, reset=False) - self.mean_) / self.scale_
+        Y = (validate_data(self, X, dtype=np.float64, order="C", reset=False) - self.mean_) / self.scale_
         training = Inputs(self.embedding_, self.embedding_std_**2)
         # The search starts at the coordinates of the training row with the nearest reconstruction.
         reconstructions = self.mapping_.mean(training)

@@ -1,4 +1,4 @@
-"""The record of comparisons and its builders: bad-inputs.md rows 14, 20-30, 32, 34-36 and 38."""
+"""The record of comparisons and its builders: bad inputs, rows 14, 20-30, 32, 34-36 and 38."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids of any kind to rows: bad-inputs.md rows 9, 22, 23, 28, 30, 35-37."""
+"""Ids of any kind to rows: bad inputs, rows 9, 22, 23, 28, 30, 35-37."""
 
 from __future__ import annotations
 

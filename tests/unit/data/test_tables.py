@@ -1,4 +1,4 @@
-"""The holder of features and ids: bad-inputs.md rows 1-8, 13, 14, 20 and 37."""
+"""The holder of features and ids: bad inputs, rows 1-8, 13, 14, 20 and 37."""
 
 from __future__ import annotations
 

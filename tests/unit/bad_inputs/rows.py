@@ -1,0 +1,143 @@
+"""What a row of the table of bad inputs is, and what rows are written with: edits of valid inputs, lists of places."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from tests.unit.bad_inputs import places as at
+from tests.unit.bad_inputs.places import Place, fitted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+
+class Row(NamedTuple):
+    """One bad input, the places that must refuse it, and how."""
+
+    number: int
+    what: str
+    places: list[Place]
+    value: Any
+    text: str
+    error: type[Exception] = ValueError
+
+
+class Case(NamedTuple):
+    """A row at one of its places."""
+
+    row: Row
+    place: Place
+
+    @property
+    def expected(self) -> str:
+        return self.place.names_input + self.row.text.replace("ESTIMATOR", self.place.estimator)
+
+    def run(self) -> Any:
+        value = self.row.value
+        return self.place.call(value(self.place.valid) if callable(value) else value)
+
+    def __str__(self) -> str:
+        return f"row{self.row.number}-{self.row.what}-{self.place.name}"
+
+
+def cases(rows: Iterable[Row]) -> Iterator[Case]:
+    return (Case(row, place) for row in rows for place in row.places)
+
+
+# ---------------------------------------------------------------------------------------------------- inputs and places
+def entry(where: Any, value: Any) -> Callable[[Any], Any]:
+    """Return the valid input with one entry replaced (or several, by one index)."""
+
+    def replaced(valid: Any) -> Any:
+        if isinstance(valid, list):
+            rows = [list(row) for row in valid]
+            rows[where[0]][where[1]] = value
+            return rows
+        array = np.array(valid, dtype=np.result_type(valid, value) if isinstance(value, int | float) else object)
+        array[where] = value
+        return array
+
+    return replaced
+
+
+def call(name: str, function: Callable[[], Any]) -> list[Place]:
+    """Return the one place of a row that has its own call."""
+    return [Place(name, None, lambda _: function())]
+
+
+def pick(places: Iterable[Place], *words: str, without: str = "\0") -> list[Place]:
+    """Return the places whose names hold one of the words, and not the other."""
+    return [p for p in places if any(word in p.name for word in words or ("",)) and without not in p.name]
+
+
+def methods(name: str, *args: Any, names: str) -> list[Place]:
+    """Return methods of a fitted estimator, each with its own valid arguments."""
+    return [
+        Place(f"{name}.{m}", None, lambda value, m=m: getattr(fitted(name), m)(value, *args)) for m in names.split()
+    ]
+
+
+def frame(columns: str, values: Any) -> Any:
+    return pytest.importorskip("pandas").DataFrame(np.asarray(values), columns=list(columns))
+
+
+def renamed(name: str, method: str, columns: str, other: str) -> list[Place]:
+    """Return the place that gets a frame with other columns than fit did."""
+    data = at.TRAINING[name]
+
+    def run() -> Any:
+        model = at.MAKERS[name]().fit(frame(columns, data[0]), *data[1:])
+        return getattr(model, method)(frame(other, data[0]), *(data[1:] if method == "partial_fit" else ()))
+
+    return call(f"{name}.{method}", run)
+
+
+def many(name: str, n: int) -> Callable[[], Any]:
+    """Return a fit that would need more memory than there is."""
+    numbers, zero, column = np.arange(n), np.zeros(n, dtype=int), np.arange(n, dtype=float)[:, None]
+    around = np.column_stack([numbers, np.roll(numbers, 1)])
+    return {
+        "GPPLRegressor": lambda: at.regressor(n_inducing=n).fit(column, comparisons=numbers.reshape(-1, 2)),
+        "GPPLClassifier": lambda: at.classifier(column, n_inducing=n).fit(around, np.ones(n)),
+        "CrowdGPPL.items": lambda: at.crowd(column, n_inducing=n).fit(np.column_stack([zero, around]), np.ones(n)),
+        "CrowdGPPL.users": lambda: at.crowd(None, column, n_inducing_users=n).fit(
+            np.column_stack([numbers, zero, zero + 1]), np.ones(n)
+        ),
+        "GPOrdinalRegressor": lambda: at.ordinal(n_max_exact=10**6).fit(column, numbers % 3),
+        "GPOrdinalRegressor.n_inducing": lambda: at.ordinal(n_inducing=10**6).fit(column, numbers % 3),
+        "SVGPRegressor": lambda: at.MAKERS["SVGPRegressor"](n_inducing=10**6).fit(column, column[:, 0]),
+        "SVGPClassifier": lambda: at.MAKERS["SVGPClassifier"](n_inducing=10**6).fit(column, numbers % 2),
+    }[name]
+
+
+def with_zero() -> Any:
+    matrix = sparse.csr_array(np.array([[5.0, 3.0], [0.0, 1.0]]))
+    matrix.data[1] = 0.0
+    return matrix
+
+
+def precomputed(K: Any = at.K, **params: Any) -> Any:
+    return at.ordinal(kernel="precomputed", **params).fit(K, at.LEVEL)
+
+
+FLOATS = at.TRIPLES.astype(float)
+NAMES = np.where(at.LEVEL == 0, "poor", "good").tolist()
+GRADES = np.array(["poor", "fair", "good"])[at.LEVEL]
+HUGE = "z" * 10_000_000
+SPARSE = "Sparse data was passed for X, but dense data is required"
+WIDTH = r"expected shape \(n_(pairs, 2|comparisons, 3)\)"
+ZERO_OR_ONE = r"labels must be 0 or 1 \(or 0.5 for a tie\); got "
+NO_Y = "requires y to be passed, but the target y is None"
+CLASSIFIED = [*pick(at.CLASSES, "fit", without="FMClassifier.partial_fit"), *at.LEVELS]
+NEED_FIT = {p.name for p in at.ROWS if ".fit" not in p.name} - {
+    "Table",
+    "GPPLClassifier.items",
+    "CrowdGPPL.items",
+    "CrowdGPPL.users",
+}
+TARGETS = [*at.NUMBERS, *at.CLASSES, *at.LABELS, *at.LEVELS]
+EVERY_TARGET = [*TARGETS, *at.RATINGS]

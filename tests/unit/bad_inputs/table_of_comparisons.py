@@ -1,0 +1,256 @@
+"""The table of bad inputs that are refused, rows 21 to 41: comparisons, their ids, labels and users."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from skpref import Table
+from skpref.exceptions import UnknownIdError
+from tests.unit.bad_inputs import places as at
+from tests.unit.bad_inputs.places import fitted
+from tests.unit.bad_inputs.rows import (
+    FLOATS,
+    HUGE,
+    WIDTH,
+    ZERO_OR_ONE,
+    Row,
+    call,
+    entry,
+    methods,
+    pick,
+)
+
+ROWS_OF_COMPARISONS = [
+    Row(
+        21, "item 42", at.NUMBERED_PAIRS, entry((17, 1), 42), "comparison 17 refers to item 42, but there are 30 items"
+    ),
+    Row(
+        21, "user 42", at.NUMBERED_TRIPLES, entry((17, 0), 42), "comparison 17 refers to user 42, but there are 6 users"
+    ),
+    Row(22, "item -1", at.NUMBERED_PAIRS, entry((3, 0), -1), "negative item index -1 in comparison 3"),
+    Row(22, "user -1", at.NUMBERED_TRIPLES, entry((3, 0), -1), "negative user index -1 in comparison 3"),
+    Row(
+        23,
+        "item",
+        pick([*at.LEARN_PAIRS, *at.ASK_PAIRS], "items"),
+        entry((3, 1), "who?"),
+        r"unknown item 'who\?' in comparison 3",
+        UnknownIdError,
+    ),
+    Row(
+        23,
+        "long item",
+        pick([*at.LEARN_PAIRS, *at.ASK_PAIRS], "items"),
+        entry((0, 1), HUGE),
+        r"unknown item 'z{80}'\.\.\. in comparison 0",
+        UnknownIdError,
+    ),
+    Row(
+        23,
+        "user",
+        pick(at.LEARN_TRIPLES, "users"),
+        entry((3, 0), "who?"),
+        r"unknown user 'who\?' in comparison 3",
+        UnknownIdError,
+    ),
+    Row(
+        23,
+        "long user",
+        pick(at.LEARN_TRIPLES, "users"),
+        entry((3, 0), HUGE),
+        r"unknown user 'z{80}'\.\.\. in comparison 3",
+        UnknownIdError,
+    ),
+    Row(
+        23,
+        "names without ids",
+        call("CrowdGPPL.fit", lambda: at.crowd(None, at.PEOPLE).fit(at.NAMED_TRIPLES, at.PREFERRED)),
+        None,
+        "unknown user 'u.'.*pass `ids` to the Table",
+        UnknownIdError,
+    ),
+    Row(
+        23,
+        "item",
+        [p for name in ("GPPLClassifier(items)", "CrowdGPPL") for p in methods(name, names="utility")],
+        ["who"],
+        "unknown item 'who' in row 0",
+        UnknownIdError,
+    ),
+    *(
+        Row(
+            23,
+            what,
+            methods("CrowdGPPL(items, users)", [1], names="partial_fit"),
+            row,
+            rf"unknown {what} 'who'.*{what}s=Table\(features, ids=",
+            UnknownIdError,
+        )
+        for what, row in (("user", [["who", "x0", "x1"]]), ("item", [["u1", "x0", "who"]]))
+    ),
+    Row(
+        24,
+        "itself",
+        at.LEARN_PAIRS,
+        lambda rows: [*rows[:9], ["x5", "x5"]],
+        "comparison 9 compares item 'x5' with itself",
+    ),
+    Row(24, "itself", at.NUMBERED_PAIRS[:1], [*at.PAIRS, [5, 5]], "comparison 90 compares item 5 with itself"),
+    Row(25, "label 2", at.LABELS, entry([1, 5], 2), ZERO_OR_ONE + "2 in comparison 1, and 2 of"),
+    Row(25, "label -1", at.LABELS, entry(1, -1), ZERO_OR_ONE + "-1"),
+    Row(27, "words", at.LABELS, np.where(at.PREFERRED == 1, "left", "right"), "Unknown label"),
+    Row(27, "numbers as strings", at.LABELS, at.PREFERRED.astype(str).tolist(), "Unknown label"),
+    Row(28, "3 columns", [*at.LEARN_PAIRS, *at.ASK_PAIRS, *at.NUMBERED_PAIRS], np.zeros((at.P, 3), dtype=int), WIDTH),
+    Row(28, "one column", pick(at.ASK_PAIRS, without="preference"), [["x1"]], WIDTH),
+    Row(28, "3 names", pick(at.ASK_PAIRS, "Classifier"), [["x1", "x2", "x3"]], WIDTH),
+    Row(
+        28,
+        "no users",
+        at.LEARN_TRIPLES,
+        at.PAIRS,
+        r"has shape \(90, 2\), expected shape \(n_comparisons, 3\): user, left, right",
+    ),
+    Row(28, "no users", pick(at.ASK_TRIPLES, "predict", without="preference"), [["x0", "x1"]], WIDTH),
+    Row(
+        28,
+        "one short row",
+        at.LEARN_TRIPLES,
+        lambda rows: [*rows[:4], ["x1", "x2"], *rows[5:]],
+        r"\(90, 2\) in row 4, " + WIDTH,
+    ),
+    Row(28, "one short row", at.ASK_TRIPLES, [["u0", "x0", "x1"], ["x1", "x2"]], WIDTH),
+    Row(28, "3-D", at.LEARN_TRIPLES, np.zeros((at.P, 3, 3)), "dim 3, while dim <= 2"),
+    Row(
+        29,
+        "too few",
+        methods("CrowdGPPL", at.PREFERRED[:-1], names="score"),
+        at.NAMED_TRIPLES,
+        "inconsistent numbers of samples",
+    ),
+    Row(
+        29,
+        "qid",
+        call("GPPLRegressor.fit", lambda: at.regressor().fit(at.X, at.SCORE, qid=np.zeros(7))),
+        None,
+        "inconsistent numbers of samples",
+    ),
+    Row(30, "none", [*at.LEARN_PAIRS, *at.NUMBERED_PAIRS], np.empty((0, 2)), "at least 1 comparison is required"),
+    Row(30, "empty list", at.LEARN_PAIRS, [], "at least 1 comparison is required"),
+    Row(30, "equal scores", pick(at.NUMBERS, "GPPL"), np.ones(at.N), "at least 1 comparison is required"),
+    Row(
+        30,
+        "groups of one",
+        call("GPPLRegressor.fit", lambda: at.regressor().fit(at.X, at.SCORE, qid=np.arange(at.N))),
+        None,
+        "at least 1 comparison is required",
+    ),
+    Row(
+        31,
+        "one item",
+        [
+            *call("GPPLRegressor.fit", lambda: at.regressor().fit(at.X[:1], [1.0])),
+            *call("GPPLRegressor.fit(comparisons)", lambda: at.regressor().fit(at.X[:1], comparisons=[[0, 0]])),
+            *call("GPPLClassifier.fit", lambda: at.classifier(on_self="drop").fit([["a", "a"]], [1])),
+            *call("CrowdGPPL.fit", lambda: at.crowd(on_self="drop").fit([["u", "a", "a"]], [1])),
+        ],
+        None,
+        "at least 2 items",
+    ),
+    Row(
+        31,
+        "no weight",
+        pick(at.WEIGHTS, "GPPLClassifier.fit", "CrowdGPPL.fit"),
+        np.zeros(at.P),
+        "at least 2 items.*zero",
+    ),
+    Row(35, "1.5", at.NUMBERED_PAIRS, lambda pairs: entry((4, 0), 1.5)(pairs.astype(float)), "must be integers"),
+    *(
+        Row(
+            35,
+            f"{what} 1.5",
+            at.LEARN_TRIPLES,
+            entry((4, column), 1.5)(FLOATS),
+            f"numeric {what} ids must be integers, got 1.5 in comparison 4",
+        )
+        for what, column in (("item", 1), ("user", 0))
+    ),
+    Row(
+        36,
+        "2**63 - 1",
+        at.NUMBERED_PAIRS,
+        entry((2, 0), 2**63 - 1),
+        f"refers to item {2**63 - 1}, but there are 30 items",
+    ),
+    Row(
+        36,
+        "2**63 - 1",
+        at.NUMBERED_TRIPLES,
+        entry((2, 0), 2**63 - 1),
+        f"refers to user {2**63 - 1}, but there are 6 users",
+    ),
+    Row(
+        36,
+        "uint64",
+        at.NUMBERED_PAIRS[:1],
+        np.array([[0, 2**64 - 1]], dtype=np.uint64),
+        f"refers to item {2**64 - 1}, but there are 30 items",
+    ),
+    Row(37, "None", [*at.LEARN_PAIRS, *at.ASK_PAIRS], entry((2, 1), None), "missing item id in comparison 2"),
+    Row(37, "NaN", at.LEARN_PAIRS, entry((2, 1), np.nan)(at.PAIRS.astype(float)), "missing item id in comparison 2"),
+    Row(37, "no user", [*at.LEARN_TRIPLES, *at.ASK_TRIPLES], entry((2, 0), None), "missing user id in comparison 2"),
+    Row(37, "user NaN", at.LEARN_TRIPLES, entry((2, 0), np.nan)(FLOATS), "missing user id in comparison 2"),
+    Row(37, "user [1]", at.LEARN_TRIPLES, entry((2, 0), [1]), "user ids must be hashable"),
+    *(
+        Row(
+            37,
+            what,
+            call(
+                "CrowdGPPL." + method,
+                partial(lambda method, value: getattr(fitted("CrowdGPPL"), method)(**value), method, value),
+            ),
+            None,
+            text,
+        )
+        for what, method, value, text in (
+            ("no user", "utility", {"users": ["u0", None]}, "missing user id in row 1 of users"),
+            ("one user", "utility", {"users": "u0"}, "for one user, give a list with its id"),
+            ("a list", "similar_users", {"user": ["u0"]}, "user ids must be hashable"),
+        )
+    ),
+    *(
+        Row(37, what, call("Table", partial(Table, at.X[rows], ids=ids)), None, text)
+        for what, rows, ids, text in (
+            ("duplicate", [*range(30), 0], [*at.ITEM_NAMES, "x0"], "duplicate item id 'x0' in ids: rows 0 and 30"),
+            ("too few", range(30), at.ITEM_NAMES[:-1], "29 ids for 30 rows"),
+            ("[1]", range(30), [[1]] * 30, r"item ids must be hashable, got \[1\] in row 0 of ids"),
+        )
+    ),
+    Row(
+        39,
+        "user",
+        pick(at.ASK_TRIPLES, "raise"),
+        [at.NAMED_TRIPLES[0], ["who", "x0", "x1"]],
+        "unknown user 'who' in comparison 1",
+        UnknownIdError,
+    ),
+    *(
+        Row(
+            39,
+            "user",
+            call(
+                f"{name}.{method}",
+                partial(lambda name, method, value: getattr(fitted(name), method)(**value), name, method, value),
+            ),
+            None,
+            text,
+            UnknownIdError,
+        )
+        for name, method, value, text in (
+            ("CrowdGPPL(unknown_user='raise')", "utility", {"users": [7]}, "unknown user 7 in row 0"),
+            ("CrowdGPPL(unknown_user='raise')", "rank", {"user": "who"}, "unknown user 'who'"),
+            ("CrowdGPPL", "similar_users", {"user": "who"}, "unknown user 'who'"),
+        )
+    ),
+]

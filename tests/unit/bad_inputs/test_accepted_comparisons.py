@@ -1,0 +1,214 @@
+"""Rows of the table of bad inputs that are accepted: unusual comparisons give finite and equal results.
+
+Pairs of items are compared by a `GPPLClassifier`; a `CrowdGPPL` gets users before them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skpref import Table
+from skpref.exceptions import DataWarning
+from tests.unit.bad_inputs import places as at
+from tests.unit.bad_inputs.places import ITEMS, NAMED_PAIRS, PEOPLE, PREFERRED, USER_NAMES, USERS, P, U, X, fitted
+
+MODELS = ["GPPLClassifier", "CrowdGPPL"]
+
+
+def asked(name: str, pairs: Any = NAMED_PAIRS) -> Any:
+    """Return the rows that the estimator reads for pairs of items."""
+    return at.with_users(pairs) if name == "CrowdGPPL" else pairs
+
+
+def learn(name: str, pairs: Any = NAMED_PAIRS, y: Any = PREFERRED, weight: Any = None, **params: Any) -> Any:
+    return at.MAKERS[name](**params).fit(asked(name, pairs), y, weight)
+
+
+def tables(name: str) -> dict[str, Any]:
+    return {"items": ITEMS, **({"users": USERS} if name == "CrowdGPPL" else {})}
+
+
+# ---------------------------------------------------------------------------------------------------------- both models
+@pytest.mark.parametrize("name", MODELS)
+def test_row_24_comparisons_with_itself_can_be_dropped(name: str) -> None:
+    pairs = [[*pair] for pair in NAMED_PAIRS]
+    pairs[9] = ["x5", "x5"]
+    keep = [i for i in range(P) if i != 9]
+    rows = asked(name)
+    wanted = at.MAKERS[name]().fit([rows[i] for i in keep], PREFERRED[keep])
+    model = learn(name, pairs, on_self="drop")
+    np.testing.assert_array_equal(model.predict_proba(rows), wanted.predict_proba(rows))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_25_27_soft_labels_and_booleans(name: str) -> None:
+    rows = asked(name)
+    assert np.all(np.isfinite(learn(name, y=np.full(P, 0.3)).predict_proba(rows)))
+    booleans = learn(name, y=PREFERRED.astype(bool)).predict_proba(rows)
+    np.testing.assert_array_equal(booleans, fitted(name).predict_proba(rows))
+
+
+@pytest.mark.parametrize(
+    ("name", "likelihood"),
+    [*((name, likelihood) for name in MODELS for likelihood in ("probit", "logit")), ("CrowdGPPL", "probit-ties")],
+)
+@pytest.mark.parametrize("with_tables", [False, True])
+def test_row_32_all_ties(name: str, likelihood: str, with_tables: bool) -> None:
+    model = learn(name, y=np.full(P, 0.5), likelihood=likelihood, **(tables(name) if with_tables else {}))
+    np.testing.assert_allclose(model.predict_proba(asked(name)), 0.5, atol=1e-3)
+    np.testing.assert_allclose(model.utility(), 0.0, atol=1e-3)
+    if name == "CrowdGPPL":
+        np.testing.assert_allclose(model.utility(users=USER_NAMES), 0.0, atol=0.05)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_row_34_pieces(name: str) -> None:
+    with pytest.warns(DataWarning, match="2 connected components"):
+        model = learn(
+            name, [["a", "b"], ["c", "d"], ["b", "a"]], [1, 0, 1], **({"n_factors": 1} if name[0] == "C" else {})
+        )
+    assert model.components_.tolist() == [0, 0, 1, 1]
+    assert np.all(np.isfinite(model.predict_proba(asked(name, [["a", "c"]]))))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_row_35_integral_floats(name: str) -> None:
+    rows = asked(name, at.PAIRS)
+    wanted = at.MAKERS[name]().fit(rows, PREFERRED).predict_proba(rows)
+    floats = rows.astype(float)
+    np.testing.assert_array_equal(at.MAKERS[name]().fit(floats, PREFERRED).predict_proba(floats), wanted)
+
+
+@pytest.mark.parametrize("base", [2**63 - 20, 2**63 + 5, 2**64 - 31])
+@pytest.mark.parametrize("name", MODELS)
+def test_row_36_huge_ids(name: str, base: int) -> None:
+    rows = asked(name, at.PAIRS)
+    wanted = at.MAKERS[name]().fit(rows, PREFERRED).predict_proba(rows)
+    huge = rows.astype(np.uint64) + np.uint64(base)
+    np.testing.assert_array_equal(at.MAKERS[name]().fit(huge, PREFERRED).predict_proba(huge), wanted)
+
+
+@pytest.mark.filterwarnings("ignore:n_factors=2 is more")
+@pytest.mark.parametrize("name", MODELS)
+def test_row_37_ids_of_any_kind(name: str) -> None:
+    ids = ["x" * 10_000_000, b"bytes", 3, ("a", 1), "3", frozenset({1})]
+    around = [[ids[i], ids[(i + 1) % 6]] for i in range(6)]
+    users = [[ids[i % 3]] for i in range(6)] if name == "CrowdGPPL" else [[]] * 6
+    model = at.MAKERS[name]().fit(
+        [[*user, *pair] for user, pair in zip(users, around, strict=True)], [1, 1, 1, 1, 1, 0]
+    )
+    assert model.item_ids_.size == 6
+    assert model.predict_proba([[*users[0], ids[0], ids[5]]])[0, 1] > 0.5
+    assert model.predict_proba([[*users[0], 3, "3"]])[0, 1] != 0.5
+    if name == "CrowdGPPL":
+        assert model.user_ids_.size == 3
+        assert model.utility(users=[ids[0], ids[1]]).shape == (2, 6)
+
+
+# ----------------------------------------------------------------------------------------------------------- one roster
+def test_row_35_integral_floats_of_a_regressor() -> None:
+    wanted = at.regressor().fit(X, comparisons=at.PAIRS).predict(X)
+    np.testing.assert_array_equal(at.regressor().fit(X, comparisons=at.PAIRS.astype(float)).predict(X), wanted)
+
+
+@pytest.mark.filterwarnings("ignore:.*did not converge")  # "linearised" need not
+@pytest.mark.parametrize("inference", ["vb", "svi", "laplace", "linearised"])
+def test_row_33_one_item_always_wins(inference: str) -> None:
+    won = [["best", f"other {i}"] for i in range(5)] * 40
+    model = at.classifier(inference=inference, max_iter=2000).fit(won, np.ones(200))
+    mean, std = model.utility(return_std=True)
+    assert np.all(np.isfinite(mean))
+    assert np.all(std > 0.0)
+    assert model.rank().id[0] == "best"
+
+
+# --------------------------------------------------------------------------------------------------------------- crowds
+def test_row_24_a_user_of_dropped_comparisons_is_unseen() -> None:
+    rows = [["u0", "x5", "x5"], *at.NAMED_TRIPLES, ["another user", "x0", "x0"]]
+    model = at.crowd(on_self="drop").fit(rows, [1, *PREFERRED, 0])
+    wanted = fitted("CrowdGPPL").predict_proba(at.NAMED_TRIPLES)
+    np.testing.assert_array_equal(model.predict_proba(at.NAMED_TRIPLES), wanted)
+    assert model.user_ids_.tolist() == USER_NAMES
+
+
+def test_rows_17_18_constant_and_equal_users() -> None:
+    users = partial(at.crowd, None)
+    with pytest.warns(DataWarning, match="2 of 2 features are constant over the users who compared"):
+        same = users(Table(np.ones((U, 2)), ids=USER_NAMES)).fit(at.NAMED_TRIPLES, PREFERRED)
+    personal = same.utility(users=USER_NAMES)
+    np.testing.assert_allclose(personal, np.tile(personal[:1], (U, 1)), atol=1e-9)
+    twins = Table(np.vstack([PEOPLE[:3], PEOPLE[:3]]), ids=USER_NAMES)
+    personal = users(twins).fit(at.NAMED_TRIPLES, PREFERRED).utility(users=USER_NAMES)
+    np.testing.assert_allclose(personal[:3], personal[3:], atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:.*did not converge", "ignore:n_factors")
+@pytest.mark.parametrize("inference", ["vb", "svi", "linearised"])
+def test_row_33_separation_in_a_crowd(inference: str) -> None:
+    # "best" wins always; and each user contradicts the other about the other items, always.
+    rows = [[u, "best", f"other {i}"] for u in "ab" for i in range(4)] * 20
+    rows += [["a" if sign else "b", f"other {i}", f"other {i + 1}"] for i in range(3) for sign in (0, 1)] * 20
+    model = at.crowd(inference=inference, max_iter=300).fit(rows, [1.0] * 160 + [0.0, 1.0] * 60)
+    mean, std = model.utility(users=["a", "b", "unseen"], return_std=True)
+    assert np.all(np.isfinite(mean))
+    assert np.all(std > 0.0)
+    assert model.rank().id[0] == "best"
+    assert np.all(np.isfinite(model.annotators(n_samples=20).drop(columns="user").to_numpy()))
+
+
+def test_row_36_names_and_numbers_are_the_same_items() -> None:
+    by_name = fitted("CrowdGPPL").predict_proba(at.NAMED_TRIPLES)  # whose order is that of the numbers only by chance
+    by_number = at.crowd().fit(at.TRIPLES, PREFERRED).predict_proba(at.TRIPLES)
+    np.testing.assert_allclose(by_name, by_number, atol=0.01)
+
+
+@pytest.mark.parametrize("name", ["CrowdGPPL", "CrowdGPPL(items, users)"])
+def test_row_39_unseen_users_get_the_consensus(name: str) -> None:
+    model = fitted(name)
+    rows = [[who, *row[1:]] for who in ("unseen", 7, ("t", 1)) for row in at.NAMED_TRIPLES[:5]]
+    proba = model.predict_proba(rows).reshape(3, 5, 2)
+    np.testing.assert_array_equal(proba[0], proba[1])
+    np.testing.assert_array_equal(proba[0], proba[2])
+    np.testing.assert_array_equal(proba[0, :, 1] > 0.5, model.predict_preference(NAMED_PAIRS[:5]) > 0.5)
+    np.testing.assert_allclose(model.utility(users=["unseen"])[0], model.utility(), atol=1e-12)
+
+
+def test_row_40_users_without_comparisons() -> None:
+    users = Table(np.vstack([PEOPLE, [[40.0, -40.0]]]), ids=[*USER_NAMES, "silent"])
+    silent = at.crowd(None, users).fit(at.NAMED_TRIPLES, PREFERRED)
+    plain = at.crowd(None, USERS).fit(at.NAMED_TRIPLES, PREFERRED).predict_proba(at.NAMED_TRIPLES)
+    np.testing.assert_allclose(silent.predict_proba(at.NAMED_TRIPLES), plain, atol=1e-9)
+    # So far from all others that nothing is known of the user: the consensus.
+    np.testing.assert_allclose(silent.utility(users=["silent"])[0], silent.utility(), atol=1e-3)
+    weighted = at.crowd().fit([*at.NAMED_TRIPLES, ["silent", "x0", "x1"]], [*PREFERRED, 1], [1.0] * P + [0.0])
+    wanted = fitted("CrowdGPPL").predict_proba(at.NAMED_TRIPLES)
+    np.testing.assert_array_equal(weighted.predict_proba(at.NAMED_TRIPLES), wanted)
+    np.testing.assert_allclose(weighted.utility(users=["silent"])[0], weighted.utility(), atol=1e-12)
+
+
+def test_row_41_more_factors_than_users() -> None:
+    with pytest.warns(DataWarning, match="n_factors=9 is more than the 6 users with comparisons"):
+        model = at.crowd(n_factors=9).fit(at.NAMED_TRIPLES, PREFERRED)
+    assert model.user_factors_.shape == (U, 9)
+    wanted = fitted("CrowdGPPL").predict_proba(at.NAMED_TRIPLES)
+    np.testing.assert_allclose(model.predict_proba(at.NAMED_TRIPLES), wanted, atol=0.1)
+
+
+@pytest.mark.parametrize("weight", [1e-300, 1e-9, 1e9, 1e150])
+def test_any_weights_give_finite_results(weight: float) -> None:
+    model = at.crowd(order_effect=True).fit(at.NAMED_TRIPLES, PREFERRED, np.full(P, weight))
+    assert np.all(np.isfinite(model.predict_proba(at.NAMED_TRIPLES)))
+    assert np.all(np.isfinite(model.utility(users=USER_NAMES, return_std=True)))
+    assert model.annotators(n_samples=5)["accuracy"].between(0.0, 1.0).all()
+
+
+def test_one_comparison_is_enough() -> None:
+    model = at.crowd(n_factors=1).fit([["ann", "tea", "coffee"]], [1])
+    assert model.predict_proba([["ann", "tea", "coffee"], ["bob", "tea", "coffee"]])[:, 1].min() > 0.5
+    assert model.rank(user="ann").id.tolist() == ["tea", "coffee"]
+    assert model.similar_users("ann")[0].size == 0
+    assert len(model.annotators(n_samples=5)) == 1
