@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import itertools
 import json
 import signal
 import sys
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from skpref.cli.tasks.base import Figures, Task
     from skpref.search.loop import TrialRecord
     from skpref.tracking.mlflow import Tracker
+
+_NUMBER = "skpref:number"  # attribute of a stored trial: its number in the search
 
 
 class Job:
@@ -132,7 +136,7 @@ class Job:
         if self._kept is None:
             name = f"skpref-{time.strftime('%Y%m%d-%H%M%S')}-{token_hex(4)}"
             self._kept = open_study(name, storage=options.out / "study.journal", direction="maximize")
-        kept = list(filter(has_ended, self._kept.get_trials(deepcopy=False)))[: options.trials]
+        kept = self._kept_trials()
         storage = optuna.storages.InMemoryStorage()
         study = open_study("trials", storage=storage, direction="maximize")
         if kept:
@@ -157,6 +161,29 @@ class Job:
             self._tracking.close_trial("KILLED")
         trials = list(filter(has_ended, study.get_trials(deepcopy=False)))
         return SearchResult([self._record(trial, number) for number, trial in enumerate(trials)], interrupted)
+
+    def _kept_trials(self) -> list[Any]:
+        """Return the trials of earlier runs, from the first one on without a gap.
+
+        Two commands that ran at the same time have both written a trial of a number; the later one counts.
+        """
+        by_number = {trial.user_attrs.get(_NUMBER): trial for trial in self._kept.get_trials(deepcopy=False)}
+        return list(itertools.takewhile(bool, map(by_number.get, range(self.options.trials))))
+
+    def _store(self, trial: Any) -> None:
+        """Write a trial that ended to the study that outlives the process."""
+        if self._kept is None:
+            return
+        entry = copy.copy(trial)
+        entry.user_attrs = {**trial.user_attrs, _NUMBER: trial.number}
+        try:
+            with quietly():
+                self._kept.add_trial(entry)
+        except Exception as error:  # noqa: BLE001 - databases have their own; none is worth a search
+            self._kept = None
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+            note = f"trials can no longer be stored; a search that is killed will not resume from here: {reason}"
+            print(f"skpref: note: {note}", file=sys.stderr)
 
     def _run_trials(self, train: Rows, storage: Any) -> None:
         options, task = self.options, self.task
@@ -195,17 +222,9 @@ class Job:
         self._bar.step(trial.number, self._step / PARTS, self.options.folds or self.task.n_folds)
 
     def _on_trial(self, study: Any, trial: Any) -> None:
-        """Keep a trial that ended, and show it."""
+        """Store a trial that ended, and show it."""
         del study
-        try:
-            with quietly():
-                if self._kept is not None:
-                    self._kept.add_trial(trial)
-        except Exception as error:  # noqa: BLE001 - databases have their own; none is worth a search
-            self._kept = None
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-            note = f"trials can no longer be stored; a search that is killed will not resume from here: {reason}"
-            print(f"skpref: note: {note}", file=sys.stderr)
+        self._store(trial)
         self._report(self._record(trial, trial.number), self._trace)
         self._trace, self._step, self._number = (), 0, trial.number + 1
         self._listen()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import math
 from dataclasses import replace
@@ -184,6 +185,30 @@ def test_all_settings_of_a_small_space_are_tried_after_a_stop_too(tmp_path: Path
     builds.fail = lambda *_: None
     rest, _ = searched(tmp_path, builds, **asked)
     assert [trial.settings for trial in rest.trials] == [trial.settings for trial in whole.trials]
+
+
+def test_trials_that_two_commands_stored_count_once(tmp_path: Path, builds: Builds) -> None:
+    storage = str(tmp_path / "a")
+    whole, _ = searched(tmp_path, builds, storage=storage)
+    journal = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(storage))
+    (name,) = optuna.get_all_study_names(journal)
+    study = optuna.load_study(study_name=name, storage=journal)
+    study.add_trials(study.trials[:2])
+    again, n_again = searched(tmp_path, builds, storage=storage, trials=6)
+    assert same(SearchResult(again.trials[:4]), whole)
+    assert [trial.number for trial in again.trials] == list(range(6))
+    assert n_again > 0
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of the engine's pool, when the study is forgotten
+@pytest.mark.parametrize("address", ["sqlite:///{}", "{}"])
+def test_trials_are_stored_in_files_and_databases(tmp_path: Path, builds: Builds, address: str) -> None:
+    storage = address.format(tmp_path / "study")
+    whole, _ = searched(tmp_path, builds, storage=storage)
+    again, n_again = searched(tmp_path, builds, storage=storage)
+    assert again.trials == whole.trials  # their seconds too
+    assert n_again == 0
+    gc.collect()  # in another test, the warning would be an error
 
 
 def test_a_torn_line_is_cut_off(tmp_path: Path, builds: Builds, capsys: pytest.CaptureFixture[str]) -> None:
