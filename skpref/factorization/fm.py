@@ -14,7 +14,7 @@ from skpref._estimator import check_n_samples, unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError
-from skpref.factorization.machine.base import CONSTRAINTS, Data, FMBase
+from skpref.factorization.machine.base import CONSTRAINTS, FMBase, TrainingRows
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class VariationalFM(RegressorMixin, FMBase):
             X, y, weight = self._positive_rows(X, y, sample_weight)
             warm = self._can_warm_start(X)
             units = (old.offset, old.scale) if warm and old is not None else _units(y, weight)
-            data = Data(X, (y - units[0]) / units[1], weight)
+            data = TrainingRows(X, (y - units[0]) / units[1], weight)
             return self._fit_machine(data, Gaussian(1.0), units, warm=warm)
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -243,7 +243,9 @@ class VariationalFM(RegressorMixin, FMBase):
         with unchanged_on_failure(self):
             X, y = self._read(X, y)
             X, y, weight = self._positive_rows(X, y, sample_weight)
-            return self._update_machine(Data(X, (y - self.posterior_.offset) / self.posterior_.scale, weight), freeze)
+            return self._update_machine(
+                TrainingRows(X, (y - self.posterior_.offset) / self.posterior_.scale, weight), freeze
+            )
 
     def predict(self, X: MatrixLike, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Predict targets.
@@ -509,7 +511,9 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
             X, y, weight = self._positive_rows(X, y, sample_weight)
             self.classes_ = _two_classes(np.unique(y) if classes is None else np.unique(classes), type_of_target(y))
             warm = self._can_warm_start(X) and old_classes == self.classes_.tolist()
-            return self._fit_machine(Data(X, self._encoded(y), weight), _LINKS[self.link], (0.0, 1.0), warm=warm)
+            return self._fit_machine(
+                TrainingRows(X, self._encoded(y), weight), _LINKS[self.link], (0.0, 1.0), warm=warm
+            )
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
@@ -558,7 +562,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
                 raise DataError(f"{msg}. To change them, call fit with all rows.")
             X, y = self._read(X, y)
             X, y, weight = self._positive_rows(X, y, sample_weight)
-            return self._update_machine(Data(X, self._encoded(y), weight), freeze)
+            return self._update_machine(TrainingRows(X, self._encoded(y), weight), freeze)
 
     def _encoded(self, y: NDArray[Any]) -> Array:
         valid = np.isin(y, self.classes_)

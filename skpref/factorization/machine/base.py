@@ -65,22 +65,22 @@ CONSTRAINTS: Final[dict[str, list[Any]]] = {
 _LARGEST: Final = 1e25  # limit on features: the squares of curvatures are eighth powers and must fit into float64
 
 
-class Data(NamedTuple):
+class TrainingRows(NamedTuple):
     """Rows of positive weight."""
 
     X: Features  # canonical CSR
     y: Array  # standardised
     weight: Array
 
-    def take(self, rows: IntArray) -> Data:
+    def take(self, rows: IntArray) -> TrainingRows:
         """Return some rows."""
-        return Data(self.X[rows], self.y[rows], self.weight[rows])
+        return TrainingRows(self.X[rows], self.y[rows], self.weight[rows])
 
 
 class _EarlyStopping:
     """The machine with the best validation loss so far, and whether to stop."""
 
-    def __init__(self, data: Data, loss: Callable[[Machine, Data], float], patience: int) -> None:
+    def __init__(self, data: TrainingRows, loss: Callable[[Machine, TrainingRows], float], patience: int) -> None:
         self._data, self._loss, self._patience = data, loss, patience
         self.best: Machine | None = None
         self.losses: list[float] = []
@@ -148,7 +148,9 @@ class FMBase(CallbackMixin, BaseEstimator):
         shape = X.shape[1], 1 + self.n_factors
         return self.warm_start and hasattr(self, "posterior_") and self.posterior_.machine.mean.shape == shape
 
-    def _fit_machine(self, data: Data, likelihood: Likelihood, units: tuple[float, float], *, warm: bool) -> Self:
+    def _fit_machine(
+        self, data: TrainingRows, likelihood: Likelihood, units: tuple[float, float], *, warm: bool
+    ) -> Self:
         """Fit a new machine, or the last iterate of the last fit if `warm` and its groups are the same."""
         rng = as_generator(self.random_state)
         labels, code = self._feature_groups(data.X)
@@ -160,7 +162,7 @@ class FMBase(CallbackMixin, BaseEstimator):
         all_features = np.ones(data.X.shape[1], dtype=bool)
         return self._optimise(machine, data, self._plan(all_features, learn=True), units, rng)
 
-    def _update_machine(self, data: Data, freeze: Any) -> Self:
+    def _update_machine(self, data: TrainingRows, freeze: Any) -> Self:
         """Update the posterior with more rows; the present posterior is the prior."""
         old = self.posterior_
         fitted_factors = old.machine.mean.shape[1] - 1
@@ -190,7 +192,7 @@ class FMBase(CallbackMixin, BaseEstimator):
     def _optimise(
         self,
         machine: Machine,
-        data: Data,
+        data: TrainingRows,
         plan: FitOptions,
         units: tuple[float, float],
         rng: np.random.Generator,
@@ -242,7 +244,7 @@ class FMBase(CallbackMixin, BaseEstimator):
         return other
 
     def _run(
-        self, machine: Machine, data: Data, plan: FitOptions, rng: np.random.Generator
+        self, machine: Machine, data: TrainingRows, plan: FitOptions, rng: np.random.Generator
     ) -> tuple[Machine, Machine, list[float], bool]:
         if self.batch_size is None and self.n_samples == 0:
             last, bounds, converged = coordinate_ascent(
@@ -257,7 +259,7 @@ class FMBase(CallbackMixin, BaseEstimator):
         last, average, bounds = adam_ascent(machine.with_posterior(full=False), data, plan, settings, rng)
         return last, average if self.average else last, bounds, False
 
-    def _loss(self, machine: Machine, data: Data) -> float:
+    def _loss(self, machine: Machine, data: TrainingRows) -> float:
         mu, v = machine.moments(compressed(data.X))
         return self._loss_of(data.y, mu, v, data.weight)
 
