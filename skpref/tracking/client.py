@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
@@ -30,6 +30,7 @@ _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 _TABLES_SECONDS = 5.0  # for another process to make the tables of a new store
 _CHANGED = "Changing param values is not allowed"  # MLflow's words
@@ -235,8 +236,10 @@ def mlflow_call(seconds: float = _FIT_SECONDS) -> Iterator[None]:
     os.environ.update(added)
     logging.disable(max(disabled, logging.ERROR))  # migrations and retries; errors are reported by one warning
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # deprecations in MLflow's dependencies
+        with ExitStack() as stack:
+            if threading.current_thread() is threading.main_thread():  # else filters of several threads would mix
+                stack.enter_context(warnings.catch_warnings())
+                warnings.simplefilter("ignore")  # deprecations in MLflow's dependencies
             yield
     finally:
         logging.disable(disabled)

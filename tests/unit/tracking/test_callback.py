@@ -103,10 +103,10 @@ def check_search(store: Any, search: Any, name: str) -> None:
 
 def test_a_grid_search_nests_candidates_and_folds(stored: Callable[..., Any]) -> None:
     search = GridSearchCV(make_pipeline(StandardScaler(), FM), GRID, cv=2)
-    check_search(seen_after(search, "grid", stored), search, "GridSearchCV")
+    check_search(stored_after(search, "grid", stored), search, "GridSearchCV")
 
 
-def seen_after(search: Any, experiment: str, stored: Callable[..., Any]) -> Any:
+def stored_after(search: Any, experiment: str, stored: Callable[..., Any]) -> Any:
     search.set_callbacks(MLflowCallback(experiment)).fit(X, X[:, 0])
     return stored(experiment)
 
@@ -114,7 +114,7 @@ def seen_after(search: Any, experiment: str, stored: Callable[..., Any]) -> Any:
 @pytest.mark.slow
 def test_two_processes_write_the_same_runs_as_one(stored: Callable[..., Any]) -> None:
     search = GridSearchCV(make_pipeline(StandardScaler(), FM), GRID, cv=2, n_jobs=2)
-    check_search(seen_after(search, "grid by processes", stored), search, "GridSearchCV")
+    check_search(stored_after(search, "grid by processes", stored), search, "GridSearchCV")
     with track("validation", "validation"):  # the processes are warm
         cross_validate(make_pipeline(StandardScaler(), FM), X, X[:, 0], cv=2, n_jobs=2)
     assert stored("validation").tree() == [
@@ -127,7 +127,7 @@ def test_two_threads_write_the_same_runs_as_one(stored: Callable[..., Any]) -> N
 
     search = RandomizedSearchCV(make_pipeline(StandardScaler(), FM), GRID, n_iter=2, cv=2, n_jobs=2, random_state=0)
     with joblib.parallel_config(backend="threading"):
-        store = seen_after(search, "random by threads", stored)
+        store = stored_after(search, "random by threads", stored)
     check_search(store, search, "RandomizedSearchCV")
 
 

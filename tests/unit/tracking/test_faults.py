@@ -236,13 +236,16 @@ def test_a_server_that_is_killed_half_way(
     stored: Callable[..., Any],
     mlflow_server: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "60")  # for a busy machine
-    VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("warm", log_model=False)).fit(X, X[:, 0])
     artifacts = str(home / "mlruns" / "artifacts")
     arguments = ["server", "--backend-store-uri", default, "--no-serve-artifacts", "--default-artifact-root", artifacts]
     iterations: list[int] = []
     with mlflow_server(arguments, "/health") as server:
+        VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("by server", server.uri)).fit(X, X[:, 0])
+        assert stored("by server").runs[0].info.status == "FINISHED"
+        assert capfd.readouterr() == ("", "")  # MLflow would print where to look
 
         class Killer:
             def setup(self, estimator: Any, context: Any) -> None: ...

@@ -8,6 +8,7 @@ import os
 import socket
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 
 from skpref.exceptions import MissingExtraError, TrackingWarning
 from skpref.tracking import Tracker, sync
-from skpref.tracking.client import DEFAULT_URI
+from skpref.tracking.client import DEFAULT_URI, mlflow_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -223,6 +224,18 @@ def test_warnings_and_log_lines_of_mlflow_stay_off_the_screen(capfd: pytest.Capt
         tracker.end(tracker.start("a"))
     assert tracker.online
     assert capfd.readouterr() == ("", "")
+
+
+def test_threads_leave_the_warning_filters_alone() -> None:
+    """`catch_warnings` in several threads at once can leave the filters of one of them to the whole process."""
+    filters = warnings.filters
+
+    def unchanged() -> bool:
+        with mlflow_call():
+            return warnings.filters is filters
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(unchanged).result()
 
 
 def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
