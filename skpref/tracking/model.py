@@ -1,4 +1,4 @@
-"""Models in MLflow's format: files of data, the code that reads them, and a signature for servers.
+"""Models in MLflow's format: a file of data, the code that reads it, and a signature for servers.
 
 Nothing is pickled. The code is three lines that name this module, so that a model and the package that wrote it stay
 together by the pinned requirements.
@@ -6,10 +6,8 @@ together by the pinned requirements.
 
 from __future__ import annotations
 
-import copy
 import importlib.metadata
 import inspect
-import json
 import tempfile
 from numbers import Integral, Real
 from pathlib import Path
@@ -19,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 import skpref
-from skpref.exceptions import DataError, ModelFormatError, SkprefError
+from skpref.exceptions import DataError, SkprefError
 from skpref.tracking.client import LOCK, mlflow_call, require_mlflow
 
 if TYPE_CHECKING:
@@ -38,93 +36,11 @@ from skpref.tracking import served_model
 
 mlflow.models.set_model(served_model())
 '''
-_INDEX = "pipeline.json"
 _PAIRS = {"GPPLClassifier": ("left", "right"), "CrowdGPPL": ("user", "left", "right")}  # columns of ids
 _RATINGS = ("user", "item")  # columns of `GibbsM3F`, `GibbsIPM3F` and of pipelines that begin with `OneHotDesign`
 _WITH_USERS = {"CrowdGPPL", "GibbsM3F", "GibbsIPM3F", "OneHotDesign"}  # a row begins with a user
 _MAX_FEATURES = 1000  # of a row that is kept as an example
-_TRUSTED = {"numpy.dtype"}  # types of skops files, in addition to those that skops trusts
-_TRUSTED_MODULE = "sklearn.feature_selection."
 _STD_METHODS = ("predict_latent", "predict_score", "latent_mean_and_variance")
-
-
-# ------------------------------------------------------------------------------------------------------------- files
-def write_parts(estimator: Any, folder: Path) -> list[str]:
-    """Write an estimator as files of data, and return the packages that reading them needs."""
-    if _is_ours(estimator):
-        skpref.save(estimator, folder / "model.skpref")
-        return []
-    if _is_pipeline(estimator):
-        index: list[Any] = []
-        needs: set[str] = set()
-        for number, (name, step) in enumerate(estimator.steps):
-            part = None if step is None or isinstance(step, str) else str(number)
-            if part is not None:
-                (folder / part).mkdir()
-                needs |= set(write_parts(step, folder / part))
-            index.append([name, part])
-        (folder / _INDEX).write_text(json.dumps(index), "utf-8")
-        return sorted(needs)
-    from skops import io
-
-    path = folder / "model.skops"
-    try:
-        io.dump(_without_callbacks(copy.deepcopy(estimator)), path)
-    except Exception as error:
-        raise DataError(f"cannot write a {type(estimator).__name__} as data: {error}") from error
-    _trusted_types(path)
-    return ["skops"]
-
-
-def read_parts(folder: Path) -> Any:
-    """Read what `write_parts` wrote."""
-    if (folder / _INDEX).exists():
-        index = json.loads((folder / _INDEX).read_text("utf-8"))
-        if not all(part is None or str(part).isdecimal() for _, part in index):
-            raise ModelFormatError(f"{_INDEX}: a part is not a number")
-        from sklearn.pipeline import Pipeline
-
-        return Pipeline([(name, "passthrough" if part is None else read_parts(folder / part)) for name, part in index])
-    if (folder / "model.skpref").exists():
-        return skpref.load(folder / "model.skpref")
-    from skops import io
-
-    path = folder / "model.skops"
-    return io.load(path, trusted=_trusted_types(path))
-
-
-def _is_ours(estimator: Any) -> bool:
-    steps = [step for _, step in estimator.steps] if _is_pipeline(estimator) else [estimator]
-    if not all(type(step).__module__.startswith("skpref.") for step in steps):
-        return False
-    from skpref.persistence import saved_classes
-
-    return all(type(step).__name__ in saved_classes() for step in steps)
-
-
-def _without_callbacks(value: Any) -> Any:
-    """Remove what scikit-learn leaves on the parts of an estimator whose fit had callbacks."""
-    if isinstance(value, list | tuple):
-        for part in value:
-            _without_callbacks(part)
-    elif isinstance(value, dict):
-        _without_callbacks(list(value.values()))
-    elif hasattr(value, "get_params") and not isinstance(value, type):
-        for name in [name for name in vars(value) if "callback" in name]:
-            delattr(value, name)
-        _without_callbacks(vars(value))
-    return value
-
-
-def _trusted_types(path: Path) -> list[str]:
-    """Return the types that a skops file needs if all are harmless."""
-    from skops import io
-
-    types = io.get_untrusted_types(file=path)
-    refused = [name for name in types if name not in _TRUSTED and not name.startswith(_TRUSTED_MODULE)]
-    if refused:
-        raise ModelFormatError(f"{path.name}: holds {', '.join(refused)}, which is not known to be harmless")
-    return list(types)
 
 
 def _is_pipeline(estimator: Any) -> bool:
@@ -148,7 +64,8 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: ArrayLike 
     Parameters
     ----------
     estimator : estimator
-        Fitted: of this package, or a Pipeline of its and scikit-learn's steps. A search gives its best estimator.
+        Fitted: one that `skpref.save` can write, of this package or a Pipeline with scikit-learn's steps. A search
+        gives its best estimator.
     path : path-like
         The folder; it must not exist.
     example : {array-like, CSR, DataFrame} of shape (n, n_columns), default=None
@@ -158,7 +75,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: ArrayLike 
     Raises
     ------
     DataError
-        If it is no estimator, or a step is neither ours nor one that can be written as data.
+        If it is no estimator, or `skpref.save` cannot write it.
     MissingExtraError
         If mlflow is not installed.
 
@@ -185,10 +102,9 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: ArrayLike 
     if not (hasattr(estimator, "predict") or hasattr(estimator, "transform")):
         raise DataError(f"estimator must be one that predicts or transforms; got {type(estimator).__name__}.")
     with tempfile.TemporaryDirectory() as temporary:
-        parts, code = Path(temporary) / "parts", Path(temporary) / "serve.py"
-        parts.mkdir()
+        file, code = Path(temporary) / "model.skpref", Path(temporary) / "serve.py"
+        skpref.save(estimator, file)
         code.write_text(_CODE, "utf-8")
-        needs = requirements(*write_parts(estimator, parts))
         rows = None if example is None else example_rows(example)
         answer = None if rows is None else _Predictor(estimator).predict(rows, {})
         with LOCK, mlflow_call():
@@ -197,15 +113,15 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: ArrayLike 
             mlflow.pyfunc.save_model(
                 path=str(path),
                 python_model=str(code),
-                artifacts={"model": str(parts)},
-                pip_requirements=needs,
+                artifacts={"model": str(file)},
+                pip_requirements=requirements(),
                 **({} if rows is None else _signature(estimator, rows, answer)),
             )
 
 
-def requirements(*more: str) -> list[str]:
+def requirements() -> list[str]:
     """Return the pinned requirements of a model."""
-    names = ("mlflow", "numpy", "scipy", "scikit-learn", "numba", "pandas", *more)
+    names = ("mlflow", "numpy", "scipy", "scikit-learn", "numba", "pandas", "skops")
     return [f"skpref=={skpref.__version__}", *(f"{name}=={importlib.metadata.version(name)}" for name in names)]
 
 
@@ -353,7 +269,7 @@ def served_model() -> Any:
     from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
     def load_context(self: Any, context: Any) -> None:
-        self.predictor = _Predictor(read_parts(Path(context.artifacts["model"])))
+        self.predictor = _Predictor(skpref.load(context.artifacts["model"]))
 
     def predict(self: Any, context: Any, model_input: Any, params: Any = None) -> Any:  # noqa: ARG001 - MLflow's names
         try:
