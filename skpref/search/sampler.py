@@ -1,72 +1,85 @@
-"""Where to try next: settings from a Gaussian process over the trials so far."""
+"""A sampler for Optuna: the next setting by expected improvement under a Gaussian process over the trials so far.
+
+From top to bottom: the sampler; what it knows of the trials, pruned ones included; the Gaussian process; settings as
+points of a unit cube.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import zlib
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+from scipy.linalg import cho_solve, solve_triangular
 from scipy.spatial.distance import cdist
+from scipy.special import erfcx, ndtr
 from scipy.stats import qmc
 
-from skpref.search._cube import Cube
-from skpref.search._surrogate import Scales, Surrogate, learnt, log_expected_improvement
+from skpref._math import linalg
+from skpref.inference.hyper import maximise
 from skpref.search.pruner import LARGE, against_best, sign_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from skpref._typing import Array, BoolArray
 
-ERROR: Final = "skpref:error"  # attribute of a trial that failed by itself
-_FINISHED: Final = ("COMPLETE", "PRUNED")
-_STARTUP: Final = 8  # trials spread over the space, before there is something to go by
-_FEWEST: Final = 2  # trials with a value
-_MOST: Final = 200  # trials that the process is of: the better half of them, and others
-_MORE: Final = {
-    "value": 1.05,
-    "seconds": 1.25,
-}  # trials, as many times as before, after which they are learnt from anew
-_DRAWN: Final = 512  # points at random among which the next is looked for
-_PARENTS: Final = 16  # points around which it is looked for, too
-_CHILDREN: Final = 16  # neighbours of each
-_WIDTHS: Final = (0.2, 0.05, 0.02)  # how far they are: a round each
-_SAME: Final = 0.01  # of each range, within which settings count as tried
-_ROUNDING: Final = 1e-12  # of the largest value: differences that are no measure of what differs
+ERROR: Final = "skpref:error"  # attribute of a trial whose fit raised
+_ENDED: Final = ("COMPLETE", "PRUNED")
+# Trials that the process learns from
+_STARTUP_TRIALS: Final = 8  # spread over the space before the process is used
+_MIN_VALUES: Final = 2  # finite values that it needs
+_MAX_TRIALS: Final = 200  # beyond: the better half of so many, and the others evenly
+_RELEARN: Final = {"value": 1.05, "seconds": 1.25}  # growth of the trials after which hyperparameters are learnt again
+_MIN_SLOPE: Final = 0.1  # share of a pruned trial's gap to the best that remains at its end
+_KILLED: Final = 10.0  # times the longest trial: a trial that runs for longer was killed
+_VAGUE: Final = 100.0  # variance of the logarithm of an unknown value; more only upsets the arithmetic
+_ROUNDING: Final = 1e-12  # of the largest value: smaller differences are rounding
 _TINY: Final = 1e-100  # whose square is still a number
-_LEAST: Final = 0.1  # of a difference that remains: what was behind is to count as such
-_GONE: Final = 10.0  # times as long as any trial took: what has been on its way for longer was killed
-_VAGUE: Final = 100.0  # variance of a logarithm of which nothing is known; more would only upset the arithmetic
+# Search for the point of largest expected improvement
+_RANDOM_POINTS: Final = 512
+_PARENTS: Final = 16  # best points, around which the search goes deeper
+_CHILDREN: Final = 16  # neighbours of each
+_WIDTHS: Final = (0.2, 0.05, 0.02)  # their distance, a round each
+_SAME: Final = 0.01  # of each range, within which settings count as tried
+# Normal priors (mean, sd) of log hyperparameters of values with variance 1. Length-scales grow with the root of the
+# number of settings, or no two points would be alike; noise is some 5 %.
+_LENGTH: Final = (np.log(0.5), 1.0)
+_SCALE: Final = (0.0, 1.0)
+_NOISE: Final = (np.log(0.05), 1.5)
+_PRIOR_SDS: Final = 3.0  # bounds of the search, in standard deviations of the priors
+_ASYMPTOTIC: Final = -1.0  # standard deviations below which an improvement is taken by its asymptotic form
+_DIGITS: Final = 12  # to which a place in the cube is rounded, so that it does not depend on how it was computed
+_LOG_2PI: Final = np.log(2.0 * np.pi)
 
 
 class SurrogateSampler:
-    """Choose settings by what they can be expected to improve, under a Gaussian process over the trials so far.
+    """Choose the settings with the largest expected improvement under a Gaussian process over the trials so far.
 
-    A search of estimators is of tens of trials, of a handful of settings, and of scores that change smoothly with most
-    of them: there, a model of all settings together learns more from each trial than one of each setting by itself.
-    It is optuna's sampler in all that is asked of one, but not by class, to be pickled without optuna.
+    A search of estimators has tens of trials, a handful of settings, and scores that change smoothly with most of them.
+    There a joint model of all settings learns more from each trial than one model for each setting. The class has the
+    interface of optuna's samplers without deriving from them, so that it can be pickled without optuna.
 
-    Trials that were given up are values, too: where they would have ended, by their difference to the best trial at the
-    same step, and by what became of such differences in trials that came further. Trials that failed in a search of
-    ours count as the worst that is known, those on their way in other processes as what is expected of them.
+    The first eight trials are a scrambled Sobol sequence. After that, log(1 + (y - best) / (median - best)) of the
+    losses y is modelled by an exact Gaussian process (Matern-5/2, one length-scale per setting, noise; hyperparameters
+    at the mode of their posterior). Candidates for the largest expected improvement are random points and neighbours of
+    the best. A pruned trial counts with the loss that it would have had at its end, extrapolated from the trials that
+    went further; a failed trial counts as the worst loss; a running trial counts with its predicted loss. Settings that
+    only some trials have are drawn at random.
 
-    The same seed and the same trials give the same settings: no state is kept between trials.
-
-    The first eight trials are spread by a scrambled Sobol sequence. Then log(1 + (y - best) / (median - best)) of the
-    values y is given to an exact Gaussian process (Matern-5/2, a length-scale a setting, noise; hyper-parameters are
-    the mode of their posterior), and the settings of largest expected improvement [1]_ are looked for at random and
-    around the best. Noise counts as improvement, since a trial's own score is what is compared. Settings that depend on
-    others, which not all trials have, are drawn at random.
+    The same seed and the same trials give the same settings. Learnt hyperparameters are cached, and nothing else.
     """
 
     def __init__(self, seed: int | None = None, *, per_second: bool = False) -> None:
         self.per_second = per_second
         self._seed = int(np.random.SeedSequence(seed).generate_state(1)[0])
-        self._kept: dict[str, tuple[Any, Scales]] = {}
+        self._learnt_scales: dict[str, tuple[Any, KernelScales]] = {}
 
     def reseed_rng(self) -> None:
-        """Take another seed, as for another process."""
+        """Draw a new seed, for another process."""
         self._seed = int(np.random.SeedSequence().generate_state(1)[0])
 
     def before_trial(self, study: Any, trial: Any) -> None:
@@ -76,218 +89,432 @@ class SurrogateSampler:
         """Do nothing."""
 
     def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
-        """Return the settings that all finished trials have, with the newest range where it was changed."""
+        """Return the settings that all ended trials have, each with its newest range."""
         del trial
-        spaces = [one.distributions for one in study.get_trials(deepcopy=False) if one.state.name in _FINISHED]
+        spaces = [ended.distributions for ended in study.get_trials(deepcopy=False) if ended.state.name in _ENDED]
         newest = sorted(spaces[-1].items()) if spaces else ()
         return {
-            name: known
-            for name, known in newest
-            if not known.single() and all(name in one and _alike(one[name], known) for one in spaces)
+            name: distribution
+            for name, distribution in newest
+            if not distribution.single()
+            and all(name in space and _comparable(space[name], distribution) for space in spaces)
         }
 
     def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: Any) -> Any:
         """Draw one setting at random."""
         del study
         rng = np.random.default_rng((self._seed, trial.number, zlib.crc32(param_name.encode())))
-        cube = Cube({param_name: param_distribution})
-        return cube.params(cube.spread(rng.random((1, 1)))[0])[param_name]
+        cube = UnitCube({param_name: param_distribution})
+        return cube.params(cube.from_uniform(rng.random((1, 1)))[0])[param_name]
 
     def sample_relative(self, study: Any, trial: Any, search_space: dict[str, Any]) -> dict[str, Any]:
         """Choose settings."""
         if not search_space:
             return {}
-        cube = Cube(search_space)
-        seen = _seen(study.get_trials(deepcopy=False), cube, sign_of(study))
-        if seen is None:
+        cube = UnitCube(search_space)
+        observed = _observe(study.get_trials(deepcopy=False), cube, sign_of(study))
+        if observed is None:
             sobol = qmc.Sobol(len(search_space), rng=np.random.default_rng(self._seed))
-            return cube.params(cube.spread(sobol.fast_forward(trial.number).random(1))[0])
+            return cube.params(cube.from_uniform(sobol.fast_forward(trial.number).random(1))[0])
         rng = np.random.default_rng((self._seed, trial.number))
-        return cube.params(_best(cube, seen, self._worth(cube, seen), rng))
+        return cube.params(_most_promising(cube, observed, self._acquisition(cube, observed), rng))
 
-    def _worth(self, cube: Cube, seen: _Seen) -> Callable[[Array], Array]:
-        """What a trial at each of some points is worth: log expected improvement, perhaps by the second."""
-        y, variances = _relative(seen)
-        model = Surrogate(seen.X, y, variances, cube.choices, self._scales("value", cube, seen), float(np.mean(y)))
-        if len(seen.running):
-            model = model.believing(seen.running)
+    def _acquisition(self, cube: UnitCube, observed: _Observed) -> Callable[[Array], Array]:
+        """Return the function that scores points: log expected improvement, per second if asked."""
+        y, variances = _log_regret(observed)
+        model = Surrogate(
+            observed.X, y, variances, cube.choices, self._scales("value", cube, observed), float(np.mean(y))
+        )
+        if len(observed.running):
+            model = model.with_expected(observed.running)
         if not self.per_second:
             return lambda X: log_expected_improvement(0.0, *model.predict(X))
-        timed = seen.of(seen.seconds > 0.0)
-        if len(timed.y) < _FEWEST:  # a clock too coarse, or trials that were brought from elsewhere
+        timed = observed.of(observed.seconds > 0.0)
+        if len(timed.y) < _MIN_VALUES:  # the clock is too coarse, or the trials were copied from another study
             return lambda X: log_expected_improvement(0.0, *model.predict(X))
         logs, scales = np.log(timed.seconds), self._scales("seconds", cube, timed)
         time = Surrogate(timed.X, logs, np.zeros(logs.size), cube.choices, scales, float(np.mean(logs)))
         return lambda X: log_expected_improvement(0.0, *model.predict(X)) - time.predict(X)[0]
 
-    def _scales(self, what: str, cube: Cube, seen: _Seen) -> Scales:
-        """Hyper-parameters, as learnt from the first trials; kept, since that takes time."""
-        first = seen.of(np.arange(len(seen.y)) < _learnt_from(len(seen.y), _MORE[what]))
-        y, variances = _relative(first) if what == "value" else (np.log(first.seconds), np.zeros(len(first.y)))
+    def _scales(self, what: str, cube: UnitCube, observed: _Observed) -> KernelScales:
+        """Return hyperparameters learnt from the first trials; they are cached, since learning takes time."""
+        first = observed.of(np.arange(len(observed.y)) < _n_learnt_from(len(observed.y), _RELEARN[what]))
+        y, variances = _log_regret(first) if what == "value" else (np.log(first.seconds), np.zeros(len(first.y)))
         key = (first.X.tobytes(), y.tobytes(), variances.tobytes())
-        kept = self._kept.get(what)
-        if kept is None or kept[0] != key:  # looked up once: another thread may write in between
-            kept = self._kept[what] = key, learnt(first.X, y, variances, cube.choices)
-        return kept[1]
+        cached = self._learnt_scales.get(what)
+        if cached is None or cached[0] != key:  # read once: another thread may write in between
+            cached = self._learnt_scales[what] = key, learn_scales(first.X, y, variances, cube.choices)
+        return cached[1]
 
 
-class _Seen(NamedTuple):
+class _Observed(NamedTuple):
     """Trials so far, in their order."""
 
-    X: Array  # points
-    y: Array  # values, the less the better
-    variances: Array  # of what is known of them
-    seconds: Array  # that a whole trial takes, or NaN
-    running: Array  # points of trials on their way
+    X: Array  # (n, d): points
+    y: Array  # (n,): losses
+    variances: Array  # (n,): of extrapolated losses; 0 for measured ones
+    seconds: Array  # (n,): time of a whole trial, or NaN
+    running: Array  # (m, d): points of running trials
 
-    def of(self, which: BoolArray) -> _Seen:
-        return _Seen(self.X[which], self.y[which], self.variances[which], self.seconds[which], self.running)
+    def of(self, rows: BoolArray) -> _Observed:
+        """Return some of the trials."""
+        return _Observed(self.X[rows], self.y[rows], self.variances[rows], self.seconds[rows], self.running)
 
 
-def _seen(trials: list[Any], cube: Cube, sign: float) -> _Seen | None:
-    """What can be learnt from trials; None where there are too few."""
-    trials = [one for one in trials if _belongs(one, cube.space)]
-    n_steps = max((one.last_step or 1 for one in trials), default=1)
-    steps = {one.last_step for one in trials if one.state.name == "PRUNED"}
-    races = {step: _Ending.of(trials, step, sign) for step in steps}
-    values = [_value(one, races, sign) for one in trials]
-    known = np.array([value for value, _ in values])
-    known[np.abs(known) >= LARGE] *= np.inf
-    if np.count_nonzero(~np.isnan(known)) < _STARTUP or np.count_nonzero(np.isfinite(known)) < _FEWEST:
+def _observe(trials: list[Any], cube: UnitCube, sign: float) -> _Observed | None:
+    """Return what trials tell about their settings; None if there are too few."""
+    trials = [trial for trial in trials if _has_all(trial, cube.space)]
+    n_steps = max((trial.last_step or 1 for trial in trials), default=1)
+    pruned_at = {trial.last_step for trial in trials if trial.state.name == "PRUNED"}
+    extrapolations = {step: _Extrapolation.of(trials, step, sign) for step in pruned_at}
+    losses_and_variances = [_loss(trial, extrapolations, sign) for trial in trials]
+    loss = np.array([value for value, _ in losses_and_variances])
+    loss[np.abs(loss) >= LARGE] *= np.inf
+    if np.count_nonzero(~np.isnan(loss)) < _STARTUP_TRIALS or np.count_nonzero(np.isfinite(loss)) < _MIN_VALUES:
         return None
-    ends = known[np.isfinite(known)]
-    known = np.clip(known, np.min(ends), np.max(ends))
+    finite = loss[np.isfinite(loss)]
+    loss = np.clip(loss, np.min(finite), np.max(finite))
     seconds = [
-        one.duration.total_seconds() * n_steps / (one.last_step or n_steps) if one.duration else np.nan
-        for one in trials
+        trial.duration.total_seconds() * n_steps / (trial.last_step or n_steps) if trial.duration else np.nan
+        for trial in trials
     ]
-    running = _running(trials)
-    X, kept = cube.points([one.params for one in trials]), np.flatnonzero(~np.isnan(known))
-    if kept.size > _MOST:  # the better half of as many, and others evenly
-        order = kept[np.argsort(known[kept], kind="stable")]
-        spread = np.linspace(_MOST // 2, kept.size - 1, _MOST // 2).astype(int)
-        kept = np.sort(order[np.append(np.arange(_MOST // 2), spread)])
-    variances = np.array([variance for _, variance in values])
-    return _Seen(X[kept], known[kept], variances[kept], np.array(seconds)[kept], X[running])
+    running = _is_running(trials)
+    X, used = cube.points([trial.params for trial in trials]), np.flatnonzero(~np.isnan(loss))
+    if used.size > _MAX_TRIALS:  # the better half of so many, and the others evenly
+        order = used[np.argsort(loss[used], kind="stable")]
+        evenly = np.linspace(_MAX_TRIALS // 2, used.size - 1, _MAX_TRIALS // 2).astype(int)
+        used = np.sort(order[np.append(np.arange(_MAX_TRIALS // 2), evenly)])
+    variances = np.array([variance for _, variance in losses_and_variances])
+    return _Observed(X[used], loss[used], variances[used], np.array(seconds)[used], X[running])
 
 
-def _running(trials: list[Any]) -> BoolArray:
-    """Which trials are on their way; a process that was killed leaves one behind that only seems to be."""
-    longest = max((one.duration.total_seconds() for one in trials if one.duration), default=np.inf)
+def _is_running(trials: list[Any]) -> BoolArray:
+    """Tell which trials are running; a trial that runs for too long belongs to a killed process."""
+    longest = max((trial.duration.total_seconds() for trial in trials if trial.duration), default=np.inf)
     now = dt.datetime.now()  # noqa: DTZ005 - as optuna writes it
 
     def is_young(trial: Any) -> bool:
         begin = trial.datetime_start
-        return begin is None or (now - begin).total_seconds() < _GONE * max(longest, 1.0)
+        return begin is None or (now - begin).total_seconds() < _KILLED * max(longest, 1.0)
 
-    return np.array([one.state.name == "RUNNING" and is_young(one) for one in trials])
+    return np.array([trial.state.name == "RUNNING" and is_young(trial) for trial in trials])
 
 
-def _alike(one: Any, other: Any) -> bool:
-    """Whether values of one range have a place on the scale of another, perhaps beyond its ends."""
-    if type(one) is not type(other):
+def _comparable(first: Any, second: Any) -> bool:
+    """Tell whether values of one range have a place on the scale of another, perhaps beyond its ends."""
+    if type(first) is not type(second):
         return False
-    if hasattr(one, "choices"):  # optuna's own comparison knows NaN, and takes its time
-        return bool(one.choices == other.choices or one == other)
-    return bool(one.log == other.log)
+    if hasattr(first, "choices"):  # optuna's own comparison handles NaN, and is slow
+        return bool(first.choices == second.choices or first == second)
+    return bool(first.log == second.log)
 
 
-def _belongs(trial: Any, space: Mapping[str, Any]) -> bool:
-    """Whether a trial has all settings of a space; that failed trials were of the same space is not known before."""
-    known = trial.distributions
-    return all(name in known and _alike(known[name], wanted) for name, wanted in space.items())
+def _has_all(trial: Any, space: Mapping[str, Any]) -> bool:
+    """Tell whether a trial has all settings of a space."""
+    ranges = trial.distributions
+    return all(name in ranges and _comparable(ranges[name], wanted) for name, wanted in space.items())
 
 
-def _value(trial: Any, races: Mapping[int | None, _Ending | None], sign: float) -> tuple[float, float]:
-    """What is known of the value of a trial, and the variance of it: infinity where it failed, NaN where nothing is."""
+def _loss(trial: Any, extrapolations: Mapping[int | None, _Extrapolation | None], sign: float) -> tuple[float, float]:
+    """Return the loss of a trial and its variance: infinity if it failed, NaN if it is not known."""
     state = trial.state.name
     if state == "COMPLETE":
         return sign * trial.value, 0.0
     if state == "PRUNED":
-        return _where_it_would_end(trial, races[trial.last_step], sign)
+        return _extrapolated(trial, extrapolations[trial.last_step], sign)
     return (np.inf if state == "FAIL" and ERROR in trial.user_attrs else np.nan), 0.0
 
 
-def _where_it_would_end(trial: Any, ending: _Ending | None, sign: float) -> tuple[float, float]:
-    """Mean and variance of the value that a trial would have had, if it had not been given up.
+def _extrapolated(trial: Any, extrapolation: _Extrapolation | None, sign: float) -> tuple[float, float]:
+    """Return mean and variance of the loss that a pruned trial would have had at its end.
 
-    It is never better than the best, which is to be something that was seen; and as poor as one that failed where there
-    is nothing to compare it with, or it would be tried again and again.
+    It is never better than the best trial, whose loss was measured. Where there is nothing to compare it with, it is
+    infinite, or the setting would be tried again and again.
     """
-    if ending is None:
+    if extrapolation is None:
         return np.inf, 0.0
-    behind = sign * trial.intermediate_values[trial.last_step] - ending.here
-    if np.isnan(behind):
+    gap = sign * trial.intermediate_values[trial.last_step] - extrapolation.here
+    if np.isnan(gap):
         return np.inf, 0.0
-    return ending.end + ending.slope * max(behind, 0.0), ending.variance
+    return extrapolation.end + extrapolation.slope * max(gap, 0.0), extrapolation.variance
 
 
-class _Ending(NamedTuple):
-    """What differences to the best trial at a step tell of those at the end: a line through the origin.
+class _Extrapolation(NamedTuple):
+    """A line through the origin: from the gap to the best trial at a step to the gap at the end.
 
-    Inside a fit, differences are often larger than they will be: the line is that of all trials that came further.
+    Inside a fit gaps are often larger than at its end, so the slope is learnt from all trials that went further.
     """
 
-    here: float  # the best at the step
-    end: float  # and at its end
+    here: float  # loss of the best trial at the step
+    end: float  # and at the end
     slope: float
-    variance: float  # around the line
+    variance: float  # of the gaps around the line
 
     @classmethod
-    def of(cls, trials: list[Any], step: int, sign: float) -> _Ending | None:
+    def of(cls, trials: list[Any], step: int, sign: float) -> _Extrapolation | None:
+        """Learn the line from trials; None without a trial to compare with."""
         race = against_best(trials, step, sign)
         if race is None:
             return None
         best = race.best.intermediate_values
         pairs = [
-            (one.intermediate_values[step] - best[step], one.intermediate_values[one.last_step] - best[one.last_step])
-            for one in trials
-            if one.number != race.best.number
-            and step in one.intermediate_values
-            and one.last_step > step
-            and one.last_step in best
+            (
+                trial.intermediate_values[step] - best[step],
+                trial.intermediate_values[trial.last_step] - best[trial.last_step],
+            )
+            for trial in trials
+            if trial.number != race.best.number
+            and step in trial.intermediate_values
+            and trial.last_step > step
+            and trial.last_step in best
         ]
         at, after = sign * np.array(pairs).reshape(-1, 2).T
-        known = np.maximum(np.abs(at), np.abs(after)) < LARGE
-        at, after = at[known], after[known]
+        usable = np.maximum(np.abs(at), np.abs(after)) < LARGE
+        at, after = at[usable], after[usable]
         if np.max(np.abs(at), initial=0.0) < _TINY:
             return cls(race.here, race.end, 1.0, 0.0)
-        slope = float(np.clip(at @ after / (at @ at), _LEAST, 1.0))
+        slope = float(np.clip(at @ after / (at @ at), _MIN_SLOPE, 1.0))
         return cls(race.here, race.end, slope, float(np.mean(np.square(after - slope * at))))
 
 
-def _relative(seen: _Seen) -> tuple[Array, Array]:
-    """Values and their variances on the scale that is modelled: the best is 0.
+def _log_regret(observed: _Observed) -> tuple[Array, Array]:
+    """Return losses and their variances on the modelled scale, on which the best is 0.
 
-    Most of what is poor differs by much, and most of what is good by little; both are to be learnt from.
+    Poor losses differ by much and good ones by little; on this scale the process learns from both.
     """
-    behind = seen.y - np.min(seen.y)
-    usual = float(np.median(behind))
-    if usual <= _ROUNDING * np.max(np.abs(seen.y)):  # most are as good as the best
-        usual = float(np.max(behind)) or 1.0
-    variances = seen.variances / np.square(np.maximum(usual + behind, _TINY))
-    return np.log1p(behind / usual), np.minimum(variances, _VAGUE)
+    gap = observed.y - np.min(observed.y)
+    typical = float(np.median(gap))
+    if typical <= _ROUNDING * np.max(np.abs(observed.y)):  # most are as good as the best
+        typical = float(np.max(gap)) or 1.0
+    variances = observed.variances / np.square(np.maximum(typical + gap, _TINY))
+    return np.log1p(gap / typical), np.minimum(variances, _VAGUE)
 
 
-def _learnt_from(n: int, more: float) -> int:
-    """How many of n trials hyper-parameters are learnt from: all while they are few, then now and then."""
-    known = _STARTUP
-    while max(known + 1, int(more * known)) <= n:
-        known = max(known + 1, int(more * known))
-    return known
+def _n_learnt_from(n: int, growth: float) -> int:
+    """Return the number of trials, of n, from which hyperparameters are learnt; it grows in steps."""
+    size = _STARTUP_TRIALS
+    while max(size + 1, int(growth * size)) <= n:
+        size = max(size + 1, int(growth * size))
+    return size
 
 
-def _best(cube: Cube, seen: _Seen, worth: Callable[[Array], Array], rng: np.random.Generator) -> Array:
-    """The point that is worth most, of many at random and around the best, and that was not tried yet."""
-    # There and back, since what was tried may be beyond the ends: enqueued, or of a range that was changed.
-    best = cube.points([cube.params(point) for point in seen.X[np.argsort(seen.y, kind="stable")[:_PARENTS]]])
-    X = np.concatenate([cube.spread(rng.random((_DRAWN, len(cube.space)))), best])
-    values = worth(X)
+def _most_promising(
+    cube: UnitCube, observed: _Observed, acquisition: Callable[[Array], Array], rng: np.random.Generator
+) -> Array:
+    """Return the new point of largest acquisition among random points and neighbours of the best, shape (d,)."""
+    # To settings and back: an enqueued trial, or one of an earlier range, may lie outside the range.
+    best = cube.points([cube.params(point) for point in observed.X[np.argsort(observed.y, kind="stable")[:_PARENTS]]])
+    X = np.concatenate([cube.from_uniform(rng.random((_RANDOM_POINTS, len(cube.space)))), best])
+    values = acquisition(X)
     for width in _WIDTHS:
         parents = X[np.argsort(-values, kind="stable")[:_PARENTS]]
-        children = cube.around(np.repeat(parents, _CHILDREN, axis=0), width, rng)
-        X, values = np.concatenate([X, children]), np.concatenate([values, worth(children)])
-    tried = np.concatenate([seen.X, seen.running])
+        children = cube.neighbours(np.repeat(parents, _CHILDREN, axis=0), width, rng)
+        X, values = np.concatenate([X, children]), np.concatenate([values, acquisition(children)])
+    tried = np.concatenate([observed.X, observed.running])
     new = cdist(X, tried, "chebyshev").min(axis=1) > _SAME
-    # Where all settings were tried, as in a small space of choices, one of them has to be tried again.
+    # If everything was tried, as in a small space of choices, a setting is tried again.
     return X[np.argmax(np.where(new, values, -np.inf) if new.any() else values)]
+
+
+# --------------------------------------------------------------------------------------------------- Gaussian process
+class KernelScales(NamedTuple):
+    """Hyperparameters of the process."""
+
+    inverse_squares: Array  # (d,): 1 / l_j^2, with l_j the length-scale of a setting
+    scale: float  # variance of the function
+    noise: float  # variance of an observation
+
+
+def learn_scales(X: Array, y: Array, variances: Array, choices: BoolArray) -> KernelScales:
+    """Return the mode of the posterior of the hyperparameters."""
+    d = X.shape[1]
+    unit = float(np.std(y)) or 1.0
+    z, extra, D = (y - np.mean(y)) / unit, variances / unit**2, squared_differences(X, X, choices)
+    centre = np.append(np.full(d, _LENGTH[0] + 0.5 * np.log(d)), [_SCALE[0], _NOISE[0]])
+    width = np.append(np.full(d, _LENGTH[1]), [_SCALE[1], _NOISE[1]])
+    bounds = np.column_stack([centre - _PRIOR_SDS * width, centre + _PRIOR_SDS * width])
+    posterior = partial(log_posterior, D=D, z=z, variances=extra, centre=centre, width=width)
+    theta = maximise(posterior, centre, bounds, max_iter=30).theta
+    s2, noise = unit**2 * np.exp(2.0 * theta[d:])
+    return KernelScales(np.exp(-2.0 * theta[:d]), float(s2), float(noise))
+
+
+@dataclass(frozen=True, eq=False)
+class Surrogate:
+    """Posterior of a function of settings in the unit cube: a radial Matern-5/2 kernel, noise, and a constant mean."""
+
+    X: Array  # (n, d): tried settings; a number lies between 0 and 1, a choice is its place in the list
+    y: Array  # (n,): values
+    variances: Array  # (n,): of the values, in addition to the noise
+    choices: BoolArray  # which are choices: two of them are equal or at distance 1
+    scales: KernelScales  # hyper-parameters
+    mean: float  # of the function
+    _L: Array = field(init=False)
+    _weights: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        L = linalg.cholesky(self._covariance(self.X) + np.diag(self.scales.noise + self.variances))
+        object.__setattr__(self, "_L", L)
+        object.__setattr__(self, "_weights", cho_solve((L, True), self.y - self.mean))
+
+    def with_expected(self, X: Array) -> Surrogate:
+        """Return the posterior with running trials added at their predicted means."""
+        return replace(
+            self,
+            X=np.concatenate([self.X, X]),
+            y=np.append(self.y, self.predict(X)[0]),
+            variances=np.append(self.variances, np.zeros(len(X))),
+        )
+
+    def predict(self, X: Array) -> tuple[Array, Array]:
+        """Return mean and variance of an observation at other settings, noise included, shapes (m,)."""
+        K = self._covariance(X)
+        A = solve_triangular(self._L, K, lower=True)
+        variance = np.maximum(self.scales.scale - np.einsum("nm,nm->m", A, A), 0.0)
+        return self.mean + K.T @ self._weights, variance + self.scales.noise
+
+    def _covariance(self, X: Array) -> Array:
+        numbers, by = ~self.choices, self.scales.inverse_squares
+        width = np.sqrt(by[numbers])
+        r2 = cdist(self.X[:, numbers] * width, X[:, numbers] * width, "sqeuclidean")
+        for j in np.flatnonzero(self.choices):
+            r2 += by[j] * (self.X[:, j, None] != X[None, :, j])
+        return self.scales.scale * _matern(r2)[0]
+
+
+def log_posterior(
+    theta: Array, *, D: Array, z: Array, variances: Array, centre: Array, width: Array
+) -> tuple[float, Array]:
+    """Return the log posterior of log length-scales, scale and noise, up to a constant, and its gradient."""
+    d = len(D)
+    K, slope = _matern(np.tensordot(np.exp(-2.0 * theta[:d]), D, 1))
+    s2, noise = np.exp(2.0 * theta[d:])
+    L = linalg.cholesky(s2 * K + np.diag(noise + variances))
+    a = cho_solve((L, True), z)
+    W = np.outer(a, a) - cho_solve((L, True), np.eye(len(z)))
+    by_length = -s2 * np.exp(-2.0 * theta[:d]) * np.tensordot(D, W * slope, 2)
+    gradient = np.append(by_length, [s2 * np.sum(W * K), noise * np.trace(W)])
+    off = (theta - centre) / width
+    value = -0.5 * float(z @ a) - float(np.sum(np.log(np.diagonal(L)))) - 0.5 * float(off @ off)
+    return value, gradient - off / width
+
+
+def squared_differences(X: Array, Z: Array, choices: BoolArray) -> Array:
+    """Return squared differences of points, setting by setting, shape (d, n, m); of choices, 0 or 1."""
+    D = np.square(X.T[:, :, None] - Z.T[:, None, :])
+    D[choices] = D[choices] > 0.0
+    return D
+
+
+def log_expected_improvement(best: float, mean: Array, variance: Array) -> Array:
+    """Return log E max(best - y, 0) of normal y."""
+    sd = np.sqrt(variance)
+    u = (best - mean) / sd
+    near = np.maximum(u, _ASYMPTOTIC)
+    far = np.minimum(u, _ASYMPTOTIC)
+    # phi(u) + u Phi(u) = phi(u) (1 - |u| m(|u|)) with Mills' ratio m; for large |u| the bracket is 1 / u^2 nearly.
+    short = 1.0 + far * np.sqrt(0.5 * np.pi) * erfcx(-far / np.sqrt(2.0))
+    bracket = np.where(far > -1e3, short, 1.0 / np.square(far))
+    tail = -0.5 * (np.square(far) + _LOG_2PI) + np.log(bracket)
+    body = np.log(np.exp(-0.5 * (np.square(near) + _LOG_2PI)) + near * ndtr(near))
+    return np.where(u > _ASYMPTOTIC, body, tail) + np.log(sd)
+
+
+def _matern(r2: Array) -> tuple[Array, Array]:
+    """Matern-5/2 of squared distances over squared length-scales, and its derivative by them."""
+    r = np.sqrt(5.0 * r2)
+    fall = np.exp(-r)
+    return (1.0 + r + r * r / 3.0) * fall, -5.0 / 6.0 * (1.0 + r) * fall
+
+
+# -------------------------------------------------------------------------------------------------- settings as points
+@dataclass(frozen=True, eq=False)
+class UnitCube:
+    """A space of independent settings as points of a unit cube."""
+
+    space: Mapping[str, Any]  # by the setting's name
+    # which settings are choices: their coordinate is the place in the list
+    choices: BoolArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "choices", np.array([hasattr(distribution, "choices") for distribution in self.space.values()])
+        )
+
+    def points(self, settings: Sequence[Mapping[str, Any]]) -> Array:
+        """Return settings as points, shape (n, d)."""
+        columns = [
+            _place_of(
+                distribution,
+                np.array([distribution.to_internal_repr(setting[name]) for setting in settings], dtype=np.float64),
+            )
+            for name, distribution in self.space.items()
+        ]
+        return np.stack(columns, axis=1)
+
+    def params(self, point: Array) -> dict[str, Any]:
+        """Return a point as settings."""
+        pairs = zip(self.space.items(), point, strict=True)
+        return {
+            name: distribution.to_external_repr(_value_at(distribution, np.array(place)).item())
+            for (name, distribution), place in pairs
+        }
+
+    def from_uniform(self, u: Array) -> Array:
+        """Return the points of the space for uniform numbers, shape (n, d)."""
+        columns = zip(self.space.values(), u.T, strict=True)
+        return np.stack(
+            [
+                _place_of(distribution, _value_at(distribution, _uniform_place(distribution, column)))
+                for distribution, column in columns
+            ],
+            axis=1,
+        )
+
+    def neighbours(self, points: Array, width: float, rng: np.random.Generator) -> Array:
+        """Draw a neighbour of each point, which differs in about half of the settings, shape (n, d)."""
+        moved = np.clip(points + width * rng.standard_normal(points.shape), 0.0, 1.0)
+        others = rng.random(points.shape)
+        kept = rng.random(points.shape) < 0.5
+        columns = [
+            _place_of(
+                distribution,
+                _value_at(distribution, _uniform_place(distribution, others[:, j]) if self.choices[j] else moved[:, j]),
+            )
+            for j, distribution in enumerate(self.space.values())
+        ]
+        return np.where(kept, points, np.stack(columns, axis=1))
+
+
+def _ends(distribution: Any) -> tuple[float, float]:
+    """Return both ends of a range on its own scale (log or not), half a step beyond for ranges with steps."""
+    half = 0.5 * (distribution.step or 0.0)
+    # On a log scale optuna's step is 1 for integers and None for floats.
+    ends = (distribution.low - half, distribution.high + half)
+    return (float(np.log(ends[0])), float(np.log(ends[1]))) if distribution.log else (float(ends[0]), float(ends[1]))
+
+
+def _place_of(distribution: Any, value: Array) -> Array:
+    """Return the coordinates of values in optuna's internal form."""
+    if hasattr(distribution, "choices"):
+        return value
+    low, high = _ends(distribution)
+    coordinate = np.log(value) if distribution.log else value
+    return np.round((coordinate - low) / (high - low), _DIGITS)
+
+
+def _uniform_place(distribution: Any, u: Array) -> Array:
+    """Return coordinates for uniform numbers."""
+    return np.floor(u * len(distribution.choices)) if hasattr(distribution, "choices") else u
+
+
+def _value_at(distribution: Any, place: Array) -> Array:
+    """Return the nearest values to coordinates."""
+    if hasattr(distribution, "choices"):
+        return np.clip(place, 0, len(distribution.choices) - 1)
+    low, high = _ends(distribution)
+    coordinate = low + (high - low) * place
+    value = np.exp(coordinate) if distribution.log else coordinate
+    if distribution.step:
+        value = distribution.low + distribution.step * np.round((value - distribution.low) / distribution.step)
+    return np.clip(value, distribution.low, distribution.high)

@@ -14,11 +14,19 @@ from scipy import integrate
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from skpref.search._cube import Cube
-from skpref.search._surrogate import Surrogate, learnt, log_expected_improvement, log_posterior, squares
 from skpref.search.loop import open_study
 from skpref.search.pruner import RacingPruner
-from skpref.search.sampler import ERROR, SurrogateSampler, _seen
+from skpref.search.sampler import (
+    ERROR,
+    Surrogate,
+    SurrogateSampler,
+    UnitCube,
+    _observe,
+    learn_scales,
+    log_expected_improvement,
+    log_posterior,
+    squared_differences,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +50,13 @@ def tried(seed: int, n: int = 15, d: int = 3) -> tuple[Any, Any, Any, Any]:
 @settings(max_examples=20)
 def test_gradient_of_the_log_posterior(seed: int) -> None:
     X, y, variances, choices = tried(seed)
-    known = {"D": squares(X, X, choices), "z": y, "variances": variances, "centre": np.zeros(5), "width": np.ones(5)}
+    known = {
+        "D": squared_differences(X, X, choices),
+        "z": y,
+        "variances": variances,
+        "centre": np.zeros(5),
+        "width": np.ones(5),
+    }
     theta = 0.5 * np.random.default_rng(seed).standard_normal(5)
     _, gradient = log_posterior(theta, **known)
     steps = 1e-5 * np.eye(5)
@@ -51,7 +65,7 @@ def test_gradient_of_the_log_posterior(seed: int) -> None:
 
 
 def fitted(X: Any, y: Any, variances: Any, choices: Any) -> Surrogate:
-    return Surrogate(X, y, variances, choices, learnt(X, y, variances, choices), float(np.mean(y)))
+    return Surrogate(X, y, variances, choices, learn_scales(X, y, variances, choices), float(np.mean(y)))
 
 
 def test_posterior_is_that_of_scikit_learn() -> None:
@@ -85,9 +99,9 @@ def test_hyper_parameters_are_a_mode_and_follow_units() -> None:
 def test_what_is_believed_is_certain_and_moves_no_mean() -> None:
     X, y, variances, choices = tried(3)
     model, at = fitted(X, y, variances, choices), tried(4)[0]
-    believing = model.believing(at[:4])
-    np.testing.assert_allclose(believing.predict(at)[0], model.predict(at)[0], rtol=1e-6)
-    assert (believing.predict(at)[1][:4] < model.predict(at)[1][:4]).all()
+    with_expected = model.with_expected(at[:4])
+    np.testing.assert_allclose(with_expected.predict(at)[0], model.predict(at)[0], rtol=1e-6)
+    assert (with_expected.predict(at)[1][:4] < model.predict(at)[1][:4]).all()
 
 
 @given(best=st.floats(-3, 3), mean=st.floats(-3, 3), sd=st.floats(0.3, 3.0))
@@ -125,9 +139,9 @@ RANGES = {
 @given(seed=st.integers(0, 2**31))
 @settings(max_examples=50)
 def test_points_are_settings_and_settings_points(seed: int) -> None:
-    cube, rng = Cube(RANGES), np.random.default_rng(seed)
-    points = cube.spread(rng.random((5, len(RANGES))))
-    points = np.concatenate([points, cube.around(points, 0.3, rng), cube.spread(np.array([[0.0], [1.0]]) * np.ones(7))])
+    cube, rng = UnitCube(RANGES), np.random.default_rng(seed)
+    points = cube.from_uniform(rng.random((5, len(RANGES))))
+    points = np.concatenate([points, cube.neighbours(points, 0.3, rng), cube.from_uniform(np.array([[0.0], [1.0]]) * np.ones(7))])
     for point in points:
         params = cube.params(point)
         for name, known in RANGES.items():
@@ -136,8 +150,8 @@ def test_points_are_settings_and_settings_points(seed: int) -> None:
 
 
 def test_uniform_numbers_are_uniform_settings() -> None:
-    cube = Cube(RANGES)
-    points = cube.spread(np.tile((np.arange(800) + 0.5)[:, None] / 800, len(RANGES)))
+    cube = UnitCube(RANGES)
+    points = cube.from_uniform(np.tile((np.arange(800) + 0.5)[:, None] / 800, len(RANGES)))
     found = [cube.params(point) for point in points]
     for name, n in (("stepped", 5), ("int", 8), ("even", 6), ("choice", 4)):
         counts = np.unique([repr(one[name]) for one in found], return_counts=True)[1]
@@ -231,10 +245,10 @@ def test_what_a_killed_process_left_behind_is_forgotten() -> None:
     bowl(left)
     long = max(trial.duration for trial in study.trials if trial.duration)
     trials = study.get_trials(deepcopy=True)
-    cube = Cube(trials[0].distributions)
-    assert len(_seen(trials, cube, 1.0).running) == 1  # type: ignore[union-attr]
+    cube = UnitCube(trials[0].distributions)
+    assert len(_observe(trials, cube, 1.0).running) == 1  # type: ignore[union-attr]
     trials[-1].datetime_start -= 11 * max(long, dt.timedelta(seconds=1))
-    assert len(_seen(trials, cube, 1.0).running) == 0  # type: ignore[union-attr]
+    assert len(_observe(trials, cube, 1.0).running) == 0  # type: ignore[union-attr]
 
 
 def test_where_trials_fail_is_left_alone() -> None:
@@ -315,7 +329,7 @@ def test_many_trials_cost_no_more_than_some() -> None:
         x, y = rng.random(2)
         value = (x - 0.3) ** 2 + (y - 0.8) ** 2
         study.add_trial(optuna.trial.create_trial(params={"x": x, "y": y}, distributions=space, value=value))
-    seen = _seen(study.get_trials(deepcopy=False), Cube(space), 1.0)
+    seen = _observe(study.get_trials(deepcopy=False), UnitCube(space), 1.0)
     assert seen is not None
     assert len(seen.y) == 200
     assert seen.y.min() == study.best_value
@@ -382,7 +396,7 @@ def test_what_was_given_up_is_never_the_best() -> None:
     study = told(TWELVE, np.where(np.arange(12) == 0, 5.0, TWELVE))
     given_up = {"state": State.PRUNED, "params": {"x": 0.5, "y": 0.5}, "distributions": SPACE}
     study.add_trial(optuna.trial.create_trial(**given_up, intermediate_values={1: 4.0}))
-    seen = _seen(study.get_trials(deepcopy=False), Cube(SPACE), 1.0)
+    seen = _observe(study.get_trials(deepcopy=False), UnitCube(SPACE), 1.0)
     assert seen is not None
     assert seen.y[-1] == seen.y.min() == 1.0
 
@@ -465,7 +479,7 @@ def test_what_is_behind_inside_a_fit_counts_as_much_as_it_came_to_in_others() ->
         state=optuna.trial.TrialState.PRUNED, params={"x": 1.0}, distributions=space, intermediate_values={1: -5.0}
     )
     study.add_trial(poor)
-    seen = _seen(study.get_trials(deepcopy=False), Cube(space), -1.0)
+    seen = _observe(study.get_trials(deepcopy=False), UnitCube(space), -1.0)
     assert seen is not None
     np.testing.assert_allclose(seen.y, [*ends, 4.8 / 3.0], atol=1e-12)
     np.testing.assert_allclose(seen.variances, 0.0, atol=1e-12)
