@@ -141,7 +141,9 @@ RANGES = {
 def test_points_are_settings_and_settings_points(seed: int) -> None:
     cube, rng = UnitCube(RANGES), np.random.default_rng(seed)
     points = cube.from_uniform(rng.random((5, len(RANGES))))
-    points = np.concatenate([points, cube.neighbours(points, 0.3, rng), cube.from_uniform(np.array([[0.0], [1.0]]) * np.ones(7))])
+    points = np.concatenate(
+        [points, cube.neighbours(points, 0.3, rng), cube.from_uniform(np.array([[0.0], [1.0]]) * np.ones(7))]
+    )
     for point in points:
         params = cube.params(point)
         for name, known in RANGES.items():
