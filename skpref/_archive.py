@@ -33,6 +33,7 @@ MAX_SCHEMA = 64 << 20  # bytes of schema.json: a vocabulary of 100,000 words tak
 MAX_TOKENS = 2_000_000  # brackets and commas in it, which bound the memory that parsing takes
 _MAX_HEADER = 1024  # of an array
 _MAX_LENGTH = 1 << 31  # of an axis
+_MAX_DEPTH = 100  # of the tree
 _OLDEST_PROTOCOL = 2  # of skops
 _SCHEMA = "schema.json"
 _MEMBER = re.compile(r"[0-9]{1,6}\.(npy|npz|bin)")
@@ -145,8 +146,6 @@ def open_zip(content: bytes) -> dict[str, bytes]:
     members: dict[str, bytes] = {}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         infos = archive.infolist()
-        if sum(info.file_size for info in infos) > len(content):
-            raise ModelFormatError("zip directory: members overlap")
         for info in infos:
             name = info.filename
             if name == "manifest.json":
@@ -157,7 +156,10 @@ def open_zip(content: bytes) -> dict[str, bytes]:
                 raise ModelFormatError(f"{name}: occurs twice")
             if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size or info.flag_bits & 1:
                 raise ModelFormatError(f"{name}: compressed or encrypted; members are stored as they are")
-            members[name] = archive.read(info)  # compares the checksum
+            members[name] = b""
+        if sum(info.file_size for info in infos) > len(content):
+            raise ModelFormatError("zip directory: members overlap")
+        members = {info.filename: archive.read(info) for info in infos}  # compares the checksums
     return members
 
 
@@ -169,8 +171,8 @@ def _n_tokens(text: bytes) -> int:
 def read_schema(members: dict[str, bytes], newest: int) -> dict[str, Any]:
     """Take the tree out of the members, once its size, origin and format are checked."""
     text = members.pop(_SCHEMA, b"")
-    if len(text) > MAX_SCHEMA or _n_tokens(text) > MAX_TOKENS:
-        raise ModelFormatError(f"{_SCHEMA}: {len(text)} bytes, more than a model takes")
+    if not 0 < len(text) <= MAX_SCHEMA or _n_tokens(text) > MAX_TOKENS:
+        raise ModelFormatError(f"{_SCHEMA}: {len(text)} bytes, not what a model takes")
     schema = json.loads(text)
     written = schema.get("skpref") if isinstance(schema, dict) else None
     if not isinstance(written, dict) or type(written.get("format")) is not int:
@@ -193,9 +195,10 @@ def check_schema(
     occurring: set[str] = set()
     by_id: dict[int, Any] = {}
 
-    def check(node: dict[str, Any], path: str) -> None:
+    def check(node: dict[str, Any], path: str, depth: int = 0) -> None:
         kind, name = node["__loader__"], f"{node['__module__']}.{node['__class__']}"
         where = path or "estimator"
+        require(depth <= _MAX_DEPTH, where, f"nested more than {_MAX_DEPTH} deep")
         require(name in types.get(kind, ()), where, f"{name:.120} is not among the types that a model file holds")
         occurring.add(name)
         # Parts of one number become one object; being equal, none of them can contain itself.
@@ -207,7 +210,7 @@ def check_schema(
                 used.add((kind, node["file"]))
                 _check_member(kind, node["file"], members[node["file"]])
         for key, child in _children(node, kind, parts_of(name), where):
-            check(child, f"{path}.{key}".strip("."))
+            check(child, f"{path}.{key}".strip("."), depth + 1)
 
     protocol = schema["protocol"]
     require(type(protocol) is int and protocol >= _OLDEST_PROTOCOL, _SCHEMA, f"of skops protocol {protocol!r:.80}")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import re
+import zipfile
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from numbers import Integral
@@ -258,8 +259,12 @@ def load(path: str | os.PathLike[str]) -> Any:
         require(isinstance(estimator, BaseEstimator), "estimator", "is none")
         _check(estimator, {})
     except Exception as error:
-        text = str(error) if isinstance(error, ValueError) else f"damaged ({type(error).__name__}: {error})"
-        raise ModelFormatError(f"{path.name}: {text}") from error
+        text = (
+            str(error)
+            if isinstance(error, ValueError | zipfile.BadZipFile)
+            else f"damaged ({type(error).__name__}: {error})"
+        )
+        raise ModelFormatError(f"{path.name}: {text:.500}") from error
     return estimator
 
 

@@ -1,0 +1,588 @@
+"""Files of models from people you do not know: damaged, forged or hostile ones are refused, and nothing is executed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import pickle
+import time
+import tracemalloc
+import warnings
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from skops import io as skops_io
+
+from skpref._archive import MAX_MEMBERS, renumbered, write_archive
+from skpref.exceptions import ModelFormatError
+from skpref.inference.blocks import StackedBlock
+from skpref.likelihoods import PairwiseProbit, PairwiseProbitTies
+from skpref.persistence import load, save
+from tests.unit.test_persistence import CASES, LEVELS, fitted, outputs, quiet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+Members = dict[str, bytes]
+
+
+class Bomb:
+    """What would make a folder if it were unpickled."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sound") / "m"
+    save(fitted("pairs, few points"), path)
+    load(path)  # so that no first call is timed below
+    return path
+
+
+def members(path: Path) -> Members:
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def rebuilt(parts: Members, compression: int = zipfile.ZIP_STORED) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        for name, content in parts.items():
+            archive.writestr(zipfile.ZipInfo(name), content, compress_type=compression)
+    return file.getvalue()
+
+
+def with_schema(parts: Members, change: Callable[[Any], object]) -> bytes:
+    schema = json.loads(parts["schema.json"])
+    change(schema)
+    return rebuilt(parts | {"schema.json": json.dumps(schema).encode()})
+
+
+def npy(array: Any) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=True)
+    return file.getvalue()
+
+
+def header(text: bytes) -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+def twice(parts: Members) -> bytes:
+    file = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(file, "w") as archive:
+        warnings.simplefilter("ignore")
+        for name in [*parts, next(iter(parts))]:
+            archive.writestr(zipfile.ZipInfo(name), parts[name])
+    return file.getvalue()
+
+
+def attributes(schema: Any) -> Any:
+    return schema["content"]["content"]
+
+
+def node(loader: str, module: str, name: str, content: Any = None, **more: Any) -> Any:
+    return {"__loader__": loader, "__module__": module, "__class__": name, "content": content} | more
+
+
+def plain(value: Any) -> Any:
+    return node("JsonNode", "builtins", "str", json.dumps(value), is_json=True)
+
+
+def nested(schema: Any, depth: int) -> Any:
+    part = plain(1)
+    for _ in range(depth):
+        part = node("ListNode", "builtins", "list", [part])
+    attributes(schema)["tol"] = part
+
+
+def billion(schema: Any) -> Any:
+    """Lists of lists, each of which occurs twice under one number: 2**60 of them unless numbers are checked."""
+    part = node("ListNode", "builtins", "list", [plain(1)], __id__=10**6)
+    for number in range(60):
+        again = {**part, "content": []}
+        part = node("ListNode", "builtins", "list", [part, again], __id__=10**6 + 1 + number)
+    attributes(schema)["tol"] = part
+
+
+FIRST = "0.npy"
+REDUCE = node("ConstructorFromReduceNode", "os", "mkdir", node("TupleNode", "builtins", "tuple", [plain("BOMB")]))
+# What is done to a sound file, and what is said of it. No loading may make a folder of the name BOMB.
+FILES: dict[str, tuple[Callable[[Members], bytes], str]] = {
+    "empty": (lambda p: b"", "not a skpref model"),
+    "truncated": (lambda p: rebuilt(p)[:-30], "not a skpref model"),
+    "truncated inside": (lambda p: rebuilt(p)[:900] + rebuilt(p)[1000:], "zip directory"),
+    "trailing bytes": (lambda p: rebuilt(p) + b"x", "not a skpref model"),
+    "leading bytes": (lambda p: b"#!/bin/sh\n" + rebuilt(p), "zip directory"),
+    "more members": (lambda p: rebuilt(p | {"9999.npy": npy(np.ones(2))}), "9999.npy: belongs to no part"),
+    "member missing": (lambda p: rebuilt({k: v for k, v in p.items() if k != FIRST}), "refers to the member '0.npy'"),
+    "too many members": (
+        lambda p: rebuilt(p | {f"{i}.bin": b"" for i in range(MAX_MEMBERS)}),
+        f"{MAX_MEMBERS} at most",
+    ),
+    "member twice": (twice, "occurs twice"),
+    "parent folder": (lambda p: rebuilt(p | {"../x": b"x"}), r"'\.\./x': not a name"),
+    "absolute path": (lambda p: rebuilt(p | {"/etc/1.npy": b"x"}), "not a name"),
+    "drive letter": (lambda p: rebuilt(p | {"C:1.npy": b"x"}), "not a name"),
+    "folder": (lambda p: rebuilt(p | {"a/": b""}), "not a name"),
+    "compressed": (lambda p: rebuilt(p, zipfile.ZIP_DEFLATED), "compressed"),
+    "zip bomb": (lambda p: rebuilt({**p, "1.bin": bytes(10**7)}, zipfile.ZIP_DEFLATED), "compressed"),
+    "our first format": (lambda p: rebuilt({"manifest.json": b"{}"}), "written by format 1"),
+    "newer format": (
+        lambda p: with_schema(p, lambda s: s["skpref"].update(format=3)),
+        "written by format 3; this version reads up to 2",
+    ),
+    "plain skops": (lambda p: with_schema(p, lambda s: s.pop("skpref")), "not that of a skpref model"),
+    "old skops": (lambda p: with_schema(p, lambda s: s.update(protocol=0)), "of skops protocol 0"),
+    "no schema": (lambda p: rebuilt({FIRST: p[FIRST]}), "schema.json: 0 bytes"),
+    "schema is no JSON": (lambda p: rebuilt(p | {"schema.json": b"{"}), "line 1 column 2"),
+    "schema of brackets": (lambda p: rebuilt(p | {"schema.json": b"[" * 500_000}), "damaged"),
+    "schema of commas": (
+        lambda p: rebuilt(p | {"schema.json": b"[" + b"[]," * 1_100_000 + b"1]"}),
+        "not what a model takes",
+    ),
+    "schema is a list": (lambda p: rebuilt(p | {"schema.json": b"[]"}), "not that of a skpref model"),
+    "deep tree": (lambda p: with_schema(p, lambda s: nested(s, 200)), "nested more than 100 deep"),
+    "billion parts": (lambda p: with_schema(p, billion), "has the number of another part"),
+    "changed array": (lambda p: rebuilt(p).replace(p[FIRST], p[FIRST][:-1] + b"\x01", 1), "Bad CRC"),
+    "array cut": (lambda p: rebuilt(p | {FIRST: p[FIRST][:-8]}), "not those of shape"),
+    "object dtype": (lambda p: rebuilt(p | {FIRST: npy(np.array([None, 1], dtype=object))}), "is not allowed"),
+    "pickle in a member": (lambda p: rebuilt(p | {FIRST: pickle.dumps(Bomb("BOMB"))}), "magic"),
+    "header of code": (
+        lambda p: rebuilt(p | {FIRST: header(b"__import__('os').mkdir('BOMB')")}),
+        "malformed|header|damaged",
+    ),
+    "deep header": (lambda p: rebuilt(p | {FIRST: header(b"(" * 900)}), "malformed|header|damaged"),
+    "huge shape": (
+        lambda p: rebuilt(
+            p | {FIRST: header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (1099511627776,), }\n")}
+        ),
+        "not those of shape",
+    ),
+    "huge empty shape": (
+        lambda p: rebuilt(
+            p | {FIRST: header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (8589934592, 0), }\n")}
+        ),
+        "not those of shape",
+    ),
+    "unknown type": (
+        lambda p: with_schema(p, lambda s: attributes(s).update(tol=node("ObjectNode", "os", "system"))),
+        "tol: os.system is not among the types",
+    ),
+    "call": (lambda p: with_schema(p, lambda s: attributes(s).update(tol=REDUCE)), "tol: os.mkdir is not among"),
+    "function": (
+        lambda p: with_schema(p, lambda s: attributes(s).update(tol=node("FunctionNode", "numpy", "load"))),
+        "numpy.load is not among",
+    ),
+    "tree that skops trusts": (
+        lambda p: with_schema(
+            p,
+            lambda s: attributes(s).update(
+                kernel=node("ObjectNode", "sklearn.tree._classes", "DecisionTreeClassifier")
+            ),
+        ),
+        "DecisionTreeClassifier is not among",
+    ),
+    "method": (
+        lambda p: with_schema(p, lambda s: attributes(s).update(tol=node("MethodNode", "builtins", "list", {}))),
+        "builtins.list is not among",
+    ),
+    "random state": (
+        lambda p: with_schema(
+            p,
+            lambda s: attributes(s).update(random_state=node("RandomStateNode", "numpy.random.mtrand", "RandomState")),
+        ),
+        "RandomState is not among",
+    ),
+    "array of estimators": (
+        lambda p: with_schema(
+            p,
+            lambda s: attributes(s).update(
+                tol=node("NdArrayNode", "numpy", "ndarray", [attributes(s)["kernel_"]], type="json", shape=plain(1))
+            ),
+        ),
+        "holds Python objects",
+    ),
+    "keys that are called": (
+        lambda p: with_schema(p, lambda s: s["content"]["key_types"]["content"][0].update(__class__="bool")),
+        "must have keys of text",
+    ),
+    "list in a plain value": (lambda p: with_schema(p, lambda s: attributes(s).update(tol=plain([1]))), "plain value"),
+    "root of another kind": (
+        lambda p: with_schema(p, lambda s: s.update(plain(1), __id__=None)),
+        "belongs to no part",
+    ),
+    "parameter missing": (
+        lambda p: with_schema(p, lambda s: attributes(s).update(x=attributes(s).pop("tol"))),
+        "lacks",
+    ),
+    "method hidden": (
+        lambda p: with_schema(p, lambda s: rename(s, "scale_", "predict")),
+        "'predict' is no fitted attribute",
+    ),
+    "private method hidden": (lambda p: with_schema(p, lambda s: rename(s, "scale_", "_infer")), "no fitted attribute"),
+}
+
+
+def rename(schema: Any, old: str, new: str) -> None:
+    schema["content"]["content"] = {new if key == old else key: part for key, part in attributes(schema).items()}
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_hostile_files_are_refused_fast_and_small(
+    sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    damage, message = FILES[case]
+    path = tmp_path / "unknown.skpref"
+    path.write_bytes(damage(members(sound)))
+    monkeypatch.chdir(tmp_path)
+    began = time.process_time()
+    with pytest.raises(ModelFormatError, match=message) as caught:
+        load(path)
+    assert time.process_time() - began < (2.0 if "commas" in case or "members" in case else 0.2)
+    assert str(caught.value).startswith("unknown.skpref: ")
+    tracemalloc.start()
+    with pytest.raises(ModelFormatError):
+        load(path)
+    assert tracemalloc.get_traced_memory()[1] < 50e6
+    tracemalloc.stop()
+    assert [found.name for found in tmp_path.iterdir()] == ["unknown.skpref"]
+
+
+def test_a_pickle_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "m").write_bytes(pickle.dumps(Bomb(tmp_path / "bomb")))
+    with pytest.raises(ModelFormatError, match="not a skpref model"):
+        load(tmp_path / "m")
+    assert not (tmp_path / "bomb").exists()
+
+
+def test_only_regular_files_are_read(sound: Path, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    os.mkfifo(tmp_path / "pipe")  # nobody writes to it: who waits, waits for ever
+    for path in (tmp_path / "folder", tmp_path / "link", tmp_path / "pipe", os.devnull):
+        with pytest.raises(ModelFormatError, match="no regular file"):
+            load(path)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "nothing")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 32)  # no disk is used
+    with pytest.raises(ModelFormatError, match="more than the format allows"):
+        load(tmp_path / "large")
+    (tmp_path / "model").symlink_to(sound)
+    load(tmp_path / "model")
+
+
+# -------------------------------------------------------------------------------------------- parts that do not fit
+def changed(value: Any, path: list[str], change: Callable[[Any], Any]) -> Any:
+    """Change a part of a model in place, its frozen records and tuples included."""
+    if not path:
+        return change(value)
+    name, rest = path[0], path[1:]
+    if isinstance(value, dict):
+        value[name] = changed(value[name], rest, change)
+    elif isinstance(value, list):
+        value[int(name)] = changed(value[int(name)], rest, change)
+    elif hasattr(value, "_fields"):
+        return value._replace(**{name: changed(getattr(value, name), rest, change)})
+    elif isinstance(value, tuple):
+        index = int(name)
+        return (*value[:index], changed(value[index], rest, change), *value[index + 1 :])
+    elif hasattr(value, "__dict__"):
+        value.__dict__[name] = changed(value.__dict__[name], rest, change)
+    else:
+        object.__setattr__(value, name, changed(getattr(value, name), rest, change))
+    return value
+
+
+def forge(model: Any, path: Path) -> Path:
+    """Write a model that was not checked."""
+    file = io.BytesIO()
+    skops_io.dump(model, file)
+    write_archive(path, *renumbered(file, {"format": 2, "version": "0"}))
+    return path
+
+
+def forged(case: str, where: str, change: Callable[[Any], Any], path: Path) -> Path:
+    model = pickle.loads(pickle.dumps(fitted(case)))
+    changed(model, where.split("."), change)
+    return forge(model, path)
+
+
+def always(value: Any) -> Callable[[Any], Any]:
+    return lambda _: value
+
+
+def cut(a: Any) -> Any:
+    return a[:-1]
+
+
+def narrow(a: Any) -> Any:
+    return np.ascontiguousarray(a[..., 1:])
+
+
+def minus(a: Any) -> Any:
+    return -a
+
+
+def one(value: Any) -> Callable[[Any], Any]:
+    """Change the first entry of an array."""
+
+    def change(a: Any) -> Any:
+        a = a.copy()
+        a.flat[0] = value
+        return a
+
+    return change
+
+
+def bad_csr(name: str, change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def damage(matrix: Any) -> Any:
+        other = sparse.csr_array(matrix, copy=True)
+        array = np.ascontiguousarray(change(getattr(other, name))).astype(getattr(other, name).dtype)
+        setattr(other, name, array)
+        return other
+
+    return damage
+
+
+PARTS: list[tuple[str, str, Callable[[Any], Any], str]] = [
+    # parameters and what scikit-learn notes
+    ("pairs", "n_inducing", always(-3), "'n_inducing' parameter"),
+    ("pairs", "max_iter", always(2**40), "max_iter is too large a number"),
+    ("crowd", "rate_sw0", always(2**63), "rate_sw0 is too large a number"),
+    ("m3f", "n_sweeps", always(2**40), "n_sweeps is too large a number"),
+    ("svgp", "n_features_in_", always(0.5), "n_features_in_ must be a whole number"),
+    ("ranks", "n_features_in_", always(4), "n_features_in_ does not fit"),
+    ("pairs, table", "item_ids_", lambda a: np.array([a[0]] * 12, dtype=object), "item_ids_ must be different"),
+    ("crowd, text", "user_ids_", one("nobody"), "user_ids_ must be the ids"),
+    ("pairs", "classes_", always(np.array([0, 2])), "classes_ must be 0 and 1"),
+    # kernels
+    ("pairs, columns", "kernel_.k1.kernel.length_scale", always("x"), "length_scale must be a number"),
+    ("pairs, columns", "kernel.k1.kernel.length_scale", always(-1.0), "length_scale must be positive"),
+    ("ranks, sums", "kernel.k2.noise_level_bounds", always([[1.0, 2.0], [1.0]]), "inhomogeneous"),
+    ("ranks, sums", "kernel.k2.noise_level_bounds", always((2.0, 1.0)), r"must be pairs \(low, high\)"),
+    ("svgp", "kernel_.k2.length_scale", always([1.0, 2.0]), "does not fit 3 features"),
+    ("pairs, columns", "kernel_.k1.columns", always(slice(1, 9)), "does not fit|bounds|columns"),
+    # ids and tables
+    ("pairs, table", "items._features", lambda a: a[:5], "features has 5 rows, expected 12"),
+    ("pairs, table", "items._features", lambda a: a * np.nan, "has NaN or infinite values"),
+    ("pairs, table", "items._vocabulary._ids", lambda a: np.array([a[0]] * 12, dtype=object), "duplicate item id"),
+    ("pairs", "_items.vocabulary._ids", lambda a: a.astype(float), "ids must be a vector of ids"),
+    ("pairs, sparse", "_items.features", bad_csr("indices", lambda a: a + 10), "column|indices|index"),
+    ("pairs, sparse", "_items.features", bad_csr("indices", lambda a: -a - 1), "column|indices|index"),
+    ("pairs, sparse", "_items.features", bad_csr("indices", np.zeros_like), "unsorted or repeated"),
+    ("pairs, sparse", "_items.features", bad_csr("indptr", lambda a: a[::-1]), "index pointer|indptr|damaged"),
+    ("pairs, table", "_items.seen", one(99), "seen holds an index outside 0 to 11"),
+    ("crowd, both", "_items.seen", lambda a: one(a[1])(a), "seen names an entity twice"),
+    ("crowd, both", "_users", always(None), "_users must not be of type NoneType"),
+    # posteriors of comparisons
+    ("pairs, few points", "posterior_.half", narrow, r"half has shape \(\d+, \d+\), expected"),
+    ("pairs, few points", "posterior_.half", minus, "half must have a positive diagonal"),
+    ("pairs, few points", "posterior_.mean", always("x"), "mean must be an array of floats"),
+    ("pairs, few points", "posterior_.mean", lambda a: a * np.nan, "has NaN or infinite values"),
+    ("pairs, few points", "posterior_.scales.f.rate", always(-1.0), "GammaScale.rate must be positive"),
+    ("pairs, few points", "posterior_.scales", always({}), "must hold the scales f"),
+    ("pairs, few points", "_state", always(None), "_state must not be of type NoneType"),
+    ("pairs, few points", "_state.blocks", always({}), "_state must have"),
+    ("pairs, few points", "components_", one(99), "components_ holds an index outside"),
+    # crowds
+    ("crowd, both", "_comparisons.user", one(7), "refers to user 7, but there are 7"),
+    ("crowd, both", "_comparisons.left", one(-1), "negative item index -1"),
+    ("crowd, both", "_comparisons.y", one(2.0), "labels must be 0 or 1"),
+    ("crowd, both", "_comparisons.weight", minus, "Negative values"),
+    ("crowd, both", "_comparisons.n_items", always(2**62), "must be of 9 items"),
+    ("crowd, both", "_users.seen", lambda a: a[1:], "leaves out some"),
+    ("crowd, both", "posterior_.items.mean", narrow, "does not fit the inducing points"),
+    ("crowd, both", "posterior_.items.inverse_scale", cut, r"inverse_scale has shape \(1,\)"),
+    ("crowd, both", "posterior_.users.variance", always(np.ones((2, 7))), "variance has shape"),
+    ("crowd, both", "posterior_.consensus", always(1.0), "consensus must not be of type float"),
+    ("crowd, both", "posterior_.centre", cut, "centre has shape"),
+    ("crowd, both", "posterior_.bias_variance", minus, "bias_variance must be positive"),
+    ("crowd, both", "kernel_", always(None), "disagree on features"),
+    ("crowd, both", "_alive", always((0, 0)), "must name 2 of 2 factors"),
+    ("crowd, both", "_segments", always("x"), "must be runs of variables"),
+    ("crowd, both", "_state.blocks.items", always(StackedBlock(())), "must be blocks of one size"),
+    ("crowd, both", "_state.blocks.f.precision", minus, "must have a positive diagonal"),
+    ("crowd", "posterior_.users.variance", narrow, "variance has shape"),
+    ("crowd", "user_factors_", lambda a: a[1:], "user_factors_ has shape"),
+    # ordinal models, sparse Gaussian processes, latent coordinates
+    ("ordinal", "posterior_.alpha", cut, "root_w has shape"),
+    ("ordinal", "posterior_.chol", lambda a: 0.0 * a, "chol must have a positive diagonal"),
+    ("ordinal", "posterior_.kernel", always(None), "X needs a kernel"),
+    ("ordinal", "likelihood_.thresholds", always((1.0, 0.0)), "strictly ascending"),
+    ("ordinal", "classes_", always(np.arange(4)), "likelihood_ must be of 4 levels"),
+    ("ordinal", "_rows.1", lambda a: a + 1, "_rows holds an index outside 0 to 2"),
+    ("ordinal", "_rows.2", lambda a: 0.0 * a, "positive weight"),
+    ("ordinal", "ensemble_", always([]), "must be a list of models"),
+    ("ordinal", "ensemble_.0.weight", always(0.5), "do not add up to 1"),
+    ("ordinal, given covariance", "_used", np.zeros_like, "names a row twice"),
+    ("ordinal, given covariance", "_used", lambda a: a + LEVELS.size, "_used holds an index outside"),
+    ("ordinal, vb", "posterior_.mean", cut, "mean has shape"),
+    ("ordinal, vb", "_state.blocks.f.linear", cut, "precision has shape"),
+    ("svgp", "posterior_.half", lambda a: 0.0 * a, "half must have a positive diagonal"),
+    ("svgp", "y_scale_", always(0.0), "y_scale_ must be positive"),
+    ("svgp", "_rows", always(None), "both missing"),
+    ("classes, two", "_rows.1", lambda a: a + 5, "_rows holds an index outside"),
+    ("classes, two", "classes_", always(np.array(["a", "b", "c"])), "must be 3 of 3 classes"),
+    ("latent", "mapping_.gap", lambda a: a[1:, 1:], "gap has shape"),
+    ("latent", "mapping_.hyper.log_w", lambda a: a + 1e3, "must be logarithms"),
+    ("latent", "embedding_std_", lambda a: 0.0 * a, "embedding_std_ must be positive"),
+    # ratings and machines
+    ("m3f", "posterior_.last.users", lambda a: a.astype(np.uint8), "users of the wrong kind"),
+    ("m3f", "posterior_.samples.items", narrow, "must have 3 factors"),
+    ("m3f", "_ratings.user", lambda a: a + 5, "user must lie in"),
+    ("m3f", "_vocabularies.levels", lambda a: a[::-1].copy(), "ascending order"),
+    ("m3f", "_chains.0.sweep", always(-1), "sweep must be a whole number"),
+    ("m3f", "_chains.0.trace", always({}), "trace must hold lists"),
+    ("m3f", "_chains.0.state", always({}), "must have a seed"),
+    ("m3f", "posterior_.cost", always(-1.0), "cost must be >= 0"),
+    ("ipm3f", "posterior_.last.users", lambda a: a * 2, "users of the wrong kind"),
+    ("ipm3f", "_chains.0.state.feature", lambda a: a[::-1].copy(), "in order"),
+    ("ipm3f", "_chains.0.average.feature", always(np.arange(-99, 0)), "holds an index outside"),
+    ("machine", "posterior_.machine.mean", narrow, "mean has shape"),
+    ("machine", "posterior_.machine.variance", minus, "variance must be positive|positive definite"),
+    ("machine", "posterior_.machine.prior.group", lambda a: a + 7, "group holds an index outside"),
+    ("machine", "posterior_.machine.likelihood", always(PairwiseProbit()), "has another likelihood"),
+    ("machine, words", "posterior_.machine.likelihood", always(PairwiseProbitTies()), "must not be of type"),
+    ("machine, words", "posterior_.scale", always(2.0), "units 0 and 1"),
+    ("machine, design", "steps.0.1._users", always(None), "_users must not be of type"),
+    ("machine, design", "steps.0.1.rated_", bad_csr("indices", lambda a: a + 100), "column|indices|index"),
+    # scikit-learn's
+    ("pipe, reduced", "steps.1", always(("both", "passthrough")), "not unique"),
+    ("pipe, texts", "steps.0.1.transformers_.0.1.vocabulary_.apple", always(10**6), "must number its words"),
+]
+
+
+@pytest.mark.parametrize(("case", "where", "change", "message"), PARTS, ids=[f"{c}-{w}" for c, w, _, _ in PARTS])
+def test_parts_that_do_not_fit_are_refused_when_loaded(
+    case: str, where: str, change: Callable[[Any], Any], message: str, tmp_path: Path
+) -> None:
+    path = forged(case, where, change, tmp_path / "m")
+    with pytest.raises(ModelFormatError, match=message):
+        load(path)
+
+
+# ----------------------------------------------------------------------------------------------------------- mutations
+# Run with NUMBA_BOUNDSCHECK=1, as CI does, an index out of range in compiled code is an error here.
+FUZZED = (
+    "pairs, few points",
+    "pairs, sparse",
+    "crowd, both",
+    "crowd",
+    "ordinal, vb",
+    "ordinal, given covariance",
+    "svgp, sparse",
+    "classes, three",
+    "latent",
+    "m3f, chains",
+    "ipm3f, chains",
+    "machine",
+    "machine, design",
+    "pipe, columns",
+    "pipe, texts",
+)
+MUTATIONS: dict[str, Callable[[Any], Any]] = {
+    "cut": lambda a: a[: len(a) // 2],
+    "longer": lambda a: np.concatenate([a, a]),
+    "empty": lambda a: a[:0],
+    "flat": np.ravel,
+    "floats": lambda a: a.astype(np.float64),
+    "integers": lambda a: a.astype(np.int64),
+    "small floats": lambda a: a.astype(np.float32),
+    "negative": lambda a: 0 - a,
+    "zero": lambda a: a * 0,
+    "shifted": lambda a: a + 1,
+    "large": lambda a: a * 1000,
+    "backwards": lambda a: a[::-1],
+}
+
+
+def assert_refused_or_working(name: str, path: Path, *, learns: bool) -> None:
+    """Load; a model that was let in answers in its shapes, or says in words why not."""
+    case = CASES[name]
+    try:
+        model = load(path)
+    except ModelFormatError:
+        return
+    with contextlib.suppress(ValueError, np.linalg.LinAlgError):  # what scikit-learn and we raise, in words
+        quiet(outputs, model, case.rows)
+        if learns and hasattr(model, "partial_fit"):
+            quiet(model.partial_fit, case.X[:5], None if case.y is None else case.y[:5])
+
+
+@settings(max_examples=200)
+@given(data=st.data(), name=st.sampled_from(FUZZED), mutation=st.sampled_from(sorted(MUTATIONS)))
+def test_any_array_changed_is_refused_or_harmless(tmp_path_factory: Any, data: Any, name: str, mutation: str) -> None:
+    path = tmp_path_factory.mktemp("m") / "m"
+    save(fitted(name), path)
+    parts = members(path)
+    member = data.draw(st.sampled_from(sorted(parts.keys() - {"schema.json"})))
+    if not member.endswith(".npy"):
+        return
+    array = np.load(io.BytesIO(parts[member]))
+    if array.ndim == 0 or array.dtype.kind not in "fiu":
+        return
+    with np.errstate(all="ignore"):
+        path.write_bytes(rebuilt(parts | {member: npy(np.ascontiguousarray(MUTATIONS[mutation](array)))}))
+    assert_refused_or_working(name, path, learns=True)
+
+
+@settings(max_examples=100)
+@given(data=st.data(), name=st.sampled_from(FUZZED))
+def test_any_value_changed_is_refused_or_harmless(tmp_path_factory: Any, data: Any, name: str) -> None:
+    path = tmp_path_factory.mktemp("m") / "m"
+    save(fitted(name), path)
+    parts = members(path)
+    schema, leaves = json.loads(parts["schema.json"]), []
+
+    def visit(part: Any) -> None:
+        if isinstance(part, dict):
+            if part.get("__loader__") == "JsonNode":
+                leaves.append(part)
+            for child in part.values():
+                visit(child)
+        elif isinstance(part, list):
+            for child in part:
+                visit(child)
+
+    visit(schema)
+    leaf = leaves[data.draw(st.integers(0, len(leaves) - 1))]
+    leaf["content"] = data.draw(
+        st.sampled_from(["null", "true", "-1", "0", "0.5", "2", "1e300", '"x"', str(2**40), "NaN"])
+    )
+    path.write_bytes(rebuilt(parts | {"schema.json": json.dumps(schema).encode()}))
+    assert_refused_or_working(name, path, learns=False)
+
+
+@settings(max_examples=60)
+@given(where=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
+def test_a_changed_byte_is_refused_or_harmless(sound: Path, tmp_path_factory: Any, where: float, flip: int) -> None:
+    content = bytearray(sound.read_bytes())
+    content[int(where * len(content))] ^= flip
+    path = tmp_path_factory.mktemp("m") / "m"
+    path.write_bytes(content)
+    assert_refused_or_working("pairs, few points", path, learns=True)
+
+
+@settings(max_examples=30)
+@given(st.floats(0, 1, exclude_max=True))
+def test_a_file_cut_off_anywhere_is_refused(sound: Path, tmp_path_factory: Any, where: float) -> None:
+    content = sound.read_bytes()
+    path = tmp_path_factory.mktemp("m") / "m"
+    path.write_bytes(content[: int(where * len(content))])
+    with pytest.raises(ModelFormatError):
+        load(path)
