@@ -1,9 +1,9 @@
-"""Callbacks of a running fit: scikit-learn's own (from 1.9 on, SLEP023), and before that the same hooks by ourselves.
+"""Callbacks of a running fit: scikit-learn's interface (from 1.9 on, SLEP023), and the same hooks for scikit-learn 1.8.
 
-All that is known of scikit-learn's young interface stands here. Beside its hooks, a callback may have
+No other module uses scikit-learn's interface. In addition to its hooks, a callback may have
 
-- ``on_iteration(estimator, context, iteration)``, called after each iteration with an `Iteration`; a true answer stops
-  the fit, which keeps what it has;
+- ``on_iteration(estimator, context, iteration)``, called after each iteration with an `Iteration`; if it returns True,
+  the fit stops and keeps its current result;
 - ``on_notify(context, **news)``, called by `notify`.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class _Context:
-    """What a fit by itself needs of scikit-learn's context, where there is none."""
+    """A substitute for scikit-learn's callback context, for single fits with scikit-learn 1.8."""
 
     task_id = 0
     source_task_name: str | None = None
@@ -50,17 +50,18 @@ class _Context:
         return any(self._call("on_fit_task_end", **data))
 
     def _call(self, name: str, *, estimator: Any, **data: Any) -> list[Any]:
-        """Give each hook what it asks for by name."""
+        """Call a hook of every callback with the keyword arguments in its signature; return the answers."""
         answers = []
         for callback in self._callbacks:
             hook = getattr(callback, name)
-            asked = [key for key, one in inspect.signature(hook).parameters.items() if one.kind == one.KEYWORD_ONLY]
-            answers.append(hook(estimator, self, **{key: data.get(key) for key in asked}))
+            parameters = inspect.signature(hook).parameters.values()
+            names = [parameter.name for parameter in parameters if parameter.kind == parameter.KEYWORD_ONLY]
+            answers.append(hook(estimator, self, **{name: data.get(name) for name in names}))
         return answers
 
 
 class _OwnSupport:
-    """Stands for scikit-learn's mixin where there is none: callbacks of a single fit, which clones share."""
+    """A substitute for scikit-learn's mixin with scikit-learn 1.8: callbacks of a fit, shared by clones."""
 
     def set_callbacks(self, *callbacks: Any) -> Any:
         """Set callbacks for the estimator."""
@@ -71,7 +72,9 @@ class _OwnSupport:
 
     def __sklearn_clone__(self) -> Any:
         other = super().__sklearn_clone__()  # type: ignore[misc]  # of BaseEstimator
-        if hasattr(self, "_skl_callbacks"):  # those of all estimators, too: a clone takes them to another process
+        if hasattr(
+            self, "_skl_callbacks"
+        ):  # also the callbacks of all estimators, which a clone takes to another process
             other._skl_callbacks = self._skl_callbacks
         return other
 
@@ -82,12 +85,12 @@ class _OwnSupport:
         return self._callback_fit_ctx
 
 
-class CallbackMixin(CallbackSupportMixin or _OwnSupport):  # type: ignore[misc]  # whichever there is
-    """Base class of estimators whose fits can be followed by callbacks."""
+class CallbackMixin(CallbackSupportMixin or _OwnSupport):  # type: ignore[misc]  # scikit-learn 1.9 or 1.8
+    """Base class of estimators with callbacks."""
 
 
 def set_everywhere(callbacks: list[Any] | None) -> None:
-    """Set callbacks of all estimators that have none of their own."""
+    """Set the callbacks of all estimators without callbacks of their own; None removes them."""
     support: Any = CallbackSupportMixin or _OwnSupport
     if callbacks is not None:
         support._skl_callbacks = callbacks
@@ -97,7 +100,7 @@ def set_everywhere(callbacks: list[Any] | None) -> None:
 
 @contextmanager
 def fit_callbacks(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Iterator[None]:
-    """Tell callbacks of the begin and the end of a fit; the body is the fit."""
+    """Notify callbacks of the start and the end of a fit, which is the body of the `with` statement."""
     metadata = None if sample_weight is None else {"sample_weight": sample_weight}
     data = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
     context = estimator._init_callback_context(max_subtasks=None)
@@ -108,26 +111,26 @@ def fit_callbacks(estimator: Any, X: Any, y: Any = None, sample_weight: Any = No
         except BaseException as error:
             notify(context, status="KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED", error=error)
             raise
-        # The estimator itself is what was fitted: no attribute is to be set on its copy.
+        # The estimator itself was fitted, so no attributes need to be set on a copy.
         context.call_on_fit_task_end(**data, reconstruction_attributes=dict)
     finally:
-        if CallbackSupportMixin is None:  # else scikit-learn's decorator of `fit` does it
+        if CallbackSupportMixin is None:  # otherwise scikit-learn's decorator of `fit` does it
             for callback in context._callbacks:
                 callback.teardown(estimator=estimator, context=context)
             del estimator._callback_fit_ctx
 
 
 def iteration_hook(estimator: Any) -> OnIteration | None:
-    """Return what tells callbacks of each iteration."""
+    """Return the function to call after each iteration; None without callbacks."""
     context = getattr(estimator, "_callback_fit_ctx", None)
     if context is None or not context._callbacks:
         return None
     hooks = [callback.on_iteration for callback in context._callbacks if hasattr(callback, "on_iteration")]
-    some_wait_for_tasks = len(hooks) < len(context._callbacks) and CallbackSupportMixin is not None
+    some_need_tasks = len(hooks) < len(context._callbacks) and CallbackSupportMixin is not None
 
     def notify_all(iteration: Iteration) -> bool:
         stops = [hook(estimator, context, iteration) for hook in hooks]
-        if some_wait_for_tasks:  # a context an iteration is kept by scikit-learn: only for those who know nothing else
+        if some_need_tasks:  # scikit-learn keeps every context, so only for callbacks without `on_iteration`
             task = context.subcontext(task_name="iteration").call_on_fit_task_begin(estimator=estimator)
             stops.append(task.call_on_fit_task_end(estimator=estimator))
         return any(stops)
@@ -146,7 +149,7 @@ def notify(
     status: str | None = None,
     error: BaseException | None = None,
 ) -> None:
-    """Tell callbacks more of a running task than scikit-learn's hooks can."""
+    """Pass callbacks more about a running task than scikit-learn's hooks can."""
     news: dict[str, Any] = {"name": name, "params": params, "metrics": metrics, "tags": tags, "files": files}
     news |= {"status": status, "error": error}
     for callback in getattr(context, "_callbacks", ()):

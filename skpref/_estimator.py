@@ -1,4 +1,4 @@
-"""What every estimator does around its inference, whatever it infers."""
+"""Helpers that all estimators share: checks, warnings and progress output."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _MAX_DENSE_BYTES = 4 * 2**30  # of one dense square matrix, whatever the machine
 
 @contextmanager
 def unchanged_on_failure(estimator: Any) -> Iterator[None]:
-    """Put the attributes back as they were if the body raises, so that an earlier fit stays usable."""
+    """Restore the attributes if the body raises, so that an earlier fit stays usable."""
     before = vars(estimator).copy()
     try:
         yield
     except BaseException:
-        # In this order nobody ever sees the estimator without its earlier attributes.
+        # Update first, so that other threads always find the earlier attributes.
         vars(estimator).update(before)
         for name in vars(estimator).keys() - before.keys():
             delattr(estimator, name)
@@ -54,16 +54,16 @@ def warn_not_converged(estimator: Any, n_iter: int, frames: int = 5) -> None:
     warnings.warn(msg, ConvergenceWarning, stacklevel=frames)
 
 
-def warn_constant(X: Features, whose: str = "the compared items") -> None:
-    """Warn of features that have one value in all items, and so tell nothing apart."""
+def warn_constant(X: Features, rows: str = "the compared items") -> None:
+    """Warn of features that are constant."""
     low, high = X.min(axis=0), X.max(axis=0)
     if not isinstance(X, np.ndarray):
         low, high = low.toarray().ravel(), high.toarray().ravel()
     constant = np.flatnonzero(low == high)
     if constant.size:
         few = ", ".join(map(str, constant[:5])) + (", ..." if constant.size > 5 else "")
-        msg = f"{constant.size} of {X.shape[1]} features are constant over {whose} (columns {few})."
-        warnings.warn(msg + " They cannot tell these apart; drop them to silence this.", DataWarning, stacklevel=5)
+        msg = f"{constant.size} of {X.shape[1]} features are constant over {rows} (columns {few})."
+        warnings.warn(msg + " They carry no information; drop them to silence this warning.", DataWarning, stacklevel=5)
 
 
 def check_n_samples(n_samples: int) -> None:
@@ -119,7 +119,7 @@ def verbose_printer(
 def on_iteration(
     estimator: Any, *, step: str = "pass", objective: str = "bound", sign: float = 1.0
 ) -> OnIteration | None:
-    """Return what is to be called after each iteration of a fit: callbacks that follow it; where verbose, a printer."""
+    """Return the function to call after each iteration: the callbacks and, if verbose, a printer."""
     then = iteration_hook(estimator)
     if not estimator.verbose:
         return then

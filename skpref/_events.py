@@ -1,4 +1,4 @@
-"""Events that a running fit sends out: plain Python, so that every level may use them."""
+"""Events of a running fit, as plain Python that every level can import."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Iteration:
     step : int
         Number of iterations done, from 1.
     n_max : int
-        Iterations at most.
+        Maximum number of iterations.
     bound : float
         Value of the objective (lower bound, log joint), in nats.
     seconds : float
         Time since the fit began.
     fitted : callable, default=None
-        Gives the estimator as if its fit had ended now, or None where there is nothing to predict with yet. None: it is
-        not known what that would be.
+        Returns the estimator as if the fit had ended now, or None if it cannot predict yet. None if the fit does not
+        offer this.
     """
 
     step: int
@@ -34,9 +34,9 @@ class Iteration:
 
     @property
     def eta(self) -> float:
-        """Seconds still to go if all iterations are needed."""
+        """Estimated remaining seconds if all iterations are needed."""
         return self.seconds / self.step * (self.n_max - self.step)
 
 
-# Called after every iteration; a true answer stops the fit, which keeps what it has.
+# Called after every iteration. If it returns True, the fit stops and keeps its current result.
 OnIteration = Callable[[Iteration], "bool | None"]

@@ -1,4 +1,4 @@
-"""Errors and warnings of skpref, each with the built-in class it also is.
+"""Errors and warnings of skpref, with the built-in classes that they derive from.
 
 ::
 
@@ -10,12 +10,11 @@
         └── MissingExtraError    (also ImportError)  an optional package is absent
 
     UserWarning
-    ├── DataWarning                                  usable input, probably not meant
-    └── TrackingWarning                              the tracker failed, the fit goes on
+    ├── DataWarning                                  usable input, probably a mistake
+    └── TrackingWarning                              the tracker failed, the fit continues
 
-Catching `ValueError` therefore catches every complaint about input, as with
-scikit-learn; catching `SkprefError` catches whatever this package raises on
-purpose.
+`except ValueError` catches all errors about input, as with scikit-learn;
+`except SkprefError` catches all errors that this package raises on purpose.
 """
 
 __all__ = [
@@ -30,7 +29,7 @@ __all__ = [
 
 
 class SkprefError(Exception):
-    """Base class of every error that skpref raises on purpose.
+    """Base class of all errors that skpref raises on purpose.
 
     Examples
     --------
@@ -41,7 +40,7 @@ class SkprefError(Exception):
 
 
 class DataError(SkprefError, ValueError):
-    """The data cannot be used as given; the message says what was wanted.
+    """The data cannot be used; the message says what is required.
 
     Examples
     --------
@@ -52,7 +51,7 @@ class DataError(SkprefError, ValueError):
 
 
 class UnknownIdError(DataError):
-    """An id (of an item or a user) does not occur in the table.
+    """The id of an item or a user is not in the table.
 
     Examples
     --------
@@ -63,7 +62,7 @@ class UnknownIdError(DataError):
 
 
 class ModelFormatError(SkprefError, ValueError):
-    """A model file is damaged, forged, or of a format that is not read.
+    """A model file is damaged, manipulated, or has an unsupported format.
 
     Examples
     --------
@@ -85,7 +84,7 @@ class MissingExtraError(SkprefError, ImportError):
 
 
 class DataWarning(UserWarning):
-    """The data can be used, but something in it is probably not meant.
+    """The data can be used, but probably contains a mistake.
 
     Examples
     --------
@@ -96,7 +95,7 @@ class DataWarning(UserWarning):
 
 
 class TrackingWarning(UserWarning):
-    """The experiment tracker failed; the fit went on without it.
+    """The experiment tracker failed; the fit continued without it.
 
     Examples
     --------

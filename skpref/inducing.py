@@ -1,4 +1,4 @@
-"""Where inducing points come from (docs/maths section 2)."""
+"""Choice of inducing points (docs/maths section 2)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skpref.data.tables import unique_rows
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from skpref._typing import Array, Features, IntArray
 
@@ -23,13 +23,13 @@ __all__ = ["METHODS", "choose"]
 
 METHODS = ("kmeans++", "kmeans", "random", "variance")
 
-# Rows looked at for every inducing point asked for: the spread of the centres
-# hardly gains from more, and the cost stays m**2, not n m.
+# Candidate rows for each inducing point: more would hardly improve the spread, and
+# the cost is of order m**2 instead of n m.
 _ROWS_PER_POINT = 20
 
 
 class Kernel(Protocol):
-    """What of scikit-learn's kernels is used here."""
+    """The part of scikit-learn's kernel interface that is used here."""
 
     def __call__(self, X: Any, Y: Any = None) -> Any:  # noqa: ANN401  # arrays or CSR
         """Return the covariance of every row of X with every row of Y."""
@@ -41,7 +41,7 @@ class Kernel(Protocol):
 def choose(
     X: Features,
     n_inducing: int,
-    method: object = "kmeans++",
+    method: str | ArrayLike = "kmeans++",
     rng: np.random.Generator | int | None = None,
     kernel_scale: float | Array | None = None,
     *,
@@ -55,42 +55,41 @@ def choose(
     X : ndarray or CSR of shape (n, n_features)
         Finite features in float64.
     n_inducing : int
-        How many points are wanted. There are never more than X has distinct
-        rows; if as many are asked for, Z is all of them in their order, and
-        the residual r_i of docs/maths section 2 is zero.
+        Maximum number of points. If X has no more distinct rows than that, Z
+        is all of them in their order, and the residual r_i of docs/maths
+        section 2 is zero.
     method : {"kmeans++", "kmeans", "random", "variance"} or array-like, \
             default="kmeans++"
-        "kmeans++": rows of X spread out by the seeding of k-means; "kmeans":
-        centres of k-means from that seeding, as in [SG20] section 4.2, dense X
-        only; "random": rows at random; "variance": in turn the row whose
-        variance given the earlier ones is the largest, which needs `kernel`
-        and no randomness beyond the thinning of large X. An array of shape
-        (m, n_features) is checked and taken as it is, without repeated rows.
+        "kmeans++": rows of X, spread out by the seeding of k-means. "kmeans":
+        centres of k-means after that seeding, as in [SG20] section 4.2, for
+        dense X only. "random": random rows. "variance": greedily the row with
+        the largest variance given the earlier ones; needs `kernel`. An array of
+        shape (m, n_features) is used as it is, without repeated rows.
     rng : numpy.random.Generator, int or None, default=None
         Source of randomness.
     kernel_scale : float or ndarray of shape (n_features,), default=None
-        Length-scales by which distances are measured; None means 1.
+        Length-scales for distances; None means 1.
     weights : ndarray of shape (n,), default=None
-        How often each row is observed, for "kmeans++" and "kmeans".
+        Number of observations of each row, for "kmeans++" and "kmeans".
     kernel : scikit-learn kernel, default=None
         Covariance for "variance": `kernel(A, B)` and `kernel.diag(A)`.
 
     Returns
     -------
     ndarray or csr_array of shape (m, n_features)
-        Z with m <= n_inducing; sparse if X is, unless an array was given.
+        Z with m <= n_inducing; sparse if X is, unless `method` is an array.
 
     Raises
     ------
     DataError
-        `n_inducing` is below 1, `method` is unknown, or a given array has
-        another number of features than X.
+        `n_inducing` is below 1, `method` is unknown, or its number of features
+        differs from that of X.
     TypeError
-        "kmeans" was asked for with sparse X.
+        `method` is "kmeans" and X is sparse.
 
     Notes
     -----
-    Large X is thinned at random to 20 rows per point first.
+    Except for "random", a random sample of 20 rows per point represents large X.
 
     Examples
     --------
@@ -102,7 +101,7 @@ def choose(
            [1.]])
     """
     if not isinstance(method, str):
-        return _given(method, X)
+        return _read_points(method, X)
     if method not in METHODS:
         raise DataError(
             f"inducing must be one of {', '.join(METHODS)} or an array of shape (m, n_features), got {method!r}"
@@ -142,7 +141,7 @@ def _select(  # every argument of `choose`, once X is known to be large
     return X[rows[_spread(scaled, mass, n_inducing, rng)]]
 
 
-def _given(Z: object, X: Features) -> Features:
+def _read_points(Z: ArrayLike, X: Features) -> Features:
     values = check_array(Z, accept_sparse="csr", dtype=np.float64, order="C", copy=True, input_name="inducing")
     if values.shape[1] != X.shape[1]:
         raise DataError(f"the inducing points have {values.shape[1]} features, but X has {X.shape[1]} features")
@@ -155,7 +154,7 @@ def _given(Z: object, X: Features) -> Features:
 
 
 def _scale(X: Features, kernel_scale: float | Array | None) -> Array:
-    """Length-scales, enlarged by a power of two so that squared distances cannot overflow."""
+    """Return length-scales times a power of two, such that squared distances cannot overflow, shape (d,)."""
     scale = np.broadcast_to(np.asarray(1.0 if kernel_scale is None else kernel_scale, dtype=np.float64), X.shape[1:])
     if not (np.isfinite(scale).all() and (scale > 0.0).all()):
         raise DataError(f"kernel_scale must be positive and finite, got {kernel_scale}")
@@ -178,11 +177,11 @@ def _seed(rng: np.random.Generator) -> int:
 
 def _spread(scaled: Features, mass: Array, n_inducing: int, rng: np.random.Generator) -> IntArray:
     _, picked = kmeans_plusplus(scaled, n_inducing, sample_weight=mass, random_state=_seed(rng))
-    # Once all weighted distances are zero the seeding repeats itself.
+    # When all weighted distances are zero, the seeding repeats points.
     _, first = np.unique(picked, return_index=True)
     picked = picked[np.sort(first)]
-    others = np.setdiff1d(np.arange(scaled.shape[0]), picked)
-    return np.concatenate([picked, rng.choice(others, n_inducing - picked.size, replace=False)])
+    not_picked = np.setdiff1d(np.arange(scaled.shape[0]), picked)
+    return np.concatenate([picked, rng.choice(not_picked, n_inducing - picked.size, replace=False)])
 
 
 def _centres(scaled: Features, mass: Array, n_inducing: int, rng: np.random.Generator) -> Array:
@@ -192,7 +191,7 @@ def _centres(scaled: Features, mass: Array, n_inducing: int, rng: np.random.Gene
             'dense; use "kmeans++", which takes rows of X'
         )
     with warnings.catch_warnings():
-        # Rows that differ by less than rounding share a centre; the repetition is taken out below.
+        # Rows that differ by less than rounding share a centre; repeated centres are removed below.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = KMeans(n_inducing, n_init=1, random_state=_seed(rng)).fit(scaled, sample_weight=mass)
     centres: NDArray[np.float64] = model.cluster_centers_
@@ -201,11 +200,11 @@ def _centres(scaled: Features, mass: Array, n_inducing: int, rng: np.random.Gene
 
 
 def _largest_variance(X: Features, n_inducing: int, kernel: Kernel | None) -> IntArray:
-    """Pivots of the Cholesky factorisation of K(X, X), of which only the rows used are computed."""
+    """Return the pivots of the Cholesky factorisation of K(X, X), computing only the rows that are used."""
     if kernel is None:
         raise DataError('inducing="variance" needs the kernel: pass kernel=')
     residual = np.array(kernel.diag(X), dtype=np.float64)
-    # What is left below this is rounding: such a row is a combination of earlier ones.
+    # A variance below this is rounding: the row is a combination of earlier ones.
     least = np.finfo(np.float64).eps * residual.size * residual.max()
     factor = np.empty((n_inducing, residual.size))
     picked: list[int] = []

@@ -1,4 +1,4 @@
-"""Plots in the manner of scikit-learn: `XDisplay.from_estimator(...)`, then `ax_` and `figure_`."""
+"""Plots with scikit-learn's display interface: `XDisplay.from_estimator(...)` draws and sets `ax_` and `figure_`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from skpref.metrics import calibration
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike
+
     from skpref.metrics import Calibration
 
 __all__ = ["AnnotatorDisplay", "BoundDisplay", "PairCalibrationDisplay", "RankingDisplay", "offscreen_axes"]
@@ -23,8 +27,8 @@ _WIDE = 20.0  # ratio of the most to the fewest labels from which their axis is 
 _MISSING = "plots need matplotlib: pip install 'skpref[plots]'"
 
 
-def _axes(ax: Any) -> Any:
-    """The axes to draw on: those given, or new ones."""
+def _axes(ax: Axes | None) -> Axes:
+    """Return the axes to draw on, of a new figure for None."""
     if ax is not None:
         return ax
     try:
@@ -34,10 +38,10 @@ def _axes(ax: Any) -> Any:
     return plt.subplots(layout="constrained")[1]
 
 
-def offscreen_axes(width: float = 7.0, height: float = 4.5) -> Any:
-    """Return axes of a new figure that is only ever saved.
+def offscreen_axes(width: float = 7.0, height: float = 4.5) -> Axes:
+    """Return axes of a new figure that is saved to a file, not shown on a screen.
 
-    Pyplot is not involved: no screen is needed, and none of its settings and open figures is touched.
+    It does not use pyplot, so it needs no display and changes no settings or open figures of pyplot.
 
     Parameters
     ----------
@@ -47,7 +51,7 @@ def offscreen_axes(width: float = 7.0, height: float = 4.5) -> Any:
     Returns
     -------
     matplotlib Axes
-        For `plot(ax=...)`; save by ``ax.figure.savefig(path)``.
+        Pass them as `ax`; save the figure with ``ax.figure.savefig(path)``.
 
     Raises
     ------
@@ -77,12 +81,12 @@ def _shortened(name: Any) -> str:
 
 
 class _Display:
-    """What the displays share: the axes they were drawn on."""
+    """Base class of the displays."""
 
-    ax_: Any
-    figure_: Any
+    ax_: Axes
+    figure_: Figure
 
-    def _drawn_on(self, ax: Any) -> None:
+    def _drawn_on(self, ax: Axes) -> None:
         ax.grid(alpha=0.3)
         self.ax_, self.figure_ = ax, ax.figure
 
@@ -95,14 +99,14 @@ class BoundDisplay(_Display):
     lower_bounds : sequence of float
         Bounds in nats.
     estimator_name : str, default=None
-        For the title.
+        Title of the plot.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Axes of the plot.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure of the plot.
 
     Examples
     --------
@@ -116,35 +120,35 @@ class BoundDisplay(_Display):
         self.estimator_name = estimator_name
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> BoundDisplay:
+    def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> BoundDisplay:
         """Plot the bounds of a fitted estimator.
 
         Parameters
         ----------
         estimator : estimator
-            With `lower_bounds_`.
+            Fitted estimator with `lower_bounds_`.
         ax : matplotlib Axes, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None makes a new figure.
 
         Returns
         -------
         BoundDisplay
-            Drawn.
+            The display with its plot.
         """
         return cls(estimator.lower_bounds_, type(estimator).__name__).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> BoundDisplay:
-        """Draw.
+    def plot(self, *, ax: Axes | None = None) -> BoundDisplay:
+        """Draw the plot.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to; None: a new figure.
+            Axes to draw on; None makes a new figure.
 
         Returns
         -------
         BoundDisplay
-            Itself.
+            The display itself.
         """
         ax = _axes(ax)
         passes = np.arange(1, len(self.lower_bounds) + 1)
@@ -156,7 +160,7 @@ class BoundDisplay(_Display):
 
 
 class RankingDisplay(_Display):
-    """Utilities of the best items with their credible intervals, the best on top.
+    """Utilities of the best items with credible intervals, the best item on top.
 
     Parameters
     ----------
@@ -165,16 +169,16 @@ class RankingDisplay(_Display):
     utility, std : array-like of shape (n,)
         Posterior means and standard deviations.
     rank_low, rank_high : array-like of shape (n,), default=None
-        Credible interval of each rank; shown beside the item.
+        Credible interval of each rank, shown next to the item.
     n_total : int, default=None
         Number of items ranked, for the title.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Axes of the plot.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure of the plot.
 
     Examples
     --------
@@ -201,44 +205,46 @@ class RankingDisplay(_Display):
         self.n_total = n_total
 
     @classmethod
-    def from_estimator(cls, estimator: Any, items: Any = None, *, n_items: int = 20, ax: Any = None) -> RankingDisplay:
+    def from_estimator(
+        cls, estimator: Any, items: ArrayLike | None = None, *, n_items: int = 20, ax: Axes | None = None
+    ) -> RankingDisplay:
         """Plot the ranking of a fitted estimator.
 
         Parameters
         ----------
         estimator : estimator
-            With `rank`.
+            Fitted estimator with a method `rank`.
         items : array-like, default=None
-            As for `rank`; None = all known items.
+            Items to rank; None means all items of the estimator.
         n_items : int, default=20
-            How many are shown.
+            Number of items shown, the best ones.
         ax : matplotlib Axes, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None makes a new figure.
 
         Returns
         -------
         RankingDisplay
-            Drawn.
+            The display with its plot.
         """
         return cls.from_ranking(estimator.rank(items), n_items=n_items, ax=ax)
 
     @classmethod
-    def from_ranking(cls, ranking: Any, *, n_items: int = 20, ax: Any = None) -> RankingDisplay:
-        """Plot a ranking that is there already.
+    def from_ranking(cls, ranking: Any, *, n_items: int = 20, ax: Axes | None = None) -> RankingDisplay:
+        """Plot a ranking.
 
         Parameters
         ----------
         ranking : Ranking
-            What `rank` returned.
+            Result of `rank`.
         n_items : int, default=20
-            How many are shown.
+            Number of items shown, the best ones.
         ax : matplotlib Axes, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None makes a new figure.
 
         Returns
         -------
         RankingDisplay
-            Drawn.
+            The display with its plot.
         """
         top = slice(n_items)
         display = cls(
@@ -251,18 +257,18 @@ class RankingDisplay(_Display):
         )
         return display.plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> RankingDisplay:
-        """Draw.
+    def plot(self, *, ax: Axes | None = None) -> RankingDisplay:
+        """Draw the plot.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to; None: a new figure.
+            Axes to draw on; None makes a new figure.
 
         Returns
         -------
         RankingDisplay
-            Itself.
+            The display itself.
         """
         ax = _axes(ax)
         rows = np.arange(len(self.ids))
@@ -288,16 +294,16 @@ class PairCalibrationDisplay(_Display):
     Parameters
     ----------
     calibration : Calibration
-        What `skpref.metrics.calibration` returned.
+        Result of `skpref.metrics.calibration`.
     estimator_name : str, default=None
-        For the legend.
+        Name in the legend.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Axes of the plot.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure of the plot.
 
     Examples
     --------
@@ -313,16 +319,23 @@ class PairCalibrationDisplay(_Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, sample_weight: Any = None, n_bins: int = 10, ax: Any = None
+        cls,
+        estimator: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        n_bins: int = 10,
+        ax: Axes | None = None,
     ) -> PairCalibrationDisplay:
         """Plot the calibration of a fitted classifier of comparisons.
 
         Parameters
         ----------
         estimator : estimator
-            With `predict_proba`.
+            Fitted classifier with `predict_proba`.
         X : array-like of shape (P, 2)
-            Comparisons that it was not fitted with.
+            Comparisons that were not used to fit.
         y : array-like of shape (P,)
             Labels in [0, 1].
         sample_weight : array-like of shape (P,), default=None
@@ -330,12 +343,12 @@ class PairCalibrationDisplay(_Display):
         n_bins : int, default=10
             Number of bins.
         ax : matplotlib Axes, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None makes a new figure.
 
         Returns
         -------
         PairCalibrationDisplay
-            Drawn.
+            The display with its plot.
         """
         p = estimator.predict_proba(X)[:, 1]
         name = type(estimator).__name__
@@ -344,13 +357,13 @@ class PairCalibrationDisplay(_Display):
     @classmethod
     def from_predictions(
         cls,
-        y: Any,
-        p: Any,
+        y: ArrayLike,
+        p: ArrayLike,
         *,
-        sample_weight: Any = None,
+        sample_weight: ArrayLike | None = None,
         n_bins: int = 10,
         estimator_name: str | None = None,
-        ax: Any = None,
+        ax: Axes | None = None,
     ) -> PairCalibrationDisplay:
         """Plot the calibration of predicted probabilities.
 
@@ -365,33 +378,33 @@ class PairCalibrationDisplay(_Display):
         n_bins : int, default=10
             Number of bins.
         estimator_name : str, default=None
-            For the legend.
+            Name in the legend.
         ax : matplotlib Axes, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None makes a new figure.
 
         Returns
         -------
         PairCalibrationDisplay
-            Drawn.
+            The display with its plot.
         """
         return cls(calibration(y, p, n_bins, sample_weight), estimator_name).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> PairCalibrationDisplay:
-        """Draw.
+    def plot(self, *, ax: Axes | None = None) -> PairCalibrationDisplay:
+        """Draw the plot.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to; None: a new figure.
+            Axes to draw on; None makes a new figure.
 
         Returns
         -------
         PairCalibrationDisplay
-            Itself.
+            The display itself.
         """
         ax = _axes(ax)
         c = self.calibration
-        # The bar is what a perfectly calibrated model would stay within about two times in three.
+        # A calibrated model stays within this band about two times in three.
         expected = np.sqrt(np.maximum(c.mean_predicted * (1.0 - c.mean_predicted), 0.0) / np.maximum(c.count, 1))
         ax.plot([0, 1], [0, 1], linestyle=":", color="grey", label="perfect")
         ax.fill_between(
@@ -414,27 +427,27 @@ class PairCalibrationDisplay(_Display):
 
 
 class AnnotatorDisplay(_Display):
-    """Expected accuracy of annotators with its credible intervals, against the number of their labels.
+    """Expected accuracy of annotators with credible intervals, by their number of labels.
 
     Parameters
     ----------
     user : sequence of length n
         Names of the annotators.
     n_labels : array-like of shape (n,)
-        Their numbers of labels (or total weights).
+        Number of labels (or total weight) of each annotator.
     accuracy : array-like of shape (n,)
-        Probability that an answer of theirs agrees with the consensus.
+        Probability that an answer agrees with the consensus.
     accuracy_low, accuracy_high : array-like of shape (n,)
-        Ends of its credible interval.
+        Ends of the credible interval of the accuracy.
     n_names : int, default=3
-        How many of the least accurate are named in the plot.
+        Number of names shown, those of the least accurate annotators.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Where it was drawn.
+        Axes of the plot.
     figure_ : matplotlib Figure
-        Its figure.
+        Figure of the plot.
 
     Examples
     --------
@@ -463,67 +476,67 @@ class AnnotatorDisplay(_Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, *, credibility: float = 0.9, n_names: int = 3, ax: Any = None
+        cls, estimator: Any, *, credibility: float = 0.9, n_names: int = 3, ax: Axes | None = None
     ) -> AnnotatorDisplay:
-        """Plot the annotators of a fitted model of a crowd.
+        """Plot the annotators of a fitted crowd model.
 
         Parameters
         ----------
         estimator : estimator
-            With `annotators`.
+            Fitted estimator with a method `annotators`.
         credibility : float, default=0.9
-            Mass of the intervals.
+            Probability of the credible intervals.
         n_names : int, default=3
-            How many of the least accurate are named.
+            Number of names shown, those of the least accurate annotators.
         ax : matplotlib Axes, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None makes a new figure.
 
         Returns
         -------
         AnnotatorDisplay
-            Drawn.
+            The display with its plot.
         """
         return cls.from_annotators(estimator.annotators(credibility=credibility), n_names=n_names, ax=ax)
 
     @classmethod
-    def from_annotators(cls, annotators: Any, *, n_names: int = 3, ax: Any = None) -> AnnotatorDisplay:
-        """Plot a report that is there already.
+    def from_annotators(cls, annotators: Any, *, n_names: int = 3, ax: Axes | None = None) -> AnnotatorDisplay:
+        """Plot a report on annotators.
 
         Parameters
         ----------
         annotators : pandas.DataFrame or record
-            What `CrowdGPPL.annotators` returned.
+            Result of `CrowdGPPL.annotators`.
         n_names : int, default=3
-            How many of the least accurate are named.
+            Number of names shown, those of the least accurate annotators.
         ax : matplotlib Axes, default=None
-            Where to draw; None: a new figure.
+            Axes to draw on; None makes a new figure.
 
         Returns
         -------
         AnnotatorDisplay
-            Drawn.
+            The display with its plot.
         """
         a = annotators
         columns = (a.user, a.n_labels, a.accuracy, a.accuracy_low, a.accuracy_high)
         user, n_labels, accuracy, low, high = (np.asarray(column).tolist() for column in columns)
         return cls(user, n_labels, accuracy, low, high, n_names).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> AnnotatorDisplay:
-        """Draw.
+    def plot(self, *, ax: Axes | None = None) -> AnnotatorDisplay:
+        """Draw the plot.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to; None: a new figure.
+            Axes to draw on; None makes a new figure.
 
         Returns
         -------
         AnnotatorDisplay
-            Itself.
+            The display itself.
         """
         ax = _axes(ax)
         n, mean = np.asarray(self.n_labels, dtype=np.float64), np.asarray(self.accuracy, dtype=np.float64)
-        # A mean outside its interval can happen, an error bar of negative length cannot.
+        # A mean can lie outside its interval, but error bars must not be negative.
         reach = np.maximum([mean - np.asarray(self.accuracy_low), np.asarray(self.accuracy_high) - mean], 0.0)
         ax.axhline(0.5, linestyle=":", color="grey")
         ax.errorbar(n, mean, yerr=reach, fmt="o", markersize=4, color=_COLOUR, ecolor=_PALE, elinewidth=2, alpha=0.8)
@@ -534,7 +547,7 @@ class AnnotatorDisplay(_Display):
             ax.set_xscale("log")
         else:
             ax.xaxis.get_major_locator().set_params(integer=True)
-        title = f"{n.size} annotators (0.5 = answers by a coin)"
+        title = f"{n.size} annotators (0.5 = random answers)"
         ax.set(xlabel="number of labels", ylabel="probability to agree with the consensus", ylim=(0, 1), title=title)
         self._drawn_on(ax)
         return self

@@ -8,11 +8,11 @@ layout        pairs of rows           values      gradient in theta
 ============  ======================  ==========  =====================
 all pairs     (x_i, z_j)              `cross`     `cross_vjp`
 one table     (z_i, z_j)              `gram`      `gram_vjp`
-itself        (x_i, x_i)              `diagonal`  `diagonal_vjp`
-in step       (x_i, y_i)              `paired`    `paired_vjp`
+each row      (x_i, x_i)              `diagonal`  `diagonal_vjp`
+row by row    (x_i, y_i)              `paired`    `paired_vjp`
 ============  ======================  ==========  =====================
 
-`Columns` lets a kernel look at some columns only, so a sum can hold one kernel for each kind of features.
+`Columns` restricts a kernel to some columns, so a sum can have one kernel for each kind of features.
 
 White noise (`WhiteKernel`) belongs to a row, so it is in `gram` (on the diagonal) and `diagonal` only.
 """

@@ -1,9 +1,9 @@
-"""Values and vector-Jacobian products of any kernel: ours, scikit-learn's, other people's.
+"""Values and vector-Jacobian products of any kernel.
 
-Kernels of exactly scikit-learn's classes have a rule here, kernels with `value_at` and `vjp_at` (ours) bring their own,
-and everything else (subclasses, other people's kernels) goes through `__call__` and its gradient tensor, in chunks.
-scikit-learn's kernels take dense input only: CSR rows are densified a chunk of at most 16 MiB at a time, except where a
-rule below needs no dense rows.
+scikit-learn's kernel classes have rules here. Kernels with `value_at` and `vjp_at`, such as those of this package, use
+their own. All other kernels (subclasses, kernels of users) are evaluated by `__call__` and its gradient tensor, in
+chunks. scikit-learn's kernels take dense input only, so CSR rows are densified in chunks of at most 16 MiB, except
+where a rule needs no dense rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ROWS = 64
 
 @runtime_checkable
 class LayoutKernel(Protocol):
-    """A kernel that evaluates itself at a layout; define both methods to make a kernel of your own fast here."""
+    """A kernel that evaluates itself at a layout; define both methods to make your own kernel fast."""
 
     def value_at(self, at: Layout) -> Array:
         """Kernel values, shape at.shape."""
@@ -45,15 +45,15 @@ class LayoutKernel(Protocol):
 
 
 def value(kernel: sk.Kernel, at: Layout) -> Array:
-    """Kernel values at a layout."""
+    """Return kernel values at a layout, shape at.shape."""
     rule: Callable[..., Array] | None = _RULES.get(type(kernel), (None,))[0]
-    if rule is not None:  # asked first: to look for a protocol takes ten times as long
+    if rule is not None:  # checked first, since the check of a protocol takes ten times as long
         return rule(kernel, at)
     return kernel.value_at(at) if isinstance(kernel, LayoutKernel) else _generic(kernel, at)
 
 
 def vjp(kernel: sk.Kernel, at: Layout, G: Array) -> Array:
-    """Gradient of sum(G * value) in the kernel's theta, shape (n_theta,)."""
+    """Return the gradient of sum(G * value) in the kernel's theta, shape (n_theta,)."""
     if isinstance(kernel, LayoutKernel):
         return kernel.vjp_at(at, G)
     if kernel.n_dims == 0:
@@ -91,7 +91,7 @@ def _power(kernel: sk.Exponentiation, at: Layout) -> Array:
 def _power_vjp(kernel: sk.Exponentiation, at: Layout, G: Array) -> Array:
     K = value(kernel.kernel, at)
     p = kernel.exponent
-    # Where K has underflowed to 0 so has its derivative, whatever the power.
+    # Where K underflows to 0, so does its derivative, for every power.
     slope = p * np.power(K, p - 1.0, out=np.zeros_like(K), where=K != 0.0)
     return vjp(kernel.kernel, at, G * slope)
 
@@ -162,7 +162,7 @@ def _matern_vjp(kernel: sk.Matern, at: Layout, G: Array) -> Array:
 
 
 def _matern_value(d2: Array, nu: float) -> Array:
-    """Matern kernel of the scaled squared distance d2."""
+    """Return the Matern kernel of the scaled squared distance d2."""
     if nu == np.inf:
         return np.asarray(np.exp(-0.5 * d2))
     t = np.sqrt(2.0 * nu * d2)
@@ -183,7 +183,7 @@ def _matern_slope(d2: Array, nu: float) -> Array:
         return np.asarray(3.0 * np.exp(-t))
     if nu == 2.5:
         return np.asarray(5.0 / 3.0 * (1.0 + t) * np.exp(-t))
-    inner = t > 0.0  # where t = 0 all the differences are 0, so any finite w will do
+    inner = t > 0.0  # where t = 0 all differences are 0, so any finite w is right
     safe = np.where(inner, t, 1.0)
     if nu == 0.5:
         return np.where(inner, np.exp(-safe) / safe, 0.0)
@@ -231,7 +231,7 @@ _Key: TypeAlias = tuple[slice, ...]
 
 
 def _blocks(at: Layout, rows: int | None = None) -> Iterator[tuple[_Key, Layout]]:
-    """Cut a layout into dense ones of bounded size, each with its place in the result.
+    """Yield dense parts of a layout of bounded size, each with its place in the result.
 
     A `Gram` gives `Gram` blocks on the diagonal and `Cross` blocks elsewhere.
     """
@@ -250,7 +250,7 @@ def _blocks(at: Layout, rows: int | None = None) -> Iterator[tuple[_Key, Layout]
 
 
 def _parts(X: Any, rows: int | None) -> list[slice]:  # noqa: ANN401 - dense or CSR
-    """Rows of one block: enough for a few thousand columns; fewer where a dense copy would be wide."""
+    """Return slices of at most 1024 rows, fewer where a dense copy would be wide."""
     step = min(1024, rows_a_chunk(X.shape[1])) if rows is None else rows
     return [slice(first, min(first + step, X.shape[0])) for first in range(0, X.shape[0], step)]
 
@@ -263,7 +263,7 @@ def _blockwise(at: Layout, function: Callable[[Layout], Array]) -> Array:
 
 
 def _generic(kernel: sk.Kernel, at: Layout) -> Array:
-    """Evaluate a kernel that is known by its `__call__` only."""
+    """Return the values of a kernel that has `__call__` only, shape at.shape."""
     if isinstance(at, Paired):
         out = np.empty(at.shape)
         for key, block in _blocks(at, _ROWS):
@@ -284,7 +284,7 @@ def _generic(kernel: sk.Kernel, at: Layout) -> Array:
 
 
 def _generic_vjp(kernel: sk.Kernel, at: Layout, G: Array) -> Array:
-    """Contract scikit-learn's gradient tensor, which exists for K(X, X) only, a chunk at a time."""
+    """Return the gradient by scikit-learn's gradient tensor, which exists for K(X, X) only, in chunks."""
     total = np.zeros(kernel.n_dims)
     for key, block in _blocks(at, _ROWS):
         g = G[key]

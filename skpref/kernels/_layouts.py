@@ -1,6 +1,7 @@
-"""Which pairs of rows a kernel is evaluated at: all pairs of two tables, of one table, each row with itself, in step.
+"""Layouts: the pairs of rows at which a kernel is evaluated.
 
-Every kernel rule is written once for the four layouts, so sums and products of kernels recurse without knowing them.
+There are four: all pairs of two tables, all pairs of one table, each row with itself, and row i with row i. Kernel
+rules take any layout, so sums and products of kernels recurse without knowing it.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ __all__ = [
     "rows_a_chunk",
 ]
 
-# Numbers in a temporary array (16 MiB): bounds what densified rows and products of rows may take.
+# Numbers in a temporary array (16 MiB): limits the memory of densified rows and products of rows.
 _CHUNK = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
 class Cross:
-    """All pairs (x_i, z_j); white noise is nowhere, not even where two rows are equal."""
+    """All pairs (x_i, z_j), without white noise, even for equal rows."""
 
     X: Features  # (n, d): rows
     Z: Features  # (m, d): columns
@@ -58,7 +59,7 @@ class Gram:
 
 @dataclass(frozen=True, eq=False)
 class Diagonal:
-    """Every row with itself, white noise included: the prior variances."""
+    """Each row with itself, with white noise: the prior variances."""
 
     X: Features  # (n, d): rows
 
@@ -70,7 +71,7 @@ class Diagonal:
 
 @dataclass(frozen=True, eq=False)
 class Paired:
-    """Pairs (x_i, y_i) in step; white noise is nowhere."""
+    """Pairs (x_i, y_i) of rows with the same number, without white noise."""
 
     X: Features  # (n, d): rows
     Y: Features  # (n, d): rows
@@ -96,7 +97,7 @@ def as_features(X: Features) -> Features:
 
 
 def as_pair(X: Features, Y: Features) -> tuple[Features, Features]:
-    """Bring two tables to one form: both dense, or both CSR as soon as one of them is."""
+    """Return two tables in one format: both dense, or both CSR if one of them is."""
     X, Y = as_features(X), as_features(Y)
     if X.shape[1] != Y.shape[1]:
         msg = (
@@ -110,7 +111,7 @@ def as_pair(X: Features, Y: Features) -> tuple[Features, Features]:
 
 
 def densify(X: Features) -> Array:
-    """Return a dense copy of CSR rows; dense ones as they are, shape (n, d)."""
+    """Return a dense copy of CSR rows; dense rows are returned unchanged, shape (n, d)."""
     dense: Array = X.toarray() if sparse.issparse(X) else X
     return dense
 

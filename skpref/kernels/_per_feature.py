@@ -20,7 +20,7 @@ __all__ = ["PerFeature"]
 
 
 class _Loops(Protocol):
-    """What the modules for dense and for CSR features have in common."""
+    """Interface of the compiled modules for dense and for CSR features."""
 
     def cross(self, X: Features, Z: Features, c: Array, kind: int, *, additive: bool = ...) -> Array: ...
     def gram(self, Z: Features, c: Array, kind: int, *, additive: bool = ...) -> Array: ...
@@ -47,7 +47,7 @@ class PerFeature:
         return dense.scale_of(self.length_scale, self.kind, X.shape[1])
 
     def value(self, at: Layout) -> Array:
-        """Kernel values at a layout."""
+        """Return kernel values at a layout, shape at.shape."""
         if isinstance(at, Diagonal):
             return np.ones(at.shape)
         first = at.Z if isinstance(at, Gram) else at.X
@@ -60,7 +60,7 @@ class PerFeature:
         return module.paired(at.X, at.Y, c, self.kind, additive=self.additive)
 
     def vjp(self, at: Layout, G: Array) -> Array:
-        """Gradient of sum(G * value) in log l_f, shape (d,)."""
+        """Return the gradient of sum(G * value) in log l_f, shape (d,)."""
         if isinstance(at, Diagonal):
             return np.zeros(at.X.shape[1])
         first = at.Z if isinstance(at, Gram) else at.X

@@ -1,4 +1,4 @@
-"""A kernel on some of the columns: one covariance for each kind of features."""
+"""A kernel on some of the columns."""
 
 from __future__ import annotations
 
@@ -22,24 +22,23 @@ __all__ = ["Columns"]
 
 
 class Columns(Kernel):
-    """Kernel that looks at some columns of its input only: k(x, z) = kernel(x[columns], z[columns]).
+    """Kernel on some columns of its input: k(x, z) = kernel(x[columns], z[columns]).
 
-    Features of different kinds seldom share a covariance: a handful of measured quantities and a hundred components of
-    text differ in how smooth the utility is in them and in how much of it they explain. A sum with one `Columns` a
-    kind gives each a kernel and, times a `ConstantKernel`, a scale of its own.
+    Different kinds of features need different covariances. For example, a few measured quantities and a hundred
+    components of a text differ in smoothness and in the share of the utility that they explain. In a sum of `Columns`
+    each kind has its own kernel and, with a factor `ConstantKernel`, its own scale.
 
     Parameters
     ----------
     kernel : sklearn.gaussian_process.kernels.Kernel
-        Any kernel, of this package, of scikit-learn or your own. Its hyper-parameters are those of `Columns`, under
-        the names ``kernel__...``; a vector of length-scales holds one for each chosen column, in their order.
+        Any kernel. Its hyper-parameters become those of `Columns`, with the names ``kernel__...``. A vector of
+        length-scales has one for each chosen column, in their order.
     columns : list of int, slice or mask of shape (d,)
-        Which columns: their numbers, counted from 0, each at most once; a slice; or True for each one wanted. Kept as
-        given and looked up when the kernel is evaluated.
+        The columns: distinct numbers from 0, a slice, or a mask. They are checked when the kernel is evaluated.
 
     Notes
     -----
-    The chosen columns are copied at every evaluation, which costs n numbers a column and no more; CSR rows stay CSR.
+    Every evaluation copies the chosen columns; CSR rows stay CSR.
 
     Examples
     --------
@@ -65,7 +64,7 @@ class Columns(Kernel):
         Parameters
         ----------
         deep : bool, default=True
-            Whether to add those of the inner kernel, as ``kernel__...``.
+            Whether to include those of the inner kernel, as ``kernel__...``.
 
         Returns
         -------
@@ -85,7 +84,7 @@ class Columns(Kernel):
 
     @property
     def hyperparameters(self) -> list[Hyperparameter]:
-        """Those of the inner kernel, as ``kernel__...``."""
+        """Hyper-parameters of the inner kernel, as ``kernel__...``."""
         return [Hyperparameter(f"kernel__{h.name}", *h[1:4]) for h in self.kernel.hyperparameters]
 
     @property
@@ -105,15 +104,15 @@ class Columns(Kernel):
         return bounds
 
     def __eq__(self, other: object) -> bool:
-        """Whether the inner kernels are equal and the columns given in the same way."""
+        """Return whether the inner kernels are equal and the columns given in the same form."""
         if type(self) is not type(other) or not isinstance(other, Columns):
             return False
         return self._key() == other._key() and bool(self.kernel == other.kernel)
 
-    __hash__ = None  # type: ignore[assignment]  # it can be changed, as every kernel of scikit-learn
+    __hash__ = None  # type: ignore[assignment]  # mutable, like all kernels of scikit-learn
 
     def _key(self) -> tuple[str, Any]:
-        """What was given as `columns`, in a form that compares."""
+        """Return `columns` in a form that can be compared."""
         if isinstance(self.columns, slice):
             return "slice", (self.columns.start, self.columns.stop, self.columns.step)
         columns = np.asarray(self.columns)
@@ -189,7 +188,7 @@ class Columns(Kernel):
         Returns
         -------
         bool
-            As the inner kernel says.
+            Whether the inner kernel is stationary.
 
         Examples
         --------
@@ -204,7 +203,7 @@ class Columns(Kernel):
         return f"Columns({self.kernel!r}, [{_shown(self.columns)}])"
 
     def value_at(self, at: Layout) -> Array:
-        """Kernel values at a layout.
+        """Return kernel values at a layout.
 
         Parameters
         ----------
@@ -219,7 +218,7 @@ class Columns(Kernel):
         return value(self.kernel, _narrowed(at, self.columns))
 
     def vjp_at(self, at: Layout, G: Array) -> Array:
-        """Gradient of sum(G * value_at(at)) in theta.
+        """Return the gradient of sum(G * value_at(at)) in theta.
 
         Parameters
         ----------
@@ -242,12 +241,12 @@ def _narrowed(at: Layout, columns: npt.ArrayLike | slice) -> Layout:
 
 
 def _chosen(X: Features, columns: npt.ArrayLike | slice) -> Features:
-    # Once more through as_features: picking columns may leave Fortran order, or CSR indices out of order.
+    # Selected columns may be in Fortran order, or have CSR indices out of order.
     return as_features(X[:, _numbers(columns, X.shape[1])])
 
 
 def _numbers(columns: npt.ArrayLike | slice, d: int) -> IntArray:
-    """Return the numbers of the chosen columns, shape (n_chosen,); refuse what does not fit d columns."""
+    """Return the numbers of the chosen columns, shape (n_chosen,); raise an error if they do not fit d columns."""
     if isinstance(columns, slice):
         return _of_slice(columns, d)
     array = np.asarray(columns)
@@ -261,8 +260,8 @@ def _of_slice(columns: slice, d: int) -> IntArray:
     beyond = [end for end in (columns.start, columns.stop) if end is not None and abs(end) > d]
     chosen = np.arange(d, dtype=np.int64)[columns]
     if beyond or chosen.size == 0:
-        msg = f"columns: got {columns!r} for {d} features, wanted a part of 0:{d} that is not empty"
-        raise ValueError(f"{msg}; leave an end open to reach the last column, as in slice(2, None)")
+        msg = f"columns: got {columns!r} for {d} features, wanted a non-empty part of 0:{d}"
+        raise ValueError(f"{msg}; for all columns to the last one use an open end, as in slice(2, None)")
     return chosen
 
 
@@ -280,15 +279,15 @@ def _of_list(numbers: npt.NDArray[Any], d: int) -> IntArray:
         msg = f"columns: got column {outside[0]} for {d} features, wanted numbers in 0..{d - 1}"
         raise ValueError(f"{msg}; pass the table with all its columns, and count from its first")
     chosen = numbers.astype(np.int64)
-    seen, count = np.unique(chosen, return_counts=True)
-    if seen.shape != chosen.shape:
-        msg = f"columns: got column {seen[count > 1][0]} {count.max()} times, wanted each at most once"
-        raise ValueError(f"{msg}; to give it more weight, give it a kernel of its own")
+    distinct, count = np.unique(chosen, return_counts=True)
+    if distinct.shape != chosen.shape:
+        msg = f"columns: got column {distinct[count > 1][0]} {count.max()} times, wanted each at most once"
+        raise ValueError(f"{msg}; for more weight, add a separate kernel on this column")
     return chosen
 
 
 def _shown(columns: npt.ArrayLike | slice) -> str:
-    """Return the columns in a few characters: runs of three or more numbers as first:stop."""
+    """Return the columns as short text, with runs of three or more numbers as first:stop."""
     if isinstance(columns, slice):
         ends = ("" if end is None else str(end) for end in (columns.start, columns.stop))
         return ":".join(ends) + ("" if columns.step is None else f":{columns.step}")

@@ -1,8 +1,8 @@
 """Kernel values and vector-Jacobian products for any kernel, dense or CSR features.
 
-Eight functions: values and gradients for each of four layouts. Gradients are vector-Jacobian products: given the
-adjoint G of the values they return the gradient of sum(G * K) in `kernel.theta`, so no tensor of n x m x n_theta is
-ever formed (for 1000 rows and 50 length-scales: 8.8 MB instead of 812 MB).
+Eight functions: values and gradients for each of four layouts. Gradients are vector-Jacobian products: from the
+adjoint G of the values they compute the gradient of sum(G * K) in `kernel.theta`, without a tensor of n x m x n_theta
+numbers (for 1000 rows and 50 length-scales, 8.8 MB instead of 812 MB).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["cross", "cross_vjp", "diagonal", "diagonal_vjp", "gram", "gram_vjp",
 
 
 def cross(kernel: Kernel, X: Features, Z: Features) -> Array:
-    """Kernel between all rows of X and all rows of Z, without white noise.
+    """Return the kernel between all rows of X and all rows of Z, without white noise.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ def cross(kernel: Kernel, X: Features, Z: Features) -> Array:
     Raises
     ------
     ValueError
-        When the numbers of features differ.
+        If the numbers of features differ.
 
     Notes
     -----
-    Memory beyond the result is O(m d + threads * m); the same bits for any number of threads.
+    Memory beyond the result is O(m d + threads * m). The result does not depend on the number of threads.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def cross(kernel: Kernel, X: Features, Z: Features) -> Array:
 
 
 def gram(kernel: Kernel, Z: Features) -> Array:
-    """Kernel between all rows of Z, with white noise on the diagonal: kernel(Z).
+    """Return the kernel between all rows of Z, with white noise on the diagonal: kernel(Z).
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def gram(kernel: Kernel, Z: Features) -> Array:
 
 
 def diagonal(kernel: Kernel, X: Features) -> Array:
-    """Prior variance of every row, with white noise: the diagonal of `gram`.
+    """Return the prior variance of every row, with white noise: the diagonal of `gram`.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def diagonal(kernel: Kernel, X: Features) -> Array:
 
 
 def paired(kernel: Kernel, X: Features, Y: Features) -> Array:
-    """Kernel between row i of X and row i of Y, without white noise.
+    """Return the kernel between row i of X and row i of Y, without white noise.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def paired(kernel: Kernel, X: Features, Y: Features) -> Array:
     Raises
     ------
     ValueError
-        When the shapes differ.
+        If the shapes differ.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def paired(kernel: Kernel, X: Features, Y: Features) -> Array:
 
 
 def cross_vjp(kernel: Kernel, X: Features, Z: Features, G: Array) -> Array:
-    """Gradient of sum_ij G_ij k(x_i, z_j) in theta.
+    """Return the gradient of sum_ij G_ij k(x_i, z_j) in theta.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def cross_vjp(kernel: Kernel, X: Features, Z: Features, G: Array) -> Array:
     Raises
     ------
     ValueError
-        When G has another shape, or the numbers of features differ.
+        If G has a wrong shape, or the numbers of features differ.
 
     Notes
     -----
@@ -176,7 +176,7 @@ def cross_vjp(kernel: Kernel, X: Features, Z: Features, G: Array) -> Array:
 
 
 def gram_vjp(kernel: Kernel, Z: Features, G: Array) -> Array:
-    """Gradient of sum_ij G_ij gram_ij in theta.
+    """Return the gradient of sum_ij G_ij gram_ij in theta.
 
     Parameters
     ----------
@@ -185,17 +185,17 @@ def gram_vjp(kernel: Kernel, Z: Features, G: Array) -> Array:
     Z : array-like or CSR of shape (m, d)
         Rows.
     G : ndarray of shape (m, m)
-        Adjoint of `gram`, of any symmetry.
+        Adjoint of `gram`; it need not be symmetric.
 
     Returns
     -------
     ndarray of shape (n_theta,)
-        Gradient, as `cross_vjp`.
+        Gradient, as of `cross_vjp`.
 
     Raises
     ------
     ValueError
-        When G has another shape.
+        If G has a wrong shape.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def gram_vjp(kernel: Kernel, Z: Features, G: Array) -> Array:
 
 
 def diagonal_vjp(kernel: Kernel, X: Features, g: Array) -> Array:
-    """Gradient of sum_i g_i k(x_i, x_i) in theta, white noise included.
+    """Return the gradient of sum_i g_i k(x_i, x_i) in theta, white noise included.
 
     Parameters
     ----------
@@ -222,12 +222,12 @@ def diagonal_vjp(kernel: Kernel, X: Features, g: Array) -> Array:
     Returns
     -------
     ndarray of shape (n_theta,)
-        Gradient, as `cross_vjp`.
+        Gradient, as of `cross_vjp`.
 
     Raises
     ------
     ValueError
-        When g has another shape.
+        If g has a wrong shape.
 
     Examples
     --------
@@ -240,7 +240,7 @@ def diagonal_vjp(kernel: Kernel, X: Features, g: Array) -> Array:
 
 
 def paired_vjp(kernel: Kernel, X: Features, Y: Features, g: Array) -> Array:
-    """Gradient of sum_i g_i k(x_i, y_i) in theta.
+    """Return the gradient of sum_i g_i k(x_i, y_i) in theta.
 
     Parameters
     ----------
@@ -254,12 +254,12 @@ def paired_vjp(kernel: Kernel, X: Features, Y: Features, g: Array) -> Array:
     Returns
     -------
     ndarray of shape (n_theta,)
-        Gradient, as `cross_vjp`.
+        Gradient, as of `cross_vjp`.
 
     Raises
     ------
     ValueError
-        When shapes differ.
+        If shapes differ.
 
     Examples
     --------

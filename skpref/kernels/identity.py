@@ -85,7 +85,7 @@ class Identity(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
         return "Identity()"
 
     def value_at(self, at: Layout) -> Array:
-        """Kernel values at a layout.
+        """Return kernel values at a layout.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class Identity(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
         return np.asarray(same, dtype=np.float64)
 
     def vjp_at(self, at: Layout, G: Array) -> Array:  # noqa: ARG002 - every kernel takes both
-        """Gradient of sum(G * value_at(at)) in theta.
+        """Return the gradient of sum(G * value_at(at)) in theta.
 
         Parameters
         ----------
@@ -128,10 +128,10 @@ class Identity(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
 
 
 def _codes(*tables: Features) -> IntArray:
-    """Number the distinct rows of all tables together; equal rows get equal numbers."""
-    seen: dict[Hashable, int] = {}
+    """Return a number for each row of all tables; equal rows have equal numbers."""
+    numbers: dict[Hashable, int] = {}
     keys = (key for table in tables for key in _keys(table))
-    return np.array([seen.setdefault(key, len(seen)) for key in keys], dtype=np.int64)
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
 def _keys(X: Features) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Length-scales to start from."""
+"""Initial length-scales."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _CHUNK = 1 << 20
 
 
 def median_length_scales(X: Features, rng: np.random.Generator, n_pairs: int = 10_000) -> Array:
-    """Median distance between rows in every feature.
+    """Return the median distance between rows in every feature.
 
     Parameters
     ----------
     X : array-like or CSR of shape (n, d)
         Rows.
     rng : numpy.random.Generator
-        Draws the pairs of rows; not used when there are at most `n_pairs` pairs.
+        Source of the random pairs; not used if there are at most `n_pairs` pairs.
     n_pairs : int, default=10_000
-        Pairs of different rows to look at: 10,000 give the median's rank to 0.5 %.
+        Number of random pairs of rows; 10,000 determine the rank of the median to 0.5 %.
 
     Returns
     -------

@@ -128,7 +128,7 @@ class Linear(Kernel):
         return self.value_at(Diagonal(as_features(X)))
 
     def is_stationary(self) -> bool:
-        """Return False: the kernel knows where the origin is.
+        """Return False: the kernel depends on the origin.
 
         Returns
         -------
@@ -160,7 +160,7 @@ class Linear(Kernel):
         return v
 
     def value_at(self, at: Layout) -> Array:
-        """Kernel values at a layout.
+        """Return kernel values at a layout.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class Linear(Kernel):
         return v * inner_products(at) if v.ndim == 0 else inner_products(at, v)
 
     def vjp_at(self, at: Layout, G: Array) -> Array:
-        """Gradient of sum(G * value_at(at)) in theta.
+        """Return the gradient of sum(G * value_at(at)) in theta.
 
         Parameters
         ----------
@@ -208,7 +208,7 @@ class Linear(Kernel):
 
 
 def inner_products(at: Layout, weight: Array | None = None) -> Array:
-    """Inner products sum_f weight_f x_f z_f at a layout, by sparse products for CSR rows."""
+    """Return inner products sum_f weight_f x_f z_f at a layout, by sparse products for CSR rows."""
     X, Y = _sides(at)
     if weight is not None:
         X = X * weight if not sparse.issparse(X) else sparse.csr_array(X @ sparse.diags_array(weight))

@@ -21,7 +21,7 @@ __all__ = ["AdditiveMatern", "ProductMatern"]
 
 
 class _FeaturewiseMatern(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
-    """What the product and the mean share: everything but one flag."""
+    """Base class of the product and the mean, which differ in one flag."""
 
     _additive = False
 
@@ -60,8 +60,8 @@ class _FeaturewiseMatern(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
         Y : array-like or CSR of shape (m, d), default=None
             Right rows; None means X.
         eval_gradient : bool, default=False
-            Whether to return the gradient in log length-scales too; only without Y. It takes n^2 n_theta numbers:
-            `skpref.kernels.gram_vjp` does without.
+            Whether to return the gradient in log length-scales too; only without Y. It has n^2 n_theta numbers, which
+            `skpref.kernels.gram_vjp` avoids.
 
         Returns
         -------
@@ -114,7 +114,7 @@ class _FeaturewiseMatern(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
         return PerFeature(l, KIND_OF_NU[self.nu], self._additive)
 
     def value_at(self, at: Layout) -> Array:
-        """Kernel values at a layout.
+        """Return kernel values at a layout.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class _FeaturewiseMatern(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
         return self._rule(at.Z if isinstance(at, Gram) else at.X).value(at)
 
     def vjp_at(self, at: Layout, G: Array) -> Array:
-        """Gradient of sum(G * value_at(at)) in theta.
+        """Return the gradient of sum(G * value_at(at)) in theta.
 
         Parameters
         ----------
@@ -191,8 +191,9 @@ class ProductMatern(_FeaturewiseMatern):
     Parameters
     ----------
     length_scale : float or array-like of shape (d,), default=1.0
-        Length-scale l in the units of the features, one for all or one each (ARD). The product shrinks with every
-        feature: with d of them start from `median_length_scales` times sqrt(d) or more. 1.0, as in scikit-learn.
+        Length-scale l in the units of the features, one for all or one each (ARD). The product becomes smaller with
+        every feature, so with d features start from `median_length_scales` times sqrt(d) or more. 1.0, as in
+        scikit-learn.
     length_scale_bounds : pair of floats, array-like of shape (d, 2) or "fixed", default=(1e-5, 1e5)
         Bounds of the length-scale(s); "fixed" leaves them out of the fit. As in scikit-learn.
     nu : {0.5, 1.5, 2.5, inf}, default=1.5
@@ -200,8 +201,8 @@ class ProductMatern(_FeaturewiseMatern):
 
     Notes
     -----
-    docs/maths sections 2 and 5; the kernel of [SG20]. Any number of features and any length-scale is safe: the product
-    is formed in logs. Values below 1e-307 are 0.
+    The kernel of [SG20]; see docs/maths sections 2 and 5. The product is computed in logs, so any number of features
+    and any length-scale is safe. Values below 1e-307 are 0.
 
     Examples
     --------
@@ -217,8 +218,8 @@ class ProductMatern(_FeaturewiseMatern):
 class AdditiveMatern(_FeaturewiseMatern):
     """Mean over features of one-dimensional Matern kernels: additive functions of the features.
 
-    k(x, z) = (1/d) sum_f g(``|x_f - z_f|`` / l_f), so the amplitude is 1. It does not shrink with more features,
-    and it cannot learn interactions.
+    k(x, z) = (1/d) sum_f g(``|x_f - z_f|`` / l_f), so the amplitude is 1 for any number of
+    features. It cannot learn interactions.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ _Pull: TypeAlias = "Callable[[Array], tuple[Array, Array]]"
 
 
 def moves_points(kernel: sk.Kernel, Z: Features) -> bool:
-    """Tell whether the gradient in inducing points is known: for dense rows and kernels made of RBF, Matern, constants.
+    """Return whether `cross_pullback` has the gradient in the points: dense points, RBF, Matern and constant kernels.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def moves_points(kernel: sk.Kernel, Z: Features) -> bool:
     Returns
     -------
     bool
-        Whether `cross_pullback` gives it.
+        Whether the gradient in the points is available.
 
     Examples
     --------
@@ -50,13 +50,13 @@ def moves_points(kernel: sk.Kernel, Z: Features) -> bool:
     >>> moves_points(ConstantKernel() * RBF(), Z), moves_points(DotProduct(), Z)
     (True, False)
     """
-    return not sparse.issparse(Z) and _is_known(kernel)
+    return not sparse.issparse(Z) and _has_rule(kernel)
 
 
 def cross_pullback(
     kernel: sk.Kernel, X: Features, Z: Features
 ) -> tuple[Array, Callable[[Array], tuple[Array, Array | None]]]:
-    """Return the kernel between rows and points, and the function that carries a gradient back.
+    """Return the kernel between rows and points, and a function that pulls a gradient back.
 
     Parameters
     ----------
@@ -70,10 +70,10 @@ def cross_pullback(
     Returns
     -------
     K : ndarray of shape (n, m)
-        k(x_i, z_j), without white noise. It must be as it is when the function is called.
+        k(x_i, z_j), without white noise. It must not be changed before `pull` is called.
     pull : callable
-        G of shape (n, m), whose memory it uses up, to the gradients of sum(G * K) in theta, shape (n_theta,), and in
-        Z, shape (m, d): None where `moves_points` says no.
+        Maps G of shape (n, m), which it overwrites, to the gradients of sum(G * K) in theta, shape (n_theta,), and in
+        Z, shape (m, d), which is None if `moves_points` is False.
 
     Examples
     --------
@@ -95,9 +95,9 @@ def cross_pullback(
     return K, back
 
 
-def _is_known(kernel: sk.Kernel) -> bool:
+def _has_rule(kernel: sk.Kernel) -> bool:
     if type(kernel) in {sk.Sum, sk.Product}:
-        return _is_known(kernel.k1) and _is_known(kernel.k2)
+        return _has_rule(kernel.k1) and _has_rule(kernel.k2)
     if type(kernel) is sk.Matern:
         return kernel.nu in {0.5, 1.5, 2.5, np.inf}
     return type(kernel) in {sk.RBF, sk.ConstantKernel}
@@ -122,7 +122,7 @@ def _product(kernel: sk.Product, X: Array, Z: Array) -> tuple[Array, _Pull]:
     parts, values, pulls = (kernel.k1, kernel.k2), [], []
     factor = 1.0
     for part in parts:
-        if type(part) is sk.ConstantKernel:  # a factor that needs no matrix of its own
+        if type(part) is sk.ConstantKernel:  # needs no matrix
             factor *= float(part.constant_value)
             pulls.append(_pull_constant(Z, part.hyperparameter_constant_value.fixed))
         else:
@@ -131,7 +131,7 @@ def _product(kernel: sk.Product, X: Array, Z: Array) -> tuple[Array, _Pull]:
             pulls.append(pull)
     if not values:
         return np.full((X.shape[0], Z.shape[0]), factor), lambda W: _joined([pull(W) for pull in pulls])
-    K = values[0]  # d log K is the sum over both parts, so W serves both
+    K = values[0]  # d log K is the sum over both parts, so both take W
     if len(values) == 2:
         K = K * values[1]
     elif factor != 1.0:
@@ -156,12 +156,12 @@ def _joined(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
 
 
 def _distance_kernel(kernel: Any, X: Array, Z: Array) -> tuple[Array, _Pull]:  # noqa: ANN401 - RBF or Matern
-    """Kernel of the scaled distance alone: dlog k / dlog l_f = slope(distance) (x_f - z_f)^2 / l_f^2."""
+    """Return a kernel of the scaled distance and its pullback, by dlog k / dlog l_f = slope (x_f - z_f)^2 / l_f^2."""
     scale = compiled.scale_of(
         np.squeeze(np.asarray(kernel.length_scale, dtype=np.float64)), compiled.SQUARED, Z.shape[1]
     )
     K, nu = cross(kernel, X, Z), getattr(kernel, "nu", np.inf)
-    # Squares are multiplied out below: about a middle they keep their digits.
+    # Centred, since the squares below are multiplied out and would lose digits.
     middle = Z.mean(axis=0)
     left, right = (X - middle) * scale, (Z - middle) * scale
     ones = np.ones((X.shape[0], 1))
@@ -190,7 +190,7 @@ def _distances(left: Array, right: Array) -> Array:
 def _slope(d2: Array, nu: float) -> Array:
     """Return -dlog k / dd2 times 2, d2 the squared scaled distance."""
     t = np.sqrt(2.0 * nu * d2)
-    if nu == 0.5:  # where t = 0 all differences are 0, so any finite slope will do
+    if nu == 0.5:  # where t = 0 all differences are 0, so any finite slope is right
         return np.divide(1.0, t, out=np.zeros_like(t), where=t > 0.0)
     if nu == 1.5:
         return 3.0 / (1.0 + t)

@@ -1,7 +1,7 @@
-"""What a likelihood offers to every inference rule, stated once.
+"""The interface of likelihoods.
 
-A likelihood is log p(y | z) for one observation y and its projection z (docs/maths section 1). It holds at most its own
-parameters: no data, no number of observations, no kernel.
+A likelihood is log p(y | z) for one observation y and its projection z (docs/maths section 1). It holds its own
+parameters only: no data, no kernel.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Likelihood(ABC):
 
     Notes
     -----
-    All methods work element by element on arguments that broadcast to one shape, and change none of them. A variance
-    of 0 means that z is known. A subclass writes `_derivatives`, `_expectation`, `_tilted` and `_predict`, which get
-    float64 arrays of one shape and return new ones.
+    All methods work elementwise on arguments that broadcast to one shape, and do not change them. A variance of 0 means
+    that z is known. A subclass defines `_derivatives`, `_expectation`, `_tilted` and `_predict`, which take float64
+    arrays of one shape and return new ones.
 
     Examples
     --------
@@ -40,9 +40,9 @@ class Likelihood(ABC):
     True
     """
 
-    # Whether y = 1/2 is an answer of its own; otherwise it is half of each of the two answers.
+    # Whether y = 1/2 is a third answer, a tie; otherwise it counts as half of each of the two answers.
     ties_are_answers: ClassVar[bool] = False
-    # Whether `learnt` has something to learn.
+    # Whether `learnt` fits any parameters.
     has_parameters: ClassVar[bool] = False
 
     def log_prob(self, y: ArrayLike, z: ArrayLike) -> Array:
@@ -141,7 +141,7 @@ class Likelihood(ABC):
         return self._predict(*broadcast(mu, v))
 
     def linearised(self, y: ArrayLike, mu: ArrayLike, v: ArrayLike, prior_variance: ArrayLike) -> tuple[Array, Array]:
-        """Return the site of the linearised rule ([SG20] eqs. 11-14 as mended in docs/maths sections 3 and 12).
+        """Return the site of the linearised rule ([SG20] eqs. 11-14, corrected in docs/maths sections 3 and 12).
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class Likelihood(ABC):
         Raises
         ------
         DataError
-            Unless the likelihood has such a rule; only the probit has one.
+            If the likelihood has no such rule; only the probit has one.
         """
         return self._linearised(*broadcast(y, mu, v, prior_variance))
 
@@ -178,7 +178,7 @@ class Likelihood(ABC):
         Returns
         -------
         Likelihood
-            Of the same class; itself where there is nothing to learn.
+            A likelihood of the same class; the same object if it has no parameters.
         """
         del y, mu, v, weight
         return self
@@ -209,5 +209,5 @@ class Likelihood(ABC):
 
 
 def broadcast(*arrays: ArrayLike) -> tuple[Array, ...]:
-    """Arrays as float64 of one common shape (read-only views where expanded)."""
+    """Return arrays as float64 of one common shape (read-only views where expanded)."""
     return tuple(np.broadcast_arrays(*(np.asarray(a, dtype=np.float64) for a in arrays)))

@@ -28,12 +28,12 @@ class Poisson(Likelihood):
     Parameters
     ----------
     rate : float, default=1.0
-        Mean count where z = 0; `learnt` fits it. With it z need not carry the level of the counts.
+        Mean count at z = 0, which `learnt` fits, so that z need not model the overall level of the counts.
 
     Raises
     ------
     DataError
-        If the rate is not a positive finite number.
+        If `rate` is not a positive finite number.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class Poisson(Likelihood):
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.rate) and self.rate > 0.0):
-            raise DataError(f"rate must be a positive finite number; got {self.rate!r}. It is the count where z = 0")
+            raise DataError(f"rate must be a positive finite number; got {self.rate!r}. It is the mean count at z = 0")
 
     def _mean(self, exponent: Array) -> Array:
         return np.asarray(self.rate * np.exp(np.minimum(exponent, _LARGEST)))
@@ -62,9 +62,7 @@ class Poisson(Likelihood):
 
     def _tilted(self, y: Array, mu: Array, v: Array) -> Triple:
         del y, mu, v
-        raise DataError(
-            "Poisson has no moments of N(z; mu, v) p(y | z), which EP would want; use another inference: 'vb'"
-        )
+        raise DataError("expectation propagation is not available for Poisson; use another inference, such as 'vb'")
 
     def _predict(self, mu: Array, v: Array) -> Array:
         return self._mean(mu + 0.5 * v)

@@ -1,4 +1,4 @@
-"""Gaussian likelihood: regression, all in closed form."""
+"""Gaussian likelihood for regression, in closed form."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Gaussian(Likelihood):
 
 
 def _log_normal(residual: Array, precision: Array) -> Triple:
-    """Log density and its derivatives in the mean."""
+    """Return the log density and its derivatives in the mean."""
     first = precision * residual
     value = 0.5 * (np.log(precision) - _LOG_TWO_PI - first * residual)
     return value, first, -precision

@@ -1,9 +1,9 @@
-"""Ordered levels: a noisy z falls between two of the thresholds (Chu & Ghahramani, JMLR 6, 2005).
+"""Ordered levels: z plus noise falls between two thresholds (Chu & Ghahramani, JMLR 6, 2005).
 
     p(y | z) = Phi((b_{y+1} - z)/noise) - Phi((b_y - z)/noise),   y = 0..r-1,   b_0 = -inf,   b_r = +inf.
 
 Gradients are with respect to theta = (log noise, b_1, log Delta_2, .., log Delta_{r-1}), Delta_j = b_j - b_{j-1}, which
-may take any real values. E[log p] is concave in (1, b_1, .., b_{r-1})/noise, which is where `learnt` takes its steps.
+is unconstrained. E[log p] is concave in (1, b_1, .., b_{r-1})/noise, the coordinates in which `learnt` takes its steps.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["OrdinalProbit"]
 
 _HALVINGS: Final = 20
-_SETTLED: Final = 1e-10  # gain of a step, relative to the objective, that is not worth another look at the data
+_SMALLEST_GAIN: Final = 1e-10  # gain of a step, relative to the objective, below which `learnt` stops
 _LEFT: Final = 0.1  # share of a gap between thresholds, or of 1/noise, that a step must leave
 _RIDGE: Final = 1e-12
 
@@ -50,13 +50,13 @@ class OrdinalProbit(Likelihood):
     Raises
     ------
     DataError
-        Unless there is a threshold, all are finite and ascend, and the noise is positive and finite; by the methods,
-        if y holds anything but the numbers of levels.
+        If thresholds are missing, not finite or not ascending, or `noise` is not positive and finite. The methods raise
+        it if y has values that are not numbers of levels.
 
     Notes
     -----
-    Expectations are sums over the nodes of `skpref._math.quadrature.rules` for variance v/noise^2. Levels that are not
-    in the data are allowed.
+    Expectations are sums over the nodes of `skpref._math.quadrature.rules` for variance v/noise^2. Levels without
+    observations are allowed.
 
     References
     ----------
@@ -77,7 +77,7 @@ class OrdinalProbit(Likelihood):
     noise: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check the parameters; thresholds may come as any sequence."""
+        """Check the parameters; thresholds may be any sequence."""
         b = np.asarray(self.thresholds, dtype=np.float64)
         if b.ndim != 1 or b.size == 0 or not np.all(np.isfinite(b)) or np.any(np.diff(b) <= 0.0):
             raise DataError(f"thresholds must be finite and strictly ascending, at least one; got {self.thresholds!r}")
@@ -88,7 +88,7 @@ class OrdinalProbit(Likelihood):
 
     @classmethod
     def start(cls, y: ArrayLike, n_levels: int, weight: ArrayLike | None = None) -> Self:
-        """Return a likelihood whose levels are as frequent as in the data, if z ~ N(0, 1).
+        """Return a likelihood whose levels, for z ~ N(0, 1), have the frequencies in the data.
 
         Parameters
         ----------
@@ -102,13 +102,13 @@ class OrdinalProbit(Likelihood):
         Returns
         -------
         OrdinalProbit
-            With noise 1. Every level counts half an observation more than it has, so that levels absent from the data
-            keep a place between their neighbours.
+            The noise is 1. Each level counts half an observation more than it has, so levels without observations keep
+            an interval between their neighbours.
 
         Raises
         ------
         DataError
-            If `n_levels` is below 2, or y holds anything but the numbers of levels.
+            If `n_levels` is below 2, or y has values that are not numbers of levels.
 
         Examples
         --------
@@ -121,7 +121,7 @@ class OrdinalProbit(Likelihood):
         level = _levels(np.asarray(y, dtype=np.float64), n_levels).ravel()
         mass = None if weight is None else np.asarray(weight, dtype=np.float64).ravel()
         count = np.bincount(level, mass, minlength=n_levels) + 0.5
-        # From the nearer end, so that neither tail is cut off where it is small.
+        # From the nearer end, so that small tails keep their digits.
         lower, upper = np.cumsum(count)[:-1] / count.sum(), (np.cumsum(count[::-1])[::-1] / count.sum())[1:]
         b = np.where(lower < upper, ndtri(lower), -ndtri(upper))
         return cls(tuple((np.sqrt(2.0) * b).tolist()), 1.0)
@@ -133,7 +133,7 @@ class OrdinalProbit(Likelihood):
 
     @property
     def theta(self) -> Array:
-        """Own parameters without bounds, (log noise, b_1, log Delta_2, .., log Delta_{r-1}): a new array."""
+        """The parameters without constraints, (log noise, b_1, log Delta_2, .., log Delta_{r-1}): a new array."""
         b = np.asarray(self.thresholds)
         return np.concatenate([[np.log(self.noise)], b[:1], np.log(np.diff(b))])
 
@@ -148,12 +148,12 @@ class OrdinalProbit(Likelihood):
         Returns
         -------
         OrdinalProbit
-            With the parameters given.
+            A likelihood with these parameters.
 
         Raises
         ------
         DataError
-            If theta has another length, or a gap is too small to tell two thresholds apart.
+            If theta has a wrong length, or two thresholds are equal in floating point.
         """
         theta = np.asarray(theta, dtype=np.float64)
         if theta.shape != (self.n_levels,):
@@ -180,7 +180,7 @@ class OrdinalProbit(Likelihood):
         left, right = ndtr(ends), ndtr(-ends)
         out = np.empty((*mean.shape, self.n_levels))
         out[..., 0], out[..., -1] = left[..., 0], right[..., -1]
-        # Tails are taken apart on their own side, where they are small.
+        # Differences of tails are computed on the side where they are small.
         rightwards = ends[..., :-1] + ends[..., 1:] > 0.0
         out[..., 1:-1] = np.where(rightwards, right[..., :-1] - right[..., 1:], left[..., 1:] - left[..., :-1])
         return np.maximum(out, 0.0)
@@ -280,8 +280,8 @@ class OrdinalProbit(Likelihood):
         Returns
         -------
         OrdinalProbit
-            No worse: the step is halved until that holds. Levels without weight keep their widths, in units of the
-            noise; fewer than two levels with weight teach nothing.
+            The step is halved until the objective does not fall. Levels without weight keep their widths, in units of
+            the noise. With fewer than two levels with weight, the likelihood is returned unchanged.
         """
         level = _levels(y, self.n_levels)
         free = self._free_directions(np.bincount(level, weight, minlength=self.n_levels) > 0.0)
@@ -292,15 +292,15 @@ class OrdinalProbit(Likelihood):
         scale = np.sqrt(np.maximum(np.diag(curvature), np.finfo(np.float64).tiny))
         curvature = curvature / scale[:, None] / scale + _RIDGE * np.eye(scale.size)
         step = np.linalg.solve(curvature, slope / scale) / scale
-        if slope @ step <= _SETTLED * abs(value):
+        if slope @ step <= _SMALLEST_GAIN * abs(value):
             return self
         return self._halved(free @ step, value, (y, mu, v, weight))
 
     def _halved(self, step: Array, value: float, data: tuple[Array, Array, Array, Array]) -> Self:
-        """Go along a step in (1, b)/noise, in units of the present 1/noise, as far as nothing breaks or gets worse."""
+        """Halve a step in (1, b)/noise, in units of 1/noise, until the parameters are valid and the objective rises."""
         y, mu, v, weight = data
         now = np.concatenate([[1.0], np.asarray(self.thresholds) / self.noise])
-        # What must stay positive, and how fast it falls: 1/noise and the gaps.
+        # 1/noise and the gaps must stay positive; how fast they fall along the step.
         left = np.concatenate([now[:1], np.diff(now[1:])])
         falls = -np.concatenate([step[:1], np.diff(step[1:])])
         share = min(1.0, *((1.0 - _LEFT) * left[falls > 0.0] / falls[falls > 0.0]), 1.0 / (_LEFT * max(step[0], 1.0)))
@@ -315,11 +315,11 @@ class OrdinalProbit(Likelihood):
         return self
 
     def _free_directions(self, present: NDArray[np.bool_]) -> Array | None:
-        """Return columns of (1/noise, b/noise) that may move: thresholds with no weight between move as one."""
+        """Return directions of (1/noise, b/noise) in columns: thresholds without weight between them move together."""
         levels = np.flatnonzero(present)
         if levels.size < 2:
             return None
-        # Threshold j, counted from 0, is the upper end of level j; those beyond the outer levels join the nearest.
+        # Threshold j, from 0, is the upper end of level j; those beyond the outer levels move with the nearest one.
         group = np.clip(np.searchsorted(levels, np.arange(1, self.n_levels)) - 1, 0, levels.size - 2)
         free = np.zeros((self.n_levels, levels.size))
         free[0, 0] = 1.0
@@ -327,7 +327,7 @@ class OrdinalProbit(Likelihood):
         return free
 
     def _in_concave(self, level: IntArray, mu: Array, v: Array, weight: Array) -> tuple[float, Array, Array]:
-        """The objective of `learnt` and its derivatives in (1, b)/noise, the first in units of the present 1/noise."""
+        """Return the objective of `learnt` and its derivatives in (1, b)/noise, the first in units of 1/noise."""
         parts = self._expected(THRESHOLDS, level, mu, v) * weight
         r = self.n_levels
         # Sums by level: 9 derivatives, of which those in thresholds go to the ends of the level.

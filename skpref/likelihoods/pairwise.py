@@ -35,21 +35,21 @@ if TYPE_CHECKING:
 __all__ = ["PairwiseLikelihood", "PairwiseLogit", "PairwiseProbit", "beta_binomial_variance"]
 
 _INVERSE_SQRT_TWO_PI: Final = float(1.0 / np.sqrt(2.0 * np.pi))
-# The mode of a tilted distribution only centres the quadrature: a hundredth of a standard deviation will do.
+# The mode of a tilted distribution only centres the quadrature, so a hundredth of a standard deviation is enough.
 _MODE_STEPS: Final = 60
 _MODE_TOLERANCE: Final = 1e-2
 
 
 @dataclass(frozen=True)
 class PairwiseLikelihood(Likelihood):
-    """What the pairwise likelihoods share: all that follows from log F, F(z) + F(-z) = 1.
+    """Base class of the pairwise likelihoods: all that follows from log F with F(z) + F(-z) = 1.
 
     Notes
     -----
     Expectations are sums over the nodes of `skpref._math.quadrature.rules`: 9 for v <= 0.1, 27 at v = 1, about
     25 sqrt(v) beyond. Measured errors, relative to the value, are below 5e-9 for E, dE/dmu and dE/dv where
     ``|mu|`` <= 3 sqrt(1 + v) and v <= 1024; absolute errors of E stay below 1e-10 up to v = 64. Beyond v = 1024 the
-    number of nodes stays and the error grows, to 2e-6 (E) and 1e-5 (dE/dv) at v = 1e4.
+    number of nodes is constant and the error grows, to 2e-6 (E) and 1e-5 (dE/dv) at v = 1e4.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class PairwiseLikelihood(Likelihood):
         return value, first, second
 
     def _predict(self, mu: Array, v: Array) -> Array:
-        # The larger of the two probabilities is 1 - the smaller one, so that both add up to 1 exactly.
+        # The larger probability is 1 - the smaller one, so that both add up to 1 exactly.
         smaller = self._lower_tail(np.abs(mu), v)
         return np.where(mu > 0.0, 1.0 - smaller, np.where(mu < 0.0, smaller, 0.5))
 
@@ -117,13 +117,13 @@ class PairwiseLikelihood(Likelihood):
         for _ in range(_MODE_STEPS):
             _, slope, curvature = self._derivatives(y, c)
             excess = c - mu - v * slope
-            # An element stays where it is once near enough, so that its result does not depend on its neighbours.
+            # A converged element no longer moves, so its result does not depend on other elements.
             near = np.abs(excess) <= _MODE_TOLERANCE * np.sqrt(v)
             if np.all(near):
                 break
             low, high = np.where(excess <= 0.0, c, low), np.where(excess >= 0.0, c, high)
             step = c - excess / (1.0 - v * curvature)
-            # Strictly inside: at an end Newton may jump to and fro for ever.
+            # Strictly inside the bracket, since at an end Newton steps may alternate forever.
             step = np.where((step > low) & (step < high), step, 0.5 * (low + high))
             c = np.where(near, c, step)
         return slope
@@ -150,7 +150,7 @@ class PairwiseProbit(PairwiseLikelihood):
         return _compiled_expectation(y, mu, v, probit=True)
 
     def _tilted(self, y: Array, mu: Array, v: Array) -> Triple:
-        """Closed form for labels 0 and 1: log Z = log Phi(mu/sqrt(1 + v)) or log Phi(-mu/sqrt(1 + v))."""
+        """Use the closed form for labels 0 and 1: log Z = log Phi(mu/sqrt(1 + v)) or log Phi(-mu/sqrt(1 + v))."""
         width = np.sqrt(1.0 + v)
         log_z, first, second = _by_label(log_ndtr_derivatives, y, mu / width)
         first, second = np.asarray(first / width), np.asarray(second / (1.0 + v))
@@ -188,20 +188,20 @@ class PairwiseLogit(PairwiseLikelihood):
 
 
 def beta_binomial_variance(y: ArrayLike, prior_variance: ArrayLike) -> Array:
-    """Variance Q of an answer in the linearised rule ([SG20] eq. 12), shape (n,).
+    """Return the variance Q of an answer in the linearised rule ([SG20] eq. 12), shape (n,).
 
-    The factor 2g + 1 is lacking in the paper (docs/maths section 12).
+    The factor 2g + 1 is missing in the paper (docs/maths section 12).
     """
     y, prior_variance = np.asarray(y, dtype=np.float64), np.asarray(prior_variance, dtype=np.float64)
     spread = np.arcsin(prior_variance / (1.0 + prior_variance)) / (2.0 * np.pi)
-    # Written in 1/g, from 1/(4 (2g + 1)) = spread: it is 0, where g is infinite, for a prior without spread.
+    # In terms of 1/g, from 1/(4 (2g + 1)) = spread, since g is infinite for a prior without spread.
     inverse = 8.0 * spread / (1.0 - 4.0 * spread)
     agreement = (1.0 + y * inverse) * (1.0 + (1.0 - y) * inverse)
     return np.asarray(agreement / ((2.0 + inverse) * (2.0 + 2.0 * inverse)))
 
 
 def _compiled_expectation(y: Array, mu: Array, v: Array, *, probit: bool) -> Triple:
-    """Expectation in one compiled pass; `PairwiseLikelihood._expectation` is its twin in numpy."""
+    """Return the expectation by compiled loops; `PairwiseLikelihood._expectation` does the same in numpy."""
     sums = expected_log_cdf(np.ravel(y), np.ravel(mu), np.ravel(v), probit=probit)
     value, first, second = sums.reshape((3, *y.shape))
     return value, first, 0.5 * second
@@ -211,14 +211,14 @@ def _is_soft(y: Array) -> Array:
     return np.asarray((y != 0.0) & (y != 1.0))
 
 
-def _by_label(rule: Callable[..., Triple], y: Array, mean: Array, *others: Array) -> Triple:
-    """Mix a rule for log F at mean and at -mean by the labels; hard labels need one side only."""
+def _by_label(rule: Callable[..., Triple], y: Array, mean: Array, *variances: Array) -> Triple:
+    """Return a rule for log F at mean and at -mean, mixed by the labels; hard labels need one side only."""
     sign = np.where(y < 0.5, -1.0, 1.0)
-    value, first, second = (np.array(part) for part in rule(sign * mean, *others))
+    value, first, second = (np.array(part) for part in rule(sign * mean, *variances))
     first *= sign
     soft = _is_soft(y)
     if np.any(soft):
-        other = rule(-(sign * mean)[soft], *(a[soft] for a in others))
+        other = rule(-(sign * mean)[soft], *(a[soft] for a in variances))
         # The side evaluated first has the larger share.
         share = 0.5 + np.abs(y[soft] - 0.5)
         value[soft] = share * value[soft] + (1.0 - share) * other[0]

@@ -1,4 +1,4 @@
-"""Student's t likelihood: regression that outliers do not pull away."""
+"""Student's t likelihood for regression with outliers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StudentT"]
 
-_ROUNDS: Final = 20  # of the fixed point that `learnt` looks for
+_ROUNDS: Final = 20  # iterations of the fixed point of `learnt`
 _LEAST: Final = 1e-6  # scale
 
 
@@ -31,19 +31,19 @@ class StudentT(Likelihood):
     scale : float, default=1.0
         Scale sigma, in units of y; `learnt` fits it.
     df : float, default=4.0
-        Degrees of freedom nu: 4 gives tails that a single far point hardly moves, and a finite variance.
+        Degrees of freedom nu. With 4, outliers have little influence and the variance is finite.
 
     Raises
     ------
     DataError
-        If one of them is not a positive finite number.
+        If a parameter is not a positive finite number.
 
     Notes
     -----
-    log p is not concave in z, so sites that match its expectation may have negative precisions. `expectation` is
-    therefore that of the bound with one Gamma a precision at its best,
-    log p(y | z) >= c - (nu + 1)/2 log(1 + ((y - mu)^2 + v) / (nu sigma^2)) in expectation: sites of positive precision,
-    steps that never lower the bound. It is below E[log p] and equal to it where v = 0.
+    log p is not concave in z, so sites that match its expectation could have negative precisions. Therefore
+    `expectation` returns a lower bound of E[log p], with an optimal Gamma posterior of each precision,
+    c - (nu + 1)/2 log(1 + ((y - mu)^2 + v) / (nu sigma^2)), which gives positive site precisions and steps that never
+    lower the bound. It equals E[log p] at v = 0.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class StudentT(Likelihood):
         return value, precision * (y - mu), -0.5 * precision
 
     def _tilted(self, y: Array, mu: Array, v: Array) -> Triple:
-        # In units of the scale the density has structure of width 1, as the quadrature wants.
+        # The quadrature is accurate for densities of width 1, so the scale is divided out.
         unit = replace(self, scale=1.0)
 
         def moments(z: Array) -> tuple[Array, ...]:
@@ -117,7 +117,7 @@ class StudentT(Likelihood):
         return np.asarray(v + noise)
 
     def learnt(self, y: Array, mu: Array, v: Array, weight: Array) -> Self:
-        """Return the likelihood with the scale that fits q best, by steps none of which lowers the bound.
+        """Return the likelihood with the scale that fits q best; no step lowers the bound.
 
         Parameters
         ----------

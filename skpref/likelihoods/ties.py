@@ -1,9 +1,9 @@
-"""Ties as an answer of their own ([GD60]): a comparison within a threshold of 0 is called a tie.
+"""Ties as a third answer ([GD60]): a comparison is a tie if the noisy difference is within a threshold of 0.
 
     p(left | z) = Phi(z - b),   p(right | z) = Phi(-z - b),   p(tie | z) = Phi(b - z) - Phi(-b - z),   b > 0.
 
-Counting a tie as half a win each (the probit's y = 0.5) pulls all utilities together; here a tie only says that the
-difference is small, and the answers that are no ties keep their sharpness.
+With a tie as half a win each (the probit's y = 0.5), all utilities shrink. Here a tie only means a small difference,
+and does not affect the other answers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["PairwiseProbitTies"]
 
 _PROBIT: Final = PairwiseProbit()
 _HALVINGS: Final = 20
-_SETTLED: Final = 1e-5  # relative step of the threshold that is not worth looking at the data again
+_SMALLEST_STEP: Final = 1e-5  # relative step of the threshold below which `learnt` stops
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class PairwiseProbitTies(Likelihood):
     Raises
     ------
     DataError
-        Unless threshold is positive and finite.
+        If `threshold` is not positive and finite.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class PairwiseProbitTies(Likelihood):
         return self._by_answer(y, mu, v)
 
     def _by_answer(self, y: Array, z: Array, v: Array | None) -> Triple:
-        """Values at z (v None) or expectations over N(z, v); the curvature comes as l'' or as dE/dv."""
+        """Return values at z (v None) or expectations over N(z, v); the curvature is l'' or dE/dv."""
         out = np.zeros((3, *y.shape))
         tie = y == 0.5
         if np.any(tie):
@@ -96,7 +96,7 @@ class PairwiseProbitTies(Likelihood):
         return np.log(z0), z1 / z0, z2 / z0 - (z1 / z0) ** 2
 
     def _moments(self, label: float, z: Array) -> Triple:
-        """p, p' and p'' of one label at z."""
+        """Return p, p' and p'' of one label at z."""
         value, first, second = self._derivatives(np.full(z.shape, label), z)
         p = np.exp(value)
         return p, p * first, p * (second + first * first)
@@ -105,7 +105,7 @@ class PairwiseProbitTies(Likelihood):
         width = np.sqrt(1.0 + v)
         left, right = ndtr((mu - self.threshold) / width), ndtr((-mu - self.threshold) / width)
         total = left + right
-        # Both tails may underflow together; the answer is then as good as certain.
+        # If both tails underflow, the answer is certain.
         return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), (mu > 0.0).astype(np.float64))
 
     def learnt(self, y: Array, mu: Array, v: Array, weight: Array) -> PairwiseProbitTies:
@@ -119,12 +119,12 @@ class PairwiseProbitTies(Likelihood):
         Returns
         -------
         PairwiseProbitTies
-            With a threshold that is no worse: the step is halved until that holds. The objective is concave in b, so
-            one step a pass of the loop reaches the best b together with q.
+            The step is halved until the objective does not fall. The objective is concave in b, so one step in each
+            pass of the loop converges to the best b together with q.
         """
         value, slope, curvature = self._in_log_threshold(y, mu, v, weight)
         step = float(np.clip(slope / abs(curvature) if curvature != 0.0 else np.sign(slope), -1.0, 1.0))
-        if abs(step) < _SETTLED:
+        if abs(step) < _SMALLEST_STEP:
             return self
         for _ in range(_HALVINGS):
             trial = replace(self, threshold=self.threshold * float(np.exp(step)))
@@ -134,7 +134,7 @@ class PairwiseProbitTies(Likelihood):
         return self
 
     def _in_log_threshold(self, y: Array, mu: Array, v: Array, weight: Array) -> tuple[float, float, float]:
-        """The objective of `learnt` and its first two derivatives in log b."""
+        """Return the objective of `learnt` and its first two derivatives in log b."""
         b, out = self.threshold, np.zeros((3, *y.shape))
         tie = y == 0.5
         if np.any(tie):

@@ -1,8 +1,8 @@
-"""How good a ranking, a set of preference probabilities or a prediction of ordered levels is.
+"""Metrics of rankings, of preference probabilities and of predicted levels.
 
 Rankings: `concordance` (the score of `GPPLRegressor`) and `kendall_tau`. Probabilities of comparisons: `cross_entropy`,
-`pair_accuracy` (the score of `GPPLClassifier`) and `calibration`; their labels lie in [0, 1], where 0.5 is a tie and
-values between are soft labels. Ordered levels: `mean_zero_one_error`, `ordinal_mae`, `averaged_mae`,
+`pair_accuracy` (the score of `GPPLClassifier`) and `calibration`; their labels are in [0, 1], where 0.5 is a tie and
+other values between 0 and 1 are soft labels. Ordered levels: `mean_zero_one_error`, `ordinal_mae`, `averaged_mae`,
 `quadratic_weighted_kappa`, and for probabilities `ranked_probability_score`.
 """
 

@@ -1,4 +1,4 @@
-"""Ordered levels: predicted ones, and probabilities."""
+"""Metrics of ordered levels and of their probabilities."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = [
     "ranked_probability_score",
 ]
 
-# What a row of probabilities may miss 1 by: float32 has 7 digits.
+# Tolerance of the sum of a row of probabilities; float32 has 7 digits.
 _ROW_SUM: Final = 1e-5
 
 
 def mean_zero_one_error(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
-    """Fraction of predicted levels that are not the true ones.
+    """Fraction of predicted levels that differ from the true ones.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def mean_zero_one_error(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: 
     Raises
     ------
     DataError
-        If one holds strings and the other numbers, a weight is negative, or all are 0.
+        If one has strings and the other numbers, a weight is negative, or all are 0.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def ordinal_mae(
     y_true, y_pred : array_like of shape (n,)
         True and predicted levels.
     labels : array_like of shape (r,), default=None
-        All levels from the lowest to the highest. None means that levels are whole numbers, and neighbours differ by 1.
+        All levels from the lowest to the highest. None means that levels are consecutive integers.
     sample_weight : array_like of shape (n,), default=None
         Weights >= 0; None means 1 each.
 
@@ -83,7 +83,7 @@ def ordinal_mae(
     Raises
     ------
     DataError
-        If a level is not one of the labels, or without them not a whole number; if a weight is negative, or all are 0.
+        If a level is not in `labels` or, without `labels`, not an integer; if a weight is negative, or all are 0.
 
     See Also
     --------
@@ -108,16 +108,16 @@ def ordinal_mae(
 def averaged_mae(
     y_true: ArrayLike, y_pred: ArrayLike, *, labels: ArrayLike | None = None, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Mean number of ranks between predicted and true levels, every true level counting alike.
+    """Mean number of ranks between predicted and true levels, with equal weight for every true level.
 
     Parameters
     ----------
     y_true, y_pred : array_like of shape (n,)
         True and predicted levels.
     labels : array_like of shape (r,), default=None
-        All levels from the lowest to the highest. None means that levels are whole numbers, and neighbours differ by 1.
+        All levels from the lowest to the highest. None means that levels are consecutive integers.
     sample_weight : array_like of shape (n,), default=None
-        Weights >= 0, inside a level; None means 1 each. Weights of 0 leave an observation out.
+        Weights >= 0 within a level; None means 1 each. Observations of weight 0 are ignored.
 
     Returns
     -------
@@ -127,7 +127,7 @@ def averaged_mae(
     Raises
     ------
     DataError
-        If a level is not one of the labels, or without them not a whole number; if a weight is negative, or all are 0.
+        If a level is not in `labels` or, without `labels`, not an integer; if a weight is negative, or all are 0.
 
     See Also
     --------
@@ -158,32 +158,32 @@ def averaged_mae(
 def quadratic_weighted_kappa(
     y_true: ArrayLike, y_pred: ArrayLike, *, labels: ArrayLike | None = None, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Agreement beyond chance, with disagreements weighing the square of the ranks between.
+    """Agreement beyond chance, with squared rank differences as the weights of disagreements.
 
     Parameters
     ----------
     y_true, y_pred : array_like of shape (n,)
         Two ratings of the same observations; the measure is symmetric in them.
     labels : array_like of shape (r,), default=None
-        All levels from the lowest to the highest. None means that levels are whole numbers, and neighbours differ by 1.
+        All levels from the lowest to the highest. None means that levels are consecutive integers.
     sample_weight : array_like of shape (n,), default=None
         Weights >= 0; None means 1 each.
 
     Returns
     -------
     float
-        Value in [-1, 1]: 1 is full agreement, 0 what independent ratings get. NaN, with a warning, if all ratings are
-        one and the same level.
+        Value in [-1, 1]: 1 for full agreement, 0 for independent ratings. NaN, with a warning, if all ratings are the
+        same level.
 
     Raises
     ------
     DataError
-        If a level is not one of the labels, or without them not a whole number; if a weight is negative, or all are 0.
+        If a level is not in `labels` or, without `labels`, not an integer; if a weight is negative, or all are 0.
 
     Notes
     -----
-    `sklearn.metrics.cohen_kappa_score` with ``weights="quadratic"`` is the same if it is given all levels; by itself it
-    numbers only those that occur, and so takes 1 and 3 for neighbours where no 2 occurs.
+    `sklearn.metrics.cohen_kappa_score` with ``weights="quadratic"`` gives the same value if it gets all levels as
+    `labels`. Without them it treats 1 and 3 as neighbours if no 2 occurs.
 
     References
     ----------
@@ -198,7 +198,7 @@ def quadratic_weighted_kappa(
     true, predicted, weight = _ranks(y_true, y_pred, labels, sample_weight)
     means = [np.average(ranks, weights=weight) for ranks in (true, predicted)]
     spreads = [np.average((r - m) ** 2, weights=weight) for r, m in zip((true, predicted), means, strict=True)]
-    # What two independent draws of the two ratings would differ by.
+    # Expected squared difference of independent draws of the two ratings.
     by_chance = sum(spreads) + (means[0] - means[1]) ** 2
     if by_chance <= 0.0:
         return undefined("quadratic_weighted_kappa", "all ratings are one level")
@@ -208,17 +208,17 @@ def quadratic_weighted_kappa(
 def ranked_probability_score(
     y: ArrayLike, p: ArrayLike, *, labels: ArrayLike | None = None, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Mean squared error of the probabilities to lie at or below each level.
+    """Mean squared error of the cumulative probabilities of the levels.
 
     Parameters
     ----------
     y : array_like of shape (n,)
         True levels.
     p : array_like of shape (n, r) or (n,)
-        Predicted probabilities of the levels, lowest first; of shape (n,), those of the upper one of two.
+        Predicted probabilities of the levels, lowest first; with shape (n,), of the upper one of two levels.
     labels : array_like of shape (r,), default=None
-        The levels in the order of the columns, from the lowest to the highest. None means the r different numbers in y;
-        they are needed if y holds strings, or not all levels.
+        The levels in the order of the columns, from the lowest to the highest. None means the r different numbers in y.
+        Required if y has strings or not all levels.
     sample_weight : array_like of shape (n,), default=None
         Weights >= 0; None means 1 each.
 
@@ -231,13 +231,13 @@ def ranked_probability_score(
     Raises
     ------
     DataError
-        If a level is not one of the labels; if the labels are not as many as the columns; if probabilities lie outside
-        [0, 1] or a row does not sum to 1; if a weight is negative, or all are 0.
+        If a level is not in `labels`; if the numbers of labels and columns differ; if probabilities are outside [0, 1]
+        or a row does not sum to 1; if a weight is negative, or all are 0.
 
     Notes
     -----
-    A proper score, and unlike cross-entropy one that knows the order: probability far from the true level costs more.
-    For probabilities of 0 and 1 it is `ordinal_mae` / (r - 1). As a scorer, whose folds need not hold all levels:
+    A proper score. Unlike cross-entropy it uses the order: probability far from the true level costs more. For
+    probabilities of 0 and 1 it equals `ordinal_mae` / (r - 1). As a scorer, where folds may lack some levels:
     ``make_scorer(ranked_probability_score, response_method="predict_proba", greater_is_better=False, labels=levels)``.
 
     References
@@ -274,7 +274,7 @@ def ranked_probability_score(
 
 
 def _level_vector(name: str, values: ArrayLike) -> Array:
-    """Levels as a vector of floats, or of strings as objects."""
+    """Return levels as a vector of floats, or of strings as objects."""
     vector = column_or_1d(values)
     if vector.dtype.kind in "biuf":
         vector = vector.astype(np.float64)
@@ -286,7 +286,7 @@ def _level_vector(name: str, values: ArrayLike) -> Array:
 
 
 def _positive_weights(sample_weight: ArrayLike | None, *columns: Array) -> Array:
-    """Checked weights, at least one of them positive."""
+    """Return checked weights, at least one of them positive."""
     check_consistent_length(*columns)
     weight = read_weights(sample_weight, len(columns[0]))
     if not np.any(weight > 0.0):
@@ -302,7 +302,7 @@ def _level_order(labels: ArrayLike) -> Array:
 
 
 def _rank_in(order: Array, name: str, values: Array) -> Array:
-    """Positions of values in the order of levels."""
+    """Return the positions of values in the order of levels."""
     place = {level: rank for rank, level in enumerate(order.tolist())}
     different, where = np.unique(values, return_inverse=True)
     unknown = [level for level in different.tolist() if level not in place]
@@ -314,7 +314,7 @@ def _rank_in(order: Array, name: str, values: Array) -> Array:
 def _ranks(
     y_true: ArrayLike, y_pred: ArrayLike, labels: ArrayLike | None, sample_weight: ArrayLike | None
 ) -> tuple[Array, Array, Array]:
-    """Ranks of two vectors of levels, and the weights."""
+    """Return the ranks of two vectors of levels, and the weights."""
     named = {"y_true": _level_vector("y_true", y_true), "y_pred": _level_vector("y_pred", y_pred)}
     weight = _positive_weights(sample_weight, *named.values())
     if labels is not None:
@@ -331,7 +331,7 @@ def _ranks(
 
 
 def _level_probabilities(p: ArrayLike) -> Array:
-    """Rows of probabilities, those of two levels from the probability of the upper one if need be."""
+    """Return rows of probabilities, for a vector those of two levels from the probability of the upper one."""
     probability = np.asarray(p, dtype=np.float64)
     if probability.ndim == 1:
         probability = np.column_stack([1.0 - probability, probability])

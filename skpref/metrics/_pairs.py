@@ -1,4 +1,4 @@
-"""Rankings, and probabilities of comparisons."""
+"""Metrics of rankings and of probabilities of comparisons."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ __all__ = ["Calibration", "calibration", "concordance", "cross_entropy", "kendal
 def concordance(
     y_true: ArrayLike, y_score: ArrayLike, qid: ArrayLike | None = None, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Fraction of pairs with different true values that the scores order right.
+    """Fraction of pairs with different true values that the scores order correctly.
 
     Parameters
     ----------
     y_true : array_like of shape (n,)
         True scores, grades or ranks; higher is better. Pairs of equal value are left out.
     y_score : array_like of shape (n,)
-        Predicted utilities; pairs of equal score count half.
+        Predicted utilities; a pair with equal scores counts half.
     qid : array_like of shape (n,), default=None
-        Group of each item; only pairs inside a group count. None means one group.
+        Group of each item; only pairs within a group count. None means one group.
     sample_weight : array_like of shape (n,), default=None
-        Weights >= 0 of the items; a pair weighs the product, so that a weight of 2 is an item given twice. None means
-        1 each.
+        Weights >= 0 of the items; the weight of a pair is their product, so a weight of 2 equals a repeated item. None
+        means 1 each.
 
     Returns
     -------
     float
-        Value in [0, 1]; 0.5 is what constant scores get. NaN, with a warning, if no pair has different true values.
+        Value in [0, 1]; constant scores have 0.5. NaN, with a warning, if no pair has different true values.
 
     Raises
     ------
@@ -51,11 +51,11 @@ def concordance(
 
     See Also
     --------
-    kendall_tau : rank correlation, which counts ties differently.
+    kendall_tau : Rank correlation, with another treatment of ties.
 
     Notes
     -----
-    Takes O(n log n) time and O(n) memory, whatever the number of groups.
+    The time is O(n log n) and the memory O(n), for any number of groups.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def kendall_tau(y_true: ArrayLike, y_score: ArrayLike) -> float:
 
     See Also
     --------
-    concordance : the same count as a fraction, inside groups and weighted.
+    concordance : Fraction of concordant pairs, with groups and weights.
 
     Examples
     --------
@@ -123,16 +123,16 @@ def cross_entropy(y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = 
     Returns
     -------
     float
-        Mean of -y log p - (1 - y) log(1 - p): log 2 for p = 0.5, infinite if a probability of 0 came true.
+        Mean of -y log p - (1 - y) log(1 - p): log 2 for p = 0.5, infinite if an answer had probability 0.
 
     Raises
     ------
     DataError
-        If labels or probabilities lie outside [0, 1], or a weight is negative.
+        If labels or probabilities are outside [0, 1], or a weight is negative.
 
     Notes
     -----
-    No floor is put under the probabilities, unlike in `sklearn.metrics.log_loss`.
+    Probabilities are not clipped, unlike in `sklearn.metrics.log_loss`.
 
     Examples
     --------
@@ -142,18 +142,18 @@ def cross_entropy(y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = 
     """
     label, probability, weight = _labels(y, p, sample_weight)
     losses = -xlogy(label, probability) - xlog1py(1.0 - label, -probability)
-    # Weight 0 must silence an infinite loss, too.
+    # Weight 0 must remove infinite losses, too.
     used = weight > 0.0
     return float(np.average(losses[used], weights=weight[used]))
 
 
 def pair_accuracy(y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-    """Fraction of comparisons whose more probable side is the preferred one.
+    """Fraction of comparisons whose more probable side is preferred.
 
     Parameters
     ----------
     y : array_like of shape (n,)
-        Labels in [0, 1]: above 0.5 the left side is preferred, below it the right one; ties (0.5) are left out.
+        Labels in [0, 1]: left preferred above 0.5, right below; ties (0.5) are ignored.
     p : array_like of shape (n,)
         Predicted probabilities of y = 1; exactly 0.5 counts half.
     sample_weight : array_like of shape (n,), default=None
@@ -167,7 +167,7 @@ def pair_accuracy(y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = 
     Raises
     ------
     DataError
-        If labels or probabilities lie outside [0, 1], or a weight is negative.
+        If labels or probabilities are outside [0, 1], or a weight is negative.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def pair_accuracy(y: ArrayLike, p: ArrayLike, sample_weight: ArrayLike | None = 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Predicted against observed frequencies, over the bins that hold something.
+    """Predicted and observed frequencies in the non-empty bins.
 
     Parameters
     ----------
@@ -221,19 +221,19 @@ def calibration(y: ArrayLike, p: ArrayLike, n_bins: int = 10, sample_weight: Arr
     p : array_like of shape (n,)
         Predicted probabilities of y = 1.
     n_bins : int, default=10
-        Number of bins of [0, 1]: ten leave a few dozen comparisons in each already at P = 500.
+        Number of bins of [0, 1]; with 10, 500 comparisons fill each with a few dozen.
     sample_weight : array_like of shape (n,), default=None
         Weights >= 0; None means 1 each.
 
     Returns
     -------
     Calibration
-        Mean prediction, mean label and count of every bin used, and the expected calibration error.
+        Mean prediction, mean label and count of every non-empty bin, and the expected calibration error.
 
     Raises
     ------
     DataError
-        If labels or probabilities lie outside [0, 1], a weight is negative, or `n_bins` is below 1.
+        If labels or probabilities are outside [0, 1], a weight is negative, or `n_bins` is below 1.
 
     Examples
     --------
@@ -259,7 +259,7 @@ def calibration(y: ArrayLike, p: ArrayLike, n_bins: int = 10, sample_weight: Arr
 
 @dataclass(frozen=True)
 class _PairCounts:
-    """Weights of pairs inside groups: different y; among these, ordered right, and tied in score."""
+    """Weights of pairs within groups: with different y, and of these, ordered correctly or tied in score."""
 
     different: float
     concordant: float
@@ -283,10 +283,10 @@ def _count_pairs(group: IntArray, true: Array, score: Array, weight: Array) -> _
 
 
 def _weight_below(position: IntArray, weight: Array) -> float:
-    """Sum w_i w_j over pairs whose element i comes first and has the lower position.
+    """Return the sum of w_i w_j over pairs whose element i comes first and has the lower position.
 
-    The sequence is partitioned stably by the bits of the position, highest first, as in a wavelet tree: two elements
-    meet in exactly one level, where they lie in the two halves of one block.
+    The sequence is partitioned stably by the bits of the position, highest first, as in a wavelet tree: for each pair
+    there is exactly one level at which its elements are in the two halves of one block.
     """
     total = 0.0
     n = position.size
@@ -295,7 +295,7 @@ def _weight_below(position: IntArray, weight: Array) -> float:
         start = position >> (level + 1) << (level + 1)
         lower_mass = np.concatenate([[0.0], np.cumsum(np.where(upper, 0.0, weight))])
         total += float(np.sum(upper * weight * (lower_mass[:-1] - lower_mass[start])))
-        # Within its block every element moves to its half, in order.
+        # Within its block every element moves to its half, stably.
         ones = np.concatenate([[0], np.cumsum(upper)])
         rank_one = ones[:-1] - ones[start]
         target = np.where(upper, start + (1 << level) + rank_one, np.arange(n) - rank_one)
@@ -306,13 +306,13 @@ def _weight_below(position: IntArray, weight: Array) -> float:
 
 
 def _pairs(code: IntArray, weight: Array) -> float:
-    """Sum of w_i w_j over unordered pairs of elements with equal code."""
+    """Return the sum of w_i w_j over unordered pairs of elements with equal code."""
     sums = np.bincount(code, weight)
     return float(0.5 * (np.sum(sums * sums) - np.sum(weight * weight)))
 
 
 def codes(first: Array | IntArray, second: IntArray | None = None) -> IntArray:
-    """Number the distinct values, or pairs of values, in ascending order."""
+    """Return the number of each value, or pair of values, among the distinct ones in ascending order."""
     code = np.unique(first, return_inverse=True)[1].astype(np.int64)
     if second is None or code.size == 0:
         return code
@@ -320,7 +320,7 @@ def codes(first: Array | IntArray, second: IntArray | None = None) -> IntArray:
 
 
 def _columns(sample_weight: ArrayLike | None, **columns: ArrayLike) -> tuple[Array, Array, Array]:
-    """Two checked vectors and the weights, as float64."""
+    """Return two checked vectors and the weights, as float64."""
     first, second = (vector(name, values) for name, values in columns.items())
     check_consistent_length(first, second)
     return first, second, read_weights(sample_weight, first.size)

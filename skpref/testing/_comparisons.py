@@ -1,4 +1,4 @@
-"""Conformance kit of estimators whose rows are comparisons named by ids."""
+"""Conformance checks of estimators of comparisons."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
 __all__ = ["IdColumns", "check_comparison_estimator"]
 
-# Fits that differ in nothing but the order of sums; their iterations may stop one step apart.
+# Tolerance between fits that differ in the order of sums only: they may stop one iteration apart.
 _SAME = 1e-4
 _N_ITEMS, _N_USERS, _N_PAIRS = 6, 3, 48
 
 
 @dataclass(frozen=True)
 class IdColumns:
-    """Which columns of X hold what, for estimators that read more than the two items.
+    """The meaning of the columns of X, for estimators that read more than two items.
 
     Parameters
     ----------
     n_columns : int, default=2
-        Columns of X. Those that are neither `left` nor `right` hold ids of something else, for example of the users
-        who answered.
+        Number of columns of X. Columns other than `left` and `right` hold other ids, for example of the users who
+        answered.
     left, right : int, default=0, 1
         Columns of the ids of the left and of the right item.
     user : int, default=None
-        Column of the ids of the users who answered; promises about users are then checked too.
+        Column of the ids of the users who answered; if set, the behaviour with users is checked too.
 
     Examples
     --------
@@ -56,11 +56,11 @@ class IdColumns:
 
     @property
     def others(self) -> tuple[int, ...]:
-        """Columns that hold no items."""
+        """Columns without ids of items."""
         return tuple(column for column in range(self.n_columns) if column not in {self.left, self.right})
 
     def rows(self, left: list[Any], right: list[Any], others: Sequence[Any] | IntArray) -> list[list[Any]]:
-        """Put ids in their columns.
+        """Return rows with the ids in their columns.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class IdColumns:
 
 @dataclass(frozen=True, eq=False)
 class _Case:
-    """An estimator and comparisons of a few items, by their numbers and by their ids."""
+    """An estimator, and comparisons of a few items by their numbers and by their ids."""
 
     estimator: Any
     columns: IdColumns
@@ -112,34 +112,34 @@ class _Case:
 
 
 def check_comparison_estimator(estimator: Any, *, columns: IdColumns | None = None, seed: int = 0) -> None:
-    """Check that an estimator of comparisons keeps scikit-learn's promises and those of a preference.
+    """Check that an estimator of comparisons behaves as scikit-learn and preference learning require.
 
     Parameters
     ----------
     estimator : estimator
-        Classifier whose X holds ids of items, such as `skpref.GPPLClassifier`. A parameter `items` that is set must
-        hold at least 6 items, of which the first 6 are used, and a parameter `users` at least 3 users, likewise; a
-        parameter `random_state` is set to `seed`.
+        Classifier whose X holds ids of items, such as `skpref.GPPLClassifier`. Its parameter `items`, if set, must have
+        at least 6 items, and its parameter `users` at least 3 users; the first 6 and 3 are used. The parameter
+        `random_state` is set to `seed`.
     columns : IdColumns, default=None
-        What the columns of X hold; None stands for the left and the right item.
+        Meaning of the columns of X; None means the left and the right item.
     seed : int, default=0
-        Seed of the comparisons drawn.
+        Seed of the random comparisons.
 
     Raises
     ------
     AssertionError
-        If a promise is broken; the message says which.
+        If a check fails; the message names it.
 
     Notes
     -----
-    Checked are: clone, parameters left alone, fit returning itself, bits repeated for the same `random_state`, input
-    left alone, a weight of 2 = a repeated comparison and of 0 = none, left and right swapped, items renamed, ids of
-    several kinds and containers, a batch = row by row, unknown ids, use before fit, a failed fit that leaves the
-    earlier one usable, `partial_fit` where there is one, pickles, `n_features_in_`, `classes_`, probabilities, label
-    formats, and the texts of errors. Where X names users: users renamed, users never seen (an error where a parameter
-    `unknown_user` is "raise"), users who say nothing that counts, and missing ids of users.
+    The checks are: clone; parameters and input unchanged; fit returns the estimator; equal bits for the same
+    `random_state`; a weight of 2 equals a repeated comparison, and one of 0 none; left and right swapped; items
+    renamed; ids of several types and containers; a batch equals row by row; unknown ids; use before fit; a failed fit
+    keeps the earlier one; `partial_fit` if there is one; pickles; `n_features_in_`, `classes_`; probabilities; label
+    formats; error messages. With users also: users renamed; unseen users (an error if the parameter `unknown_user` is
+    "raise"); users whose comparisons all have weight 0; missing ids of users.
 
-    scikit-learn's own `check_estimator` feeds any number of columns of numbers, so it cannot reach most of this.
+    scikit-learn's `check_estimator` uses any number of numeric columns, so it cannot check most of this.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def check_comparison_estimator(estimator: Any, *, columns: IdColumns | None = No
     >>> from skpref.testing import check_comparison_estimator
     >>> check_comparison_estimator(GPPLClassifier())
 
-    Where the first column names users, of an estimator such as `skpref.CrowdGPPL`:
+    For an estimator with users in the first column, such as `skpref.CrowdGPPL`:
 
     >>> from skpref.testing import IdColumns
     >>> with_users = IdColumns(n_columns=3, left=1, right=2, user=0)
@@ -181,18 +181,18 @@ def _draw(estimator: Any, columns: IdColumns, seed: int) -> _Case:
 
 
 def _table(estimator: Any, parameter: str = "items") -> Table | None:
-    given = getattr(estimator, parameter, None)
-    return given if given is None or isinstance(given, Table) else Table(given)
+    table = getattr(estimator, parameter, None)
+    return table if table is None or isinstance(table, Table) else Table(table)
 
 
 def _ids(table: Table | None, default: list[Any], noun: str) -> list[Any]:
     ids = default if table is None else table.ids.tolist()[: len(default)]
-    assert len(ids) == len(default), f"the kit needs {len(default)} {noun}; the estimator's table has {len(ids)}"
+    assert len(ids) == len(default), f"the checks need {len(default)} {noun}; the estimator's table has {len(ids)}"
     return ids
 
 
 # --------------------------------------------------------------------------
-# scikit-learn's promises
+# scikit-learn's interface
 
 
 def _fit_returns_self_and_leaves_parameters(case: _Case) -> None:
@@ -202,7 +202,7 @@ def _fit_returns_self_and_leaves_parameters(case: _Case) -> None:
     after = {name: _bytes(value) for name, value in model.get_params(deep=False).items()}
     assert before == after, "fit changes parameters"
     assert type(clone(model)) is type(model)
-    assert not [name for name in vars(clone(model)) if name.endswith("_")], "clone copies what was fitted"
+    assert not [name for name in vars(clone(model)) if name.endswith("_")], "clone copies fitted attributes"
 
 
 def _bytes(value: Any) -> bytes:
@@ -271,7 +271,7 @@ def _failed_fit_keeps_the_earlier(case: _Case) -> None:
 
 
 # --------------------------------------------------------------------------
-# promises of a preference
+# preferences
 
 
 def _probabilities(case: _Case) -> None:
@@ -303,17 +303,17 @@ def _weight_is_repetition(case: _Case) -> None:
 def _swapping_left_and_right(case: _Case) -> None:
     swapped = case.rows(case.right, case.left, case.others)
     if getattr(case.estimator, "order_effect", False):
-        return  # the two sides are then not alike
+        return  # the two sides then differ
     straight = case.fitted().predict_proba(case.X)
     assert_allclose(
         case.fitted().predict_proba(swapped), straight[:, ::-1], atol=1e-9, err_msg="p(b, a) != 1 - p(a, b)"
     )
     learnt = case.proba(swapped, 1 - case.y)
-    assert_allclose(learnt, straight[:, ::-1], atol=_SAME, err_msg="swapped comparisons teach something else")
+    assert_allclose(learnt, straight[:, ::-1], atol=_SAME, err_msg="swapped comparisons give another fit")
 
 
 def _renamed(case: _Case, ids: list[Hashable]) -> _Case:
-    """The same comparisons of items with other names, in another order."""
+    """Return the case with other ids of the items, in another order."""
     return replace(case, ids=ids, estimator=_with_ids(case.estimator, "items", ids))
 
 
@@ -324,7 +324,7 @@ def _renamed_users(case: _Case, people: list[Hashable]) -> _Case:
 
 
 def _with_ids(estimator: Any, parameter: str, ids: list[Hashable]) -> Any:
-    """The estimator with other names, in another order, in its table, if it has one."""
+    """Return the estimator with other ids, in another order, in its table, if it has one."""
     table = _table(estimator, parameter)
     if table is None:
         return estimator
@@ -406,7 +406,7 @@ def _with_id(case: _Case, name: Any) -> list[list[Any]]:
 
 
 # --------------------------------------------------------------------------
-# promises about users
+# users
 
 
 def _names_of_users_do_not_matter(case: _Case) -> None:
@@ -422,37 +422,37 @@ def _unknown_users(case: _Case) -> None:
     if case.columns.user is None:
         return
     model, X = case.fitted(), case.X
-    strangers = [_of_user(case, X, name) for name in ("never seen", ("nor", "this one"))]
+    unseen = [_of_user(case, X, name) for name in ("never seen", ("nor", "this one"))]
     if _table(case.estimator, "users") is not None:
-        _raises(UnknownIdError, "unknown user 'never seen' in comparison 0", lambda: model.fit(strangers[0], case.y))
+        _raises(UnknownIdError, "unknown user 'never seen' in comparison 0", lambda: model.fit(unseen[0], case.y))
     if getattr(case.estimator, "unknown_user", None) == "raise":
         text = "unknown user 'never seen' in comparison 0"
-        _raises(UnknownIdError, text, lambda: model.predict_proba(strangers[0]))
+        _raises(UnknownIdError, text, lambda: model.predict_proba(unseen[0]))
         return
-    one, other = (model.predict_proba(rows) for rows in strangers)
-    assert np.all((one >= 0.0) & (one <= 1.0)), "an unknown user"
-    assert_array_equal(one, other, err_msg="unknown users differ")
-    among = model.predict_proba([*X, *strangers[0]])
-    assert_allclose(among, np.vstack([model.predict_proba(X), one]), atol=1e-12, err_msg="strangers among others")
+    proba, other = (model.predict_proba(rows) for rows in unseen)
+    assert np.all((proba >= 0.0) & (proba <= 1.0)), "an unseen user"
+    assert_array_equal(proba, other, err_msg="unseen users differ")
+    mixed = model.predict_proba([*X, *unseen[0]])
+    assert_allclose(mixed, np.vstack([model.predict_proba(X), proba]), atol=1e-12, err_msg="unseen users among others")
 
 
 def _of_user(case: _Case, X: list[list[Any]], name: Any) -> list[list[Any]]:
     return [[name if column == case.columns.user else value for column, value in enumerate(row)] for row in X]
 
 
-def _silent_users(case: _Case) -> None:
-    """A user whose answers weigh nothing says nothing."""
+def _users_of_weight_zero(case: _Case) -> None:
+    """A user whose comparisons have weight 0 changes nothing."""
     user = case.columns.user
     if user is None or _table(case.estimator, "users") is not None:
         return
-    X = [*case.X, *_of_user(case, case.X, "silent")]
+    X = [*case.X, *_of_user(case, case.X, "weightless")]
     weight = np.repeat([1.0, 0.0], _N_PAIRS)
     model = case.fitted(X, np.concatenate([case.y, 1 - case.y]), sample_weight=weight)
     assert_allclose(model.predict_proba(case.X), case.proba(), atol=_SAME, err_msg="a user of weight zero counts")
 
 
 def _partial_fit(case: _Case) -> None:
-    """The first call is a fit; a call that fails leaves what was there; one that does not goes on."""
+    """The first call is a fit; a failed call changes nothing; others learn from more comparisons."""
     if not hasattr(case.estimator, "partial_fit"):
         return
     model = clone(case.estimator)
@@ -462,7 +462,7 @@ def _partial_fit(case: _Case) -> None:
     for X, y in ((case.X, case.y + 1), (case.X[:-1], case.y), (_with_id(case, None), case.y)):
         _raises(ValueError, "", partial(model.partial_fit, X, y))
         assert_array_equal(model.predict_proba(case.X), first, err_msg="a failed partial_fit changes the fit")
-    # What the fit thought the less likely, said again and again.
+    # The less probable answer, many times.
     answer = int(np.argmin(first[0]))
     after = model.partial_fit([case.X[0]] * _N_PAIRS, [answer] * _N_PAIRS).predict_proba(case.X)
     assert after[0, answer] > first[0, answer], "partial_fit does not learn"
@@ -508,9 +508,9 @@ def _raises(kind: type[Exception], text: str, call: Callable[[], Any]) -> None:
     caught: Exception | None = None
     try:
         call()
-    except Exception as error:  # noqa: BLE001 - whatever comes is reported
+    except Exception as error:  # noqa: BLE001 - any error is reported
         caught = error
-    wanted = f"wanted {kind.__name__} that says {text!r}, got {caught!r}"
+    wanted = f"wanted {kind.__name__} with the message {text!r}, got {caught!r}"
     assert isinstance(caught, kind), wanted
     assert re.search(text, str(caught)), wanted
 
@@ -534,7 +534,7 @@ _CHECKS: tuple[Callable[[_Case], None], ...] = (
     _unknown_items,
     _names_of_users_do_not_matter,
     _unknown_users,
-    _silent_users,
+    _users_of_weight_zero,
     _partial_fit,
     _error_texts,
 )

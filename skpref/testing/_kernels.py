@@ -1,4 +1,4 @@
-"""Conformance kit for kernels."""
+"""Conformance checks of kernels."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def check_kernel(kernel: Kernel, X: Array | None = None, Z: Array | None = None,
 
 
 def _n_features(kernel: Kernel) -> int:
-    """Return the number of features that the kernel's ARD hyper-parameters ask for, 3 without any."""
+    """Return the number of features that the kernel's ARD hyper-parameters need, 3 without any."""
     sizes = [h.n_elements for h in kernel.hyperparameters if h.n_elements > 1]
     return int(sizes[0]) if sizes else 3
 
@@ -116,7 +116,7 @@ def _check_invariance(kernel: Kernel, X: Array, Z: Array, rng: np.random.Generat
 
 
 def _difference(function: Callable[[Array], float], theta: Array) -> Array:
-    """Fourth-order central differences."""
+    """Return fourth-order central differences."""
     steps = _STEP * np.eye(theta.shape[0])
     return np.array(
         [

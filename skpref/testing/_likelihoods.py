@@ -1,4 +1,4 @@
-"""Conformance kit of likelihoods: what every inference rule takes for granted."""
+"""Conformance checks of likelihoods: what every inference rule relies on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FAR = 1e6
 
 
 def check_likelihood(likelihood: Likelihood, y: ArrayLike | None = None, seed: int = 0) -> None:
-    """Check that a likelihood keeps the promises of `skpref.likelihoods.Likelihood`.
+    """Check that a likelihood behaves as `skpref.likelihoods.Likelihood` documents.
 
     Parameters
     ----------
@@ -77,12 +77,12 @@ def _observations(rng: np.random.Generator, *, paired: bool) -> Array:
 
 
 def _gaussians(y: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Means and variances; the variances range over several quadrature rules."""
+    """Return means and variances; the variances cover several quadrature rules."""
     return rng.uniform(-4.0, 4.0, y.shape), np.exp(rng.uniform(np.log(0.05), np.log(20.0), y.shape))
 
 
 def _difference(function: Callable[[Array], Array], at: Array) -> Array:
-    """Fourth-order central difference."""
+    """Return a fourth-order central difference."""
     h = _STEP
     outer = function(at + 2.0 * h) - function(at - 2.0 * h)
     inner = function(at + h) - function(at - h)
@@ -90,7 +90,7 @@ def _difference(function: Callable[[Array], Array], at: Array) -> Array:
 
 
 def _gaussian_nodes(mu: Array, v: Array) -> tuple[Array, Array]:
-    """Nodes of shape (n, k) and weights of shape (k,) of a trapezoid sum with steps of at most 0.05 in z."""
+    """Return nodes (n, k) and weights (k,) of a trapezoid sum with steps of at most 0.05 in z."""
     x = np.linspace(-_REACH, _REACH, int(20.0 * _REACH * np.sqrt(v.max(initial=1.0))) + 1)
     w = np.exp(-0.5 * x * x)
     return mu[:, None] + np.sqrt(v)[:, None] * x, w / w.sum()
@@ -187,13 +187,13 @@ def _check_shapes(likelihood: Likelihood, y: Array, rng: np.random.Generator) ->
 
 
 def _check_input(likelihood: Likelihood, y: Array, rng: np.random.Generator) -> None:
-    given = np.stack([y, *_gaussians(y, rng)])
-    kept = given.copy()
-    given.flags.writeable = False
+    arguments = np.stack([y, *_gaussians(y, rng)])
+    before = arguments.copy()
+    arguments.flags.writeable = False
     for method in (likelihood.expectation, likelihood.tilted):
-        result = method(*given)
-        assert_array_equal(given, kept, err_msg="an argument was changed")
-        assert_array_equal(result, method(*given.tolist()), err_msg="lists and arrays give different results")
+        result = method(*arguments)
+        assert_array_equal(arguments, before, err_msg="an argument was changed")
+        assert_array_equal(result, method(*arguments.tolist()), err_msg="lists and arrays give different results")
     whole = np.arange(-3, 4)
     got, wanted = likelihood.log_prob(1, whole), likelihood.log_prob(1.0, whole.astype(np.float64))
     assert_array_equal(got, wanted, err_msg="integers and floats give different results")
@@ -224,9 +224,9 @@ def _check_pair_swap(likelihood: Likelihood, y: Array, rng: np.random.Generator)
 def _check_pair_soft_labels(likelihood: Likelihood, y: Array, rng: np.random.Generator) -> None:
     mu, v = _gaussians(y, rng)
     left, right = likelihood.expectation(1.0, mu, v), likelihood.expectation(0.0, mu, v)
-    for got, one, zero in zip(likelihood.expectation(y, mu, v), left, right, strict=True):
-        wanted = y * one + (1.0 - y) * zero
-        assert_allclose(got, wanted, rtol=1e-12, atol=1e-13, err_msg="expectation is not linear in the label")
+    for mixed, at_one, at_zero in zip(likelihood.expectation(y, mu, v), left, right, strict=True):
+        wanted = y * at_one + (1.0 - y) * at_zero
+        assert_allclose(mixed, wanted, rtol=1e-12, atol=1e-13, err_msg="expectation is not linear in the label")
 
 
 _CHECKS: tuple[_Check, ...] = (

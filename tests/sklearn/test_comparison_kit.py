@@ -112,8 +112,8 @@ class FavoursOneName(CrowdGPPL):
         return np.column_stack([1.0 - left, left])
 
 
-class CountsStrangers(CrowdGPPL):
-    """A stranger's answers depend on who else is asked about."""
+class CountsUnseenUsers(CrowdGPPL):
+    """Predictions for an unseen user depend on the other rows."""
 
     def predict_proba(self, X):
         known = np.array([row[0] in self.user_ids_.tolist() for row in X])
@@ -121,7 +121,7 @@ class CountsStrangers(CrowdGPPL):
         return np.column_stack([1.0 - left, left])
 
 
-class AcceptsStrangers(CrowdGPPL):
+class AcceptsUnseenUsers(CrowdGPPL):
     def predict_proba(self, X):
         strict, self.unknown_user = self.unknown_user, "consensus"
         try:
@@ -130,7 +130,7 @@ class AcceptsStrangers(CrowdGPPL):
             self.unknown_user = strict
 
 
-class HearsTheSilent(CrowdGPPL):
+class CountsWeightZero(CrowdGPPL):
     def fit(self, X, y, sample_weight=None):
         return super().fit(X, y, None if sample_weight is None else np.asarray(sample_weight) + 0.1)
 
@@ -170,9 +170,9 @@ class BreaksWhenItFails(CrowdGPPL):
     ("broken", "check", "text"),
     [
         (FavoursOneName, "_names_of_users_do_not_matter", "users' ids that are"),
-        (CountsStrangers, "_unknown_users", "strangers among others"),
-        (AcceptsStrangers, "_unknown_users", "wanted UnknownIdError that says .unknown user"),
-        (HearsTheSilent, "_silent_users", "a user of weight zero counts"),
+        (CountsUnseenUsers, "_unknown_users", "unseen users among others"),
+        (AcceptsUnseenUsers, "_unknown_users", "wanted UnknownIdError with the message .unknown user"),
+        (CountsWeightZero, "_users_of_weight_zero", "a user of weight zero counts"),
         (TakesNobody, "_error_texts", "missing user id"),
         (StartsAnew, "_partial_fit", "partial_fit forgets"),
         (LearnsNothing, "_partial_fit", "partial_fit does not learn"),
@@ -180,12 +180,12 @@ class BreaksWhenItFails(CrowdGPPL):
     ],
 )
 def test_broken_crowds_are_refused(broken: type[CrowdGPPL], check: str, text: str) -> None:
-    strangers = "raise" if broken is AcceptsStrangers else "consensus"
-    case = _comparisons._draw(broken(n_factors=0, unknown_user=strangers), TRIPLES, 0)
-    found = getattr(_comparisons, check)
-    assert found in _comparisons._CHECKS
+    unknown_user = "raise" if broken is AcceptsUnseenUsers else "consensus"
+    case = _comparisons._draw(broken(n_factors=0, unknown_user=unknown_user), TRIPLES, 0)
+    check_function = getattr(_comparisons, check)
+    assert check_function in _comparisons._CHECKS
     with pytest.raises(AssertionError, match=text):
-        found(case)
+        check_function(case)
 
 
 def test_columns_of_other_things() -> None:
@@ -217,7 +217,7 @@ def test_the_kit_reads_estimators_of_three_columns() -> None:
 def test_the_kit_wants_a_classifier_and_enough_items() -> None:
     with pytest.raises(AssertionError, match="not a classifier"):
         check_comparison_estimator(GPPLRegressor())
-    with pytest.raises(AssertionError, match="needs 6 items"):
+    with pytest.raises(AssertionError, match="need 6 items"):
         check_comparison_estimator(GPPLClassifier(Table(np.eye(3))))
     with pytest.raises(AssertionError, match="needs 3 users"):
         check_comparison_estimator(CrowdGPPL(None, Table(np.eye(2))), columns=TRIPLES)

@@ -41,7 +41,7 @@ def test_derivatives_are_those_of_differences(likelihood):
     assert_allclose(in_v, (ends[0] - ends[1]) / (2 * h), atol=1e-6)
     assert np.all(in_v < 0.0)
     if isinstance(likelihood, Poisson):
-        with pytest.raises(DataError, match="EP"):
+        with pytest.raises(DataError, match="expectation propagation"):
             likelihood.tilted(y, Z, v)
         return
     ends = [likelihood.tilted(y, Z + s, v) for s in (h, -h)]
