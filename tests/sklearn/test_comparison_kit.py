@@ -219,5 +219,5 @@ def test_the_kit_wants_a_classifier_and_enough_items() -> None:
         check_comparison_estimator(GPPLRegressor())
     with pytest.raises(AssertionError, match="need 6 items"):
         check_comparison_estimator(GPPLClassifier(Table(np.eye(3))))
-    with pytest.raises(AssertionError, match="needs 3 users"):
+    with pytest.raises(AssertionError, match="need 3 users"):
         check_comparison_estimator(CrowdGPPL(None, Table(np.eye(2))), columns=TRIPLES)
