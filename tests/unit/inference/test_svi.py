@@ -20,7 +20,8 @@ from skpref.likelihoods import PairwiseProbit
 LAYOUTS = ["features", "joint", "mean-field", "offsets"]
 seeds = st.integers(0, 2**32 - 1)
 flags = st.fixed_dictionaries({name: st.booleans() for name in ("sparse", "order", "logit", "fixed")})
-# One draw of 2,000 needed 1,105 passes (the example below), all others fewer than 300.
+# A scale that the data say little about converges slowly: the two examples below need 1,105 and 1,130 passes; the
+# largest number in 2,000 other draws was 296.
 TIGHT = svi.Schedule(max_iter=10_000, tol=1e-12)
 
 
@@ -50,6 +51,7 @@ def test_no_full_step_lowers_the_bound(draw, layout, seed, options, from_prior):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @given(seed=seeds, options=flags)
 @example(seed=1127294, options={"sparse": True, "order": False, "logit": True, "fixed": False})
+@example(seed=10481418, options={"sparse": False, "order": False, "logit": False, "fixed": False})
 def test_the_loop_ends_where_the_bound_is_stationary(draw, layout, seed, options):
     case = draw(seed, layout, **options)
     fit = svi.fit(case.problem, case.state, TIGHT, case.rng)
