@@ -1,1 +1,1 @@
-"""Numerical ground floor: log Phi, quadrature, Cholesky factors and triangular solves, random generators."""
+"""Numerics: log Phi, quadrature, Cholesky factors and triangular solves, random generators."""

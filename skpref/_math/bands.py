@@ -1,4 +1,4 @@
-"""A standard normal variable known to lie in a band: what ties and ordinal levels have in common.
+"""A standard normal variable in a band, for ties and ordinal levels.
 
 For e ~ N(0, 1) and a band (w, u) let p = Phi(u) - Phi(w), A = phi(u)/p, B = phi(w)/p, and let m and V be mean and
 variance of e given that it lies in the band. Then, with L = log p,

@@ -1,4 +1,4 @@
-"""Cholesky factors and triangular solves, straight on LAPACK and BLAS.
+"""Cholesky factors and triangular solves, directly by LAPACK and BLAS.
 
 Every factor here is lower triangular with zeros above the diagonal, in the memory order of the matrix. Nothing is
 checked for NaN or shape beyond what LAPACK itself needs: the callers are the inner loops of this package.
@@ -45,7 +45,7 @@ class NotPositiveDefiniteError(SkprefError, np.linalg.LinAlgError):
 
 
 def cholesky(K: Array) -> Array:
-    """Lower Cholesky factor of a covariance matrix, with as little jitter as it takes, shape (M, M).
+    """Return the lower Cholesky factor of a covariance matrix, with the smallest jitter that works, shape (M, M).
 
     The jitter climbs a ladder of 0, 1e-10, 1e-8, 1e-6 and 1e-4 times the mean of the diagonal and stops at the first
     rung whose smallest pivot is sound: above 1e-10 (no jitter) or above half of the jitter, times the mean diagonal.
@@ -63,7 +63,7 @@ def cholesky(K: Array) -> Array:
 
 
 def cholesky_precision(K: Array) -> Array:
-    """Lower Cholesky factor of a precision matrix: no jitter while LAPACK accepts the matrix, shape (M, M).
+    """Return the lower Cholesky factor of a precision matrix, with jitter only if LAPACK fails, shape (M, M).
 
     A precision's small pivots are information (directions that the data leave to the prior), unlike a kernel matrix's,
     so the test on the smallest pivot of `cholesky` does not apply. The ladder is only climbed when the plain
@@ -106,7 +106,7 @@ def _advice(K: Array, unit: float) -> str:
 
 
 def _triangle(L: Array) -> tuple[Array, int]:
-    """View L as BLAS wants it (Fortran order) and tell whether that view is lower triangular."""
+    """Return a view of L in Fortran order for BLAS, and whether that view is lower triangular."""
     return (L, 1) if L.flags.f_contiguous else (L.T, 0)
 
 
@@ -189,7 +189,7 @@ def log_det(L: Array) -> float:
 
 
 def cholesky_vjp(L: Array, Lbar: Array) -> Array:
-    """Carry a gradient back through the Cholesky factorisation K = L L^T, shape (M, M).
+    """Pull a gradient back through the Cholesky factorisation K = L L^T, shape (M, M).
 
     With P = tril(L^T Lbar), its diagonal halved, Kbar = L^-T (P + P^T) L^-1 / 2. It follows from
     dL = L tril(L^-1 dK L^-T), the diagonal halved, by moving every factor to the other side of <Lbar, dL>.

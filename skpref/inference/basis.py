@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
 
 _CHUNK = 8192  # rows of kernel values that are held at once
-_PASS_BYTES = 2**31  # for which "auto" takes full passes
+_PASS_BYTES = 2**31  # memory up to which inference="auto" makes full passes
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,19 +45,19 @@ class InducingBasis:
     def rows(self, X: Features, inverse: Array | None = None) -> Array:
         """Return the rows phi(x), shape (n, M)."""
 
-        def some(X: Features) -> Array:
+        def rows_of(X: Features) -> Array:
             K = kernels.cross(self.kernel, X, self.points)
             return solve_lower(self.chol, K.T).T if inverse is None else times_lower_t(K, inverse)
 
         if X.shape[0] <= _CHUNK:
-            return some(X)
+            return rows_of(X)
         out = np.empty((X.shape[0], self.chol.shape[0]))
         for part in chunks(X.shape[0]):
-            out[part] = some(X[part])
+            out[part] = rows_of(X[part])
         return out
 
     def residual(self, X: Features, rows: Array) -> Array:
-        """Return k(x, x) - |phi(x)|^2, what the inducing points leave open."""
+        """Return k(x, x) - |phi(x)|^2, the variance that the inducing points do not explain, shape (n,)."""
         return np.asarray(np.maximum(kernels.diagonal(self.kernel, X) - np.einsum("ij,ij->i", rows, rows), 0.0))
 
     def pair_residual(self, X: Features, rows: Array, left: IntArray, right: IntArray) -> Array:
@@ -110,5 +110,5 @@ def chunks(n: int, size: int = _CHUNK) -> list[slice]:
 
 
 def full_passes_fit(n_rows: int, n_inducing: int) -> bool:
-    """Tell whether full passes are cheap in memory: two M-wide rows an input take at most 2 GiB."""
+    """Return whether full passes fit in memory: two rows of M numbers for each input take at most 2 GiB."""
     return 16 * n_rows * n_inducing <= _PASS_BYTES

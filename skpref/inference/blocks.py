@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class DenseBlock:
-    """q(v) = N(m, S) with Lambda = S^-1 and eta = Lambda m; everything else is derived once and kept."""
+    """q(v) = N(m, S) with Lambda = S^-1 and eta = Lambda m; all else is computed once and cached."""
 
     precision: Array  # (K, K): lambda; only the lower triangle is read
     linear: Array  # (K,): eta
@@ -106,7 +106,7 @@ class DenseBlock:
     def mixed(self, target: Block, rho: float) -> DenseBlock:
         """Move a fraction rho towards `target` in natural parameters: a natural-gradient step."""
         if not isinstance(target, DenseBlock):
-            raise TypeError(f"target must be a DenseBlock, as the block itself; got {type(target).__name__}")
+            raise TypeError(f"target must be a DenseBlock like the block; got {type(target).__name__}")
         if rho == 1.0:
             return target
         precision = (1.0 - rho) * self.precision + rho * target.precision
@@ -115,7 +115,7 @@ class DenseBlock:
 
 @dataclass(frozen=True, eq=False)
 class DiagonalBlock:
-    """q(v) = prod_k N(m_k, 1 / precision_k): one mean and one variance an entity."""
+    """q(v) = prod_k N(m_k, 1 / precision_k): independent variables."""
 
     precision: Array  # (K,): diagonal of Lambda
     linear: Array  # (K,): eta = Lambda m
@@ -178,7 +178,7 @@ class DiagonalBlock:
     def mixed(self, target: Block, rho: float) -> DiagonalBlock:
         """Move a fraction rho towards `target` in natural parameters."""
         if not isinstance(target, DiagonalBlock):
-            raise TypeError(f"target must be a DiagonalBlock, as the block itself; got {type(target).__name__}")
+            raise TypeError(f"target must be a DiagonalBlock like the block; got {type(target).__name__}")
         precision = (1.0 - rho) * self.precision + rho * target.precision
         return DiagonalBlock(precision, (1.0 - rho) * self.linear + rho * target.linear)
 
@@ -251,7 +251,7 @@ class StackedBlock:
     def mixed(self, target: Block, rho: float) -> StackedBlock:
         """Move a fraction rho towards `target` in natural parameters."""
         if not isinstance(target, StackedBlock):
-            raise TypeError(f"target must be a StackedBlock, as the block itself; got {type(target).__name__}")
+            raise TypeError(f"target must be a StackedBlock like the block; got {type(target).__name__}")
         return StackedBlock(tuple(a.mixed(b, rho) for a, b in zip(self.parts, target.parts, strict=True)))
 
 

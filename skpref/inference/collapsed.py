@@ -1,6 +1,6 @@
 """The collapsed bound of Gaussian observations, q(v) at its optimum (docs/maths section 11).
 
-All that it sees of the data are sums: Phi^T W Phi, Phi^T W Y and three numbers, with the whitened rows Phi of the
+It depends on the data through sums only: Phi^T W Phi, Phi^T W Y and three numbers, with the whitened rows Phi of the
 inducing basis. Where inputs are uncertain, expectations of the sums (psi statistics) take their place.
 
 With noise precision beta, B = I + beta Phi^T W Phi, S = B^-1 and m = beta S Phi^T W Y, for D columns of Y:
@@ -8,7 +8,7 @@ With noise precision beta, B = I + beta Phi^T W Phi, S = B^-1 and m = beta S Phi
     L = D/2 (sum w (log beta - log 2 pi) - log|B| - beta (sum w k - tr Phi^T W Phi)) - beta/2 sum w y^2
         + beta/2 tr (Phi^T W Y)^T m.
 
-The engine's full step lands on the same q from anywhere, since the site of a Gaussian observation is exact.
+The full step of `svi` gives the same q from any state, since the site of a Gaussian observation is exact.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOG_TWO_PI: Final = float(np.log(2.0 * np.pi))
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sums over observations of which the collapsed bound is a function; those of two samples add."""
+    """The sums over observations that determine the collapsed bound; sums of two samples add up."""
 
     gram: Array  # (M, M): sum_i w_i phi_i phi_i^T, both triangles
     cross: Array  # (M, D): sum_i w_i phi_i y_i^T
@@ -87,14 +87,14 @@ def collapse(moments: Moments, beta: float) -> Collapsed:
     chol = cholesky_precision(precision)
     mean = solve_lower_t(chol, solve_lower(chol, beta * np.asfortranarray(b)))
     S = inverse_spd(chol)
-    left_open = moments.prior - float(np.trace(A))
+    unexplained = moments.prior - float(np.trace(A))
     fitted = float(np.sum(b * mean))
-    value = 0.5 * n_outputs * (moments.weight * (np.log(beta) - _LOG_TWO_PI) - log_det(chol) - beta * left_open)
+    value = 0.5 * n_outputs * (moments.weight * (np.log(beta) - _LOG_TWO_PI) - log_det(chol) - beta * unexplained)
     value += 0.5 * beta * (fitted - moments.square)
     # tr(S A) = (M - tr S) / beta, without a product.
     spent = (S.shape[0] - float(np.trace(S))) / beta
     inner = float(np.sum(mean * product(A, mean)))
-    log_beta = 0.5 * n_outputs * (moments.weight / beta - spent - left_open) - 0.5 * moments.square + fitted
+    log_beta = 0.5 * n_outputs * (moments.weight / beta - spent - unexplained) - 0.5 * moments.square + fitted
     in_gram = -n_outputs * S
     in_gram -= product(mean, mean.T)
     in_gram.flat[:: A.shape[0] + 1] += n_outputs

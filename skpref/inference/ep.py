@@ -4,8 +4,8 @@ An observation of weight w >= 1 is w observations with equal sites: its cavity t
 distribution holds p(y | f) to the first power. For w that is no whole number this is power EP with power 1/w.
 
 All sites move at once: an iteration is one Cholesky factor and one triangular inverse. Where the fixed point is near,
-the last few steps are combined so that their residuals cancel (Anderson's acceleration), which leaves the fixed point
-as it is and stops sites from jumping to and fro together.
+the last few steps are combined such that their residuals cancel (Anderson acceleration). This does not change the fixed
+point and stops oscillations of the sites.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MEMORY = 5  # steps that are combined
 _NEAR = 0.3  # gap below which they are
 _RCOND = 1e-8  # of their residuals, relative
 _SHRINK, _LEAST_DAMPING = 0.7, 0.1  # of the step when the gap does not fall
-_RECOVERS = 1.3  # of the step when it does: a damping that stayed low would crawl to the end
+_RECOVERS = 1.3  # of the step when it does, since low damping would converge slowly
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,14 +126,14 @@ def variational_bound(likelihood: Likelihood, y: Array, weight: Array, posterior
 
 
 def _share(weight: Array) -> Array:
-    """1/w, the part of a site that its cavity takes out; 0 where the weight is 0."""
+    """Return 1/w, the share of a site that its cavity removes; 0 where the weight is 0, shape (n,)."""
     return np.divide(1.0, weight, out=np.zeros_like(weight), where=weight > 0.0)
 
 
 def _kept(share: Array, retained: Array) -> Array:
     """The cavity's precision in units of the posterior's, 1 - share tau S.
 
-    For w = 1 it is (B^-1)_ii, positive without the cancellation where the site is all that is known.
+    For w = 1 it is (B^-1)_ii, positive and without cancellation where the site dominates.
     """
     return 1.0 - share + share * retained
 
@@ -158,7 +158,7 @@ def _tilt(likelihood: Likelihood, y: Array, weight: Array, state: Conjugate, sit
 
 
 def _log_evidence(state: Conjugate, sites: tuple[Array, Array], tilted: _Tilted, weight: Array) -> float:
-    """Log Z_EP: the sites' normaliser, with each site scaled to integrate to Z_i under its cavity."""
+    """Return log Z_EP: the normaliser of the sites, each scaled to integrate to Z_i under its cavity."""
     share = _share(weight)
     tau, nu, mu, v = share * sites[0], share * sites[1], tilted.mu, tilted.v
     tv = tau * v
@@ -210,7 +210,7 @@ class _Mixer:
 def _sweep(
     K: Array, likelihood: Likelihood, y: Array, weight: Array, sites: tuple[Array, Array], damping: float
 ) -> tuple[Array, Array, int]:
-    """One site after the other, the covariance following by rank-one updates; also the number left out."""
+    """Update one site after the other, with rank-one updates of the covariance; also return the number skipped."""
     tau, nu = sites[0].copy(), sites[1].copy()
     state = conjugate(K, tau, nu)
     half = solve_lower(state.chol, state.root_w[:, None] * K)

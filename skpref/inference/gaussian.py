@@ -1,7 +1,7 @@
-"""Mini-batches of Gaussian observations of one block: their sites are the same whatever q is (docs/maths section 11).
+"""Mini-batches of Gaussian observations of one block: their sites do not depend on q (docs/maths section 11).
 
-So a natural-gradient step needs no moments of q and no factor of a matrix: it adds the sums over a batch to the natural
-parameters. The sums of all batches of an epoch give the bound of all observations at its end, without an estimate.
+A natural-gradient step therefore needs no moments of q and no matrix factor: it adds the sums over a batch to the
+natural parameters. The sums of all batches of an epoch give the exact bound of all observations at its end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOG_TWO_PI: Final = float(np.log(2.0 * np.pi))
 
 
 def has_constant_sites(problem: Problem, state: State) -> bool:
-    """Tell whether the sites depend on nothing: Gaussian observations of one dense block under a known scale."""
+    """Return whether the sites are constant: Gaussian observations of one dense block with a fixed scale."""
     if len(problem.sides) != 1:
         return False
     dense = all(isinstance(block, DenseBlock) for block in state.blocks.values())

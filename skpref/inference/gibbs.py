@@ -32,7 +32,7 @@ State: TypeAlias = Mapping[str, NDArray[Any]]
 
 
 class Info(NamedTuple):
-    """What a sweep reports."""
+    """What a sweep returns."""
 
     objective: float  # log joint density, up to a constant: what events show
     trace: Mapping[str, float]  # numbers of which the chain keeps the history
@@ -46,7 +46,7 @@ Average: TypeAlias = Callable[[State | None, State, int], State]
 
 
 def running_mean(average: State | None, added: State, n: int) -> State:
-    """Return the mean of n states from that of the n - 1 before."""
+    """Return the mean of n states from the mean of the first n - 1."""
     if average is None:
         return {name: np.array(value, dtype=np.float64) for name, value in added.items()}
     return {name: mean + (added[name] - mean) / n for name, mean in average.items()}
@@ -54,7 +54,7 @@ def running_mean(average: State | None, added: State, n: int) -> State:
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """A chain and what it has gathered."""
+    """A chain with its samples, averages and traces."""
 
     state: State  # where it stands
     sweep: int = 0  # sweeps done, those before it was last redirected included: numbers of sweeps name random numbers
@@ -84,13 +84,13 @@ class Chain:
         require(sound, self, "trace", f"must be a number for each of at most {n_sweeps} sweeps")
 
     def redirected(self, state: State) -> Chain:
-        """Start anew from a state, with random numbers that were not used yet."""
+        """Return a new chain from a state, with an unused random stream."""
         return Chain(state, self.sweep, self.sweep)
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where and how often a run writes down all it has."""
+    """Where and how often a run saves its chains."""
 
     path: Path  # the file
     key: str  # digest of the model and its data: another run's file is refused
@@ -113,7 +113,7 @@ class Plan:
 
 
 def run(starts: Sequence[Chain], step_of: Callable[[int], Step], plan: Plan) -> list[Chain]:
-    """Run chains one after the other, from their starts or from where a checkpoint of this run left them."""
+    """Run chains one after the other, from their starts or from a checkpoint of this run."""
     chains, ends = list(starts), [chain.sweep + plan.n_sweeps for chain in starts]
     saved = None if plan.checkpoint is None else read_checkpoint(plan.checkpoint, len(chains))
     chains = [replace(c, trace={k: list(v) for k, v in c.trace.items()}) for c in chains] if saved is None else saved
@@ -133,7 +133,7 @@ def run(starts: Sequence[Chain], step_of: Callable[[int], Step], plan: Plan) -> 
 
 
 class _Clock:
-    """Sends events and knows when a checkpoint is due."""
+    """Sends events and decides when to save a checkpoint."""
 
     def __init__(self, plan: Plan, left: int, n_chains: int) -> None:
         self._plan = plan
@@ -177,13 +177,13 @@ def advanced(chain: Chain, step: Step, plan: Plan, end: int) -> tuple[Chain, flo
 
 
 def is_kept(number: int, n: int, n_samples: int) -> bool:
-    """Whether the number-th of n sweeps is among the samples that are evenly spaced and end with the last."""
+    """Return whether sweep `number` of n is kept, such that samples are evenly spaced and include the last sweep."""
     most = min(n_samples, n)
     return most > 0 and number * most // n > (number - 1) * most // n
 
 
 def thinned(samples: tuple[State, ...], n_samples: int) -> tuple[State, ...]:
-    """Leave out samples, evenly, where a chain that went on has gathered too many."""
+    """Thin the samples of a resumed chain evenly to the maximum number."""
     return tuple(s for i, s in enumerate(samples, 1) if is_kept(i, len(samples), n_samples))
 
 
@@ -192,7 +192,7 @@ def thinned(samples: tuple[State, ...], n_samples: int) -> tuple[State, ...]:
 
 
 def write_checkpoint(checkpoint: Checkpoint, chains: Sequence[Chain]) -> None:
-    """Write chains to a file, which is whole or the earlier one at every moment."""
+    """Write chains to a file atomically: an interrupted write leaves the earlier file."""
     arrays: dict[str, NDArray[Any]] = {}
     about = []
     for i, chain in enumerate(chains):
@@ -219,23 +219,23 @@ def write_checkpoint(checkpoint: Checkpoint, chains: Sequence[Chain]) -> None:
 
 
 def read_checkpoint(checkpoint: Checkpoint, n_chains: int) -> list[Chain] | None:
-    """Read what `write_checkpoint` wrote."""
+    """Return the chains of a checkpoint file; None if there is no file."""
     path = checkpoint.path
     if not path.parent.is_dir():
         raise DataError(f"checkpoint: the folder {path.parent} does not exist; make it first")
     try:
-        # Opened here: np.load leaves a file open that it cannot read.
+        # np.load would leave a file open that it cannot read.
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(arrays.pop("header").tobytes())
         chains = [_chain(i, about, arrays) for i, about in enumerate(header["chains"])]
-        known = header["skpref"] == "chains" and header["version"] == 1
+        is_checkpoint = header["skpref"] == "chains" and header["version"] == 1
     except FileNotFoundError:
         return None
     except (KeyError, TypeError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         msg = f"checkpoint: {path} is not a checkpoint of skpref, or damaged ({error}); delete it or give another path"
         raise DataError(msg) from error
-    if not known or header["key"] != checkpoint.key or len(chains) != n_chains:
+    if not is_checkpoint or header["key"] != checkpoint.key or len(chains) != n_chains:
         msg = f"checkpoint: {path} is of a fit with other data or parameters; delete it or give another path"
         raise DataError(msg)
     return chains
@@ -262,7 +262,7 @@ def _chain(number: int, about: Mapping[str, Any], arrays: Mapping[str, NDArray[A
 
 
 def split_rhat(draws: Array) -> float:
-    """Potential scale reduction of chains cut into halves (Gelman et al., Bayesian Data Analysis, section 11.4)."""
+    """Return the potential scale reduction of split chains (Gelman et al., Bayesian Data Analysis, section 11.4)."""
     half = draws.shape[1] // 2
     if half < 2:
         return float("nan")
@@ -273,7 +273,7 @@ def split_rhat(draws: Array) -> float:
 
 
 def effective_sample_size(draws: Array) -> float:
-    """Number of independent draws worth as much as these (Geyer's initial monotone sequence over all chains)."""
+    """Return the effective sample size (Geyer's initial monotone sequence over all chains)."""
     n_chains, n = draws.shape
     if n < 4:
         return float("nan")

@@ -16,7 +16,7 @@ _WIDE: Final = 100.0  # between which and its inverse scales may lie
 
 
 class Objective(Protocol):
-    """A function of theta that gives its value and gradient."""
+    """A function of theta that returns its value and gradient."""
 
     def __call__(self, theta: Array, /) -> tuple[float, Array]:
         """Value and gradient, shapes () and (n_theta,)."""
@@ -50,7 +50,7 @@ def maximise(
     scale: Array | None = None,
     most_looks: int = 20,
 ) -> Optimum:
-    """Maximise by L-BFGS-B from a given point and from random points within the bounds; the best end wins."""
+    """Maximise by L-BFGS-B from a start and from random points within the bounds; return the best result."""
     box = bounds if box is None else np.clip(box, bounds[:, :1], bounds[:, 1:])
     if n_restarts and (rng is None or not np.all(np.isfinite(box))):
         msg = f"n_restarts={n_restarts} needs a random generator and finite bounds; got bounds {box.tolist()}."

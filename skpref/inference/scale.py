@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FixedScale:
-    """An inverse scale that is known."""
+    """A fixed inverse scale."""
 
     mean: float  # the value of s
 
@@ -35,7 +35,7 @@ class FixedScale:
         return 0.0
 
     def updated(self, size: float, second_moment: float, pull: float = 0.0) -> FixedScale:
-        """Return itself: there is nothing to learn."""
+        """Return itself."""
         del size, second_moment, pull
         return self
 
@@ -100,7 +100,7 @@ class GammaScale:
     def mixed(self, target: Scale, rho: float) -> GammaScale:
         """Move a fraction rho towards `target` in natural parameters."""
         if not isinstance(target, GammaScale):
-            raise TypeError(f"target must be a GammaScale, as the scale itself; got {type(target).__name__}")
+            raise TypeError(f"target must be a GammaScale like the scale; got {type(target).__name__}")
         shape = (1.0 - rho) * self.shape + rho * target.shape
         return replace(self, shape=shape, rate=(1.0 - rho) * self.rate + rho * target.rate)
 

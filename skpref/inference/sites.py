@@ -1,4 +1,4 @@
-"""Sites: the Gaussian stand-ins for the likelihood terms ([SG20] section 4, docs/maths section 3).
+"""Sites: Gaussian approximations of the likelihood terms ([SG20] section 4, docs/maths section 3).
 
 A rule turns (y, mean, variance) of every projection into a site of precision ``w`` and pseudo-target ``t``. It is
 kept as (value, gradient, weight) with ``w t = w mu + gradient``, so that a term without curvature (w = 0) needs no
@@ -67,7 +67,7 @@ def _laplace(likelihood: Likelihood, y: Array, mu: Array, v: Array, prior_varian
 
 
 def _linearised(likelihood: Likelihood, y: Array, mu: Array, v: Array, prior_variance: Array) -> Sites:
-    # The rule has no bound of its own: the exact bound is reported beside it.
+    # The rule has no bound, so the exact bound is reported.
     weight, gradient = likelihood.linearised(y, mu, v, prior_variance)
     value, _, _ = likelihood.expectation(y, mu, v)
     return Sites(value, gradient, weight)

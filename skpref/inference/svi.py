@@ -99,7 +99,7 @@ class Fit:
     likelihood: Likelihood  # the likelihood with its own parameters learnt
     bounds: list[float] = field(default_factory=list)  # objective after each pass
     converged: bool = False  # whether the tolerance was met
-    evaluation: Evaluation | None = None  # the full data seen from `state` (full-data loop only)
+    evaluation: Evaluation | None = None  # evaluation of the full data at `state` (full-data loop only)
 
 
 def conjugate_blocks(
@@ -199,7 +199,7 @@ def _group_step(
 
 
 def _towards(block: Block, target: Block, rho: float) -> Block:
-    # Joint means ascend as means; in natural parameters a block's own precision would bend them, and no halving helps.
+    # Joint means are interpolated as means: in natural parameters the precisions would distort them, however small rho.
     if rho == 1.0:
         return target
     return block.mixed(target, rho).with_mean((1.0 - rho) * block.mean + rho * target.mean)
@@ -245,8 +245,8 @@ def _closed_form_scales(problem: Problem, state: State) -> dict[str, tuple[str, 
 
 
 def _stationary_scale(state: State, name: str, block: Block, part: slice) -> Scale:
-    """The q(s) and q(v) that are stationary together, given the sites and all other variables."""
-    assert isinstance(block, DiagonalBlock)  # noqa: S101 - the scales that `_closed_form_scales` finds
+    """Return the q(s) that is stationary together with q(v), given the sites and all other variables."""
+    assert isinstance(block, DiagonalBlock)  # noqa: S101 - `_closed_form_scales` returns diagonal blocks
     scale = state.scales[name]
     if not isinstance(scale, GammaScale):
         return scale
@@ -256,7 +256,7 @@ def _stationary_scale(state: State, name: str, block: Block, part: slice) -> Sca
 
 
 def _gram_of(block: DiagonalBlock, part: slice, scale: Scale) -> Array:
-    """What the sites add to the prior precision."""
+    """Return what the sites add to the prior precision."""
     return np.maximum(block.precision[part] - scale.mean, 0.0)
 
 
@@ -325,7 +325,7 @@ def _fit_full(problem: Problem, state: State, schedule: Schedule) -> Fit:
         problem, evaluation = _learn_likelihood(problem, state, evaluation)
         bounds.append(evaluation.bound)
         gain = evaluation.bound - before
-        # A rule that halves its steps loses nothing but rounding: no gain means that there is none left.
+        # A rule that halves its steps falls by rounding only, so no gain means convergence.
         gain = gain if problem.rule.monotone and problem.rule.integrates else abs(gain)
         converged = bool(gain <= 0.01 * schedule.tol * (1.0 + abs(before)))
         if _stops(schedule, step, evaluation.bound, start) or converged:
@@ -346,7 +346,7 @@ def _learn_likelihood(problem: Problem, state: State, evaluation: Evaluation) ->
 
 
 def _variances(problem: Problem, state: State) -> Array:
-    """Variances of z under q where the rule itself looks at the mode alone."""
+    """Return the variances of z under q for a rule that uses the mode only."""
     integrating = replace(problem, rule=VARIATIONAL)
     return evaluate(integrating, state).v
 
@@ -354,10 +354,10 @@ def _variances(problem: Problem, state: State) -> Array:
 def _accelerated_step(
     problem: Problem, state: State, evaluation: Evaluation, path: list[Array]
 ) -> tuple[State, Evaluation]:
-    """A full step; every third one starts from extrapolated scales (Aitken), and is taken only if the bound rises.
+    """Make a full step; every third one starts from extrapolated scales (Aitken), and counts only if the bound rises.
 
-    q(v) and q(s) wait for each other, so E[s] approaches its limit geometrically, and slowly where the data say
-    little about it. Two plain steps show the rate, and the third jumps to the limit that it implies.
+    q(v) and q(s) are updated in turn, so E[s] converges geometrically, and slowly where the data say little about it.
+    Two plain steps show the rate, and the third starts from the limit that it implies.
     """
     if problem.rule.integrates and problem.rule.monotone and len(path) > 2:
         first, second = path[-2] - path[-3], path[-1] - path[-2]
@@ -366,10 +366,10 @@ def _accelerated_step(
         if np.any(np.abs(shift) > _WORTH_A_JUMP):
             scales = {name: scale.moved(d) for (name, scale), d in zip(state.scales.items(), shift, strict=True)}
             far = replace(state, scales=scales)
-            next_state, seen = full_step(problem, far, reevaluate(problem, far, evaluation))
-            if seen.objective > evaluation.objective:
+            next_state, after = full_step(problem, far, reevaluate(problem, far, evaluation))
+            if after.objective > evaluation.objective:
                 path[:] = [next_state.log_scales]
-                return next_state, seen
+                return next_state, after
             path.clear()
     state, evaluation = full_step(problem, state, evaluation)
     path.append(state.log_scales)
@@ -387,14 +387,15 @@ def _fit_minibatches(problem: Problem, state: State, schedule: Schedule, rng: np
             if epoch is not None:
                 state = epoch.step(batch, state, rho)
                 continue
-            state, seen = minibatch_step(batch, state, rho)
-            estimates.append(seen.bound)
+            state, evaluation = minibatch_step(batch, state, rho)
+            estimates.append(evaluation.bound)
             if schedule.tune is not None:
                 problem = schedule.tune(problem, batch, index, state)
         if problem.learns and problem.likelihood.has_parameters:
-            # Parameters are few, but a rare answer must occur: thousands of observations, once a pass.
-            some = problem.batch(rng.permutation(problem.n_observations)[:_LEARNING_ROWS])
-            problem = replace(problem, likelihood=_learn_likelihood(some, state, evaluate(some, state))[0].likelihood)
+            # Once a pass, on many observations, so that rare answers occur.
+            sample = problem.batch(rng.permutation(problem.n_observations)[:_LEARNING_ROWS])
+            learnt, _ = _learn_likelihood(sample, state, evaluate(sample, state))
+            problem = replace(problem, likelihood=learnt.likelihood)
         bounds.append(float(np.mean(estimates)) if epoch is None else epoch.bound(state))
         converged = number > 1 and abs(bounds[-1] - bounds[-2]) <= schedule.tol * (1.0 + abs(bounds[-1]))
         if _stops(schedule, number, bounds[-1], start) or converged:
@@ -403,7 +404,7 @@ def _fit_minibatches(problem: Problem, state: State, schedule: Schedule, rng: np
 
 
 def _batches(problem: Problem, size: int, rng: np.random.Generator) -> Iterator[IntArray]:
-    """Mini-batches of one epoch: all observations in random order, whole clusters where variables are local to them."""
+    """Yield the mini-batches of an epoch: all observations in random order, whole clusters for local blocks."""
     n_batches = -(-problem.n_observations // size)
     if problem.cluster is None or not problem.local:
         yield from np.array_split(rng.permutation(problem.n_observations), n_batches)
