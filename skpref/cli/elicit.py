@@ -65,21 +65,21 @@ def _asker(model: Any, options: Elicit) -> _Asker:
     return _Asker(session, type(last).__name__, user, pairs=pairs, out=sys.stderr if options.json else sys.stdout)
 
 
-def _id_of(text: str, known: list[Any]) -> Any:
-    """The id that is written so, or that would be one of the same kind."""
-    for user in known:
+def _id_of(text: str, users: list[Any]) -> Any:
+    """Return the id of this text, or a new id of the same type."""
+    for user in users:
         if str(user) == text:
             return user
-    whole = known and all(isinstance(user, int) for user in known) and text.strip().lstrip("-").isdecimal()
+    whole = users and all(isinstance(user, int) for user in users) and text.strip().lstrip("-").isdecimal()
     return int(text) if whole else text
 
 
-def _read(path: Path, known: list[Any], *, pairs: bool) -> list[Any]:
+def _read(path: Path, items: list[Any], *, pairs: bool) -> list[Any]:
     """Items, or pairs of them, in a file."""
     sheet = read_sheet(path)
     names = ["left", "right"] if pairs else ["item"]
     sheet.require(names, f"A file of candidates names {'pairs' if pairs else 'items'}")
-    by_text = {str(item): item for item in known}
+    by_text = {str(item): item for item in items}
     columns = []
     for name in names:
         cells = sheet.ids(name).tolist()
@@ -146,7 +146,7 @@ class _Asker:
         return f"1 {_shown(asked[0])}   2 {_shown(asked[1])}?" if self.pairs else f"{_shown(asked)}?"
 
     def _answer(self, question: str) -> Any:
-        """An answer, "skip", or None to quit; asked again until it can be read."""
+        """Return an answer, "skip", or None to quit; ask again until it can be read."""
         while True:
             self.say(question, end="")
             try:
@@ -203,7 +203,7 @@ class _Asker:
             return None
 
     def findings(self) -> dict[str, Any]:
-        """All that was learnt, as plain values."""
+        """Return all that was learnt, as plain values."""
         estimates = self.session.estimates()
         candidates = self.session.candidates_
         return {
@@ -229,7 +229,7 @@ class _Asker:
         }
 
     def text(self, top: int) -> str:
-        """The same for people."""
+        """Return the same as text."""
         estimates, n = self.session.estimates(), len(self.session.answers_)
         ranked = self._ranked(estimates)
         skipped = f", {len(self.skipped)} skipped" if self.skipped else ""
@@ -260,7 +260,7 @@ class _Asker:
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON has."""
+    """Return a value as JSON has it."""
     if isinstance(value, tuple | list):
         return [_plain(part) for part in value]
     value = value.item() if isinstance(value, np.generic) else value

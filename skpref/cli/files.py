@@ -122,7 +122,7 @@ def _read_csv(path: Path, source: BinaryIO) -> Sheet:
 
 
 def _csv_rows(path: Path, source: BinaryIO) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, and the line on which each ends."""
+    """Yield rows that are not blank, and the line on which each ends."""
     with io.TextIOWrapper(source, "utf-8-sig", newline="") as file:
         reader = None
         try:

@@ -518,28 +518,28 @@ class _Strict(argparse.ArgumentParser):
 def _read_experiment(file: Path, out: Path | None, *, json: bool) -> Tune:
     """Read a TOML file as arguments of `skpref tune`."""
     try:
-        given = tomllib.loads(file.read_text("utf-8-sig"))
+        sections = tomllib.loads(file.read_text("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise DataError(f"{file}: is not a text in UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"{file}: is not TOML: {error}") from error
     try:
-        space = _checked_space(given)
-        argv = _arguments(given, file.parent)
+        space = _checked_space(sections)
+        argv = _arguments(sections, file.parent)
         values = vars(_parser(_Strict).parse_args(argv))
         del values["kind"]
         options = Tune(**values)
     except DataError as error:
         raise DataError(f"{file}: {_by_key(str(error))}") from error
     out = options.out if out is None else out
-    data = None if "dataset" in given["data"] else options.data
+    data = None if "dataset" in sections["data"] else options.data
     return replace(options, data=data, space=space, file=file, json=json, out=out)
 
 
-def _arguments(given: dict[str, Any], folder: Path) -> list[str]:
+def _arguments(sections: dict[str, Any], folder: Path) -> list[str]:
     """Return the sections of a file as arguments of `skpref tune`."""
     argv = []
-    for section, keys in given.items():
+    for section, keys in sections.items():
         if section == "space":
             continue
         _require_known("section", section, f"[{section}]", [*_SECTIONS, "space"])
@@ -548,11 +548,11 @@ def _arguments(given: dict[str, Any], folder: Path) -> list[str]:
         for key, value in keys.items():
             _require_known(f"key in [{section}]:", key, repr(key), _SECTIONS[section])
             argv += _argument(section, key, value, folder)
-    data = given.get("data", {})
+    data = sections.get("data", {})
     if ("file" in data) == ("dataset" in data):
         state = "not both" if "file" in data else "and has neither"
         raise DataError(f"[data] needs either file = ... or dataset = {_DATASET!r}, {state}")
-    if "dataset" in data and given.get("model", {}).get("name", "gppl") != "gppl":
+    if "dataset" in data and sections.get("model", {}).get("name", "gppl") != "gppl":
         raise DataError("[data] dataset is for [model] name = 'gppl'")
     return ["tune", *argv, "--", str(folder / str(data.get("file", _DATASET)))]
 
@@ -588,11 +588,11 @@ def _from_folder(name: str, key: str, text: str, folder: Path) -> str:
     return str(folder / text) if is_path else text
 
 
-def _checked_space(given: dict[str, Any]) -> dict[str, Any]:
-    space = given.get("space", {})
+def _checked_space(sections: dict[str, Any]) -> dict[str, Any]:
+    space = sections.get("space", {})
     if not isinstance(space, dict):
         raise DataError("'space' must be a section, [space] with settings below it")
-    if "space" in given and not space:
+    if "space" in sections and not space:
         raise DataError("[space] is empty; leave it out for the model's own space")
     return space
 

@@ -75,13 +75,13 @@ def _pairs(model: GPPLClassifier, sheet: Sheet, _: Predict) -> Columns:
 def _sides(model: GPPLClassifier | CrowdGPPL, sheet: Sheet) -> list[NDArray[Any]]:
     """Return ids on either side; a model with a table of items predicts nothing for items that are not in it."""
     table = getattr(model.items, "ids", None)
-    known = model.item_ids_ if table is None else table
-    return [_ids(sheet, name, "item", known, strict=table is not None) for name in ("left", "right")]
+    ids = model.item_ids_ if table is None else table
+    return [_ids(sheet, name, "item", ids, strict=table is not None) for name in ("left", "right")]
 
 
-def _ids(sheet: Sheet, name: str, noun: str, known: NDArray[Any], *, strict: bool = False) -> NDArray[Any]:
+def _ids(sheet: Sheet, name: str, noun: str, trained: NDArray[Any], *, strict: bool = False) -> NDArray[Any]:
     """Return a column of ids as the model has them; for unseen ids it predicts from the prior."""
-    by_text = {str(one): one for one in known.tolist()}
+    by_text = {str(trained_id): trained_id for trained_id in trained.tolist()}
     cells = sheet.ids(name, noun)
     unknown = [row for row, cell in enumerate(cells.tolist()) if cell not in by_text]
     if unknown:

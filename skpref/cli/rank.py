@@ -91,12 +91,12 @@ def _one_view(options: Rank) -> DataError:
 
 def _known_id(options: Rank, user: str, ids: Any, without: str = "") -> Any:
     """Return the id that is written so."""
-    known = {str(one): one for one in ids.tolist()}
-    if user not in known:
-        hint = nearest(user, list(known)[:5000])
+    by_text = {str(user_id): user_id for user_id in ids.tolist()}
+    if user not in by_text:
+        hint = nearest(user, list(by_text)[:5000])
         more = f"{hint or '.'} Without --user, {without} ranks" if without else hint
         raise DataError(f"{options.model}: unknown user {user[:80]!r}{more}")
-    return known[user]
+    return by_text[user]
 
 
 # ------------------------------------------------------------------------------------------------------------- ratings
@@ -121,10 +121,10 @@ def _items_of(ids: NDArray[Any], options: Rank) -> NDArray[Any]:
     """Return the ids of a file of items, as the model has them."""
     if options.items is None:
         return ids
-    known = {str(one): one for one in ids.tolist()}
-    asked = read_ids(options.items, options.id or "id").tolist()
-    items = np.empty(len(asked), dtype=object)
-    items[:] = [known.get(name, name) for name in asked]
+    by_text = {str(item_id): item_id for item_id in ids.tolist()}
+    names = read_ids(options.items, options.id or "id").tolist()
+    items = np.empty(len(names), dtype=object)
+    items[:] = [by_text.get(name, name) for name in names]
     return items
 
 

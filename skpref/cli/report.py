@@ -48,7 +48,7 @@ def _search_text(result: SearchResult, title: str) -> str:
 
 
 def _trials_text(result: SearchResult, title: str) -> list[str]:
-    """The best trials, where there are several."""
+    """Return a table of the best trials, where there are several."""
     complete = sorted((t for t in result.trials if t.state == "complete"), key=lambda t: t.score)
     if len(complete) < 2:
         return []
