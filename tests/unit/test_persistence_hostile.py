@@ -506,7 +506,7 @@ MUTATIONS: dict[str, Callable[[Any], Any]] = {
     "negative": lambda a: 0 - a,
     "zero": lambda a: a * 0,
     "shifted": lambda a: a + 1,
-    "large": lambda a: a * 1000,
+    "large": lambda a: a * a.dtype.type(100),
     "backwards": lambda a: a[::-1],
 }
 
