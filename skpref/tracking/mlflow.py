@@ -188,10 +188,7 @@ class Tracker:
         figure : matplotlib Figure
             It is left open.
         """
-        folder = Path(name).parent.as_posix()
-        with self.outbox.folder() as temporary:
-            figure.savefig(temporary / Path(name).name, dpi=120)
-            self.log_artifact(run, temporary / Path(name).name, None if folder == "." else folder)
+        self.outbox.send_file(run, name, lambda path: figure.savefig(path, dpi=120))
 
     def log_model(
         self, run: str, path: str | os.PathLike[str], name: str = "model", registered: str | None = None

@@ -18,7 +18,7 @@ from skpref.tracking.client import LOCK, Client, first_line, without_password
 from skpref.tracking.spool import Spool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     Point = tuple[str, float, int, int]  # name, value, time in milliseconds since 1970, step
 
@@ -148,6 +148,14 @@ class Outbox:
                 yield Path(folder)
         except OSError as error:
             self.warn("files", f"A file is not tracked: {error}. The fit goes on.")
+
+    def send_file(self, run: str, name: str, write: Callable[[Path], Any]) -> None:
+        """Send a file of a run that a function writes to a path."""
+        folder = Path(name).parent.as_posix()
+        with self.folder() as temporary:
+            write(temporary / Path(name).name)
+            path = str(temporary / Path(name).name)
+            self.send("artifact", run, path=path, folder=None if folder == "." else folder)
 
     def reconnect(self, parent: str | None) -> None:
         """Try a store that failed once more if that was some time ago and it has the parent of the next run."""

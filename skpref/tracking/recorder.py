@@ -234,10 +234,7 @@ class Recorder:
         elif isinstance(file, Path):
             self.tracker.log_artifact(key, file)
         else:
-            with self.tracker.outbox.folder() as folder:
-                (folder / Path(name).name).write_text(str(file), "utf-8")
-                parent = Path(name).parent.as_posix()
-                self.tracker.log_artifact(key, folder / Path(name).name, None if parent == "." else parent)
+            self.tracker.outbox.send_file(key, name, lambda path: path.write_text(str(file), "utf-8"))
 
     def _log_outcome(self, key: str, estimator: Any, context: Any) -> None:
         run = self._open[key]
