@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from skpref.metrics import calibration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Self
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -80,15 +82,34 @@ def _shortened(name: Any) -> str:
     return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
 
 
-class _Display:
-    """Base class of the displays."""
+class _Display(ABC):
+    """Base class of the displays: `plot` makes the axes, `_draw` fills them."""
 
     ax_: Axes
     figure_: Figure
 
-    def _drawn_on(self, ax: Axes) -> None:
+    def plot(self, *, ax: Axes | None = None) -> Self:
+        """Draw the plot.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on; None makes a new figure.
+
+        Returns
+        -------
+        object
+            The display itself.
+        """
+        ax = _axes(ax)
+        self._draw(ax)
         ax.grid(alpha=0.3)
         self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    @abstractmethod
+    def _draw(self, ax: Axes) -> None:
+        """Draw on the axes."""
 
 
 class BoundDisplay(_Display):
@@ -137,26 +158,11 @@ class BoundDisplay(_Display):
         """
         return cls(estimator.lower_bounds_, type(estimator).__name__).plot(ax=ax)
 
-    def plot(self, *, ax: Axes | None = None) -> BoundDisplay:
-        """Draw the plot.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a new figure.
-
-        Returns
-        -------
-        BoundDisplay
-            The display itself.
-        """
-        ax = _axes(ax)
+    def _draw(self, ax: Axes) -> None:
         passes = np.arange(1, len(self.lower_bounds) + 1)
         ax.plot(passes, self.lower_bounds, marker="o", markersize=3, color=_COLOUR)
         ax.set(xlabel="pass", ylabel="lower bound (nats)", title=self.estimator_name or "")
         ax.xaxis.get_major_locator().set_params(integer=True)
-        self._drawn_on(ax)
-        return self
 
 
 class RankingDisplay(_Display):
@@ -257,20 +263,7 @@ class RankingDisplay(_Display):
         )
         return display.plot(ax=ax)
 
-    def plot(self, *, ax: Axes | None = None) -> RankingDisplay:
-        """Draw the plot.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a new figure.
-
-        Returns
-        -------
-        RankingDisplay
-            The display itself.
-        """
-        ax = _axes(ax)
+    def _draw(self, ax: Axes) -> None:
         rows = np.arange(len(self.ids))
         spread = 1.645 * np.asarray(self.std)  # 90 % of a normal distribution
         ax.errorbar(self.utility, rows, xerr=spread, fmt="o", color=_COLOUR, ecolor=_PALE, elinewidth=3, capsize=0)
@@ -278,8 +271,6 @@ class RankingDisplay(_Display):
         ax.set_ylim(len(rows) - 0.5, -0.5)
         shown = f"best {len(rows)} of {self.n_total} items" if self.n_total else ""
         ax.set(xlabel="utility (mean and 90 % interval)", title=shown)
-        self._drawn_on(ax)
-        return self
 
     def _label(self, row: int) -> str:
         name = _shortened(self.ids[row])
@@ -389,20 +380,7 @@ class PairCalibrationDisplay(_Display):
         """
         return cls(calibration(y, p, n_bins, sample_weight), estimator_name).plot(ax=ax)
 
-    def plot(self, *, ax: Axes | None = None) -> PairCalibrationDisplay:
-        """Draw the plot.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a new figure.
-
-        Returns
-        -------
-        PairCalibrationDisplay
-            The display itself.
-        """
-        ax = _axes(ax)
+    def _draw(self, ax: Axes) -> None:
         c = self.calibration
         # A calibrated model stays within this band about two times in three.
         expected = np.sqrt(np.maximum(c.mean_predicted * (1.0 - c.mean_predicted), 0.0) / np.maximum(c.count, 1))
@@ -422,8 +400,6 @@ class PairCalibrationDisplay(_Display):
         ax.scatter(*points, s=size, color=_COLOUR, alpha=0.8, label=label, clip_on=False, zorder=3)
         ax.set(xlabel="predicted probability of the left item", ylabel="observed frequency", xlim=(0, 1), ylim=(0, 1))
         ax.legend(loc="upper left", markerscale=0.6)
-        self._drawn_on(ax)
-        return self
 
 
 class AnnotatorDisplay(_Display):
@@ -521,20 +497,7 @@ class AnnotatorDisplay(_Display):
         user, n_labels, accuracy, low, high = (np.asarray(column).tolist() for column in columns)
         return cls(user, n_labels, accuracy, low, high, n_names).plot(ax=ax)
 
-    def plot(self, *, ax: Axes | None = None) -> AnnotatorDisplay:
-        """Draw the plot.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a new figure.
-
-        Returns
-        -------
-        AnnotatorDisplay
-            The display itself.
-        """
-        ax = _axes(ax)
+    def _draw(self, ax: Axes) -> None:
         n, mean = np.asarray(self.n_labels, dtype=np.float64), np.asarray(self.accuracy, dtype=np.float64)
         # A mean can lie outside its interval, but error bars must not be negative.
         reach = np.maximum([mean - np.asarray(self.accuracy_low), np.asarray(self.accuracy_high) - mean], 0.0)
@@ -549,5 +512,3 @@ class AnnotatorDisplay(_Display):
             ax.xaxis.get_major_locator().set_params(integer=True)
         title = f"{n.size} annotators (0.5 = random answers)"
         ax.set(xlabel="number of labels", ylabel="probability to agree with the consensus", ylim=(0, 1), title=title)
-        self._drawn_on(ax)
-        return self
