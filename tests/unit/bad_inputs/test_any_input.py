@@ -57,7 +57,7 @@ def refused_by_the_table_or_finite(call: Callable[[], Any]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # overflow of the drawn values in numpy's own conversions
-@settings(max_examples=40)
+@settings(max_examples=max(40, settings.default.max_examples))
 @given(
     data=st.data(), dtype=st.sampled_from(DTYPES), order=st.sampled_from(["C", "F", "strided"]), writeable=st.booleans()
 )
@@ -81,7 +81,7 @@ def object_array(rows: list[tuple[Any, ...]]) -> np.ndarray:
 
 
 @pytest.mark.filterwarnings("ignore::skpref.exceptions.DataWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
-@settings(max_examples=60)
+@settings(max_examples=max(60, settings.default.max_examples))
 @given(
     rows=st.lists(st.tuples(IDS, IDS, LABELS), min_size=1, max_size=8),
     container=st.sampled_from(["list", "C", "F", "strided"]),
@@ -96,7 +96,7 @@ def test_any_pairs_give_probabilities(rows: Any, container: str, writeable: bool
 
 
 @pytest.mark.filterwarnings("ignore::skpref.exceptions.DataWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
-@settings(max_examples=40)
+@settings(max_examples=max(40, settings.default.max_examples))
 @given(rows=st.lists(st.tuples(IDS, IDS, IDS, LABELS), min_size=1, max_size=8), as_array=st.booleans())
 def test_any_comparisons_of_users_give_probabilities(rows: Any, as_array: bool) -> None:
     triples: Any = [row[:3] for row in rows]
@@ -110,7 +110,7 @@ def test_any_comparisons_of_users_give_probabilities(rows: Any, as_array: bool) 
     refused_by_the_table_or_finite(results)
 
 
-@settings(max_examples=60)
+@settings(max_examples=max(60, settings.default.max_examples))
 @given(
     data=st.data(),
     dtype=st.sampled_from([dtype for dtype in DTYPES if dtype != "int32"]),
@@ -138,7 +138,7 @@ def test_features_whose_squares_overflow(size: float, kernel: Any) -> None:
     refused_by_the_table_or_finite(lambda: model.fit(rows, at.LEVEL).predict_proba(rows))
 
 
-@settings(max_examples=25)
+@settings(max_examples=max(25, settings.default.max_examples))
 @given(
     name=st.sampled_from(at.MACHINES),
     seed=st.integers(0, 2**32 - 1),
