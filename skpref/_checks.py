@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from skpref._typing import Features, IntArray
 
 _LARGEST_COUNT = 1 << 40
+# Attributes of scikit-learn's transformers whose last axis is that of the features.
+_PER_FEATURE = {
+    *("mean_", "var_", "scale_", "min_", "data_min_", "data_max_", "data_range_", "max_abs_", "center_"),
+    *("statistics_", "variances_", "components_", "lambdas_", "quantiles_", "idf_"),
+}
 
 
 def require(condition: object, record: object, name: str, text: str) -> None:
@@ -98,3 +103,31 @@ def are_names(names: object, size: int) -> bool:
     return names is None or (
         isinstance(names, tuple) and len(names) == size and all(isinstance(name, str) for name in names)
     )
+
+
+def check_columns(estimator: object) -> None:
+    """Check what estimators of all kinds, scikit-learn's included, note of columns, classes, ids and words."""
+    held = vars(estimator)
+    width = held.get("n_features_in_")
+    sound = width is None or (is_count(width, 1) and int(width) < 1 << 31)
+    require(sound, estimator, "n_features_in_", "must be a whole number >= 1")
+    names = held.get("feature_names_in_")
+    if names is not None:
+        sound = names.shape == (width,) and all(isinstance(column, str) for column in names.tolist())
+        require(sound, estimator, "feature_names_in_", f"must be {width} names")
+    for name, least in (("classes_", 2), ("item_ids_", 0), ("user_ids_", 0)):
+        values = held.get(name)
+        if values is not None:
+            sound = values.ndim == 1 and len(set(values.tolist())) == values.size >= least
+            require(sound, estimator, name, f"must be different values, at least {least}")
+    words = held.get("vocabulary_")
+    if words is not None:  # of a text: compiled code follows these numbers
+        sound = sorted(words.values()) == list(range(len(words)))
+        require(sound, estimator, "vocabulary_", "must number its words")
+    if type(estimator).__module__.startswith("sklearn."):
+        for name in _PER_FEATURE:
+            table = held.get(name)
+            fits = width is None or not isinstance(table, np.ndarray) or table.shape[-1:] == (width,)
+            require(fits, estimator, name, f"must be of {width} features")
+        if isinstance(held.get("features_"), np.ndarray):  # of a MissingIndicator
+            check_indices(estimator, "features_", held["features_"], 0, int(held["n_features_in_"]))

@@ -27,6 +27,7 @@ from sklearn.pipeline import Pipeline
 
 import skpref
 from skpref._archive import check_schema, open_zip, read_file, read_schema, renumbered, require, write_archive
+from skpref._checks import check_columns
 from skpref.data import Table, Vocabulary
 from skpref.exceptions import DataError, ModelFormatError
 from skpref.gp.entities import Entities
@@ -364,7 +365,9 @@ def _check_estimator(estimator: BaseEstimator, memo: dict[int, Any], where: str)
     _check_all(held if ours else dict(enumerate(_inner(list(held.values())))), memo, where)
     if hasattr(cls, "_parameter_constraints"):
         estimator._validate_params()  # noqa: SLF001 - scikit-learn's hook for estimators
-    _check_columns(estimator, held)
+    check_columns(estimator)
+    if isinstance(estimator, Pipeline):
+        estimator._validate_steps()  # noqa: SLF001 - names, and what is a transformer
     if not ours:
         return
     if any(name.endswith("_") for name in held.keys() - params):
@@ -380,24 +383,3 @@ def _inner(value: Any) -> Iterator[Any]:
     elif isinstance(value, list | tuple | dict):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _inner(item)
-
-
-def _check_columns(estimator: BaseEstimator, held: Mapping[str, Any]) -> None:
-    """Check what estimators of all kinds note of columns, classes, words and steps."""
-    name, width = type(estimator).__name__, held.get("n_features_in_")
-    sound = width is None or (isinstance(width, Integral) and not isinstance(width, bool) and 1 <= int(width) < 1 << 31)
-    require(sound, name, "n_features_in_ must be a whole number >= 1")
-    names = held.get("feature_names_in_")
-    if names is not None:
-        sound = names.shape == (width,) and all(isinstance(column, str) for column in names.tolist())
-        require(sound, name, f"feature_names_in_ must be {width} names")
-    for attribute, least in (("classes_", 2), ("item_ids_", 0), ("user_ids_", 0)):
-        values = held.get(attribute)
-        if values is not None:
-            sound = values.ndim == 1 and len(set(values.tolist())) == values.size >= least
-            require(sound, name, f"{attribute} must be different values, at least {least}")
-    words = held.get("vocabulary_")
-    if words is not None:  # of a text: compiled code follows these numbers
-        require(sorted(words.values()) == list(range(len(words))), name, "vocabulary_ must number its words")
-    if isinstance(estimator, Pipeline):
-        estimator._validate_steps()  # noqa: SLF001 - names, and what is a transformer

@@ -374,6 +374,17 @@ def test_many_ids_and_factors_fit_in_a_file(tmp_path: Path) -> None:
     assert_equal(outputs(load(tmp_path / "m"), TRIPLES), outputs(model, TRIPLES))
 
 
+@pytest.mark.parametrize("name", persistence._SCIKIT_LEARN)
+def test_every_listed_transformer_comes_back(name: str, tmp_path: Path) -> None:
+    cls = getattr(importlib.import_module(name.rpartition(".")[0]), name.rpartition(".")[2])
+    steps = [("a", StandardScaler())]
+    given = {"ColumnTransformer": [[("a", StandardScaler(), [0])]], "FeatureUnion": [steps], "Pipeline": [steps]}
+    rows = np.array(["a b", "bb cc", "cc aa aa"]) if cls.__name__ in {"CountVectorizer", "TfidfVectorizer"} else abs(X)
+    before = quiet(cls(*given.get(cls.__name__, [])).fit, rows)
+    save(before, tmp_path / "m")
+    assert np.array_equal(dense(load(tmp_path / "m").transform(rows)), dense(before.transform(rows)))
+
+
 def test_a_text_of_many_words_fits_in_a_file(tmp_path: Path) -> None:
     model = TfidfVectorizer(max_features=3000).fit([" ".join(f"word{i}" for i in range(5000))])
     save(model, tmp_path / "m")

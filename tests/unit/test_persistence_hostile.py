@@ -462,6 +462,9 @@ PARTS: list[tuple[str, str, Callable[[Any], Any], str]] = [
     ("machine, design", "steps.0.1._users", always(None), "_users must not be of type"),
     ("machine, design", "steps.0.1.rated_", bad_csr("indices", lambda a: a + 100), "column|indices|index"),
     # scikit-learn's
+    ("machine, design", "steps.1.1.posterior_.scale", always(1e300), "square in the range"),
+    ("pipe, texts", "steps.0.1.transformers_.0.1._tfidf.idf_", cut, "idf_ must be of 4 features"),
+    ("pipe, columns", "steps.0.1.transformers_.0.1.steps.1.1.mean_", cut, "mean_ must be of 3 features"),
     ("pipe, reduced", "steps.1", always(("both", "passthrough")), "not unique"),
     ("pipe, texts", "steps.0.1.transformers_.0.1.vocabulary_.apple", always(10**6), "must number its words"),
 ]
