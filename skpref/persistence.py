@@ -281,7 +281,7 @@ def _parts_of(name: str) -> list[str] | None:
 
 
 def _prepared(value: Any, memo: dict[int, Any]) -> Any:
-    """Copy estimators with what a file keeps: tables as they were read, counts in dictionaries as Python integers."""
+    """Copy what a file keeps: tables as they were read, records without what they have cached, counts as integers."""
     if isinstance(value, BaseEstimator):
         if id(value) not in memo:
             memo[id(value)] = other = object.__new__(type(value))
@@ -291,6 +291,14 @@ def _prepared(value: Any, memo: dict[int, Any]) -> Any:
         return memo[id(value)]
     if type(value) in {list, tuple}:
         return type(value)(_prepared(item, memo) for item in value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_prepared(item, memo) for item in value))
+    if is_dataclass(value) and not isinstance(value, type) and hasattr(value, "__dict__"):
+        if id(value) not in memo:
+            memo[id(value)] = copy = object.__new__(type(value))
+            kept = {field.name: _prepared(getattr(value, field.name), memo) for field in fields(value)}
+            copy.__dict__.update(kept)
+        return memo[id(value)]
     if type(value) is dict:
         return {
             key: item.item() if isinstance(item, np.integer) else _prepared(item, memo) for key, item in value.items()

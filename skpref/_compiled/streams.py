@@ -110,7 +110,7 @@ def normal(counter, step, ziggurat):  # type: ignore[no-untyped-def]  # noqa: AN
     bits = _mixed(counter)
     layer = np.int64(bits & _LAYER)
     u = 2.0 * _open_unit(bits) - 1.0
-    if abs(u) < ziggurat[layer, 1]:  # returning here is five times as fast as going on with either value
+    if abs(u) < ziggurat[layer, 1]:  # returning here is five times as fast as either value below
         return u * ziggurat[layer, 0], counter
     return _rare(counter, step, layer, u, ziggurat[layer, 0], ziggurat[layer + 1, 0])
 

@@ -32,7 +32,7 @@ def _pools() -> ThreadpoolController:
 @contextmanager
 def limit_blas_threads(size: int) -> Iterator[None]:
     """Run the body with one BLAS thread for small matrices, and with scipy's pool alone for large ones."""
-    # The number of threads belongs to the process: a fit in a side thread leaves it to whoever started that thread.
+    # The number of threads belongs to the process: a fit in a side thread leaves it to the main thread.
     if threading.current_thread() is not threading.main_thread():
         yield
         return

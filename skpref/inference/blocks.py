@@ -27,10 +27,6 @@ class DenseBlock:
         check_arrays(self, linear="K", precision="K K")
         check_diagonals(self, "precision")
 
-    def __getstate__(self) -> dict[str, Array]:
-        """Return the parts alone, without what is derived from them."""
-        return {"precision": self.precision, "linear": self.linear}
-
     @classmethod
     def isotropic(cls, precision: Array, mean: Array) -> DenseBlock:
         """Build N(mean, diag(1 / precision))."""
@@ -194,10 +190,6 @@ class StackedBlock:
         check_types(self, parts=tuple)
         sound = bool(self.parts) and all(isinstance(part, DenseBlock) for part in self.parts)
         require(sound and len({part.size for part in self.parts}) == 1, self, "parts", "must be blocks of one size")
-
-    def __getstate__(self) -> dict[str, tuple[DenseBlock, ...]]:
-        """Return the parts alone, without what is derived from them."""
-        return {"parts": self.parts}
 
     @classmethod
     def isotropic(cls, precision: Array, mean: Array, n_parts: int) -> StackedBlock:

@@ -1,7 +1,7 @@
 """The one chain runner: sweeps, burn-in, running averages, kept samples, traces, checkpoints, diagnostics.
 
 It knows nothing of any model. A model gives a `Step`, a function of the state and the number of the sweep alone (its
-random numbers are named by that number), so a chain that was interrupted goes on to the same bits.
+random numbers are named by that number), so an interrupted chain resumes to the same bits.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from skpref.kernels._adapters import value, vjp
-from skpref.kernels._layouts import Cross, Diagonal, Gram, as_features, as_pair, densify
+from skpref.kernels._base import LayoutKernelBase
+from skpref.kernels._layouts import as_features
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Columns"]
 
 
-class Columns(Kernel):
+class Columns(LayoutKernelBase):
     """Kernel on some columns of its input: k(x, z) = kernel(x[columns], z[columns]).
 
     Different kinds of features need different covariances. For example, a few measured quantities and a hundred
@@ -118,70 +119,6 @@ class Columns(Kernel):
         columns = np.asarray(self.columns)
         return columns.dtype.kind, columns.tolist()
 
-    def __call__(
-        self, X: Features, Y: Features | None = None, eval_gradient: bool = False
-    ) -> Array | tuple[Array, Array]:
-        """Evaluate the kernel, with its gradient if asked (scikit-learn's interface).
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            Left rows, all columns.
-        Y : array-like or CSR of shape (m, d), default=None
-            Right rows; None means X.
-        eval_gradient : bool, default=False
-            Whether to return the gradient in theta too; only without Y.
-
-        Returns
-        -------
-        K : ndarray of shape (n, m)
-            Kernel matrix.
-        K_gradient : ndarray of shape (n, n, n_theta)
-            Gradient, if `eval_gradient`.
-
-        Raises
-        ------
-        ValueError
-            When a gradient is asked with Y, or X has no such columns.
-
-        Examples
-        --------
-        >>> from skpref.kernels import Columns, Linear
-        >>> Columns(Linear(), [1])([[7.0, 1.0]], [[9.0, 3.0]])
-        array([[3.]])
-        """
-        if Y is not None:
-            if eval_gradient:
-                msg = "eval_gradient: got True together with Y, wanted Y=None; the gradient is of K(X, X) only"
-                raise ValueError(msg)
-            return self.value_at(Cross(*as_pair(X, Y)))
-        X = as_features(X)
-        if not eval_gradient:
-            return self.value_at(Gram(X))
-        both: tuple[Array, Array] = self.kernel(densify(_chosen(X, self.columns)), eval_gradient=True)
-        return both
-
-    def diag(self, X: Features) -> Array:
-        """Return k(x, x) for every row (scikit-learn's interface).
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            Rows, all columns.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Prior variances.
-
-        Examples
-        --------
-        >>> from skpref.kernels import Columns, Linear
-        >>> Columns(Linear(), [1]).diag([[7.0, 2.0]])
-        array([4.])
-        """
-        return self.value_at(Diagonal(as_features(X)))
-
     def is_stationary(self) -> bool:
         """Return whether the inner kernel is stationary.
 
@@ -203,36 +140,14 @@ class Columns(Kernel):
         return f"Columns({self.kernel!r}, [{_shown(self.columns)}])"
 
     def value_at(self, at: Layout) -> Array:
-        """Return kernel values at a layout.
-
-        Parameters
-        ----------
-        at : Layout
-            Pairs of rows, all columns.
-
-        Returns
-        -------
-        ndarray of shape at.shape
-            Values.
-        """
         return value(self.kernel, _narrowed(at, self.columns))
 
     def vjp_at(self, at: Layout, G: Array) -> Array:
-        """Return the gradient of sum(G * value_at(at)) in theta.
-
-        Parameters
-        ----------
-        at : Layout
-            Pairs of rows, all columns.
-        G : ndarray of shape at.shape
-            Adjoint of the values.
-
-        Returns
-        -------
-        ndarray of shape (n_theta,)
-            Gradient; empty when all hyper-parameters are fixed.
-        """
         return vjp(self.kernel, _narrowed(at, self.columns), G)
+
+    def _gradient(self, X: Array, K: Array) -> Array:  # noqa: ARG002 - every kernel takes both
+        gradient: Array = self.kernel(_chosen(X, self.columns), eval_gradient=True)[1]
+        return gradient
 
 
 def _narrowed(at: Layout, columns: npt.ArrayLike | slice) -> Layout:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
-from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+from sklearn.gaussian_process.kernels import Hyperparameter
 
-from skpref.kernels._layouts import Cross, Diagonal, Gram, as_features, as_pair, densify, row_chunks
+from skpref.kernels._base import LayoutKernelBase
+from skpref.kernels._layouts import Cross, Diagonal, Gram, densify, row_chunks
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Linear", "inner_products"]
 
 
-class Linear(Kernel):
+class Linear(LayoutKernelBase):
     """Linear kernel k(x, z) = sum_f variance_f x_f z_f: utilities are a weighted sum of the features.
 
     It is scikit-learn's `DotProduct` without an offset (which comparisons cannot see) and with variances of the
@@ -65,68 +66,6 @@ class Linear(Kernel):
             return Hyperparameter("variance", "numeric", self.variance_bounds, len(np.asarray(self.variance)))
         return Hyperparameter("variance", "numeric", self.variance_bounds)
 
-    def __call__(
-        self, X: Features, Y: Features | None = None, eval_gradient: bool = False
-    ) -> Array | tuple[Array, Array]:
-        """Evaluate the kernel, with its gradient if asked (scikit-learn's interface).
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            Left rows.
-        Y : array-like or CSR of shape (m, d), default=None
-            Right rows; None means X.
-        eval_gradient : bool, default=False
-            Whether to return the gradient in log variances too; only without Y.
-
-        Returns
-        -------
-        K : ndarray of shape (n, m)
-            Kernel matrix.
-        K_gradient : ndarray of shape (n, n, n_theta)
-            Gradient, if `eval_gradient`.
-
-        Raises
-        ------
-        ValueError
-            When a gradient is asked with Y, or the variances do not fit the features.
-
-        Examples
-        --------
-        >>> from skpref.kernels import Linear
-        >>> Linear()([[1.0]], [[3.0]])
-        array([[3.]])
-        """
-        if Y is not None:
-            if eval_gradient:
-                msg = "eval_gradient: got True together with Y, wanted Y=None; the gradient is of K(X, X) only"
-                raise ValueError(msg)
-            return self.value_at(Cross(*as_pair(X, Y)))
-        X = as_features(X)
-        K = self.value_at(Gram(X))
-        return (K, self._gradient(densify(X), K)) if eval_gradient else K
-
-    def diag(self, X: Features) -> Array:
-        """Return k(x, x) for every row (scikit-learn's interface).
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Prior variances.
-
-        Examples
-        --------
-        >>> from skpref.kernels import Linear
-        >>> Linear().diag([[1.0, 2.0]])
-        array([5.])
-        """
-        return self.value_at(Diagonal(as_features(X)))
-
     def is_stationary(self) -> bool:
         """Return False: the kernel depends on the origin.
 
@@ -160,37 +99,11 @@ class Linear(Kernel):
         return v
 
     def value_at(self, at: Layout) -> Array:
-        """Return kernel values at a layout.
-
-        Parameters
-        ----------
-        at : Layout
-            Pairs of rows.
-
-        Returns
-        -------
-        ndarray of shape at.shape
-            Values.
-        """
         X = at.Z if isinstance(at, Gram) else at.X
         v = self._variance(X)
         return v * inner_products(at) if v.ndim == 0 else inner_products(at, v)
 
     def vjp_at(self, at: Layout, G: Array) -> Array:
-        """Return the gradient of sum(G * value_at(at)) in theta.
-
-        Parameters
-        ----------
-        at : Layout
-            Pairs of rows.
-        G : ndarray of shape at.shape
-            Adjoint of the values.
-
-        Returns
-        -------
-        ndarray of shape (n_theta,)
-            Gradient; empty when the hyper-parameter is fixed.
-        """
         if self.hyperparameter_variance.fixed:
             return np.zeros(0)
         v = self._variance(at.Z if isinstance(at, Gram) else at.X)

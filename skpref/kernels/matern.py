@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Hyperparameter, Kernel, NormalizedKernelMixin, StationaryKernelMixin
+from sklearn.gaussian_process.kernels import Hyperparameter, NormalizedKernelMixin, StationaryKernelMixin
 
 from skpref._compiled.kernels import FIVE_HALVES, HALF, KIND_OF_NU, THREE_HALVES
-from skpref.kernels._layouts import Cross, Gram, as_features, as_pair, densify
+from skpref.kernels._base import LayoutKernelBase
+from skpref.kernels._layouts import Gram
 from skpref.kernels._per_feature import PerFeature
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["AdditiveMatern", "ProductMatern"]
 
 
-class _FeaturewiseMatern(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
+class _FeaturewiseMatern(StationaryKernelMixin, NormalizedKernelMixin, LayoutKernelBase):
     """Base class of the product and the mean, which differ in one flag."""
 
     _additive = False
@@ -48,49 +49,6 @@ class _FeaturewiseMatern(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
             return Hyperparameter("length_scale", "numeric", self.length_scale_bounds, size)
         return Hyperparameter("length_scale", "numeric", self.length_scale_bounds)
 
-    def __call__(
-        self, X: Features, Y: Features | None = None, eval_gradient: bool = False
-    ) -> Array | tuple[Array, Array]:
-        """Evaluate the kernel, with its gradient if asked (scikit-learn's interface).
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            Left rows.
-        Y : array-like or CSR of shape (m, d), default=None
-            Right rows; None means X.
-        eval_gradient : bool, default=False
-            Whether to return the gradient in log length-scales too; only without Y. It has n^2 n_theta numbers, which
-            `skpref.kernels.gram_vjp` avoids.
-
-        Returns
-        -------
-        K : ndarray of shape (n, m)
-            Kernel matrix.
-        K_gradient : ndarray of shape (n, n, n_theta)
-            Gradient, if `eval_gradient`.
-
-        Raises
-        ------
-        ValueError
-            When a gradient is asked with Y, or the length-scales do not fit the features.
-
-        Examples
-        --------
-        >>> from skpref.kernels import ProductMatern
-        >>> ProductMatern()([[0.0], [1.0]]).round(4)
-        array([[1.    , 0.4834],
-               [0.4834, 1.    ]])
-        """
-        if Y is not None:
-            if eval_gradient:
-                msg = "eval_gradient: got True together with Y, wanted Y=None; the gradient is of K(X, X) only"
-                raise ValueError(msg)
-            return self.value_at(Cross(*as_pair(X, Y)))
-        X = as_features(X)
-        K = self.value_at(Gram(X))
-        return (K, self._gradient(densify(X), K)) if eval_gradient else K
-
     def __repr__(self) -> str:
         """Show the length-scale(s) and nu."""
         l = np.atleast_1d(np.asarray(self.length_scale, dtype=np.float64))
@@ -114,35 +72,9 @@ class _FeaturewiseMatern(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
         return PerFeature(l, KIND_OF_NU[self.nu], self._additive)
 
     def value_at(self, at: Layout) -> Array:
-        """Return kernel values at a layout.
-
-        Parameters
-        ----------
-        at : Layout
-            Pairs of rows.
-
-        Returns
-        -------
-        ndarray of shape at.shape
-            Values.
-        """
         return self._rule(at.Z if isinstance(at, Gram) else at.X).value(at)
 
     def vjp_at(self, at: Layout, G: Array) -> Array:
-        """Return the gradient of sum(G * value_at(at)) in theta.
-
-        Parameters
-        ----------
-        at : Layout
-            Pairs of rows.
-        G : ndarray of shape at.shape
-            Adjoint of the values.
-
-        Returns
-        -------
-        ndarray of shape (n_theta,)
-            Gradient; empty when the hyper-parameter is fixed.
-        """
         if self.hyperparameter_length_scale.fixed:
             return np.zeros(0)
         gradient = self._rule(at.Z if isinstance(at, Gram) else at.X).vjp(at, G)

@@ -52,7 +52,7 @@ class Work(NamedTuple):
     # (trial, settings, report): calls `report` with every step, and returns when all are done or the trial is pruned
     run: Callable[[Any, Settings, Report], None]
     n_steps: int  # how many steps there are
-    catch: tuple[type[Exception], ...] = (Exception,)  # what makes a trial fail and lets the search go on
+    catch: tuple[type[Exception], ...] = (Exception,)  # errors that make a trial fail without stopping the search
     sign: float = 1.0  # what losses are multiplied by for the study: -1 where it maximises a score
 
 

@@ -174,7 +174,7 @@ class Tracker:
         if os.access(path, os.R_OK):
             self.outbox.send("artifact", run, path=str(Path(path).resolve()), folder=folder)
         else:
-            self.outbox.warn("files", f"A file is not tracked: {path} cannot be read. The fit goes on.")
+            self.outbox.warn("files", f"A file is not tracked: {path} cannot be read. The fit continues.")
 
     def log_figure(self, run: str, name: str, figure: Any) -> None:
         """Store a figure with the run.

@@ -147,7 +147,7 @@ class Outbox:
             with tempfile.TemporaryDirectory(prefix="skpref-") as folder:
                 yield Path(folder)
         except OSError as error:
-            self.warn("files", f"A file is not tracked: {error}. The fit goes on.")
+            self.warn("files", f"A file is not tracked: {error}. The fit continues.")
 
     def send_file(self, run: str, name: str, write: Callable[[Path], Any]) -> None:
         """Send a file of a run that a function writes to a path."""
@@ -175,7 +175,7 @@ class Outbox:
             self.spool.write(event, head)
         except (OSError, TypeError, ValueError) as error:
             message = (
-                f"Events for MLflow are lost: they cannot be kept in {self.spool.folder}: {error}. The fit goes on."
+                f"Events for MLflow are lost: they cannot be kept in {self.spool.folder}: {error}. The fit continues."
             )
             self.warn("loss", message)
 
@@ -184,7 +184,7 @@ class Outbox:
         message = f"MLflow at {without_password(self.client.uri)} cannot be used: {first_line(error)}. "
         if self.spool.file is not None:
             message += (
-                f"The fit goes on; its runs are kept in {self.spool.file}, and "
+                f"The fit continues; its runs are kept in {self.spool.file}, and "
                 f"`skpref mlflow-sync {self.spool.file.parent}` sends them later."
             )
         self.warn("store", message)

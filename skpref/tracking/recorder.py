@@ -51,7 +51,7 @@ def _harmless(method: Callable[..., Any]) -> Callable[..., None]:
         try:
             method(self, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 - any error of tracking
-            text = f"Tracking failed: {type(error).__name__}: {first_line(error)}. The fit goes on."
+            text = f"Tracking failed: {type(error).__name__}: {first_line(error)}. The fit continues."
             self.tracker.outbox.warn(text, text)
 
     return guarded

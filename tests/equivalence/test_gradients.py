@@ -71,12 +71,12 @@ def make_model(seed, likelihood, *, n_inducing, offsets, order, joint_size=2500,
 
 
 def converged(model, kernel):
-    """Bound at the optimal q, and its gradient there; q goes on from the last one."""
+    """Bound at the optimal q, and its gradient there; q starts from the last one."""
     basis = model.basis(kernel)
     problem, diagonal = model.problem(basis)
-    start = model.warm[-1] if model.warm else svi.initial_state(problem, model.scales(), diagonal=diagonal)
+    start = model.last[-1] if model.last else svi.initial_state(problem, model.scales(), diagonal=diagonal)
     result = svi.fit(problem, start, TIGHT, np.random.default_rng(0))
-    model.warm[:] = [result.state]
+    model.last[:] = [result.state]
     return result.evaluation.bound, pair_fit._kernel_gradient(model, basis, problem, result)
 
 
@@ -127,13 +127,13 @@ def test_sparse_features_give_the_same_numbers(name):
 def test_bound_and_gradient_of_the_search_is_near_the_converged_one():
     kernel = KERNELS["matern32"]
     model = make_model(3, PairwiseProbit(), n_inducing=4, **LAYOUTS["joint"])
-    bound, gradient = converged(replace(model, warm=[]), kernel)
+    bound, gradient = converged(replace(model, last=[]), kernel)
     value, slope = pair_fit.bound_and_gradient(model, kernel)
     assert value <= bound + 1e-9
     # Stops when a pass gains less than 1e-5 (1 + |bound|).
     assert value > bound - 1e-3 * (1.0 + abs(bound))
     assert_allclose(slope, gradient, atol=0.1 * (1.0 + np.abs(gradient).max()))
-    for _ in range(60):  # each call goes on from the last q
+    for _ in range(60):  # each call starts from the last q
         value, slope = pair_fit.bound_and_gradient(model, kernel)
     assert_allclose(value, bound, rtol=1e-8)
     assert_allclose(slope, gradient, rtol=1e-3, atol=1e-4)

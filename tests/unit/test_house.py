@@ -171,18 +171,20 @@ def listed_in_the_api() -> dict[str, object]:
     return objects
 
 
-def public_methods(cls: type) -> dict[str, tuple[type, object]]:
-    """Return public methods and properties of a class that skpref wrote, with the class that defines each."""
-    methods: dict[str, tuple[type, object]] = {}
-    for owner in reversed(cls.__mro__):
-        if owner.__module__.startswith("skpref"):
-            for name, value in vars(owner).items():
-                written = inspect.isfunction(value) or isinstance(value, (property, classmethod, staticmethod))
-                # Metadata routing adds set_fit_request and the like.
-                public = not name.startswith("_") or name == "__call__"
-                if written and public and not re.fullmatch(r"set_\w+_request", name):
-                    methods[name] = (owner, value)
-    return methods
+def public_methods(cls: type) -> dict[str, list[type]]:
+    """Return public methods and properties of a class, each with the classes of skpref that define it."""
+    methods: dict[str, list[type]] = {}
+    for owner in (base for base in cls.__mro__ if base.__module__.startswith("skpref")):
+        for name, value in vars(owner).items():
+            written = inspect.isfunction(value) or isinstance(value, (property, classmethod, staticmethod))
+            public = not name.startswith("_") or name == "__call__"
+            # Metadata routing adds set_fit_request and the like.
+            if written and public and not re.fullmatch(r"set_\w+_request", name):
+                methods.setdefault(name, []).append(owner)
+    # A mixin of scikit-learn may come first.
+    return {
+        name: owners for name, owners in methods.items() if inspect.getattr_static(cls, name) is vars(owners[0])[name]
+    }
 
 
 API = {
@@ -191,10 +193,10 @@ API = {
     if inspect.isfunction(value) or (inspect.isclass(value) and value.__module__.startswith("skpref"))
 }
 METHODS = {
-    f"{name}.{method}": owner
+    f"{name}.{method}": owners
     for name, value in API.items()
     if inspect.isclass(value)
-    for method, (owner, _) in public_methods(value).items()
+    for method, owners in public_methods(value).items()
 }
 DOCUMENTED = [*API, *METHODS]
 
@@ -241,7 +243,9 @@ def test_numpydoc_finds_nothing(name: str) -> None:
 def documented_places() -> set[tuple[str, str]]:
     """Return (module, qualified name) of everything documented."""
     return {(value.__module__, value.__qualname__) for value in API.values()} | {
-        (owner.__module__, f"{owner.__qualname__}.{name.rsplit('.', 1)[1]}") for name, owner in METHODS.items()
+        (owner.__module__, f"{owner.__qualname__}.{name.rsplit('.', 1)[1]}")
+        for name, owners in METHODS.items()
+        for owner in owners
     }
 
 
@@ -271,6 +275,102 @@ def module_of(source: Path) -> str:
     """Return the dotted name of a source file."""
     parts = source.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+# -------------------------------------------------------------------------------------------------------------- borders
+# Modules of the lower levels that the whole package may import.
+SHARED_ROOMS = {"_callbacks", "_compiled", "_estimator", "_events", "_math", "_typing"}
+
+
+def private_imports(source: Path) -> list[str]:
+    """Return the private modules and names of other folders that a file imports."""
+    here = ("skpref", *source.relative_to(PACKAGE).parts[:-1])
+    crossing = []
+    for node in ast.walk(ast.parse(source.read_text("utf-8"))):
+        if not (isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "skpref"):
+            continue
+        for alias in node.names:
+            path = (*node.module.split("."), alias.name)
+            for place, part in enumerate(path):
+                private = part.startswith("_") and not part.startswith("__")
+                if private and not (place == 1 and part in SHARED_ROOMS) and here[:place] != path[:place]:
+                    crossing.append(f"{source.relative_to(ROOT)}: {'.'.join(path)}")
+    return crossing
+
+
+def test_no_private_name_crosses_a_border() -> None:
+    assert [name for source in SOURCES for name in private_imports(source)] == []
+
+
+# Where users could import our classes from since the first release; addresses of files may change, these do not.
+PUBLIC_PATHS = {
+    "skpref": "BayesianGPLVM CrowdGPPL GPOrdinalRegressor GPPLClassifier GPPLRegressor GibbsIPM3F GibbsM3F "
+    "OneHotDesign SVGPClassifier SVGPRegressor Table VariationalFM VariationalFMClassifier load save",
+    "skpref.gp.pairwise": "GPPLClassifier GPPLRegressor",
+    "skpref.gp.crowd": "CrowdGPPL",
+    "skpref.gp.ordinal": "GPOrdinalRegressor",
+    "skpref.gp.sparse": "SVGPClassifier SVGPRegressor",
+    "skpref.gp.latent": "BayesianGPLVM",
+    "skpref.factorization.m3f": "GibbsM3F",
+    "skpref.factorization.ipm3f": "GibbsIPM3F",
+    "skpref.factorization.fm": "VariationalFM VariationalFMClassifier",
+    "skpref.data.tables": "Table",
+    "skpref.data.design": "OneHotDesign",
+    "skpref.persistence": "load save",
+    "skpref.search": "OptunaSearch default_space",
+    "skpref.tracking": "Iteration MLflowCallback OnIteration TrackedRun Tracker autolog save_model served_model sync "
+    "track",
+    "skpref.tracking.protocol": "Iteration OnIteration",
+    "skpref.tracking.mlflow": "Tracker",
+    "skpref.tracking.sending": "sync",
+    "skpref.cli": "main",
+}
+
+
+@pytest.mark.parametrize("module", PUBLIC_PATHS)
+def test_public_import_paths_keep_working(module: str) -> None:
+    imported = importlib.import_module(module)
+    assert [name for name in PUBLIC_PATHS[module].split() if not hasattr(imported, name)] == []
+
+
+# ---------------------------------------------------------------------------------------------------------------- words
+# Words of our own that nobody can search for, and what is said instead (docs/glossary.rst).
+BANNED = {
+    r"given up": "pruned, stopped",
+    r"strangers?": "unseen user, unseen item, new user",
+    r"heard": "received",
+    r"whoever": "the user who, callers that",
+    r"of those (who|that|which|given)": "name them",
+    r"what is known of": "say what it is",
+    r"(to go|go|goes|going) on": "warm start, resume, continue",
+    r"settled": "stationary",
+    r"loose": "closed-form",
+    r"gauge": "rescaling",
+    r"spelt": "formatted",
+    r"dealt": "assigned, split",
+    r"glance": "exact evidence of a subset",
+    r"doubtful": "say what is in doubt",
+    r"dine": "draw features of the Indian buffet process",
+    r"believing": "conditioned on",
+    r"calm_blas": "limit_blas_threads",
+    r"Followed": "CallbackMixin",
+    r"going_on|goes_on": "warm_start",
+    r"with the manners of": "compatible with",
+}
+
+
+def test_banned_words_do_not_come_back() -> None:
+    pattern = re.compile(rf"\b({'|'.join(BANNED)})\b")
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.rst"), *(ROOT / "docs/examples").glob("*.py")]
+    built = ROOT / "docs/generated", ROOT / "docs/auto_examples", ROOT / "docs/_build"
+    places = [
+        f"{path.relative_to(ROOT)}:{number} {word[0]}"
+        for path in [*SOURCES, *pages]
+        if not any(folder in path.parents for folder in built)
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        for word in pattern.finditer(line)
+    ]
+    assert places == []
 
 
 # ------------------------------------------------------------------------------------------------------------ examples

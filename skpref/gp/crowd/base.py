@@ -235,7 +235,7 @@ class CrowdBase(ComparisonClassifier):
         for name, entities in (("item", self._items), ("user", self._users)):
             check_arrays(self, {"n": entities.seen.size, "D": n}, **{f"{name}_factors_": "n D"})
             same = np.array_equal(getattr(self, f"{name}_ids_"), entities.seen_ids)
-            require(same, self, f"{name}_ids_", "must be the ids of those that were seen")
+            require(same, self, f"{name}_ids_", "must be the ids of the seen entities")
 
     def _crowd_config(self) -> CrowdConfig:
         offsets = self.items is None or self.item_effects

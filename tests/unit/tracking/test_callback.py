@@ -353,7 +353,7 @@ def test_trials_are_runs_of_what_they_report(stored: Callable[..., Any], tmp_pat
 
 def test_no_fault_of_tracking_costs_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skpref.tracking.run_metadata.parameters", lambda _: 1 / 0)
-    with pytest.warns(TrackingWarning, match=r"Tracking failed: ZeroDivisionError.*The fit goes on") as caught:
+    with pytest.warns(TrackingWarning, match=r"Tracking failed: ZeroDivisionError.*The fit continues") as caught:
         model = VariationalFM(n_epochs=2).set_callbacks(MLflowCallback("faulty", log_model=False)).fit(X, X[:, 0])
     assert len(caught) == 1
     assert model.n_iter_ == 2

@@ -150,7 +150,7 @@ def test_a_file_that_cannot_be_read_costs_a_warning() -> None:
 def test_a_server_that_is_not_there_costs_one_warning(closed_port: str, tmp_path: Path) -> None:
     environment = dict(os.environ)
     tracker = Tracker(tracking_uri=closed_port, spool=tmp_path / "spool")
-    with pytest.warns(TrackingWarning, match="cannot be used.*The fit goes on") as caught:
+    with pytest.warns(TrackingWarning, match="cannot be used.*The fit continues") as caught:
         parent = tracker.start("study")
     child = tracker.start("trial", parent)  # a second warning would be an error here
     tracker.log_params(child, {"a": 1})
@@ -193,7 +193,7 @@ def test_a_store_that_fails_half_way_loses_nothing(
     tracker.log_params(run, {"before": 1})
     with monkeypatch.context() as patch:
         fail(tracker, patch, OSError("database is locked\nand more"))
-        with pytest.warns(TrackingWarning, match=r"database is locked\. The fit goes on") as caught:
+        with pytest.warns(TrackingWarning, match=r"database is locked\. The fit continues") as caught:
             tracker.log_params(run, {"after": 2})
     assert len(caught) == 1
     tracker.log_metrics(run, {"loss": 0.5})
