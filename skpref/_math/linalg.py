@@ -66,8 +66,7 @@ def cholesky_precision(K: Array) -> Array:
     """Return the lower Cholesky factor of a precision matrix, with jitter only if LAPACK fails, shape (M, M).
 
     A precision's small pivots are information (directions that the data leave to the prior), unlike a kernel matrix's,
-    so the test on the smallest pivot of `cholesky` does not apply. The ladder is only climbed when the plain
-    factorisation breaks down.
+    so `cholesky`'s test of the smallest pivot does not apply: jitter is added only if the factorisation fails.
     """
     L = _potrf(K, 0.0)
     return cholesky(K) if L is None or not np.isfinite(L.trace()) else L
@@ -194,8 +193,7 @@ def cholesky_vjp(L: Array, Lbar: Array) -> Array:
     With P = tril(L^T Lbar), its diagonal halved, Kbar = L^-T (P + P^T) L^-1 / 2. It follows from
     dL = L tril(L^-1 dK L^-T), the diagonal halved, by moving every factor to the other side of <Lbar, dL>.
 
-    The jitter of `cholesky` moves with the mean diagonal of K; that path (at most 1e-4 of the gradient, zero without
-    jitter) is left out.
+    The jitter of `cholesky` moves with the mean diagonal of K; that path, at most 1e-4 of the gradient, is left out.
     """
     if L.shape[0] == 0:
         return np.zeros((0, 0))

@@ -49,36 +49,7 @@ def shorten(value: object) -> str:
 
 
 def as_ids(column: ArrayLike, name: str = "X", noun: str = "comparison", kind: str = "item") -> IdColumn:
-    """Convert a column of ids to an array of dtype int64, uint64 or object.
-
-    Parameters
-    ----------
-    column : array-like of shape (n,)
-        Integers, integral floats, booleans, strings, bytes or other hashables.
-    name : str, default="X"
-        Name of the argument in error messages.
-    noun : str, default="comparison"
-        Noun for an entry of the column in error messages.
-    kind : str, default="item"
-        Noun for what the ids name in error messages.
-
-    Returns
-    -------
-    ndarray of shape (n,), dtype int64, uint64 or object
-        Integral numbers as integers; everything else unchanged.
-
-    Raises
-    ------
-    DataError
-        An id is missing (None, NaN), a float is not integral, or the column
-        is complex or not one-dimensional.
-
-    Examples
-    --------
-    >>> from skpref.data import as_ids
-    >>> as_ids([3.0, 1.0]).tolist()
-    [3, 1]
-    """
+    """Convert a column of ids to an array of dtype int64, uint64 or object, shape (n,)."""
     where = _Where(name, noun, kind)
     if isinstance(column, list | tuple):
         return _from_objects(list(column), where)
@@ -226,112 +197,19 @@ def _is_missing(value: Any) -> bool:  # noqa: ANN401  # an id may be anything
 
 
 def read_pairs(X: ArrayLike, name: str = "X") -> tuple[IdColumn, IdColumn]:
-    """Split pairs of item ids into two columns.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_pairs, 2)
-        An array, a data frame with two columns, whose dtypes may differ, or a
-        sequence of pairs.
-    name : str, default="X"
-        Name of the argument in error messages.
-
-    Returns
-    -------
-    left : ndarray of shape (n_pairs,), dtype int64, uint64 or object
-        The ids of the first column. Numbers stay numbers, even if the other
-        column has strings.
-    right : ndarray of shape (n_pairs,), dtype int64, uint64 or object
-        The ids of the second column.
-
-    Raises
-    ------
-    TypeError
-        X is sparse.
-    DataError
-        X is empty, has not two columns, or holds a missing or fractional id.
-
-    Examples
-    --------
-    >>> from skpref.data import read_pairs
-    >>> left, right = read_pairs([("a", 1), ("b", 2)])
-    >>> left.tolist(), right.tolist()
-    (['a', 'b'], [1, 2])
-    """
+    """Split pairs of item ids into two columns."""
     left, right = _columns(X, name, _PAIRS)
     return as_ids(left, name), as_ids(right, name)
 
 
 def read_triples(X: ArrayLike, name: str = "X") -> tuple[IdColumn, IdColumn, IdColumn]:
-    """Split triples (user, left item, right item) into three columns of ids.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_comparisons, 3)
-        User, left and right item: an array, a data frame with three columns,
-        whose dtypes may differ, or a sequence of triples.
-    name : str, default="X"
-        Name of the argument in error messages.
-
-    Returns
-    -------
-    user : ndarray of shape (n_comparisons,), dtype int64, uint64 or object
-        The ids of the users.
-    left : ndarray of shape (n_comparisons,), dtype int64, uint64 or object
-        The ids of the left items.
-    right : ndarray of shape (n_comparisons,), dtype int64, uint64 or object
-        The ids of the right items.
-
-    Raises
-    ------
-    TypeError
-        X is sparse.
-    DataError
-        X is empty, has not three columns, or holds a missing or fractional id.
-
-    Examples
-    --------
-    >>> from skpref.data import read_triples
-    >>> user, left, right = read_triples([("ann", 0, 1), ("bob", 1, 0)])
-    >>> user.tolist(), left.tolist(), right.tolist()
-    (['ann', 'bob'], [0, 1], [1, 0])
-    """
+    """Split triples (user, left item, right item) into three columns of ids."""
     user, left, right = _columns(X, name, _TRIPLES)
     return as_ids(user, name, kind="user"), as_ids(left, name), as_ids(right, name)
 
 
 def read_rated(X: ArrayLike, name: str = "X") -> tuple[IdColumn, IdColumn]:
-    """Split pairs (user, item) of ratings into two columns of ids.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_ratings, 2)
-        User and item: an array, a data frame with two columns, whose dtypes
-        may differ, or a sequence of pairs.
-    name : str, default="X"
-        Name of the argument in error messages.
-
-    Returns
-    -------
-    user : ndarray of shape (n_ratings,), dtype int64, uint64 or object
-        The ids of the users.
-    item : ndarray of shape (n_ratings,), dtype int64, uint64 or object
-        The ids of the items.
-
-    Raises
-    ------
-    TypeError
-        X is sparse.
-    DataError
-        X is empty, has not two columns, or holds a missing or fractional id.
-
-    Examples
-    --------
-    >>> from skpref.data import read_rated
-    >>> user, item = read_rated([("ann", 7), ("bob", 7)])
-    >>> user.tolist(), item.tolist()
-    (['ann', 'bob'], [7, 7])
-    """
+    """Split pairs (user, item) of ratings into two columns of ids."""
     user, item = _columns(X, name, _RATED)
     return as_ids(user, name, "rating", "user"), as_ids(item, name, "rating", "item")
 
@@ -430,32 +308,7 @@ def _check_shape(shape: tuple[int, ...], name: str, layout: _Layout, where: str 
 
 
 def pack_ids(ids: IdColumn) -> dict[str, NDArray[Any]]:
-    """Convert ids to plain arrays, for files without Python objects.
-
-    Parameters
-    ----------
-    ids : ndarray of shape (n,), dtype int64, uint64 or object
-        Ids as `as_ids` gives them: integers, strings, bytes or a mixture.
-
-    Returns
-    -------
-    dict
-        `kind`, uint8 of shape (n,): 0 = integer, 1 = string, 2 = bytes;
-        `end`, int64 of shape (n,): where each id ends in `text`; `text`,
-        uint8: the concatenated ids, strings in UTF-8 and integers in decimal
-        digits.
-
-    Raises
-    ------
-    DataError
-        An id has another type, for example a tuple or a date.
-
-    Examples
-    --------
-    >>> from skpref.data import as_ids, pack_ids, unpack_ids
-    >>> unpack_ids(pack_ids(as_ids(["a", 7, b"c"]))).tolist()
-    ['a', 7, b'c']
-    """
+    """Convert ids to plain arrays, for files without Python objects."""
     values = ids.tolist()
     kind = [_KIND_OF.get(type(value), 255) for value in values]
     if 255 in kind:
@@ -473,29 +326,7 @@ _KIND_OF = {int: 0, str: 1, bytes: 2}
 
 
 def unpack_ids(packed: Mapping[str, NDArray[Any]]) -> IdColumn:
-    """Convert the arrays of `pack_ids` back to ids; untrusted arrays are safe.
-
-    Parameters
-    ----------
-    packed : mapping
-        The arrays `kind`, `end` and `text` of `pack_ids`.
-
-    Returns
-    -------
-    ndarray of shape (n,), dtype int64, uint64 or object
-        The ids.
-
-    Raises
-    ------
-    DataError
-        The arrays are inconsistent or are not ids.
-
-    Examples
-    --------
-    >>> from skpref.data import as_ids, pack_ids, unpack_ids
-    >>> unpack_ids(pack_ids(as_ids([3, 1]))).tolist()
-    [3, 1]
-    """
+    """Convert the arrays of `pack_ids` back to ids; untrusted arrays are safe, shape (n,)."""
     kind, end, text = packed["kind"], packed["end"], packed["text"]
     ends = [0, *end.tolist()]
     whole = kind.shape == end.shape and kind.ndim == 1 and ends[-1] == text.size

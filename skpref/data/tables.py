@@ -293,28 +293,6 @@ def unique_rows(X: Features) -> tuple[IntArray, IntArray]:
 
     Rows are grouped by a 64-bit hash and then compared, so the result is exact
     and needs a sort of n numbers only.
-
-    Parameters
-    ----------
-    X : ndarray or CSR of shape (n, n_features)
-        Finite values in float64; -0.0 equals 0.0. A CSR matrix must be in
-        canonical form, without explicit zeros.
-
-    Returns
-    -------
-    first : ndarray of shape (n_unique,), dtype int64
-        The first occurrence of each distinct row. The order depends on the
-        values only, not on the order of the rows.
-    inverse : ndarray of shape (n,), dtype int64
-        `X[first][inverse]` equals X.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpref.data import unique_rows
-    >>> first, inverse = unique_rows(np.array([[1.0], [2.0], [1.0]]))
-    >>> sorted(first.tolist()), bool(inverse[0] == inverse[2])
-    ([0, 1], True)
     """
     _, first, inverse = np.unique(_row_hashes(X), return_index=True, return_inverse=True)
     if not _same(X, first[inverse]):  # a collision of hashes: once in 2**64 / n**2 tables

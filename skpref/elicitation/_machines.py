@@ -22,8 +22,7 @@ class Population:
     """Change of the rows' moments if a column's parameters follow the distribution over its group's other members.
 
     The prior N(nu, 1/lam) of a group has independent parameters. Over its members they are correlated, which makes the
-    first answers of a new user more informative. Exact if a row has one feature besides the user; with more, the
-    covariance between these features' interactions and their factors stays as it was.
+    first answers of a new user more informative. Exact if a row has one feature besides the user.
     """
 
     loading: Array  # (n, 1 + d): derivatives of y(x) in the column's weight and factors

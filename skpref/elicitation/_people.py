@@ -58,7 +58,6 @@ class Person(Protocol):
 
     def __len__(self) -> int:
         """Return the number of candidates."""
-        ...
 
     def read(self, answer: Any) -> float:
         """Return an answer as a number.
@@ -78,7 +77,6 @@ class Person(Protocol):
         DataError
             If it is not a possible answer.
         """
-        ...
 
     def belief(self, answers: Mapping[int, float]) -> Belief:
         """Return the belief about all candidates.
@@ -93,7 +91,6 @@ class Person(Protocol):
         Belief
             The posterior given these answers.
         """
-        ...
 
     def estimates(self, belief: Belief) -> Estimates:
         """Return estimates for every item.
@@ -108,7 +105,6 @@ class Person(Protocol):
         Estimates
             Estimates for the candidates, or for the items that they compare.
         """
-        ...
 
     def updated(self, answers: Mapping[int, float]) -> Any:
         """Return a copy of the model, updated with the answers.
@@ -123,7 +119,6 @@ class Person(Protocol):
         estimator
             The updated copy.
         """
-        ...
 
 
 def person_of(model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> Person:

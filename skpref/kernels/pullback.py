@@ -27,63 +27,14 @@ _Pull: TypeAlias = "Callable[[Array], tuple[Array, Array]]"
 
 
 def moves_points(kernel: sk.Kernel, Z: Features) -> bool:
-    """Return whether `cross_pullback` has the gradient in the points: dense points, RBF, Matern and constant kernels.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Any kernel.
-    Z : {ndarray, CSR} of shape (m, d)
-        Inducing points.
-
-    Returns
-    -------
-    bool
-        Whether the gradient in the points is available.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
-    >>> from skpref.kernels import moves_points
-    >>> Z = np.zeros((1, 1))
-    >>> moves_points(ConstantKernel() * RBF(), Z), moves_points(DotProduct(), Z)
-    (True, False)
-    """
+    """Tell whether `cross_pullback` has a gradient in the points: dense, of RBF, Matern and constant kernels."""
     return not sparse.issparse(Z) and _has_rule(kernel)
 
 
 def cross_pullback(
     kernel: sk.Kernel, X: Features, Z: Features
 ) -> tuple[Array, Callable[[Array], tuple[Array, Array | None]]]:
-    """Return the kernel between rows and points, and a function that pulls a gradient back.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        Any kernel.
-    X : {ndarray, CSR} of shape (n, d)
-        Rows.
-    Z : {ndarray, CSR} of shape (m, d)
-        Inducing points.
-
-    Returns
-    -------
-    K : ndarray of shape (n, m)
-        k(x_i, z_j), without white noise. It must not be changed before `pull` is called.
-    pull : callable
-        Maps G of shape (n, m), which it overwrites, to the gradients of sum(G * K) in theta, shape (n_theta,), and in
-        Z, shape (m, d), which is None if `moves_points` is False.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.gaussian_process.kernels import RBF
-    >>> from skpref.kernels import cross_pullback
-    >>> K, pull = cross_pullback(RBF(), np.array([[1.0]]), np.array([[0.0]]))
-    >>> [part.round(4).tolist() for part in pull(np.ones((1, 1)))]
-    [[0.6065], [[0.6065]]]
-    """
+    """Return the kernel between rows and points, and a function that pulls a gradient back."""
     if not moves_points(kernel, Z) or sparse.issparse(X):
         return cross(kernel, X, Z), lambda G: (cross_vjp(kernel, X, Z, G), None)
     K, pull = _rule(kernel, X, Z)

@@ -31,7 +31,6 @@ class Space(Protocol):
 
     def suggest(self, trial: Any) -> Settings:
         """Draw settings."""
-        ...
 
 
 class Step(NamedTuple):

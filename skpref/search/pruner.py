@@ -56,31 +56,20 @@ def against_best(trials: list[Any], step: int, sign: float) -> Race | None:
 
 
 class RacingPruner:
-    """Prune a trial that is further behind the best one than differences to the best one usually move.
+    """Prune a trial whose gap to the best complete trial b is larger than gaps usually change until the end.
 
-    Two trials on the same folds, or two fits after as many iterations, have much of their luck in common: the
-    difference between them says more than either value. At a step, be d the difference of a trial to the best complete
-    one, b. Of other complete trials c it is known by how much their own difference to b changed from this step to the
-    end::
+    Two trials on the same folds share much of their luck, so their difference says more than either value. For each
+    complete rival c as near to b as this trial, at this step or at the end, the change of its gap is known::
 
         r_c = (end_c - end_b) - (step_c - step_b)
 
-    Those count that are as near to b, at this step or at the end: poor trials differ by more, and move further.
-    The trial would end level with b if its difference changed by -d. It is pruned where d > t s, with s^2 the mean
-    square of all r_c and of one more value, e: what folds alone let expect of such a change after k of n of them::
+    The trial is pruned where its gap d > t s. s^2 is the mean square of all r_c and of e, the change expected from the
+    folds alone after k of n of them: e^2 = (1 / k - 1 / n) mean(var(b), var(c - b), ...), with variances over folds.
+    t is the 90 % quantile of Student's t with as many degrees of freedom as values, inside a fit the 95 % quantile.
 
-        e^2 = (1 / k - 1 / n) mean(var(b), var(c - b), ...)
-
-    with the variance over folds of the scores of b, and of the differences to it of every such c that is no copy. t is
-    the 90 % quantile of Student's t with as many degrees of freedom as there are values; inside a fit, the 95 %
-    quantile. Where curves cross, or a first fold says little, or b was lucky at a step, the r_c are large, and nothing
-    is pruned there. While few trials are complete, and where many of them are copies of each other, e keeps s from
-    being too small. Inside a fit nothing is pruned before eight trials have ended: each of them has a fold at least.
-
-    Everything is read from the study, so that it holds for studies that are resumed or shared.
-
-    In the manner of races [1]_, which compare candidates on the same instances and drop what is worse beyond chance;
-    the spread is learnt from trials that were finished instead of the trial's own differences: one look is enough.
+    Where curves cross or a first fold says little, the r_c are large and nothing is pruned. With few complete trials,
+    or near-copies, e keeps s from being too small. Inside a fit nothing is pruned before eight trials have ended. All
+    of it is read from the study, so resumed and shared studies behave alike.
     """
 
     def __init__(self, per_fold: int) -> None:

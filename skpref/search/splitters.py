@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,12 +17,48 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from skpref._typing import IntArray
+    from skpref._typing import BoolArray, IntArray
 
 __all__ = ["WithinUserKFold", "WithinUserShuffleSplit"]
 
 
-class WithinUserKFold(BaseCrossValidator):
+class _WithinUserSplitter(BaseCrossValidator):
+    """Splitter that chooses the rows of each test part from the ids."""
+
+    def split(
+        self, X: ArrayLike, y: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield the rows of the training and of the test part of each split.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, 2) or (n, 3)
+            Ids of user and item (ratings), or of user, left and right item (comparisons).
+        y : array-like of shape (n,), default=None
+            Ignored.
+        groups : array-like of shape (n,), default=None
+            Ignored.
+
+        Yields
+        ------
+        train, test : ndarray of int
+            Rows, ascending.
+
+        Raises
+        ------
+        DataError
+            If a parameter is out of range, or no user has two rows (two pairs of items).
+        """
+        del y, groups
+        for test in self._test_masks(X):
+            yield np.flatnonzero(~test), np.flatnonzero(test)
+
+    @abstractmethod
+    def _test_masks(self, X: ArrayLike) -> Iterator[BoolArray]:
+        """Yield which rows are tested in each split, shape (n,)."""
+
+
+class WithinUserKFold(_WithinUserSplitter):
     """Folds in which every tested user has other rows to learn from.
 
     The rows of each user are spread over the folds. Comparisons of one user about one pair of items, in either order,
@@ -57,38 +94,14 @@ class WithinUserKFold(BaseCrossValidator):
         self.n_splits = n_splits
         self.random_state = random_state
 
-    def split(
-        self, X: ArrayLike, y: ArrayLike | None = None, groups: ArrayLike | None = None
-    ) -> Iterator[tuple[IntArray, IntArray]]:
-        """Yield the rows of the training and of the test part of each fold.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, 2) or (n, 3)
-            Ids of user and item (ratings), or of user, left and right item (comparisons).
-        y : array-like of shape (n,), default=None
-            Ignored.
-        groups : array-like of shape (n,), default=None
-            Ignored.
-
-        Yields
-        ------
-        train, test : ndarray of int
-            Rows, ascending.
-
-        Raises
-        ------
-        DataError
-            If `n_splits` is less than 2, or no user has two rows (two pairs of items).
-        """
-        del y, groups
+    def _test_masks(self, X: ArrayLike) -> Iterator[BoolArray]:
         if self.n_splits < 2:
             raise DataError(f"n_splits must be at least 2, got {self.n_splits}; for one split: WithinUserShuffleSplit")
         user, unit = _units(X)
         fold = _assign_folds(user, self.n_splits, as_generator(self.random_state))[unit]
         _require_candidates(bool((fold >= 0).any()), X)
         for k in np.unique(fold[fold >= 0]).tolist():
-            yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+            yield fold == k
 
     def get_n_splits(
         self, X: ArrayLike | None = None, y: ArrayLike | None = None, groups: ArrayLike | None = None
@@ -113,7 +126,7 @@ class WithinUserKFold(BaseCrossValidator):
         return self.n_splits if X is None else sum(1 for _ in self.split(X))
 
 
-class WithinUserShuffleSplit(BaseCrossValidator):
+class WithinUserShuffleSplit(_WithinUserSplitter):
     """Random hold-outs in which every tested user has other rows to learn from.
 
     Of ratings, a share of each user's is held out, at least one. Of comparisons, a share of all: what one user says of
@@ -156,31 +169,7 @@ class WithinUserShuffleSplit(BaseCrossValidator):
         self.test_size = test_size
         self.random_state = random_state
 
-    def split(
-        self, X: ArrayLike, y: ArrayLike | None = None, groups: ArrayLike | None = None
-    ) -> Iterator[tuple[IntArray, IntArray]]:
-        """Yield the rows of the training and of the test part of each hold-out.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, 2) or (n, 3)
-            Ids of user and item (ratings), or of user, left and right item (comparisons).
-        y : array-like of shape (n,), default=None
-            Ignored.
-        groups : array-like of shape (n,), default=None
-            Ignored.
-
-        Yields
-        ------
-        train, test : ndarray of int
-            Rows, ascending.
-
-        Raises
-        ------
-        DataError
-            If `test_size` is not between 0 and 1, or no user has two rows (two pairs of items).
-        """
-        del y, groups
+    def _test_masks(self, X: ArrayLike) -> Iterator[BoolArray]:
         if not 0.0 <= self.test_size < 1.0:
             raise DataError(f"test_size must be a share from 0 to 1, 1 excluded; got {self.test_size}")
         user, unit = _units(X)
@@ -189,7 +178,7 @@ class WithinUserShuffleSplit(BaseCrossValidator):
         for _ in range(self.n_splits):
             held = share_of(user, self.test_size, rng)
             _require_candidates(bool(held.any()), X)
-            yield np.flatnonzero(~held[unit]), np.flatnonzero(held[unit])
+            yield held[unit]
 
     def get_n_splits(
         self, X: ArrayLike | None = None, y: ArrayLike | None = None, groups: ArrayLike | None = None

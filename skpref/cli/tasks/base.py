@@ -92,11 +92,9 @@ class Figures(Protocol):
 
     def cells(self) -> dict[str, str]:
         """Return what the table shows, by the title of the column."""
-        ...
 
     def metrics(self, prefix: str) -> dict[str, float]:
         """Return the figures by name, for the tracker."""
-        ...
 
 
 # ---------------------------------------------------------------------------------------------------------------- tasks

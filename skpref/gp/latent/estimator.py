@@ -437,10 +437,9 @@ class _Search:
     """L-BFGS-B over means, log variances, Z, log w, log a, log beta and warps at once, in rounds.
 
     A round measures every variable in units in which the bound is about equally curved along all of them: means in
-    posterior standard deviations, Z in length-scales. The bound remains flat along smooth warps, which move rows and
-    inducing inputs together and hardly change the fit. They have variables of their own: alpha moves what lies at x by
-    root k(Z, x) alpha, where root^T root is the inverse of the kernel matrix at the start of the round. Each round has
-    new units and warps, since rows move and their variances shrink.
+    posterior standard deviations, Z in length-scales. The bound is flat along smooth warps of rows and inducing inputs
+    together, so these have variables of their own: alpha moves a point x by root k(Z, x) alpha, where root^T root is
+    the inverse of the kernel matrix at the start of the round.
     """
 
     def __init__(self, Y: Array, start: tuple[Inputs, LatentHyper], callback: OnIteration | None) -> None:

@@ -113,8 +113,7 @@ class _OptimalBound:
     sites, to which q is conjugate in the new basis ([ACKS21]_). Where noise is large the sites hardly depend on the
     kernel, and the latter saves half of the steps.
 
-    .. [ACKS21] Adam, Chang, Khan and Solin, "Dual parameterization of sparse variational Gaussian processes", NeurIPS
-       2021.
+    .. [ACKS21] Adam, Chang, Khan, Solin: Dual parameterization of sparse variational Gaussian processes. NeurIPS 2021.
     """
 
     data: Observations
