@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from skpref._version import __version__
+
 if TYPE_CHECKING:
     from skpref.data.design import OneHotDesign
     from skpref.data.tables import Table
@@ -35,10 +37,10 @@ __all__ = [
     "Table",
     "VariationalFM",
     "VariationalFMClassifier",
+    "__version__",
     "load",
     "save",
 ]
-__version__ = "0.1.0"
 
 _HOMES = {
     "BayesianGPLVM": "skpref.gp.latent",

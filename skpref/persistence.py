@@ -25,9 +25,9 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.pipeline import Pipeline
 
-import skpref
 from skpref._archive import check_schema, open_zip, read_file, read_schema, renumbered, require, write_archive
 from skpref._checks import check_columns
+from skpref._version import __version__
 from skpref.data import Table, Vocabulary
 from skpref.exceptions import DataError, ModelFormatError
 from skpref.gp.entities import Entities
@@ -203,7 +203,7 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     prepared = _prepared(estimator, {})
     try:
         skops_io.dump(prepared, buffer)
-        schema, members = renumbered(buffer, {"format": FORMAT_VERSION, "version": skpref.__version__})
+        schema, members = renumbered(buffer, {"format": FORMAT_VERSION, "version": __version__})
         check_schema(schema, members, _NODES, _parts_of)
         _check(prepared, {})
     except Exception as error:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
-import skpref
+from skpref._version import __version__
 from skpref.cli.report import write_trials
 from skpref.cli.space import narrowed
 from skpref.cli.tasks.base import Outcome, Rows, SearchResult, fitted
@@ -86,7 +86,7 @@ class Job:
         """Return a name that is another one as soon as anything is another that trials depend on."""
         options, task = self.options, self.task
         facts = {
-            "versions": [skpref.__version__, require_optuna().__version__],
+            "versions": [__version__, require_optuna().__version__],
             "data": task.describe()["data.sha256"],
             "model": options.model,
             "options": task.options(),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
-import skpref
+from skpref._version import __version__
 from skpref.cli.files import nearest
 from skpref.exceptions import DataError
 
@@ -235,7 +235,7 @@ def _parser(parser_class: type[argparse.ArgumentParser] = argparse.ArgumentParse
         "1 = mlflow-sync could not send all; 2 = the input cannot be used, and one line says why; 130 = stopped "
         "before there was a result.",
     )
-    parser.add_argument("--version", action="version", version=f"skpref {skpref.__version__}")
+    parser.add_argument("--version", action="version", version=f"skpref {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for add in (_add_tune, _add_run, _add_demo, _add_fit, _add_predict, _add_rank, _add_elicit, _add_sync):
         add(commands)

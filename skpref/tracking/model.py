@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-import skpref
+from skpref._version import __version__
 from skpref.exceptions import DataError, SkprefError
+from skpref.persistence import load, save
 from skpref.tracking.client import LOCK, mlflow_call, require_mlflow
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: ArrayLike 
         raise DataError(f"estimator must be one that predicts or transforms; got {type(estimator).__name__}.")
     with tempfile.TemporaryDirectory() as temporary:
         file, code = Path(temporary) / "model.skpref", Path(temporary) / "serve.py"
-        skpref.save(estimator, file)
+        save(estimator, file)
         code.write_text(_CODE, "utf-8")
         rows = None if example is None else example_rows(example)
         answer = None if rows is None else _Predictor(estimator).predict(rows, {})
@@ -122,7 +123,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: ArrayLike 
 def requirements() -> list[str]:
     """Return the pinned requirements of a model."""
     names = ("mlflow", "numpy", "scipy", "scikit-learn", "numba", "pandas", "skops")
-    return [f"skpref=={skpref.__version__}", *(f"{name}=={importlib.metadata.version(name)}" for name in names)]
+    return [f"skpref=={__version__}", *(f"{name}=={importlib.metadata.version(name)}" for name in names)]
 
 
 # ----------------------------------------------------------------------------------------------------------- signature
@@ -269,7 +270,7 @@ def served_model() -> Any:
     from mlflow.protos.databricks_pb2 import INVALID_PARAMETER_VALUE
 
     def load_context(self: Any, context: Any) -> None:
-        self.predictor = _Predictor(skpref.load(context.artifacts["model"]))
+        self.predictor = _Predictor(load(context.artifacts["model"]))
 
     def predict(self: Any, context: Any, model_input: Any, params: Any = None) -> Any:  # noqa: ARG001 - MLflow's names
         try:

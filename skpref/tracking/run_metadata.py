@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from skpref import __version__
 from skpref._estimator import digest
+from skpref._version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

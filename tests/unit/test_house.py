@@ -279,7 +279,7 @@ def module_of(source: Path) -> str:
 
 # -------------------------------------------------------------------------------------------------------------- borders
 # Modules of the lower levels that the whole package may import.
-SHARED_ROOMS = {"_callbacks", "_compiled", "_estimator", "_events", "_math", "_typing"}
+SHARED_ROOMS = {"_callbacks", "_compiled", "_estimator", "_events", "_math", "_typing", "_version"}
 
 
 def private_imports(source: Path) -> list[str]:
@@ -409,6 +409,11 @@ def test_readme_gives_two_commands_that_set_themselves_up() -> None:
         )
         assert block is not None
         assert "python3 -m venv" in block[1]
+
+
+def test_one_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["version"] == skpref.__version__
 
 
 def test_the_package_is_typed() -> None:
