@@ -194,7 +194,7 @@ def parse(argv: Sequence[str]) -> Any:
 
 # --------------------------------------------------------------------------------------------------------------- parser
 _MODEL = "file that `tune`, `run`, `fit` or skpref.save wrote"
-_JSON = "print JSON for programs, and all else to the standard error"
+_JSON = "print JSON to standard output, and messages to standard error"
 _MAX_INDUCING = "inducing points at most: time grows with their square (default: {})"
 _ABOUT_TUNE = """Learn from a file: hold-out, search for settings, report, plots, model.
 
@@ -227,7 +227,19 @@ example:
   mlflow = false"""
 
 
-def _parser(parser_class: type[argparse.ArgumentParser] = argparse.ArgumentParser) -> argparse.ArgumentParser:
+class _Parser(argparse.ArgumentParser):
+    """A parser that suggests an option in place of an unknown one."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse unknown arguments where they are found, as the subcommand knows its options."""
+        namespace, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            hint = nearest(unknown[0].partition("=")[0], list(self._option_string_actions))
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        return namespace, unknown
+
+
+def _parser(parser_class: type[argparse.ArgumentParser] = _Parser) -> argparse.ArgumentParser:
     parser = parser_class(
         prog="skpref",
         description="Bayesian preference learning: from comparisons or ratings to a tuned, tracked model.",
@@ -246,6 +258,7 @@ def _add_tune(commands: Any) -> None:
     models = "\n".join(f"  {name:<15} {model.about}" for name, model in MODELS.items())
     tune = commands.add_parser(
         "tune",
+        usage="%(prog)s [OPTIONS] DATA",  # the whole list would hide the line that says what is wrong
         help="learn from a file of comparisons, ratings or labelled rows",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description=_ABOUT_TUNE.format(models=models),
@@ -305,7 +318,7 @@ def _add_job_options(parser: argparse.ArgumentParser, trials: int) -> None:
     add("--seed", type=_at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")
     text = "folds of the cross-validation (default: 4; of ratings, some of each user's are held out once)"
     add("--folds", type=_at_least(2), metavar="N", help=text)
-    text = "share that is held out (default: 0.2); of ratings, a share of each user's, or the word one"
+    text = "share that is held out (default: 0.2); of ratings, that share of each user's; 'one': one rating a user"
     add("--holdout", type=_share, default=0.2, metavar="SHARE", help=text)
     text = "file, or address of a database, that keeps finished trials: the same command resumes from them"
     add("--storage", type=_text, metavar="FILE", help=text)
@@ -330,6 +343,7 @@ def _add_demo(commands: Any) -> None:
 def _add_fit(commands: Any) -> None:
     fit = commands.add_parser(
         "fit",
+        usage="%(prog)s [OPTIONS] DATA",
         help="fit a model with given settings, without a search",
         description="Fit one model to a whole file, with its default settings or others, and write it. Files and "
         "models are those of `tune`.",
@@ -407,7 +421,7 @@ def _add_elicit(commands: Any) -> None:
     )
     add("--questions", type=_at_least(1), default=20, metavar="N", help="questions at most (default: 20)")
     add("--top", type=_at_least(1), default=10, metavar="N", help="items to print (default: 10)")
-    add("--json", action="store_true", help="print what was learnt as JSON, and questions to the standard error")
+    add("--json", action="store_true", help="print what was learnt as JSON, and questions to standard error")
     add("--seed", type=_at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")
     elicit.set_defaults(kind=Elicit)
 

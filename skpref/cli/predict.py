@@ -67,7 +67,7 @@ def _cell(value: Any) -> str:
 
 
 def _pairs(model: GPPLClassifier, sheet: Sheet, _: Predict) -> Columns:
-    sheet.require(("left", "right"), "A file of questions has the columns left and right")
+    sheet.require(("left", "right"), "The file to predict has the columns left and right")
     columns = _sides(model, sheet)
     return {"probability_left": model.predict_proba(np.column_stack(columns))[:, 1]}
 
@@ -99,7 +99,7 @@ def _ids(sheet: Sheet, name: str, noun: str, trained: NDArray[Any], *, strict: b
 
 def _crowd(model: CrowdGPPL, sheet: Sheet, options: Predict) -> Columns:
     user = options.user or "user"
-    purpose = f"A file of questions to a crowd has the columns {user} (or another one, named by --user), left and right"
+    purpose = f"The file to predict has the columns {user} (or another one, named by --user), left and right"
     sheet.require((user, "left", "right"), purpose)
     asked = _ids(sheet, user, "user", getattr(model.users, "ids", model.user_ids_))
     return {"probability_left": model.predict_proba(np.column_stack([asked, *_sides(model, sheet)]))[:, 1]}

@@ -68,16 +68,16 @@ class Bar:
         self._stream.flush()
 
     def _times(self, done: float) -> str:
-        """Rate, time gone and time left: at the rate so far, but not beyond the timeout."""
-        gone = time.monotonic() - self._began
+        """Return time left (at the rate so far, within the timeout), rate and time elapsed."""
+        elapsed = time.monotonic() - self._began
         run = done - self._resumed
         if run <= 0:
-            return f"{clock(gone)} gone"
-        left = gone / run * (self._n_trials - done)
+            return f"{clock(elapsed)} elapsed"
+        left = elapsed / run * (self._n_trials - done)
         if self._timeout is not None:
-            left = min(left, max(self._timeout - gone, 0.0))
+            left = min(left, max(self._timeout - elapsed, 0.0))
         # The time left comes first: a narrow terminal cuts the end.
-        return f"ETA {clock(left)}  {60.0 * run / max(gone, 1e-9):.1f} trials/min  {clock(gone)} gone"
+        return f"ETA {clock(left)}  {60.0 * run / max(elapsed, 1e-9):.1f} trials/min  {clock(elapsed)} elapsed"
 
     def _columns(self) -> int:
         return shutil.get_terminal_size((100, 24)).columns - 1

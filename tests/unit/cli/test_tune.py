@@ -275,6 +275,14 @@ def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -
     assert "usage: skpref" in capsys.readouterr().err
 
 
+def test_an_unknown_option_is_answered_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["tune", "x.csv", "--trails", "3"])
+    usage, error = capsys.readouterr().err.splitlines()
+    assert usage == "usage: skpref tune [OPTIONS] DATA"
+    assert error == "skpref tune: error: unrecognized arguments: --trails 3; did you mean '--trials'?"
+
+
 def test_missing_packages_are_all_named_before_the_work(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
