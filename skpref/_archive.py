@@ -8,6 +8,7 @@ have. `skpref.persistence` says which types these are.
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import math
@@ -104,6 +105,8 @@ def write_archive(path: Path, schema: dict[str, Any], members: dict[str, bytes])
         raise DataError(f"cannot save {path.name}: the model takes {total / 2**30:.1f} GiB, a file holds 2 GiB at most")
     if len(members) > MAX_MEMBERS or len(text) > MAX_SCHEMA or _n_tokens(text) > MAX_TOKENS:
         raise DataError(f"cannot save {path.name}: {len(members)} arrays and {len(text)} bytes of names are too many")
+    if not path.parent.exists():
+        raise FileNotFoundError(errno.ENOENT, "no such folder; make it first", str(path.parent))
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         with temporary.open("xb") as file:

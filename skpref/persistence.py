@@ -44,7 +44,7 @@ _MAX_INTEGER = 1 << 32  # of a parameter: seeds are the largest
 # Attributes of a fitted estimator: scikit-learn's trailing underscore, or a single leading one.
 _ATTRIBUTE = re.compile(r"[a-z][a-z0-9_]*_|_[a-z][a-z0-9_]*")
 _UNFITTED = {"_sklearn_output_config"}  # what scikit-learn notes before a fit
-_NOT_KEPT = re.compile(".*callback.*|_metadata_request")  # those are of a search around the estimator
+_NOT_KEPT = re.compile(".*callback.*|_metadata_request")  # set by a search around the estimator
 _DROPPED = {"checkpoint", "memory"}  # parameters that name files: a loaded model writes nowhere
 
 
@@ -174,6 +174,8 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     DataError
         If the estimator is of another class, holds something that is not data (a kernel class of the user's own, a
         function, a `RandomState`), an id that is neither integer, string nor bytes, or more than 2 GiB.
+    OSError
+        If the folder does not exist, or the file cannot be written.
 
     See Also
     --------

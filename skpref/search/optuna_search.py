@@ -68,13 +68,13 @@ class OptunaSearch(BaseSearchCV):
         None: after eight trials that are spread over the space, a Gaussian process over all trials so far says what is
         worth trying, pruned ones included; see Notes.
     pruner : optuna pruner, "racing" or None, default="racing"
-        When to prune a trial; None: never. "racing": when it is further behind the best one than differences to the
-        best one moved in its complete rivals, from there to their end (by Student's t, at the 10 % level after a fold
-        and at the 5 % level inside a fit); see Notes. Trials are compared after each fold and, where folds run one at a
-        time, once inside the first fit, at a quarter of its iterations (where a chain is in its burn-in then, at the
-        next quarter): there, the estimator is scored on the test part as if its fit had ended. That needs scikit-learn
-        1.9 and a fit that reports its state: `GibbsM3F`, `GibbsIPM3F` and the factorization machines do, by themselves
-        or as the last step of a Pipeline. Looking does not change a fit.
+        When to prune a trial; None: never. "racing": when its gap to the best one is larger than the gaps of complete
+        trials changed between this point and their end (by Student's t, at the 10 % level after a fold and at the 5 %
+        level inside a fit); see Notes. Trials are compared after each fold and, where folds run one at a time, once
+        inside the first fit, at a quarter of its iterations (where a chain is in its burn-in then, at the next
+        quarter): there, the estimator is scored on the test part as if its fit had ended. That needs scikit-learn 1.9
+        and a fit that reports its state: `GibbsM3F`, `GibbsIPM3F` and the factorization machines do, by themselves or
+        as the last step of a Pipeline. Looking does not change a fit.
     storage : path-like, str or optuna storage, default=None
         Where the study is kept: a file (a journal, which several processes may share), the address of a database such
         as ``postgresql://...``, or optuna's own. None: in memory.
@@ -241,7 +241,7 @@ class OptunaSearch(BaseSearchCV):
         """
         require_optuna()
         self._check_settings()
-        # Asked for by a storage only: it takes time.
+        # The digest takes time, and only a storage needs it.
         key = None if self.storage is None else joblib.hash([self.estimator, X, y])
         self._gathered = Gathered(key, X, y)
         try:
@@ -301,7 +301,7 @@ class OptunaSearch(BaseSearchCV):
         return Evaluation(self, self._gathered, evaluate_candidates, folds, at_once, callback_ctx)
 
     def _run_trials(self, study: Any, space: Distributions, evaluation: Evaluation) -> None:
-        """Run trials until the study has enough that ended, or the time is up."""
+        """Run trials until enough have ended, or time is up."""
         n_trials = self.n_trials
         if n_trials is not None:
             n_trials = len(space.points(n_trials)) or n_trials
@@ -311,8 +311,8 @@ class OptunaSearch(BaseSearchCV):
 
         def ended(record: TrialRecord) -> None:
             if self.verbose:
-                score = f"{-record.score:.4f}" if record.state != "failed" else in_a_line(record.error)
-                print(f"trial {record.number}: {record.state}, score {score}, {record.seconds:.1f} s")  # noqa: T201
+                result = f"score {-record.score:.4f}" if record.state != "failed" else in_a_line(record.error)
+                print(f"trial {record.number}: {record.state}, {result}, {record.seconds:.1f} s")  # noqa: T201
             for callback in self.callbacks or ():
                 callback(study, study.get_trials(deepcopy=False)[record.number])
 
@@ -326,8 +326,9 @@ class OptunaSearch(BaseSearchCV):
             return
         complete = [row for row in rows if row.state == "complete"]
         if not complete:
-            error = next((row.error for row in rows if row.error), "none")
-            raise DataError(f"none of {len(rows)} trials succeeded; the first error was: {error}")
+            error = in_a_line(next((row.error for row in rows if row.error), "none"))
+            msg = f"none of {len(rows)} trials succeeded; the first error was: {error}"
+            raise DataError(f"{msg}; error_score='raise' gives its traceback")
         best = max(complete, key=lambda row: row.score)
         evaluation.evaluate(best.settings, range(1), {})  # scikit-learn takes the names of scores from a fold
 
@@ -376,7 +377,7 @@ class OptunaSearch(BaseSearchCV):
     # ----------------------------------------------------------------- results
 
     def _whole_results(self, rows: list[Row], example: dict[str, Any]) -> dict[str, Any]:
-        """What scikit-learn makes of all folds of all trials, with blanks where there are none."""
+        """Return scikit-learn's table of all trials, with NaN for the folds that were not run."""
         n_failed = sum(row.state == "failed" for row in rows)
         if n_failed:
             msg = f"{n_failed} of {len(rows)} trials failed; their scores are {self.error_score}."

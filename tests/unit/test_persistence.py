@@ -442,6 +442,11 @@ def test_ids_of_other_kinds_are_refused(tmp_path: Path) -> None:
         save(model, tmp_path / "m")
 
 
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no such folder; make it first: '.*nothing'"):
+        save(GPPLClassifier(), tmp_path / "nothing" / "model.skpref")
+
+
 def test_a_save_that_fails_leaves_the_earlier_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save(GPPLClassifier(), tmp_path / "m")
     before = (tmp_path / "m").read_bytes()

@@ -194,7 +194,7 @@ def test_poor_trials_are_given_up_between_folds() -> None:
     assert (results["rank_test_score"][pruned] == results["rank_test_score"].max()).all()
 
 
-def test_trials_that_fail_are_kept_as_such() -> None:
+def test_trials_that_fail_are_kept_as_such(capsys: pytest.CaptureFixture[str]) -> None:
     data = np.zeros((8, 1)), np.arange(8) % 2
     search = OptunaSearch(Guess(fail=0.6), {"value": [0.5, 0.7, 0.55]}, cv=2)
     with pytest.warns(FitFailedWarning, match="1 of 3 trials failed; their scores are nan"):
@@ -203,8 +203,12 @@ def test_trials_that_fail_are_kept_as_such() -> None:
     assert search.best_params_ == {"value": 0.55}
     with pytest.raises(RuntimeError, match="too much"):
         clone(search).set_params(error_score="raise").fit(*data)
-    with pytest.raises(ValueError, match=r"(?s)none of 2 trials succeeded; the first error was.*too much"):
-        OptunaSearch(Guess(fail=0.6), {"value": [0.8, 0.7]}, cv=2).fit(*data)
+    message = r"^none of 2 trials succeeded; the first error was: .*too much; error_score='raise' gives its traceback$"
+    with pytest.raises(ValueError, match=message):
+        OptunaSearch(Guess(fail=0.6), {"value": [0.8, 0.7]}, cv=2, verbose=1).fit(*data)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("trial 0: failed, ")
+    assert "score" not in lines[0]
 
 
 def test_time_callbacks_and_lines(capsys: pytest.CaptureFixture[str]) -> None:
