@@ -1,4 +1,4 @@
-"""The main job: hold-out, search, refit, evaluation and files, all of it tracked; what the data are, the task knows."""
+"""The main job: hold-out, search, refit, evaluation and files, all of it tracked. The task knows the data."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class Job:
         self._number = self._step = 0  # of the running trial, and what it last reported
         self._n_kept = 0
         self._space, self._defaults = narrowed(task.space, task.defaults(), options.space)
-        # Now, as complaints come before anything is written.
+        # Split here, so that errors in the data are raised before anything is written.
         self._parts = [task.rows.take(rows) for rows in task.hold_out(options.holdout, options.seed)]
         self._kept: Any = None
         if options.storage is not None:
             self._kept = open_study(self._study_name(), storage=options.storage, direction="maximize")
 
     def run(self, write: Callable[[Outcome], list[Path]]) -> tuple[Outcome, list[Path]]:
-        """Do it."""
+        """Search, refit and evaluate; write the files by a function; return the outcome and the files."""
         self._tracking.start(self.options)
         try:
             outcome = self._run()
@@ -83,7 +83,7 @@ class Job:
         return outcome, files
 
     def _study_name(self) -> str:
-        """Return a name that is another one as soon as anything is another that trials depend on."""
+        """Return a name that changes with everything that trials depend on."""
         options, task = self.options, self.task
         facts = {
             "versions": [__version__, require_optuna().__version__],

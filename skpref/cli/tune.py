@@ -78,7 +78,7 @@ def tune(options: Tune) -> int:
 
 
 def _check_extras(*, mlflow: bool) -> None:
-    """Complain before the work, not after it."""
+    """Raise before the work, not after it, where a package is missing."""
     wanted = [name for name in _EXTRAS if mlflow or name != "mlflow"]
     missing = [name for name in wanted if importlib.util.find_spec(name) is None]
     if missing:
@@ -89,7 +89,7 @@ def _check_extras(*, mlflow: bool) -> None:
 
 
 def _check_space(task: Task, chosen: Any) -> None:
-    """Let estimators complain of values before the work, not in every trial."""
+    """Let estimators refuse values before the work, not in every trial."""
     optuna = require_optuna()
     space = Distributions(narrowed(task.space, task.defaults(), chosen)[0])
     with quietly():

@@ -109,7 +109,7 @@ class Evaluation:
                     return
 
     def evaluate(self, settings: Settings, wanted: range, context: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return what scikit-learn says of some folds."""
+        """Return scikit-learn's results of some folds."""
         search = self._search
         self._folds.wanted, search.n_splits_ = wanted, len(wanted)
         verbose, search.verbose = search.verbose, 0  # no line for each call of it
@@ -269,7 +269,7 @@ class Watch:
         return False
 
     def on_iteration(self, estimator: Any, context: Any, iteration: Iteration) -> bool:
-        """Look, at the end of the first part of the fit at which there is something to see."""
+        """Look once: after the first quarter, or the first later one at which the estimator can predict."""
         del context
         parts = PARTS * iteration.step // iteration.n_max
         if self._looked or not self._parts < parts < PARTS or iteration.fitted is None:
@@ -345,7 +345,7 @@ def _storable(out: dict[str, Any]) -> dict[str, Any]:
     """Return what a storage can hold of a fold."""
     kept = {name: out[name] for name in _KEPT if name in out}
     return {
-        name: {key: float(one) for key, one in value.items()} if isinstance(value, dict) else float(value)
+        name: {metric: float(score) for metric, score in value.items()} if isinstance(value, dict) else float(value)
         for name, value in kept.items()
     }
 
@@ -361,6 +361,6 @@ def blank(example: dict[str, Any], score: Any) -> dict[str, Any]:
 
 
 def in_a_line(error: BaseException | str) -> str:
-    """Return the line of an error that says what happened: the last one, as in a traceback."""
+    """Return the line of an error that says what happened: the last one of a traceback, else the first."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[-1].strip() if any("Traceback" in line for line in lines) else lines[0]

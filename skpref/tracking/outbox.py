@@ -55,7 +55,7 @@ class Buffer:
         return len(waiting.points) >= _BUFFER_POINTS or time.monotonic() - waiting.since > _BUFFER_SECONDS
 
     def take(self, run: str) -> list[Point]:
-        """Return the points of a run, which are forgotten."""
+        """Return the points of a run and forget them."""
         points = self._runs.get(run, _Waiting()).points
         self._runs[run] = _Waiting(is_live=True)
         return points
@@ -158,7 +158,7 @@ class Outbox:
             self.send("artifact", run, path=path, folder=None if folder == "." else folder)
 
     def reconnect(self, parent: str | None) -> None:
-        """Try a store that failed once more if that was some time ago and it has the parent of the next run."""
+        """Use a failed store again after five minutes, if it has the parent of the next run."""
         is_time = time.monotonic() - self._failed_at > _RETRY_SECONDS
         self.online = self.online or (is_time and (parent is None or parent in self.client.runs))
 
