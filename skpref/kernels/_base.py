@@ -42,13 +42,6 @@ class LayoutKernelBase(Kernel):
         ------
         ValueError
             When a gradient is asked with Y, or the hyperparameters do not fit the features.
-
-        Examples
-        --------
-        >>> from skpref.kernels import ProductMatern
-        >>> ProductMatern()([[0.0], [1.0]]).round(4)
-        array([[1.    , 0.4834],
-               [0.4834, 1.    ]])
         """
         if Y is not None:
             if eval_gradient:

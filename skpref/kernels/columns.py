@@ -71,12 +71,6 @@ class Columns(LayoutKernelBase):
         -------
         dict of str to object
             Parameters by name.
-
-        Examples
-        --------
-        >>> from skpref.kernels import Columns, Linear
-        >>> Columns(Linear(2.0), [0]).get_params()["kernel__variance"]
-        2.0
         """
         params = {"kernel": self.kernel, "columns": self.columns}
         if deep:
@@ -126,12 +120,6 @@ class Columns(LayoutKernelBase):
         -------
         bool
             Whether the inner kernel is stationary.
-
-        Examples
-        --------
-        >>> from skpref.kernels import Columns, ProductMatern
-        >>> Columns(ProductMatern(), [0]).is_stationary()
-        True
         """
         return bool(self.kernel.is_stationary())
 

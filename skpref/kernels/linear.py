@@ -73,12 +73,6 @@ class Linear(LayoutKernelBase):
         -------
         bool
             False.
-
-        Examples
-        --------
-        >>> from skpref.kernels import Linear
-        >>> Linear().is_stationary()
-        False
         """
         return False
 

@@ -109,12 +109,6 @@ class OrdinalProbit(Likelihood):
         ------
         DataError
             If `n_levels` is below 2, or y has values that are not numbers of levels.
-
-        Examples
-        --------
-        >>> from skpref.likelihoods import OrdinalProbit
-        >>> [round(b, 3) for b in OrdinalProbit.start([0, 1, 1, 2, 0, 2], 3).thresholds]
-        [-0.609, 0.609]
         """
         if n_levels < 2:
             raise DataError(f"n_levels must be at least 2; got {n_levels}")
