@@ -140,7 +140,7 @@ def open_zip(content: bytes) -> dict[str, bytes]:
     """Return the members of a zip whose directory is sound: stored, numbered, none twice, no more than allowed."""
     end = content[-_END.size :]
     if len(end) != _END.size or end[:4] != b"PK\x05\x06":
-        raise ModelFormatError("not a skpref model: it is no zip archive, or was cut off")
+        raise ModelFormatError("not a skpref model: it is not a zip archive, or is truncated")
     _, disk, first, here, entries, size, offset, comment = _END.unpack(end)
     if disk or first or comment or here != entries or offset + size + _END.size != len(content):
         raise ModelFormatError("zip directory: damaged")

@@ -249,7 +249,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     ...         load(path)
     ...     except ValueError as error:
     ...         print(error)
-    unknown.skpref: not a skpref model: it is no zip archive, or was cut off
+    unknown.skpref: not a skpref model: it is not a zip archive, or is truncated
     """
     from skops import io as skops_io
 

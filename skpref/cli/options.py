@@ -122,7 +122,7 @@ class Tune(Data):
     @property
     def again(self) -> str:
         """Return what the same command does after it was stopped."""
-        more = "begins anew; with --storage FILE (in a TOML file, storage in [search]) it would resume"
+        more = "starts from the first trial; with --storage FILE (in a TOML file, storage in [search]) it would resume"
         return "resumes from there" if self.storage is not None else more
 
 

@@ -73,7 +73,7 @@ def tune(options: Tune) -> int:
         print_json(summary(outcome, files))
     say(options, _last_lines(files, task, options.out, tracker))
     if outcome.result.interrupted:
-        say(options, f"Stopped early: all of this is of the trials until then. The same command {options.again}")
+        say(options, f"Stopped early: the results are those of the finished trials. The same command {options.again}")
     return 0
 
 

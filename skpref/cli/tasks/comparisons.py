@@ -210,7 +210,7 @@ class ComparisonTask(Task):
     def split_note(self) -> str:
         if self.data.group is not None:
             return f", split by {self.data.group}"
-        return "" if self.data.user is None else ", of users with other comparisons among the latter"
+        return "" if self.data.user is None else "; each user also has comparisons to learn from"
 
     def figures(self, model: Any, test: Rows) -> PairFigures:
         return PairFigures.of(test, model.predict_proba(test.X)[:, 1])

@@ -170,7 +170,7 @@ class RatingTask(Task):
         return list(WithinUserShuffleSplit(test_size=share, random_state=seed).split(rows.X))
 
     def split_note(self) -> str:
-        return ", of users with other ratings among the latter"
+        return "; each user also has ratings to learn from"
 
     def figures(self, model: Any, test: Rows) -> RatingFigures:
         return self._figures(test, model.predict(test.X))

@@ -122,7 +122,7 @@ BAD: dict[str, tuple[list[str], str | bytes, str]] = {
         r"bad\.csv, line 3, column 'right': the model knows no item 'i11'; did you mean 'i1'\?",
     ),
     "id of rows": (["rank", "grades", "rows.csv", "--id", "clour"], "", "no column 'clour'; did you mean 'colour'"),
-    "model cut off": (["rank", "bad.csv"], b"PK\3\4", "not a skpref model: it is no zip archive, or was cut off"),
+    "model cut off": (["rank", "bad.csv"], b"PK\3\4", "not a skpref model: it is not a zip archive, or is truncated"),
     "spool": (["mlflow-sync", "nowhere"], "", r"nowhere: there is no such folder.*default: mlruns.spool"),
     "candidate with itself": (
         ["elicit", "items", "--candidates", "bad.csv"],

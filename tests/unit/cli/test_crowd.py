@@ -70,7 +70,7 @@ def test_tune_a_crowd_then_rank(folder: Path, capsys: pytest.CaptureFixture[str]
     out, err = capsys.readouterr()
     for expected in (
         r"180 comparisons by 12 users of 8 items, no features; sha256 [0-9a-f]{12}",
-        r"Hold-out \(\d+ comparisons, \d+ to learn from, of users with other comparisons among the latter\)",
+        r"Hold-out \(\d+ comparisons, \d+ to learn from; each user also has comparisons to learn from\)",
         r"tuned +[01]\.\d{3} +\d\.\d{4} +0\.\d{3}",
         r"coin flip +[01]\.\d{3} +0\.6931",
         r"predicted +observed +comparisons",

@@ -59,7 +59,7 @@ def test_tune_then_recommend(folder: Path, capsys: pytest.CaptureFixture[str]) -
         r"stars\.csv: 312 ratings by 24 users of 16 items, levels 1\.\.5; sha256 [0-9a-f]{12}",
         r"best: trial [0-7], cross-validated MAE \d\.\d{4}",
         r"Trials, (best 5 of )?\d complete\n +trial +MAE +seconds +settings",
-        r"Hold-out \(72 ratings, 240 to learn from, of users with other ratings among the latter\)",
+        r"Hold-out \(72 ratings, 240 to learn from; each user also has ratings to learn from\)",
         r"tuned +0\.[0-5]\d{3} +0\.\d{4} +[01]\.\d{3}",
         r"mean of user's and item's median +\d\.\d{4}",
         r"global median +1\.\d{4}",

@@ -177,16 +177,23 @@ def test_ctrl_c_that_was_swallowed_is_heard_at_the_next_step(
 
 def test_ctrl_c_keeps_and_tells_what_is_finished(stopped: tuple[Path, dict[str, Any], int]) -> None:
     folder, found, _ = stopped
-    for name, after in (("between", "resumes from there"), ("inside", "begins anew; with --storage FILE")):
+    for name, after in (
+        ("between", "resumes from there"),
+        ("inside", "starts from the first trial; with --storage FILE"),
+    ):
         code, out, err = found[name]
         assert code == 0
         assert "Search (stopped by the user): 2 trials" in out
-        assert f"Stopped early: all of this is of the trials until then. The same command {after}" in out
+        assert f"Stopped early: the results are those of the finished trials. The same command {after}" in out
         assert names(folder / name) >= {"model.skpref", "trials.csv", "ranking.csv"}
     code, out, err = found["first"]
     assert code == 130
     assert "skpref: stopped before the first trial was finished" in err.splitlines()[-1]
-    for name, after in (("refit", "resumes from there"), ("final", "begins anew"), ("report", "begins anew")):
+    for name, after in (
+        ("refit", "resumes from there"),
+        ("final", "starts from the first trial"),
+        ("report", "starts from the first trial"),
+    ):
         code, out, err = found[name]
         assert code == 130
         said = f"skpref: stopped after the search; the 9 finished trials are in {name}/trials.csv. The same command"

@@ -173,7 +173,7 @@ def test_ctrl_c_keeps_the_finished_trials_and_still_reports(
     assert main(arguments) == 0
     out, _ = capsys.readouterr()
     assert "Search (stopped by the user): 2 trials" in out
-    assert "Stopped early: all of this is of the trials until then." in out
+    assert "Stopped early: the results are those of the finished trials." in out
     assert "Ranking, top 10 of 12" in out
 
 
