@@ -97,7 +97,7 @@ class VariationalFM(RegressorMixin, FMBase):
         Labels of the groups.
     group_priors_ : dict
         Means and standard deviations of each group's prior, by label.
-    lower_bounds_ : ndarray of shape (n_iter_,)
+    lower_bounds_ : ndarray of shape (n_passes,)
         Evidence lower bound after each pass, including the hyperpriors; in mini-batches, its mean estimate.
     lower_bound_ : float
         The last of `lower_bounds_`.
@@ -390,7 +390,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         Labels of the groups.
     group_priors_ : dict
         Means and standard deviations of each group's prior, by label.
-    lower_bounds_ : ndarray of shape (n_iter_,)
+    lower_bounds_ : ndarray of shape (n_passes,)
         Evidence lower bound after each pass, including the hyperpriors; in mini-batches, its mean estimate.
     lower_bound_ : float
         The last of `lower_bounds_`.

@@ -108,9 +108,9 @@ class GibbsIPM3F(MaxMarginFactorization):
         Averages after burn-in; one row if all users share them.
     posterior_ : IPM3FPosterior
         Averages, last states and kept samples of the chains.
-    risks_ : ndarray of shape (n_chains, n_iter_)
+    risks_ : ndarray of shape (n_chains, n_sweeps)
         Regularised risk after each sweep.
-    n_factors_ : ndarray of shape (n_chains, n_iter_), dtype int64
+    n_factors_ : ndarray of shape (n_chains, n_sweeps), dtype int64
         Number of features after each sweep.
     risk_ : float
         Regularised risk of the averages, mean over chains.

@@ -99,7 +99,7 @@ class GibbsM3F(MaxMarginFactorization):
         Averages after burn-in; one row if all users share them.
     posterior_ : M3FPosterior
         Averages, last states and kept samples of the chains.
-    risks_ : ndarray of shape (n_chains, n_iter_)
+    risks_ : ndarray of shape (n_chains, n_sweeps)
         Regularised risk after each sweep.
     risk_ : float
         Regularised risk of the averages, mean over chains.
