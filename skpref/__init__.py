@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from skpref._version import __version__
+from skpref._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from skpref.data.design import OneHotDesign
@@ -37,7 +37,6 @@ __all__ = [
     "Table",
     "VariationalFM",
     "VariationalFMClassifier",
-    "__version__",
     "load",
     "save",
 ]

@@ -361,6 +361,9 @@ def blank(example: dict[str, Any], score: Any) -> dict[str, Any]:
 
 
 def in_a_line(error: BaseException | str) -> str:
-    """Return the line of an error that says what happened: the last one of a traceback, else the first."""
+    """Return the line of an error that says what happened: of a traceback, the first one after its last frame."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[-1].strip() if any("Traceback" in line for line in lines) else lines[0]
+    frames = [number for number, line in enumerate(lines) if line.lstrip().startswith('File "')]
+    if not frames:
+        return lines[0]
+    return next((line for line in lines[frames[-1] + 1 :] if line[:1].strip()), lines[-1].strip())
