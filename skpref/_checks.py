@@ -44,8 +44,8 @@ def check_arrays(record: object, sizes: Mapping[str, int] | None = None, /, **sh
             size == (int(axis) if axis.isdigit() else bound.setdefault(axis, size))
             for axis, size in zip(axes, value.shape, strict=True)
         )
-        known = ", ".join(f"{axis} = {bound[axis]}" for axis in dict.fromkeys(axes) if axis in bound)
-        wanted = f"({', '.join(axes)})" + (f" with {known}" if known else "")
+        known_sizes = ", ".join(f"{axis} = {bound[axis]}" for axis in dict.fromkeys(axes) if axis in bound)
+        wanted = f"({', '.join(axes)})" + (f" with {known_sizes}" if known_sizes else "")
         require(fits, record, name, f"has shape {np.shape(value)}, expected {wanted}")
     return bound
 

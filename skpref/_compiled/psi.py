@@ -74,9 +74,9 @@ class _Rows(NamedTuple):
 
 def _pairs(Z: Array, w: Array) -> tuple[Any, Any, _Points]:
     """Return indices m >= l of all pairs of inducing inputs, and their middles."""
-    one, other = np.tril_indices(Z.shape[0])
-    apart = -0.25 * ((Z[one] - Z[other]) ** 2 @ w)
-    return one, other, _Points(2, 0.5 * (Z[one] + Z[other]), apart)
+    row, column = np.tril_indices(Z.shape[0])
+    apart = -0.25 * ((Z[row] - Z[column]) ** 2 @ w)
+    return row, column, _Points(2, 0.5 * (Z[row] + Z[column]), apart)
 
 
 def _rows_for(order: int, mu: Array, s: Array, Z: Array, w: Array, a: float) -> _Rows:
@@ -127,8 +127,8 @@ def _summed(rows: _Rows, points: _Points) -> Array:
         return total
 
     total = np.zeros(right.shape[1])
-    for one in _in_blocks(rows.mu.shape[0], total.size, work):
-        total += one
+    for share in _in_blocks(rows.mu.shape[0], total.size, work):
+        total += share
     return total
 
 
@@ -172,8 +172,8 @@ def _pull(rows: _Rows, points: _Points, G: Array) -> _Pull:
         return by_point
 
     by_point = np.zeros((2 * Q + 1, right.shape[1]))
-    for one in _in_blocks(rows.mu.shape[0], right.shape[1], work):
-        by_point += one
+    for share in _in_blocks(rows.mu.shape[0], right.shape[1], work):
+        by_point += share
     if not each:
         by_point *= G
     square, first, total = by_row[:, :Q], by_row[:, Q:-1], by_row[:, -1:]
@@ -192,10 +192,10 @@ def psi_statistics(mu: Array, s: Array, Z: Array, w: Array, a: float) -> tuple[A
     """Return the expected kernel rows and the sum of the expected products of kernel rows."""
     middle = Z.mean(axis=0)
     mu, Z = mu - middle, Z - middle
-    one, other, points = _pairs(Z, w)
+    row, column, points = _pairs(Z, w)
     psi2 = np.empty((Z.shape[0], Z.shape[0]))
-    psi2[one, other] = _summed(_rows_for(2, mu, s, Z, w, a), points)
-    psi2[other, one] = psi2[one, other]
+    psi2[row, column] = _summed(_rows_for(2, mu, s, Z, w, a), points)
+    psi2[column, row] = psi2[row, column]
     return _first_of(mu, s, Z, w, a), psi2
 
 
@@ -216,8 +216,8 @@ def psi_products(mu: Array, s: Array, Z: Array, w: Array, a: float, H: Array) ->
     """Return expected quadratic forms of the kernel rows, shape (n, k)."""
     middle = Z.mean(axis=0)
     mu, Z = mu - middle, Z - middle
-    one, other, points = _pairs(Z, w)
-    weights = np.ascontiguousarray((H[:, one, other] * np.where(one == other, 1.0, 2.0)).T)
+    row, column, points = _pairs(Z, w)
+    weights = np.ascontiguousarray((H[:, row, column] * np.where(row == column, 1.0, 2.0)).T)
     return _weighted(_rows_for(2, mu, s, Z, w, a), points, weights)
 
 
@@ -228,14 +228,14 @@ def psi_vjp(
     middle = Z.mean(axis=0)
     mu, Z = mu - middle, Z - middle
     first = _pull(_rows_for(1, mu, s, Z, w, a), _Points(1, Z, np.zeros(Z.shape[0])), G1)
-    one, other, points = _pairs(Z, w)
-    adjoint = G2[one, other] * np.where(one == other, 1.0, 2.0)
+    row, column, points = _pairs(Z, w)
+    adjoint = G2[row, column] * np.where(row == column, 1.0, 2.0)
     second = _pull(_rows_for(2, mu, s, Z, w, a), points, adjoint)
     half = np.zeros((*G2.shape, Z.shape[1]))
-    half[one, other] = 0.5 * second.at
+    half[row, column] = 0.5 * second.at
     # Through the distance within a pair; `sums` has every pair twice, half of it each time.
     sums = np.zeros_like(G2)
-    sums[one, other] = 0.5 * second.total
+    sums[row, column] = 0.5 * second.total
     sums += sums.T
     spread = sums.sum(axis=1)
     gZ = first.at + half.sum(axis=0) + half.sum(axis=1) - w * (spread[:, None] * Z - sums @ Z)

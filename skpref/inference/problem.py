@@ -11,8 +11,8 @@ from skpref._checks import check_types, is_count, require
 from skpref.inference.blocks import Block, DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.scale import check_scales
 from skpref.inference.sites import VARIATIONAL
-from skpref.inference.terms.base import precision_of
-from skpref.inference.terms.products import FactorTerm, FactorView, LinearView, ProductTerm, Projection
+from skpref.inference.terms.base import LinearView, Projection, precision_of
+from skpref.inference.terms.products import FactorTerm, FactorView, ProductTerm
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -13,7 +13,7 @@ import numpy as np
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.problem import divergence
 from skpref.inference.scale import GammaScale
-from skpref.inference.terms.products import Projection
+from skpref.inference.terms.base import Projection
 
 if TYPE_CHECKING:
     from skpref._typing import Array

@@ -20,11 +20,13 @@ White noise (`WhiteKernel`) belongs to a row, so it is in `gram` (on the diagona
 from skpref.kernels.columns import Columns
 from skpref.kernels.evaluate import (
     cross,
+    cross_pullback,
     cross_vjp,
     diagonal,
     diagonal_vjp,
     gram,
     gram_vjp,
+    moves_points,
     paired,
     paired_vjp,
 )
@@ -32,7 +34,6 @@ from skpref.kernels.identity import Identity
 from skpref.kernels.lengthscales import median_length_scales
 from skpref.kernels.linear import Linear
 from skpref.kernels.matern import AdditiveMatern, ProductMatern
-from skpref.kernels.pullback import cross_pullback, moves_points
 
 __all__ = [
     "AdditiveMatern",

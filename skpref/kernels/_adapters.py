@@ -18,8 +18,8 @@ from sklearn.gaussian_process import kernels as sk
 
 from skpref._compiled import kernels as compiled
 from skpref.kernels._layouts import Cross, Diagonal, Gram, Paired, densify, rows_a_chunk
-from skpref.kernels._per_feature import PerFeature
 from skpref.kernels.linear import inner_products
+from skpref.kernels.matern import PerFeature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

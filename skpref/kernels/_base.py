@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from sklearn.gaussian_process.kernels import Kernel
@@ -67,6 +68,7 @@ class LayoutKernelBase(Kernel):
         """
         return self.value_at(Diagonal(as_features(X)))
 
+    @abstractmethod
     def value_at(self, at: Layout) -> Array:
         """Return kernel values at a layout.
 
@@ -80,8 +82,8 @@ class LayoutKernelBase(Kernel):
         ndarray of shape at.shape
             Values.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def vjp_at(self, at: Layout, G: Array) -> Array:
         """Return the gradient of sum(G * value_at(at)) in theta.
 
@@ -97,8 +99,7 @@ class LayoutKernelBase(Kernel):
         ndarray of shape (n_theta,)
             Gradient; empty when all hyperparameters are fixed.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def _gradient(self, X: Array, K: Array) -> Array:
         """Return dK/d theta of K = k(X, X), shape (n, n, n_theta)."""
-        raise NotImplementedError

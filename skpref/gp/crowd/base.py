@@ -125,13 +125,13 @@ class CrowdBase(ComparisonClassifier):
         )
 
     def _learn(self, users: Entities, items: Entities, comparisons: Comparisons, start: WarmStart | None) -> None:
-        seen = comparisons_of_seen(comparisons, users, items)
-        self.components_ = connected_components(seen, frames=5)
+        compared = comparisons_of_seen(comparisons, users, items)
+        self.components_ = connected_components(compared, frames=5)
         ties = as_likelihood(self.likelihood).ties_are_answers
-        seen = seen.merged(keep_order=self.order_effect, keep_ties=ties)
-        if self.n_factors > max(seen.n_users, 1) and self.n_factors != _DEFAULT_FACTORS:
+        compared = compared.merged(keep_order=self.order_effect, keep_ties=ties)
+        if self.n_factors > max(compared.n_users, 1) and self.n_factors != _DEFAULT_FACTORS:
             msg = (
-                f"n_factors={self.n_factors} is more than the {seen.n_users} users with comparisons; additional "
+                f"n_factors={self.n_factors} is more than the {compared.n_users} users with comparisons; additional "
                 "factors learn nothing. Set n_factors lower to silence this."
             )
             warnings.warn(msg, DataWarning, stacklevel=4)
@@ -142,7 +142,7 @@ class CrowdBase(ComparisonClassifier):
             points = min(self.n_inducing_users, features.shape[0])
             check_memory(features.shape[0], points, "n_inducing_users", "users")
             warn_constant(features, "the users who compared")
-        data = CrowdData(items.seen_features, users.seen_features, seen)
+        data = CrowdData(items.seen_features, users.seen_features, compared)
         kernels = Kernels(self.kernel, self.factor_kernel, self.user_kernel)
         fit = fit_crowd(data, kernels, self._crowd_config(), as_generator(self.random_state), start)
         self._comparisons = comparisons
@@ -172,16 +172,16 @@ class CrowdBase(ComparisonClassifier):
 
     def _check_comparisons(self) -> None:
         """Raise DataError unless the comparisons are of the users and items that are held."""
-        given = self._comparisons
-        used = given.weight > 0.0
+        comparisons = self._comparisons
+        used = comparisons.weight > 0.0
         for name, entities, columns in (
-            ("items", self._items, (given.left, given.right)),
-            ("users", self._users, (np.asarray(given.user),)),
+            ("items", self._items, (comparisons.left, comparisons.right)),
+            ("users", self._users, (np.asarray(comparisons.user),)),
         ):
             size = entities.vocabulary.size
-            require(getattr(given, f"n_{name}") == size, self, "_comparisons", f"must be of {size} {name}")
-            seen = all((entities.position[column[used]] >= 0).all() for column in columns)
-            require(seen, self, f"_{name}", "leaves out some that occur in the comparisons")
+            require(getattr(comparisons, f"n_{name}") == size, self, "_comparisons", f"must be of {size} {name}")
+            complete = all((entities.position[column[used]] >= 0).all() for column in columns)
+            require(complete, self, f"_{name}", "leaves out some that occur in the comparisons")
 
     def _check_side(self, name: str, factors: FactorPosterior, kernels: dict[str, Any], points: Features) -> None:
         """Raise DataError unless factors, kernels and inducing points of one side fit its features."""

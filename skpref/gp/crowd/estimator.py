@@ -486,17 +486,17 @@ class CrowdGPPL(CrowdBase):
         if users is None:
             mean, variance = self.posterior_.consensus.utility(chosen, centred=True)
             return (mean, np.sqrt(variance)) if return_std else mean
-        known_users, known = self._select_users(users)
-        if known.size * chosen.size > _MAX_PERSONAL:
+        known_users, is_known = self._select_users(users)
+        if is_known.size * chosen.size > _MAX_PERSONAL:
             msg = (
-                f"Utilities of {known.size} users by {chosen.size} items take "
-                f"{known.size * chosen.size / 1.25e8:.1f} GB; pass fewer users or items at a time."
+                f"Utilities of {is_known.size} users by {chosen.size} items take "
+                f"{is_known.size * chosen.size / 1.25e8:.1f} GB; pass fewer users or items at a time."
             )
             raise DataError(msg)
         mean, variance = self.posterior_.utility(known_users, chosen)
-        if not known.all():
+        if not is_known.all():
             # One more row, for all unknown users.
-            row = np.where(known, np.cumsum(known) - 1, known_users.size)
+            row = np.where(is_known, np.cumsum(is_known) - 1, known_users.size)
             unseen = self.posterior_.for_unseen_users().utility(UNSEEN_USER, chosen)
             mean, variance = (np.vstack(pair)[row] for pair in zip((mean, variance), unseen, strict=True))
         return (mean, np.sqrt(variance)) if return_std else mean
@@ -513,8 +513,8 @@ class CrowdGPPL(CrowdBase):
 
     def _of_one_user(self, users: Any) -> tuple[CrowdPosterior, Items]:
         """Return the user that a caller chose, with the posterior to ask, which differs for an unknown one."""
-        chosen, known = self._select_users(users)
-        if known.all():
+        chosen, is_known = self._select_users(users)
+        if is_known.all():
             return self.posterior_, chosen
         return self.posterior_.for_unseen_users(), UNSEEN_USER
 

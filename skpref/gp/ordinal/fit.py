@@ -295,8 +295,8 @@ def check_fitted(estimator: Any) -> None:
     check_indices(estimator, "_rows", held["_rows"][1], 0, r, n)
     latents = [*(member.latent for member in members), estimator.posterior_]
     if held["_precomputed"]:
-        given = all(isinstance(q, ExactLatent) and q.kernel is None and q.alpha.size == n for q in latents)
-        require(given and estimator.kernel_ is None, estimator, "posterior_", f"must be of {n} rows without a kernel")
+        exact = all(isinstance(q, ExactLatent) and q.kernel is None and q.alpha.size == n for q in latents)
+        require(exact and estimator.kernel_ is None, estimator, "posterior_", f"must be of {n} rows without a kernel")
         check_indices(estimator, "_used", held["_used"], 0, width, n)
         require(np.unique(held["_used"]).size == n, estimator, "_used", "names a row twice")
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,7 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-class PairwiseGP(CallbackMixin, BaseEstimator):
+class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
     """From merged comparisons of the seen items to fitted attributes."""
 
     items: Any
@@ -165,9 +166,9 @@ class ComparisonClassifier(ClassifierMixin, PairwiseGP):
         tags.classifier_tags.multi_class = False
         return tags
 
+    @abstractmethod
     def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
         """Return the posterior mean and variance of the projection of each row, with or without the order effect."""
-        raise NotImplementedError
 
     def latent_mean_and_variance(self, X: ArrayLike) -> tuple[Array, Array]:
         """Return the posterior mean and variance of the utility difference, left minus right.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,7 +47,7 @@ SHARED_CONSTRAINTS: Final[dict[str, list[Any]]] = {
 }
 
 
-class SparseGP(CallbackMixin, BaseEstimator):
+class SparseGP(CallbackMixin, BaseEstimator, ABC):
     """Base of the Gaussian processes for many rows."""
 
     kernel: Kernel | None
@@ -86,9 +87,9 @@ class SparseGP(CallbackMixin, BaseEstimator):
         return canonical(validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False))
 
     # ------------------------------------------------------------- settings
+    @abstractmethod
     def _settings(self) -> object:
         """Return what an earlier fit must share for a warm start."""
-        raise NotImplementedError
 
     def _can_resume(self) -> bool:
         """Tell whether there is an earlier fit of the same model."""
@@ -120,9 +121,9 @@ class SparseGP(CallbackMixin, BaseEstimator):
         )
 
     # ------------------------------------------------------------- relevance
+    @abstractmethod
     def _kernels_and_points(self) -> list[tuple[Kernel, Features]]:
         """Return the learnt kernels with their inducing points."""
-        raise NotImplementedError
 
     @property
     def relevance_(self) -> Array:

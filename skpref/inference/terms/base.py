@@ -96,6 +96,53 @@ class LinearTerm(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class LinearView:
+    """A linear term as the loop sees it: nothing else enters."""
+
+    term: LinearTerm  # the term
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Runs of variables by prior scale."""
+        return self.term.segments
+
+    def forward(self, v: Array) -> Array:
+        """Return A v, shape (P,)."""
+        return self.term.matvec(v)
+
+    def total(self, projected: Array) -> Array:
+        """Return what projections add to z, shape (P,)."""
+        return projected
+
+    def backward(self, g: Array, weight: Array, projected: Array) -> Array:
+        """Return A^T g, shape (K,)."""
+        del weight, projected
+        return self.term.rmatvec(g)
+
+    def grams(self, weight: Array) -> tuple[Array, ...]:
+        """Return the curvature of each dense part, shape (K, K)."""
+        return (self.term.gram(weight),)
+
+    def gram_diagonal(self, weight: Array) -> Array:
+        """Return the curvature of each variable, shape (K,)."""
+        return self.term.gram_diagonal(weight)
+
+    def pull(self, weight: Array) -> dict[str, float]:
+        """Return what the bound gains per unit of 1/E[s] by a smaller residual."""
+        if self.term.residual is None:
+            return {}
+        return {self.term.residual_scale: 0.5 * float(weight @ self.term.residual)}
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """What one block gives to the observations."""
+
+    mean: Array  # (P,) or (D, P): means of the block's projections, one row a factor
+    spread: Array  # their variances, the residual's share left out
+
+
+@dataclass(frozen=True, eq=False)
 class RowTerm:
     """A term that holds its rows."""
 

@@ -13,7 +13,8 @@ from numpy.testing import assert_allclose
 from skpref.inference import svi
 from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.problem import view
-from skpref.inference.terms.products import FactorTerm, LinearView
+from skpref.inference.terms.base import LinearView
+from skpref.inference.terms.products import FactorTerm
 
 SIDES = [(items, users) for items in ("ids", "features") for users in ("ids", "features")]
 LAYOUTS = [*SIDES, ("joint", "ids"), ("mean-field", "features")]
