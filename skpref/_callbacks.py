@@ -14,6 +14,8 @@ import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from skpref._exclusive import one_fit_at_a_time
+
 try:
     from sklearn.callback import CallbackSupportMixin
 except ImportError:  # scikit-learn 1.8
@@ -101,6 +103,12 @@ def set_everywhere(callbacks: list[Any] | None) -> None:
 @contextmanager
 def fit_callbacks(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Iterator[None]:
     """Notify callbacks of the start and the end of a fit, which is the body of the `with` statement."""
+    with one_fit_at_a_time(estimator):
+        yield from _with_callbacks(estimator, X, y, sample_weight)
+
+
+def _with_callbacks(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Iterator[None]:
+    """Yield once, between the news of the fit's start and of its end."""
     metadata = None if sample_weight is None else {"sample_weight": sample_weight}
     data = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
     context = estimator._init_callback_context(max_subtasks=None)

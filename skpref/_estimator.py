@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
 from skpref._callbacks import iteration_hook
+from skpref._exclusive import one_fit_at_a_time
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
@@ -28,16 +29,17 @@ _MAX_DENSE_BYTES = 4 * 2**30  # of one dense square matrix, whatever the machine
 
 @contextmanager
 def unchanged_on_failure(estimator: Any) -> Iterator[None]:
-    """Restore the attributes if the body raises, so that an earlier fit stays usable."""
-    before = vars(estimator).copy()
-    try:
-        yield
-    except BaseException:
-        # Update first, so that other threads always find the earlier attributes.
-        vars(estimator).update(before)
-        for name in vars(estimator).keys() - before.keys():
-            delattr(estimator, name)
-        raise
+    """Restore the attributes if the body raises, so that an earlier fit stays usable; refuse a second thread."""
+    with one_fit_at_a_time(estimator):
+        before = vars(estimator).copy()
+        try:
+            yield
+        except BaseException:
+            # Update first, so that other threads always find the earlier attributes.
+            vars(estimator).update(before)
+            for name in vars(estimator).keys() - before.keys():
+                delattr(estimator, name)
+            raise
 
 
 def last_step(model: Any) -> Any:

@@ -1,0 +1,30 @@
+"""One fit of an object at a time: a second thread that fits the same object is refused."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# id of an estimator -> thread that fits it. Not an attribute: copies and pickles of it can be fitted elsewhere.
+_FITTING: dict[int, int] = {}
+
+
+@contextmanager
+def one_fit_at_a_time(estimator: object) -> Iterator[None]:
+    """Raise RuntimeError while another thread fits the estimator; fits of the same thread may be nested."""
+    this = threading.get_ident()
+    nested = _FITTING.get(id(estimator)) == this
+    if _FITTING.setdefault(id(estimator), this) != this:  # one atomic step
+        raise RuntimeError(
+            f"this {type(estimator).__name__} is being fitted in another thread; give each thread an object of its "
+            "own, by sklearn.base.clone"
+        )
+    try:
+        yield
+    finally:
+        if not nested:
+            del _FITTING[id(estimator)]

@@ -1,0 +1,52 @@
+"""One object is fitted by one thread at a time."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+
+import skpref
+from skpref import GibbsM3F
+from skpref._exclusive import _FITTING, one_fit_at_a_time
+from skpref.persistence import saved_classes
+
+PAIRS = np.array([[0, 1], [1, 2], [2, 0], [0, 2]])
+BUSY = "is being fitted in another thread; give each thread an object of its own"
+
+
+def elsewhere(function: Any, *args: Any) -> Any:
+    """Call a function in another thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(function, *args).result()
+
+
+@pytest.mark.parametrize("name", sorted({*saved_classes()} - {"OneHotDesign"}))  # which runs no inference
+def test_every_fit_refuses_a_second_thread(name: str) -> None:
+    model = getattr(skpref, name)()
+    with one_fit_at_a_time(model), pytest.raises(RuntimeError, match=f"this {name} {BUSY}"):
+        elsewhere(model.fit, PAIRS, [0, 1, 0, 1])
+
+
+def test_copies_and_the_same_thread_are_not_refused() -> None:
+    model, y = GibbsM3F(2, n_sweeps=3, burn_in=1), [0, 1, 0, 1]
+    with one_fit_at_a_time(model):
+        for other in (clone(model), copy.copy(model), pickle.loads(pickle.dumps(model))):
+            elsewhere(other.fit, PAIRS, y)
+        model.fit(PAIRS, y)  # the same thread, as a method that calls another one
+        with pytest.raises(RuntimeError, match=BUSY):
+            elsewhere(model.partial_fit, PAIRS, y)
+    elsewhere(model.fit, PAIRS, y)
+    assert not _FITTING
+
+
+def test_the_mark_goes_with_a_failure() -> None:
+    model = BaseEstimator()
+    with pytest.raises(KeyboardInterrupt), one_fit_at_a_time(model):
+        raise KeyboardInterrupt
+    assert not _FITTING
