@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skpref._text import printable
 from skpref.exceptions import MissingExtraError
 from skpref.metrics import calibration
 
@@ -78,7 +79,7 @@ def offscreen_axes(width: float = 7.0, height: float = 4.5) -> Axes:
 
 
 def _shortened(name: Any) -> str:
-    text = str(name)
+    text = printable(name)
     return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
 
 
@@ -161,7 +162,8 @@ class BoundDisplay(_Display):
     def _draw(self, ax: Axes) -> None:
         passes = np.arange(1, len(self.lower_bounds) + 1)
         ax.plot(passes, self.lower_bounds, marker="o", markersize=3, color=_COLOUR)
-        ax.set(xlabel="pass", ylabel="lower bound (nats)", title=self.estimator_name or "")
+        ax.set(xlabel="pass", ylabel="lower bound (nats)")
+        ax.set_title(printable(self.estimator_name or ""), parse_math=False)
         ax.xaxis.get_major_locator().set_params(integer=True)
 
 
@@ -267,7 +269,7 @@ class RankingDisplay(_Display):
         rows = np.arange(len(self.ids))
         spread = 1.645 * np.asarray(self.std)  # 90 % of a normal distribution
         ax.errorbar(self.utility, rows, xerr=spread, fmt="o", color=_COLOUR, ecolor=_PALE, elinewidth=3, capsize=0)
-        ax.set_yticks(rows, [self._label(row) for row in range(len(rows))])
+        ax.set_yticks(rows, [self._label(row) for row in range(len(rows))], parse_math=False)  # "$" is a dollar
         ax.set_ylim(len(rows) - 0.5, -0.5)
         shown = f"best {len(rows)} of {self.n_total} items" if self.n_total else ""
         ax.set(xlabel="utility (mean and 90 % interval)", title=shown)
@@ -395,11 +397,12 @@ class PairCalibrationDisplay(_Display):
             label="perfect ± 1 standard error",
         )
         size = 20.0 + 180.0 * c.count / max(int(c.count.max()), 1)
-        label = f"{self.estimator_name or 'predictions'} (error {c.expected_calibration_error:.3f})"
+        label = f"{printable(self.estimator_name or 'predictions')} (error {c.expected_calibration_error:.3f})"
         points = (c.mean_predicted, c.mean_observed)
         ax.scatter(*points, s=size, color=_COLOUR, alpha=0.8, label=label, clip_on=False, zorder=3)
         ax.set(xlabel="predicted probability of the left item", ylabel="observed frequency", xlim=(0, 1), ylim=(0, 1))
-        ax.legend(loc="upper left", markerscale=0.6)
+        for text in ax.legend(loc="upper left", markerscale=0.6).get_texts():
+            text.set_parse_math(False)
 
 
 class AnnotatorDisplay(_Display):
@@ -504,8 +507,8 @@ class AnnotatorDisplay(_Display):
         ax.axhline(0.5, linestyle=":", color="grey")
         ax.errorbar(n, mean, yerr=reach, fmt="o", markersize=4, color=_COLOUR, ecolor=_PALE, elinewidth=2, alpha=0.8)
         for row in np.argsort(mean, kind="stable")[: self.n_names]:
-            offset = {"xytext": (5, -3), "textcoords": "offset points", "fontsize": "small"}
-            ax.annotate(_shortened(self.user[row]), (n[row], mean[row]), **offset)
+            style = {"xytext": (5, -3), "textcoords": "offset points", "fontsize": "small", "parse_math": False}
+            ax.annotate(_shortened(self.user[row]), (n[row], mean[row]), **style)
         if n.size and n.max() > _WIDE * n.min():
             ax.set_xscale("log")
         else:

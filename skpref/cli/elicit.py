@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
+from skpref._text import printable
 from skpref.cli.files import nearest, read_sheet
 from skpref.data import OneHotDesign
 from skpref.elicitation import Session
@@ -85,7 +86,7 @@ def _read(path: Path, items: list[Any], *, pairs: bool) -> list[Any]:
         cells = sheet.ids(name).tolist()
         for index, cell in enumerate(cells):
             if cell not in by_text:
-                more = nearest(cell, list(by_text)[:5000]) or ""
+                more = nearest(cell, list(by_text)) or ""
                 raise sheet.fault(f"unknown item {_shown(cell)!r}{more}", index, name)
         columns.append([by_text[cell] for cell in cells])
     for index, row in enumerate(zip(*columns, strict=True)):
@@ -269,6 +270,5 @@ def _plain(value: Any) -> Any:
 
 def _shown(value: Any) -> str:
     """Text of an id that cannot steer the terminal."""
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    text = "".join(letter if letter.isprintable() else "?" for letter in text[: _LONGEST + 1])
+    text = printable(value)
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."

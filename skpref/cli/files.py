@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import csv
 import difflib
+import gzip
 import io
 import math
 import os
+import re
 import secrets
 import tempfile
+import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 
+from skpref._text import printable
 from skpref.exceptions import DataError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
 _DELIMITERS = ",;\t|"
 _SEPARATORS = "comma", "semicolon", "tab", "bar"
 _LONGEST_CELL = 60
+_MOST_NAMES = 5000  # among which the nearest is searched: it takes a second
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff0b\uff0d\uff1d\uff20]")  # how a cell begins that a spreadsheet would run
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +100,11 @@ def read_sheet(path: Path) -> Sheet:
     """Read a file."""
     with path.open("rb") as file:
         source: BinaryIO = file if file.seekable() else io.BytesIO(file.read())  # a pipe can be read once
-        parquet = source.read(4) == b"PAR1" or path.suffix.lower() in {".parquet", ".pq"}
+        head = source.read(4)
         source.seek(0)
+        parquet = head == b"PAR1" or path.suffix.lower() in {".parquet", ".pq"}
+        if head[:2] == b"\x1f\x8b":
+            source = cast("BinaryIO", gzip.GzipFile(fileobj=source))
         sheet = _read_parquet(path, source) if parquet else _read_csv(path, source)
     if not sheet.lines:
         raise sheet.fault("there are column names, but no rows")
@@ -108,12 +117,12 @@ def _read_csv(path: Path, source: BinaryIO) -> Sheet:
     lines: list[int] = []
     for line, row in _csv_rows(path, source):
         if not header:
-            header = [name.strip() for name in row]
-            _check_header(path, header, line)
+            header = [_unquoted(name).strip() for name in row]
+            _check_header(f"{path}, line {line}", header)
         elif len(row) != len(header):
             raise DataError(f"{path}, line {line}: {len(row)} cells, but there are {len(header)} columns")
         else:
-            rows.append(row)
+            rows.append([_unquoted(cell) for cell in row])
             lines.append(line)
     if not header:
         raise DataError(f"{path}: the file is empty; expected a line of column names and rows below it")
@@ -141,14 +150,18 @@ def _csv_rows(path: Path, source: BinaryIO) -> Iterator[tuple[int, list[str]]]:
         except csv.Error as error:
             line = 0 if reader is None else reader.line_num
             raise DataError(f"{path}, line {line}: cannot be read as CSV ({error})") from error
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise DataError(f"{path}: cannot be read as gzip ({error})") from error
 
 
-def _check_header(path: Path, header: list[str], line: int) -> None:
+def _check_header(where: str, header: list[str]) -> None:
+    names: set[str] = set()
     for position, name in enumerate(header, 1):
         if not name:
-            raise DataError(f"{path}, line {line}: column {position} has no name; the first line must name all columns")
-        if name in header[: position - 1]:
-            raise DataError(f"{path}, line {line}: there are two columns {name!r}")
+            raise DataError(f"{where}: column {position} has no name; all columns must be named")
+        if name in names:
+            raise DataError(f"{where}: there are two columns {name!r}")
+        names.add(name)
 
 
 def _read_parquet(path: Path, source: BinaryIO) -> Sheet:
@@ -165,10 +178,8 @@ def _read_parquet(path: Path, source: BinaryIO) -> Sheet:
         raise DataError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
     frame = frame.astype(object).where(frame.notna(), None)
     names = [str(name).strip() for name in frame.columns]
-    for position, name in enumerate(names):
-        if name in names[:position]:
-            raise DataError(f"{path}: there are two columns {name!r}")
-    columns = {name: frame.iloc[:, position].tolist() for position, name in enumerate(names)}
+    _check_header(str(path), names)
+    columns = dict(zip(names, frame.to_numpy().T.tolist(), strict=True))
     return Sheet(path, columns, list(range(1, len(frame) + 1)), "row")
 
 
@@ -209,9 +220,9 @@ def _check_distinct(sheet: Sheet, ids: NDArray[Any], column: str, noun: str = "i
             raise sheet.fault(f"{noun} {name[:80]!r} occurs twice (first on {line})", row, column)
 
 
-def nearest(name: str, known: Sequence[str]) -> str:
+def nearest(name: str, names: Sequence[str]) -> str:
     """Return "; did you mean 'x'?" for the nearest of some names, or nothing."""
-    lower = {other.lower(): other for other in known}
+    lower = {other.lower(): other for other in names[:_MOST_NAMES]}
     near = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
     return f"; did you mean {lower[near[0]]!r}?" if near else ""
 
@@ -231,7 +242,7 @@ def _short(cell: Any) -> str:
 
 
 def _list(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:12])
+    shown = ", ".join(map(printable, names[:12]))
     return f"{shown}, ... ({len(names)} columns)" if len(names) > 12 else shown
 
 
@@ -239,19 +250,27 @@ def _list(names: Sequence[str]) -> str:
 @contextmanager
 def complete(path: Path) -> Iterator[Path]:
     """Let a file be written under another name, and give it its own when it is complete."""
-    if path.exists() and not path.is_file():
-        yield path
-        return
+    is_device = path.exists() and not path.is_file()
     final = path.resolve()  # a link stays one
-    temporary = final.with_name(f".{final.name}.{secrets.token_hex(6)}.tmp")
+    temporary = path if is_device else final.with_name(f".{final.name}.{secrets.token_hex(6)}.tmp")
+    with naming(path):
+        try:
+            yield temporary
+            if not is_device:
+                temporary.replace(final)
+        finally:
+            if not is_device:
+                temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Give an error of the disk the name of the file that was to be written: a full disk names none."""
     try:
-        yield temporary
-        temporary.replace(final)
+        yield
     except OSError as error:
-        error.filename = os.fspath(path)  # a full disk names no file
+        error.filename = os.fspath(path)
         raise
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def check_file(path: Path | None, *, regular: bool = False) -> None:
@@ -295,8 +314,29 @@ def _try(folder: Path, what: str) -> None:
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
-    """Write a CSV file."""
+    """Write a CSV file, whose cells no spreadsheet takes for formulas."""
     with complete(path) as whole, whole.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(rows)
+        writer.writerow([_quoted(name) for name in header])
+        writer.writerows([_quoted(cell) for cell in row] for row in rows)
+
+
+def _is_formula(cell: str) -> bool:
+    """Whether a spreadsheet would run a cell, or would if it had no apostrophes before it; numbers are none."""
+    if not _FORMULA.match(cell):
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return True
+    return False
+
+
+def _quoted(cell: Any) -> Any:
+    """Return a cell with an apostrophe before what a spreadsheet would run; `_unquoted` takes it away again."""
+    return f"'{cell}" if isinstance(cell, str) and _is_formula(cell) else cell
+
+
+def _unquoted(cell: str) -> str:
+    """Return a cell without the apostrophe that `_quoted` puts before a formula."""
+    return cell[1:] if cell[:1] == "'" and _is_formula(cell) else cell

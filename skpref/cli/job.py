@@ -9,18 +9,16 @@ import json
 import signal
 import sys
 import threading
-import time
 import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
 
 from skpref._version import __version__
-from skpref.cli.report import write_trials
+from skpref.cli.report import write_noted, write_trials
 from skpref.cli.space import narrowed
 from skpref.cli.tasks.base import Outcome, Rows, SearchResult, fitted
 from skpref.exceptions import DataError, TrackingWarning
@@ -93,7 +91,7 @@ class Job:
             "folds": options.folds or task.n_folds,
             "seed": options.seed,
             "holdout": options.holdout,
-            "space": {name: repr(limits(known) or known) for name, known in self._space.items()},
+            "space": {name: repr(limits(values) or values) for name, values in self._space.items()},
             "defaults": self._defaults,
             "points": len(Distributions(self._space).points(options.trials)),
         }
@@ -104,7 +102,8 @@ class Job:
         options, task = self.options, self.task
         train, test = self._parts
         result = self._search(train)
-        write_trials(result.trials, options.out / "trials.csv", task.metric.name)  # now: the rest may be interrupted
+        # Now: the rest may be interrupted.
+        write_noted(options.out / "trials.csv", lambda path: write_trials(result.trials, path, task.metric.name))
         if result.interrupted and not any(trial.state == "complete" for trial in result.trials):
             raise KeyboardInterrupt("stopped before the first trial was finished, so there is nothing to report")
         self._n_kept = len(result.trials)
@@ -116,7 +115,10 @@ class Job:
         figures |= task.baselines(train, test)
         _say(f"fitting the final model with all {task.noun}")
         model = task.final(best.settings)
-        findings = task.findings(model, options.seed)
+        try:
+            findings = task.findings(model, options.seed)
+        except Exception as error:  # noqa: BLE001 - the report says it; the model is there
+            findings = error
         return Outcome(task, train.size, test.size, result, figures, model, findings)
 
     def _evaluate(self, settings: dict[str, Any], train: Rows, test: Rows) -> Figures:
@@ -133,9 +135,6 @@ class Job:
         never stopped, and trials that a killed process left unfinished are not among them.
         """
         options, optuna = self.options, require_optuna()
-        if self._kept is None:
-            name = f"skpref-{time.strftime('%Y%m%d-%H%M%S')}-{token_hex(4)}"
-            self._kept = open_study(name, storage=options.out / "study.journal", direction="maximize")
         kept = self._kept_trials()
         storage = optuna.storages.InMemoryStorage()
         study = open_study("trials", storage=storage, direction="maximize")
@@ -167,6 +166,8 @@ class Job:
 
         Two commands that ran at the same time have both written a trial of a number; the later one counts.
         """
+        if self._kept is None:
+            return []
         by_number = {trial.user_attrs.get(_NUMBER): trial for trial in self._kept.get_trials(deepcopy=False)}
         return list(itertools.takewhile(bool, map(by_number.get, range(self.options.trials))))
 
@@ -269,8 +270,8 @@ class _Tracking:
         self._tracker.log_params(self._parent, self._task.describe())
         # Without the storage: an address may hold a password.
         names = ("model", "trials", "timeout", "out", "seed", "folds", "holdout", "space")
-        known = {name: getattr(options, name) for name in names} | self._task.options()
-        self._tracker.log_params(self._parent, {f"job.{name}": value for name, value in known.items()})
+        values = {name: getattr(options, name) for name in names} | self._task.options()
+        self._tracker.log_params(self._parent, {f"job.{name}": value for name, value in values.items()})
 
     def open_trial(self, number: int) -> None:
         """Start the run of a trial, if it has none."""

@@ -13,6 +13,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from skpref._text import printable, printable_lines
 from skpref.cli.options import Elicit, Fit, Predict, Rank, Sync, Tune, parse
 from skpref.exceptions import SkprefError
 
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # an id that the terminal has no letters for is no reason to fail
             stream.reconfigure(errors="backslashreplace")
-    with _ends_in_order(), warnings.catch_warnings():
+    with _printable_streams(), _ends_in_order(), warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = _show_warning  # type: ignore[assignment]  # the stub wants all six names
         try:
@@ -49,15 +50,37 @@ def main(argv: Sequence[str] | None = None) -> int:
                 _discard(stream)
             return 0
         except MemoryError as error:
-            print(f"skpref: error: there is too little memory: {error}", file=sys.stderr)
+            print(f"skpref: error: there is too little memory: {printable(error)}", file=sys.stderr)
             return 2
         except (SkprefError, OSError) as error:
-            print(f"skpref: error: {_in_a_line(error)}", file=sys.stderr)
+            print(f"skpref: error: {printable(_in_a_line(error))}", file=sys.stderr)
             return 2
         except KeyboardInterrupt as stop:
             print(f"skpref: {str(stop) or 'stopped'}", file=sys.stderr)
             return 130
     return code
+
+
+class Printable:
+    """A stream that writes control characters as in Python: text from a file does not steer the terminal."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write."""
+        self._stream.write(printable_lines(text))
+        return len(text)
+
+
+@contextmanager
+def _printable_streams() -> Iterator[None]:
+    out, err = (None if stream is None else cast("TextIO", Printable(stream)) for stream in (sys.stdout, sys.stderr))
+    with redirect_stdout(out), redirect_stderr(err):
+        yield
 
 
 class Patient:
@@ -142,4 +165,4 @@ def _in_a_line(error: Exception) -> str:
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
     if issubclass(category, UserWarning):  # ours and scikit-learn's; deprecations are not for users of a command
-        print(f"skpref: note: {message}", file=sys.stderr)
+        print(f"skpref: note: {printable(message)}", file=sys.stderr)

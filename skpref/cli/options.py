@@ -228,18 +228,29 @@ example:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that suggests an option in place of an unknown one."""
+    """A parser without abbreviations, which suggests an option in place of an unknown one."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs, allow_abbrev=False)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Refuse unknown arguments where they are found, as the subcommand knows its options."""
+        first = args[0].partition("=")[0] if args else ""
+        if first[:1] == "-" and first.strip("-") and first not in self._option_string_actions:
+            self._refuse(args[:1])  # before argparse asks for what is missing
         namespace, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            hint = nearest(unknown[0].partition("=")[0], list(self._option_string_actions))
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+            self._refuse(unknown)
         return namespace, unknown
 
+    def _refuse(self, unknown: list[str]) -> None:
+        name, options = unknown[0].partition("=")[0], list(self._option_string_actions)
+        longer = [option for option in options if len(name) > 2 and option.startswith(name)]
+        hint = f"; did you mean {longer[0]!r}?" if longer else nearest(name, options)
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
-def _parser(parser_class: type[argparse.ArgumentParser] = _Parser) -> argparse.ArgumentParser:
+
+def _parser(parser_class: type[_Parser] = _Parser) -> argparse.ArgumentParser:
     parser = parser_class(
         prog="skpref",
         description="Bayesian preference learning: from comparisons or ratings to a tuned, tracked model.",
@@ -484,6 +495,8 @@ def _setting(text: str) -> tuple[str, Any]:
         return name, ast.literal_eval(value)
     except (SyntaxError, ValueError):
         return name, value  # a word
+    except (MemoryError, RecursionError):
+        raise argparse.ArgumentTypeError(f"{text[:80]!r} ... is nested too deeply") from None
 
 
 def _positive(text: str) -> float:
@@ -522,7 +535,7 @@ _OPTIONS = {"name": "model", "folder": "out"}  # keys that are called otherwise 
 _DATASET = "travellers"
 
 
-class _Strict(argparse.ArgumentParser):
+class _Strict(_Parser):
     """A parser that raises its complaints."""
 
     def error(self, message: str) -> Any:
@@ -537,6 +550,8 @@ def _read_experiment(file: Path, out: Path | None, *, json: bool) -> Tune:
         raise DataError(f"{file}: is not a text in UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"{file}: is not TOML: {error}") from error
+    except RecursionError as error:
+        raise DataError(f"{file}: lists or tables are nested too deeply") from error
     try:
         space = _checked_space(sections)
         argv = _arguments(sections, file.parent)
@@ -611,9 +626,9 @@ def _checked_space(sections: dict[str, Any]) -> dict[str, Any]:
     return space
 
 
-def _require_known(what: str, name: str, shown: str, known: list[str]) -> None:
-    if name not in known:
-        raise DataError(f"unknown {what} {shown}{nearest(name, known) or '; known are ' + ', '.join(known)}")
+def _require_known(what: str, name: str, shown: str, names: list[str]) -> None:
+    if name not in names:
+        raise DataError(f"unknown {what} {shown}{nearest(name, names) or '; known are ' + ', '.join(names)}")
 
 
 def _by_key(message: str) -> str:

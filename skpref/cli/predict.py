@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from skpref.cli.files import check_file, nearest, read_sheet, write_csv
 from skpref.cli.report import cut, print_json, table
 from skpref.cli.tasks.ratings import read_columns
 from skpref.data import OneHotDesign
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, ModelFormatError
 from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
 from skpref.factorization.max_margin.base import MaxMarginFactorization
 from skpref.gp.crowd import CrowdGPPL
@@ -24,6 +25,8 @@ from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
 from skpref.persistence import load
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from skpref.cli.files import Sheet
@@ -35,7 +38,7 @@ Columns = dict[str, "NDArray[Any]"]
 def predict(options: Predict) -> int:
     """Predict the rows of a file."""
     check_file(options.out)
-    model = load(options.model)
+    model = load_model(options.model, options.data)
     sheet = read_sheet(options.data)
     last = last_step(model)
     rules = [rule for cls, rule in _PREDICTED.items() if isinstance(last, cls) and hasattr(last, "posterior_")]
@@ -48,11 +51,13 @@ def predict(options: Predict) -> int:
     cells = {name: sheet.columns[name] for name in sheet.names if name not in predicted}
     columns = {**cells, **{name: column.tolist() for name, column in predicted.items()}}
     rows = list(zip(*columns.values(), strict=True))
+    if options.json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
     if options.out is not None:
         write_csv(options.out, list(columns), rows)
     if options.json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
-    elif options.out is not None:
+        return 0
+    if options.out is not None:
         print(f"{len(rows)} rows written to {options.out}")
     else:
         shown = rows[: options.top]
@@ -60,6 +65,16 @@ def predict(options: Predict) -> int:
         if len(shown) < len(rows):
             print(f"  ... {len(rows)} rows; --out FILE writes all of them")
     return 0
+
+
+def load_model(path: Path, data: Path | None) -> Any:
+    """Load a model; where the file of data is one, say that the two were swapped."""
+    try:
+        return load(path)
+    except ModelFormatError as error:
+        if data is not None and zipfile.is_zipfile(data):
+            raise DataError(f"{error}; {data} seems to be one: the model comes first, then the data") from error
+        raise
 
 
 def _cell(value: Any) -> str:
@@ -87,7 +102,7 @@ def _ids(sheet: Sheet, name: str, noun: str, trained: NDArray[Any], *, strict: b
     if unknown:
         cell = cells[unknown[0]]
         more = f" ({len(unknown)} such cells)" if len(unknown) > 1 else ""
-        hint = nearest(cell, list(by_text)[:5000])
+        hint = nearest(cell, list(by_text))
         problem = sheet.fault(f"the model knows no {noun} {cell[:80]!r}{hint}{more}", unknown[0], name)
         if strict:
             raise problem

@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
 from skpref.cli.files import check_file, nearest, read_ids, read_items, read_sheet, write_csv
-from skpref.cli.predict import features_of, machine_columns
+from skpref.cli.predict import features_of, load_model, machine_columns
 from skpref.cli.rankings import ranking_text, write_ranking
 from skpref.cli.report import cut, print_json, say, table
 from skpref.cli.tasks.ratings import recommendations_text, recommended
@@ -21,7 +21,6 @@ from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.ordinal import GPOrdinalRegressor
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
-from skpref.persistence import load
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +34,7 @@ _OF_ROWS = GPOrdinalRegressor, SVGPRegressor, SVGPClassifier
 def rank(options: Rank) -> int:
     """Rank known or new items."""
     check_file(options.out)
-    model = load(options.model)
+    model = load_model(options.model, options.items)
     last = last_step(model)
     fitted = hasattr(last, "posterior_")
     if fitted and isinstance(model, MaxMarginFactorization):
@@ -93,7 +92,7 @@ def _known_id(options: Rank, user: str, ids: Any, without: str = "") -> Any:
     """Return the id that is written so."""
     by_text = {str(user_id): user_id for user_id in ids.tolist()}
     if user not in by_text:
-        hint = nearest(user, list(by_text)[:5000])
+        hint = nearest(user, list(by_text))
         more = f"{hint or '.'} Without --user, {without} ranks" if without else hint
         raise DataError(f"{options.model}: unknown user {user[:80]!r}{more}")
     return by_text[user]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skpref._typing import Array, IntArray
+    from skpref.cli.tasks.base import Files
     from skpref.gp.crowd import CrowdGPPL
     from skpref.metrics import Calibration
 
@@ -113,15 +115,17 @@ def _annotator_rows(annotators: dict[str, Any], rows: Iterable[int]) -> list[str
 
 
 # --------------------------------------------------------------------------------------------------------------- files
-def write_crowd(model: CrowdGPPL, annotators: dict[str, Any], out: Path) -> list[Path]:
-    """Write annotators, and where each user stands on the factors that matter, the strongest first."""
-    report, factors = out / "annotators.csv", out / "factors.csv"
+def write_annotators(annotators: dict[str, Any], path: Path) -> None:
+    """Write the report on users as CSV."""
     columns = {name: column.tolist() for name, column in annotators.items()}
-    write_csv(report, list(columns), zip(*columns.values(), strict=True))
+    write_csv(path, list(columns), zip(*columns.values(), strict=True))
+
+
+def write_factors(model: CrowdGPPL, path: Path) -> None:
+    """Write where each user stands on the factors that matter, the strongest first."""
     living = living_factors(model)
     rows = zip(model.user_ids_.tolist(), model.user_factors_[:, living].tolist(), strict=True)
-    write_csv(factors, ["user", *(f"factor_{d}" for d in living)], ([user, *values] for user, values in rows))
-    return [report, factors]
+    write_csv(path, ["user", *(f"factor_{d}" for d in living)], ([user, *values] for user, values in rows))
 
 
 def write_ranking(ranking: Any, path: Path) -> None:
@@ -130,10 +134,14 @@ def write_ranking(ranking: Any, path: Path) -> None:
     write_csv(path, list(columns), zip(*(column.tolist() for column in columns.values()), strict=True))
 
 
-def write_plots(
-    bounds: list[float], ranking: Any, calibration: Calibration, annotators: dict[str, Any] | None, out: Path
-) -> list[Path]:
-    """Draw the fit, the ranking, the calibration and the annotators."""
+def write_plot(display: Any, path: Path) -> None:
+    """Write a plot that was drawn."""
+    with complete(path) as whole:
+        display.figure_.savefig(whole, dpi=120, format="png")
+
+
+def plots(bounds: list[float], ranking: Any, calibration: Calibration, annotators: dict[str, Any] | None) -> Files:
+    """Return what draws the fit, the ranking, the calibration and the annotators, by the name of the file."""
     shown = min(_SHOWN, len(ranking))
     drawings: dict[str, tuple[float, Callable[[Any], Any]]] = {
         "bound.png": (4.5, lambda ax: BoundDisplay(bounds, "fit of the final model").plot(ax=ax)),
@@ -146,7 +154,8 @@ def write_plots(
     if annotators is not None:
         report = SimpleNamespace(**annotators)
         drawings["annotators.png"] = 4.5, lambda ax: AnnotatorDisplay.from_annotators(report, ax=ax)
-    for name, (height, draw) in drawings.items():
-        with complete(out / name) as whole:
-            draw(offscreen_axes(height=height)).figure_.savefig(whole, dpi=120, format="png")
-    return [out / name for name in drawings]
+    return {name: partial(_write_drawing, *drawing) for name, drawing in drawings.items()}
+
+
+def _write_drawing(height: float, draw: Callable[[Any], Any], path: Path) -> None:
+    write_plot(draw(offscreen_axes(height=height)), path)

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import math
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.cli.files import write_csv
+from skpref._text import printable
+from skpref.cli.files import naming, write_csv
+from skpref.exceptions import SkprefError
 from skpref.persistence import save
+from skpref.search.evaluation import in_a_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from skpref.cli.tasks.base import Outcome, SearchResult
+    from skpref.cli.tasks.base import Files, Outcome, SearchResult
     from skpref.search.loop import TrialRecord
 
 _LONGEST_ID = 40
@@ -28,7 +32,9 @@ def report(outcome: Outcome) -> str:
     """Return what the command prints."""
     title = outcome.task.metric.title
     parts = [_search_text(outcome.result, title), *_trials_text(outcome.result, title), _figures_text(outcome)]
-    return "\n\n".join([*parts, *outcome.task.sections(outcome)])
+    with _noted("a part of the report cannot be made"):
+        parts += _complete(outcome).task.sections(outcome)
+    return "\n\n".join(parts)
 
 
 def _search_text(result: SearchResult, title: str) -> str:
@@ -79,7 +85,7 @@ def _figures_text(outcome: Outcome) -> str:
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return aligned lines."""
-    cells = [tuple(header), *map(tuple, rows)]
+    cells = [tuple(map(printable, row)) for row in (header, *rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     texts = {"", "item", "user", "feature", "settings"}  # columns that are aligned to the left
     aligned = [
@@ -94,17 +100,57 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def cut(name: Any) -> str:
-    """Shorten an id."""
-    text = str(name)
+    """Shorten an id; control characters are escaped."""
+    text = printable(name)
     return text if len(text) <= _LONGEST_ID else text[: _LONGEST_ID - 3] + "..."
 
 
 # --------------------------------------------------------------------------------------------------------------- files
 def write_files(outcome: Outcome, out: Path) -> list[Path]:
-    """Write the model and what the task has to write; the trials were written after the search."""
-    model = out / "model.skpref"
-    save(outcome.model, model)
-    return [model, out / "trials.csv", *outcome.task.write(outcome, out)]
+    """Write the model and what the task has to write; the trials were written after the search.
+
+    A file that cannot be written is one note, and the others are written; without the model, the job has failed.
+    """
+    path = out / "model.skpref"
+    written, failure = [path, out / "trials.csv"], None
+    try:
+        with naming(path):
+            save(outcome.model, path)
+    except (OSError, SkprefError) as error:
+        failure = error
+    files: Files = {}
+    with _noted("tables and plots cannot be made"):
+        files = _complete(outcome).task.files(outcome)
+    for name, write in files.items():
+        if write_noted(out / name, write):
+            written.append(out / name)
+    if failure is not None:
+        raise failure
+    return [file for file in written if file.exists()]
+
+
+def _complete(outcome: Outcome) -> Outcome:
+    """Return an outcome in which nothing failed; what failed is raised."""
+    if isinstance(outcome.findings, Exception):
+        raise outcome.findings
+    return outcome
+
+
+def write_noted(path: Path, write: Callable[[Path], None]) -> bool:
+    """Write a file; return whether it worked, and print one line if not."""
+    with _noted(f"{path} is not written"):
+        write(path)
+        return True
+    return False
+
+
+@contextmanager
+def _noted(what: str) -> Iterator[None]:
+    """Print an error as one line: what comes last must not cost the results."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - such as of fonts and of disks
+        print(f"skpref: note: {what}: {printable(in_a_line(error))}", file=sys.stderr)
 
 
 def write_trials(trials: Sequence[TrialRecord], path: Path, metric: str) -> None:

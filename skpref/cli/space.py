@@ -31,14 +31,14 @@ def narrowed(space: Mapping[str, Any], defaults: Settings, chosen: Mapping[str, 
     return space, defaults
 
 
-def _distribution(name: str, known: Any, wanted: Any) -> Any:
+def _distribution(name: str, own: Any, wanted: Any) -> Any:
     """Return what a setting is drawn from: a list, or a range of Optuna."""
-    if isinstance(known, list):
+    if isinstance(own, list):
         for value in _values(name, wanted):
-            if isinstance(value, Mapping) or not any(type(value) is type(k) and value == k for k in known):
-                raise DataError(f"{name} must be one of {known}, or a list of some; got {value!r}")
+            if isinstance(value, Mapping) or not any(type(value) is type(listed) and value == listed for listed in own):
+                raise DataError(f"{name} must be one of {own}, or a list of some; got {value!r}")
         return _values(name, wanted)
-    kind, low, high = limits(known) or ("float", -math.inf, math.inf)
+    kind, low, high = limits(own) or ("float", -math.inf, math.inf)
     is_log, is_whole = kind.startswith("log"), kind.endswith("int")
     what = "a whole number" if is_whole else "a number"
     shown = f"{what}, a list of them, or {{ low = {low}, high = {high}, log = {str(is_log).lower()} }}"

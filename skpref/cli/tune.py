@@ -6,14 +6,16 @@ import importlib.util
 import pkgutil
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skpref._estimator import last_step
-from skpref.cli.files import check_file, check_folder, nearest
+from skpref._text import printable
+from skpref.cli.files import check_file, check_folder, naming, nearest
 from skpref.cli.job import Job
 from skpref.cli.options import MODELS
 from skpref.cli.progress import Bar
-from skpref.cli.report import print_json, report, say, summary, write_files
+from skpref.cli.report import print_json, report, say, summary, write_files, write_noted
 from skpref.cli.space import narrowed
 from skpref.exceptions import DataError, MissingExtraError, SkprefError
 from skpref.persistence import save
@@ -51,19 +53,11 @@ def tune(options: Tune) -> int:
     tracker = Tracker(options.experiment, spool=options.out / "spool") if options.mlflow else None
     bar = Bar(sys.stderr, options.trials, options.timeout, task.metric.title)
 
-    def write(outcome: Outcome) -> list[Path]:
-        if not options.json:
-            print("\n" + report(outcome), flush=True)
-        files = write_files(outcome, options.out)
-        if options.file is not None:
-            files.append(_copied(options.file, options.out / "experiment.toml"))
-        return files
-
     new = check_folder(options.out)
     try:
         job = Job(task, options, tracker, bar)
-        say(options, task.headline())
-        outcome, files = job.run(write)
+        say(options, printable(task.headline()))
+        outcome, files = job.run(partial(_report, options))
     except BaseException:
         with suppress(OSError):
             if new:
@@ -75,6 +69,17 @@ def tune(options: Tune) -> int:
     if outcome.result.interrupted:
         say(options, f"Stopped early: the results are those of the finished trials. The same command {options.again}")
     return 0
+
+
+def _report(options: Tune, outcome: Outcome) -> list[Path]:
+    """Print the report, then write the files."""
+    if not options.json:
+        print("\n" + report(outcome), flush=True)
+    files = write_files(outcome, options.out)
+    copy = options.out / "experiment.toml"
+    if options.file is not None and write_noted(copy, partial(_copy, options.file)):
+        files.append(copy)
+    return files
 
 
 def _check_extras(*, mlflow: bool) -> None:
@@ -98,11 +103,10 @@ def _check_space(task: Task, chosen: Any) -> None:
             last_step(task.build(space.suggest(study.ask())))._validate_params()  # noqa: SLF001 - what `fit` does first
 
 
-def _copied(experiment: Path, target: Path) -> Path:
+def _copy(experiment: Path, target: Path) -> None:
     """Copy the experiment to its results."""
     if not (target.exists() and target.samefile(experiment)):
         target.write_bytes(experiment.read_bytes())
-    return target
 
 
 def _last_lines(files: list[Path], task: Task, out: Path, tracker: Tracker | None) -> str:
@@ -119,7 +123,7 @@ def fit(options: Fit) -> int:
     """Fit a model with given settings, without a search."""
     check_file(options.out, regular=True)
     task: Task = pkgutil.resolve_name(MODELS[options.model].reader)(options)
-    say(options, task.headline())
+    say(options, printable(task.headline()))
     settings, params = task.defaults(), dict(options.settings)
     _check_settings(last_step(task.build(settings)), params)
     try:
@@ -131,19 +135,21 @@ def fit(options: Fit) -> int:
             raise
         # A value that the estimator does not take, or cannot work with.
         raise DataError((str(error) or type(error).__name__).splitlines()[0]) from error
-    save(model, options.out)
+    replaced = ", in the place of the file that was there" if options.out.exists() else ""
+    with naming(options.out):
+        save(model, options.out)
     if options.json:
         print_json({**task.describe(), "estimator": type(last_step(model)).__name__, "file": str(options.out)})
-    say(options, f"Written to {options.out}\n{task.next_command(options.out)}")
+    say(options, f"Written to {options.out}{replaced}\n{task.next_command(options.out)}")
     return 0
 
 
 def _check_settings(model: Any, params: dict[str, Any]) -> None:
     """Complain of parameters that do not exist, or that have an option of their own."""
-    known = model.get_params(deep=False)
+    names = list(model.get_params(deep=False))
     for name in params:
         if name in _OPTIONS:
             raise DataError(f"--set {name}: use {_OPTIONS[name]}")
-        if name not in known and "__" not in name:
-            what = f"a {type(model).__name__} has no such parameter{nearest(name, list(known)) or ';'}"
-            raise DataError(f"--set {name}: {what} there are {', '.join(known)}")
+        if name not in names and "__" not in name:
+            what = f"a {type(model).__name__} has no such parameter{nearest(name, names) or ';'}"
+            raise DataError(f"--set {name}: {what} there are {', '.join(names)}")

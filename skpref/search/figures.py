@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from skpref._text import printable
+from skpref.exceptions import TrackingWarning
 from skpref.plots import offscreen_axes
 from skpref.search.loop import quietly, require_optuna
 
@@ -18,27 +20,36 @@ _COLOUR, _PALE = "#1f5fa8", "#9fbfe0"
 
 
 def figures_of(study: Any) -> dict[str, Any]:
-    """Return plots of a study, which nobody sees on a screen."""
+    """Return plots of a study, which nobody sees on a screen; one that cannot be drawn costs a warning."""
     complete = [trial for trial in study.get_trials(deepcopy=False) if trial.state.name == "COMPLETE"]
     if importlib.util.find_spec("matplotlib") is None or not complete:
         return {}
-    figures = {"history.png": _history(study, complete)}
-    varied = [name for name in complete[0].params if len({str(one.params.get(name)) for one in complete}) > 1][:_MOST]
+    names = complete[0].params
+    varied = [name for name in names if len({str(trial.params.get(name)) for trial in complete}) > 1][:_MOST]
+    drawings = {"history.png": lambda: _history(study, complete)}
     if varied and len(complete) >= _FEWEST:
-        figures["slices.png"] = _slices(complete, varied)
-        figures["importances.png"] = _importances(study, varied)
+        drawings["slices.png"] = lambda: _slices(complete, varied)
+        drawings["importances.png"] = lambda: _importances(study, varied)
+    figures = {}
+    for name, draw in drawings.items():
+        try:
+            figures[name] = draw()
+        except Exception as error:  # noqa: BLE001 - no plot is worth a search
+            warnings.warn(f"{name} of the search is not drawn: {error}", TrackingWarning, stacklevel=2)
     return figures
 
 
 def _history(study: Any, complete: list[Any]) -> Any:
     """Score of every trial, and the best so far."""
     ax = offscreen_axes()
-    numbers, values = [one.number for one in complete], [one.value for one in complete]
-    pruned = [one for one in study.get_trials(deepcopy=False) if one.state.name == "PRUNED" and one.value is not None]
+    numbers, values = [trial.number for trial in complete], [trial.value for trial in complete]
+    trials = study.get_trials(deepcopy=False)
+    pruned = [trial for trial in trials if trial.state.name == "PRUNED" and trial.value is not None]
     best = (np.maximum if study.direction.name == "MAXIMIZE" else np.minimum).accumulate(values)
     ax.plot(numbers, values, "o", color=_COLOUR, label="complete")
     if pruned:
-        ax.plot([one.number for one in pruned], [one.value for one in pruned], "x", color=_PALE, label="pruned, so far")
+        points = [trial.number for trial in pruned], [trial.value for trial in pruned]
+        ax.plot(*points, "x", color=_PALE, label="pruned, so far")
     ax.step(numbers, best, where="post", color=_COLOUR, label="best so far")
     ax.set(xlabel="trial", ylabel="score", title="History")
     ax.legend()
@@ -52,13 +63,17 @@ def _slices(complete: list[Any], varied: list[str]) -> Any:
     figure = offscreen_axes(3.2 * columns, 2.6 * rows).figure
     figure.clear()
     for ax, name in zip(np.ravel(figure.subplots(rows, columns, sharey=True, squeeze=False)), varied, strict=False):
-        known = [one for one in complete if name in one.params]
-        where, values = [one.params[name] for one in known], [one.value for one in known]
-        numeric = all(isinstance(one, Real) and not isinstance(one, bool) for one in where)
-        ax.plot(where if numeric else [str(one) for one in where], values, "o", color=_COLOUR, alpha=0.6)
-        if numeric and getattr(known[0].distributions[name], "log", False):
-            ax.set_xscale("log")
-        ax.set(xlabel=name)
+        trials = [trial for trial in complete if name in trial.params]
+        settings, scores = [trial.params[name] for trial in trials], [trial.value for trial in trials]
+        if all(isinstance(setting, Real) and not isinstance(setting, bool) for setting in settings):
+            ax.plot(settings, scores, "o", color=_COLOUR, alpha=0.6)
+            if getattr(trials[0].distributions[name], "log", False):
+                ax.set_xscale("log")
+        else:
+            labels, places = np.unique([printable(setting) for setting in settings], return_inverse=True)
+            ax.plot(places, scores, "o", color=_COLOUR, alpha=0.6)
+            ax.set_xticks(range(len(labels)), labels.tolist(), parse_math=False)
+        ax.set_xlabel(printable(name), parse_math=False)
     for ax in figure.axes[len(varied) :]:
         ax.remove()
     figure.supylabel("score")
@@ -71,9 +86,10 @@ def _importances(study: Any, varied: list[str]) -> Any:
     with warnings.catch_warnings(), quietly():
         warnings.simplefilter("ignore")
         evaluator = optuna.importance.PedAnovaImportanceEvaluator()
-        found = optuna.importance.get_param_importances(study, evaluator=evaluator, params=varied)
-    ax = offscreen_axes(7.0, 1.2 + 0.35 * len(found))
-    names = list(found)[::-1]
-    ax.barh(names, [found[name] for name in names], color=_COLOUR)
+        importances = optuna.importance.get_param_importances(study, evaluator=evaluator, params=varied)
+    ax = offscreen_axes(7.0, 1.2 + 0.35 * len(importances))
+    ax.barh(range(len(importances)), list(importances.values()), color=_COLOUR)
+    ax.set_yticks(range(len(importances)), list(map(printable, importances)), parse_math=False)
+    ax.invert_yaxis()  # the most important on top
     ax.set(xlabel="share", title="Importance of the parameters (PED-ANOVA)")
     return ax.figure

@@ -257,8 +257,8 @@ def _share_of_all(user: IntArray, share: float, rng: np.random.Generator) -> Any
     return held
 
 
-def _require_candidates(found: bool, X: ArrayLike) -> None:
-    if found:
+def _require_candidates(exist: bool, X: ArrayLike) -> None:
+    if exist:
         return
     if np.shape(X)[1] == 2:
         raise DataError("every user has one rating; a hold-out needs users with two")

@@ -150,12 +150,18 @@ class Outbox:
             self.warn("files", f"A file is not tracked: {error}. The fit continues.")
 
     def send_file(self, run: str, name: str, write: Callable[[Path], Any]) -> None:
-        """Send a file of a run that a function writes to a path."""
+        """Send a file of a run that a function writes to a path; one that cannot be written costs one warning."""
         folder = Path(name).parent.as_posix()
         with self.folder() as temporary:
-            write(temporary / Path(name).name)
-            path = str(temporary / Path(name).name)
-            self.send("artifact", run, path=path, folder=None if folder == "." else folder)
+            path = temporary / Path(name).name
+            try:
+                write(path)
+            except OSError:  # `folder` warns
+                raise
+            except Exception as error:  # noqa: BLE001 - such as of fonts
+                self.warn(name, f"{name} is not tracked: {first_line(error)}. The fit continues.")
+            else:
+                self.send("artifact", run, path=str(path), folder=None if folder == "." else folder)
 
     def reconnect(self, parent: str | None) -> None:
         """Use a failed store again after five minutes, if it has the parent of the next run."""

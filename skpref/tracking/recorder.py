@@ -291,8 +291,12 @@ class Recorder:
 
             display: Any = plots.RankingDisplay if name == "ranking.png" else plots.AnnotatorDisplay
             axes = plots.offscreen_axes()
-            display.from_estimator(last, ax=axes)
-            self.tracker.log_figure(key, name, axes.figure)
+            try:
+                display.from_estimator(last, ax=axes)
+            except Exception as error:  # noqa: BLE001 - the model is still to be logged
+                self.tracker.outbox.warn(name, f"{name} is not tracked: {first_line(error)}. The fit continues.")
+            else:
+                self.tracker.log_figure(key, name, axes.figure)
 
     def _log_model(self, key: str, estimator: Any, run: _OpenRun) -> None:
         if hasattr(estimator, "cv_results_") and not hasattr(estimator, "best_estimator_"):

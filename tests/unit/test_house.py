@@ -279,7 +279,7 @@ def module_of(source: Path) -> str:
 
 # -------------------------------------------------------------------------------------------------------------- borders
 # Modules of the lower levels that the whole package may import.
-SHARED_ROOMS = {"_callbacks", "_compiled", "_estimator", "_events", "_math", "_typing", "_version"}
+SHARED_ROOMS = {"_callbacks", "_compiled", "_estimator", "_events", "_math", "_text", "_typing", "_version"}
 
 
 def private_imports(source: Path) -> list[str]:

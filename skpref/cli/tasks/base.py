@@ -31,6 +31,7 @@ _FEWEST_GROUPS = 5  # so that a fifth of them can be held out
 _FEWEST_ROWS = 10  # below which a hold-out says nothing
 
 Split = tuple["IntArray", "IntArray"]
+Files = dict[str, "Callable[[Path], None]"]  # by name: what writes the file
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +126,7 @@ class Outcome:
     result: SearchResult  # trials
     figures: dict[str, Figures]  # on the hold-out: tuned, default settings, baselines
     model: Any  # fitted with everything
-    findings: Any  # what the task found in the final model
+    findings: Any  # what the task found in the final model, or the error that it raised
 
 
 class Task(ABC):
@@ -203,10 +204,10 @@ class Task(ABC):
     def sections(self, outcome: Outcome) -> list[str]:
         """Return the sections of the report after the search and the figures."""
 
-    def write(self, outcome: Outcome, out: Path) -> list[Path]:
-        """Write files in addition to the model and the trials."""
-        del outcome, out
-        return []
+    def files(self, outcome: Outcome) -> Files:
+        """Return what is written in addition to the model and the trials, plots last."""
+        del outcome
+        return {}
 
     @abstractmethod
     def next_command(self, model: Path) -> str:

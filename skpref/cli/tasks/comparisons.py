@@ -6,6 +6,7 @@ import hashlib
 import json
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -15,12 +16,13 @@ from skpref.cli.rankings import (
     annotators_text,
     calibration_text,
     factors_text,
+    plots,
     ranking_text,
-    write_crowd,
-    write_plots,
+    write_annotators,
+    write_factors,
     write_ranking,
 )
-from skpref.cli.tasks.base import LOG_LOSS, Rows, Task, check_size, read_data, read_groups, read_weights
+from skpref.cli.tasks.base import LOG_LOSS, Files, Rows, Task, check_size, read_data, read_groups, read_weights
 from skpref.cli.tasks.pair_settings import Crowd, PairEstimator, Pairs
 from skpref.data import Table, Vocabulary
 from skpref.metrics import calibration, cross_entropy, pair_accuracy
@@ -234,13 +236,13 @@ class ComparisonTask(Task):
             parts.append(ranking_text(profiles, len(profiles), "Ranking of typical items"))
         return parts
 
-    def write(self, outcome: Outcome, out: Path) -> list[Path]:
+    def files(self, outcome: Outcome) -> Files:
         ranking, annotators = outcome.findings
-        files = [out / "ranking.csv"]
-        write_ranking(ranking, files[0])
-        files += [] if annotators is None else write_crowd(outcome.model, annotators, out)
-        plots = write_plots(outcome.model.lower_bounds_, ranking, _tuned(outcome).calibration, annotators, out)
-        return files + plots
+        files: Files = {"ranking.csv": partial(write_ranking, ranking)}
+        if annotators is not None:
+            files["annotators.csv"] = partial(write_annotators, annotators)
+            files["factors.csv"] = partial(write_factors, outcome.model)
+        return files | plots(outcome.model.lower_bounds_, ranking, _tuned(outcome).calibration, annotators)
 
     def next_command(self, model: Path) -> str:
         user = "" if self.data.user is None else " [--user ID]"
@@ -325,10 +327,8 @@ def _check_known(
     if unknown.size:
         row = int(unknown[0])
         more = f" ({unknown.size} such cells)" if unknown.size > 1 else ""
-        known = [str(item) for item in vocabulary.ids[:5000]]
-        raise sheet.fault(
-            f"unknown {noun} {ids[row][:80]!r}, not in {where}{nearest(ids[row], known)}{more}", row, name
-        )
+        hint = nearest(ids[row], [str(item) for item in vocabulary.ids])
+        raise sheet.fault(f"unknown {noun} {ids[row][:80]!r}, not in {where}{hint}{more}", row, name)
 
 
 def _rows(sheet: Sheet, columns: tuple[NDArray[Any] | None, NDArray[Any], NDArray[Any]], options: Data) -> Rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -18,6 +19,7 @@ from skpref.cli.tasks.base import (
     ABSOLUTE_ERROR,
     LOG_LOSS,
     SQUARED_ERROR,
+    Files,
     Metric,
     Rows,
     Task,
@@ -167,10 +169,8 @@ class FeatureTask(LabelTask):
         rows = [(cut(name), f"{value:.3f}") for name, value in shown]
         return [*super().sections(outcome), "\n".join([title, *table(("feature", "relevance"), rows)])]
 
-    def write(self, outcome: Outcome, out: Path) -> list[Path]:
-        path = out / "relevance.csv"
-        write_csv(path, ["feature", "relevance"], outcome.findings)
-        return [path]
+    def files(self, outcome: Outcome) -> Files:
+        return {"relevance.csv": lambda path: write_csv(path, ["feature", "relevance"], outcome.findings)}
 
 
 class OrdinalTask(FeatureTask):
@@ -248,8 +248,8 @@ def _read_features(sheet: Sheet, options: Data) -> tuple[tuple[str, ...], Array,
     sheet.require(names, "It was asked for by --features")
     if not names:
         raise sheet.fault("there is no column of features, only the label")
-    for position, name in enumerate(names):
-        if name in names[:position]:
+    for name, count in Counter(names).items():
+        if count > 1:
             raise sheet.fault("--features names this column twice", None, name)
     X = np.column_stack([sheet.numbers(name, meaning="features are numeric; choose by --features") for name in names])
     return names, X, groups

@@ -96,7 +96,7 @@ class Pairs:
         settings |= {"kernel": _DEFAULT_KERNEL, "length_scale": "auto", "ard": params["optimizer"] is not None}
         settings["item_effects"] = params["item_effects"]
         number = _inducing("n_inducing", self.max_inducing, self.n_items)
-        return settings | {name: min(params[name], known.high) for name, known in number.items()}
+        return settings | {name: min(params[name], numbers.high) for name, numbers in number.items()}
 
     def resolve(self, params: Settings) -> Settings:
         """Return settings without those that mean nothing."""
@@ -170,7 +170,7 @@ class Crowd:
     def defaults(self) -> Settings:
         """Return the settings of an estimator that is not tuned."""
         params, space = CrowdGPPL().get_params(deep=False), self.space()
-        most = {name: known.high for name, known in space.items() if isinstance(known, LogInteger)}
+        most = {name: numbers.high for name, numbers in space.items() if isinstance(numbers, LogInteger)}
         most["n_factors"] = self.most_factors
         names = [name for name in space if name in params and name != "length_scale_factor"]
         settings = {name: min(params[name], most[name]) if name in most else params[name] for name in names}

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
-from skpref.cli.files import complete, write_csv
+from skpref.cli.files import write_csv
+from skpref.cli.rankings import write_plot
 from skpref.cli.report import cut, table
-from skpref.cli.tasks.base import ABSOLUTE_ERROR, Metric, Rows, Task, check_size, read_data
+from skpref.cli.tasks.base import ABSOLUTE_ERROR, Files, Metric, Rows, Task, check_size, read_data
 from skpref.data import Ratings, Vocabulary
 from skpref.data.ratings import format_levels, rating_levels
 from skpref.exceptions import DataError
@@ -52,7 +53,7 @@ _ITEMS_SHOWN, _ITEMS_WRITTEN = 5, 10
 class RatingFigures:
     """How well levels were predicted on the hold-out."""
 
-    given: IntArray  # (n,): numbers of the levels
+    actual: IntArray  # (n,): numbers of the levels
     predicted: IntArray  # (n,): numbers of the levels
     weight: Array  # (n,): weights
     n_levels: int  # number of levels
@@ -60,7 +61,7 @@ class RatingFigures:
     @property
     def mae(self) -> float:
         """Mean absolute error in levels."""
-        return float(np.average(np.abs(self.predicted - self.given), weights=self.weight))
+        return float(np.average(np.abs(self.predicted - self.actual), weights=self.weight))
 
     @property
     def nmae(self) -> float:
@@ -70,7 +71,7 @@ class RatingFigures:
     @property
     def accuracy(self) -> float:
         """Share of levels predicted exactly."""
-        return float(np.average(self.predicted == self.given, weights=self.weight))
+        return float(np.average(self.predicted == self.actual, weights=self.weight))
 
     def cells(self) -> dict[str, str]:
         """Return what the table shows."""
@@ -208,15 +209,18 @@ class RatingTask(Task):
         ]
         return [levels_text(outcome.figures["tuned"], self.stars.levels), chain, *shown]
 
-    def write(self, outcome: Outcome, out: Path) -> list[Path]:
-        files = [out / "recommendations.csv", out / "risk.png"]
+    def files(self, outcome: Outcome) -> Files:
         names = ["user", "rank", "item", "level", "score", "std"]
-        write_csv(files[0], names, ([row[name] for name in names] for row in outcome.findings))
-        drawn = BoundDisplay(self.trace(outcome.model), "fit of the final model").plot(ax=offscreen_axes())
+        rows = ([row[name] for name in names] for row in outcome.findings)
+        return {
+            "recommendations.csv": lambda path: write_csv(path, names, rows),
+            "risk.png": lambda path: write_plot(self._risk(outcome.model), path),
+        }
+
+    def _risk(self, model: Any) -> BoundDisplay:
+        drawn = BoundDisplay(self.trace(model), "fit of the final model").plot(ax=offscreen_axes())
         drawn.ax_.set(xlabel="sweep", ylabel="regularised risk")
-        with complete(files[1]) as whole:
-            drawn.figure_.savefig(whole, dpi=120, format="png")
-        return files
+        return drawn
 
     def next_command(self, model: Path) -> str:
         return f"Recommend items:  skpref rank {model} --user ID"
@@ -226,8 +230,8 @@ def levels_text(figures: Any, levels: NDArray[Any]) -> str:
     """Return how often levels were given and predicted."""
     rows = []
     for number, level in enumerate(levels.tolist()):
-        error = np.abs(figures.predicted - figures.given)[figures.given == number]
-        share = [f"{np.average(column == number):.3f}" for column in (figures.given, figures.predicted)]
+        error = np.abs(figures.predicted - figures.actual)[figures.actual == number]
+        share = [f"{np.average(column == number):.3f}" for column in (figures.actual, figures.predicted)]
         rows.append((str(level), *share, f"{error.mean():.3f}" if error.size else "-"))
     lines = table(("level", "given", "predicted", "MAE where given"), rows)
     return "\n".join(["Levels on the hold-out (shares)", *lines])
@@ -367,7 +371,7 @@ def recommendations_text(user: Any, rows: list[dict[str, Any]]) -> str:
         (str(row["rank"]), cut(row["item"]), str(row["level"]), f"{row['score']:+.2f} ± {row['std']:.2f}")
         for row in rows
     ]
-    title = f"Recommended to user {cut(user)!r}"
+    title = f"Recommended to user '{cut(user)}'"
     if not cells:
         return f"{title}: nothing, since everything is rated"
     return "\n".join([title, *table(("rank", "item", "level", "score ± std"), cells)])

@@ -72,7 +72,7 @@ def test_tune_then_recommend(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert out.count("Recommended to user") == 3
     assert "MAE 0." in err
     names = {path.name for path in (folder / "out").iterdir()}
-    assert names >= {"model.skpref", "trials.csv", "recommendations.csv", "risk.png", "study.journal"}
+    assert names == {"model.skpref", "trials.csv", "recommendations.csv", "risk.png"}
     model = load(folder / "out" / "model.skpref")
     assert isinstance(model, GibbsM3F)
     assert model.classes_.tolist() == [1, 2, 3, 4, 5]

@@ -1,0 +1,172 @@
+"""Names, files and disks that must not cost a job its results, nor steer a terminal or a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skpref.cli import main
+from skpref.cli.files import read_sheet, write_csv
+
+pytest.importorskip("optuna")
+pytest.importorskip("matplotlib")
+
+NAMES = ["Juice $5 (\\50% off $2)", "=cmd|' /C calc'!A0", "-x", "-5", "\x1b[31mred", "two\nlines", "'=quoted", "@x"]
+TUNE = ["tune", "votes.csv", "--trials", "1", "--folds", "2", "--no-mlflow", "--out", "out"]
+FILES = {"model.skpref", "trials.csv", "ranking.csv", "bound.png", "ranking.png", "calibration.png"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    n = len(NAMES)
+    rows = [(NAMES[k % n], NAMES[(k + 1 + k // n) % n], int(k % 3 > 0)) for k in range(3 * n)]
+    write_csv(Path("votes.csv"), ["left", "right", "label"], rows)
+    return tmp_path
+
+
+def written(folder: Path) -> set[str]:
+    return {path.name for path in (folder / "out").iterdir()}
+
+
+# ---------------------------------------------------------------------------------------------------------------- names
+def test_names_are_drawn_printed_and_written_literally(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(TUNE) == 0
+    out, err = capsys.readouterr()
+    assert written(folder) == FILES
+    assert "not written" not in err
+    assert "\x1b" not in out + err
+    assert "\\x1b[31mred" in out
+    with Path("out/ranking.csv").open(encoding="utf-8", newline="") as file:
+        cells = {row["id"] for row in csv.DictReader(file)}
+    assert {NAMES[0], "'=cmd|' /C calc'!A0", "'-x", "-5", "''=quoted", "'@x"} <= cells
+    assert main(["rank", "out/model.skpref", "out/ranking.csv", "--json"]) == 0  # what we wrote can be read
+    assert {row["id"] for row in json.loads(capsys.readouterr().out)} == set(NAMES)
+
+
+def test_messages_do_not_steer_the_terminal(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "bad.csv").write_text('"a\x1b[2J\nb",right,label\nx,y,1\n', "utf-8")
+    assert main(["fit", "bad.csv"]) == 2
+    err = capsys.readouterr().err
+    assert "\x1b" not in err
+    assert err.count("\n") == 1
+    with pytest.raises(SystemExit):
+        main(["fit", "--\x1b[31m"])
+    assert "\x1b" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("cell", [*NAMES, "", "'", "''-x", "'-5", "+1e3", "+49 170", "\tx", "=", "o'neil", "\uff1dx"])
+def test_cells_that_a_spreadsheet_would_run_come_back(tmp_path: Path, cell: str) -> None:
+    write_csv(tmp_path / "a.csv", [cell or "a", "b"], [[cell, 1.5], ["y", -2]])
+    sheet = read_sheet(tmp_path / "a.csv")
+    assert sheet.names == [(cell or "a").strip(), "b"]
+    assert sheet.columns[sheet.names[0]] == [cell, "y"]
+    assert sheet.columns["b"] == ["1.5", "-2"]
+    with (tmp_path / "a.csv").open(encoding="utf-8", newline="") as file:
+        raw = list(csv.reader(file))[1][0]
+    assert raw in {"-5", "+1e3"} or raw[:1] not in tuple("=+-@\t\uff1d")
+
+
+# ------------------------------------------------------------------------------------------------------------ failures
+@pytest.mark.parametrize("broken", ["skpref.cli.rankings.RankingDisplay.from_ranking", "skpref.cli.report.save"])
+def test_what_cannot_be_drawn_or_saved_costs_a_line(
+    folder: Path, broken: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device") if broken.endswith("save") else ValueError("no such font")
+
+    monkeypatch.setattr(broken, fails)
+    assert main(TUNE) == (2 if broken.endswith("save") else 0)
+    out, err = capsys.readouterr()
+    assert "Ranking (8)" in out
+    name = "model.skpref" if broken.endswith("save") else "ranking.png"
+    reason = "No space left on device" if broken.endswith("save") else "is not written: no such font"
+    (line,) = [line for line in err.splitlines() if str(Path("out") / name) in line]
+    assert reason in line
+    assert written(folder) == FILES - {name}
+
+
+def test_a_report_that_cannot_be_made_leaves_the_model(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise ValueError("no ranking")
+
+    monkeypatch.setattr("skpref.cli.tasks.comparisons.ComparisonTask.findings", fails)
+    assert main(TUNE) == 0
+    out, err = capsys.readouterr()
+    assert "Hold-out" in out
+    assert err.count("cannot be made: no ranking") == 2
+    assert written(folder) == {"model.skpref", "trials.csv"}
+
+
+def test_a_full_disk_is_named_and_a_replaced_model_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "votes.csv"]) == 0
+    assert "in the place of" not in capsys.readouterr().out
+    assert main(["fit", "votes.csv"]) == 0
+    assert "Written to model.skpref, in the place of the file that was there" in capsys.readouterr().out
+    if Path("/dev/full").exists():
+        for command in (["predict", "model.skpref", "votes.csv"], ["rank", "model.skpref"]):
+            assert main([*command, "--json", "--out", "/dev/full"]) == 2
+            out, err = capsys.readouterr()
+            assert json.loads(out)
+            assert err == "skpref: error: /dev/full: No space left on device\n"
+    for command in (["predict", "votes.csv", "model.skpref"], ["rank", "votes.csv", "model.skpref"]):
+        assert main(command) == 2
+        assert "model.skpref seems to be one: the model comes first, then the data" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------------------------------------------- files
+def test_a_header_of_twenty_thousand_columns_is_read_at_once(tmp_path: Path) -> None:
+    names = [f"c{k}" for k in range(20_000)]
+    path = tmp_path / "wide.csv"
+    path.write_text(f"{','.join(names)}\n{','.join('1' for _ in names)}\n", "utf-8")
+    began = time.process_time()
+    sheet = read_sheet(path)
+    assert time.process_time() - began < 0.5
+    assert len(sheet.names) == 20_000
+
+
+def test_gzip_is_read_by_what_it_holds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packed = gzip.compress(Path("votes.csv").read_bytes())
+    for name in ("votes.csv.gz", "votes.txt"):
+        Path(name).write_bytes(packed)
+        assert read_sheet(Path(name)).columns == read_sheet(Path("votes.csv")).columns
+    Path("cut.csv.gz").write_bytes(packed[:-12])
+    Path("bad.csv.gz").write_bytes(packed[:20] + b"\0" * 20 + packed[40:])
+    for name in ("cut.csv.gz", "bad.csv.gz"):
+        assert main(["fit", name]) == 2
+        assert f"{name}: cannot be read as gzip" in capsys.readouterr().err
+
+
+def test_tables_nested_too_deeply_are_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("deep.toml").write_text("a = " + "[" * 3000 + "]" * 3000, "utf-8")
+    assert main(["run", "deep.toml"]) == 2
+    assert capsys.readouterr().err == "skpref: error: deep.toml: lists or tables are nested too deeply\n"
+    with pytest.raises(SystemExit):
+        main(["fit", "votes.csv", "--set", f"C={'-' * 100_000}1"])
+    assert "nested too deeply" in capsys.readouterr().err
+
+
+# -------------------------------------------------------------------------------------------------------------- options
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        (["tune", "votes.csv", "--time", "3"], "unrecognized arguments: --time 3; did you mean '--timeout'?"),
+        (["tune", "votes.csv", "--dup=last"], "unrecognized arguments: --dup=last; did you mean '--duplicates'?"),
+        (["--verson"], "unrecognized arguments: --verson; did you mean '--version'?"),
+        (["rank", "--jsn"], "unrecognized arguments: --jsn; did you mean '--json'?"),
+    ],
+)
+def test_options_are_not_abbreviated_but_suggested(
+    typed: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(typed)
+    assert capsys.readouterr().err.splitlines()[-1].endswith(hint)

@@ -1,0 +1,27 @@
+"""Text from outside is shown literally."""
+
+from __future__ import annotations
+
+import pytest
+
+from skpref._text import printable, printable_lines
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31mred", r"\x1b[31mred"),
+        ("a\nb\tc\r", r"a\nb\tc\r"),
+        ("\u202eevil\x9b", r"\u202eevil\x9b"),
+        ("half \ud800", r"half \ud800"),
+        ("Jürgen 東京 $5 \\ 👍", "Jürgen 東京 $5 \\ 👍"),
+        (b"caf\xc3\xa9", "café"),
+        (3, "3"),
+    ],
+)
+def test_control_characters_are_written_as_in_python(text: object, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_lines_stay_lines() -> None:
+    assert printable_lines("a\n\tb\x1b[2J\r") == "a\n\tb\\x1b[2J\r"
