@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array
 
+from skpref._validation import check_array
 from skpref.data.tables import unique_rows
 from skpref.exceptions import DataError
 

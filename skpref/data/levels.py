@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
+from skpref._validation import check_numbers
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def read_labels(y: ArrayLike | None) -> NDArray[Any] | None:
     """Return class labels as an array without missing ones; None stays None, and scikit-learn refuses it."""
     if y is None:
         return None
+    check_numbers(y, "y")
     try:
         values = as_labels(y)
     except ValueError as error:  # a sequence among labels

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_consistent_length
 
+from skpref._validation import check_numbers, check_structure, refuse_dates
 from skpref.data.ids import as_ids, objects, read_rated, shorten
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -250,7 +251,7 @@ def _values(y: Any) -> NDArray[Any]:  # noqa: ANN401 - any array-like
         raise DataError("an estimator of ratings requires y to be passed, but the target y is None")
     if sparse.issparse(y):
         raise TypeError("Sparse data was passed for y, but dense data is required: one rating per row of X")
-    values = np.asarray(y)
+    values = np.asarray(check_numbers(y, "y"))
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
@@ -355,7 +356,9 @@ def from_matrix(
         row, column, y = _stored(matrix)
         shape = matrix.shape
     else:
-        dense = np.asarray(matrix, dtype=np.float64)
+        table = np.ma.asarray(matrix)
+        refuse_dates(table, "matrix")
+        dense = np.ma.filled(table.astype(np.float64), np.nan)
         if dense.ndim != 2:
             raise DataError(f"Expected 2D array, got {dense.ndim}D array instead: a matrix of users by items")
         row, column = np.nonzero(~np.isnan(dense))
@@ -368,7 +371,7 @@ def from_matrix(
 
 
 def _stored(matrix: Any) -> tuple[IntArray, IntArray, NDArray[Any]]:  # noqa: ANN401 - any sparse matrix
-    entries = matrix.tocoo()
+    entries = check_structure(matrix, "matrix").tocoo()
     row, column = (np.asarray(index, dtype=np.int64) for index in (entries.row, entries.col))
     zero = np.flatnonzero(entries.data == 0)
     if zero.size:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_array
 
 from skpref._checks import are_names, check_features, check_types, require
+from skpref._validation import check_array
 from skpref.data.vocabulary import Vocabulary
 from skpref.exceptions import DataError
 
@@ -204,8 +204,6 @@ class Table:
 
 
 def _read_features(features: Any) -> Features:  # noqa: ANN401  # any array-like
-    if isinstance(features, list | tuple):  # check_array then refuses complex numbers with a clear message
-        features = np.asarray(features)
     values = check_array(features, accept_sparse="csr", dtype=np.float64, order="C", input_name="X")
     if sparse.issparse(values):
         values = sparse.csr_array(values, copy=True)

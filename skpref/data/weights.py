@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import _check_sample_weight
 
+from skpref._validation import check_numbers
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def read_weights(sample_weight: object, n_rows: int) -> Array:
     """Return the weights of the rows, finite and >= 0, shape (n_rows,); None weighs every row 1."""
     if sample_weight is None:
         return np.ones(n_rows)
+    check_numbers(sample_weight, "sample_weight")
     try:
         weight = _as_floats(sample_weight, n_rows)
         assert_all_finite(weight, input_name="sample_weight")  # scikit-learn does not look at a single number

@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from skpref._estimator import last_step
+from skpref._validation import check_array
 from skpref.data import OneHotDesign, Vocabulary, as_ids, read_pairs
 from skpref.data.ids import shorten
 from skpref.elicitation._beliefs import Z_90, Estimates, belief_of, conditioned_belief, labels_of
@@ -209,7 +210,7 @@ class MachineUser(_NormalUser):
         rows = candidates if pairs is None else pairs
         if design is not None:
             rows = whole[:-1].transform(rows)
-        rows = sparse.csr_array(rows)
+        rows = sparse.csr_array(check_array(rows, accept_sparse="csr", dtype=np.float64, input_name="candidates"))
         if pairs is not None and freeze is None:
             freeze = _other_groups(model, int(rows.indices[0]))
         _check_groups(freeze, model.groups_.tolist())

@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skpref._callbacks import CallbackMixin
 from skpref._checks import check_arrays, check_types, is_count, require
@@ -22,6 +22,7 @@ from skpref._compiled.fm_fields import one_hot_ranges
 from skpref._compiled.jit import limited_threads
 from skpref._estimator import on_iteration
 from skpref._math.random import as_generator
+from skpref._validation import validate_data
 from skpref.data.levels import read_labels
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skpref import inducing
 from skpref._callbacks import CallbackMixin, fit_callbacks
@@ -23,6 +23,7 @@ from skpref._events import Iteration
 from skpref._math.linalg import cholesky, inverse_lower
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
+from skpref._validation import check_array, validate_data
 from skpref.exceptions import DataError
 from skpref.gp.latent.bound import Inputs, LatentHyper, LatentMapping, bound_and_gradient, kernel_matrix, mapping_of
 from skpref.inference.hyper import Optimum, maximise

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skpref._callbacks import CallbackMixin, fit_callbacks
 from skpref._estimator import (
@@ -22,6 +22,7 @@ from skpref._estimator import (
 )
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
+from skpref._validation import validate_data
 from skpref.data.levels import encode_levels, ordered_levels, read_labels
 from skpref.data.tables import canonical, stack, unique_rows
 from skpref.data.weights import read_weights

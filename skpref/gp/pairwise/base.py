@@ -12,7 +12,6 @@ from scipy.special import ndtr
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
 
 from skpref._callbacks import CallbackMixin
 from skpref._checks import check_types, require
@@ -25,6 +24,7 @@ from skpref._estimator import (
     warn_not_converged,
 )
 from skpref._math.random import as_generator
+from skpref._validation import validate_data
 from skpref.data import Comparisons, from_scores
 from skpref.data.tables import canonical
 from skpref.exceptions import DataError, DataWarning

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skpref._callbacks import fit_callbacks
 from skpref._checks import require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
+from skpref._validation import validate_data
 from skpref.data import from_labels, from_winners, unique_rows
 from skpref.data.tables import canonical, stack
 from skpref.exceptions import DataError

@@ -10,10 +10,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skpref._callbacks import CallbackMixin
 from skpref._estimator import digest
+from skpref._validation import validate_data
 from skpref.data.tables import canonical, stack
 from skpref.gp.relevance import prior_relevance
 from skpref.gp.sparse.search import SparseConfig

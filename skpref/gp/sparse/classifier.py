@@ -10,7 +10,6 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from skpref._callbacks import fit_callbacks
 from skpref._checks import check_indices, require
@@ -23,6 +22,7 @@ from skpref._estimator import (
     warn_not_converged,
 )
 from skpref._math.random import as_generator
+from skpref._validation import validate_data
 from skpref.data.levels import read_labels
 from skpref.data.tables import canonical
 from skpref.data.weights import read_weights

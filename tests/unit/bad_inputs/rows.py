@@ -114,6 +114,35 @@ def many(name: str, n: int) -> Callable[[], Any]:
     }[name]
 
 
+def damaged(kind: str, part: str, value: int) -> Callable[[Any], Any]:
+    """Return the valid input as a sparse matrix with one number of its structure replaced."""
+
+    def sparse_with_damage(valid: Any) -> Any:
+        matrix = getattr(sparse, f"{kind}_array")(valid)
+        getattr(matrix, part)[5] = value
+        return matrix
+
+    return sparse_with_damage
+
+
+def masked(valid: Any) -> Any:
+    """Mask one entry, in row 3."""
+    array = np.ma.array(valid)
+    array[(3, 1)[: array.ndim]] = np.ma.masked
+    return array
+
+
+def column(dtype: str) -> Callable[[Any], Any]:
+    """Return the valid input as a data frame whose column b lacks a value in row 3."""
+
+    def table(valid: Any) -> Any:
+        pd = pytest.importorskip("pandas")
+        values = [None if row == 3 else row % 3 for row in range(len(valid))]
+        return frame("abc"[: valid.shape[1]], valid).assign(b=pd.Series(values).astype("Int64").astype(dtype))
+
+    return table
+
+
 def with_zero() -> Any:
     matrix = sparse.csr_array(np.array([[5.0, 3.0], [0.0, 1.0]]))
     matrix.data[1] = 0.0
@@ -139,5 +168,6 @@ NEED_FIT = {p.name for p in at.ROWS if ".fit" not in p.name} - {
     "CrowdGPPL.items",
     "CrowdGPPL.users",
 }
+SPARSE_ROWS = [p for p in at.ROWS if "utility" not in p.name and "GPLVM" not in p.name]
 TARGETS = [*at.NUMBERS, *at.CLASSES, *at.LABELS, *at.LEVELS]
 EVERY_TARGET = [*TARGETS, *at.RATINGS]

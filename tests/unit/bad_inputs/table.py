@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from skpref import VariationalFM
 from skpref.data import from_matrix
+from skpref.elicitation import Session
 from skpref.exceptions import DataError
 from tests.unit.bad_inputs import places as at
 from tests.unit.bad_inputs.places import Place, fitted
@@ -29,13 +30,17 @@ from tests.unit.bad_inputs.rows import (
     NEED_FIT,
     NO_Y,
     SPARSE,
+    SPARSE_ROWS,
     TARGETS,
     WIDTH,
     Row,
     call,
+    column,
+    damaged,
     entry,
     frame,
     many,
+    masked,
     methods,
     pick,
     precomputed,
@@ -468,6 +473,45 @@ ROWS = [
         lambda X: X,
         "matrix with NaN or inf, wanted finite numbers; check the features .* for overflow",
     ),
+    *(
+        Row(61, what, SPARSE_ROWS, damage, rf"{noun} is a damaged {kind} matrix: .*Build it anew", DataError)
+        for kind, what, noun, damage in (
+            ("CSR", "index too large", "X", damaged("csr", "indices", 10**9)),
+            ("CSR", "index of another row", "X", damaged("csr", "indices", 4)),
+            ("CSR", "negative index", "X", damaged("csr", "indices", -3)),
+            ("CSR", "indptr too large", "X", damaged("csr", "indptr", 10**6)),
+            ("CSR", "indptr descends", "X", damaged("csr", "indptr", 0)),
+            ("CSC", "index too large", "X", damaged("csc", "indices", 10**6)),
+            ("COO", "index too large", "X", damaged("coo", "row", 10**6)),
+        )
+    ),
+    Row(
+        61,
+        "index too large",
+        [
+            Place("from_matrix", at.X, from_matrix, "matrix"),
+            Place("inducing", at.X, lambda Z: at.regressor(inducing=Z).fit(at.X, at.SCORE), "inducing"),
+            Place("session", at.X, lambda pool: Session(fitted("VariationalFM"), pool), "candidates"),
+        ],
+        damaged("csr", "indices", 10**6),
+        " is a damaged CSR matrix: indices holds 1000000 at place 5, wanted 0 to 2",
+        DataError,
+    ),
+    *(
+        Row(65, what, pick(at.ROWS, without="utility"), spoiled, text, DataError)
+        for what, spoiled, text in (
+            ("dates", lambda X: X.astype("datetime64[s]"), r"X holds dates or durations \(datetime64\[s\]\)"),
+            ("durations", lambda X: X.astype("timedelta64[s]"), r"X holds dates or durations \(timedelta64"),
+            ("NaT", entry((3, 1), np.datetime64("NaT")), r"X holds dates or durations \(datetime64\) in column 1"),
+            ("masked", masked, r"Input X contains NaN: row 3 in column 1 is masked"),
+            ("column of dates", column("M8[s]"), r"X holds dates or durations \(datetime64\[s\]\) in column 'b'"),
+            ("category without value", column("category"), "Input X contains NaN: row 3 in column 'b' has no value"),
+            ("NA", column("Int64"), "Input X contains NaN: row 3 in column 'b' has no value"),
+        )
+    ),
+    Row(65, "masked", [*at.NUMBERS, *at.CLASSES, *at.LEVELS, *at.RATINGS], masked, "Input y contains NaN: row 3"),
+    Row(65, "masked", at.WEIGHTS, masked, "Input sample_weight contains NaN: row 3 is masked"),
+    Row(65, "durations", at.NUMBERS, lambda y: y.astype("timedelta64[s]"), "y holds dates or durations"),
     # ----------------------------------------------------------------------------------- what the table does not number
     Row(0, "neither y nor comparisons", call("GPPLRegressor.fit", lambda: at.regressor().fit(at.X)), None, NO_Y),
     Row(

@@ -17,6 +17,7 @@ CASES = list(cases(ROWS))
 # of saved models (58, 59) and of tracking (60) are among the tests of these packages.
 ACCEPTED = {7, 13, 14, 17, 18, 20, 32, 33, 34, 40, 41, 45, 48, 50, 53, 55}
 ELSEWHERE = {56, 57, 58, 59, 60}
+FOUND_LATER = {61, 65}
 
 
 @pytest.mark.filterwarnings("ignore:n_factors=2 is more")
@@ -30,7 +31,7 @@ def test_a_clear_error(case: Case) -> None:
 
 
 def test_every_row_is_here() -> None:
-    assert {row.number for row in ROWS} | ACCEPTED | ELSEWHERE == set(range(61))
+    assert {row.number for row in ROWS} | ACCEPTED | ELSEWHERE == set(range(61)) | FOUND_LATER
 
 
 @pytest.mark.parametrize("name", at.MAKERS)

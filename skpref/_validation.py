@@ -1,0 +1,210 @@
+"""scikit-learn's checks of input, after checks of our own: damaged sparse matrices, dates and missing values.
+
+SciPy and compiled code trust the indices of a sparse matrix, and NumPy turns dates and masked elements into ordinary
+numbers. All features enter the package through this module.
+"""
+
+from __future__ import annotations
+
+from datetime import date, time, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import validation
+
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["check_array", "check_numbers", "check_sparse", "check_structure", "refuse_dates", "validate_data"]
+
+_DATES: Final = (date, time, timedelta, np.datetime64, np.timedelta64)
+
+
+def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """Return what scikit-learn's `validate_data` returns for checked input."""
+    if options.get("y_numeric"):
+        y = check_numbers(y, "y")
+    X = _checked(X, "X", options)
+    try:
+        return validation.validate_data(estimator, X, y, **options)
+    except OverflowError as error:
+        raise _too_large("X") from error
+
+
+def check_array(X: Any, *, input_name: str = "X", **options: Any) -> Any:
+    """Return what scikit-learn's `check_array` returns for checked input."""
+    X = _checked(X, input_name, options)
+    try:
+        return validation.check_array(X, input_name=input_name, **options)
+    except OverflowError as error:
+        raise _too_large(input_name) from error
+
+
+def _checked(X: Any, name: str, options: dict[str, Any]) -> Any:
+    if not sparse.issparse(X):
+        return check_numbers(X, name)
+    return check_sparse(X, name) if options.get("accept_sparse") else X  # scikit-learn refuses it
+
+
+def _too_large(name: str) -> DataError:
+    return DataError(f"Input {name} contains infinity or a value too large for dtype('float64'): an integer.")
+
+
+# --------------------------------------------------------------------------------------------- dates and missing values
+def check_numbers(X: Any, name: str) -> Any:
+    """Return an array-like as it is, lists as an array; refuse dates, masked elements and missing values of pandas."""
+    if isinstance(X, list | tuple):
+        try:
+            X = (np.ma.array if any(map(np.ma.is_masked, X)) else np.asarray)(X)
+        except ValueError:  # rows of several lengths
+            return X
+    if hasattr(X, "iloc"):
+        columns = [(None, X)] if X.ndim == 1 else [(label, X.iloc[:, k]) for k, label in enumerate(X.columns)]
+        for label, column in columns:
+            if not (isinstance(column.dtype, np.dtype) and column.dtype.kind in "biufc"):
+                _check_column(column, name, "" if label is None else f" in column {label!r}")
+        return X
+    if np.ma.is_masked(X):
+        _refuse_missing(np.argwhere(np.ma.getmaskarray(X))[0], name, "is masked")
+    plain = isinstance(getattr(X, "dtype", None), np.dtype) or not hasattr(X, "__array__")
+    refuse_dates(X if plain else np.asarray(X), name)
+    return X
+
+
+def _check_column(column: Any, name: str, where: str) -> None:
+    """Check a column of a data frame, or a series, that is not of NumPy's numbers."""
+    if column.dtype.kind not in "biufc":
+        refuse_dates(np.asarray(column), name, where)
+    missing = np.flatnonzero(column.isna())
+    if missing.size:
+        _refuse_missing(missing[:1], name, "has no value", where)
+
+
+def refuse_dates(values: Any, name: str, where: str = "") -> None:
+    """Refuse dates and durations, and missing values among Python objects."""
+    kind = getattr(getattr(values, "dtype", None), "kind", "")
+    if kind in {"m", "M"}:
+        raise _dates(name, where, str(values.dtype))
+    if kind != "O":
+        return
+    flat = np.asarray(values).ravel().tolist()
+    for cls in dict.fromkeys(map(type, flat)):
+        absent = cls.__name__ in {"NaTType", "NAType"}
+        if absent or issubclass(cls, _DATES) or cls.__name__ == "Period":
+            place = np.unravel_index(list(map(type, flat)).index(cls), values.shape)
+            if absent:
+                _refuse_missing(place, name, "has no value", where)
+            raise _dates(name, where or "".join(f" in column {k}" for k in place[1:]), cls.__name__)
+
+
+def _dates(name: str, where: str, kind: str) -> DataError:
+    return DataError(
+        f"{name} holds dates or durations ({kind}){where}, without a unit that makes them numbers. Convert them to "
+        "numbers first, for example to days: (dates - dates.min()) / numpy.timedelta64(1, 'D')."
+    )
+
+
+def _refuse_missing(place: Any, name: str, what: str, where: str = "") -> None:
+    where = where or "".join(f" in column {k}" for k in place[1:])
+    raise DataError(
+        f"Input {name} contains NaN: row {place[0]}{where} {what}. Fill it in (scikit-learn's SimpleImputer does), or "
+        "leave the row out."
+    )
+
+
+# ------------------------------------------------------------------------------------------------------ sparse matrices
+def check_sparse(X: Any, name: str = "X") -> sparse.csr_array:
+    """Return a sparse matrix of any format as canonical float64 CSR, which may share the arrays of X.
+
+    Its structure is checked in full. X is not changed, and its flags, such as `has_canonical_format`, are not trusted.
+    """
+    csr = sparse.csr_array(check_structure(X, name).astype(np.float64, copy=False))
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    return csr
+
+
+def check_structure(X: Any, name: str = "X") -> Any:
+    """Return a sparse matrix with the same entries, of which some may be stored twice, and checked indices."""
+    if X.ndim != 2:
+        raise DataError(f"Expected 2D array, got {X.ndim}D array instead: {name} has the shape {X.shape}.")
+    if X.dtype.kind == "c":
+        raise DataError(f"Complex data not supported: {name} is a sparse matrix of {X.dtype}.")
+    check_numbers(getattr(X, "data", None), name)
+    try:
+        return _REBUILT[X.format](X)
+    except (TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
+        raise DataError(
+            f"{name} is a damaged {X.format.upper()} matrix: {error}. Build it anew, for example by "
+            "scipy.sparse.coo_array((values, (rows, columns)), shape)."
+        ) from error
+
+
+def _compressed(X: Any) -> Any:
+    """Return a CSR, CSC or BSR matrix with the same, checked arrays."""
+    data = _entries(X.data, 3 if X.format == "bsr" else 1)
+    block = data.shape[1:] or (1, 1)
+    if any(step < 1 or size % step for size, step in zip(X.shape, block, strict=True)):
+        raise ValueError(f"data holds blocks of shape {block}, which do not tile the shape {X.shape}")
+    blocks = [size // step for size, step in zip(X.shape, block, strict=True)]
+    n_rows, n_columns = reversed(blocks) if X.format == "csc" else blocks
+    indptr, n = _integers(X.indptr, "indptr"), min(len(data), len(X.indices))
+    if indptr.size != n_rows + 1:
+        raise ValueError(f"indptr has {indptr.size} numbers, wanted {n_rows + 1} for the shape {X.shape}")
+    if indptr[0] != 0 or np.any(indptr[1:] < indptr[:-1]) or indptr[-1] > n:
+        raise ValueError(f"indptr must ascend from 0 to at most {n}, the number of entries")
+    used = slice(int(indptr[-1]))
+    indices = _integers(X.indices[used], "indices", n_columns)
+    return getattr(sparse, f"{X.format}_array")((data[used], indices, indptr), shape=X.shape)
+
+
+def _coordinates(X: Any) -> sparse.coo_array:
+    data = _entries(X.data, 1)
+    coords = tuple(_integers(index, "coords", size, len(data)) for index, size in zip(X.coords, X.shape, strict=True))
+    return sparse.coo_array((data, coords), shape=X.shape)
+
+
+def _diagonals(X: Any) -> sparse.dia_array:
+    offsets = _integers(X.offsets, "offsets")
+    if np.any((offsets < -X.shape[0]) | (offsets > X.shape[1])):
+        raise ValueError(f"offsets holds a diagonal outside the shape {X.shape}")
+    return sparse.dia_array((_entries(X.data, 2), offsets), shape=X.shape)
+
+
+def _lists(X: Any) -> Any:
+    if not len(X.rows) == len(X.data) == X.shape[0] or list(map(len, X.rows)) != list(map(len, X.data)):
+        raise ValueError("rows and data must be lists of the same lengths")
+    return _compressed(X.tocsr())
+
+
+_REBUILT: Final[dict[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(("csr", "csc", "bsr"), _compressed),
+    "coo": _coordinates,
+    "dia": _diagonals,
+    "lil": _lists,
+    "dok": lambda X: _coordinates(X.tocoo()),
+}
+
+
+def _entries(values: Any, ndim: int) -> NDArray[Any]:
+    if values.ndim != ndim or values.dtype.kind not in "biuf":
+        raise ValueError(f"data must be numbers in {ndim} dimensions, not {values.dtype} in {values.ndim}")
+    return np.ascontiguousarray(values)
+
+
+def _integers(index: Any, name: str, limit: int | None = None, size: int | None = None) -> NDArray[np.signedinteger]:
+    """Return a vector of integers, from 0 to `limit` - 1 if there is a limit."""
+    if index.ndim != 1 or index.dtype.kind != "i":
+        raise ValueError(f"{name} must be a vector of signed integers, not {index.ndim}D of {index.dtype}")
+    if size not in {None, index.size}:
+        raise ValueError(f"{name} has {index.size} numbers for {size} entries")
+    if limit is not None and index.size and (index.min() < 0 or index.max() >= limit):
+        place = int(np.argmax((index < 0) | (index >= limit)))
+        raise ValueError(f"{name} holds {index[place]} at place {place}, wanted 0 to {limit - 1}")
+    return np.ascontiguousarray(index)

@@ -1,0 +1,176 @@
+"""The one gate that features pass: sparse matrices are checked and made canonical, what is no number is refused."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from skpref._validation import check_array, check_numbers, check_sparse
+from skpref.data import from_matrix
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+X = np.array([[1.0, 0.0, 2.0, 0.0], [0.0, 3.0, 0.0, 0.0], [4.0, 0.0, 5.0, 6.0], [0.0, 0.0, 0.0, 7.0]])
+FORMATS = ["csr", "csc", "bsr", "coo", "dia", "lil", "dok"]
+
+
+def built(kind: str, **parts: Any) -> Any:
+    """Return X in a format, with parts replaced."""
+    matrix = getattr(sparse, f"{kind}_array")(X)
+    for name, value in parts.items():
+        setattr(matrix, name, value(getattr(matrix, name)) if callable(value) else value)
+    return matrix
+
+
+def replaced(place: int, value: Any) -> Callable[[Any], Any]:
+    def part(values: Any) -> Any:
+        values = values.copy()
+        values[place] = value
+        return values
+
+    return part
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("as_matrix", [False, True])
+def test_sound_matrices_of_any_format_become_csr(kind: str, as_matrix: bool) -> None:
+    matrix = built(kind)
+    csr = check_sparse(getattr(sparse, f"{kind}_matrix")(matrix) if as_matrix else matrix)
+    assert isinstance(csr, sparse.csr_array)
+    assert csr.has_canonical_format
+    np.testing.assert_array_equal(csr.toarray(), X)
+    np.testing.assert_array_equal(matrix.toarray(), X)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts"),
+    [
+        ("csr", {"indices": replaced(2, 10**9)}),
+        ("csr", {"indices": replaced(2, -1)}),
+        ("csr", {"indices": lambda indices: indices.astype(float)}),
+        ("csr", {"indices": lambda indices: indices[:3]}),
+        ("csr", {"indptr": replaced(0, -1)}),
+        ("csr", {"indptr": replaced(2, 99)}),
+        ("csr", {"indptr": np.array([0, 2**63 - 1, -(2**63), 6, 7])}),
+        ("csr", {"indptr": lambda indptr: indptr[:-1]}),
+        ("csr", {"indptr": lambda indptr: indptr[:0]}),
+        ("csr", {"data": np.ones(3)}),
+        ("csr", {"data": np.ones((7, 1))}),
+        ("csr", {"data": np.array(["a"] * 7)}),
+        ("csc", {"indices": replaced(2, 4)}),
+        ("bsr", {"indices": replaced(0, 4)}),
+        ("bsr", {"data": lambda data: np.ones((data.size, 3, 3))}),
+        ("bsr", {"data": lambda data: np.ones((data.size, 0, 0))}),
+        ("bsr", {"data": lambda data: data.ravel()}),
+        ("coo", {"row": replaced(0, 4)}),
+        ("coo", {"col": replaced(0, -1)}),
+        ("coo", {"coords": lambda coords: (coords[0][:2], coords[1])}),
+        ("coo", {"coords": lambda coords: coords[:1]}),
+        ("dia", {"offsets": lambda offsets: replaced(0, 10**12)(offsets.astype(np.int64))}),
+        ("dia", {"offsets": lambda offsets: offsets[:1]}),
+        ("dia", {"offsets": lambda offsets: offsets * 0}),
+        ("lil", {"rows": replaced(0, [10**9, 0])}),
+        ("lil", {"rows": replaced(0, [2**40, 0])}),
+        ("lil", {"rows": replaced(0, [0])}),
+        ("lil", {"rows": replaced(0, ["a", "b"])}),
+        ("lil", {"data": lambda data: data[:2]}),
+        ("dok", {"_dict": {(10**9, 0): 1.0}}),
+        ("dok", {"_dict": {(0, -1): 1.0}}),
+    ],
+)
+def test_damaged_matrices_are_refused(kind: str, parts: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match=rf"candidates is a damaged {kind.upper()} matrix: .* Build it anew"):
+        check_sparse(built(kind, **parts), "candidates")
+
+
+def test_what_is_wrong_with_an_index_is_said() -> None:
+    with pytest.raises(DataError, match="indices holds -3 at place 2, wanted 0 to 3"):
+        check_sparse(built("csr", indices=replaced(2, -3)))
+
+
+def test_flags_are_not_trusted_and_duplicates_are_summed_in_double() -> None:
+    matrix = sparse.csr_array((np.array([100, 100, 1], np.int8), [2, 2, 0], [0, 3]), (1, 4))
+    matrix.has_canonical_format = True
+    parts = [part.copy() for part in (matrix.data, matrix.indices, matrix.indptr)]
+    np.testing.assert_array_equal(check_sparse(matrix).toarray(), [[1.0, 0.0, 200.0, 0.0]])
+    for part, before in zip((matrix.data, matrix.indices, matrix.indptr), parts, strict=True):
+        np.testing.assert_array_equal(part, before)
+    for kind in ("coo", "csc"):
+        twice = matrix.asformat(kind)
+        np.testing.assert_array_equal(check_sparse(twice).toarray(), [[1.0, 0.0, 200.0, 0.0]])
+
+
+def test_the_sum_of_duplicates_must_be_finite() -> None:
+    matrix = sparse.csr_array((np.array([1e308, 1e308]), [1, 1], [0, 2]), (1, 2))
+    with pytest.raises(ValueError, match="Input X contains infinity"):
+        check_array(matrix, accept_sparse="csr")
+
+
+def test_entries_after_the_end_and_indices_of_64_bits() -> None:
+    matrix = built(
+        "csr", indices=lambda part: np.append(part, 99).astype(np.int64), data=lambda part: np.append(part, 9.0)
+    )
+    np.testing.assert_array_equal(check_sparse(matrix).toarray(), X)
+    assert matrix.data.size == 8
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 2, 1)])
+def test_sparse_arrays_of_other_dimensions(shape: tuple[int, ...]) -> None:
+    with pytest.raises(DataError, match=f"Expected 2D array, got {len(shape)}D array instead"):
+        check_sparse(sparse.coo_array(np.ones(shape)))
+
+
+def test_complex_sparse_matrices() -> None:
+    with pytest.raises(DataError, match="Complex data not supported"):
+        check_sparse(sparse.csr_array(X.astype(complex)))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([[1, date(2020, 1, 1)]], r"X holds dates or durations \(date\) in column 1"),
+        ([[1.5, np.datetime64("2020-01-01")]], r"X holds dates or durations \(datetime64\) in column 1"),
+        ([[1, np.timedelta64(3, "s")]], r"X holds dates or durations \(timedelta64\[s\]\)"),
+        ([np.ma.array([1.0, 2.0], mask=[0, 1]), [1.0, 2.0]], "Input X contains NaN: row 0 in column 1 is masked"),
+        ([[10**400, 1]], "Input X contains infinity or a value too large"),
+    ],
+)
+def test_lists(values: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        check_array(values, dtype=np.float64)
+
+
+def test_frames() -> None:
+    pd = pytest.importorskip("pandas")
+    x, days = np.arange(3.0), pd.to_datetime(["2020-01-01", "2020-01-02", "2020-01-03"])
+    for column, message in (
+        (days.tz_localize("UTC"), r"X holds dates or durations \(Timestamp\) in column 'when'"),
+        (days - days[0], r"X holds dates or durations \(timedelta64.* in column 'when'"),
+        (days.to_period("D"), r"X holds dates or durations \(Period\) in column 'when'"),
+        (pd.Categorical(days), r"X holds dates or durations \(datetime64.* in column 'when'"),
+        ([1, pd.NA, 3], "Input X contains NaN: row 1 in column 'when' has no value"),
+        ([1, pd.NaT, date(2020, 1, 1)], "Input X contains NaN: row 1 in column 'when' has no value"),
+    ):
+        with pytest.raises(DataError, match=message):
+            check_array(pd.DataFrame({"x": x, "when": column}), dtype=np.float64)
+    numbers = pd.DataFrame({"x": x, "category": pd.Categorical([3, 1, 3]), "whole": pd.array([1, 2, 3], dtype="Int64")})
+    np.testing.assert_array_equal(check_array(numbers, dtype=np.float64).T, [x, [3, 1, 3], [1, 2, 3]])
+
+
+def test_masked_arrays_without_a_mask_are_numbers() -> None:
+    values = np.ma.array(X)
+    assert check_numbers(values, "X") is values
+
+
+def test_masked_ratings_are_no_ratings() -> None:
+    matrix = np.ma.array([[5, 1], [2, 3]], mask=[[0, 1], [0, 0]])
+    rated, ratings = from_matrix(matrix)
+    assert (rated.tolist(), ratings.tolist()) == ([[0, 0], [1, 0], [1, 1]], [5.0, 2.0, 3.0])
+    with pytest.raises(DataError, match="matrix holds dates"):
+        from_matrix(np.array([["2020-01-01", "NaT"]], "M8[D]"))
