@@ -1,4 +1,4 @@
-"""A model's file as bytes: a skops archive, checked in full before anything in it is built.
+"""Files as bytes: a model's skops archive, checked in full before anything in it is built; chains' checkpoints alike.
 
 The archive is a zip, not compressed, of ``schema.json``, a tree of typed nodes, and of the ``.npy`` members that its
 nodes name. skops checks the types in the tree against a list; what is checked here beside are the kind and size of the
@@ -18,6 +18,7 @@ import secrets
 import stat
 import struct
 import zipfile
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,10 @@ import numpy as np
 from skpref.exceptions import DataError, ModelFormatError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import BinaryIO
+
+    from numpy.typing import NDArray
 
 MAX_BYTES = (1 << 31) - (1 << 20)  # below what needs zip64, which is refused
 MAX_MEMBERS = 10_000  # a model has an array a member: some 100, and as many as it has samples and categories
@@ -105,19 +109,49 @@ def write_archive(path: Path, schema: dict[str, Any], members: dict[str, bytes])
         raise DataError(f"cannot save {path.name}: the model takes {total / 2**30:.1f} GiB, a file holds 2 GiB at most")
     if len(members) > MAX_MEMBERS or len(text) > MAX_SCHEMA or _n_tokens(text) > MAX_TOKENS:
         raise DataError(f"cannot save {path.name}: {len(members)} arrays and {len(text)} bytes of names are too many")
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=False) as archive:
+        for name, content in {_SCHEMA: text, **members}.items():
+            archive.writestr(zipfile.ZipInfo(name), content)  # a fixed date
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file next to a path, which takes its place once it is complete; errors name the path."""
     if not path.parent.exists():
         raise FileNotFoundError(errno.ENOENT, "no such folder; make it first", str(path.parent))
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(6)}.tmp")
     try:
         with temporary.open("xb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=False) as archive:
-                for name, content in {_SCHEMA: text, **members}.items():
-                    archive.writestr(zipfile.ZipInfo(name), content)  # a fixed date
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove the files that killed processes left next to a path when they were replacing it."""
+    name = re.compile(re.escape(f".{path.name}.") + r"([0-9]{1,9})-[0-9a-f]{12}\.tmp")
+    with suppress(OSError):
+        for file in path.parent.iterdir():
+            # A container starts its processes with the same numbers: one of our own number is an earlier process's.
+            if (match := name.fullmatch(file.name)) and (int(match[1]) == os.getpid() or not _runs(int(match[1]))):
+                file.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    if os.name != "posix":  # where files in use cannot be removed
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # of another user
+        return True
+    return True
 
 
 # ---------------------------------------------------------------------------------------------------------------- read
@@ -125,27 +159,27 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def read_file(path: Path) -> bytes:
+def read_file(path: Path, kind: str = "model") -> bytes:
     """Return the content of a regular file of allowed size; a pipe is not waited for."""
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):
-        raise ModelFormatError(f"{path.name}: not a skpref model: it is no regular file")
+        raise ModelFormatError(f"{path.name}: not a skpref {kind}: it is no regular file")
     with open(path, "rb", opener=_without_waiting) as file:
         size = os.fstat(file.fileno()).st_size
         if size > MAX_BYTES + MAX_SCHEMA:
-            raise ModelFormatError(f"{path.name}: not a skpref model: {size} bytes, more than the format allows")
+            raise ModelFormatError(f"{path.name}: not a skpref {kind}: {size} bytes, more than the format allows")
         return file.read(size + 1)
 
 
-def open_zip(content: bytes) -> dict[str, bytes]:
+def open_zip(content: bytes, kind: str = "model", max_members: int = MAX_MEMBERS) -> dict[str, bytes]:
     """Return the members of a zip whose directory is sound: stored, numbered, none twice, no more than allowed."""
     end = content[-_END.size :]
     if len(end) != _END.size or end[:4] != b"PK\x05\x06":
-        raise ModelFormatError("not a skpref model: it is not a zip archive, or is truncated")
+        raise ModelFormatError(f"not a skpref {kind}: it is not a zip archive, or is truncated")
     _, disk, first, here, entries, size, offset, comment = _END.unpack(end)
     if disk or first or comment or here != entries or offset + size + _END.size != len(content):
         raise ModelFormatError("zip directory: damaged")
-    if entries > MAX_MEMBERS + 1:
-        raise ModelFormatError(f"zip directory: {entries} members; a model has {MAX_MEMBERS} at most")
+    if entries > max_members + 1:
+        raise ModelFormatError(f"zip directory: {entries} members; a {kind} has {max_members} at most")
     members: dict[str, bytes] = {}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         infos = archive.infolist()
@@ -154,7 +188,7 @@ def open_zip(content: bytes) -> dict[str, bytes]:
             if name == "manifest.json":
                 raise ModelFormatError("written by format 1, which this version does not read. Fit and save again")
             if name not in {_SCHEMA, *_CSR_PARTS} and not _MEMBER.fullmatch(name):
-                raise ModelFormatError(f"{name[:80]!r}: not a name that a model's member can have")
+                raise ModelFormatError(f"{name[:80]!r}: not a name that a member of a {kind} can have")
             if name in members:
                 raise ModelFormatError(f"{name}: occurs twice")
             if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size or info.flag_bits & 1:
@@ -171,15 +205,15 @@ def _n_tokens(text: bytes) -> int:
     return sum(map(text.count, (b"[", b"{", b",")))
 
 
-def read_schema(members: dict[str, bytes], newest: int) -> dict[str, Any]:
+def read_schema(members: dict[str, bytes], newest: int, kind: str = "model") -> dict[str, Any]:
     """Take the tree out of the members, once its size, origin and format are checked."""
     text = members.pop(_SCHEMA, b"")
     if not 0 < len(text) <= MAX_SCHEMA or _n_tokens(text) > MAX_TOKENS:
-        raise ModelFormatError(f"{_SCHEMA}: {len(text)} bytes, not what a model takes")
+        raise ModelFormatError(f"{_SCHEMA}: {len(text)} bytes, not what a {kind} takes")
     schema = json.loads(text)
     written = schema.get("skpref") if isinstance(schema, dict) else None
     if not isinstance(written, dict) or type(written.get("format")) is not int:
-        raise ModelFormatError(f"{_SCHEMA}: not that of a skpref model")
+        raise ModelFormatError(f"{_SCHEMA}: not that of a skpref {kind}")
     if written["format"] > newest:
         raise ModelFormatError(
             f"written by format {written['format']}; this version reads up to {newest}. Install a newer skpref"
@@ -251,6 +285,12 @@ def _children(node: dict[str, Any], kind: str, parts: list[str] | None, where: s
     elif kind == "DTypeNode":
         return [("", node["content"])]
     return []
+
+
+def read_array(name: str, content: bytes) -> NDArray[Any]:
+    """Return the array of a member, contiguous, its header checked."""
+    _check_member("NdArrayNode", name, content)
+    return np.array(np.load(io.BytesIO(content), allow_pickle=False), order="C")
 
 
 def _check_member(kind: str, name: str, content: bytes) -> None:

@@ -7,9 +7,11 @@
         ├── DataError            (also ValueError)   the input cannot be used
         │   └── UnknownIdError                       an id that the table lacks
         ├── ModelFormatError     (also ValueError)   a file that `load` refuses
+        ├── CheckpointError      (also ValueError)   a checkpoint that a fit cannot resume from
         └── MissingExtraError    (also ImportError)  an optional package is absent
 
     UserWarning
+    ├── CheckpointWarning                            a checkpoint was not written, the fit continued
     ├── DataWarning                                  usable input, probably a mistake
     └── TrackingWarning                              the tracker failed, the fit continues
 
@@ -18,6 +20,8 @@
 """
 
 __all__ = [
+    "CheckpointError",
+    "CheckpointWarning",
     "DataError",
     "DataWarning",
     "MissingExtraError",
@@ -72,6 +76,17 @@ class ModelFormatError(SkprefError, ValueError):
     """
 
 
+class CheckpointError(SkprefError, ValueError):
+    """A checkpoint is damaged, manipulated, or of a fit with other data or parameters.
+
+    Examples
+    --------
+    >>> from skpref.exceptions import CheckpointError
+    >>> issubclass(CheckpointError, ValueError)
+    True
+    """
+
+
 class MissingExtraError(SkprefError, ImportError):
     """A feature needs an optional package that is not installed.
 
@@ -79,6 +94,17 @@ class MissingExtraError(SkprefError, ImportError):
     --------
     >>> from skpref.exceptions import MissingExtraError
     >>> issubclass(MissingExtraError, ImportError)
+    True
+    """
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written; the fit continued, and the last complete checkpoint was kept.
+
+    Examples
+    --------
+    >>> from skpref.exceptions import CheckpointWarning
+    >>> issubclass(CheckpointWarning, UserWarning)
     True
     """
 

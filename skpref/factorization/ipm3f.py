@@ -50,7 +50,8 @@ class GibbsIPM3F(MaxMarginFactorization):
     max_new : int, default=10
         Limit on the number of features that only one user holds. Time grows linearly with it.
     margin : float, default=9.0
-        Margin of the hinge loss, and the unit of the scores x_ij ([XZZ13] section 4).
+        Margin of the hinge loss, and the unit of the scores x_ij ([XZZ13] section 4). It, `threshold_scale` and
+        `sigma` must lie in [1e-9, 1e9].
     user_thresholds : bool, default=True
         If True, every user has their own thresholds; if False, all users share them.
     threshold_scale : float, default=1.5
@@ -87,7 +88,9 @@ class GibbsIPM3F(MaxMarginFactorization):
         anew after `burn_in` sweeps.
     checkpoint : str or path-like, default=None
         File to which `fit` saves its chains. If the file exists and is of the same data and parameters, `fit` resumes
-        from it, with the same result as without the interruption. A finished fit deletes the file.
+        from it, with the same result as without the interruption; a file that is damaged or of another fit raises
+        `CheckpointError`. If the file cannot be written, the fit goes on with a `CheckpointWarning`. A finished fit
+        deletes the file.
     checkpoint_seconds : float, default=30.0
         Time between two saves, in seconds.
     verbose : int, default=0

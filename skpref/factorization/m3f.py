@@ -40,7 +40,8 @@ class GibbsM3F(MaxMarginFactorization):
         Weight of the loss relative to the prior. The default, 0.1**1.25, was best of the eleven values of [XZZ13] on
         MovieLens-1M; fewer ratings per user need a larger C.
     margin : float, default=9.0
-        Margin of the hinge loss, and the unit of the scores x_ij ([XZZ13] section 4).
+        Margin of the hinge loss, and the unit of the scores x_ij ([XZZ13] section 4). It, `threshold_scale` and
+        `sigma` must lie in [1e-9, 1e9].
     user_thresholds : bool, default=True
         If True, every user has their own thresholds; if False, all users share them.
     threshold_scale : float, default=1.5
@@ -78,7 +79,9 @@ class GibbsM3F(MaxMarginFactorization):
         anew after `burn_in` sweeps.
     checkpoint : str or path-like, default=None
         File to which `fit` saves its chains. If the file exists and is of the same data and parameters, `fit` resumes
-        from it, with the same result as without the interruption. A finished fit deletes the file.
+        from it, with the same result as without the interruption; a file that is damaged or of another fit raises
+        `CheckpointError`. If the file cannot be written, the fit goes on with a `CheckpointWarning`. A finished fit
+        deletes the file.
     checkpoint_seconds : float, default=30.0
         Time between two saves, in seconds.
     verbose : int, default=0

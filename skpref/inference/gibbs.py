@@ -1,4 +1,4 @@
-"""The one chain runner: sweeps, burn-in, running averages, kept samples, traces, checkpoints, diagnostics.
+"""The one chain runner: sweeps, burn-in, running averages, kept samples, traces, diagnostics.
 
 It knows nothing of any model. A model gives a `Step`, a function of the state and the number of the sweep alone (its
 random numbers are named by that number), so an interrupted chain resumes to the same bits.
@@ -6,15 +6,10 @@ random numbers are named by that number), so an interrupted chain resumes to the
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
 import time
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,6 +18,7 @@ from numpy.typing import NDArray
 from skpref._checks import check_types, is_count, require
 from skpref._events import Iteration
 from skpref.exceptions import DataError
+from skpref.inference.checkpoint import Checkpoint, Writer, read_checkpoint, refusal
 
 if TYPE_CHECKING:
     from skpref._events import OnIteration
@@ -88,15 +84,6 @@ class Chain:
         return Chain(state, self.sweep, self.sweep)
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """Where and how often a run saves its chains."""
-
-    path: Path  # the file
-    key: str  # digest of the model and its data: another run's file is refused
-    seconds: float = 30.0  # time between two writings
-
-
 @dataclass(frozen=True, eq=False)
 class Plan:
     """How to run chains."""
@@ -107,6 +94,8 @@ class Plan:
     keep: Callable[[State], State] = dict  # what to keep of a state
     average: Average = running_mean  # how to average
     checkpoint: Checkpoint | None = None  # where to write down what there is
+    # (start, chain of a checkpoint): raises DataError unless the model can make such arrays from this start
+    check: Callable[[Chain, Chain], None] | None = None
     # called after every sweep; a true answer stops the chain it was about and those behind it
     on_iteration: OnIteration | None = None
     fitted: Callable[[list[Chain]], Any] | None = None  # what an estimator with these chains is, for the events
@@ -115,31 +104,36 @@ class Plan:
 def run(starts: Sequence[Chain], step_of: Callable[[int], Step], plan: Plan) -> list[Chain]:
     """Run chains one after the other, from their starts or from a checkpoint of this run."""
     chains, ends = list(starts), [chain.sweep + plan.n_sweeps for chain in starts]
-    saved = None if plan.checkpoint is None else read_checkpoint(plan.checkpoint, len(chains))
+    saved = None if plan.checkpoint is None else read_checkpoint(plan.checkpoint, starts, partial(_check_resumed, plan))
     chains = [replace(c, trace={k: list(v) for k, v in c.trace.items()}) for c in chains] if saved is None else saved
+    writer = Writer(plan.checkpoint)
     clock = _Clock(plan, sum(chain.sweep - end for chain, end in zip(chains, ends, strict=True)), len(chains))
     for number, end in enumerate(ends):
         step, stopped = step_of(number), False
         while chains[number].sweep < end and not stopped:
-            chains[number], objective = advanced(chains[number], step, plan, end)
+            try:
+                chains[number], objective = advanced(chains[number], step, plan, end)
+            except DataError as error:
+                if saved is None or plan.checkpoint is None:
+                    raise
+                raise refusal(plan.checkpoint.path, error) from error
             stopped = clock.tell(objective, chains)
-            if plan.checkpoint is not None and clock.due() and not stopped:
-                write_checkpoint(plan.checkpoint, chains)
+            if not stopped:
+                writer.write(chains)
         if stopped:
             break
-    if plan.checkpoint is not None:
-        plan.checkpoint.path.unlink(missing_ok=True)
+    writer.finish()
     return chains
 
 
 class _Clock:
-    """Sends events and decides when to save a checkpoint."""
+    """Sends events."""
 
     def __init__(self, plan: Plan, left: int, n_chains: int) -> None:
         self._plan = plan
         self._n_max = plan.n_sweeps * n_chains
         self._done = self._first = self._n_max + left
-        self._start = self._written = time.perf_counter()
+        self._start = time.perf_counter()
 
     def tell(self, objective: float, chains: list[Chain]) -> bool:
         self._done += 1
@@ -150,12 +144,31 @@ class _Clock:
         fitted = None if self._plan.fitted is None else partial(self._plan.fitted, chains)
         return bool(self._plan.on_iteration(Iteration(self._done, self._n_max, objective, seconds, fitted)))
 
-    def due(self) -> bool:
-        checkpoint, now = self._plan.checkpoint, time.perf_counter()
-        if checkpoint is None or now - self._written < checkpoint.seconds:
-            return False
-        self._written = now
-        return True
+
+def _check_resumed(plan: Plan, start: Chain, chain: Chain) -> None:
+    """Raise DataError unless a run of the plan from this start comes by such a chain."""
+    end = start.sweep + plan.n_sweeps
+    for name in ("sweep", "begin", "n_averaged"):
+        require(type(getattr(chain, name)) is int, chain, name, "must be a whole number")
+    require(start.sweep <= chain.sweep <= end, chain, "sweep", f"must be {start.sweep} to {end}")
+    require(chain.begin == start.begin, chain, "begin", f"must be {start.begin}")
+    # The sweeps after `first` are averaged, and some of them kept.
+    first = max(start.begin + plan.burn_in, start.sweep)
+    n_after = max(0, chain.sweep - first)
+    n_averaged = start.n_averaged + n_after
+    require(chain.n_averaged == n_averaged, chain, "n_averaged", f"must be {n_averaged} after {chain.sweep} sweeps")
+    require((chain.average is not None) == (n_averaged > 0), chain, "average", "must be of the sweeps after burn-in")
+    n_kept = min(plan.n_samples, end - first) * n_after // max(end - first, 1)
+    n_samples = len(start.samples) + n_kept
+    n_samples = min(n_samples, plan.n_samples) if n_kept else n_samples
+    require(len(chain.samples) == n_samples, chain, "samples", f"must be {n_samples}")
+    n_sweeps = chain.sweep - start.begin
+    for name, values in chain.trace.items():
+        numbers = isinstance(values, list) and all(isinstance(value, float) for value in values)
+        require(numbers and np.isfinite(values).all(), chain, "trace", f"must hold finite numbers of {name:.80}")
+        require(len(values) == n_sweeps, chain, "trace", f"must be of {n_sweeps} sweeps")
+    if plan.check is not None:
+        plan.check(start, chain)
 
 
 def advanced(chain: Chain, step: Step, plan: Plan, end: int) -> tuple[Chain, float]:
@@ -185,76 +198,6 @@ def is_kept(number: int, n: int, n_samples: int) -> bool:
 def thinned(samples: tuple[State, ...], n_samples: int) -> tuple[State, ...]:
     """Thin the samples of a resumed chain evenly to the maximum number."""
     return tuple(s for i, s in enumerate(samples, 1) if is_kept(i, len(samples), n_samples))
-
-
-# --------------------------------------------------------------------------
-# checkpoints
-
-
-def write_checkpoint(checkpoint: Checkpoint, chains: Sequence[Chain]) -> None:
-    """Write chains to a file atomically: an interrupted write leaves the earlier file."""
-    arrays: dict[str, NDArray[Any]] = {}
-    about = []
-    for i, chain in enumerate(chains):
-        states = {"state": chain.state, **{f"sample{k}": sample for k, sample in enumerate(chain.samples)}}
-        if chain.average is not None:
-            states["average"] = chain.average
-        arrays |= {f"{i}/{part}/{name}": value for part, state in states.items() for name, value in state.items()}
-        # float.hex: the numbers come back to the bit.
-        trace = {name: [float(value).hex() for value in values] for name, values in chain.trace.items()}
-        counts = {"sweep": chain.sweep, "begin": chain.begin, "n_averaged": chain.n_averaged}
-        about.append({**counts, "n_samples": len(chain.samples), "trace": trace})
-    header = json.dumps({"skpref": "chains", "version": 1, "key": checkpoint.key, "chains": about})
-    arrays["header"] = np.frombuffer(header.encode(), dtype=np.uint8)
-    path = checkpoint.path
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        try:
-            np.savez(file, allow_pickle=False, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-            Path(file.name).replace(path)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
-
-
-def read_checkpoint(checkpoint: Checkpoint, n_chains: int) -> list[Chain] | None:
-    """Return the chains of a checkpoint file; None if there is no file."""
-    path = checkpoint.path
-    if not path.parent.is_dir():
-        raise DataError(f"checkpoint: the folder {path.parent} does not exist; make it first")
-    try:
-        # np.load would leave a file open that it cannot read.
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        header = json.loads(arrays.pop("header").tobytes())
-        chains = [_chain(i, about, arrays) for i, about in enumerate(header["chains"])]
-        is_checkpoint = header["skpref"] == "chains" and header["version"] == 1
-    except FileNotFoundError:
-        return None
-    except (KeyError, TypeError, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        msg = f"checkpoint: {path} is not a checkpoint of skpref, or damaged ({error}); delete it or give another path"
-        raise DataError(msg) from error
-    if not is_checkpoint or header["key"] != checkpoint.key or len(chains) != n_chains:
-        msg = f"checkpoint: {path} is of a fit with other data or parameters; delete it or give another path"
-        raise DataError(msg)
-    return chains
-
-
-def _chain(number: int, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Chain:
-    def part(name: str) -> State:
-        prefix = f"{number}/{name}/"
-        return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
-
-    return Chain(
-        part("state"),
-        about["sweep"],
-        about["begin"],
-        part("average") or None,
-        about["n_averaged"],
-        tuple(part(f"sample{k}") for k in range(about["n_samples"])),
-        {name: [float.fromhex(value) for value in values] for name, values in about["trace"].items()},
-    )
 
 
 # --------------------------------------------------------------------------

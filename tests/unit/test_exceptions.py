@@ -6,6 +6,8 @@ import pytest
 
 from skpref import exceptions
 from skpref.exceptions import (
+    CheckpointError,
+    CheckpointWarning,
     DataError,
     DataWarning,
     MissingExtraError,
@@ -22,7 +24,9 @@ from skpref.exceptions import (
         (DataError, (SkprefError, ValueError)),
         (UnknownIdError, (DataError, SkprefError, ValueError)),
         (ModelFormatError, (SkprefError, ValueError)),
+        (CheckpointError, (SkprefError, ValueError)),
         (MissingExtraError, (SkprefError, ImportError)),
+        (CheckpointWarning, (UserWarning,)),
         (DataWarning, (UserWarning,)),
         (TrackingWarning, (UserWarning,)),
     ],

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -28,6 +30,7 @@ from skpref.exceptions import DataError, UnknownIdError
 from skpref.factorization.max_margin.chains import (
     ChainModel,
     check_chain,
+    check_resumed,
     checkpoint_of,
     complete_chains,
     distribution_key,
@@ -50,20 +53,21 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray, RandomState
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
 
-_POSITIVE = Interval(Real, 0.0, None, closed="neither")
+# Squares and inverse squares of scales, and products of them, stay far from the ends of the floating-point range.
+_SCALE = Interval(Real, 1e-9, 1e9, closed="both")
 # Of the parameters that both estimators have.
 CONSTRAINTS: dict[str, list[Any]] = {
     "C": [Interval(Real, 0.0, None, closed="left")],
-    "margin": [_POSITIVE],
+    "margin": [_SCALE],
     "user_thresholds": ["boolean"],
-    "threshold_scale": [_POSITIVE],
+    "threshold_scale": [_SCALE],
     "threshold_means": ["array-like", None],
     "levels": ["array-like", None],
     "n_sweeps": [Interval(Integral, 1, None, closed="left")],
     "burn_in": [Interval(Integral, 0, None, closed="left")],
     "n_chains": [Interval(Integral, 1, None, closed="left")],
     "n_samples": [Interval(Integral, 1, None, closed="left")],
-    "sigma": [_POSITIVE],
+    "sigma": [_SCALE],
     "prediction": [StrOptions({"average", "median", "last"})],
     "duplicates": [StrOptions({"error", "mean", "last"})],
     "unknown": [StrOptions({"prior", "raise"})],
@@ -76,7 +80,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
-class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator):
+class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC):
     """Base class: a subclass gives `_chain_model`, `_problem`, `_model_settings` and its posterior."""
 
     C: float
@@ -289,7 +293,10 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator):
 
     def _check_sweeps(self) -> None:
         if self.burn_in >= self.n_sweeps:
-            raise InvalidParameterError(f"burn_in={self.burn_in} must be less than n_sweeps={self.n_sweeps}.")
+            raise InvalidParameterError(
+                f"burn_in={self.burn_in} must be less than n_sweeps={self.n_sweeps}: set burn_in={self.n_sweeps // 5}, "
+                "or a larger n_sweeps."
+            )
 
     def _prior(self, n_levels: int) -> MarginPrior:
         rho = threshold_means(self.threshold_means, n_levels, self.margin)
@@ -297,8 +304,9 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator):
             float(self.sigma), rho, float(self.threshold_scale * self.margin), bool(self.user_thresholds)
         )
 
+    @abstractmethod
     def _problem(self, ratings: Ratings) -> MarginProblem:
-        raise NotImplementedError
+        """Return what the chains sample."""
 
     def _shape(self) -> dict[str, tuple[Any, Any]]:
         """Return the parameters that chains cannot change: their values now, and those of the fitted model."""
@@ -307,9 +315,9 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator):
         n_chains = 0 if posterior is None else posterior.average.users.shape[0]
         return {"user_thresholds": (self.user_thresholds, own), "n_chains": (self.n_chains, n_chains)}
 
+    @abstractmethod
     def _model_settings(self) -> tuple[Any, ...]:
         """Return the subclass's own parameters of the distribution that is sampled."""
-        raise NotImplementedError
 
     def _posterior(self, **shared: Any) -> M3FPosterior:
         return M3FPosterior(**shared)
@@ -330,7 +338,9 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator):
         step = self._chain_model.step(problem)
         with self._threads():
             plan = replace(
-                self._plan(key, starts), fitted=lambda chains: self._snapshot(chains, vocabularies, problem.prior)
+                self._plan(key, starts),
+                check=partial(check_resumed, self._chain_model, problem),
+                fitted=lambda chains: self._snapshot(chains, vocabularies, problem.prior),
             )
             chains = complete_chains(gibbs.run(starts, lambda _: step, plan))
             self._set_traces(chains, problem)

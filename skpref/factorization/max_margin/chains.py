@@ -12,9 +12,11 @@ import numpy as np
 from skpref._checks import check_indices, require
 from skpref._estimator import digest
 from skpref.exceptions import DataError
+from skpref.factorization.max_margin.ipm3f_chain import IBPProblem
 from skpref.factorization.max_margin.m3f_chain import SWEEPS_PER_SAMPLE, FoldIn
 from skpref.factorization.max_margin.posterior import Factors, IPM3FPosterior
-from skpref.inference.gibbs import Average, Chain, Checkpoint, Plan, State, Step, run
+from skpref.inference.checkpoint import Checkpoint
+from skpref.inference.gibbs import Average, Chain, Plan, State, Step, run
 
 if TYPE_CHECKING:
     import os
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from skpref.factorization.max_margin.posterior import M3FPosterior
 
 _TABLES = Factors._fields
+_MOST_FEATURES = 1 << 40  # that a chain ever made
+_LARGEST = {"users": 1e15, "items": 1e15, "thresholds": 1e30}  # products of two are in the range of single precision
 
 
 class ChainModel(NamedTuple):
@@ -53,6 +57,52 @@ class ChainModel(NamedTuple):
         dtype = {"users": self.users_dtype}
         names = {name: state[name] for name in ("feature",) if name in state}
         return {**names, **{name: np.asarray(state[name], dtype=dtype.get(name, np.float32)) for name in _TABLES}}
+
+
+def check_resumed(model: ChainModel, problem: MarginProblem, start: Chain, chain: Chain) -> None:
+    """Raise DataError unless a chain from a checkpoint has the arrays of chains of this problem, with such values."""
+    require(chain.state.keys() == start.state.keys(), chain, "state", f"must have {', '.join(start.state)}")
+    _check_number(chain, "seed", np.uint64, (1 << 63) - 1)
+    born = 0
+    if isinstance(problem, IBPProblem):
+        born = _check_number(chain, "born", np.int64, _MOST_FEATURES)
+    double, users_dtype = np.float64, start.state["users"].dtype
+    parts: list[tuple[str, State, Any, Any]] = [("state", chain.state, users_dtype, double)]
+    parts += [] if chain.average is None else [("average", chain.average, double, double)]
+    parts += [("samples", sample, model.users_dtype, np.float32) for sample in chain.samples]
+    for part, state, users, other in parts:
+        tables = {name: table for name, table in state.items() if name not in {"seed", "born"}}
+        require(tables.keys() == start.state.keys() - {"seed", "born"}, chain, part, "has other tables")
+        width = problem.n_factors
+        if isinstance(problem, IBPProblem):
+            feature = tables.pop("feature")
+            check_indices(chain, part, feature, 0, born)
+            require((np.diff(feature) > 0).all(), chain, part, "must name its features in order")
+            width = feature.size
+        shapes = {"users": (problem.n_users, width), "items": (problem.n_items, width)}
+        shapes["thresholds"] = (problem.n_users if problem.prior.own else 1, problem.prior.rho.size)
+        for name, table in tables.items():
+            shape, dtype = shapes[name], users if name == "users" else other
+            sound = table.shape == shape and table.dtype == dtype
+            require(sound, chain, part, f"has {name} of {table.shape} {table.dtype}, expected {shape}")
+            limit = 1 if table.dtype == np.uint8 else _LARGEST[name]
+            require((np.abs(table) <= limit).all(), chain, part, f"has {name} that are no numbers, or too large")
+    _check_trace(chain, born if isinstance(problem, IBPProblem) else None)
+
+
+def _check_number(chain: Chain, name: str, dtype: Any, most: int) -> int:
+    number = chain.state[name]
+    sound = number.dtype == dtype and number.ndim == 0 and 0 <= int(number) <= most
+    require(sound, chain, "state", f"has a {name} that is no number from 0 to {most}")
+    return int(number)
+
+
+def _check_trace(chain: Chain, born: int | None) -> None:
+    names = {"risk"} if born is None else {"risk", "n_factors"}
+    require(chain.trace.keys() == (names if chain.sweep > chain.begin else set()), chain, "trace", "has other names")
+    widths = np.array(chain.trace.get("n_factors", []))
+    sound = ((widths == widths.round()) & (widths >= 0) & (widths <= (born or 0))).all()
+    require(sound, chain, "trace", "must hold numbers of features")
 
 
 def distribution_key(problem: MarginProblem, ratings: Ratings, cost: float, settings: tuple[Any, ...]) -> str:

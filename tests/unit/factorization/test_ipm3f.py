@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skpref.data.ratings import Ratings
-from skpref.exceptions import DataError, UnknownIdError
+from skpref.exceptions import CheckpointError, DataError, UnknownIdError
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.max_margin.ipm3f_chain import aligned_mean, fold_in_of, start_state
 from skpref.inference import gibbs
@@ -229,7 +229,7 @@ def test_an_interrupted_fit_resumes_to_the_same_bits(tmp_path, monkeypatch):
     monkeypatch.setattr(gibbs, "advanced", fragile)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
-    with pytest.raises(DataError, match="other data or parameters"):
+    with pytest.raises(CheckpointError, match="other data or parameters"):
         clone(model).set_params(alpha=2.0).fit(X, Y)
     before = len(done)
     model.fit(X, Y)

@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils._param_validation import InvalidParameterError
 
-from skpref.exceptions import DataError, UnknownIdError
+from skpref.exceptions import CheckpointError, DataError, UnknownIdError
 from skpref.factorization.m3f import GibbsM3F
 from skpref.inference import gibbs
 
@@ -341,9 +341,9 @@ def test_an_interrupted_fit_resumes_to_the_same_bits(tmp_path, monkeypatch):
         model.fit(X, Y)
     assert path.exists()
     assert not hasattr(model, "posterior_")
-    with pytest.raises(DataError, match="other data or parameters"):
+    with pytest.raises(CheckpointError, match="other data or parameters"):
         clone(model).set_params(C=0.1).fit(X, Y)
-    with pytest.raises(DataError, match="other data or parameters"):
+    with pytest.raises(CheckpointError, match="other data or parameters"):
         clone(model).set_params(random_state=5).fit(X, Y)
     before = len(done)
     model.fit(X, Y)

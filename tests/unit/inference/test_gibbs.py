@@ -1,28 +1,18 @@
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import textwrap
-
 import numpy as np
 import pytest
 
-from skpref.exceptions import DataError
 from skpref.inference.gibbs import (
     Chain,
-    Checkpoint,
     Info,
     Plan,
     effective_sample_size,
     is_kept,
-    read_checkpoint,
     run,
     running_mean,
     split_rhat,
     thinned,
-    write_checkpoint,
 )
 
 
@@ -102,100 +92,6 @@ def test_events_count_the_sweeps_of_all_chains_and_can_stop_them():
     assert events[-1].bound == -chains[1].trace["square"][-1]
     stopped = run(starts(2), lambda _: step, Plan(5, 1, on_iteration=lambda e: e.step == 3))
     assert [c.sweep for c in stopped] == [3, 0]
-
-
-# --------------------------------------------------------------------------
-# checkpoints
-
-
-class StopError(Exception):
-    pass
-
-
-def interrupted_at(n, n_chains, checkpoint, plan):
-    done = []
-
-    def fragile(state, sweep):
-        done.append(sweep)
-        if len(done) > n:
-            raise StopError
-        return step(state, sweep)
-
-    with pytest.raises(StopError):
-        run(starts(n_chains), lambda _: fragile, Plan(**plan, checkpoint=checkpoint))
-
-
-@pytest.mark.parametrize("n", [1, 7, 12, 13, 30, 59])
-def test_an_interrupted_run_ends_with_the_bits_of_one_that_was_not(n, tmp_path):
-    plan = {"n_sweeps": 20, "burn_in": 6, "n_samples": 5}
-    checkpoint = Checkpoint(tmp_path / "run", "key", seconds=0.0)
-    interrupted_at(n, 3, checkpoint, plan)
-    assert checkpoint.path.exists()
-    events = []
-    again = run(starts(3), lambda _: step, Plan(**plan, checkpoint=checkpoint, on_iteration=events.append))
-    for a, b in zip(again, run(starts(3), lambda _: step, Plan(**plan)), strict=True):
-        same(a, b)
-    assert list(tmp_path.iterdir()) == []
-    assert [e.step for e in events] == list(range(n + 1, 61))  # the sweeps before the interruption were not repeated
-
-
-def test_a_checkpoint_of_another_run_or_a_stranger_is_refused_and_left_alone(tmp_path):
-    path = tmp_path / "run"
-    checkpoint = Checkpoint(path, "key", seconds=0.0)
-    interrupted_at(3, 1, checkpoint, {"n_sweeps": 9, "burn_in": 1})
-    with pytest.raises(DataError, match="other data or parameters"):
-        run(starts(), lambda _: step, Plan(9, 1, checkpoint=Checkpoint(path, "other")))
-    with pytest.raises(DataError, match="other data or parameters"):
-        run(starts(2), lambda _: step, Plan(9, 1, checkpoint=checkpoint))
-    whole = path.read_bytes()
-    for content in (b"", b"no archive", whole[: len(whole) // 2]):
-        path.write_bytes(content)
-        with pytest.raises(DataError, match="not a checkpoint of skpref, or damaged"):
-            run(starts(), lambda _: step, Plan(9, 1, checkpoint=checkpoint))
-        assert path.read_bytes() == content
-    np.savez(path.with_suffix(".npz"), x=np.zeros(2))
-    with pytest.raises(DataError, match="not a checkpoint"):
-        read_checkpoint(Checkpoint(path.with_suffix(".npz"), "key"), 1)
-    with pytest.raises(DataError, match="does not exist"):
-        run(starts(), lambda _: step, Plan(9, 1, checkpoint=Checkpoint(tmp_path / "no" / "run", "key")))
-
-
-def test_a_checkpoint_that_fails_leaves_the_earlier_one(tmp_path, monkeypatch):
-    checkpoint = Checkpoint(tmp_path / "run", "key")
-    write_checkpoint(checkpoint, starts())
-    before = checkpoint.path.read_bytes()
-
-    def full(*_, **__):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(np, "savez", full)
-    with pytest.raises(OSError, match="disk full"):
-        write_checkpoint(checkpoint, starts(2))
-    assert checkpoint.path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [checkpoint.path]
-
-
-@pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
-def test_a_killed_process_resumes_to_the_same_bits(tmp_path, root):
-    code = textwrap.dedent(f"""
-        import os, signal
-        import numpy as np
-        from pathlib import Path
-        from skpref.inference.gibbs import Chain, Checkpoint, Info, Plan, run
-        def step(state, sweep):
-            if sweep == 11:
-                os.kill(os.getpid(), signal.SIGKILL)
-            x = 0.9 * state["x"] + np.random.default_rng([int(state["seed"]), sweep]).standard_normal(3)
-            return {{"x": x, "seed": state["seed"]}}, Info(0.0, {{"square": float(x @ x)}}, {{"x": x}})
-        start = [Chain({{"x": np.zeros(3), "seed": np.array(0)}})]
-        checkpoint = Checkpoint(Path({str(tmp_path / "run")!r}), "key", seconds=0.0)
-        run(start, lambda _: step, Plan(20, 5, n_samples=3, checkpoint=checkpoint))
-    """)
-    done = subprocess.run([sys.executable, "-c", code], check=False, env={**os.environ, "PYTHONPATH": str(root)})
-    assert done.returncode == -signal.SIGKILL
-    plan = {"n_sweeps": 20, "burn_in": 5, "n_samples": 3}
-    (resumed,) = run(starts(), lambda _: step, Plan(**plan, checkpoint=Checkpoint(tmp_path / "run", "key")))
-    same(resumed, run(starts(), lambda _: step, Plan(**plan))[0])
 
 
 # --------------------------------------------------------------------------
