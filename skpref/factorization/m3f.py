@@ -80,7 +80,7 @@ class GibbsM3F(MaxMarginFactorization):
     checkpoint : str or path-like, default=None
         File to which `fit` saves its chains. If the file exists and is of the same data and parameters, `fit` resumes
         from it, with the same result as without the interruption; a file that is damaged or of another fit raises
-        `CheckpointError`. If the file cannot be written, the fit goes on with a `CheckpointWarning`. A finished fit
+        `CheckpointError`. If the file cannot be written, the fit continues with a `CheckpointWarning`. A finished fit
         deletes the file.
     checkpoint_seconds : float, default=30.0
         Time between two saves, in seconds.

@@ -64,7 +64,7 @@ class Writer:
         now = time.perf_counter()
         if self._checkpoint is not None and now - self._written >= self._checkpoint.seconds:
             self._written = now
-            with self._warned_once("could not be written", "the fit goes on, and an earlier checkpoint is kept"):
+            with self._warned_once("could not be written", "the fit continues, and an earlier checkpoint is kept"):
                 write_checkpoint(self._checkpoint, chains)
 
     def finish(self) -> None:

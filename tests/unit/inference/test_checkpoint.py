@@ -144,7 +144,7 @@ def test_a_disk_that_is_full_costs_one_warning_and_the_earlier_checkpoint_is_kep
     resource.setrlimit(resource.RLIMIT_FSIZE, (700, hard))
     try:
         with pytest.warns(
-            CheckpointWarning, match=r"/run could not be written \(File too large\); the fit goes on"
+            CheckpointWarning, match=r"/run could not be written \(File too large\); the fit continues"
         ) as told:
             (chain,) = run(starts(), lambda _: full, Plan(**plan, checkpoint=checkpoint))
     finally:
