@@ -20,11 +20,22 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["check_array", "check_numbers", "check_sparse", "check_structure", "refuse_dates", "validate_data"]
+__all__ = [
+    "assert_all_finite",
+    "check_array",
+    "check_numbers",
+    "check_sparse",
+    "check_structure",
+    "refuse_dates",
+    "validate_data",
+]
 
+# scikit-learn adds up all numbers to find infinities, and NumPy warns where there are some of both signs.
+_QUIETLY: Final = np.errstate(invalid="ignore")
 _DATES: Final = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
+@_QUIETLY
 def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
     """Return what scikit-learn's `validate_data` returns for checked input."""
     if options.get("y_numeric"):
@@ -36,6 +47,7 @@ def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: A
         raise _too_large("X") from error
 
 
+@_QUIETLY
 def check_array(X: Any, *, input_name: str = "X", **options: Any) -> Any:
     """Return what scikit-learn's `check_array` returns for checked input."""
     X = _checked(X, input_name, options)
@@ -43,6 +55,12 @@ def check_array(X: Any, *, input_name: str = "X", **options: Any) -> Any:
         return validation.check_array(X, input_name=input_name, **options)
     except OverflowError as error:
         raise _too_large(input_name) from error
+
+
+@_QUIETLY
+def assert_all_finite(X: Any, *, input_name: str) -> None:
+    """Raise scikit-learn's error if X holds NaN or infinity."""
+    validation.assert_all_finite(X, input_name=input_name)
 
 
 def _checked(X: Any, name: str, options: dict[str, Any]) -> Any:

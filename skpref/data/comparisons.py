@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils import check_consistent_length, column_or_1d
 
+from skpref._validation import assert_all_finite
 from skpref.data.ids import as_ids, read_pairs, shorten
 from skpref.data.vocabulary import Vocabulary
 from skpref.data.weights import read_weights

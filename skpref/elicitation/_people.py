@@ -454,7 +454,7 @@ def _new_user_id(ids: Any) -> Any:
 def _finite_number(answer: Any) -> float:
     try:
         value = float(answer)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"an answer must be a number; got {answer!r:.80}.") from None
     if not np.isfinite(value):
         raise DataError(f"an answer must be a finite number; got {answer!r:.80}.")
@@ -464,5 +464,5 @@ def _finite_number(answer: Any) -> float:
 def _label_number(answer: Any, labels: tuple[Any, ...]) -> int:
     try:
         return labels.index(answer)
-    except ValueError:
+    except (ValueError, TypeError):  # pandas.NA cannot be compared
         raise DataError(f"an answer must be one of {', '.join(map(repr, labels))}; got {answer!r:.80}.") from None

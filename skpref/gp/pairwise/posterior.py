@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skpref import kernels
-from skpref._checks import check_arrays, check_diagonals, check_positive, check_types
+from skpref._checks import check_arrays, check_diagonals, check_positive, check_types, require
 from skpref._compiled.pairs import squared_differences
 from skpref._math.linalg import product
 from skpref._math.threads import limit_blas_threads
@@ -46,6 +46,7 @@ class PairPosterior:
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
         check_types(self, basis=InducingBasis | None, has_offsets=bool, has_order=bool, centre_mean=float)
+        require(np.isfinite(self.centre_mean), self, "centre_mean", "must be finite")
         n = check_arrays(self, offset_mean="N")["N"]
         joint = self.has_offsets and self.offset_variance is None
         size = self.n_basis + (n if joint else 0) + int(self.has_order)

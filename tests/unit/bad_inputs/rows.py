@@ -132,6 +132,12 @@ def masked(valid: Any) -> Any:
     return array
 
 
+def both_infinities(valid: np.ndarray) -> np.ndarray:
+    array = valid.copy()
+    array[:2, 1] = -np.inf, np.inf
+    return array
+
+
 def column(dtype: str) -> Callable[[Any], Any]:
     """Return the valid input as a data frame whose column b lacks a value in row 3."""
 

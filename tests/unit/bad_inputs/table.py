@@ -34,6 +34,7 @@ from tests.unit.bad_inputs.rows import (
     TARGETS,
     WIDTH,
     Row,
+    both_infinities,
     call,
     column,
     damaged,
@@ -103,6 +104,7 @@ def parameter_rows() -> Iterator[Row]:
 ROWS = [
     Row(1, "NaN", at.ROWS, entry((3, 1), np.nan), "Input X contains NaN"),
     Row(2, "infinity", at.ROWS, entry((3, 1), np.inf), "Input X contains infinity or a value too large"),
+    Row(2, "both infinities", at.ROWS, both_infinities, "Input X contains infinity or a value too large"),
     Row(
         2,
         "1e309",
@@ -323,6 +325,9 @@ ROWS = [
     Row(38, "infinity", at.WEIGHTS, entry(3, np.inf), "sample_weight contains infinity"),
     Row(38, "too few", at.WEIGHTS, np.ones(7), r"sample_weight.shape == \(7,\), expected \(\d+,\)"),
     Row(38, "2-D", at.WEIGHTS, lambda w: w[:, None], "Sample weights must be 1D array or scalar"),
+    Row(38, "complex", at.WEIGHTS, 1j, "sample_weight must be numbers"),
+    Row(38, "no float", at.WEIGHTS, 10**400, "sample_weight must be numbers"),
+    Row(38, "no floats", at.WEIGHTS, lambda w: [10**400] * len(w), "sample_weight must be numbers"),
     Row(38, "words", at.WEIGHTS, lambda w: ["heavy"] * len(w), "sample_weight must be numbers"),
     Row(
         38,

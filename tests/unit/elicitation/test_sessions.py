@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.stats import ttest_1samp
@@ -314,8 +315,10 @@ def test_a_refused_answer_leaves_the_session_as_it_was():
         ("regressor", "5 stars"),
         ("regressor", np.inf),
         ("regressor", None),
+        ("regressor", 10**400),
         ("ratings", 5),
         ("ratings", 2.5),
+        ("ratings", pd.NA),
         ("pairs", 2),
         ("pairs", -1),
         ("pairs", np.nan),
