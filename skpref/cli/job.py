@@ -25,9 +25,10 @@ from skpref.exceptions import DataError, TrackingWarning
 from skpref.search import OptunaSearch
 from skpref.search.default_spaces import Distributions, limits
 from skpref.search.evaluation import PARTS, record_of
-from skpref.search.loop import has_ended, open_study, quietly, require_optuna
+from skpref.search.loop import open_study, quietly, require_optuna
 from skpref.search.pruner import RacingPruner
 from skpref.search.sampler import SurrogateSampler
+from skpref.search.sharing import has_ended, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -168,7 +169,9 @@ class Job:
         """
         if self._kept is None:
             return []
-        by_number = {trial.user_attrs.get(_NUMBER): trial for trial in self._kept.get_trials(deepcopy=False)}
+        with quietly(), readable(self.options.storage, "cannot be read", "name another by --storage", every=True):
+            trials = self._kept.get_trials(deepcopy=False)
+        by_number = {trial.user_attrs.get(_NUMBER): trial for trial in trials}
         return list(itertools.takewhile(bool, map(by_number.get, range(self.options.trials))))
 
     def _store(self, trial: Any) -> None:

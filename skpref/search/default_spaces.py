@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import math
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
@@ -283,6 +285,23 @@ def check_distributions(distributions: Any) -> None:
         kind, low, high = limits(distribution) or ("", 0, 0)
         if not -math.inf < low <= high < math.inf or (kind.startswith("log") and low <= 0):
             raise DataError(f"param_distributions[{name!r}] is not a range: it goes from {low} to {high}.")
+
+
+def check_names(distributions: Mapping[str, Any], estimator: Any) -> None:
+    """Refuse parameters that the estimator does not have, before any fit."""
+    names = estimator.get_params(deep=True)
+    for name in distributions:
+        steps = name.split("__")
+        around = {"__".join(steps[:k]) for k in range(1, len(steps))}
+        if name in names or around & set(distributions):  # what replaces a step may have other parameters
+            continue
+        try:
+            clone(estimator).set_params(**{name: None})  # some take parameters that they do not list
+        except (ValueError, TypeError, AttributeError) as error:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            what = f"a {type(estimator).__name__} has no parameter {name!r}; {hint}it has {', '.join(sorted(names))}"
+            raise DataError(f"param_distributions: {what}.") from error
 
 
 def _values(distribution: Any) -> list[Any]:

@@ -17,8 +17,9 @@ from sklearn.utils.validation import _check_method_params
 from skpref._callbacks import notify
 from skpref.exceptions import DataError
 from skpref.search.figures import figures_of
-from skpref.search.loop import Step, TrialRecord, has_ended
+from skpref.search.loop import Step, TrialRecord
 from skpref.search.sampler import ERROR
+from skpref.search.sharing import has_ended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,10 +6,10 @@ It knows neither data nor estimators: what to do with settings is `Work`.
 from __future__ import annotations
 
 import os
-import re
 import time
+import warnings
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -18,6 +18,7 @@ import numpy as np
 
 from skpref.exceptions import DataError, MissingExtraError
 from skpref.search.sampler import ERROR, SurrogateSampler
+from skpref.search.sharing import Queue, is_of_storage, locked, marked, opened, readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,23 +80,24 @@ def run_trials(
     n_trials: int | None = None,
     timeout: float | None = None,
     on_trial: Callable[[TrialRecord], None] | None = None,
-    enough: Callable[[], bool] = bool,
+    lock: str | None = None,
 ) -> list[TrialRecord]:
-    """Run trials until there are enough, or the time is up."""
+    """Run trials until the study has `n_trials`, or the time is up; `lock`: of a study that processes share."""
+    queue = Queue(study, n_trials, lock)
     records: list[TrialRecord] = []
     began = time.monotonic()
     stops: list[bool] = []
 
-    def is_unfinished() -> bool:
-        more = n_trials is None or len(records) < n_trials
-        in_time = timeout is None or not records or time.monotonic() - began < timeout
-        return more and not stops and in_time and not enough()
+    def seconds_left() -> float:
+        return np.inf if timeout is None else timeout - (time.monotonic() - began)
 
     with quietly():
         study.stop = lambda: stops.append(True)  # by which samplers and callbacks end what optuna runs itself
         try:
-            while is_unfinished():
-                records.append(_run_one(study, work))
+            while not stops and (not records or seconds_left() > 0.0):
+                if (trial := queue.ask(seconds_left())) is None:
+                    break
+                records.append(_run_one(queue, trial, work))
                 if on_trial is not None:
                     on_trial(records[-1])
         finally:
@@ -103,15 +105,19 @@ def run_trials(
     return records
 
 
-def _run_one(study: Any, work: Work) -> TrialRecord:
-    """Ask for a trial, evaluate it, and store how it ended."""
+def _run_one(queue: Queue, trial: Any, work: Work) -> TrialRecord:
+    """Evaluate a trial, and store how it ended."""
     from optuna.trial import TrialState
 
-    trial = study.ask()
+    study = queue.study
     try:
         record = _evaluate(trial, work)
-    except BaseException:
+    except Exception:
         study.tell(trial, state=TrialState.FAIL)
+        raise
+    except BaseException:  # a stop says nothing of the trial
+        with suppress(Exception):
+            queue.put_back(trial)
         raise
     if record.state == "complete":
         study.tell(trial, work.sign * record.score)
@@ -131,7 +137,9 @@ def _evaluate(trial: Any, work: Work) -> TrialRecord:
     def report(step: Step) -> bool:
         nonlocal state
         losses[step.fold] = step.loss
-        trial.report(work.sign * float(np.mean(list(losses.values()))), step.done)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a trial of a process that was killed has reported some steps before
+            trial.report(work.sign * float(np.mean(list(losses.values()))), step.done)
         if step.done < work.n_steps and trial.should_prune():
             state = "pruned"
         return state == "pruned"
@@ -140,13 +148,10 @@ def _evaluate(trial: Any, work: Work) -> TrialRecord:
         settings = work.space.suggest(trial)
         work.run(trial, settings, report)
     except work.catch as problem:
+        if is_of_storage(problem):
+            raise
         state, error = "failed", f"{type(problem).__name__}: {problem}"
     return TrialRecord(trial.number, state, settings, tuple(losses.values()), time.monotonic() - began, error)
-
-
-def has_ended(trial: Any) -> bool:
-    """Whether a trial ended by itself, and not since its process was stopped."""
-    return trial.state.name in {"COMPLETE", "PRUNED"} or (trial.state.name == "FAIL" and ERROR in trial.user_attrs)
 
 
 def require_optuna() -> Any:
@@ -184,19 +189,16 @@ def open_study(
     optuna = require_optuna()
     sampler = sampler or SurrogateSampler(seed, per_second=per_second)
     options = {"direction": direction, "sampler": sampler, "pruner": pruner or optuna.pruners.NopPruner()}
-    with quietly():
-        if not isinstance(storage, str | os.PathLike):
-            return optuna.create_study(storage=storage, study_name=name, load_if_exists=name is not None, **options)
-        text = os.fspath(storage)
-        try:
-            opened = text if "://" in text else _open_journal(optuna, text)
-            return optuna.create_study(storage=opened, study_name=name, load_if_exists=name is not None, **options)
-        except DataError:
-            raise
-        except Exception as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            hint = "a storage is a file, or the address of a database such as postgresql+psycopg://user@host/name"
-            raise DataError(f"storage {_without_password(text)} cannot be used: {reason[:300]}; {hint}") from error
+
+    def create() -> Any:
+        text = os.fspath(storage) if isinstance(storage, str | os.PathLike) else None
+        place = storage if text is None or "://" in text else _open_journal(optuna, text)
+        return optuna.create_study(storage=place, study_name=name, load_if_exists=name is not None, **options)
+
+    hint = "a storage is a file, or the address of a database such as postgresql+psycopg://user@host/name"
+    is_address = isinstance(storage, str | os.PathLike)
+    with quietly(), readable(storage, "cannot be used", hint, every=is_address), locked("" if is_address else None):
+        return opened(create)
 
 
 def _open_journal(optuna: Any, path: str) -> Any:
@@ -224,15 +226,11 @@ def _mend_journal(path: Path, lock: Any) -> None:
             lock.release()
 
 
-def _without_password(storage: str) -> str:
-    return re.sub(r"(://[^/@]*):[^/@]*@", r"\1:***@", storage)
-
-
-def enqueue_first(study: Any, space: Any, n_trials: int | None) -> int | None:
+def enqueue_first(study: Any, space: Any, n_trials: int | None, lock: str | None) -> int | None:
     """Let a new study begin with the default settings; all settings are tried once where they are few."""
     points = space.points(n_trials) if n_trials is not None else []
     is_new = not study.get_trials(deepcopy=False)
     with quietly():
         for settings in points or ([space.default()] if is_new else []):
-            study.enqueue_trial(space.encoded(settings), skip_if_exists=not is_new)
+            study.enqueue_trial(space.encoded(settings), user_attrs=marked(lock), skip_if_exists=not is_new)
     return len(points) or None

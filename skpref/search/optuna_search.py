@@ -18,10 +18,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpref.exceptions import DataError
-from skpref.search.default_spaces import Distributions, check_distributions, default_space
+from skpref.search.default_spaces import Distributions, check_distributions, check_names, default_space
 from skpref.search.evaluation import PARTS, Evaluation, Folds, Gathered, Row, blank, in_a_line, rows_of
-from skpref.search.loop import Work, enqueue_first, has_ended, open_study, require_optuna, run_trials
+from skpref.search.loop import Work, enqueue_first, open_study, require_optuna, run_trials
 from skpref.search.pruner import RacingPruner
+from skpref.search.sharing import locked, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,8 +40,8 @@ class OptunaSearch(BaseSearchCV):
     """Search for the parameters of an estimator by cross-validation; each trial learns from those before.
 
     It is used like scikit-learn's `RandomizedSearchCV`; the trials are Optuna's. All trials have the same folds. A
-    trial that is clearly behind the best one after as many folds, or inside a fit, is pruned. Finished trials survive a
-    process that is killed if `storage` is given: the next `fit` to the same data resumes from them.
+    trial that is clearly behind the best one after as many folds, or inside a fit, is pruned. With `storage`, a search
+    that was killed resumes at the next `fit` to the same data, to the trials of one that was never stopped.
 
     Parameters
     ----------
@@ -237,7 +238,8 @@ class OptunaSearch(BaseSearchCV):
         Raises
         ------
         ValueError
-            If all trials failed, a parameter is wrong, or the study in the storage is of other data.
+            If all trials failed, a parameter is wrong or the estimator does not have it, the study in the storage is of
+            other data, or the storage failed.
         """
         require_optuna()
         self._check_settings()
@@ -277,13 +279,16 @@ class OptunaSearch(BaseSearchCV):
         n_splits = self.n_splits_
         if not n_splits:
             raise DataError(f"cv={self.cv!r} has no folds; give a number, a splitter, or a list of (train, test).")
-        space = self._space()
-        study = self._study(space, self._gathered.key)
+        space, lock = self._space(), self._lock()
+        hint = "trials that ended before are kept there: with the storage back, the same search resumes"
+        with readable(self.storage, "failed", hint), locked(lock):
+            study = self._study(space, self._gathered.key, lock)
         evaluation = self._evaluation(evaluate_candidates, callback_ctx)
         finished = None
         try:
-            self._run_trials(study, space, evaluation)
-            rows = rows_of(study, space, n_splits)
+            with readable(self.storage, "failed", hint):
+                self._run_trials(study, space, evaluation, lock)
+                rows = rows_of(study, space, n_splits)
             self._require_a_fit(rows, evaluation)
             finished = study
         finally:
@@ -300,14 +305,11 @@ class OptunaSearch(BaseSearchCV):
         folds = Folds(splitter or check_cv(self.cv, self._gathered.y, classifier=is_classifier(self.estimator)))
         return Evaluation(self, self._gathered, evaluate_candidates, folds, at_once, callback_ctx)
 
-    def _run_trials(self, study: Any, space: Distributions, evaluation: Evaluation) -> None:
+    def _run_trials(self, study: Any, space: Distributions, evaluation: Evaluation, lock: str | None) -> None:
         """Run trials until enough have ended, or time is up."""
         n_trials = self.n_trials
         if n_trials is not None:
             n_trials = len(space.points(n_trials)) or n_trials
-
-        def enough() -> bool:
-            return n_trials is not None and sum(map(has_ended, study.get_trials(deepcopy=False))) >= n_trials
 
         def ended(record: TrialRecord) -> None:
             if self.verbose:
@@ -318,7 +320,7 @@ class OptunaSearch(BaseSearchCV):
 
         catch = () if self.error_score == "raise" else (Exception,)
         work = Work(space, evaluation.run_trial, PARTS * self.n_splits_, catch=catch, sign=-1.0)
-        run_trials(study, work, timeout=self.timeout, on_trial=ended, enough=enough)
+        run_trials(study, work, n_trials=n_trials, timeout=self.timeout, on_trial=ended, lock=lock)
 
     def _require_a_fit(self, rows: list[Row], evaluation: Evaluation) -> None:
         """Complain where every trial failed; fit one fold where all trials are of an earlier run."""
@@ -348,10 +350,19 @@ class OptunaSearch(BaseSearchCV):
         space = self.param_distributions
         space = default_space(self.estimator) if isinstance(space, str) else space
         check_distributions(space)
+        check_names(space, self.estimator)
         return Distributions(space, self.estimator.get_params())
 
-    def _study(self, space: Distributions, key: str | None) -> Any:
-        name = self.study_name or ("skpref" if self.storage is not None else None)
+    def _name(self) -> str | None:
+        return self.study_name or ("skpref" if self.storage is not None else None)
+
+    def _lock(self) -> str | None:
+        """Return the name of the lock of a study that other processes may have, too."""
+        in_memory = self.storage is None or type(self.storage).__name__ == "InMemoryStorage"
+        return None if in_memory else self._name()
+
+    def _study(self, space: Distributions, key: str | None, lock: str | None) -> Any:
+        name = self._name()
         random_state = check_random_state(self.random_state)
         seed = None if self.random_state is None else int(random_state.randint(np.iinfo(np.int32).max))
         pruner = RacingPruner(PARTS) if self.pruner == "racing" else self.pruner
@@ -371,7 +382,7 @@ class OptunaSearch(BaseSearchCV):
             raise DataError(f"{msg} give another study_name, or another storage.")
         if _KEY not in study.user_attrs:
             study.set_user_attr(_KEY, key)
-        enqueue_first(study, space, self.n_trials)
+        enqueue_first(study, space, self.n_trials, lock)
         return study
 
     # ----------------------------------------------------------------- results
