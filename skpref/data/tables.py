@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from skpref._typing import Features, IntArray
+    from skpref._typing import Array, Features, IntArray
     from skpref.data.ids import IdColumn
 
 __all__ = ["Table", "unique_rows"]
@@ -290,13 +290,32 @@ def unique_rows(X: Features) -> tuple[IntArray, IntArray]:
     """Find the distinct rows of a feature matrix.
 
     Rows are grouped by a 64-bit hash and then compared, so the result is exact
-    and needs a sort of n numbers only.
+    and needs a sort of n numbers only. Their order is a fixed shuffle of that
+    along a fixed direction: it looks random, and rounding errors in X leave it
+    as it is, and with it all that is drawn by number.
     """
     _, first, inverse = np.unique(_row_hashes(X), return_index=True, return_inverse=True)
     if not _same(X, first[inverse]):  # a collision of hashes: once in 2**64 / n**2 tables
         keys = _row_bytes(X)
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    return first.astype(np.int64, copy=False), inverse.astype(np.int64, copy=False)
+    order = np.argsort(_along_a_direction(X)[first], kind="stable")
+    order = order[np.random.default_rng(order.size).permutation(order.size)]
+    number = np.empty_like(order)
+    number[order] = np.arange(order.size)
+    return first[order].astype(np.int64, copy=False), number[inverse].astype(np.int64, copy=False)
+
+
+def _along_a_direction(X: Features) -> Array:
+    """Return the projection of each row on a fixed direction, shape (n,), to the bit the same wherever the row is."""
+    direction = np.random.default_rng(0xD1CE).uniform(0.5, 1.0, X.shape[1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        if sparse.issparse(X):
+            row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+            return np.bincount(row, X.data * direction[X.indices], X.shape[0])
+        total = np.zeros(X.shape[0])
+        for feature in range(X.shape[1]):
+            total += X[:, feature] * direction[feature]
+        return total
 
 
 def _row_hashes(X: Features) -> NDArray[np.uint64]:

@@ -286,6 +286,15 @@ def test_order_of_unique_rows_depends_on_contents_alone(X, random):
 
 
 @pytest.mark.parametrize("as_features", [np.asarray, sparse.csr_array])
+def test_rounding_errors_do_not_change_the_order_of_unique_rows(as_features):
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    first, _ = unique_rows(as_features(X))
+    assert abs(np.corrcoef(X[first[1:], 0], X[first[:-1], 0])[0, 1]) < 0.5  # neighbours have nothing in common
+    for factor in (1.0 + 1e-12, 2.0):
+        assert unique_rows(as_features(X * factor))[0].tolist() == first.tolist()
+
+
+@pytest.mark.parametrize("as_features", [np.asarray, sparse.csr_array])
 def test_unique_rows_survives_a_collision_of_hashes(monkeypatch, as_features):
     monkeypatch.setattr(tables, "_row_hashes", lambda X: np.zeros(X.shape[0], dtype=np.uint64))
     X = np.array([[0.0, 1.0], [1.0, 0.0], [-0.0, 1.0], [1.0, 0.0]])
