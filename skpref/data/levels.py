@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import column_or_1d
 
 from skpref._validation import check_numbers
+from skpref.data.ids import shorten
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
 
     from skpref._typing import IntArray
 
-__all__ = ["as_labels", "encode_levels", "ordered_levels", "read_labels"]
+_FEW = 8  # levels that a message shows
+_NUMBERS = "biuf"
+_MOST_GUESSED = 3  # names that scikit-learn's checks of classifiers fit without an order ("one", "two", "three")
+
+__all__ = ["as_labels", "encode_levels", "ordered_levels", "read_labels", "with_levels_of"]
 
 
 def ordered_levels(
@@ -30,12 +35,8 @@ def ordered_levels(
     check_classification_targets(values)
     if class_order is not None:
         classes = _checked_order(class_order)
-    elif categories is not None:
+    elif getattr(dtype, "ordered", False):
         classes = np.asarray(categories)
-        if not getattr(dtype, "ordered", False):
-            few = ", ".join(map(str, classes[:5].tolist())) + (", ..." if classes.size > 5 else "")
-            msg = f"y is a Categorical without an order; its categories are used as the order, low to high: {few}."
-            warnings.warn(msg + " Set class_order, or pass an ordered Categorical.", DataWarning, stacklevel=5)
     else:
         classes = np.unique(values)
     level = _label_encoded(values, classes) if class_order is not None else None
@@ -48,7 +49,23 @@ def ordered_levels(
             f"(type of target: {type_of_target(values)})."
         )
         raise DataError(msg)
+    if class_order is None and not getattr(dtype, "ordered", False):
+        _check_natural_order(classes, categorical=categories is not None)
     return classes, level
+
+
+def _check_natural_order(classes: NDArray[Any], *, categorical: bool) -> None:
+    """Refuse levels whose order is unknown; up to three names are taken in alphabetical order, with a warning."""
+    named = any(isinstance(level, str) for level in classes.tolist())
+    if not (categorical or named):
+        return
+    few = ", ".join(map(shorten, classes[:_FEW].tolist())) + (", ..." if classes.size > _FEW else "")
+    kind = "an unordered Categorical" if categorical else "strings"
+    advice = "state the order of the levels: class_order=[...], low to high, or pass an ordered Categorical"
+    if categorical or classes.size > _MOST_GUESSED:
+        raise DataError(f"y holds {kind}, whose order is unknown ({few}); {advice}.")
+    msg = f"y holds strings; their alphabetical order is used, low to high: {few}. If it is another one, {advice}."
+    warnings.warn(msg, DataWarning, stacklevel=6)
 
 
 def encode_levels(y: ArrayLike, classes: NDArray[Any]) -> IntArray:
@@ -70,6 +87,16 @@ def encode_levels(y: ArrayLike, classes: NDArray[Any]) -> IntArray:
         msg = f"y holds {_plain(values[wrong[0]])!r:.80} (row {wrong[0]}), which is not among the levels {few}."
         raise DataError(msg + " Name all levels in class_order, low to high.")
     return np.asarray(order[place], dtype=np.int64)
+
+
+def with_levels_of(classes: NDArray[Any], y: ArrayLike) -> NDArray[Any]:
+    """Return the levels and those of y that are not among them, if their order is that of numbers or the alphabet."""
+    values = column_or_1d(as_labels(y))
+    alike = all(isinstance(label, str) for label in (*classes.tolist(), *values.tolist()))
+    alike = alike or (classes.dtype.kind in _NUMBERS and values.dtype.kind in _NUMBERS)
+    if not alike or np.isin(values, classes).all() or np.any(classes[:-1] > classes[1:]):
+        return classes
+    return np.union1d(classes, values)
 
 
 def as_labels(y: ArrayLike) -> NDArray[Any]:

@@ -124,10 +124,9 @@ class VariationalFM(RegressorMixin, FMBase):
     Examples
     --------
     >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import OneHotEncoder
-    >>> from skpref import VariationalFM
+    >>> from skpref import OneHotDesign, VariationalFM
     >>> X = [["ann", "tea"], ["ann", "milk"], ["bob", "tea"], ["bob", "milk"], ["cleo", "tea"]]
-    >>> model = make_pipeline(OneHotEncoder(handle_unknown="ignore"), VariationalFM(n_factors=2, random_state=0))
+    >>> model = make_pipeline(OneHotDesign(), VariationalFM(n_factors=2, random_state=0))
     >>> bool(model.fit(X, [5, 1, 5, 1, 5]).predict([["cleo", "milk"]])[0] < 3)
     True
     """
@@ -415,11 +414,9 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
     Examples
     --------
     >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import OneHotEncoder
-    >>> from skpref import VariationalFMClassifier
+    >>> from skpref import OneHotDesign, VariationalFMClassifier
     >>> X = [["ann", "tea"], ["ann", "milk"], ["bob", "tea"], ["bob", "milk"], ["cleo", "tea"]]
-    >>> encoder = OneHotEncoder(handle_unknown="ignore")
-    >>> model = make_pipeline(encoder, VariationalFMClassifier(n_factors=2, random_state=0))
+    >>> model = make_pipeline(OneHotDesign(), VariationalFMClassifier(n_factors=2, random_state=0))
     >>> model.fit(X, ["yes", "no", "yes", "no", "yes"]).predict([["cleo", "milk"]]).tolist()
     ['no']
     """

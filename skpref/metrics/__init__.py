@@ -3,7 +3,8 @@
 Rankings: `concordance` (the score of `GPPLRegressor`) and `kendall_tau`. Probabilities of comparisons: `cross_entropy`,
 `pair_accuracy` (the score of `GPPLClassifier`) and `calibration`; their labels are in [0, 1], where 0.5 is a tie and
 other values between 0 and 1 are soft labels. Ordered levels: `mean_zero_one_error`, `ordinal_mae`, `averaged_mae`,
-`quadratic_weighted_kappa`, and for probabilities `ranked_probability_score`.
+`quadratic_weighted_kappa`, and for probabilities `ranked_probability_score`. For `scoring` in cross-validation, where
+folds may lack levels: `log_loss_scorer` and `ranked_probability_scorer`.
 """
 
 from skpref.metrics._levels import (
@@ -14,6 +15,7 @@ from skpref.metrics._levels import (
     ranked_probability_score,
 )
 from skpref.metrics._pairs import Calibration, calibration, concordance, cross_entropy, kendall_tau, pair_accuracy
+from skpref.metrics._scorers import log_loss_scorer, ranked_probability_scorer
 
 __all__ = [
     "Calibration",
@@ -22,9 +24,11 @@ __all__ = [
     "concordance",
     "cross_entropy",
     "kendall_tau",
+    "log_loss_scorer",
     "mean_zero_one_error",
     "ordinal_mae",
     "pair_accuracy",
     "quadratic_weighted_kappa",
     "ranked_probability_score",
+    "ranked_probability_scorer",
 ]

@@ -237,8 +237,8 @@ def ranked_probability_score(
     Notes
     -----
     A proper score. Unlike cross-entropy it uses the order: probability far from the true level costs more. For
-    probabilities of 0 and 1 it equals `ordinal_mae` / (r - 1). As a scorer, where folds may lack some levels:
-    ``make_scorer(ranked_probability_score, response_method="predict_proba", greater_is_better=False, labels=levels)``.
+    probabilities of 0 and 1 it equals `ordinal_mae` / (r - 1). For the parameter `scoring` of cross-validation, where
+    folds may lack some levels, take `ranked_probability_scorer`.
 
     References
     ----------

@@ -23,9 +23,11 @@ from skpref._compiled.jit import limited_threads
 from skpref._estimator import on_iteration
 from skpref._math.random import as_generator
 from skpref._validation import validate_data
+from skpref.data.ids import shorten
 from skpref.data.levels import read_labels
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
+from skpref.factorization.machine.fields import one_hot_groups, rows_without
 from skpref.factorization.machine.fit import FitOptions, coordinate_ascent
 from skpref.factorization.machine.fit_batches import adam_ascent
 from skpref.factorization.machine.model import Prior, compressed, start_machine
@@ -119,7 +121,21 @@ class FMBase(CallbackMixin, BaseEstimator):
 
     def _features(self, X: Any) -> Features:
         check_is_fitted(self)
-        return _canonical(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+        X = _canonical(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+        self._warn_of_zeros(X)
+        return X
+
+    def _warn_of_zeros(self, X: Features) -> None:
+        """Warn of rows that lack the one which all training rows have in a group: an unknown id, in most cases."""
+        absent = rows_without(X, self.posterior_.machine.prior.group, self._one_hot_groups)
+        for row, g in np.argwhere(absent)[:1].tolist():
+            label, others = self.groups_[self._one_hot_groups[g]], int(absent.any(axis=1).sum()) - 1
+            msg = (
+                f"row {row} (and {others} more) has a column of zeros where a known group should be: all columns of "
+                f"group {shorten(label)} are 0, and every training row has a 1 there. An unknown id that was encoded "
+                "so is left out of the prediction and its uncertainty; OneHotDesign has a column for unseen ids."
+            )
+            warnings.warn(msg, DataWarning, stacklevel=5)
 
     def _positive_rows(self, X: Features, y: NDArray[Any], sample_weight: Any) -> tuple[Features, NDArray[Any], Array]:
         """Return the rows of positive weight, and the weights."""
@@ -159,7 +175,7 @@ class FMBase(CallbackMixin, BaseEstimator):
             machine = self.posterior_.last
         else:
             machine = start_machine(compressed(data.X), data.weight, code, self.n_factors, likelihood, rng)
-        self.groups_ = labels
+        self.groups_, self._one_hot_groups = labels, one_hot_groups(data.X, code)
         all_features = np.ones(data.X.shape[1], dtype=bool)
         return self._optimise(machine, data, self._plan(all_features, learn=True), units, rng)
 
@@ -230,6 +246,9 @@ class FMBase(CallbackMixin, BaseEstimator):
         require(np.shape(self.groups_) == (n_groups,), self, "groups_", f"must be {n_groups} labels")
         require(check_arrays(self, lower_bounds_="n")["n"] >= 1, self, "lower_bounds_", "are missing")
         require(is_count(self.n_iter_), self, "n_iter_", "must be a whole number")
+        one_hot = self._one_hot_groups
+        sound = isinstance(one_hot, np.ndarray) and one_hot.ndim == 1 and set(one_hot.tolist()) <= set(range(n_groups))
+        require(sound, self, "_one_hot_groups", f"must be numbers of the {n_groups} groups")
         classifies = hasattr(self, "link")
         fits = isinstance(posterior.machine.likelihood, Gaussian) != classifies
         require(fits, self, "posterior_", "has another likelihood")
@@ -272,7 +291,8 @@ class FMBase(CallbackMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n, n_features)
-            Features. A column without training entries has the prior of its group, with its larger variance.
+            Features. A column without training entries has the prior of its group, with its larger variance. A row
+            of zeros in a group where every training row has a one is warned of: it leaves the unknown id out.
 
         Returns
         -------

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from skpref._compiled.fm_full import Sites
     from skpref._typing import Array, Features, IntArray
 
+_PART = 2**24  # entries that are counted at once
 _MAX_FIELDS = 3  # one-hot fields: the cost of a pass grows with the square of their number
 
 
@@ -89,6 +90,29 @@ def _keep_columns(X: Features, columns: NDArray[np.bool_]) -> Features:
     kept = columns[X.indices]
     start = np.concatenate([[0], np.cumsum(kept)])[X.indptr]
     return sparse.csr_array((X.data[kept], X.indices[kept], start), X.shape)
+
+
+def one_hot_groups(X: Features, group: IntArray) -> IntArray:
+    """Return the groups of two columns or more of which every row has exactly one, with the value 1."""
+    n, K = X.shape
+    parts = np.array_split(X.indices, 1 + X.nnz // _PART)
+    entries = np.bincount(group, sum(np.bincount(part, minlength=K) for part in parts))
+    candidates = (entries == n) & (np.bincount(group) > 1)
+    X = _keep_columns(X, candidates[group])
+    of_entry = group[X.indices]
+    ones = np.bincount(of_entry[X.data == 1.0], minlength=entries.size)
+    different = np.unique(of_entry * n + np.repeat(np.arange(n), np.diff(X.indptr))) // max(n, 1)
+    return np.flatnonzero(candidates & (ones == n) & (np.bincount(different, minlength=entries.size) == n))
+
+
+def rows_without(X: Features, group: IntArray, groups: IntArray) -> NDArray[np.bool_]:
+    """Return which rows have only zeros in the columns of each of some groups, shape (n, n_groups)."""
+    number = np.full(int(group.max()) + 1, -1)
+    number[groups] = np.arange(groups.size)
+    X = _keep_columns(X, number[group] >= 0)
+    absent = np.ones((X.shape[0], groups.size), dtype=bool)
+    absent[np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), number[group[X.indices]]] = False
+    return absent
 
 
 class DesignSweep:

@@ -23,7 +23,7 @@ from skpref._estimator import (
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._validation import validate_data
-from skpref.data.levels import encode_levels, ordered_levels, read_labels
+from skpref.data.levels import encode_levels, ordered_levels, read_labels, with_levels_of
 from skpref.data.tables import canonical, stack, unique_rows
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -102,8 +102,9 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         Largest number of distinct rows for "ep" and "laplace", whose time grows with its cube.
     class_order : array-like of shape (n_classes,), default=None
         All levels from low to high, also those absent from `y`. None: the categories of an ordered
-        `pandas.Categorical`, else the sorted labels. Set it for ``cross_val_predict(..., method="predict_proba")``,
-        which replaces labels by numbers in alphabetical order.
+        `pandas.Categorical`, or the sorted numbers; strings need it, but for up to 3 of them alphabetical order is
+        taken, with a warning. Set it for ``cross_val_predict(..., method="predict_proba")``, which replaces labels by
+        numbers in alphabetical order.
     warm_start : bool, default=False
         Whether `fit` starts at the end of the earlier fit, if kernel, levels and number of features are the same.
         "auto" always searches from scratch.
@@ -259,12 +260,15 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X or y is not finite, y has fewer than 2 levels or one that `class_order` lacks, a weight is negative,
+            If X or y is not finite, y has fewer than 2 levels, one that `class_order` lacks, or names whose order is
+            not stated, a weight is negative,
             "ep" or "laplace" gets more than `n_max_exact` distinct rows, or a precomputed covariance is not symmetric
             and positive semi-definite.
 
         Warns
         -----
+        DataWarning
+            If the alphabetical order of 2 or 3 names is taken.
         ConvergenceWarning
             If the last inference did not meet its tolerance in `max_iter` iterations.
         """
@@ -577,7 +581,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         X : {array-like, CSR} of shape (n, n_features)
             Rows; with ``kernel="precomputed"`` their covariance with the training rows.
         y : array-like of shape (n,)
-            Labels.
+            Labels. Without `class_order`, a level that no training row has counts at its place among the others.
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows. None: 1.
 
@@ -586,8 +590,9 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         float
             At most 0, for perfect predictions.
         """
-        predicted = encode_levels(self.predict(X, loss="absolute"), self.classes_)
-        return -ordinal_mae(encode_levels(y, self.classes_), predicted, sample_weight=sample_weight)
+        levels = with_levels_of(self.classes_, y) if self.class_order is None else self.classes_
+        predicted = encode_levels(self.predict(X, loss="absolute"), levels)
+        return -ordinal_mae(encode_levels(y, levels), predicted, sample_weight=sample_weight)
 
     # ------------------------------------------------------------- evidence and relevance
 

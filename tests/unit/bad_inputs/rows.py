@@ -167,6 +167,7 @@ SPARSE = "Sparse data was passed for X, but dense data is required"
 WIDTH = r"expected shape \(n_(pairs, 2|comparisons, 3)\)"
 ZERO_OR_ONE = r"labels must be 0 or 1 \(or 0.5 for a tie\); got "
 NO_Y = "requires y to be passed, but the target y is None"
+FIVE = np.array(["very poor", "poor", "fair", "good", "very good"])[np.arange(at.N) % 5]
 CLASSIFIED = [*pick(at.CLASSES, "fit", without="FMClassifier.partial_fit"), *at.LEVELS]
 NEED_FIT = {p.name for p in at.ROWS if ".fit" not in p.name} - {
     "Table",

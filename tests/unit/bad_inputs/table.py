@@ -25,6 +25,7 @@ from tests.unit.bad_inputs.places import Place, fitted
 from tests.unit.bad_inputs.rows import (
     CLASSIFIED,
     EVERY_TARGET,
+    FIVE,
     GRADES,
     NAMES,
     NEED_FIT,
@@ -396,6 +397,7 @@ ROWS = [
             (44, "2-D", at.LEVEL, [[0, 1], [1, 2]], "class_order must list every level once"),
         )
     ),
+    Row(45, "names", at.LEVELS, FIVE, r"state the order of the levels: class_order=\["),
     Row(46, "7 of 1..5", at.RATINGS, entry(4, 7.0), r"rating 7(\.0)? is outside 1\.\.5 for user \d+, item \d"),
     Row(46, "0 of 1..5", at.RATINGS, entry(4, 0.0), r"rating 0(\.0)? is outside 1\.\.5"),
     Row(46, "2.5", at.RATINGS, entry(4, 2.5), r"rating 2\.5 is outside 1\.\.5"),

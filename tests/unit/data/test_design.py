@@ -113,6 +113,27 @@ def test_data_frames_keep_their_names():
         design.transform(frame[["what", "who"]])
 
 
+def test_in_a_column_transformer():
+    pd = pytest.importorskip("pandas")
+    users, items = np.array(["ann", "ann", "bob"]), np.array([3, 1, 3])
+    frame = pd.DataFrame({"item": items, "user": users, "age": [30.0, 30.0, 40.0]})
+    encoder = make_column_transformer((OneHotDesign(), ["user", "item"]), (StandardScaler(), ["age"]))
+    names = [f"onehotdesign__{name}" for name in ("user_ann", "user_bob", "user (unseen)", "item_1", "item_3")]
+    assert sparse.issparse(encoder.fit(frame[["item", "age", "user"]]).transform(frame)) is False  # 3 in 7 are no zeros
+    assert encoder.get_feature_names_out().tolist() == [*names, "onehotdesign__item (unseen)", "standardscaler__age"]
+    assert feature_groups(encoder).tolist() == ["onehotdesign__user"] * 3 + ["onehotdesign__item"] * 3 + [
+        "standardscaler"
+    ]
+    unknown = frame.assign(user=["cleo", "ann", "bob"], item=[1.0, 7.0, 3.0])  # as pandas makes ids with gaps
+    design = encoder.transform(unknown)[:, :6]
+    np.testing.assert_array_equal(design, [[0, 0, 1, 1, 0, 0], [1, 0, 0, 0, 0, 1], [0, 1, 0, 0, 1, 0]])
+    by_position = make_column_transformer((OneHotDesign(), [1, 0]), sparse_threshold=1.0)
+    X = by_position.fit_transform(frame.to_numpy(dtype=object))
+    np.testing.assert_array_equal(X.toarray(), encoder.transform(frame)[:, :6])
+    with pytest.raises(ValueError, match="sparse"):
+        clone(encoder).set_output(transform="pandas").fit_transform(frame)
+
+
 def test_bad_input():
     for X, message in [
         ([["ann", None]], "missing item id in row 0|missing item id"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from skpref.data.levels import as_labels, encode_levels, ordered_levels
+from skpref.data.levels import as_labels, encode_levels, ordered_levels, with_levels_of
 from skpref.exceptions import DataError, DataWarning
 
 labels = st.one_of(
@@ -22,9 +22,15 @@ labels = st.one_of(
 
 
 @pytest.mark.filterwarnings("ignore:The number of unique classes")
+@pytest.mark.filterwarnings("ignore:y holds strings")
 @given(y=labels, seed=st.integers(0, 2**32 - 1))
 def test_levels_come_back(y: list[Any], seed: int) -> None:
-    classes, level = ordered_levels(y)
+    if isinstance(y[0], str) and len(set(y)) > 3:
+        with pytest.raises(DataError, match=r"state the order of the levels: class_order=\["):
+            ordered_levels(y)
+        classes, level = ordered_levels(y, sorted(set(y)))
+    else:
+        classes, level = ordered_levels(y)
     assert classes.tolist() == sorted(set(y))
     assert classes[level].tolist() == y
     # In any order, and with more levels than there are.
@@ -99,6 +105,22 @@ def test_labels_beside_the_levels_are_named(y: Any, order: Any, text: str) -> No
     assert len(str(caught.value)) < 400
 
 
+def test_names_need_an_order() -> None:
+    with pytest.raises(DataError, match=r"\('b', 'f', 'g', 'x{79}.*state the order of the levels") as caught:
+        ordered_levels(["g", "x" * 10_000, "b", "f"])
+    assert len(str(caught.value)) < 400
+    with pytest.warns(DataWarning, match="alphabetical order is used, low to high: 'fair', 'good', 'poor'"):
+        classes, _ = ordered_levels(["poor", "fair", "good"])
+    assert classes.tolist() == ["fair", "good", "poor"]
+
+
+def test_levels_that_training_rows_lack_are_added_where_their_order_is_natural() -> None:
+    assert with_levels_of(np.array([1, 4]), [2, 4]).tolist() == [1, 2, 4]
+    assert with_levels_of(np.array(["a", "c"]), ["b"]).tolist() == ["a", "b", "c"]
+    for declared, y in ((["low", "high"], ["middle"]), ([2, 1], [3]), ([1, 2], ["1"]), ([1, 2, 3], [2])):
+        assert with_levels_of(np.array(declared), y).tolist() == declared
+
+
 def test_strings_and_numbers_in_one_order() -> None:
     classes = np.array([0, "none", 1], dtype=object)
     assert encode_levels(np.array(["none", 1, 0], dtype=object), classes).tolist() == [1, 2, 0]
@@ -123,11 +145,10 @@ def test_categories_of_pandas() -> None:
         assert level.tolist() == [0, 2, 0]
     # class_order speaks louder.
     assert ordered_levels(grades, ["high", "low"])[1].tolist() == [1, 0, 1]
-    with pytest.warns(DataWarning, match="without an order; its categories are used as the order.*high, low, middle"):
-        classes, level = ordered_levels(
-            pd.Series(["low", "high"], dtype=pd.CategoricalDtype(["high", "low", "middle"]))
-        )
-    assert level.tolist() == [1, 0]
+    unordered = pd.Series(["low", "high"], dtype=pd.CategoricalDtype(["high", "low", "middle"]))
+    with pytest.raises(DataError, match=r"unordered Categorical.*'high', 'low'\); state the order"):
+        ordered_levels(unordered)
+    assert ordered_levels(unordered, ["low", "high"])[1].tolist() == [0, 1]
     missing = pd.Categorical(["low", None, "high"], categories=["low", "high"], ordered=True)
     with pytest.raises(DataError, match=r"Input y contains NaN \(row 1\)"):
         ordered_levels(missing)

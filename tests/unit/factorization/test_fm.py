@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
 
-from skpref import VariationalFM, VariationalFMClassifier
+from skpref import OneHotDesign, VariationalFM, VariationalFMClassifier
 from skpref._compiled.jit import limited_threads
 from skpref.exceptions import DataError, DataWarning
 
@@ -316,12 +316,47 @@ def test_partial_fit_keeps_the_classes():
 
 # ---------------------------------------------------------------------------------------------------------------- tools
 def test_in_a_pipeline_with_unknown_ids():
-    model = make_pipeline(OneHotEncoder(handle_unknown="ignore"), VariationalFM(n_factors=D, random_state=0))
+    model = make_pipeline(OneHotDesign(), VariationalFM(n_factors=D, random_state=0))
     assert cross_val_score(model, PAIRS, Y, cv=3).mean() > 0.6
     model.fit(PAIRS, Y)
     trained, unknown = model.predict(PAIRS[:1], return_std=True), model.predict([[999, PAIRS[0, 1]]], return_std=True)
     assert np.isfinite(unknown).all()
-    assert trained[1][0] > 0.0
+    assert 0.0 < trained[1][0] < unknown[1][0]
+
+
+@pytest.mark.parametrize("groups", [None, np.repeat(["user", "item"], [USERS, ITEMS])], ids=["found", "named"])
+@pytest.mark.parametrize("make", MODELS)
+def test_rows_without_a_one_in_a_group_are_warned_of(make, groups):
+    model = make(n_factors=D, groups=groups, n_epochs=3, random_state=0).fit(X, target(make))
+    outputs(model, X[:5])  # nothing to say
+    unknown = X[:5].tolil()
+    unknown[2, :USERS] = 0.0
+    name = 0 if groups is None else "'user'"
+    with pytest.warns(DataWarning, match=rf"row 2 \(and 0 more\) has a column of zeros where .* of group {name} are 0"):
+        outputs(model, unknown.tocsr())
+    again = pickle.loads(pickle.dumps(model))
+    with pytest.warns(DataWarning, match=r"row 0 \(and 4 more\)"):
+        again.latent_mean_and_variance(sparse.csr_array(X[:5].shape))
+
+
+def test_zeros_say_nothing_where_training_rows_have_them_or_other_numbers():
+    one = np.eye(2)[np.arange(60) % 2]
+    ones = np.ones((60, 1))
+    for part, groups in ((DENSE[:, :2], [0, 0]), (2.0 * one, [0, 0]), (ones, [0]), (np.hstack([one, one]), [0] * 4)):
+        model = VariationalFM(1, groups=[*groups, 9], n_epochs=2).fit(np.hstack([part, DENSE[:, :1]]), DENSE[:, 2])
+        model.predict(np.zeros((1, part.shape[1] + 1)))
+    rare = one * (np.arange(60) > 0)[:, None]  # the first row has no one
+    model = VariationalFM(1, groups=[0, 0, 9], n_epochs=2).fit(np.hstack([rare, DENSE[:, :1]]), DENSE[:, 2])
+    model.predict(np.zeros((1, 3)))
+
+
+def test_intervals_cover_new_users_in_a_column_transformer():
+    pairs, _, y, _ = world(3, n=4000)
+    new = pairs[:, 0] >= 30
+    encoder = make_column_transformer((OneHotDesign(), [0, 1]))
+    model = make_pipeline(encoder, VariationalFM(n_factors=D, random_state=0)).fit(pairs[~new], y[~new])
+    mean, std = model.predict(pairs[new], return_std=True)
+    assert np.mean(np.abs(y[new] - mean) < 1.6449 * std) > 0.8
 
 
 @pytest.mark.parametrize("make", MODELS)

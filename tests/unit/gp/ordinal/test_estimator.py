@@ -256,22 +256,36 @@ def test_categories_of_pandas_are_the_levels(container: str) -> None:
     assert fit.thresholds_.shape == (4,)
 
 
-def test_categories_without_order_are_taken_as_they_stand_and_it_is_said() -> None:
+def test_names_and_categories_without_order_are_refused() -> None:
     pd = pytest.importorskip("pandas")
-    values = pd.Categorical(GRADES, categories=NAMES)
-    with pytest.warns(DataWarning, match="without an order.*poor, fair, good, great") as caught:
-        fit = fixed().fit(X, values)
+    unordered = pd.Categorical(GRADES, categories=NAMES)
+    for values in (GRADES, GRADES.tolist(), pd.Series(GRADES), unordered, pd.Series(unordered)):
+        with pytest.raises(DataError, match=r"state the order of the levels: class_order=\["):
+            fixed().fit(X, values)
+    assert fixed(class_order=NAMES).fit(X, unordered).classes_.tolist() == NAMES.tolist()
+
+
+def test_the_order_that_is_taken_for_few_names_is_said() -> None:
+    with pytest.warns(DataWarning, match="low to high: 'good', 'poor'") as caught:
+        fit = fixed().fit(X, np.where(Y > 1, "good", "poor"))
     assert caught[0].filename == __file__
-    assert fit.classes_.tolist() == NAMES.tolist()
-    fixed(class_order=NAMES).fit(X, values)  # an order was given: nothing to say
+    assert fit.classes_.tolist() == ["good", "poor"]
+
+
+def test_score_counts_levels_that_training_rows_lack() -> None:
+    fit = fixed().fit(X[Y != 2], Y[Y != 2])
+    predicted = fit.predict(X, loss="absolute")
+    assert fit.score(X, Y) == -np.mean(np.abs(predicted - Y))
+    with pytest.raises(DataError, match="which is not among the levels"):
+        fixed(class_order=[0, 1, 3]).fit(X[Y != 2], Y[Y != 2]).score(X, Y)
 
 
 def test_other_columns_of_pandas() -> None:
     pd = pytest.importorskip("pandas")
     wanted = fixed().fit(X, Y).predict_proba(NEW)
     assert_array_equal(fixed().fit(X, pd.Series(Y, dtype="Int64")).predict_proba(NEW), wanted)
-    alphabet = fixed().fit(X, GRADES).predict_proba(NEW)
-    assert_array_equal(fixed().fit(X, pd.Series(GRADES, dtype="string")).predict_proba(NEW), alphabet)
+    names = fixed(class_order=NAMES).fit(X, pd.Series(GRADES, dtype="string"))
+    assert_array_equal(names.predict_proba(NEW), wanted)
 
 
 @pytest.mark.parametrize("missing", [[0], [1], [3], [1, 2]])
@@ -502,7 +516,7 @@ def test_score_is_minus_the_mean_absolute_error_in_ranks(model: GPOrdinalRegress
     weight = np.arange(N)
     assert model.score(X, Y, sample_weight=weight) == pytest.approx(-np.average(off, weights=weight))
     with pytest.raises(DataError, match=r"y holds 9 \(row 0\), which is not among the levels 0, 1, 2, 3"):
-        model.score(X, np.full(N, 9))
+        fixed(class_order=range(4)).fit(X, Y).score(X, np.full(N, 9))
 
 
 # ----------------------------------------------------------------------------------------------------------- relevance
@@ -577,6 +591,7 @@ def test_warm_start_with_other_data_still_fits(kernel: Any, inference: str) -> N
     assert model.fit(X[15:], Y[15:]).score(X, Y) > -0.7
     wide = np.column_stack([X, F])
     assert model.fit(wide[:20], Y[:20]).n_features_in_ == 3
+    model.set_params(class_order=NAMES)
     assert model.fit(X[:20, :1], GRADES[:20]).classes_.size == 4
     model.set_params(inference="vb" if inference == "laplace" else "ep").fit(X[:20, :1], GRADES[:20])
     assert np.all(np.isfinite(model.predict_proba(NEW[:, :1])))

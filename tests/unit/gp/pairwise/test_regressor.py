@@ -48,6 +48,14 @@ def test_what_a_fit_leaves(model: GPPLRegressor) -> None:
     assert model.score(X, F) > 0.95
 
 
+@pytest.mark.parametrize("labels", [F, np.round(F)], ids=["no ties", "ties"])
+def test_rounding_errors_of_features_do_not_move_utilities(labels: Any) -> None:
+    rows, y = np.vstack([X, X + 0.3]), np.append(labels, labels)  # more than 21 rows: partners are sampled
+    mean = quick().fit(rows, y).predict(rows)
+    moved = quick().fit(rows * (1.0 + 1e-12), y).predict(rows)
+    assert np.max(np.abs(moved - mean)) < 1e-6 * mean.std()
+
+
 def test_default_factor_is_learnt() -> None:
     assert GPPLRegressor(random_state=0).fit(X, F).lower_bound_ >= quick().fit(X, F).lower_bound_ - 0.1
 
