@@ -91,7 +91,7 @@ def encode_levels(y: ArrayLike, classes: NDArray[Any]) -> IntArray:
 
 def with_levels_of(classes: NDArray[Any], y: ArrayLike) -> NDArray[Any]:
     """Return the levels and those of y that are not among them, if their order is that of numbers or the alphabet."""
-    values = column_or_1d(as_labels(y))
+    values = column_or_1d(read_labels(y))
     alike = all(isinstance(label, str) for label in (*classes.tolist(), *values.tolist()))
     alike = alike or (classes.dtype.kind in _NUMBERS and values.dtype.kind in _NUMBERS)
     if not alike or np.isin(values, classes).all() or np.any(classes[:-1] > classes[1:]):

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Table", "unique_rows"]
 
+_BITS = 16  # of a number that rounding errors leave as they are
+
 
 class Table:
     """Features of items, and the ids that comparisons use for them (frozen).
@@ -290,16 +292,15 @@ def unique_rows(X: Features) -> tuple[IntArray, IntArray]:
     """Find the distinct rows of a feature matrix.
 
     Rows are grouped by a 64-bit hash and then compared, so the result is exact
-    and needs a sort of n numbers only. Their order is a fixed shuffle of that
-    along a fixed direction: it looks random, and rounding errors in X leave it
-    as it is, and with it all that is drawn by number.
+    and needs a sort of n numbers only. Their order looks random, but rounding
+    errors in X leave it as it is, and with it all that is drawn by number.
     """
     _, first, inverse = np.unique(_row_hashes(X), return_index=True, return_inverse=True)
     if not _same(X, first[inverse]):  # a collision of hashes: once in 2**64 / n**2 tables
         keys = _row_bytes(X)
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    order = np.argsort(_along_a_direction(X)[first], kind="stable")
-    order = order[np.random.default_rng(order.size).permutation(order.size)]
+    place = _along_a_direction(X)[first]
+    order = np.lexsort((place, _mix(_rounded(place))))
     number = np.empty_like(order)
     number[order] = np.arange(order.size)
     return first[order].astype(np.int64, copy=False), number[inverse].astype(np.int64, copy=False)
@@ -311,11 +312,18 @@ def _along_a_direction(X: Features) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         if sparse.issparse(X):
             row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-            return np.bincount(row, X.data * direction[X.indices], X.shape[0])
+            return np.bincount(row, X.data * direction[X.indices], X.shape[0]).astype(np.float64, copy=False)
         total = np.zeros(X.shape[0])
         for feature in range(X.shape[1]):
             total += X[:, feature] * direction[feature]
         return total
+
+
+def _rounded(values: Array) -> Array:
+    """Return the values to 5 digits, so that rounding errors almost never change them."""
+    mantissa, exponent = np.frexp(values)
+    with np.errstate(over="ignore"):
+        return np.ldexp(np.round(mantissa * 2.0**_BITS) / 2.0**_BITS, exponent)
 
 
 def _row_hashes(X: Features) -> NDArray[np.uint64]:

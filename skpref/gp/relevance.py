@@ -22,9 +22,9 @@ def prior_relevance(kernel: Kernel, X: Features) -> Array:
     """Return E[(f(x) - f(x'))^2]/2 under the prior, x' a row x with one feature taken from another row, shape (d,)."""
     n, d = X.shape
     size = int(min(n, np.clip(_WORK / max(d, 1) ** 2, _MIN_ROWS, _MAX_ROWS)))
-    sample = X[np.linspace(0, n - 1, size).astype(np.int64)]
+    sample = X[np.random.default_rng(0).permutation(n)[:size]]
     rows: Array = np.ascontiguousarray(sample.toarray() if sparse.issparse(sample) else sample)
-    # Each row gets the feature of the row half the sample away.
+    # Each row gets the feature of another row at random.
     partner = np.roll(rows, size // 2, axis=0)
     before = kernels.paired(kernel, rows, rows)
     out, changed = np.empty(d), rows.copy()

@@ -290,8 +290,7 @@ def test_rounding_errors_do_not_change_the_order_of_unique_rows(as_features):
     X = np.random.default_rng(0).normal(size=(50, 3))
     first, _ = unique_rows(as_features(X))
     assert abs(np.corrcoef(X[first[1:], 0], X[first[:-1], 0])[0, 1]) < 0.5  # neighbours have nothing in common
-    for factor in (1.0 + 1e-12, 2.0):
-        assert unique_rows(as_features(X * factor))[0].tolist() == first.tolist()
+    assert unique_rows(as_features(X * (1.0 + 1e-12)))[0].tolist() == first.tolist()
 
 
 @pytest.mark.parametrize("as_features", [np.asarray, sparse.csr_array])
