@@ -118,7 +118,9 @@ class GibbsIPM3F(MaxMarginFactorization):
     risk_ : float
         Regularised risk of the averages, mean over chains.
     r_hat_, effective_sample_size_ : float
-        Diagnostics of the risks after burn-in; NaN for fewer than four sweeps.
+        Diagnostics of the risks after burn-in; NaN for fewer than four sweeps. Above 1.1 (for a single short chain
+        above what chance explains) R-hat is a `ConvergenceWarning`: more sweeps are needed, often several hundred while
+        the number of features still grows (`n_factors_`).
     n_iter_ : int
         Number of sweeps of each chain.
     n_features_in_ : int
@@ -142,7 +144,7 @@ class GibbsIPM3F(MaxMarginFactorization):
     """
 
     _chain_model: ClassVar[ChainModel] = ChainModel(
-        start_state, step_of, fold_in_of, risk_of, aligned_mean, np.uint8, IPM3FPosterior
+        start_state, step_of, fold_in_of, risk_of, aligned_mean, np.uint8, IPM3FPosterior, 20.0
     )
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -215,6 +215,15 @@ def split_rhat(draws: Array) -> float:
     return float(np.sqrt((half - 1) / half + between / within)) if within > 0.0 else float("nan")
 
 
+def rhat_limit(n_chains: int, n_draws: int, tau: float) -> float:
+    """Return the R-hat above which chains are not stationary: 1.1, or more for a single short chain.
+
+    The means of the two halves of one stationary chain differ by chance: R-hat^2 - 1 is about tau / half times a
+    chi-square variable of one degree of freedom, whose 0.999 quantile is 10.8; tau is the autocorrelation time.
+    """
+    return 1.1 if n_chains > 1 else max(1.1, float(np.sqrt(1.0 + 10.8 * tau / max(n_draws // 2, 1))))
+
+
 def effective_sample_size(draws: Array) -> float:
     """Return the effective sample size (Geyer's initial monotone sequence over all chains)."""
     n_chains, n = draws.shape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
@@ -344,6 +346,11 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             )
             chains = complete_chains(gibbs.run(starts, lambda _: step, plan))
             self._set_traces(chains, problem)
+        limit = gibbs.rhat_limit(len(chains), chains[0].n_averaged, self._chain_model.tau)
+        if self.r_hat_ > limit:
+            msg = f"The chains of {type(self).__name__} are not stationary: R-hat of the risk is {self.r_hat_:.2f}, "
+            msg += f"above {limit:.2f}. Increase n_sweeps and burn_in, and n_chains to see when they are enough."
+            warnings.warn(msg, ConvergenceWarning, stacklevel=5)
         self._ratings, self._distribution_key = ratings, key
         self.__dict__ |= self._fitted_attributes(chains, vocabularies, problem.prior)
 
@@ -526,7 +533,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         X : array-like of shape (n, 2)
             Ids of user and item.
         y : array-like of shape (n,)
-            Ratings.
+            Ratings. Without `levels`, a number that is no training rating counts as a level of its own.
         sample_weight : array-like of shape (n,), default=None
             Weights of the ratings.
 
@@ -536,11 +543,20 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             At most 0; higher is better.
         """
         user, item = self._rows(X)
-        _, level = rating_levels(y, self.classes_, *self._read(X, reset=False))
+        levels = self._levels_with(y)
+        _, level = rating_levels(y, levels, *self._read(X, reset=False))
         check_consistent_length(user, level)
         weight = read_weights(sample_weight, level.size)
-        error = np.abs(self.posterior_.levels(user, item, self.prediction) - level)
+        place = np.arange(levels.size) if levels is self.classes_ else np.searchsorted(levels, self.classes_)
+        error = np.abs(place[self.posterior_.levels(user, item, self.prediction)] - level)
         return -float(np.average(error, weights=weight))
+
+    def _levels_with(self, y: Any) -> NDArray[Any]:
+        """Return the levels and, unless they were declared, the numbers in y that are no training rating."""
+        values = np.asarray(y)
+        if self.levels is not None or not {values.dtype.kind, self.classes_.dtype.kind} <= set("iuf"):
+            return self.classes_
+        return np.union1d(self.classes_, values[np.isfinite(values)])
 
     def recommend(
         self, user: Any, n: int = 10, *, exclude_seen: bool = True, optimism: float = 0.0

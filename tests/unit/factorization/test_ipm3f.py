@@ -25,6 +25,9 @@ def simulated(n_users=60, n_items=30, seed=0, share=0.6):
     return X, 1 + np.searchsorted([-20.0, -6.0, 6.0, 20.0], score)
 
 
+# Short chains are quick, and no matter here.
+pytestmark = pytest.mark.filterwarnings("ignore:The chains of Gibbs.* are not stationary")
+
 X, Y = simulated()
 SMALL = GibbsIPM3F(C=0.2, sigma=5.0, n_sweeps=12, burn_in=4, n_samples=5, random_state=0)
 WELL = clone(SMALL).set_params(n_sweeps=60, burn_in=30)

@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skpref.exceptions import CheckpointError, DataError, UnknownIdError
@@ -21,6 +21,9 @@ def simulated(n_users=40, n_items=30, seed=0, share=0.6):
     score = np.einsum("nk,nk->n", U[X[:, 0]], V[X[:, 1]]) + 3.0 * rng.standard_normal(len(X))
     return X, 1 + np.searchsorted([-20.0, -6.0, 6.0, 20.0], score)
 
+
+# Short chains are quick, and no matter here.
+pytestmark = pytest.mark.filterwarnings("ignore:The chains of Gibbs.* are not stationary")
 
 X, Y = simulated()
 SMALL = GibbsM3F(n_factors=4, n_sweeps=12, burn_in=4, n_samples=5, random_state=0)
@@ -374,6 +377,23 @@ def test_pickles_clones_and_failures(fitted):
             getattr(clone(SMALL), method)(X, Y)
 
 
+def test_levels_that_no_training_rating_has_are_scored():
+    rare = Y.copy()
+    rare[0] = 7
+    model = clone(SMALL).fit(X[1:], Y[1:])
+    level = np.searchsorted([1, 2, 3, 4, 5, 7], rare)
+    place = model.predict(X) - 1
+    assert model.score(X, rare) == pytest.approx(-np.abs(place - level).mean())
+    gap = clone(SMALL).fit(X[Y != 3], Y[Y != 3])  # 2 and 4 are two levels apart
+    assert gap.score(X, Y) == pytest.approx(-np.abs(gap.predict(X) - Y).mean())
+    assert np.isfinite(cross_val_score(clone(SMALL), X, rare, cv=KFold(3), error_score="raise")).all()
+    for y, message in ((np.append(rare[:-1], np.nan), "contains NaN"), (np.append(rare[:-1], np.inf), "infinite")):
+        with pytest.raises(DataError, match=message):
+            model.score(X, y)
+    with pytest.raises(DataError, match=r"rating 7 is outside 1\.\.5"):  # which was declared
+        model.set_params(levels=[1, 2, 3, 4, 5]).score(X, rare)
+
+
 def test_model_selection():
     scores = cross_val_score(clone(SMALL), X, Y, cv=3)
     assert scores.shape == (3,)
@@ -389,6 +409,8 @@ def test_model_selection():
     [
         ({"margin": 0.0}, "'margin' parameter"),
         ({"margin": -1.0}, "'margin' parameter"),
+        *(({name: 1e-300}, f"'{name}' parameter .* in the range") for name in ("margin", "sigma", "threshold_scale")),
+        *(({name: 1e300}, f"'{name}' parameter .* in the range") for name in ("margin", "sigma", "threshold_scale")),
         ({"threshold_scale": 0.0}, "'threshold_scale' parameter"),
         ({"sigma": 0.0}, "'sigma' parameter"),
         ({"C": -0.1}, "'C' parameter"),
@@ -398,7 +420,7 @@ def test_model_selection():
         ({"duplicates": "first"}, "'duplicates' parameter"),
         ({"threshold_means": [-1.0, 1.0, 0.5, 2.0]}, "threshold_means must be 4 ascending numbers"),
         ({"threshold_means": [-1.0, 1.0]}, "threshold_means must be 4 ascending numbers"),
-        ({"burn_in": 12}, "burn_in=12 must be less than n_sweeps=12"),
+        ({"burn_in": 12}, "burn_in=12 must be less than n_sweeps=12: set burn_in=2, or a larger n_sweeps"),
         ({"dtype": int}, "dtype must be float64 or float32"),
     ],
 )
@@ -410,6 +432,8 @@ def test_parameters_that_cannot_be(params, message):
 def test_numbers_out_of_range():
     with pytest.raises(DataError, match="left the range of floating-point numbers"):
         clone(SMALL).set_params(C=1e200).fit(X, Y)
+    for params in ({"margin": 1e9, "threshold_scale": 1e9, "sigma": 1e-9}, {"margin": 1e-9, "threshold_scale": 1e-9}):
+        assert np.isfinite(clone(SMALL).set_params(**params).fit(X, Y).predict_proba(X)).all()
     for params in ({"C": 0.0}, {"sigma": 1e-8}, {"sigma": 1e6}, {"C": 1e-9}, {"margin": 1e-6}, {"C": 50.0}):
         model = clone(SMALL).set_params(**params).fit(X, Y)
         assert np.isfinite(model.predict_proba(X)).all()
@@ -433,3 +457,32 @@ def test_verbose_prints_a_line_a_sweep(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 12
     assert lines[-1].startswith("GibbsM3F: sweep 12/12  risk ")
+
+
+# --------------------------------------------------------------------------
+# chains that have not converged
+
+
+def ratings_of(seed):
+    """Return X and y of a table that five levels and three factors describe."""
+    rng = np.random.default_rng(seed)
+    U, V = rng.standard_normal((60, 3)), rng.standard_normal((40, 3))
+    rows = np.argwhere(rng.random((60, 40)) < 0.3)
+    score = np.einsum("nk,nk->n", U[rows[:, 0]], V[rows[:, 1]]) + rng.standard_normal(len(rows))
+    return rows, 1 + np.searchsorted(np.quantile(score, [0.2, 0.4, 0.6, 0.8]), score)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("n_chains", [1, 3])
+def test_default_fits_of_healthy_data_do_not_warn(n_chains):
+    for seed in range(3):
+        GibbsM3F(5, n_chains=n_chains, random_state=seed).fit(*ratings_of(seed))
+
+
+@pytest.mark.parametrize("n_chains", [1, 2])
+def test_chains_that_are_not_stationary_warn(n_chains):
+    model = GibbsM3F(5, n_chains=n_chains, C=10.0, random_state=0)  # the larger C, the smaller the steps
+    with pytest.warns(ConvergenceWarning, match=r"R-hat of the risk is \d.* Increase n_sweeps and burn_in") as caught:
+        model.fit(*ratings_of(0))
+    assert len(caught) == 1
+    assert caught[0].filename == __file__

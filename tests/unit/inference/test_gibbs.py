@@ -9,6 +9,7 @@ from skpref.inference.gibbs import (
     Plan,
     effective_sample_size,
     is_kept,
+    rhat_limit,
     run,
     running_mean,
     split_rhat,
@@ -143,3 +144,13 @@ def test_diagnostics_of_nothing_are_no_numbers():
     for draws in (np.zeros((1, 50)), np.zeros((2, 3))):
         assert np.isnan(split_rhat(draws))
         assert np.isnan(effective_sample_size(draws))
+
+
+@pytest.mark.parametrize(("tau", "phi"), [(1.0, 0.0), (3.0, 0.5)])
+def test_the_halves_of_a_single_stationary_chain_are_rarely_above_the_limit(tau, phi):
+    for n in (40, 200, 2000):
+        draws = autoregression(phi, 1000, n, n)
+        limit = rhat_limit(1, n, tau)
+        # 1 in 1,000 by the formula, a little more for few draws, whose variance is not known; 8 of 1,000 pass at 10.
+        assert sum(split_rhat(chain[None]) > limit for chain in draws) <= 10
+    assert rhat_limit(2, 40, tau) == rhat_limit(1, 100_000, tau) == 1.1
