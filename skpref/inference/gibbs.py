@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from skpref._checks import check_types, is_count, require
 from skpref._events import Iteration
@@ -218,10 +219,12 @@ def split_rhat(draws: Array) -> float:
 def rhat_limit(n_chains: int, n_draws: int, tau: float) -> float:
     """Return the R-hat above which chains are not stationary: 1.1, or more for a single short chain.
 
-    The means of the two halves of one stationary chain differ by chance: R-hat^2 - 1 is about tau / half times a
-    chi-square variable of one degree of freedom, whose 0.999 quantile is 10.8; tau is the autocorrelation time.
+    The means of the two halves of one stationary chain differ by chance: R-hat^2 - 1 is about tau / half times an F
+    variable, of which one in 1,000 is above the limit; tau is the autocorrelation time.
     """
-    return 1.1 if n_chains > 1 else max(1.1, float(np.sqrt(1.0 + 10.8 * tau / max(n_draws // 2, 1))))
+    half = max(n_draws // 2, 2)
+    by_chance = float(np.sqrt(1.0 + tau / half * stats.f.isf(1e-3, 1, 2 * (half - 1))))
+    return 1.1 if n_chains > 1 else max(1.1, by_chance)
 
 
 def effective_sample_size(draws: Array) -> float:
