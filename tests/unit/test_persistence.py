@@ -80,7 +80,8 @@ EPOCHS = {"n_factors": 2, "n_epochs": 6, "random_state": 0}
 
 class Frame:  # neither an array nor a Table, as a data frame is
     def __init__(self, values: np.ndarray) -> None:
-        self.values, self.columns, self.iloc = values, ["a", "b", "c"][: values.shape[1]], None
+        self.values, self.iloc, self.ndim = values, values, 2
+        self.columns = ["a", "b", "c"][: values.shape[1]]
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         return np.asarray(self.values, dtype=dtype)
