@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
+from sklearn.utils._param_validation import InvalidParameterError
 
 from skpref._callbacks import iteration_hook
 from skpref._exclusive import one_fit_at_a_time
@@ -75,10 +76,18 @@ def check_n_samples(n_samples: int) -> None:
         raise DataError(msg)
 
 
+def precision(dtype: Any) -> np.dtype[Any]:
+    """Return the dtype of a parameter, float64 or float32."""
+    with suppress(TypeError):
+        if (known := np.dtype(dtype)) in {np.dtype(np.float64), np.dtype(np.float32)}:
+            return known
+    raise InvalidParameterError(f"dtype must be float64 or float32; got {dtype!r}.")
+
+
 def check_memory(n_items: int, n_inducing: int, parameter: str = "n_inducing", whose: str = "items") -> None:
     """Refuse kernel matrices that would not fit, before anything of their size is allocated."""
     for rows, limit in ((n_inducing, _MAX_DENSE_BYTES), (n_items, _half_of_memory())):
-        need = 8 * rows * n_inducing
+        need = 8 * int(rows) * int(n_inducing)
         if need > limit:
             msg = (
                 f"A dense kernel matrix of {rows} {whose} by {n_inducing} inducing points needs {need / 1e9:.1f} GB, "

@@ -106,6 +106,7 @@ def choose(
         raise DataError(
             f"inducing must be one of {', '.join(METHODS)} or an array of shape (m, n_features), got {method!r}"
         )
+    n_inducing = int(n_inducing)  # NumPy's small integers overflow
     if n_inducing < 1:
         raise DataError(f"n_inducing must be at least 1, got {n_inducing}")
     distinct, inverse = unique_rows(X)

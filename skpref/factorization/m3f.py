@@ -6,8 +6,9 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
+from skpref._estimator import precision
 from skpref.factorization.max_margin.base import CONSTRAINTS, MaxMarginFactorization
 from skpref.factorization.max_margin.chains import ChainModel
 from skpref.factorization.max_margin.m3f_chain import fold_in_of, problem_of, risk_of, start_state, step_of
@@ -191,9 +192,7 @@ class GibbsM3F(MaxMarginFactorization):
         self.random_state = random_state
 
     def _problem(self, ratings: Ratings) -> MarginProblem:
-        dtype = np.dtype(self.dtype)
-        if dtype not in (np.float64, np.float32):
-            raise InvalidParameterError(f"dtype must be float64 or float32; got {self.dtype!r}.")
+        dtype = precision(self.dtype)
         prior = self._prior(ratings.n_levels)
         return problem_of(ratings, float(self.C), prior, self.n_factors, float(self.margin), dtype)
 

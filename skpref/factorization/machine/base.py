@@ -20,7 +20,7 @@ from skpref._callbacks import CallbackMixin
 from skpref._checks import check_arrays, check_types, is_count, require
 from skpref._compiled.fm_fields import one_hot_ranges
 from skpref._compiled.jit import limited_threads
-from skpref._estimator import on_iteration
+from skpref._estimator import on_iteration, precision
 from skpref._math.random import as_generator
 from skpref._validation import validate_data
 from skpref.data.ids import shorten
@@ -199,9 +199,7 @@ class FMBase(CallbackMixin, BaseEstimator):
         return self._optimise(machine, data, plan, (old.offset, old.scale), as_generator(self.random_state), before)
 
     def _plan(self, free: NDArray[np.bool_], *, learn: bool) -> FitOptions:
-        dtype = np.dtype(self.dtype)
-        if dtype not in (np.float64, np.float32):
-            raise DataError(f"dtype must be float64 or float32; got {self.dtype!r}.")
+        dtype = precision(self.dtype)
         show = on_iteration(self)
         priors = learn and bool(self.learn_priors)
         return FitOptions(self.n_epochs, float(self.tol), priors, learn, free, True, dtype, show)

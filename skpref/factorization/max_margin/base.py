@@ -331,7 +331,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         problem = self._problem(merged)
         key = distribution_key(problem, merged, float(self.C), self._model_settings())
         if earlier is None:
-            seeds = as_generator(self.random_state).integers(0, 2**63, self.n_chains).tolist()
+            seeds = as_generator(self.random_state).integers(0, 2**63, int(self.n_chains)).tolist()
             starts = self._chain_model.cold_starts(problem, seeds)
         elif key == self._distribution_key:
             starts = earlier  # averages and samples continue, too

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -29,7 +29,7 @@ from skpref.gp.crowd.base import (
 )
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.entities import Entities, holds_features
-from skpref.gp.pairwise.base import SHARED_CONSTRAINTS, probability_positive, require_labels
+from skpref.gp.pairwise.base import GAMMA_PARAMETER, SHARED_CONSTRAINTS, probability_positive, require_labels
 from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from skpref.gp.entities import Items
     from skpref.likelihoods import Likelihood
 
-_POSITIVE = Interval(Real, 0.0, None, closed="neither")
 _MAX_PERSONAL = 2**27  # entries of a table of personal utilities: 1 GB
 _MAX_DRAWN = 2**24  # entries of factors drawn at once: 128 MB
 
@@ -215,10 +214,10 @@ class CrowdGPPL(CrowdBase):
         "on_self": [StrOptions({"raise", "drop"})],
         "inference": [StrOptions({"auto", "vb", "svi", "linearised"})],
         "n_inducing_users": [Interval(Integral, 1, None, closed="left")],
-        "shape_sd0": [_POSITIVE],
-        "rate_sd0": [_POSITIVE],
-        "shape_sw0": [_POSITIVE],
-        "rate_sw0": [_POSITIVE],
+        "shape_sd0": [GAMMA_PARAMETER],
+        "rate_sd0": [GAMMA_PARAMETER],
+        "shape_sw0": [GAMMA_PARAMETER],
+        "rate_sw0": [GAMMA_PARAMETER],
     }
 
     def __init__(

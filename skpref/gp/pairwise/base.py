@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from skpref.gp.entities import Items
 
 _LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit, "probit-ties": PairwiseProbitTies}
+# Shapes and rates of Gamma priors; beyond these, scales overflow or the iteration no longer gets anywhere.
+GAMMA_PARAMETER = Interval(Real, 1e-6, 1e6, closed="both")
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [Kernel, None],
     "likelihood": [StrOptions(set(_LIKELIHOODS)), Likelihood],
@@ -59,8 +61,8 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "tol": [Interval(Real, 0.0, None, closed="left")],
     "delay": [Interval(Real, 0.0, None, closed="left")],
     "forgetting_rate": [Interval(Real, 0.5, 1.0, closed="right")],
-    "shape_s0": [Interval(Real, 0.0, None, closed="neither")],
-    "rate_s0": [Interval(Real, 0.0, None, closed="neither")],
+    "shape_s0": [GAMMA_PARAMETER],
+    "rate_s0": [GAMMA_PARAMETER],
     "length_scale_factor": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="neither")],
     "optimizer": [StrOptions({"l-bfgs-b"}), None],
     "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
@@ -123,7 +125,8 @@ class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
     def _max_inducing(self, X: Features) -> int:
         if isinstance(self.inducing, str):
             return min(self.n_inducing, X.shape[0])
-        return self.inducing.shape[0] if hasattr(self.inducing, "shape") else len(self.inducing)
+        # A number is refused where the points are read.
+        return int((*self.inducing.shape, 1)[0]) if hasattr(self.inducing, "shape") else len(self.inducing)
 
     def _set_attributes(self, fit: PairFit) -> None:
         self.posterior_ = fit.posterior

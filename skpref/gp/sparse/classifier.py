@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
 from skpref._callbacks import fit_callbacks
-from skpref._checks import check_indices, require
+from skpref._checks import check_indices, check_types, require
 from skpref._estimator import (
     check_memory,
     digest,
@@ -115,6 +115,8 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The classes.
+    likelihood_ : Likelihood
+        The likelihood of the fit.
     kernels_ : list of Kernel
         Kernels with learnt hyper-parameters: one for two classes, else one per class.
     posteriors_ : list of SparseLatent
@@ -326,6 +328,7 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
+        check_types(self, likelihood_=PairwiseProbit | PairwiseLogit)
         width, n_classes = self.n_features_in_, self.classes_.size
         n_models = 1 if n_classes == 2 else n_classes
         for name in ("posteriors_", "kernels_", "_states"):
@@ -350,9 +353,8 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
         """Return the ends of the earlier fits, one per posterior, if they were of the same model."""
         if not self._can_resume():
             return None
-        likelihood = _LIKELIHOODS[self.likelihood]()
         return [
-            WarmStart(posterior.basis.kernel, likelihood, posterior.basis.points, state, search)
+            WarmStart(posterior.basis.kernel, self.likelihood_, posterior.basis.points, state, search)
             for posterior, state in zip(self.posteriors_, self._states, strict=True)
         ]
 
@@ -380,6 +382,7 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
             for positive, rng, start in zip(positive_classes, rngs, starts, strict=True)
         ]
         self._store(list(Parallel(self.n_jobs)(tasks)))
+        self.likelihood_ = likelihood
         self._warm_key = digest(self._settings())
 
     def _config(self) -> GeneralConfig:
@@ -442,8 +445,8 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
         ndarray of shape (n, n_classes)
             Probabilities in the order of `classes_`; rows sum to 1.
         """
-        rows, likelihood = self._check_new_rows(X), _LIKELIHOODS[self.likelihood]()
-        p = np.column_stack([likelihood.predict(*posterior.latent(rows)) for posterior in self.posteriors_])
+        rows = self._check_new_rows(X)
+        p = np.column_stack([self.likelihood_.predict(*posterior.latent(rows)) for posterior in self.posteriors_])
         if p.shape[1] == 1:
             return np.column_stack([1.0 - p[:, 0], p[:, 0]])
         total = p.sum(axis=1, keepdims=True)

@@ -63,7 +63,7 @@ PARAMETERS: dict[str, list[Any]] = {
         ("n_sweeps pairs_per_item n_iter_no_change n_max_exact window", [0]),
         ("n_restarts_optimizer burn_in n_samples", [-1]),
         ("tol delay checkpoint_seconds max_new", [-1.0]),
-        ("shape_s0 rate_s0 shape_sd0 rate_sd0 shape_sw0", [0.0, -2.0]),
+        ("shape_s0 rate_s0 shape_sd0 rate_sd0 shape_sw0", [0.0, -2.0, 1e-12, 1e300]),
         ("length_scale_factor learning_rate noise C alpha", [-1.0]),
         ("threshold_scale margin sigma", [0.0, -1.0, np.nan, "wide"]),
         ("consensus item_effects early_stopping average user_thresholds", ["yes", 2]),
@@ -242,11 +242,21 @@ ROWS = [
     ),
     Row(
         15,
-        "dtype=float16",
-        [at.PARAMETERS["VariationalFM"]],
-        {"dtype": "float16"},
-        "dtype must be float64 or float32; got 'float16'",
-        DataError,
+        "inducing is a number",
+        [at.PARAMETERS[name] for name in ("GPPLRegressor", "SVGPRegressor", "SVGPClassifier")],
+        {"inducing": np.array(2.0)},
+        "Expected 2D array, got scalar array",
+    ),
+    *(
+        Row(
+            15,
+            f"dtype={word}",
+            [at.PARAMETERS["VariationalFM"]],
+            {"dtype": word},
+            f"dtype must be float64 or float32; got '{word}'",
+            InvalidParameterError,
+        )
+        for word in ("float16", "")
     ),
     Row(
         15,

@@ -346,3 +346,16 @@ def test_classes_of_nasty_rows_are_learnt(case: str) -> None:
         assert np.array_equal(model.classes_, [0, 1, 2])
     if case == "equal rows":
         np.testing.assert_allclose(model.predict_proba(rows), 1.0 / 3.0, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["GPPLRegressor", "SVGPRegressor", "BayesianGPLVM", "GPOrdinalRegressor"])
+def test_whole_numbers_of_other_types_count(name: str) -> None:
+    for count in (np.int8(20), True):
+        at.MAKERS[name](n_inducing=count, **({"inference": "vb"} if "Ordinal" in name else {})).fit(*at.TRAINING[name])
+    at.MAKERS["GibbsM3F"](n_chains=True).fit(*at.TRAINING["GibbsM3F"])
+
+
+def test_predictions_are_those_of_the_fit_whatever_parameters_are_set_later() -> None:
+    model = at.MAKERS["SVGPClassifier"]().fit(at.X, at.CLASS)
+    before = model.predict_proba(at.X)
+    np.testing.assert_array_equal(model.set_params(likelihood="logit").predict_proba(at.X), before)
