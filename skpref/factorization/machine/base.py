@@ -245,7 +245,8 @@ class FMBase(CallbackMixin, BaseEstimator):
         require(check_arrays(self, lower_bounds_="n")["n"] >= 1, self, "lower_bounds_", "are missing")
         require(is_count(self.n_iter_), self, "n_iter_", "must be a whole number")
         one_hot = self._one_hot_groups
-        sound = isinstance(one_hot, np.ndarray) and one_hot.ndim == 1 and set(one_hot.tolist()) <= set(range(n_groups))
+        sound = isinstance(one_hot, np.ndarray) and one_hot.dtype == np.int64 and one_hot.ndim == 1
+        sound = sound and set(one_hot.tolist()) <= set(range(n_groups))
         require(sound, self, "_one_hot_groups", f"must be numbers of the {n_groups} groups")
         classifies = hasattr(self, "link")
         fits = isinstance(posterior.machine.likelihood, Gaussian) != classifies

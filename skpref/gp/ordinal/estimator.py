@@ -590,9 +590,9 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         float
             At most 0, for perfect predictions.
         """
+        predicted = self.predict(X, loss="absolute")  # checks that the estimator is fitted
         levels = with_levels_of(self.classes_, y) if self.class_order is None else self.classes_
-        predicted = encode_levels(self.predict(X, loss="absolute"), levels)
-        return -ordinal_mae(encode_levels(y, levels), predicted, sample_weight=sample_weight)
+        return -ordinal_mae(encode_levels(y, levels), encode_levels(predicted, levels), sample_weight=sample_weight)
 
     # ------------------------------------------------------------- evidence and relevance
 

@@ -123,6 +123,11 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
     --------
     GPPLClassifier : Rows are comparisons of items named by ids.
 
+    Notes
+    -----
+    Comparisons that never contradict each other, such as those of a `y` without noise, do not fix the scale of the
+    utilities: it grows with their number and depends on the prior of the inverse variance. Their order is fixed.
+
     References
     ----------
     .. [SG20] Simpson and Gurevych, "Scalable Bayesian preference learning for crowds", Machine Learning, 2020.
