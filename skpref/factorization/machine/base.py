@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from skpref._callbacks import CallbackMixin
-from skpref._checks import check_arrays, check_types, is_count, require
+from skpref._checks import check_arrays, check_indices, check_types, is_count, require
 from skpref._compiled.fm_fields import one_hot_ranges
 from skpref._compiled.jit import limited_threads
 from skpref._estimator import on_iteration, precision
@@ -244,10 +244,7 @@ class FMBase(CallbackMixin, BaseEstimator):
         require(np.shape(self.groups_) == (n_groups,), self, "groups_", f"must be {n_groups} labels")
         require(check_arrays(self, lower_bounds_="n")["n"] >= 1, self, "lower_bounds_", "are missing")
         require(is_count(self.n_iter_), self, "n_iter_", "must be a whole number")
-        one_hot = self._one_hot_groups
-        sound = isinstance(one_hot, np.ndarray) and one_hot.dtype == np.int64 and one_hot.ndim == 1
-        sound = sound and set(one_hot.tolist()) <= set(range(n_groups))
-        require(sound, self, "_one_hot_groups", f"must be numbers of the {n_groups} groups")
+        check_indices(self, "_one_hot_groups", self._one_hot_groups, 0, n_groups)
         classifies = hasattr(self, "link")
         fits = isinstance(posterior.machine.likelihood, Gaussian) != classifies
         require(fits, self, "posterior_", "has another likelihood")
