@@ -71,6 +71,9 @@ _CG_RTOL_FACTORS = 1e-3  # the same where the problem has products
 _SMALLEST_CG_TOL = 1e-200  # keeps the tolerance positive at a zero gradient
 _MAX_RATIO = 0.95  # of two successive changes of log E[s]: a jump of at most 19 changes
 _WORTH_A_JUMP = 1e-3
+_MAX_JUMP = (
+    10.0  # of log E[s]: a prior precision 1e16 times that of the sites leaves nothing of them in the sum of both
+)
 _SLACK = 1e-12  # relative rounding error of a bound, below which a fall is no fall
 
 
@@ -362,7 +365,7 @@ def _accelerated_step(
     if problem.rule.integrates and problem.rule.monotone and len(path) > 2:
         first, second = path[-2] - path[-3], path[-1] - path[-2]
         ratio = np.clip(np.divide(second, first, out=np.zeros_like(first), where=first != 0.0), 0.0, _MAX_RATIO)
-        shift = second * ratio / (1.0 - ratio)
+        shift = np.clip(second * ratio / (1.0 - ratio), -_MAX_JUMP, _MAX_JUMP)
         if np.any(np.abs(shift) > _WORTH_A_JUMP):
             scales = {name: scale.moved(d) for (name, scale), d in zip(state.scales.items(), shift, strict=True)}
             far = replace(state, scales=scales)

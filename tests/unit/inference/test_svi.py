@@ -50,6 +50,7 @@ def test_no_full_step_lowers_the_bound(draw, layout, seed, options, from_prior):
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @given(seed=seeds, options=flags)
+@example(seed=122, options={"sparse": True, "order": True, "logit": False, "fixed": False})  # jumped to E[s] = 1e17
 @example(seed=1127294, options={"sparse": True, "order": False, "logit": True, "fixed": False})
 @example(seed=10481418, options={"sparse": False, "order": False, "logit": False, "fixed": False})
 def test_the_loop_ends_where_the_bound_is_stationary(draw, layout, seed, options):
