@@ -68,6 +68,28 @@ def test_a_fit_is_a_run_with_parameters_curve_data_figure_and_model(stored: Call
     assert logged.source_run_id == run.info.run_id
 
 
+@pytest.mark.parametrize(
+    "broken",
+    ["skpref.plots.RankingDisplay.from_estimator", "matplotlib.figure.Figure.savefig"],
+    ids=["drawn", "written"],
+)
+def test_a_figure_that_fails_costs_a_warning_and_no_model(
+    stored: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise ValueError("no such font")
+
+    monkeypatch.setattr(broken, fails)
+    name = f"no font {len(broken)}"
+    with pytest.warns(TrackingWarning, match=r"ranking\.png is not tracked: no such font\. The fit continues"):
+        GPPLClassifier(random_state=3).set_callbacks(MLflowCallback(name)).fit(PAIRS, FIRST_WINS)
+    store = stored(name)
+    (run,) = store.runs
+    assert run.info.status == "FINISHED"
+    assert store.files(run) == set()
+    assert len(store.models()) == 1
+
+
 def test_a_pipeline_nests_its_last_step(stored: Callable[..., Any]) -> None:
     make_pipeline(StandardScaler(), FM).set_callbacks(MLflowCallback("pipeline")).fit(X, X[:, 0])
     store = stored("pipeline")
