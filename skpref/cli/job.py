@@ -28,7 +28,7 @@ from skpref.search.evaluation import PARTS, record_of
 from skpref.search.loop import open_study, quietly, require_optuna
 from skpref.search.pruner import RacingPruner
 from skpref.search.sampler import SurrogateSampler
-from skpref.search.sharing import has_ended, readable
+from skpref.search.sharing import has_ended, readable, reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -185,8 +185,7 @@ class Job:
                 self._kept.add_trial(entry)
         except Exception as error:  # noqa: BLE001 - databases have their own; none is worth a search
             self._kept = None
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-            note = f"trials can no longer be stored; a search that is killed will not resume from here: {reason}"
+            note = f"trials can no longer be stored; a search that is killed will not resume from here: {reason(error)}"
             print(f"skpref: note: {note}", file=sys.stderr)
 
     def _run_trials(self, train: Rows, storage: Any) -> None:

@@ -52,10 +52,10 @@ def readable(storage: Any, what: str, hint: str, *, every: bool = False) -> Iter
         if not every and not is_of_storage(error):
             raise
         shown = re.sub(r"(://[^/@]*):[^/@]*@", r"\1:***@", str(storage))  # without the password
-        raise DataError(f"storage {shown} {what}: {_reason(error)}; {hint}") from error
+        raise DataError(f"storage {shown} {what}: {reason(error)}; {hint}") from error
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
     """Return what the innermost library said, in a line."""
     while type(error).__name__ == "StorageInternalError" and error.__cause__ is not None:
         error = error.__cause__
