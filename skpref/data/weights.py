@@ -15,6 +15,8 @@ from skpref.exceptions import DataError
 if TYPE_CHECKING:
     from skpref._typing import Array
 
+# Larger weights count as this, as sums and squares must be finite; smaller ones, whose inverses overflow, count as 0.
+_LARGEST, _SMALLEST = 1e100, float(np.finfo(np.float64).tiny)
 # scikit-learn 1.9 refuses weights that are all zero by default; 1.8 has no such option.
 _ZEROS_ALLOWED = {
     name: True for name in inspect.signature(_check_sample_weight).parameters if name == "allow_all_zero_weights"
@@ -35,7 +37,8 @@ def read_weights(sample_weight: object, n_rows: int) -> Array:
         row = int(np.argmax(weight < 0.0))
         msg = f"Negative values in data passed to `sample_weight`: {weight[row]:g} in row {row}; weights are >= 0"
         raise DataError(msg)
-    return weight
+    extreme = n_rows and (weight.max() > _LARGEST or np.any((weight > 0.0) & (weight < _SMALLEST)))
+    return np.where(weight < _SMALLEST, 0.0, np.minimum(weight, _LARGEST)) if extreme else weight
 
 
 def _as_floats(sample_weight: Any, n_rows: int) -> Array:  # noqa: ANN401 - any array-like

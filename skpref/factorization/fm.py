@@ -674,7 +674,10 @@ def _units(y: Array, weight: Array) -> tuple[float, float]:
     largest = float(np.abs(y).max()) or 1.0
     mean = float(np.average(y / largest, weights=weight))
     spread = float(np.sqrt(np.average((y / largest - mean) ** 2, weights=weight)))
-    return mean * largest, spread * largest if spread > _CONSTANT else 1.0
+    scale = spread * largest if spread > _CONSTANT else 1.0
+    if not 1e-150 < scale < 1e150:
+        raise DataError(f"y has standard deviation {scale:g}, whose square does not fit into float64; scale y.")
+    return mean * largest, scale
 
 
 def _two_classes(classes: NDArray[Any], kind: str) -> NDArray[Any]:

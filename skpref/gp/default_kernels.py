@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.gaussian_process.kernels import RBF, Kernel, Matern
 
 from skpref import kernels
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from skpref._typing import Array, Features
@@ -16,13 +17,16 @@ if TYPE_CHECKING:
 
 _SCALE_BOUNDS = (1e-2, 1e3)  # of length-scales, as factors on their start
 _ROUNDING = 1e-12  # relative variance of a sparse column below which it is constant
+_LARGEST = 1e150  # of numbers that are squared
+_OVERFLOW = "X holds numbers whose squares overflow or underflow: scale the features, e.g. by StandardScaler."
 SHARED_LOG_SCALE = 0.5  # log of the first length-scales, in standard deviations of a feature times sqrt(d)
 
 
 def default_kernel(X: Features, rng: np.random.Generator) -> Kernel:
     """Return exp(-|x - x'|^2 / (2 l^2)) with l at the median distance of rows ([CG05])."""
     # A constant column adds nothing to distances, and its length-scale is arbitrary.
-    scales = kernels.median_length_scales(X, rng)[standard_deviations(X) > 0.0]
+    varies = standard_deviations(X) > 0.0
+    scales = kernels.median_length_scales(X, rng)[varies]
     distance = float(np.linalg.norm(scales)) if scales.size else 1.0
     return RBF(distance, (_SCALE_BOUNDS[0] * distance, _SCALE_BOUNDS[1] * distance))
 
@@ -45,18 +49,23 @@ def stationary(kind: type, scale: Array) -> Kernel:
 
 def linear(scale: Array, variance: float) -> Kernel:
     """Return a linear kernel of total `variance`, one weight variance per feature; `scale` has its unit, shape (d,)."""
+    if scale.min() < 1.0 / _LARGEST:
+        raise DataError(_OVERFLOW)
     weights = variance / (scale.size * scale**2)
     return kernels.Linear(weights, np.column_stack([1e-6 * weights, 1e3 * weights]))
 
 
 def deviations(X: Features) -> Array:
-    """Return the standard deviation of every feature, 1 where it is constant, shape (d,)."""
-    deviation = standard_deviations(X)
-    return np.where(deviation > 0.0, deviation, 1.0)
+    """Return the standard deviation of every feature, where it is constant its size, at least 1, shape (d,)."""
+    deviation, size = standard_deviations(X), np.abs(X).max(axis=0)
+    size = size.toarray().ravel() if sparse.issparse(X) else size
+    return np.where(deviation > 0.0, deviation, np.maximum(size, 1.0))
 
 
 def standard_deviations(X: Features) -> Array:
     """Return the standard deviation of every feature, exactly 0 where it is constant, shape (d,)."""
+    if np.abs(X.data if sparse.issparse(X) else X).max(initial=0.0) > _LARGEST:
+        raise DataError(_OVERFLOW)
     if not sparse.issparse(X):
         # Rounding can give equal numbers a positive standard deviation.
         return np.where(X.max(axis=0) > X.min(axis=0), X.std(axis=0), 0.0)

@@ -11,6 +11,7 @@ from skpref import kernels
 from skpref._checks import check_arrays, check_diagonals, check_features, check_positive, check_types, require
 from skpref._math.linalg import product, solve_lower
 from skpref._math.threads import limit_blas_threads
+from skpref.exceptions import DataError
 from skpref.inference.basis import InducingBasis, chunks
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.problem import State
@@ -50,6 +51,7 @@ class ExactLatent:
         else:
             check_kernel(self, "kernel", self.kernel, check_features(self, "X", self.X, n))
 
+    @np.errstate(over="ignore", invalid="ignore")
     def latent(self, X: Features, *, variance: bool = True) -> tuple[Array, Array]:
         """Return posterior means and variances of f at rows, each of shape (m,); without `variance` NaN for these."""
         n, m = self.alpha.shape[0], X.shape[0]
@@ -61,6 +63,8 @@ class ExactLatent:
                 if variance:
                     half = solve_lower(self.chol, (k * self.root_w).T, overwrite_b=True)
                     variances[part] = self._prior(X[part]) - np.einsum("ij,ij->j", half, half)
+        if not (np.isfinite(mean).all() and (np.isfinite(variances).all() or not variance)):
+            raise DataError("X holds numbers whose squares overflow: scale the features as in fit.")
         return mean, np.maximum(variances, 0.0)
 
     def _prior(self, X: Features) -> Array:

@@ -16,6 +16,8 @@ __all__ = ["median_length_scales"]
 
 # Numbers held at once (8 MiB).
 _CHUNK = 1 << 20
+# Inverses of length-scales, times small factors, are finite.
+_SMALLEST = 1e-300
 
 
 def median_length_scales(X: Features, rng: np.random.Generator, n_pairs: int = 10_000) -> Array:
@@ -54,7 +56,7 @@ def median_length_scales(X: Features, rng: np.random.Generator, n_pairs: int = 1
         return np.ones(X.shape[1])
     median, mean = _sparse_distances(X, i, j) if sparse.issparse(X) else _dense_distances(X, i, j)
     scales = np.where(median > 0.0, median, mean)
-    return np.where(scales > 0.0, scales, 1.0)
+    return np.where(scales > 0.0, np.maximum(scales, _SMALLEST), 1.0)
 
 
 def _pairs(n: int, rng: np.random.Generator, n_pairs: int) -> tuple[IntArray, IntArray]:

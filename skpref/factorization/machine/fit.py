@@ -172,7 +172,7 @@ class _FullSweep:
 
 def _with_q(machine: Machine, q: tuple[Array, Array] | None) -> Machine:
     if q is None:
-        raise DataError("overflow in interactions; scale X: the squares of its values do not fit into float64.")
+        raise DataError("overflow in interactions; scale X or sample_weight: their squares do not fit into float64.")
     return replace(machine, mean=q[0], variance=q[1])
 
 

@@ -50,6 +50,7 @@ _MEMORY = 30  # steps from which L-BFGS-B learns the curvature
 # warps also grow with the root of their number, and of the number of data.
 _POINT_UNIT, _SHARED_UNIT, _WARP_UNIT = 0.5, 3.0, 0.1
 _MAX_COMPONENTS = 10  # n_components=None
+_SMALLEST, _FARTHEST = 1e-300, 1e140  # differences of rows; distances from them in standard deviations
 _ROW_ITERATIONS, _ROW_TOL = 200, 1e-5  # of the search for the input of a row: more changes no third decimal
 _LOG_VARIANCE_BOUNDS, _LOG_BOUNDS = (-15.0, 3.0), (-25.0, 15.0)  # of coordinates; of hyper-parameters
 
@@ -363,7 +364,12 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
     def _infer(self, X: ArrayLike) -> tuple[Inputs, Array]:
         """Return the posterior of the rows' coordinates, and the bounds on their log densities, shape (n,)."""
         check_is_fitted(self)
-        Y = (validate_data(self, X, dtype=np.float64, order="C", reset=False) - self.mean_) / self.scale_
+        with np.errstate(over="ignore"):
+            Y = (validate_data(self, X, dtype=np.float64, order="C", reset=False) - self.mean_) / self.scale_
+        if np.abs(Y).max() > _FARTHEST:
+            row = int(np.argmax(np.abs(Y).max(axis=1)))
+            msg = f"row {row} of X is more than {_FARTHEST:g} standard deviations from the rows of fit, whose squares"
+            raise DataError(f"{msg} overflow: scale the features as in fit.")
         training = Inputs(self.embedding_, self.embedding_std_**2)
         # The search starts at the coordinates of the training row with the nearest reconstruction.
         reconstructions = self.mapping_.mean(training)
@@ -387,8 +393,9 @@ def _standardised(X: Array) -> tuple[Array, float, Array]:
         Y = X - mean
     # Divided first: squares of 1e200 are infinite.
     largest = float(np.abs(Y).max())
-    if not np.isfinite(largest) or largest == 0.0:
-        problem = "all rows are the same" if largest == 0.0 else "their differences overflow: scale the features"
+    if not _SMALLEST < largest < np.inf:
+        flow = f"are below {_SMALLEST:g}" if largest < 1.0 else "overflow"
+        problem = "all rows are the same" if largest == 0.0 else f"their differences {flow}: scale the features"
         msg = f"X must have rows that differ by finite amounts; {problem}."
         raise DataError(msg)
     scale = largest * float(np.sqrt(np.mean((Y / largest) ** 2)))

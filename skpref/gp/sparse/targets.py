@@ -48,13 +48,13 @@ def distinct_targets(X: Features, y: Array, weight: Array) -> DistinctTargets:
 
 
 def target_scale(targets: DistinctTargets) -> TargetScale:
-    """Return mean and standard deviation of the targets, a deviation of 1 where all are equal."""
+    """Return mean and standard deviation of the targets; where all are equal, 1 or what exceeds rounding."""
     # Squares of targets near the end of the floating-point range would overflow.
     largest = float(np.max(np.abs(targets.y), initial=0.0)) or 1.0
     y, share = targets.y / largest, targets.weight / targets.weight.sum()
     mean = float(share @ y)
     deviation = float(np.sqrt(share @ (y - mean) ** 2))
-    return TargetScale(mean * largest, deviation * largest if deviation > _ROUNDING else 1.0)
+    return TargetScale(mean * largest, deviation * largest if deviation > _ROUNDING else max(1.0, _ROUNDING * largest))
 
 
 def gaussian_rows(targets: DistinctTargets, scale: TargetScale) -> GaussianRows:

@@ -477,11 +477,19 @@ ROWS = [
         Row(
             54,
             "1e300",
-            [p._replace(call=at.quietly(p.call))],
+            [p],
             lambda X: 1e300 * X,
             "X holds numbers whose squares overflow or .*: scale the features",
         )
         for p in pick(at.ROWS, "SVGPClassifier.fit", "GPOrdinalRegressor.fit")
+    ),
+    Row(
+        54,
+        "y of 1e300",
+        pick(at.NUMBERS, "VariationalFM.fit"),
+        lambda y: 1e300 * y,
+        r"y has standard deviation 1\.\d+e\+300, whose square does not fit into float64; scale y",
+        DataError,
     ),
     Row(
         54,
