@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._text import printable
+from skpref.data.labels import left_column, read_labels
 from skpref.exceptions import MissingExtraError
 from skpref.metrics import calibration
 
@@ -343,7 +344,8 @@ class PairCalibrationDisplay(_Display):
         PairCalibrationDisplay
             The display with its plot.
         """
-        p = estimator.predict_proba(X)[:, 1]
+        p = estimator.predict_proba(X)[:, left_column(estimator.classes_)]
+        y = read_labels(y, p.size)
         name = type(estimator).__name__
         return cls.from_predictions(y, p, sample_weight=sample_weight, n_bins=n_bins, estimator_name=name, ax=ax)
 

@@ -35,6 +35,7 @@ _SEPARATORS = "comma", "semicolon", "tab", "bar"
 _LONGEST_CELL = 60
 _MOST_NAMES = 5000  # among which the nearest is searched: it takes a second
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff0b\uff0d\uff1d\uff20]")  # how a cell begins that a spreadsheet would run
+_WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +74,9 @@ class Sheet:
             if not cell:
                 what = "a label" if noun == "label" else f"{'an' if noun[0] in 'aeio' else 'a'} {noun} id"
                 raise self.fault(f"{what} is missing", index, name)
+        # pandas writes whole numbers beside a missing cell as 7.0, so such a column is one of whole numbers.
+        if noun != "label" and all(map(_WHOLE_NUMBER.fullmatch, cells)):
+            cells = [cell.removesuffix(".0") for cell in cells]
         return np.array(cells, dtype=object)
 
     def numbers(self, name: str, low: float = -math.inf, high: float = math.inf, meaning: str = "") -> Array:

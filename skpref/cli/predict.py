@@ -15,6 +15,7 @@ from skpref.cli.files import check_file, nearest, read_sheet, write_csv
 from skpref.cli.report import cut, print_json, table
 from skpref.cli.tasks.ratings import read_columns
 from skpref.data import OneHotDesign
+from skpref.data.labels import left_column
 from skpref.exceptions import DataError, ModelFormatError
 from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
 from skpref.factorization.max_margin.base import MaxMarginFactorization
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from skpref._typing import Array
     from skpref.cli.files import Sheet
     from skpref.cli.options import Predict, Rank
 
@@ -84,7 +86,12 @@ def _cell(value: Any) -> str:
 def _pairs(model: GPPLClassifier, sheet: Sheet, _: Predict) -> Columns:
     sheet.require(("left", "right"), "The file to predict has the columns left and right")
     columns = _sides(model, sheet)
-    return {"probability_left": model.predict_proba(np.column_stack(columns))[:, 1]}
+    return {"probability_left": _probability_left(model, columns)}
+
+
+def _probability_left(model: GPPLClassifier | CrowdGPPL, columns: list[NDArray[Any]]) -> Array:
+    """Return the probability that the left item is preferred, shape (n,)."""
+    return model.predict_proba(np.column_stack(columns))[:, left_column(model.classes_)]
 
 
 def _sides(model: GPPLClassifier | CrowdGPPL, sheet: Sheet) -> list[NDArray[Any]]:
@@ -117,7 +124,7 @@ def _crowd(model: CrowdGPPL, sheet: Sheet, options: Predict) -> Columns:
     purpose = f"The file to predict has the columns {user} (or another one, named by --user), left and right"
     sheet.require((user, "left", "right"), purpose)
     asked = _ids(sheet, user, "user", getattr(model.users, "ids", model.user_ids_))
-    return {"probability_left": model.predict_proba(np.column_stack([asked, *_sides(model, sheet)]))[:, 1]}
+    return {"probability_left": _probability_left(model, [asked, *_sides(model, sheet)])}
 
 
 def _rated(trained: Any, sheet: Sheet, options: Predict) -> NDArray[Any]:

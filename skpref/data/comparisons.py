@@ -12,6 +12,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from skpref._validation import assert_all_finite
 from skpref.data.ids import as_ids, read_pairs, shorten
+from skpref.data.labels import read_labels
 from skpref.data.vocabulary import Vocabulary
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -79,8 +80,8 @@ class Comparisons:
         """Check everything, since compiled loops use these numbers as indices."""
         left, right = _rows(self.left, "left"), _rows(self.right, "right")
         user = None if self.user is None else _rows(self.user, "user")
-        check_consistent_length(left, right, self.y, user)
-        y, weight = _read_labels(self.y), read_weights(self.weight, left.size)
+        check_consistent_length(left, right, user)
+        y, weight = read_labels(self.y, left.size), read_weights(self.weight, left.size)
         _check_range(left, right, self.n_items)
         _check_users(user, self.n_users)
         _check_self(left, right)
@@ -250,39 +251,6 @@ def _rows(values: Any, name: str) -> IntArray:  # noqa: ANN401  # any array-like
     return ids if ids.dtype == np.int64 else np.minimum(ids.astype(np.uint64), 2**63 - 1).astype(np.int64)
 
 
-def _read_labels(y: Any) -> Array:  # noqa: ANN401  # any array-like
-    values = np.asarray(y)
-    if values.dtype.kind in "USO":
-        values = _numbers(values)
-    if values.dtype.kind not in "biuf":
-        raise DataError(f"Unknown label type: {values.dtype}; labels of comparisons are numbers in [0, 1]")
-    labels: Array = column_or_1d(values, warn=True).astype(np.float64)
-    assert_all_finite(labels, input_name="y")
-    outside = (labels < 0.0) | (labels > 1.0)
-    if outside.any():
-        row, count = int(np.argmax(outside)), int(np.count_nonzero(outside))
-        raise DataError(
-            f"labels must be 0 or 1 (or 0.5 for a tie); got {labels[row]:g} in comparison {row}, and "
-            f"{count} of {labels.size} labels are outside [0, 1]; 1 means that the left item is preferred, "
-            "values between 0 and 1 are soft labels"
-        )
-    return labels
-
-
-def _numbers(values: NDArray[Any]) -> Array:
-    """Return labels of an object array as numbers; refuse strings, even those that look like numbers."""
-    strings = [value for value in values.ravel().tolist() if isinstance(value, str | bytes)]
-    if strings:
-        raise DataError(
-            f"Unknown label type: strings such as {strings[0]!r:.80}; labels of comparisons are numbers in "
-            "[0, 1]: 1 = left preferred, 0 = right preferred, 0.5 = a tie"
-        )
-    try:
-        return values.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"Unknown label type: {error}; labels of comparisons are numbers in [0, 1]") from error
-
-
 def _check_range(left: IntArray, right: IntArray, n_items: int) -> None:
     if not left.size:
         return
@@ -339,7 +307,7 @@ def _read_only(values: NDArray[Any]) -> NDArray[Any]:
 def from_labels(
     left: ArrayLike,
     right: ArrayLike,
-    y: ArrayLike,
+    y: ArrayLike | None,
     n_items: int,
     *,
     sample_weight: ArrayLike | None = None,
@@ -354,8 +322,9 @@ def from_labels(
     ----------
     left, right : array-like of shape (P,)
         Rows of the two items, as `Table.rows` gives them.
-    y : array-like of shape (P,)
-        Labels in [0, 1]: 1 = left preferred, 0 = right, 0.5 = a tie.
+    y : array-like of shape (P,) or None
+        Labels in [0, 1]: 1 = left preferred, 0 = right, 0.5 = a tie. Or booleans,
+        or the words left, right and tie. None: left always preferred.
     n_items : int
         Number of items.
     sample_weight : array-like of shape (P,) or float, default=None
@@ -389,8 +358,8 @@ def from_labels(
     """
     first, second = _rows(left, "left"), _rows(right, "right")
     users = None if user is None else _rows(user, "user")
-    check_consistent_length(first, second, y, users)
-    labels, weight = _read_labels(y), read_weights(sample_weight, first.size)
+    check_consistent_length(first, second, users)
+    labels, weight = read_labels(y, first.size), read_weights(sample_weight, first.size)
     if on_self == "drop":
         keep = first != second
         first, second, labels, weight = first[keep], second[keep], labels[keep], weight[keep]

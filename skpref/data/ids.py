@@ -8,7 +8,9 @@ NULs.
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
+from numbers import Number
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -22,7 +24,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-__all__ = ["IdColumn", "as_ids", "pack_ids", "read_pairs", "read_rated", "read_triples", "shorten", "unpack_ids"]
+__all__ = [
+    "IdColumn",
+    "as_ids",
+    "in_other_kinds",
+    "kinds_of",
+    "pack_ids",
+    "read_pairs",
+    "read_rated",
+    "read_triples",
+    "shorten",
+    "single_id",
+    "unpack_ids",
+]
 
 IdColumn = NDArray[Any]
 """A one-dimensional array of ids with dtype int64, uint64 or object."""
@@ -30,6 +44,7 @@ IdColumn = NDArray[Any]
 MAX_ID_CHARACTERS = 80
 _INT64_MAX = 2**63 - 1
 _UINT64_MAX = 2**64 - 1
+_WHOLE_NUMBER = re.compile(r"\s*([+-]?[0-9]{1,20})(\.0*)?\s*")
 
 
 def shorten(value: object) -> str:
@@ -53,6 +68,8 @@ def as_ids(column: ArrayLike, name: str = "X", noun: str = "comparison", kind: s
     where = _Where(name, noun, kind)
     if isinstance(column, list | tuple):
         return _from_objects(list(column), where)
+    if np.ma.is_masked(column):
+        raise DataError(where.missing(int(np.argmax(np.ma.getmaskarray(np.ma.asarray(column))))))
     ids = _from_series(column, where)
     if ids is not None:
         return ids
@@ -185,11 +202,47 @@ def _plain(value: Any, row: int, where: _Where) -> Hashable:  # noqa: ANN401  # 
 
 def _is_missing(value: Any) -> bool:  # noqa: ANN401  # an id may be anything
     # pandas.NA cannot be compared, so it is recognised by the name of its type.
-    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+    if value is None or type(value).__name__ in {"NAType", "NaTType", "MaskedConstant"}:
         return True
-    if isinstance(value, float | np.datetime64 | np.timedelta64):
+    if isinstance(value, Number | np.datetime64 | np.timedelta64):
         return bool(value != value)  # noqa: PLR0124  # the test for NaN and NaT
     return False
+
+
+def single_id(value: Any, kind: str) -> IdColumn:  # noqa: ANN401  # an id may be anything
+    """Return the id of one item or user as a column, shape (1,)."""
+    try:
+        hash(value)
+    except TypeError as error:
+        msg = f"{kind} must be the id of one {kind}, got {type(value).__name__} {shorten(value)}"
+        raise DataError(f"{msg}: call the method once for each {kind}") from error
+    return as_ids([value], kind, "row", kind)
+
+
+def kinds_of(ids: IdColumn) -> dict[str, Any]:
+    """Return an example of every kind of id: "integers", "strings", "bytes", "tuples" and so on."""
+    if ids.dtype != object:
+        return {"integers": ids[0]} if ids.size else {}
+    values = ids.tolist()
+    types = sorted(set(map(type, values)), key=_kind_of)
+    return {_kind_of(held): next(value for value in values if type(value) is held) for held in types}
+
+
+def in_other_kinds(value: Any) -> list[int | str | bytes]:  # noqa: ANN401  # an id may be anything
+    """Return the ids of other kinds that look the same: 1 for "1" and "1.0", "1" and "1.0" for 1."""
+    if isinstance(value, int):
+        return [f"{value:d}", f"{value:d}.0", b"%d" % value]
+    if not isinstance(value, str | bytes):
+        return []
+    text = value if isinstance(value, str) else value.decode("utf-8", "surrogateescape")
+    other = text if isinstance(value, bytes) else text.encode("utf-8", "surrogatepass")
+    number = _WHOLE_NUMBER.fullmatch(text)
+    return [other] if number is None else [int(number[1]), other]
+
+
+def _kind_of(held: type) -> str:
+    kinds = {int: "integers", str: "strings", bytes: "bytes"}
+    return next((kind for base, kind in kinds.items() if issubclass(held, base)), f"{held.__name__}s")
 
 
 # --------------------------------------------------------------------------
@@ -198,20 +251,20 @@ def _is_missing(value: Any) -> bool:  # noqa: ANN401  # an id may be anything
 
 def read_pairs(X: ArrayLike, name: str = "X") -> tuple[IdColumn, IdColumn]:
     """Split pairs of item ids into two columns."""
-    left, right = _columns(X, name, _PAIRS)
-    return as_ids(left, name), as_ids(right, name)
+    left, right = (as_ids(column, label) for column, label in _columns(X, name, _PAIRS))
+    return left, right
 
 
 def read_triples(X: ArrayLike, name: str = "X") -> tuple[IdColumn, IdColumn, IdColumn]:
     """Split triples (user, left item, right item) into three columns of ids."""
     user, left, right = _columns(X, name, _TRIPLES)
-    return as_ids(user, name, kind="user"), as_ids(left, name), as_ids(right, name)
+    return as_ids(*user, kind="user"), as_ids(*left), as_ids(*right)
 
 
 def read_rated(X: ArrayLike, name: str = "X") -> tuple[IdColumn, IdColumn]:
     """Split pairs (user, item) of ratings into two columns of ids."""
     user, item = _columns(X, name, _RATED)
-    return as_ids(user, name, "rating", "user"), as_ids(item, name, "rating", "item")
+    return as_ids(*user, "rating", "user"), as_ids(*item, "rating", "item")
 
 
 class _Layout(NamedTuple):
@@ -247,7 +300,15 @@ _RATED = _Layout(
 )
 
 
-def _columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # noqa: ANN401  # any array-like
+def _columns(X: Any, name: str, layout: _Layout) -> list[tuple[Any, str]]:  # noqa: ANN401  # any array-like
+    """Return the columns, each with its name for messages: X['left'] of a data frame, else X[:, 0]."""
+    columns = _values_of_columns(X, name, layout)
+    labels = list(X.columns) if hasattr(X, "columns") else range(layout.width)
+    text = "{}[{}]" if hasattr(X, "columns") else "{}[:, {}]"
+    return [(column, text.format(name, shorten(label))) for column, label in zip(columns, labels, strict=True)]
+
+
+def _values_of_columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # noqa: ANN401  # any array-like
     if sparse.issparse(X):
         raise TypeError(
             f"Sparse data was passed for {name}, but dense data is required: {layout.noun}. {layout.advice}"
@@ -260,7 +321,7 @@ def _columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # noqa: ANN401  
         return list(X.get_columns())
     if isinstance(X, list | tuple):
         return _columns_of_rows(X, name, layout)
-    rows = np.asarray(X)
+    rows = X if isinstance(X, np.ma.MaskedArray) else np.asarray(X)
     if rows.ndim < 2:
         _refuse_dimension(rows, name, layout)
     _check_shape(rows.shape, name, layout)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import numpy as np
 
 from skpref._checks import require
-from skpref.data.ids import as_ids, integers, objects, pack_ids, shorten, unpack_ids
+from skpref.data.ids import as_ids, in_other_kinds, integers, kinds_of, objects, pack_ids, shorten, unpack_ids
 from skpref.exceptions import DataError, UnknownIdError
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ __all__ = ["Vocabulary"]
 # A direct look-up table is used while it has at most this many entries, or at most
 # four for every id.
 _SMALL_SPAN = 1 << 20
+_MAX_UNKNOWN = 10_000  # ids that are looked up in other kinds
+_CONVERT = "convert one of them, for example with astype(str) or astype(int)"
 
 
 class Vocabulary:
@@ -98,8 +100,17 @@ class Vocabulary:
         -------
         Vocabulary
             Its ids are sorted if they can be compared, else in the order of their first appearance.
+
+        Raises
+        ------
+        DataError
+            An id is missing, or one column holds integers and another strings.
         """
-        return _vocabulary(_distinct([as_ids(column, name) for column in columns]), positional=False)
+        read = [as_ids(column, name) for column in columns]
+        ids = _distinct(read)
+        if len(columns) > 1 and len(kinds_of(ids)) > 1:
+            _refuse_columns_of_other_kinds(read, name)
+        return _vocabulary(ids, positional=False)
 
     @property
     def ids(self) -> IdColumn:
@@ -149,14 +160,16 @@ class Vocabulary:
         Raises
         ------
         UnknownIdError
-            An id is not in the vocabulary and `unknown` is "raise".
+            An id is not in the vocabulary and `unknown` is "raise", or it is of another kind: "1" where 1 is known.
         DataError
             An id is missing or a float is not integral.
         """
         ids = as_ids(column, name, noun, kind)
         rows = self._lookup(ids)
-        if unknown == "raise" and rows.size and int(rows.min()) < 0:
-            self._refuse(ids, rows, name, noun, kind)
+        if rows.size and int(rows.min()) < 0:
+            self._refuse_other_kinds(ids, rows, name, noun, kind)
+            if unknown == "raise":
+                self._refuse(ids, rows, name, noun, kind)
         return rows
 
     def _lookup(self, ids: IdColumn) -> IntArray:
@@ -166,6 +179,22 @@ class Vocabulary:
         if ids.dtype == object and not isinstance(index, _HashIndex):
             return _HashIndex(self._ids).rows(ids)
         return index.rows(ids)
+
+    def _refuse_other_kinds(self, ids: IdColumn, rows: IntArray, name: str, noun: str, kind: str) -> None:
+        """Refuse "1" where the vocabulary has 1, and the like: it would count as unseen."""
+        unknown = np.flatnonzero(rows < 0)[:_MAX_UNKNOWN]
+        pairs = [(row, same) for row in unknown.tolist() for same in in_other_kinds(ids.item(row))]
+        if self._ids.dtype != object:
+            pairs = [(row, same) for row, same in pairs if isinstance(same, int)]
+        if not pairs:
+            return
+        others: list[Any] = [same for _, same in pairs]
+        present = self._lookup(objects(others) if self._ids.dtype == object else integers(others)) >= 0
+        if present.any():
+            row, same = pairs[int(np.argmax(present))]
+            (mine,), (known,) = kinds_of(objects([ids.item(row)])), kinds_of(objects([same]))
+            msg = f"unknown {kind} {shorten(ids[row])} in {noun} {row}: {kind} ids of {name} are {mine}, but the known "
+            raise UnknownIdError(f"{msg}ids, such as {shorten(same)}, are {known}; {_CONVERT}")
 
     def _refuse(self, ids: IdColumn, rows: IntArray, name: str, noun: str, kind: str) -> NoReturn:
         row = int(np.argmin(rows))
@@ -254,6 +283,17 @@ def _refuse_duplicates(ids: IdColumn, name: str) -> None:
             raise DataError(
                 f"duplicate item id {shorten(value)} in {name}: rows {first} and {row}; every item needs its own id"
             )
+
+
+def _refuse_columns_of_other_kinds(columns: list[IdColumn], name: str) -> None:
+    """Refuse integers in one column and strings in another, unless a column holds both."""
+    first, *rest = map(kinds_of, columns)
+    for other in rest:
+        if first and other and not first.keys() & other.keys():
+            (kind, value), (other_kind, other_value) = next(iter(first.items())), next(iter(other.items()))
+            msg = f"ids of the same items must be of one kind: in {name}, one column holds {kind} such as "
+            msg += f"{shorten(value)}, another {other_kind} such as {shorten(other_value)}"
+            raise DataError(f"{msg}; {_CONVERT}")
 
 
 def _distinct(columns: list[IdColumn]) -> IdColumn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -92,7 +93,7 @@ class Entities:
         """Add the entities of a table, or new ids of the columns; the earlier ones keep their rows."""
         extended = self if table is None else self._with_table(read_table(table, self.parameter))
         columns = tuple(as_ids(column, kind=self.kind) for column in columns)
-        rows = [extended.vocabulary.encode(column, unknown="mark") for column in columns]
+        rows = [extended.vocabulary.encode(column, unknown="mark", kind=self.kind) for column in columns]
         new = [column[row < 0] for column, row in zip(columns, rows, strict=True)]
         if not any(ids.size for ids in new):
             return extended
@@ -105,7 +106,7 @@ class Entities:
                 f"{self.parameter}=Table(features, ids=...)"
             )
             raise UnknownIdError(msg)
-        ids = _concatenate_ids(self.vocabulary.ids, Vocabulary.from_columns(*new).ids)
+        ids = _concatenate_ids(self.vocabulary.ids, Vocabulary.from_columns(reduce(_concatenate_ids, new)).ids)
         return replace(self, vocabulary=Vocabulary(ids, self.parameter))
 
     def _with_table(self, table: Table) -> Entities:
@@ -113,7 +114,9 @@ class Entities:
         if self.vocabulary.positional or table.vocabulary.positional:
             msg = f"new {self.parameter} need ids, here and at fit: pass {self.parameter}=Table(features, ids=...)."
             raise DataError(msg)
-        repeated = np.flatnonzero(self.vocabulary.encode(table.ids, self.parameter, unknown="mark") >= 0)
+        repeated = np.flatnonzero(
+            self.vocabulary.encode(table.ids, self.parameter, unknown="mark", kind=self.kind) >= 0
+        )
         if repeated.size:
             msg = (
                 f"{self.kind} {shorten(table.ids[repeated[0]])} in row {repeated[0]} of {self.parameter} has features "
@@ -151,7 +154,7 @@ class Entities:
             self.check_features(table)
             rows = np.full(table.n_items, -1)
             if not (table.vocabulary.positional or self.vocabulary.positional):
-                rows = self.vocabulary.encode(table.ids, self.parameter, unknown="mark", noun="row")
+                rows = self.vocabulary.encode(table.ids, self.parameter, unknown="mark", noun="row", kind=self.kind)
             return table.ids, Items(table.features, self.position[rows])
         rows = self.vocabulary.encode(chosen, self.parameter, noun="row", kind=self.kind)
         return self.vocabulary.ids[rows], self.rows(rows)

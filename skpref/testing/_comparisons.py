@@ -136,8 +136,9 @@ def check_comparison_estimator(estimator: Any, *, columns: IdColumns | None = No
     `random_state`; a weight of 2 equals a repeated comparison, and one of 0 none; left and right swapped; items
     renamed; ids of several types and containers; a batch equals row by row; unknown ids; use before fit; a failed fit
     keeps the earlier one; `partial_fit` if there is one; pickles; `n_features_in_`, `classes_`; probabilities; label
-    formats; error messages. With users also: users renamed; unseen users (an error if the parameter `unknown_user` is
-    "raise"); users whose comparisons all have weight 0; missing ids of users.
+    formats, and no labels (the left item won, or an error); error messages. With users also: users renamed; unseen
+    users (an error if the parameter `unknown_user` is "raise"); users whose comparisons all have weight 0; missing ids
+    of users.
 
     scikit-learn's `check_estimator` uses any number of numeric columns, so it cannot check most of this.
 
@@ -385,6 +386,20 @@ def _label_formats(case: _Case) -> None:
     assert_allclose(case.proba(y=ties), 0.5, atol=1e-3, err_msg="all ties")
 
 
+def _no_labels(case: _Case) -> None:
+    """Without y, the left item is preferred in every row, or an error names y."""
+    model = clone(case.estimator)
+    try:
+        model.fit(case.X, None)
+    except ValueError as error:
+        text = str(error)
+    else:
+        expected = case.proba(y=np.ones(_N_PAIRS))
+        assert_allclose(model.predict_proba(case.X), expected, atol=1e-9, err_msg="y=None is not y=1")
+        return
+    assert re.search(r"\by\b", text), f"y=None: the message does not name y: {text}"
+
+
 def _unknown_items(case: _Case) -> None:
     model = case.fitted()
     new = _with_id(case, "never seen")
@@ -491,7 +506,6 @@ def _error_texts(case: _Case) -> None:
         r"labels must be 0 or 1 .*; got 2 in comparison 7": lambda: fit(X, outside),
         r"Unknown label type": lambda: fit(X, strings),
         r"y contains NaN": lambda: fit(X, missing),
-        r"y": lambda: fit(X, None),
         r"inconsistent numbers of samples": lambda: fit(X, y[:-1]),
         r"Negative values in data passed to `sample_weight`": lambda: fit(X, y, sample_weight=y - 1.0),
         r"sample_weight": lambda: fit(X, y, sample_weight=np.ones(3)),
@@ -531,6 +545,7 @@ _CHECKS: tuple[Callable[[_Case], None], ...] = (
     _names_do_not_matter,
     _containers_do_not_matter,
     _label_formats,
+    _no_labels,
     _unknown_items,
     _names_of_users_do_not_matter,
     _unknown_users,

@@ -17,7 +17,11 @@ import numpy as np
 from scipy import sparse
 
 from skpref._version import __version__
+from skpref.data.ids import shorten
+from skpref.data.labels import left_column
 from skpref.exceptions import DataError, SkprefError
+from skpref.gp.crowd import CrowdGPPL
+from skpref.gp.entities import read_table
 from skpref.persistence import load, save
 from skpref.tracking.client import LOCK, mlflow_call, require_mlflow
 
@@ -85,8 +89,10 @@ def save_model(estimator: Any, path: str | os.PathLike[str], example: ArrayLike 
     The model understands these `params`, as far as its estimator does:
 
     - ``return_std`` : standard deviations, too; of a classifier, mean and standard deviation of its latent function.
-    - ``return_proba`` : a column of probabilities for each class instead of the class.
-    - ``users`` : a list of users instead of the column ``user``; a column of predictions for each.
+    - ``return_proba`` : a column of probabilities for each class instead of the class; with ``return_std``, both.
+    - ``users`` : a list of users that the model knows, instead of the column ``user``; a column of predictions for
+      each, with ``return_proba`` those of the left item or of the last class. Its type is that of the ids of the users:
+      integers, or else text. An unknown user is an error; rows with a column ``user`` follow the estimator's rule.
 
     Examples
     --------
@@ -183,9 +189,20 @@ def _params(estimator: Any) -> list[Any]:
         specs.append(ParamSpec("return_std", "boolean", default=False))
     if hasattr(last, "predict_proba"):
         specs.append(ParamSpec("return_proba", "boolean", default=False))
-    if type(_first_step(estimator)).__name__ in _WITH_USERS:
-        specs.append(ParamSpec("users", "string", default=[], shape=(-1,)))
+    users = _users(estimator)
+    if users is not None:
+        kind = "long" if users.dtype == np.int64 else "string"
+        specs.append(ParamSpec("users", kind, default=[], shape=(-1,)))
     return specs
+
+
+def _users(estimator: Any) -> Any:
+    """Return the ids of the users that a model knows; None of a model that does not distinguish users."""
+    first = _first_step(estimator)
+    if type(first).__name__ not in _WITH_USERS:
+        return None
+    table = first.users if isinstance(first, CrowdGPPL) else None
+    return first.user_ids_ if table is None else read_table(table, "users").ids
 
 
 def _std_method(last: Any) -> str | None:
@@ -212,9 +229,26 @@ class _Predictor:
             raise DataError("users and return_std cannot be asked for together")
         import pandas as pd
 
-        columns = {user: self._predict_rows(self._rows_of_user(table, user), params) for user in users}
-        # Of a pair, the probability of class 1 is enough.
-        return pd.DataFrame({user: out.iloc[:, -1] if hasattr(out, "iloc") else out for user, out in columns.items()})
+        columns = {user: self._predict_rows(self._rows_of_user(table, user), params) for user in self._named(users)}
+        # Of a pair, the probability of the left item is enough.
+        place = left_column(self._last.classes_) if isinstance(self._last, CrowdGPPL) else -1
+        return pd.DataFrame(
+            {user: out.iloc[:, place] if hasattr(out, "iloc") else out for user, out in columns.items()}
+        )
+
+    def _named(self, users: Any) -> list[Any]:
+        """Return the ids of users, which may be their text."""
+        ids = _users(self._estimator)
+        if ids is None:
+            raise DataError(f"{type(self._last).__name__} does not distinguish users; leave users out")
+        by_name = {str(user): user for user in ids.tolist()} | {user: user for user in ids.tolist()}
+        users = users.tolist() if isinstance(users, np.ndarray) else users
+        for user in users:
+            if user not in by_name:
+                msg = f"unknown user {shorten(user)} in users: the model knows {ids.size} users, such as "
+                msg += ", ".join(map(shorten, ids[:3].tolist()))
+                raise DataError(f"{msg}; for others, leave users out and give rows with the column user")
+        return [by_name[user] for user in users]
 
     def _rows(self, table: Any) -> Any:
         names = getattr(self._estimator, "feature_names_in_", None)
@@ -223,8 +257,6 @@ class _Predictor:
     def _rows_of_user(self, table: Any, user: Any) -> Any:
         """Return rows that begin with a user instead of the column of users, which may be missing."""
         first = type(_first_step(self._estimator)).__name__
-        if first not in _WITH_USERS:
-            raise DataError(f"{type(self._last).__name__} does not distinguish users; leave users out")
         rows = np.asarray(table, dtype=object)
         if rows.shape[1] == len(_PAIRS.get(first, _RATINGS)):
             rows = rows[:, 1:]
@@ -233,12 +265,14 @@ class _Predictor:
     def _predict_rows(self, rows: Any, params: Mapping[str, Any]) -> Any:
         import pandas as pd
 
+        columns = self._with_std(rows) if params.get("return_std") else {}
         if params.get("return_proba"):
             if not hasattr(self._last, "predict_proba"):
                 raise DataError(f"{type(self._last).__name__} has no probabilities; leave return_proba out")
-            return pd.DataFrame(self._estimator.predict_proba(rows), columns=list(map(str, self._last.classes_)))
-        if params.get("return_std"):
-            return pd.DataFrame(self._with_std(rows))
+            proba = np.asarray(self._estimator.predict_proba(rows))
+            columns |= dict(zip(map(str, self._last.classes_), proba.T, strict=True))
+        if columns:
+            return pd.DataFrame(columns)
         predict = self._estimator.predict if hasattr(self._last, "predict") else self._estimator.transform
         return np.asarray(predict(rows))
 

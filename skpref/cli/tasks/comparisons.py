@@ -276,7 +276,7 @@ def read_comparisons(options: Data) -> Comparisons:
     rows = _rows(sheet, (user, left, right), options)
     check_size(sheet, rows.size, "comparisons")
     source = " + ".join(str(file) for file in (options.data, options.items, options.users) if file is not None)
-    has_sides = "label" in sheet.columns
+    has_sides = "label" in sheet.columns and not (rows.y == rows.y[0]).all()  # winners first say nothing of sides
     return Comparisons(rows, items, source, options.group, user=_user_column(options), users=users, has_sides=has_sides)
 
 

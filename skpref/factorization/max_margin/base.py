@@ -25,7 +25,7 @@ from skpref._compiled.jit import limited_threads
 from skpref._estimator import digest, on_iteration, unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import Vocabulary
-from skpref.data.ids import shorten
+from skpref.data.ids import shorten, single_id
 from skpref.data.ratings import Ratings, rating_levels, read_rated
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, UnknownIdError
@@ -278,7 +278,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         user, item = self._read(X, reset=False)
         old = self._vocabularies
         _, level = rating_levels(y, old.levels, user, item)
-        vocabularies = RatingVocabularies(_extended(old.users, user), _extended(old.items, item), old.levels)
+        vocabularies = RatingVocabularies(_extended(old.users, user, "user"), _extended(old.items, item), old.levels)
         added = encoded_ratings(vocabularies, user, item, level, sample_weight)
         return vocabularies, self._ratings.followed_by(added)
 
@@ -588,7 +588,8 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             If the user has no ratings; add some with `fold_in`.
         """
         check_is_fitted(self)
-        row = int(self._vocabularies.users.encode([user], "user", unknown="mark", noun="row", kind="user")[0])
+        asked = single_id(user, "user")
+        row = int(self._vocabularies.users.encode(asked, "user", unknown="mark", noun="row", kind="user")[0])
         if row < 0:
             msg = f"unknown user {shorten(user)} has no ratings to rank items by"
             raise UnknownIdError(f"{msg}; add some with fold_in or partial_fit")
@@ -619,9 +620,9 @@ def encoded_ratings(
     )
 
 
-def _extended(old: Vocabulary, column: Any) -> Vocabulary:
+def _extended(old: Vocabulary, column: Any, kind: str = "item") -> Vocabulary:
     """Return a vocabulary with the new ids of a column appended."""
-    new = column[old.encode(column, unknown="mark") < 0]
+    new = column[old.encode(column, unknown="mark", noun="rating", kind=kind) < 0]
     if not new.size:
         return old
     added = Vocabulary.from_columns(new).ids

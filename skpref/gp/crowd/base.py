@@ -14,7 +14,8 @@ from skpref._checks import check_arrays, check_features, check_indices, check_po
 from skpref._estimator import check_memory, digest, warn_constant
 from skpref._math.random import as_generator
 from skpref.data import Comparisons, as_ids, from_labels, read_triples
-from skpref.data.ids import shorten
+from skpref.data.ids import shorten, single_id
+from skpref.data.labels import are_classes, refuse_one_side
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd.fit import CrowdFit, WarmStart, fit_crowd
 from skpref.gp.crowd.model import CrowdConfig, CrowdData, Kernels
@@ -126,6 +127,8 @@ class CrowdBase(ComparisonClassifier):
 
     def _learn(self, users: Entities, items: Entities, comparisons: Comparisons, start: WarmStart | None) -> None:
         compared = comparisons_of_seen(comparisons, users, items)
+        if self.order_effect:
+            refuse_one_side(compared.y, compared.weight)
         self.components_ = connected_components(compared, frames=5)
         ties = as_likelihood(self.likelihood).ties_are_answers
         compared = compared.merged(keep_order=self.order_effect, keep_ties=ties)
@@ -154,7 +157,7 @@ class CrowdBase(ComparisonClassifier):
         """Raise DataError unless the fitted attributes fit together."""
         check_types(self, posterior_=CrowdPosterior, _state=State, likelihood_=Likelihood)
         check_types(self, _items=Entities, _users=Entities, _comparisons=Comparisons)
-        require(np.array_equal(self.classes_, [0, 1]), self, "classes_", "must be 0 and 1")
+        require(are_classes(self.classes_), self, "classes_", "must be 0 and 1, False and True, or left and right")
         posterior, items, users = self.posterior_, self._items, self._users
         self._check_comparisons()
         item_kernels = {"kernel_": self.kernel_, "factor_kernel_": self.factor_kernel_}
@@ -251,7 +254,6 @@ class CrowdBase(ComparisonClassifier):
     def _set_crowd_attributes(self, fit: CrowdFit) -> None:
         posterior = self.posterior_ = fit.posterior
         self._state, self._segments, self._alive = fit.state, fit.segments, fit.alive
-        self.classes_ = np.array([0, 1])
         self.likelihood_ = fit.likelihood
         self.item_ids_, self.user_ids_ = self._items.seen_ids, self._users.seen_ids
         bases = fit.bases
@@ -335,7 +337,7 @@ def nearest_entities(
 ) -> tuple[IdColumn, Array]:
     """Return ids and distances of the n entities whose factors are nearest to those of one entity."""
     kind = entities.kind
-    row = int(entities.vocabulary.encode([entity], kind, unknown="mark", noun="row", kind=kind)[0])
+    row = int(entities.vocabulary.encode(single_id(entity, kind), kind, unknown="mark", noun="row", kind=kind)[0])
     position = int(entities.position[row])
     if position < 0:
         name = f"{'unknown ' if row < 0 else ''}{kind} {shorten(entity)}"

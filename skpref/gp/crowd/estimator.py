@@ -15,7 +15,8 @@ from skpref._callbacks import fit_callbacks
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import Table, read_pairs
-from skpref.data.ids import shorten
+from skpref.data.ids import shorten, single_id
+from skpref.data.labels import classes_of
 from skpref.exceptions import DataError
 from skpref.gp.crowd.annotators import describe_annotators
 from skpref.gp.crowd.base import (
@@ -29,7 +30,7 @@ from skpref.gp.crowd.base import (
 )
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.entities import Entities, holds_features
-from skpref.gp.pairwise.base import GAMMA_PARAMETER, SHARED_CONSTRAINTS, probability_positive, require_labels
+from skpref.gp.pairwise.base import GAMMA_PARAMETER, SHARED_CONSTRAINTS, probability_positive
 from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items
 
 if TYPE_CHECKING:
@@ -140,7 +141,8 @@ class CrowdGPPL(CrowdBase):
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
-        [0, 1]: right preferred, left preferred.
+        The two sides as `fit` was given them: [0, 1] or [False, True] for right and left preferred, or
+        ["left", "right"].
     posterior_ : CrowdPosterior
         What predictions need, except the features.
     item_ids_ : ndarray of shape (n_seen_items,)
@@ -294,15 +296,17 @@ class CrowdGPPL(CrowdBase):
     # ---------------------------------------------------------------- fitting
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the consensus and the personal utilities.
 
         Parameters
         ----------
         X : array-like of shape (n, 3)
             Ids of the user, the left and the right item: integers, strings or other hashables.
-        y : array-like of shape (n,)
-            1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels.
+        y : array-like of shape (n,), default=None
+            1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
+            for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
+            (winner, loser).
         sample_weight : array-like of shape (n,), default=None
             Weights of the comparisons; None weighs each 1. A weight of 2 counts a comparison twice.
 
@@ -314,25 +318,26 @@ class CrowdGPPL(CrowdBase):
         Raises
         ------
         ValueError
-            If an id is unknown or missing, an item is compared with itself, a label is outside [0, 1] or a weight is
-            negative.
+            If an id is unknown or missing, an item is compared with itself, a label is outside [0, 1], a weight is
+            negative, ids are integers in one column and strings in another, or an order effect is to be learnt from
+            comparisons that the same side always won.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             columns = self._read(X, reset=True)
-            require_labels(self, y)
             items = Entities.read(self.items, *columns[1:], estimator=self, kind="item")
             users = Entities.read(self.users, columns[0], estimator=self, kind="user")
             comparisons = self._encode(users, items, columns, y, sample_weight)
             users, items = mark_seen(comparisons, users, items)
             warm = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
             self._learn(users, items, comparisons, self._warm_start() if warm else None)
+            self.classes_ = classes_of(y)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
         items: Table | None = None,
@@ -347,8 +352,8 @@ class CrowdGPPL(CrowdBase):
         ----------
         X : array-like of shape (n, 3)
             Ids of the user, the left and the right item.
-        y : array-like of shape (n,)
-            Labels, as in `fit`; the first call is the same as `fit`.
+        y : array-like of shape (n,), default=None
+            Labels, as in `fit`; the first call is the same as `fit` and sets `classes_`.
         sample_weight : array-like of shape (n,), default=None
             Weights of the comparisons; None weighs each 1.
         items : Table, default=None
@@ -375,7 +380,6 @@ class CrowdGPPL(CrowdBase):
         with unchanged_on_failure(self):
             self._check_same_model()
             columns = self._read(X, reset=False)
-            require_labels(self, y)
             all_users = self._users.with_new(users, columns[0])
             all_items = self._items.with_new(items, *columns[1:])
             new = self._encode(all_users, all_items, columns, y, sample_weight)
@@ -393,7 +397,7 @@ class CrowdGPPL(CrowdBase):
 
     def _users_of_rows(self, user: Any) -> tuple[Items, IntArray]:
         """Return the distinct known users, and for each row the number of its user among them; -1 if unknown."""
-        rows = self._users.vocabulary.encode(user, "X", unknown="mark")
+        rows = self._users.vocabulary.encode(user, "X", unknown="mark", kind="user")
         if self.unknown_user == "raise":
             refuse_unknown_users(self._users, user, rows, "comparison")
         distinct, index = np.unique(rows[rows >= 0], return_inverse=True)
@@ -533,7 +537,7 @@ class CrowdGPPL(CrowdBase):
         items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
             Ids, or features of items. None: all items.
         user : hashable, default=None
-            Id of the user whose ranking it is. None: the consensus.
+            Id of the user whose ranking it is. None: the consensus. For unseen users see `unknown_user`.
         credibility : float, default=0.9
             Posterior probability of each interval.
         n_samples : int, default=2000
@@ -551,7 +555,7 @@ class CrowdGPPL(CrowdBase):
         rng = as_generator(random_state)
         if user is None:
             return rank_items(self.posterior_.consensus, ids, chosen, credibility, n_samples, rng)
-        posterior, one_user = self._of_one_user([user])
+        posterior, one_user = self._of_one_user(single_id(user, "user"))
         mean, variance = posterior.utility(one_user, chosen)
 
         def draws() -> Array:

@@ -26,6 +26,7 @@ from skpref._estimator import (
 from skpref._math.random import as_generator
 from skpref._validation import validate_data
 from skpref.data import Comparisons, from_scores
+from skpref.data.labels import left_column, read_labels
 from skpref.data.tables import canonical
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.default_kernels import kernel_parameters
@@ -40,7 +41,7 @@ from skpref.likelihoods import Likelihood, PairwiseLogit, PairwiseProbit, Pairwi
 from skpref.metrics import pair_accuracy
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
 
     from skpref._typing import Array, Features, IntArray
@@ -77,7 +78,7 @@ class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
 
     items: Any
     posterior_: Any
-    classes_: IntArray
+    classes_: NDArray[Any]
     _warm_key: str
 
     def _config(self, *, offsets: bool, order: bool) -> PairConfig:
@@ -167,6 +168,7 @@ class ComparisonClassifier(ClassifierMixin, PairwiseGP):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         tags.classifier_tags.multi_class = False
+        tags.target_tags.required = False
         return tags
 
     @abstractmethod
@@ -193,7 +195,9 @@ class ComparisonClassifier(ClassifierMixin, PairwiseGP):
         return self._moments(X)
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Return the posterior mean of the utility difference, left minus right.
+        """Return the posterior mean of the utility difference, of the second class of `classes_` minus the first.
+
+        That is left minus right for labels that are numbers or booleans, and right minus left for words.
 
         Parameters
         ----------
@@ -203,9 +207,10 @@ class ComparisonClassifier(ClassifierMixin, PairwiseGP):
         Returns
         -------
         ndarray of shape (n,)
-            Positive where the left item is preferred, in units of the answer noise.
+            Positive where `predict` returns the second class, in units of the answer noise.
         """
-        return self._moments(X)[0]
+        mean = self._moments(X)[0]
+        return mean if left_column(self.classes_) else -mean
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probabilities of the two answers to each comparison.
@@ -218,13 +223,18 @@ class ComparisonClassifier(ClassifierMixin, PairwiseGP):
         Returns
         -------
         ndarray of shape (n, 2)
-            Probabilities that the right and that the left item is preferred, in the order of `classes_`.
+            Probabilities of the two sides in the order of `classes_`: right, left for labels that are numbers or
+            booleans, and left, right (sorted) for words.
         """
-        mean, variance = self._moments(X)  # checks that the estimator is fitted
-        left = self.likelihood_.predict(mean, variance)
-        return np.column_stack([1.0 - left, left])
+        left = self._left_probability(X)
+        return np.column_stack([1.0 - left, left] if left_column(self.classes_) else [left, 1.0 - left])
 
-    def predict(self, X: ArrayLike) -> IntArray:
+    def _left_probability(self, X: Any) -> Array:
+        """Return the probability that the left item is preferred, shape (n,)."""
+        mean, variance = self._moments(X)  # checks that the estimator is fitted
+        return self.likelihood_.predict(mean, variance)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the preferred side of each comparison.
 
         Parameters
@@ -235,20 +245,20 @@ class ComparisonClassifier(ClassifierMixin, PairwiseGP):
         Returns
         -------
         ndarray of shape (n,)
-            1 where the left item is preferred, else 0.
+            The side as `fit` was given it: 1 or 0, True or False, "left" or "right".
         """
-        left = self.decision_function(X) > 0.0
-        return self.classes_[left.astype(np.intp)]
+        second = self.decision_function(X) > 0.0
+        return self.classes_[second.astype(np.intp)]
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy of the predicted sides; ties do not count.
 
         Parameters
         ----------
         X : array-like of shape (n, n_columns)
             Comparisons, with the columns of `fit`.
-        y : array-like of shape (n,)
-            Labels in [0, 1]; a soft label counts as the side that it favours.
+        y : array-like of shape (n,), default=None
+            Labels as in `fit`; a soft label counts as the side that it favours.
         sample_weight : array-like of shape (n,), default=None
             Weights of the comparisons; None weighs all alike.
 
@@ -257,19 +267,13 @@ class ComparisonClassifier(ClassifierMixin, PairwiseGP):
         float
             Share of correct predictions, in [0, 1].
         """
-        return pair_accuracy(y, self.predict_proba(X)[:, 1], sample_weight=sample_weight)
+        left = self._left_probability(X)
+        return pair_accuracy(read_labels(y, left.size), left, sample_weight=sample_weight)
 
 
 def as_likelihood(likelihood: str | Likelihood) -> Likelihood:
     """Return the likelihood of a name, or a likelihood as it is."""
     return _LIKELIHOODS[likelihood]() if isinstance(likelihood, str) else likelihood
-
-
-def require_labels(estimator: Any, y: Any) -> None:
-    """Refuse a missing y in scikit-learn's words."""
-    if y is None:
-        msg = f"This {type(estimator).__name__} estimator requires y to be passed, but the target y is None."
-        raise ValueError(msg)
 
 
 def connected_components(comparisons: Comparisons, frames: int) -> IntArray:

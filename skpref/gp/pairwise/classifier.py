@@ -14,6 +14,7 @@ from skpref._checks import check_indices, check_types, require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import Table, from_labels, read_pairs
+from skpref.data.labels import are_classes, classes_of, refuse_one_side
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import (
     SHARED_CONSTRAINTS,
@@ -22,7 +23,6 @@ from skpref.gp.pairwise.base import (
     connected_components,
     draw_utilities,
     probability_positive,
-    require_labels,
     utility_moments,
 )
 from skpref.gp.pairwise.fit import PairData
@@ -102,7 +102,8 @@ class GPPLClassifier(ComparisonClassifier):
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
-        [0, 1]: right preferred, left preferred.
+        The two sides as `fit` was given them: [0, 1] or [False, True] for right and left preferred, or
+        ["left", "right"].
     posterior_ : PairPosterior
         What predictions need, except the features of the items.
     item_ids_ : ndarray of shape (n_seen,)
@@ -209,7 +210,7 @@ class GPPLClassifier(ComparisonClassifier):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the utilities of the items.
 
         Parameters
@@ -217,8 +218,10 @@ class GPPLClassifier(ComparisonClassifier):
         X : array-like of shape (n, 2)
             Ids of the left and the right item: integers, strings or other hashables, in an array, a list of pairs or
             a data frame.
-        y : array-like of shape (n,)
-            1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels.
+        y : array-like of shape (n,), default=None
+            1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
+            for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
+            (winner, loser).
         sample_weight : array-like of shape (n,), default=None
             Weights of the comparisons; None weighs each 1. A weight of 2 counts a comparison twice.
 
@@ -230,12 +233,12 @@ class GPPLClassifier(ComparisonClassifier):
         Raises
         ------
         ValueError
-            If an id is unknown or missing, an item is compared with itself, a label is outside [0, 1] or a weight is
-            negative.
+            If an id is unknown or missing, an item is compared with itself, a label is outside [0, 1], a weight is
+            negative, ids are integers in one column and strings in another, or an order effect is to be learnt from
+            comparisons that the same side always won.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             left, right = self._read(X, reset=True)
-            require_labels(self, y)
             items = Entities.read(self.items, left, right, estimator=self, kind="item")
             comparisons = from_labels(
                 items.vocabulary.encode(left, "X"),
@@ -246,11 +249,13 @@ class GPPLClassifier(ComparisonClassifier):
                 on_self=self.on_self,
                 names=items.vocabulary.ids,
             )
+            if self.order_effect:
+                refuse_one_side(comparisons.y, comparisons.weight)
             keep_ties = as_likelihood(self.likelihood).ties_are_answers
             comparisons, seen = comparisons.merged(keep_order=self.order_effect, keep_ties=keep_ties).compact()
             self._items = items = items.with_seen(seen)
             self.components_ = connected_components(comparisons, frames=4)
-            self.classes_ = np.array([0, 1])
+            self.classes_ = classes_of(y)
             self.item_ids_ = items.seen_ids
             config = self._config(offsets=items.features is None or self.item_effects, order=self.order_effect)
             self._set_attributes(self._infer(PairData(items.seen_features, comparisons), config, self.item_ids_))
@@ -266,7 +271,7 @@ class GPPLClassifier(ComparisonClassifier):
         same = np.array_equal(self.item_ids_, items.seen_ids)
         require(same, self, "item_ids_", "must be the ids of the compared items")
         check_indices(self, "components_", self.components_, 0, items.seen.size, items.seen.size)
-        require(np.array_equal(self.classes_, [0, 1]), self, "classes_", "must be 0 and 1")
+        require(are_classes(self.classes_), self, "classes_", "must be 0 and 1, False and True, or left and right")
         sound = not posterior.has_offsets or posterior.n_seen == items.seen.size
         require(sound, self, "posterior_", f"must have the offsets of {items.seen.size} items")
         width = 0 if posterior.basis is None else posterior.basis.points.shape[1]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._estimator import check_n_samples
+from skpref.data.ids import shorten
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Ranking"]
 
+_MAX_SHOWN = 10  # items in the text of a ranking
 _MAX_JOINT = 4000  # items whose covariance is factored at once; it takes a few seconds
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ranking:
     """Items from the best to the worst, one entry each.
 
@@ -74,6 +76,21 @@ class Ranking:
     def __len__(self) -> int:
         """Number of items."""
         return len(self.rank)
+
+    def __repr__(self) -> str:
+        """Return the top as a table."""
+        top = slice(min(len(self), _MAX_SHOWN))
+        names = ("rank", "id", "utility", "std", "probability_best", "rank_low", "rank_high")
+        columns = [[name, *map(_cell, getattr(self, name)[top].tolist())] for name in names]
+        widths = [max(map(len, column)) for column in columns]
+        rows = ["  ".join(map(str.rjust, row, widths)) for row in zip(*columns, strict=True)]
+        more = [f"... {len(self) - _MAX_SHOWN} more"] if len(self) > _MAX_SHOWN else []
+        return "\n".join([f"Ranking of {len(self)} items", *rows, *more])
+
+
+def _cell(value: Any) -> str:
+    """Return a number to three places, without a minus before zero, or an id."""
+    return f"{round(value, 3) + 0.0:.3f}" if isinstance(value, float) else shorten(value)
 
 
 def rank_items(

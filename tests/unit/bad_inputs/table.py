@@ -375,7 +375,7 @@ ROWS = [
         "Support for labels represented as bytes is not supported",
         TypeError,
     ),
-    Row(42, "no y", EVERY_TARGET, None, NO_Y),
+    Row(42, "no y", [*at.NUMBERS, *at.CLASSES, *at.LEVELS, *at.RATINGS], None, NO_Y),
     Row(42, "2-D", TARGETS, lambda y: np.column_stack([y, y]), "y should be a 1d array"),
     Row(
         43,

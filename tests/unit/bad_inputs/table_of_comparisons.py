@@ -100,7 +100,7 @@ ROWS_OF_COMPARISONS = [
     Row(24, "itself", at.NUMBERED_PAIRS[:1], [*at.PAIRS, [5, 5]], "comparison 90 compares item 5 with itself"),
     Row(25, "label 2", at.LABELS, entry([1, 5], 2), ZERO_OR_ONE + "2 in comparison 1, and 2 of"),
     Row(25, "label -1", at.LABELS, entry(1, -1), ZERO_OR_ONE + "-1"),
-    Row(27, "words", at.LABELS, np.where(at.PREFERRED == 1, "left", "right"), "Unknown label"),
+    Row(27, "other words", at.LABELS, np.where(at.PREFERRED == 1, "home", "away"), "Unknown label"),
     Row(27, "numbers as strings", at.LABELS, at.PREFERRED.astype(str).tolist(), "Unknown label"),
     Row(28, "3 columns", [*at.LEARN_PAIRS, *at.ASK_PAIRS, *at.NUMBERED_PAIRS], np.zeros((at.P, 3), dtype=int), WIDTH),
     Row(28, "one column", pick(at.ASK_PAIRS, without="preference"), [["x1"]], WIDTH),
@@ -216,7 +216,8 @@ ROWS_OF_COMPARISONS = [
         for what, method, value, text in (
             ("no user", "utility", {"users": ["u0", None]}, "missing user id in row 1 of users"),
             ("one user", "utility", {"users": "u0"}, "for one user, give a list with its id"),
-            ("a list", "similar_users", {"user": ["u0"]}, "user ids must be hashable"),
+            ("a list", "similar_users", {"user": ["u0"]}, "user must be the id of one user, got list"),
+            ("a list", "rank", {"user": ["u0"]}, "user must be the id of one user, got list"),
         )
     ),
     *(
@@ -235,6 +236,51 @@ ROWS_OF_COMPARISONS = [
         "unknown user 'who' in comparison 1",
         UnknownIdError,
     ),
+    Row(
+        64,
+        "names and integers",
+        [
+            *call("GPPLClassifier.fit", lambda: at.classifier().fit([[1, "2"], [2, "3"]], [1, 0])),
+            *call("CrowdGPPL.fit", lambda: at.crowd().fit([["u", 1, "2"], ["u", 2, "3"]], [1, 0])),
+        ],
+        None,
+        "ids of the same items must be of one kind: in X, one column holds",
+    ),
+    Row(
+        64,
+        "numbers as strings",
+        at.NUMBERED_PAIRS[1:],
+        lambda pairs: pairs.astype(str),
+        r"unknown (item|user) '\d+' in comparison 0: (item|user) ids of X are strings, but the known ids, such as \d+, "
+        "are integers",
+        UnknownIdError,
+    ),
+    Row(
+        64,
+        "masked",
+        [*at.LEARN_PAIRS, *at.ASK_PAIRS],
+        lambda pairs: [[*pairs[0][:1], np.ma.masked], *pairs[1:]],
+        r"missing item id in comparison 0 of X\[:, \d\]",
+    ),
+    Row(
+        64,
+        "NaT",
+        [*at.LEARN_TRIPLES, *at.ASK_TRIPLES],
+        np.full((at.P, 3), "NaT", dtype="M8[D]"),
+        r"missing user id in comparison 0 of X\[:, 0\]",
+    ),
+    Row(
+        66,
+        "winners first",
+        [
+            *call("GPPLClassifier.fit", lambda: at.classifier(order_effect=True).fit(at.NAMED_PAIRS)),
+            *call("CrowdGPPL.fit", lambda: at.crowd(order_effect=True).fit(at.NAMED_TRIPLES, ["left"] * at.P)),
+            *call("CrowdGPPL.partial_fit", lambda: at.crowd(order_effect=True).partial_fit(at.NAMED_TRIPLES)),
+        ],
+        None,
+        "every label says that the left item won.*Say which side was shown first.*order_effect=False",
+    ),
+    Row(67, "-1 and 1", at.LABELS, 2 * at.PREFERRED - 1, r"labels -1 and \+1 become 0 and 1 by \(y \+ 1\) / 2"),
     *(
         Row(
             39,

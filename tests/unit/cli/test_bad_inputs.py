@@ -262,3 +262,11 @@ def test_byte_order_marks_and_line_ends_of_windows(folder: Path) -> None:
     assert main(["fit", "votes.csv", *fit, "a"]) == 0
     assert main(["fit", "windows.csv", *fit, "b"]) == 0
     assert Path("a").read_bytes() == Path("b").read_bytes()
+
+
+def test_whole_numbers_that_pandas_wrote_as_floats(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.csv"
+    file.write_text("left,right,label,version\n1,2.0,1,1.0\n2,3.0,1,1.1\n3,1.0,0,a\n", "utf-8")
+    sheet = read_sheet(file)
+    assert [sheet.ids(name).tolist() for name in ("left", "right")] == [["1", "2", "3"], ["2", "3", "1"]]
+    assert sheet.ids("version").tolist() == ["1.0", "1.1", "a"]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pickle
 import re
 import time
+from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from scipy import sparse
 
 from skpref.data import Vocabulary, as_ids, pack_ids, read_pairs, read_triples, unpack_ids
-from skpref.data.ids import shorten
+from skpref.data.ids import in_other_kinds, shorten, single_id
 from skpref.exceptions import DataError, UnknownIdError
 
 INT64_MAX, UINT64_MAX = 2**63 - 1, 2**64 - 1
@@ -76,6 +77,79 @@ def test_row_37_missing_id(missing, others):
         as_ids([others[0], missing, others[1]])
     with pytest.raises(DataError, match="missing item id in row 2 of ids"):
         as_ids(np.array([*others, missing], dtype=object), "ids", "row")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.ma.masked_array([3, 1, 2], mask=[0, 1, 0]),
+        np.ma.masked_array([3.0, 1.0, 2.0], mask=[0, 1, 0]),
+        np.ma.masked_array(["a", "b", "c"], mask=[0, 1, 1]),
+        [3, np.ma.masked, 2],
+        [3, Decimal("nan"), 2],
+        np.array(["2026-01-01", "NaT", "2026-01-03"], dtype="M8[s]"),
+        np.array([1, "NaT", 2], dtype="m8[s]"),
+    ],
+    ids=lambda column: str(getattr(column, "dtype", type(column[1]).__name__)),
+)
+def test_row_64_missing_ids_are_no_numbers(column):
+    with pytest.raises(DataError, match="missing item id in comparison 1 of X"):
+        as_ids(column)
+
+
+def test_row_64_missing_ids_of_pandas():
+    pd = pytest.importorskip("pandas")
+    for column in (
+        pd.Series([1, None], dtype="Int64"),
+        pd.Series([1, None], dtype="category"),
+        pd.Categorical(["a", None]),
+        pd.Series(pd.to_datetime(["2026-01-01", None])),
+        pd.Series(pd.to_datetime(["2026-01-01", None], utc=True)),
+        [pd.Timestamp("2026"), pd.NaT],
+        [1, pd.NA],
+    ):
+        with pytest.raises(DataError, match="missing item id in comparison 1 of X"):
+            as_ids(column)
+
+
+def test_row_64_the_message_names_column_and_row():
+    pd = pytest.importorskip("pandas")
+    pairs = np.ma.masked_array([[1, 2], [2, 3]], mask=[[0, 0], [0, 1]])
+    with pytest.raises(DataError, match=r"missing item id in comparison 1 of X\[:, 1\]"):
+        read_pairs(pairs)
+    with pytest.raises(DataError, match=r"missing item id in comparison 1 of X\['loser'\]"):
+        read_pairs(pd.DataFrame({"winner": [1, 2], "loser": [2, None]}))
+    assert [column.tolist() for column in read_pairs(np.ma.masked_array([[1, 2]]))] == [[1], [2]]
+
+
+@pytest.mark.parametrize(
+    ("known", "asked", "text"),
+    [
+        ([1, 2], ["7", "1"], r"unknown user '1' in row 1: user ids of X are strings, .* such as 1, are integers"),
+        ([1, 2], ["1.0"], "'1.0'.* such as 1, are integers; convert"),
+        ([1, 2], [b"2"], "user ids of X are bytes, .* such as 2, are integers"),
+        (["1", "2"], [2], "unknown user 2 in row 0: user ids of X are integers, .* such as '2', are strings"),
+        (["1.0", "2.0"], [2], "such as '2.0', are strings"),
+        (["a"], [b"a"], "are bytes, .* such as 'a', are strings"),
+        ([b"a", 3], ["a"], "are strings, .* such as b'a', are bytes"),
+    ],
+)
+def test_row_64_ids_of_another_kind(known, asked, text):
+    for unknown in ("raise", "mark"):
+        with pytest.raises(UnknownIdError, match=text):
+            Vocabulary(known).encode(asked, noun="row", kind="user", unknown=unknown)
+
+
+def test_row_64_unseen_ids_may_be_of_any_kind():
+    assert Vocabulary([1, 2]).encode(["ann", "7", (1,), 2.0], unknown="mark").tolist() == [-1, -1, -1, 1]
+    assert Vocabulary(["a", 1]).encode([1.0, "b", b"c"], unknown="mark").tolist() == [1, -1, -1]
+    assert Vocabulary([2**70]).encode(["9" * 5000], unknown="mark").tolist() == [-1]
+
+
+def test_one_id():
+    assert single_id(3.0, "user").tolist() == [3]
+    with pytest.raises(DataError, match=r"user must be the id of one user, got list \[0\]: call the method once"):
+        single_id([0], "user")
 
 
 def test_row_37_missing_float_id():
@@ -337,6 +411,7 @@ def test_rows_35_and_37_triples_name_what_is_wrong(column, kind):
 def test_encode_finds_every_id_and_marks_every_other(known, other, random):
     known = list(dict.fromkeys(known))
     words = Vocabulary(known)
+    assume(not any(same in known for value in other if value not in known for same in in_other_kinds(value)))
     asked = known + other
     if random is not None:
         random.shuffle(asked)
@@ -361,6 +436,11 @@ def test_integers_of_every_span(known, other, shift):
 
 @given(st.lists(plain_ids, min_size=1), st.lists(plain_ids, min_size=1))
 def test_from_columns_holds_each_id_once(left, right):
+    kinds = [set(map(type, column)) for column in (left, right)]
+    if not kinds[0] & kinds[1]:
+        with pytest.raises(DataError, match="ids of the same items must be of one kind"):
+            Vocabulary.from_columns(left, right)
+        return
     words = Vocabulary.from_columns(left, right)
     assert sorted(map(repr, words.ids.tolist())) == sorted(map(repr, dict.fromkeys([*left, *right])))
     for column in (left, right):

@@ -121,6 +121,49 @@ def test_answers_for_users_in_the_place_of_the_column(tmp_path: Path, return_pro
     np.testing.assert_array_equal(with_column, model.predict(answers[:2]))
 
 
+@pytest.mark.parametrize("words", [False, True])
+def test_users_have_the_type_of_their_ids(tmp_path: Path, words: bool) -> None:
+    answers = [[user, *pair] for user in (1, 2) for pair in PAIRS] * 10
+    y = np.tile([1, 1, 1, 0, 0, 0], 10)
+    model = CrowdGPPL(n_factors=1, random_state=0).fit(answers, np.where(y, "left", "right") if words else y)
+    served = round_trip(model, answers, tmp_path)
+    rows = served.input_example.drop(columns="user")
+    both = served.predict(rows, params={"users": [1, 2], "return_proba": True})
+    assert list(both.columns) == [1, 2]
+    for user in (1, 2):
+        left = model.predict_proba([[user, *pair] for pair in PAIRS[:2]])[:, 0 if words else 1]
+        np.testing.assert_allclose(both[user], left)
+    assert abs(both[1] - both[2]).min() > 0.1
+    with pytest.raises(mlflow.MlflowException, match=r"unknown user 7 in users: the model knows 2 users, such as 1, 2"):
+        served.predict(rows, params={"users": [1, 7]})
+    with pytest.raises(mlflow.MlflowException):
+        served.predict(rows, params={"users": ["ann"]})
+    predictor = served.unwrap_python_model().predictor  # without a signature, names may be the text of ids
+    assert list(predictor.predict(rows, {"users": ["2"]}).columns) == [2]
+
+
+def test_users_of_a_table_are_known(tmp_path: Path) -> None:
+    answers = [[user, *pair] for user in ("ann", "bob") for pair in PAIRS]
+    people = Table([[0.0], [1.0], [2.0]], ids=["ann", "bob", "cyd"])
+    model = CrowdGPPL(users=people, n_factors=1, random_state=0).fit(answers, [1, 1, 1, 0, 0, 0])
+    served = round_trip(model, answers, tmp_path)
+    rows = served.input_example.drop(columns="user")
+    np.testing.assert_array_equal(
+        served.predict(rows, params={"users": ["cyd"]})["cyd"], model.predict([["cyd", *pair] for pair in PAIRS[:2]])
+    )
+    with pytest.raises(mlflow.MlflowException, match="unknown user 'dan' in users"):
+        served.predict(rows, params={"users": ["dan"]})
+
+
+def test_probabilities_and_deviations_together(tmp_path: Path) -> None:
+    model = GPPLClassifier().fit(PAIRS, FIRST_WINS)
+    served = round_trip(model, PAIRS, tmp_path)
+    whole = served.predict(served.input_example, params={"return_proba": True, "return_std": True})
+    assert list(whole.columns) == ["prediction", "latent", "latent_std", "0", "1"]
+    np.testing.assert_array_equal(whole[["0", "1"]], model.predict_proba(PAIRS[:2]))
+    np.testing.assert_allclose(whole["latent_std"], np.sqrt(model.latent_mean_and_variance(PAIRS[:2])[1]))
+
+
 def test_raters_and_designs(tmp_path: Path) -> None:
     chains = GibbsM3F(n_sweeps=6, burn_in=2, random_state=0).fit(RATED, STARS)
     served = round_trip(chains, RATED, tmp_path / "chains")

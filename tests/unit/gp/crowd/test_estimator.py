@@ -194,6 +194,41 @@ def test_unseen_users_can_be_refused(model: CrowdGPPL) -> None:
         strict.rank(user=7)
 
 
+def test_row_64_ids_of_users_in_another_kind() -> None:
+    numbered = quick().fit([[1, "a", "b"], [2, "b", "c"], [1, "a", "c"]])
+    for call in (
+        lambda: numbered.predict_proba([["1", "a", "b"]]),
+        lambda: numbered.utility(users=["2"]),
+        lambda: numbered.rank(user="1"),
+        lambda: numbered.similar_users("1"),
+        lambda: numbered.partial_fit([["1", "a", "b"]], [1]),
+    ):
+        with pytest.raises(UnknownIdError, match=r"unknown user '[12]' in .*are strings, .* are integers; convert"):
+            call()
+    np.testing.assert_array_equal(numbered.rank(user="nobody").utility, numbered.rank(user=99).utility)
+    with pytest.raises(ValueError, match="user must be the id of one user, got list"):
+        numbered.rank(user=[1])
+
+
+def test_row_67_words_stay_the_classes() -> None:
+    words = np.where(Y == 1, "left", "right")
+    plain, model = quick().fit(NAMED, Y), quick().fit(NAMED, words)
+    assert model.classes_.tolist() == ["left", "right"]
+    np.testing.assert_array_equal(model.predict_proba(NAMED), plain.predict_proba(NAMED)[:, ::-1])
+    assert model.score(NAMED, words) == plain.score(NAMED, Y)
+    model.partial_fit(NAMED[:3], [1, 0, 1]).partial_fit(NAMED[:2])
+    assert model.classes_.tolist() == ["left", "right"]
+    assert set(model.predict(NAMED)) == {"left", "right"}
+
+
+def test_row_66_earlier_comparisons_show_the_side() -> None:
+    with pytest.raises(ValueError, match="Say which side was shown first"):
+        quick(order_effect=True).partial_fit(NAMED)
+    model = quick(order_effect=True).fit(NAMED, Y)
+    model.partial_fit(NAMED[:1])
+    assert np.isfinite(model.order_effect_).all()
+
+
 # ------------------------------------------------------------------------------------------------------ items and users
 def test_items_without_comparisons(ids: CrowdGPPL, both: CrowdGPPL) -> None:
     np.testing.assert_allclose(ids.predict_proba([("zoe", "new", "newer"), ("zoe", "new", "new")]), 0.5, atol=1e-12)

@@ -279,7 +279,6 @@ def test_a_failure_leaves_the_earlier_fit(layout: str, method: str) -> None:
         ([(WHO[0], None, ITEM[0])], [1]),
         ([(None, ITEM[1], ITEM[0])], [1]),
         ([row[:2] for row in OLD], Y_OLD),
-        (OLD, None),
     ]
     for X, y in bad:
         with pytest.raises(ValueError):

@@ -13,6 +13,7 @@ from scipy import sparse
 from scipy.special import expit, ndtr
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import cross_val_score
 
 from skpref import GPPLClassifier, GPPLRegressor, Table
 from skpref.exceptions import DataError, UnknownIdError
@@ -83,11 +84,62 @@ def test_ids_of_every_kind_and_container(ids: GPPLClassifier) -> None:
     assert quick().fit(frame, Y).feature_names_in_.tolist() == ["left", "right"]
 
 
-def test_a_frame_of_strings_and_integers() -> None:
+def test_row_64_a_frame_of_strings_and_integers() -> None:
     pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame({"left": ["a", "b", "a"], "right": [1, 2, 2]})
-    model = quick().fit(pd.concat([frame, pd.DataFrame({"left": ["b"], "right": [1]})]), [1, 0, 1, 0])
-    assert set(model.item_ids_) == {"a", "b", 1, 2}
+    frame = pd.DataFrame({"left": [1, 2, 3, 1], "right": [2.0, 3.0, 1.0, 3.0]})
+    model = quick().fit(frame, [1, 1, 0, 1])
+    assert model.item_ids_.tolist() == [1, 2, 3]
+    np.testing.assert_array_equal(model.predict_proba(frame.astype(float)), model.predict_proba(frame))
+    with pytest.raises(ValueError, match=r"integers such as 1, another strings such as '2'; convert one"):
+        quick().fit(frame.assign(right=["2", "3", "1", "3"]), [1, 1, 0, 1])
+    with pytest.raises(
+        ValueError, match=r"unknown item '1' in comparison 0: .*are strings, .* such as 1, are integers"
+    ):
+        model.predict_proba(frame.astype(int).astype(str))
+    assert quick().fit([[1, "a"], ["b", 1], ["a", "b"]], [1, 1, 0]).item_ids_.tolist() == [1, "b", "a"]
+
+
+# --------------------------------------------------------------------------------------------------------------- labels
+WORDS = np.where(Y == 1, "left", "right")
+
+
+def test_without_labels_the_left_item_won() -> None:
+    model = quick().fit(NAMED)
+    np.testing.assert_array_equal(
+        model.predict_proba(NAMED), quick().fit(NAMED, np.ones(len(NAMED))).predict_proba(NAMED)
+    )
+    assert model.classes_.tolist() == [0, 1]
+    assert model.score(NAMED) == model.score(NAMED, np.ones(len(NAMED)))
+
+
+@pytest.mark.parametrize("y", [np.ones(len(NAMED)), np.zeros(len(NAMED)), ["left"] * len(NAMED), None], ids=str)
+def test_row_66_an_order_effect_needs_the_side_shown_first(y: Any) -> None:
+    with pytest.raises(ValueError, match="Say which side was shown first"):
+        quick(order_effect=True).fit(NAMED, y)
+    quick(order_effect=True).fit(NAMED, np.full(len(NAMED), 0.5))
+
+
+def test_row_67_words_and_booleans_are_answered_in_kind() -> None:
+    plain = quick().fit(NAMED, Y)
+    for y, classes, order in (
+        (Y == 1, [False, True], [0, 1]),
+        (WORDS, ["left", "right"], [1, 0]),
+        (np.char.upper(WORDS), ["LEFT", "RIGHT"], [1, 0]),
+    ):
+        model = quick().fit(NAMED, y)
+        assert model.classes_.tolist() == classes
+        np.testing.assert_array_equal(model.predict_proba(NAMED), plain.predict_proba(NAMED)[:, order])
+        assert set(model.predict(NAMED).tolist()) <= set(classes)
+        np.testing.assert_array_equal(model.predict(NAMED) == np.asarray(y), plain.predict(NAMED) == Y)
+        assert model.score(NAMED, y) == model.score(NAMED, Y) == plain.score(NAMED, Y)
+
+
+@pytest.mark.parametrize("scoring", [None, "accuracy", "neg_log_loss", "roc_auc"])
+@pytest.mark.parametrize("y", [WORDS, Y == 1], ids=["words", "booleans"])
+def test_row_67_scorers_read_words_and_booleans(y: Any, scoring: str | None) -> None:
+    expected = cross_val_score(quick(), NAMED, Y, scoring=scoring, cv=2, error_score="raise")
+    scores = cross_val_score(quick(), NAMED, y, scoring=scoring, cv=2, error_score="raise")
+    np.testing.assert_allclose(scores, expected)
 
 
 def test_items_as_array_frame_table_and_sparse(table: GPPLClassifier) -> None:

@@ -82,3 +82,17 @@ def test_draws_are_counted_from_one(model: GPPLClassifier, n_samples: int) -> No
         model.rank(n_samples=n_samples)
     with pytest.raises(ValueError, match="n_samples"):
         model.sample_utility(n_samples=n_samples)
+
+
+def test_a_ranking_prints_as_a_table() -> None:
+    zeros = np.zeros(12)
+    names = np.array(["tea", "iced\ntea", *range(10)], dtype=object)
+    rank = np.arange(1, 13)
+    text = repr(ranking.Ranking(names, -zeros - 1e-9, zeros + 0.5, rank, zeros, rank, rank)).splitlines()
+    assert text[:2] == [
+        "Ranking of 12 items",
+        "rank           id  utility    std  probability_best  rank_low  rank_high",
+    ]
+    assert text[3] == "   2  'iced\\ntea'    0.000  0.500             0.000         2          2"
+    assert text[-1] == "... 2 more"
+    assert len(text) == 13

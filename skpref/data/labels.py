@@ -1,0 +1,112 @@
+"""Labels of comparisons: numbers from 0 to 1, booleans, or the words left, right and tie."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from sklearn.utils import assert_all_finite, column_or_1d
+
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array
+
+__all__ = ["are_classes", "classes_of", "left_column", "read_labels", "refuse_one_side"]
+
+_WORDS = {"left": 1.0, "right": 0.0, "tie": 0.5}
+_MEANING = "1 = left preferred, 0 = right preferred, 0.5 = a tie"
+_CASES = str.lower, str.upper, str.title
+_LABELS = f"labels of comparisons are numbers in [0, 1] ({_MEANING}), booleans, or the words left, right and tie"
+
+
+def read_labels(y: Any, n_rows: int | None = None) -> Array:  # noqa: ANN401  # any array-like
+    """Return labels as numbers, shape (n,): 1 where the left item is preferred; None means that it always is."""
+    if y is None:
+        return np.ones(n_rows or 0)
+    values = np.asarray(y)
+    if values.dtype.kind not in "biufUSO":
+        raise DataError(f"Unknown label type: {values.dtype}; {_LABELS}")
+    values = column_or_1d(values, warn=True)
+    if n_rows is not None and values.size != n_rows:
+        raise DataError(
+            f"Found input variables with inconsistent numbers of samples: X has {n_rows} rows, y has {values.size}"
+        )
+    if values.dtype.kind in "USO":
+        values = _numbers(values)
+    labels: Array = values.astype(np.float64)
+    assert_all_finite(labels, input_name="y")
+    if ((labels < 0.0) | (labels > 1.0)).any():
+        _refuse_numbers(labels)
+    return labels
+
+
+def _numbers(values: NDArray[Any]) -> Array:
+    """Return the numbers of words or of an object array; refuse other strings, even those that look like numbers."""
+    cells = values.tolist()
+    strings = [cell for cell in cells if isinstance(cell, str | bytes)]
+    if not strings:
+        try:
+            return values.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"Unknown label type: {error}; {_LABELS}") from error
+    numbers = [_WORDS.get(cell.lower()) if isinstance(cell, str) else None for cell in cells]
+    if None not in numbers:
+        return np.array(numbers, dtype=np.float64)
+    row = numbers.index(None)
+    if cells[row] is None or cells[row] != cells[row]:
+        raise DataError(f"Input y contains NaN: there is no label in comparison {row}; leave such rows out")
+    raise DataError(f"Unknown label type: {cells[row]!r:.80} in comparison {row}; {_LABELS}")
+
+
+def _refuse_numbers(labels: Array) -> NoReturn:
+    outside = (labels < 0.0) | (labels > 1.0)
+    row, count = int(np.argmax(outside)), int(np.count_nonzero(outside))
+    signs = "; labels -1 and +1 become 0 and 1 by (y + 1) / 2" if set(labels.tolist()) <= {-1.0, 0.0, 1.0} else ""
+    raise DataError(
+        f"labels must be 0 or 1 (or 0.5 for a tie); got {labels[row]:g} in comparison {row}, and "
+        f"{count} of {labels.size} labels are outside [0, 1]; 1 means that the left item is preferred, "
+        f"values between 0 and 1 are soft labels{signs}"
+    )
+
+
+def refuse_one_side(y: Array, weight: Array) -> None:
+    """Refuse to learn an order effect from comparisons which the same side always won."""
+    used = y[weight > 0.0]
+    if used.size and (used[0] in {0.0, 1.0}) and (used == used[0]).all():
+        side = "left" if used[0] else "right"
+        raise DataError(
+            f"order_effect=True, but every label says that the {side} item won, as where rows are (winner, loser): that"
+            " would be learnt as the advantage of a side. Say which side was shown first (left and right as shown, "
+            "y = 1 where left won, else 0), or leave the order effect out: order_effect=False"
+        )
+
+
+def classes_of(y: Any) -> NDArray[Any]:  # noqa: ANN401  # any array-like
+    """Return the two sides as y writes them, sorted: [0, 1], [False, True] or ["left", "right"], shape (2,)."""
+    values = np.asarray([] if y is None else y).ravel()
+    cells = values.tolist() if values.dtype.kind == "O" else values[:1].tolist()
+    if cells and all(isinstance(cell, bool) for cell in cells):
+        return np.array([False, True])
+    if cells and isinstance(cells[0], str):
+        words = [cell for cell in values.tolist() if cell.lower() != "tie"] or ["left"]
+        case = next((case for case in _CASES if case(words[0]) == words[0]), str.lower)
+        return np.array([case("left"), case("right")])
+    return np.array([0, 1])
+
+
+def left_column(classes: NDArray[Any]) -> int:
+    """Return the position of the left side among the two classes."""
+    return 0 if str(classes[0]).lower() == "left" else 1
+
+
+def are_classes(classes: object) -> bool:
+    """Tell whether an array is one that `classes_of` returns."""
+    wanted: list[list[Any]] = [[0, 1], [False, True], *([case("left"), case("right")] for case in _CASES)]
+    return (
+        isinstance(classes, np.ndarray)
+        and classes.dtype.kind in "biU"
+        and any(classes.tolist() == each for each in wanted)
+    )
