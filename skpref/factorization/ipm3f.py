@@ -44,7 +44,7 @@ class GibbsIPM3F(MaxMarginFactorization):
     ----------
     alpha : float, default=3.0
         Rate of the Indian buffet process: the prior mean of the number of features that a user holds ([XZZ13]
-        section 4).
+        section 4). At most 10,000.
     C : float, default=0.1
         Weight of the loss relative to the prior. A smaller C gives fewer features.
     max_new : int, default=10
@@ -149,7 +149,7 @@ class GibbsIPM3F(MaxMarginFactorization):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CONSTRAINTS,
-        "alpha": [Interval(Real, 0.0, None, closed="neither")],
+        "alpha": [Interval(Real, 0.0, 1e4, closed="right")],
         "max_new": [Interval(Integral, 0, None, closed="left")],
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import os
+import resource
 import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -446,6 +447,20 @@ def test_ids_of_other_kinds_are_refused(tmp_path: Path) -> None:
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no such folder; make it first: '.*nothing'"):
         save(GPPLClassifier(), tmp_path / "nothing" / "model.skpref")
+
+
+def test_a_save_to_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    save(GPPLClassifier(), tmp_path / "m")
+    before, (soft, hard) = (tmp_path / "m").read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            save(GPPLClassifier(), tmp_path / "m")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert caught.value.filename == str(tmp_path / "m")
+    assert (tmp_path / "m").read_bytes() == before
+    assert list(tmp_path.iterdir()) == [tmp_path / "m"]
 
 
 def test_a_save_that_fails_leaves_the_earlier_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -256,7 +256,16 @@ def test_no_features():
 
 
 @pytest.mark.parametrize(
-    "params", [{"alpha": 0.0}, {"alpha": -1.0}, {"max_new": -1}, {"max_new": 1.5}, {"margin": 0.0}, {"C": -1.0}]
+    "params",
+    [
+        {"alpha": 0.0},
+        {"alpha": -1.0},
+        {"alpha": 1e300},
+        {"max_new": -1},
+        {"max_new": 1.5},
+        {"margin": 0.0},
+        {"C": -1.0},
+    ],
 )
 def test_bad_parameters(params):
     with pytest.raises(InvalidParameterError, match=next(iter(params))):
