@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils import check_consistent_length, column_or_1d
 
+from skpref._checks import require
 from skpref._validation import assert_all_finite
 from skpref.data.ids import as_ids, read_pairs, shorten
 from skpref.data.labels import read_labels
@@ -82,6 +84,7 @@ class Comparisons:
         user = None if self.user is None else _rows(self.user, "user")
         check_consistent_length(left, right, user)
         y, weight = read_labels(self.y, left.size), read_weights(self.weight, left.size)
+        require(isinstance(self.n_items, Integral), self, "n_items", f"must be an integer; got {shorten(self.n_items)}")
         _check_range(left, right, self.n_items)
         _check_users(user, self.n_users)
         _check_self(left, right)

@@ -123,7 +123,7 @@ def read_labels(y: ArrayLike | None) -> NDArray[Any] | None:
     if values.dtype.kind == "O":
         try:
             np.unique(values)
-        except TypeError as error:
+        except (TypeError, OverflowError) as error:
             kinds = ", ".join(sorted({type(label).__name__ for label in values.ravel().tolist()}))
             raise DataError(f"Unknown label type: y mixes labels of several types ({kinds}); use one type.") from error
     return values

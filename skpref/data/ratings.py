@@ -358,7 +358,13 @@ def from_matrix(
     else:
         table = np.ma.asarray(matrix)
         refuse_dates(table, "matrix")
-        dense = np.ma.filled(table.astype(np.float64), np.nan)
+        values = np.ma.getdata(table)
+        if values.dtype.kind == "c":
+            raise DataError("Complex data not supported: the matrix holds complex numbers")
+        try:
+            dense = np.where(np.ma.getmaskarray(table), np.nan, values.astype(np.float64))
+        except OverflowError as error:
+            raise DataError("the matrix holds an integer that is too large for a rating") from error
         if dense.ndim != 2:
             raise DataError(f"Expected 2D array, got {dense.ndim}D array instead: a matrix of users by items")
         row, column = np.nonzero(~np.isnan(dense))

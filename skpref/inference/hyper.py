@@ -97,7 +97,7 @@ def _ascend(
             best = (value, theta)
         return -value, -gradient / stretch
 
-    options = {"maxiter": max_iter, "ftol": tol * 0.01, "gtol": 1e-5, "maxcor": memory, "maxls": most_looks}
+    options = {"maxiter": max_iter, "ftol": min(tol, 1.0) * 0.01, "gtol": 1e-5, "maxcor": memory, "maxls": most_looks}
     limits = bounds * stretch[:, None]
     result = minimize(negative, start * stretch, method="L-BFGS-B", jac=True, bounds=limits, options=options)
     if start.size <= _MANY:

@@ -174,7 +174,7 @@ class FMBase(CallbackMixin, BaseEstimator):
         if warm and np.array_equal(code, self.posterior_.machine.prior.group):
             machine = self.posterior_.last
         else:
-            machine = start_machine(compressed(data.X), data.weight, code, self.n_factors, likelihood, rng)
+            machine = start_machine(compressed(data.X), data.weight, code, int(self.n_factors), likelihood, rng)
         self.groups_, self._one_hot_groups = labels, one_hot_groups(data.X, code)
         all_features = np.ones(data.X.shape[1], dtype=bool)
         return self._optimise(machine, data, self._plan(all_features, learn=True), units, rng)

@@ -244,7 +244,7 @@ class CrowdBase(ComparisonClassifier):
         offsets = self.items is None or self.item_effects
         return CrowdConfig(
             pair=self._config(offsets=offsets, order=self.order_effect),
-            n_factors=self.n_factors,
+            n_factors=int(self.n_factors),
             consensus=self.consensus,
             n_inducing_users=self.n_inducing_users,
             prior_v=(self.shape_sd0, self.rate_sd0),
@@ -268,12 +268,13 @@ class CrowdBase(ComparisonClassifier):
     def _set_factors(self, fit: CrowdFit) -> None:
         """Set scales and means of all factors by number; dropped factors are zero."""
         posterior, alive = fit.posterior, list(fit.alive)
-        self.factor_scales_ = np.zeros(self.n_factors)
+        n_factors = int(self.n_factors)
+        self.factor_scales_ = np.zeros(n_factors)
         self.factor_scales_[alive] = 1.0 / (posterior.items.inverse_scale * posterior.users.inverse_scale)
         items, users = self._seen(self._items), self._seen(self._users)
-        self.item_factors_ = np.zeros((items.size, self.n_factors))
+        self.item_factors_ = np.zeros((items.size, n_factors))
         self.item_factors_[:, alive] = (posterior.items.moments(items)[0] - posterior.centre[:, None]).T
-        self.user_factors_ = np.zeros((users.size, self.n_factors))
+        self.user_factors_ = np.zeros((users.size, n_factors))
         self.user_factors_[:, alive] = posterior.users.moments(users)[0].T
 
     @staticmethod

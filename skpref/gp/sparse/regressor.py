@@ -433,8 +433,13 @@ class SVGPRegressor(RegressorMixin, SparseGP):
 
     def _config(self, scale: TargetScale, n_distinct: int) -> SparseConfig:
         """Return the settings of the searches."""
-        noise = None if self.noise == "learn" else (float(self.noise) / scale.deviation) ** 2
-        return self._sparse_config(self._max_points(n_distinct), noise, self.tol)
+        noise = None if self.noise == "learn" else float(self.noise) / scale.deviation
+        if noise is not None and not 1e-100 < noise < 1e100:
+            raise DataError(
+                f"noise={self.noise:g} is {noise:g} standard deviations of y ({scale.deviation:g}), and its square "
+                "overflows or underflows: set noise in the units of y, or noise='learn'."
+            )
+        return self._sparse_config(self._max_points(n_distinct), None if noise is None else noise**2, self.tol)
 
     def _update_posterior(self, new_rows: tuple[Features, Array, Array], sums: Moments | None) -> Self:
         """Update noise and posterior by new rows and the sums over earlier ones; kernel and points stay."""

@@ -240,6 +240,16 @@ ROWS = [
         )
         for means in ([3, 2, 1, 0], [0, 1], [0, 1, 2, np.nan])
     ),
+    *(
+        Row(
+            15,
+            f"noise={noise}",
+            [at.PARAMETERS["SVGPRegressor"]],
+            {"noise": noise},
+            "standard deviations of y .* set noise",
+        )
+        for noise in (1e-300, 1e300)
+    ),
     Row(
         15,
         "inducing is a number",

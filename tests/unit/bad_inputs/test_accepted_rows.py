@@ -352,6 +352,8 @@ def test_classes_of_nasty_rows_are_learnt(case: str) -> None:
 def test_whole_numbers_of_other_types_count(name: str) -> None:
     for count in (np.int8(20), True):
         at.MAKERS[name](n_inducing=count, **({"inference": "vb"} if "Ordinal" in name else {})).fit(*at.TRAINING[name])
+    for estimator in ("CrowdGPPL", *at.MACHINES):
+        at.MAKERS[estimator](n_factors=True).fit(*at.TRAINING[estimator])
     at.MAKERS["GibbsM3F"](n_chains=True).fit(*at.TRAINING["GibbsM3F"])
 
 
@@ -359,3 +361,7 @@ def test_predictions_are_those_of_the_fit_whatever_parameters_are_set_later() ->
     model = at.MAKERS["SVGPClassifier"]().fit(at.X, at.CLASS)
     before = model.predict_proba(at.X)
     np.testing.assert_array_equal(model.set_params(likelihood="logit").predict_proba(at.X), before)
+
+
+def test_any_tolerance_is_one() -> None:
+    at.MAKERS["BayesianGPLVM"](tol=1e300).fit(at.X)

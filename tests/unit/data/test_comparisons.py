@@ -73,6 +73,12 @@ def test_row_21_item_past_the_end():
         from_winners(np.column_stack([right, left]), 30)
 
 
+@pytest.mark.parametrize("n_items", ["3", None, 2.5, (1, 2)])
+def test_numbers_of_items_that_are_none(n_items):
+    with pytest.raises(DataError, match="n_items must be an integer; got"):
+        from_labels([0], [1], [1], n_items)
+
+
 def test_row_22_negative_item():
     with pytest.raises(DataError, match="negative item index -1 in comparison 3"):
         from_labels([0, 0, 0, 0], [1, 1, 1, -1], [1, 1, 1, 1], 2)

@@ -234,3 +234,8 @@ def test_matrices_that_cannot_be_read():
         from_matrix([[1.0, 2.0]], users=["a", "b"])
     with pytest.raises(DataError, match="Expected 2D array"):
         from_matrix([1.0, 2.0])
+    with pytest.raises(DataError, match="Complex data not supported"):
+        from_matrix([[1.0 + 2.0j]])
+    with pytest.raises(DataError, match="an integer that is too large"):
+        from_matrix([[10**400]])
+    assert from_matrix(np.ma.array([[1.0, 2.0]], mask=[[0, 1]], dtype=np.float16))[1].tolist() == [1.0]
