@@ -47,11 +47,6 @@ class Moments:
         check_positive(self, "prior", "square", zero=True)
         check_positive(self, "weight")
 
-    @classmethod
-    def zero(cls, size: int, n_outputs: int = 1) -> Moments:
-        """Return the sums over no observation."""
-        return cls(np.zeros((size, size)), np.zeros((size, n_outputs)), 0.0, 0.0, 0.0)
-
     def __add__(self, other: Moments) -> Moments:
         """Return the sums over the observations of both."""
         return Moments(

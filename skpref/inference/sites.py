@@ -30,10 +30,6 @@ class Sites:
         """Return w_i t_i, the site's natural linear parameter, shape (P,)."""
         return self.weight * mu + self.gradient
 
-    def scaled(self, factor: float) -> Sites:
-        """Return the sites of observations that count `factor` times."""
-        return Sites(factor * self.value, factor * self.gradient, factor * self.weight)
-
 
 SiteFunction = Callable[["Likelihood", "Array", "Array", "Array", "Array"], Sites]
 

@@ -240,6 +240,49 @@ def test_numpydoc_finds_nothing(name: str) -> None:
     assert errors == []
 
 
+def documented_types(text: str) -> dict[str, str]:
+    """Return the type that a docstring's table gives each parameter; of several on a line, each its own default."""
+    types: dict[str, str] = {}
+    for row in importlib.import_module("numpydoc.docscrape").NumpyDocString(text)["Parameters"]:
+        names = row.name.replace("*", "").split(", ")
+        kind, _, default = row.type.partition("default=")
+        defaults = re.split(", | and ", default) if len(names) > 1 and not default.startswith("(") else [default]
+        defaults = defaults if len(defaults) == len(names) else [default] * len(names)
+        types |= {name: f"{kind}default={d}" if d else kind for name, d in zip(names, defaults, strict=True)}
+    return types
+
+
+def is_default(text: str, default: object, module: str) -> bool:
+    """Whether a table's "default=" is the default of the signature, its type included."""
+    try:
+        value = ast.literal_eval(text)
+    except (SyntaxError, ValueError):
+        value = getattr(sys.modules[module], text, text)
+    return repr(value) == repr(default) or value == str(default)
+
+
+@pytest.mark.filterwarnings("ignore:Unknown section:UserWarning:numpydoc")
+@pytest.mark.parametrize(
+    "name", [name for name in DOCUMENTED if callable(resolve(name)) and not is_protocol(resolve(name))]
+)
+def test_documented_defaults_are_those_of_the_signature(name: str) -> None:
+    pytest.importorskip("numpydoc")
+    value = resolve(name)
+    if inspect.isclass(value) and issubclass(value, BaseException):
+        return  # the signature is Python's
+    types, wrong = documented_types(inspect.getdoc(value) or ""), []
+    for parameter in inspect.signature(value).parameters.values():
+        text = types.get(parameter.name, "None")
+        written = text.partition("default=")[2]
+        # y that only pipelines pass, and a default that a dataclass makes anew, have nothing to compare.
+        if text in {"None", "Ignored"} or repr(parameter.default) == "<factory>":
+            continue
+        default = parameter.default
+        right = is_default(written, default, value.__module__) if written else default is parameter.empty
+        wrong += [] if right else [f"{parameter}: {text}"]
+    assert wrong == []
+
+
 def documented_places() -> set[tuple[str, str]]:
     """Return (module, qualified name) of everything documented."""
     return {(value.__module__, value.__qualname__) for value in API.values()} | {

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -154,3 +156,19 @@ def test_the_halves_of_a_single_stationary_chain_are_rarely_above_the_limit(tau,
         # One is expected; of a Poisson variable of mean 1, one in a billion is above 10.
         assert sum(split_rhat(chain[None]) > limit for chain in draws) <= 10
     assert rhat_limit(2, 40, tau) == rhat_limit(1, 100_000, tau) == 1.1
+
+
+def test_a_continued_plan_keeps_its_own_sweeps_evenly():
+    # Which sweeps are kept depends on the sweeps of this run alone, where burn-in is over when it starts.
+    plan = {"burn_in": 5, "keep": lambda state: {"sweep": state["sweep"]}}
+
+    def counted(state, sweep):
+        return {**step(state, sweep)[0], "sweep": np.array(sweep)}, Info(0.0, {})
+
+    def kept(chain):
+        return [int(sample["sweep"]) for sample in chain.samples]
+
+    (first,) = run(starts(), lambda _: counted, Plan(21, n_samples=4, **plan))
+    assert kept(first) == [9, 13, 17, 21]
+    (second,) = run([replace(first, samples=())], lambda _: counted, Plan(12, n_samples=3, **plan))
+    assert kept(second) == [25, 29, 33]

@@ -12,7 +12,7 @@ from scipy.special import expit
 from skpref._math.special import phi_over_Phi
 from skpref.exceptions import SkprefError
 from skpref.inference.laplace import laplace, laplace_gradient, mode_adjoint
-from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
+from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit, StudentT
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -182,3 +182,27 @@ def test_hard_matrices(likelihood, seed):
     assert q.converged
     assert np.isfinite(q.log_evidence)
     assert np.all((q.variance >= 0.0) & (q.variance <= np.diagonal(K) * (1.0 + 1e-9)))
+
+
+@LIKELIHOODS
+@given(seed=seeds)
+def test_it_stops_where_only_rounding_errors_are_left(likelihood, seed):
+    # With this tolerance it is the rule for rounding errors that ends the iterations.
+    _, K, y, weight = draw(seed)
+    q = laplace(1e4 * K, likelihood, y, 1e3 * weight, tol=0.0)
+    assert q.converged
+    _, first, _ = likelihood.derivatives(y, q.mean)
+    assert_allclose(q.alpha, 1e3 * weight * first, rtol=1e-9, atol=1e-9 * weight.max())
+
+
+@given(seed=seeds)
+def test_a_likelihood_that_is_not_log_concave_ends_at_a_mode(seed):
+    rng, K, _, weight = draw(seed)
+    y = 4.0 * rng.standard_t(1.0, weight.size)
+    student = StudentT(0.5, 2.0)
+    q = laplace(K, student, y, weight, max_iter=2000)
+    _, first, second = student.derivatives(y, q.mean)
+    assert q.converged
+    # Steps without the negative curvature converge linearly: the log joint is flat to 1e-12, the mode known to 1e-5.
+    assert_allclose(q.mean, K @ (weight * first), rtol=1e-3, atol=1e-3)
+    assert_allclose(q.tau, weight * np.maximum(-second, 0.0), rtol=1e-9, atol=1e-300)

@@ -76,3 +76,12 @@ def test_a_fixed_scale_stays_what_it_is():
     assert scale.kl == 0.0
     assert scale.updated(10, 3.0, 1.0) is scale
     assert scale.mixed(FixedScale(1.0), 0.5) is scale
+
+
+@given(positive, positive, st.floats(-5.0, 5.0))
+def test_a_moved_scale_keeps_its_relative_uncertainty(shape, rate, shift):
+    scale = GammaScale(2.0, 3.0, shape, rate)
+    moved = scale.moved(shift)
+    assert_allclose(np.log(moved.mean), np.log(scale.mean) + shift, rtol=1e-12, atol=1e-12)
+    assert (moved.shape0, moved.rate0, moved.shape) == (2.0, 3.0, shape)
+    assert FixedScale(2.5).moved(shift) == FixedScale(2.5)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref.inference.sites import LAPLACE, LINEARISED, VARIATIONAL
-from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
+from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit, StudentT
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -78,3 +78,14 @@ def test_what_the_loop_may_assume():
     assert LAPLACE.monotone
     assert not LAPLACE.integrates
     assert not LINEARISED.monotone
+
+
+def test_laplace_counts_no_curvature_where_the_likelihood_is_not_log_concave():
+    y, mu = np.zeros(4), np.array([0.1, 1.0, 3.0, 30.0])
+    weight = np.array([1.0, 2.0, 3.0, 4.0])
+    value, first, second = StudentT(0.5, 3.0).derivatives(y, mu)
+    assert (second < 0.0).tolist() == [True, False, False, False]
+    sites = LAPLACE(StudentT(0.5, 3.0), y, (mu, np.ones(4), np.ones(4)), weight)
+    assert_array_equal(sites.value, weight * value)
+    assert_array_equal(sites.gradient, weight * first)
+    assert_array_equal(sites.weight, [-second[0], 0.0, 0.0, 0.0])

@@ -200,3 +200,69 @@ def test_mini_batches_repeat_with_the_same_generator_and_go_on_counting(draw):
 def test_an_unfinished_loop_says_so(draw):
     case = draw(4)
     assert not svi.fit(case.problem, case.state, replace(TIGHT, max_iter=1), case.rng).converged
+
+
+# --------------------------------------------------------------------------------------- extrapolated and halved steps
+def jumps_from(case, monkeypatch, ratio, change, *, rises=True):
+    """The scales at which full steps start after two changes of a geometric path, and the path afterwards."""
+    starts, here = [], case.state.log_scales
+    path = [here - change - change / ratio, here - change, here]
+    evaluation = svi.evaluate(case.problem, case.state)
+
+    def step(problem, state, before):
+        starts.append(state.log_scales)
+        return state, replace(before, objective=evaluation.objective + (1.0 if rises else 0.0))
+
+    monkeypatch.setattr(svi, "full_step", step)
+    svi._accelerated_step(case.problem, case.state, evaluation, path)
+    return [start - here for start in starts], path
+
+
+@pytest.mark.parametrize(("ratio", "changes"), [(0.5, 1.0), (0.75, 3.0), (0.95, 19.0), (0.99, 19.0)])
+def test_the_third_step_starts_from_the_limit_of_a_geometric_path(draw, monkeypatch, ratio, changes):
+    case = draw(3)
+    starts, path = jumps_from(case, monkeypatch, ratio, np.full_like(case.state.log_scales, 0.1))
+    assert_allclose(starts, [np.full_like(starts[0], 0.1 * changes)], rtol=1e-9)
+    assert_allclose(path, [case.state.log_scales + 0.1 * changes], rtol=1e-9)
+
+
+def test_a_jump_that_does_not_raise_the_bound_is_a_plain_step(draw, monkeypatch):
+    case = draw(3)
+    starts, path = jumps_from(case, monkeypatch, 0.5, np.full_like(case.state.log_scales, -0.2), rises=False)
+    assert_allclose(starts, [np.full_like(starts[0], -0.2), np.zeros_like(starts[0])], atol=1e-12)
+    assert_array_equal(path, [case.state.log_scales])
+
+
+@pytest.mark.parametrize(("ratio", "change"), [(-0.5, 0.1), (0.5, 9e-4), (0.5, 0.0)])
+def test_there_is_no_jump_on_an_alternating_path_or_near_its_end(draw, monkeypatch, ratio, change):
+    case = draw(3)
+    starts, path = jumps_from(case, monkeypatch, ratio, np.full_like(case.state.log_scales, change))
+    assert_array_equal(starts, [np.zeros_like(starts[0])])
+    assert len(path) == 4
+
+
+@pytest.mark.parametrize("halvings", [0, 1, 3])
+def test_a_step_that_lowers_the_bound_is_halved(draw, monkeypatch, halvings):
+    case = draw(3)
+    seen, rho = svi.evaluate(case.problem, case.state), 0.5**halvings
+    answers = iter([False] * halvings + [True])
+    monkeypatch.setattr(svi, "_no_fall", lambda *_: next(answers))
+    state, after = svi._scale_step(case.problem, case.state, seen)
+    target = svi.conjugate_scales(case.problem, case.state, seen)["f"]
+    assert state.scales["f"] == case.state.scales["f"].mixed(target, rho)
+    assert after.bound == svi.evaluate(case.problem, state).bound
+    answers = iter([False] * halvings + [True])
+    state, after = svi._group_step(case.problem, case.state, seen, ("f",))
+    target = svi.conjugate_blocks(case.problem, case.state, seen)["f"]
+    before, block = case.state.blocks["f"], state.blocks["f"]
+    assert_allclose(np.tril(block.precision), np.tril((1.0 - rho) * before.precision + rho * target.precision))
+    assert_allclose(block.mean, (1.0 - rho) * before.mean + rho * target.mean, rtol=1e-10)
+    assert after.bound == svi.evaluate(case.problem, state).bound
+
+
+def test_where_every_step_lowers_the_bound_nothing_moves(draw, monkeypatch):
+    case = draw(3)
+    seen = svi.evaluate(case.problem, case.state)
+    monkeypatch.setattr(svi, "_no_fall", lambda *_: False)
+    assert svi._scale_step(case.problem, case.state, seen) == (case.state, seen)
+    assert svi._group_step(case.problem, case.state, seen, ("f",)) == (case.state, seen)

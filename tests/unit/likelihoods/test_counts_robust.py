@@ -88,3 +88,13 @@ def test_far_out_all_is_finite():
 def test_parameters_must_be_positive(call):
     with pytest.raises(DataError, match="positive finite"):
         call()
+
+
+def test_a_scale_is_learnt_where_projections_are_certain():
+    y, weight = RNG.standard_t(4.0, 60), 3.0 * RNG.exponential(size=60)
+    best = StudentT(3.0).learnt(y, np.zeros(60), np.zeros(60), weight)
+    top = weight @ best.log_prob(y, 0.0)
+    for factor in (0.99, 1.01):
+        assert weight @ StudentT(factor * best.scale).log_prob(y, 0.0) < top
+    # A perfect fit has the smallest scale, not 0.
+    assert StudentT(3.0).learnt(y, y, np.zeros(60), weight).scale == 1e-6

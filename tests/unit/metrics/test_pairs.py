@@ -183,3 +183,15 @@ def test_clear_errors_of_rankings() -> None:
         concordance([1, 2], [1, 2], sample_weight=[1, -2])
     with pytest.raises(DataError, match="n_bins must be at least 1; got 0"):
         calibration([1], [1], n_bins=0)
+
+
+@pytest.mark.parametrize("scale", [1e-290, 1e-12, 1e290])
+def test_tiny_and_huge_weights_are_weights_like_others(scale: float) -> None:
+    rng = np.random.default_rng(0)
+    y, p, weight = rng.random(60), rng.random(60), rng.integers(0, 4, 60).astype(float)
+    plain, scaled = calibration(y, p, sample_weight=weight), calibration(y, p, sample_weight=scale * weight)
+    assert_array_equal(scaled.count, plain.count)
+    for name in ("mean_predicted", "mean_observed", "expected_calibration_error"):
+        assert_allclose(getattr(scaled, name), getattr(plain, name), rtol=1e-12)
+    for metric in (cross_entropy, pair_accuracy):
+        assert_allclose(metric(y, p, sample_weight=scale * weight), metric(y, p, sample_weight=weight), rtol=1e-12)

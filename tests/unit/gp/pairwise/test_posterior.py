@@ -181,3 +181,22 @@ def test_taking_items():
     assert_array_equal(taken.position, [-1, 1])
     assert_array_equal(taken.features, items.features[[6, 1]])
     assert taken.size == 2
+
+
+def test_unseen_items_may_stand_anywhere_and_seen_ones_twice():
+    # Items without a row of their own are told apart by their place, which must not be mistaken for a seen item's row.
+    rng, fit, items = make(5)
+    mixed = items.take(np.array([5, 6, 0, 7, 1, 2, 2, 8, 3, 4, 1]))
+    mean, C = dense(fit, mixed)
+    n = mixed.size
+    assert_allclose(fit.posterior.covariance(mixed)[1], C[:n, :n], atol=1e-8)
+    left, right = rng.integers(0, n, 30), rng.integers(0, n, 30)
+    D = np.eye(n + 1)[left] - np.eye(n + 1)[right] + np.eye(n + 1)[-1]
+    assert_allclose(fit.posterior.pair_covariance(mixed, left, right), D @ C @ D.T, atol=1e-8)
+    assert_allclose(fit.posterior.pairs(mixed, left, right)[0], D @ mean, atol=1e-8)
+
+
+def test_as_many_items_as_allowed_have_a_joint_covariance(monkeypatch):
+    _, fit, items = make(3)
+    monkeypatch.setattr(pair_posterior, "_MAX_DENSE_ITEMS", items.size)
+    assert fit.posterior.covariance(items)[1].shape == (items.size, items.size)

@@ -8,6 +8,7 @@ from scipy.special import ndtr
 
 from skpref import GPPLClassifier, Table
 from skpref.gp.pairwise import ranking
+from skpref.gp.pairwise.posterior import PairPosterior
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +97,14 @@ def test_a_ranking_prints_as_a_table() -> None:
     assert text[3] == "   2  'iced\\ntea'    0.000  0.500             0.000         2          2"
     assert text[-1] == "... 2 more"
     assert len(text) == 13
+
+
+@pytest.mark.parametrize(("limit", "joint"), [(3, False), (4, True)])
+def test_items_up_to_the_limit_are_drawn_jointly(
+    model: GPPLClassifier, monkeypatch: pytest.MonkeyPatch, limit: int, joint: bool
+) -> None:
+    sizes, draw = [], PairPosterior.covariance
+    monkeypatch.setattr(ranking, "_MAX_JOINT", limit)
+    monkeypatch.setattr(PairPosterior, "covariance", lambda *a, **k: sizes.append(len(a[1].position)) or draw(*a, **k))
+    model.rank()
+    assert sizes == [4] * joint
