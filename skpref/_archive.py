@@ -243,9 +243,11 @@ def check_schema(
         require(same, where, "has the number of another part")
         if "file" in node:
             require(node["file"] in members, where, f"refers to the member {node['file']!r:.80}, which is not there")
-            if (kind, node["file"]) not in used:
-                used.add((kind, node["file"]))
+            if (name, node["file"]) not in used:
+                used.add((name, node["file"]))
                 _check_member(kind, node["file"], members[node["file"]])
+                if kind == "NdArrayNode" and node["__class__"] != "ndarray":
+                    require(b"'shape': ()" in members[node["file"]][:_MAX_HEADER], where, "must be a single number")
         for key, child in _children(node, kind, parts_of(name), where):
             check(child, f"{path}.{key}".strip("."), depth + 1)
 

@@ -472,6 +472,15 @@ PARTS: list[tuple[str, str, Callable[[Any], Any], str]] = [
 ]
 
 
+def test_a_number_is_no_array_of_one(tmp_path: Path) -> None:
+    save(fitted("machine"), tmp_path / "m")
+    parts = members(tmp_path / "m")
+    single = next(name for name, part in parts.items() if name.endswith(".npy") and np.load(io.BytesIO(part)).ndim == 0)
+    (tmp_path / "m").write_bytes(rebuilt(parts | {single: npy(np.ones(1))}))
+    with pytest.raises(ModelFormatError, match="must be a single number"):
+        load(tmp_path / "m")
+
+
 @pytest.mark.parametrize(("case", "where", "change", "message"), PARTS, ids=[f"{c}-{w}" for c, w, _, _ in PARTS])
 def test_parts_that_do_not_fit_are_refused_when_loaded(
     case: str, where: str, change: Callable[[Any], Any], message: str, tmp_path: Path
