@@ -120,6 +120,9 @@ def check_columns(estimator: object) -> None:
         if values is not None:
             sound = values.ndim == 1 and len(set(values.tolist())) == values.size >= least
             require(sound, estimator, name, f"must be different values, at least {least}")
+    bounds = held.get("lower_bounds_")
+    if bounds is not None:
+        require(np.isfinite(np.asarray(bounds, dtype=np.float64)).all(), estimator, "lower_bounds_", "must be finite")
     words = held.get("vocabulary_")
     if words is not None:  # of a text: compiled code follows these numbers
         sound = sorted(words.values()) == list(range(len(words)))

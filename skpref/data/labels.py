@@ -50,7 +50,7 @@ def _numbers(values: NDArray[Any]) -> Array:
     if not strings:
         try:
             return values.astype(np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"Unknown label type: {error}; {_LABELS}") from error
     numbers = [_WORDS.get(cell.lower()) if isinstance(cell, str) else None for cell in cells]
     if None not in numbers:

@@ -375,6 +375,8 @@ ROWS = [
     Row(42, "None", CLASSIFIED, [None, *NAMES[1:]], r"Input y contains NaN \(row 0\)"),
     Row(42, "NaN among names", CLASSIFIED, [*NAMES[:-1], float("nan")], r"Input y contains NaN \(row 29\)"),
     Row(42, "mixed types", CLASSIFIED, [1, *NAMES[1:]], "Unknown label type"),
+    Row(42, "no float", at.LABELS, lambda y: [10**400, *y.tolist()[1:]], "Unknown label type"),
+    Row(42, "an integer that is no float", CLASSIFIED, [10**400, *[0.5] * (at.N - 1)], "Unknown label type"),
     Row(42, "mixed types after a name", CLASSIFIED, [*NAMES[:-1], 1], "Unknown label type"),
     Row(42, "a tuple", CLASSIFIED, [*NAMES[:-1], ("good",)], "Unknown label type"),
     Row(

@@ -1,4 +1,4 @@
-"""Inputs drawn by Hypothesis: each is refused with a message of the table of bad inputs, or gives finite results."""
+"""Fits and predictions: an input is refused with a message of the table of bad inputs, or the results are finite."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tests.unit.bad_inputs.table import ROWS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.nightly
 # The messages of the table, of any row, id and number.
 MESSAGES = re.compile(
     "|".join(
