@@ -44,6 +44,7 @@ IdColumn = NDArray[Any]
 MAX_ID_CHARACTERS = 80
 _INT64_MAX = 2**63 - 1
 _UINT64_MAX = 2**64 - 1
+_MOST_BITS = 10_000  # of an integer; Python writes 4,300 digits at most
 _WHOLE_NUMBER = re.compile(r"\s*([+-]?[0-9]{1,20})(\.0*)?\s*")
 
 
@@ -53,6 +54,8 @@ def shorten(value: object) -> str:
         value = value.item()
     if isinstance(value, str | bytes) and len(value) > MAX_ID_CHARACTERS:
         return f"{value[:MAX_ID_CHARACTERS]!r}..."
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return f"an integer of {value.bit_length()} bits"
     text = repr(value)
     if len(text) > MAX_ID_CHARACTERS + 2 and not isinstance(value, str | bytes):
         return f"{text[:MAX_ID_CHARACTERS]}..."
@@ -160,6 +163,8 @@ def integers(values: list[int]) -> IdColumn:
         return np.array(values, dtype=np.int64)
     if low >= 0 and high <= _UINT64_MAX:
         return np.array(values, dtype=np.uint64)
+    if (bits := max(-low, high).bit_length()) > _MOST_BITS:
+        raise DataError(f"an id is an integer of {bits} bits, which Python cannot write: use shorter ids, or strings")
     return objects(values)
 
 

@@ -13,8 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
+import pytest
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     Container = Callable[[np.ndarray], Any]
 
+pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
 try:
     import polars as pl
 except ImportError:  # no extra of skpref needs it

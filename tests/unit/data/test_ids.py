@@ -487,6 +487,14 @@ def test_row_37_very_long_ids():
     assert len(repr(words)) < 200
 
 
+def test_row_37_integers_that_python_cannot_write():
+    with pytest.raises(DataError, match="an id is an integer of 16610 bits, which Python cannot write"):
+        as_ids([10**5000, 1])
+    with pytest.raises(DataError, match="an id is an integer of 16610 bits"):
+        as_ids(np.array([-(10**5000), 1], dtype=object))
+    assert shorten(10**5000) == "an integer of 16610 bits"
+
+
 def test_rows_21_and_22_positions():
     rows = Vocabulary.range(30)
     assert rows.encode([29, 0.0]).tolist() == [29, 0]

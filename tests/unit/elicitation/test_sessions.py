@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 from scipy.stats import ttest_1samp
@@ -318,7 +317,6 @@ def test_a_refused_answer_leaves_the_session_as_it_was():
         ("regressor", 10**400),
         ("ratings", 5),
         ("ratings", 2.5),
-        ("ratings", pd.NA),
         ("pairs", 2),
         ("pairs", -1),
         ("pairs", np.nan),
@@ -329,6 +327,13 @@ def test_bad_answers(name, wrong):
     session = Session(MODELS[name])
     with pytest.raises(DataError, match="an answer"):
         session.tell({int(session.ask()[0]): wrong})
+
+
+def test_an_answer_that_is_missing():
+    pd = pytest.importorskip("pandas")
+    session = Session(MODELS["ratings"])
+    with pytest.raises(DataError, match="an answer must be one of"):
+        session.tell({int(session.ask()[0]): pd.NA})
 
 
 def test_bad_arguments():
