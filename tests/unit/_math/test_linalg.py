@@ -128,3 +128,16 @@ def test_empty_matrices():
     assert linalg.cholesky_vjp(empty, empty).shape == (0, 0)
     assert linalg.congruent(empty, empty).shape == (0, 0)
     assert linalg.log_det(empty) == 0.0
+
+
+@given(seed=st.integers(0, 2**32 - 1), orders=st.tuples(*[st.sampled_from(ORDERS)] * 2))
+def test_products_are_those_of_numpy(seed, orders):
+    rng = np.random.default_rng(seed)
+    n, k, m = rng.integers(0, 6, 3)
+    A, B = rng.normal(size=(n, k)), rng.normal(size=(k, m))
+    got = linalg.product(np.array(A, order=orders[0]), np.array(B, order=orders[1]))
+    np.testing.assert_allclose(got, A @ B, rtol=1e-12, atol=1e-12)
+    L, S, x = np.tril(rng.normal(size=(k, k))), covariance(rng, k) if k else np.zeros((0, 0)), rng.normal(size=k)
+    got = linalg.times_lower_t(np.array(A, order=orders[0]), np.array(L, order=orders[1]))
+    np.testing.assert_allclose(got, A @ L.T, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(linalg.symmetric_product(np.array(S, order=orders[1]), x), S @ x, rtol=1e-12, atol=1e-12)

@@ -223,3 +223,15 @@ def test_features_without_entries_get_their_prior():
     np.testing.assert_allclose(last.variance[3], 1.0 / last.prior.lam[group])
     # The priors moved once more after the last update.
     np.testing.assert_allclose(ascended.variance[3], 1.0 / ascended.prior.lam[ascended.prior.group[3]], rtol=0.05)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_draws_of_a_certain_machine_are_its_expectations(likelihood):
+    machine, X, y, weight = problem(3, likelihood, n=30)
+    machine = replace(machine, bias=Bias(0.4, 1e-26), variance=np.full_like(machine.variance, 1e-26))
+    batch, sizes = batch_of(X, y, weight), Sizes(60, np.diff(X.tocsc().indptr))
+    drawn, exact = (estimate(machine, batch, sizes, np.random.default_rng(0), n) for n in (5, 0))
+    np.testing.assert_allclose(drawn.value, exact.value, rtol=1e-9)
+    np.testing.assert_allclose(drawn.in_bias, exact.in_bias, rtol=1e-9)
+    np.testing.assert_allclose(drawn.in_mean, exact.in_mean, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(drawn.squares, exact.squares, rtol=1e-9)

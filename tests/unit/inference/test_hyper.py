@@ -115,3 +115,30 @@ def test_a_line_search_that_fails_costs_no_more_looks_than_asked_for(most):
 
 def test_by_default_a_line_search_looks_twenty_times():
     assert maximise(lie, np.zeros(1), np.array([[-5.0, 5.0]])).n_evaluations == 21
+
+
+def test_the_first_step_is_newtons_where_the_curvature_is_known():
+    # Curvature 1/scale^2, top at a distance below 1: the second point is the top.
+    centre, scale, points = np.array([0.5, -0.25]), np.array([10.0, 3.0]), []
+
+    def bowl(theta):
+        points.append(theta.copy())
+        return -0.5 * float((((theta - centre) / scale) ** 2).sum()), -(theta - centre) / scale**2
+
+    maximise(bowl, np.zeros(2), np.tile([-50.0, 50.0], (2, 1)), scale=scale)
+    assert_allclose(points[1], centre, rtol=1e-9)
+
+
+def test_random_starts_are_within_the_box_and_the_bounds():
+    starts = []
+
+    def flat(theta):
+        starts.append(theta.copy())
+        return 0.0, np.zeros(1)
+
+    box, rng = np.array([[1.0, 9.0]]), np.random.default_rng(0)
+    maximise(flat, np.zeros(1), np.array([[-2.0, 3.0]]), n_restarts=40, rng=rng, box=box)
+    drawn = np.unique(np.ravel(starts[1:]))
+    assert (drawn[drawn != 0.0] >= 1.0).all()
+    assert drawn.max() <= 3.0
+    assert drawn.size > 20

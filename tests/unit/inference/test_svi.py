@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -266,3 +267,17 @@ def test_where_every_step_lowers_the_bound_nothing_moves(draw, monkeypatch):
     monkeypatch.setattr(svi, "_no_fall", lambda *_: False)
     assert svi._scale_step(case.problem, case.state, seen) == (case.state, seen)
     assert svi._group_step(case.problem, case.state, seen, ("f",)) == (case.state, seen)
+
+
+@given(seed=seeds, size=st.integers(1, 60), local=st.booleans())
+def test_mini_batches_are_all_observations_once_and_whole_clusters_where_blocks_are_local(seed, size, local):
+    rng = np.random.default_rng(seed)
+    cluster = rng.integers(0, 7, 60)
+    problem = SimpleNamespace(n_observations=60, cluster=cluster, local={"users"} if local else set())
+    batches = list(svi._batches(problem, size, rng))
+    assert_array_equal(np.sort(np.concatenate(batches)), np.arange(60))
+    if local:
+        assert sum(len(set(cluster[batch])) for batch in batches) == len(set(cluster))
+        assert len(batches) <= -(-60 // size)
+    else:
+        assert len(batches) == -(-60 // size)

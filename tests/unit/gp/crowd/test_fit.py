@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import joblib
@@ -18,6 +19,8 @@ from sklearn.gaussian_process.kernels import RBF
 
 from skpref import CrowdGPPL, Table
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
+from skpref.gp.crowd import fit as crowd_fit
+from skpref.inference.svi import Schedule
 from skpref.kernels import Linear
 
 _rng = np.random.default_rng(6)
@@ -417,3 +420,15 @@ def test_clones_share_tables_and_nothing_that_was_fitted() -> None:
     assert model.fit(ROWS, Y).user_factors_.shape == (U, 1)
     with pytest.raises(ValueError, match="Invalid parameter 'n_factor'"):
         model.set_params(n_factor=1)
+
+
+@pytest.mark.parametrize(("n", "batch_size"), [(2**20, None), (2**20 + 1, 2**19), (2**24, 2**19)])
+def test_auto_takes_mini_batches_above_the_largest_number_of_entries(n: int, batch_size: int | None) -> None:
+    pair = SimpleNamespace(inference="auto", schedule=Schedule())
+    model, problem = (
+        SimpleNamespace(config=SimpleNamespace(pair=pair), alive=range(8)),
+        SimpleNamespace(n_observations=n),
+    )
+    chosen = crowd_fit._schedule(model, problem).batch_size
+    assert chosen == batch_size
+    assert isinstance(chosen, int) is (batch_size is not None)

@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from skpref._estimator import verbose_printer
 from skpref.data import Comparisons
 from skpref.gp.pairwise import fit as pair_fit
-from skpref.gp.pairwise.fit import PairConfig, PairData, WarmStart, fit_pairs
+from skpref.gp.pairwise.fit import PairConfig, PairData, WarmStart, fit_pairs, pair_model
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
 from skpref.inference.svi import Schedule
 from skpref.kernels import ProductMatern
@@ -207,3 +207,9 @@ def test_the_printer_prints_a_line_a_pass_and_hands_on(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(fit.bounds) == 2
     assert lines[0].startswith("GPPL: pass 1/3  bound ")
+
+
+def test_inducing_points_are_exact_only_where_they_are_the_items():
+    data, kernel, rng = draw(), ProductMatern([1.0, 1.0]), np.random.default_rng(0)
+    for points, exact in ((data.X[::-1], True), (data.X + 0.1, False), (data.X[1:], False)):
+        assert pair_model(data, kernel, CONFIG, rng, np.ascontiguousarray(points)).exact is exact
