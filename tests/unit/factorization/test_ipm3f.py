@@ -6,13 +6,14 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.stats import poisson
 from sklearn.base import clone
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skpref.data.ratings import Ratings
 from skpref.exceptions import CheckpointError, DataError, UnknownIdError
 from skpref.factorization.ipm3f import GibbsIPM3F
-from skpref.factorization.max_margin.ipm3f_chain import aligned_mean, fold_in_of, start_state
+from skpref.factorization.max_margin.ipm3f_chain import aligned_mean, fold_in_of, log_ibp, start_state
 from skpref.inference import gibbs
 
 
@@ -285,3 +286,14 @@ def test_small_tables():
     assert single.predict([("a", "b")]).tolist() == [2]
     ids, _ = clone(SMALL).fit(X, Y).recommend(3, 5)
     assert not set(ids) & set(X[X[:, 0] == 3, 1])
+
+
+@pytest.mark.parametrize("alpha", [0.3, 2.0])
+def test_the_buffet_process_of_one_user_is_a_poisson_number_and_of_none_its_rate(alpha):
+    for k in range(4):
+        np.testing.assert_allclose(log_ibp(np.ones((1, k), dtype=bool), alpha), poisson(alpha).logpmf(k), rtol=1e-12)
+    # Without features: user i tastes Poisson(alpha / i) new ones.
+    np.testing.assert_allclose(log_ibp(np.zeros((4, 0), dtype=bool), alpha), -alpha * (1 + 1 / 2 + 1 / 3 + 1 / 4))
+    # Two users who share one feature: the first tastes it alone, the second takes it with probability 1/2.
+    both = poisson(alpha).logpmf(1) + np.log(0.5) + poisson(alpha / 2).logpmf(0)
+    np.testing.assert_allclose(log_ibp(np.ones((2, 1), dtype=bool), alpha), both, rtol=1e-12)

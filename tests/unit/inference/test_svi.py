@@ -281,3 +281,15 @@ def test_mini_batches_are_all_observations_once_and_whole_clusters_where_blocks_
         assert len(batches) <= -(-60 // size)
     else:
         assert len(batches) == -(-60 // size)
+
+
+@given(seed=seeds)
+def test_laplaces_bound_counts_the_uncertainty_of_scales(draw, seed):
+    case = draw(seed, "features")
+    problem, scale = replace(case.problem, rule=LAPLACE), replace(case.state.scales["f"], shape=3.0, rate=2.0)
+    uncertain = replace(case.state, scales={**case.state.scales, "f": scale})
+    certain = replace(case.state, scales={**case.state.scales, "f": FixedScale(scale.mean)})
+    ends = [svi.evaluate(problem, state) for state in (uncertain, certain)]
+    assert_allclose(ends[0].objective, ends[1].objective, rtol=1e-12)
+    volume = 0.5 * case.state.blocks["f"].size * (scale.mean_log - np.log(scale.mean))
+    assert_allclose(ends[0].bound, ends[1].bound + volume - scale.kl, rtol=1e-10, atol=1e-10)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 from numpy.testing import assert_allclose
 
@@ -25,3 +27,13 @@ def test_a_search_looks_at_different_rows_whose_weights_add_up_to_those_of_all(m
     assert_allclose(part.X, data.X[rows])
     assert_allclose(part.y, data.y[rows])
     assert_allclose(part.weight / data.weight[rows], data.weight.sum() / data.weight[rows].sum())
+
+
+def test_a_posterior_at_inducing_points_is_used_again_at_the_same_points_only():
+    data, rng, state = draw(), np.random.default_rng(1), object()
+    points = data.X[:4].copy()
+    config = SimpleNamespace(n_inducing=4, inducing=points)
+    for earlier, used in ((points.copy(), True), (points + 1.0, False), (points[:3], False)):
+        chosen, again = fit._inducing_points(data, None, config, rng, SimpleNamespace(points=earlier, state=state))
+        assert_allclose(chosen, points)
+        assert again is (state if used else None)
