@@ -291,7 +291,10 @@ def _numbered(values: NDArray[Any], levels: NDArray[Any], users: IdColumn, items
         wrong = levels[place] != values
     else:
         number = {level: i for i, level in enumerate(levels.tolist())}
-        place = np.array([number.get(value, -1) for value in values.tolist()], dtype=np.int64)
+        try:
+            place = np.array([number.get(value, -1) for value in values.tolist()], dtype=np.int64)
+        except TypeError as error:
+            raise DataError(f"y must hold numbers or words, the ratings: {error}") from error
         wrong = place < 0
     if wrong.any():
         row, more = int(np.argmax(wrong)), int(np.count_nonzero(wrong)) - 1

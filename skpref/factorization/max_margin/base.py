@@ -162,7 +162,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
     def _fit(self, X: Any, y: Any, sample_weight: Any, levels: Any) -> Self:
         with unchanged_on_failure(self):
             user, item = self._read(X, reset=True)
-            if sample_weight is not None:
+            if sample_weight is not None and y is not None:
                 # Users and items whose ratings all have weight zero count as unseen.
                 check_consistent_length(user, y)
                 sample_weight = read_weights(sample_weight, len(user))

@@ -132,6 +132,10 @@ def masked(valid: Any) -> Any:
     return array
 
 
+def no_y(name: str) -> Any:
+    return at.MAKERS[name]().fit(at.RATED, None, np.ones(len(at.RATED)))
+
+
 def both_infinities(valid: np.ndarray) -> np.ndarray:
     array = valid.copy()
     array[:2, 1] = -np.inf, np.inf

@@ -44,6 +44,7 @@ from tests.unit.bad_inputs.rows import (
     many,
     masked,
     methods,
+    no_y,
     pick,
     precomputed,
     renamed,
@@ -387,6 +388,8 @@ ROWS = [
         "Support for labels represented as bytes is not supported",
         TypeError,
     ),
+    *(Row(42, "no y but weights", call(name, lambda name=name: no_y(name)), None, NO_Y) for name in at.GIBBS),
+    Row(46, "dictionaries", at.RATINGS, [{}] * len(at.RATING), "y must hold numbers or words"),
     Row(42, "no y", [*at.NUMBERS, *at.CLASSES, *at.LEVELS, *at.RATINGS], None, NO_Y),
     Row(42, "2-D", TARGETS, lambda y: np.column_stack([y, y]), "y should be a 1d array"),
     Row(
