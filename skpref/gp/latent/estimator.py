@@ -392,7 +392,7 @@ def _standardised(X: Array) -> tuple[Array, float, Array]:
         mean = X.mean(axis=0)
         Y = X - mean
     # Divided first: squares of 1e200 are infinite.
-    largest = float(np.abs(Y).max())
+    largest = 0.0 if (X == X[0]).all() else float(np.abs(Y).max())  # a mean of equal rows is equal up to rounding
     if not _SMALLEST < largest < np.inf:
         flow = f"are below {_SMALLEST:g}" if largest < 1.0 else "overflow"
         problem = "all rows are the same" if largest == 0.0 else f"their differences {flow}: scale the features"

@@ -124,6 +124,7 @@ def test_a_line_an_evaluation(capsys: pytest.CaptureFixture[str]) -> None:
     ("table", "message"),
     [
         (np.ones((5, 2)), "all rows are the same"),
+        (np.full((10, 3), 0.1), "all rows are the same"),  # whose mean is not 0.1
         (X[:1], "minimum of 2"),
         (np.where(X > 2.0, np.nan, X), "NaN"),
         (X[:, 0], "2D"),
