@@ -198,7 +198,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
             earlier = getattr(self, "mapping_", None) if self.warm_start else None
             table = validate_data(self, X, dtype=np.float64, order="C", ensure_min_samples=2)
             n, D = table.shape
-            Q = min(D, _MAX_COMPONENTS) if self.n_components is None else self.n_components
+            Q = min(D, _MAX_COMPONENTS) if self.n_components is None else int(self.n_components)
             check_memory(n, min(self.n_inducing, n), whose="rows")
             mean, scale, Y = _standardised(table)
             cold = earlier is None or self.embedding_.shape != (n, Q) or earlier.V.shape[1] != D
@@ -392,7 +392,7 @@ def _standardised(X: Array) -> tuple[Array, float, Array]:
         mean = X.mean(axis=0)
         Y = X - mean
     # Divided first: squares of 1e200 are infinite.
-    largest = 0.0 if (X == X[0]).all() else float(np.abs(Y).max())  # a mean of equal rows is equal up to rounding
+    largest = 0.0 if (X[0] == X).all() else float(np.abs(Y).max())  # a mean of equal rows is equal up to rounding
     if not _SMALLEST < largest < np.inf:
         flow = f"are below {_SMALLEST:g}" if largest < 1.0 else "overflow"
         problem = "all rows are the same" if largest == 0.0 else f"their differences {flow}: scale the features"

@@ -354,6 +354,7 @@ def test_whole_numbers_of_other_types_count(name: str) -> None:
         at.MAKERS[name](n_inducing=count, **({"inference": "vb"} if "Ordinal" in name else {})).fit(*at.TRAINING[name])
     for estimator in ("CrowdGPPL", *at.MACHINES):
         at.MAKERS[estimator](n_factors=True).fit(*at.TRAINING[estimator])
+    at.MAKERS["BayesianGPLVM"](n_components=True).fit(at.X)
     at.MAKERS["GibbsM3F"](n_chains=True).fit(*at.TRAINING["GibbsM3F"])
 
 
