@@ -26,7 +26,6 @@ __all__ = [
     "log_expit_derivatives",
     "log_ndtr",
     "log_ndtr_derivatives",
-    "phi_over_Phi",
 ]
 
 _SQRT_HALF: Final = float(np.sqrt(0.5))
@@ -46,12 +45,6 @@ _LEGENDRE_X, _LEGENDRE_W = np.polynomial.legendre.leggauss(12)
 def log_ndtr(z: ArrayLike) -> Array:
     """Logarithm of the standard normal distribution function, log Phi(z)."""
     return np.asarray(_log_ndtr(np.asarray(z, dtype=np.float64)))
-
-
-def phi_over_Phi(z: ArrayLike) -> Array:
-    """Ratio phi(z)/Phi(z), the derivative of log Phi (an inverse Mills ratio)."""
-    z = np.asarray(z, dtype=np.float64)
-    return np.asarray(_SQRT_TWO_OVER_PI / erfcx(-_SQRT_HALF * z))
 
 
 def log_ndtr_derivatives(z: ArrayLike) -> tuple[Array, Array, Array]:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from skpref.factorization.fm import VariationalFM
 from skpref.factorization.machine.fit import FitOptions, coordinate_ascent
 from skpref.factorization.machine.fit_batches import Sizes, adam_ascent, batch_of, estimate
 from skpref.factorization.machine.model import Bias, Prior, compressed, start_machine
@@ -235,3 +236,12 @@ def test_draws_of_a_certain_machine_are_its_expectations(likelihood):
     np.testing.assert_allclose(drawn.in_bias, exact.in_bias, rtol=1e-9)
     np.testing.assert_allclose(drawn.in_mean, exact.in_mean, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(drawn.squares, exact.squares, rtol=1e-9)
+
+
+def test_predictions_are_of_the_average_over_passes_unless_the_last_is_asked_for():
+    _, X, y, _ = problem(5, Gaussian(1.0), n=40)
+    model = VariationalFM(n_factors=2, batch_size=8, n_epochs=4, random_state=0).fit(X, y)
+    q = model.posterior_
+    for machine, predicted in ((q.machine, model.predict(X)), (q.last, model.predict_last(X))):
+        np.testing.assert_allclose(predicted, q.offset + q.scale * machine.moments(compressed(X))[0], rtol=1e-12)
+    assert np.abs(model.predict(X) - model.predict_last(X)).max() > 1e-6

@@ -486,3 +486,9 @@ def test_chains_that_are_not_stationary_warn(n_chains):
         model.fit(*ratings_of(0))
     assert len(caught) == 1
     assert caught[0].filename == __file__
+
+
+def test_the_first_part_of_a_stream_has_the_levels_of_the_model_or_of_the_call():
+    model = clone(SMALL).set_params(levels=[1, 2, 3, 4, 5])
+    assert model.partial_fit([(3, 9), (3, 8)], [2, 4]).classes_.tolist() == [1, 2, 3, 4, 5]
+    assert clone(model).partial_fit([(3, 9), (3, 8)], [2, 4], classes=[2, 3, 4]).classes_.tolist() == [2, 3, 4]

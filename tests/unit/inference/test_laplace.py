@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import expit
 
-from skpref._math.special import phi_over_Phi
+from skpref._math.special import log_ndtr_derivatives
 from skpref.exceptions import SkprefError
 from skpref.inference.laplace import laplace, laplace_gradient, mode_adjoint
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit, StudentT
@@ -40,7 +40,7 @@ def third_of(likelihood):
     def probit(y, z):
         sign = 2.0 * y - 1.0
         t = sign * z
-        r = phi_over_Phi(t)
+        r = log_ndtr_derivatives(t)[1]
         return sign * r * ((r + t) * (2.0 * r + t) - 1.0)
 
     def logit(y, z):
