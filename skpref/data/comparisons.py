@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from skpref._checks import require
-from skpref._validation import assert_all_finite
+from skpref._validation import check_array
 from skpref.data.ids import as_ids, read_pairs, shorten
 from skpref.data.labels import read_labels
 from skpref.data.vocabulary import Vocabulary
@@ -481,8 +481,8 @@ def from_scores(
     >>> sorted(zip(pairs.left.tolist(), pairs.right.tolist()))
     [(0, 1), (0, 2), (2, 1)]
     """
-    score = column_or_1d(np.asarray(y), dtype=np.float64, warn=True)
-    assert_all_finite(score, input_name="y")
+    numbers = check_array(y, input_name="y", ensure_2d=False, ensure_min_samples=0, dtype=np.float64)
+    score = column_or_1d(numbers, warn=True)
     n = score.size
     group = np.zeros(n, dtype=np.int64) if qid is None else _read_groups(qid)
     item = np.arange(n) if items is None else _rows(items, "items")

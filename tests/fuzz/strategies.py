@@ -323,7 +323,7 @@ class Odd:
         return 1
 
     def __repr__(self) -> str:
-        return "<odd>" * 1000
+        return "<odd>" * 50
 
 
 DAY = dt.date(2020, 1, 1)

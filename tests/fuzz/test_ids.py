@@ -71,7 +71,7 @@ READERS: dict[str, Any] = {
     "from_labels(n_items)": lambda ids, numbers: from_labels([0], [1], [1], ids).y,
     "from_scores": lambda ids, numbers: from_scores(numbers).weight,
     "from_scores(qid)": lambda ids, numbers: from_scores(numbers, ids).weight,
-    "from_matrix(users)": lambda ids, numbers: from_matrix(np.ones((len(numbers), 1)), ids)[1],
+    "from_matrix(users)": lambda ids, numbers: from_matrix(np.ones((2, 1)), ids)[1],
     "OneHotDesign(users)": lambda ids, numbers: OneHotDesign(users=ids).fit([[0, 1]]).transform([[0, 1]]),
     "Session.user": lambda ids, numbers: Session(at.fitted("CrowdGPPL"), user=ids).ask(),
     "Session.candidates": lambda ids, numbers: Session(at.fitted("GibbsM3F"), ids, random_state=0).ask(),
