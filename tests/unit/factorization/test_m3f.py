@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from skpref.exceptions import CheckpointError, DataError, UnknownIdError
 from skpref.factorization.m3f import GibbsM3F
+from skpref.factorization.max_margin import base
 from skpref.inference import gibbs
 
 
@@ -492,3 +493,13 @@ def test_the_first_part_of_a_stream_has_the_levels_of_the_model_or_of_the_call()
     model = clone(SMALL).set_params(levels=[1, 2, 3, 4, 5])
     assert model.partial_fit([(3, 9), (3, 8)], [2, 4]).classes_.tolist() == [1, 2, 3, 4, 5]
     assert clone(model).partial_fit([(3, 9), (3, 8)], [2, 4], classes=[2, 3, 4]).classes_.tolist() == [2, 3, 4]
+
+
+def test_a_running_fit_shows_what_it_would_be_if_it_ended_now(monkeypatch):
+    shown = []
+    monkeypatch.setattr(base, "on_iteration", lambda *_, **__: lambda event: shown.append(event.fitted()))
+    model = clone(SMALL).fit(X, Y)
+    assert shown[: SMALL.burn_in] == [None] * SMALL.burn_in
+    assert len(shown) == SMALL.n_sweeps
+    assert shown[-1] is not model
+    np.testing.assert_array_equal(shown[-1].predict_proba(X[:5]), model.predict_proba(X[:5]))
