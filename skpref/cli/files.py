@@ -102,7 +102,7 @@ class Sheet:
 
 def read_sheet(path: Path) -> Sheet:
     """Read a file."""
-    with path.open("rb") as file:
+    with naming(path), path.open("rb") as file:
         source: BinaryIO = file if file.seekable() else io.BytesIO(file.read())  # a pipe can be read once
         head = source.read(4)
         source.seek(0)
@@ -269,7 +269,7 @@ def complete(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Give an error of the disk the name of the file that was to be written: a full disk names none."""
+    """Give an error of the disk the name of the file: a full disk names none, and neither does a failed read."""
     try:
         yield
     except OSError as error:
@@ -277,10 +277,18 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
-def check_file(path: Path | None, *, regular: bool = False) -> None:
-    """Complain of a file that cannot be written."""
+def check_no_source(path: Path, sources: Iterable[Path | None]) -> None:
+    """Complain of a file to write that is read, perhaps under another name."""
+    for source in sources:
+        if source is not None and path.is_file() and source.is_file() and path.samefile(source):
+            raise DataError(f"{path}: is what is read ({source}) and would be lost; name another by --out")
+
+
+def check_file(path: Path | None, *sources: Path | None, regular: bool = False) -> None:
+    """Complain of a file that cannot be written, or that is one of those to read."""
     if path is None:
         return
+    check_no_source(path, sources)
     if path.is_dir():
         raise DataError(f"--out {path}: is a folder; name a file, such as {path / 'result'}")
     if path.exists() and not path.is_file():

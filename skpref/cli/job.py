@@ -12,6 +12,7 @@ import threading
 import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,7 +105,8 @@ class Job:
         train, test = self._parts
         result = self._search(train)
         # Now: the rest may be interrupted.
-        write_noted(options.out / "trials.csv", lambda path: write_trials(result.trials, path, task.metric.name))
+        trials = partial(write_trials, result.trials, metric=task.metric.name)
+        write_noted(options.out / "trials.csv", trials, options.sources)
         if result.interrupted and not any(trial.state == "complete" for trial in result.trials):
             raise KeyboardInterrupt("stopped before the first trial was finished, so there is nothing to report")
         self._n_kept = len(result.trials)

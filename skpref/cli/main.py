@@ -157,7 +157,9 @@ def _in_a_line(error: Exception) -> str:
     hint = ""
     if isinstance(error, FileNotFoundError):
         path = Path(os.fsdecode(error.filename))
-        names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+        names = (
+            [entry.name for entry in path.parent.iterdir() if entry.name != path.name] if path.parent.is_dir() else []
+        )
         near = difflib.get_close_matches(path.name, names[:5000], n=1, cutoff=0.8)
         hint = f"; did you mean {near[0]!r}?" if near else ""
     return f"{error.filename}: {error.strerror}{hint}"

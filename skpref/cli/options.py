@@ -93,6 +93,11 @@ class Data:
     holdout: float = 0.2  # share that is held out; 0: one rating of each user
     json: bool = False
 
+    @property
+    def sources(self) -> tuple[Path | None, ...]:
+        """Return the files that are read."""
+        return self.data, self.items, self.users
+
     def __post_init__(self) -> None:
         for option in _SPECIAL:
             if option not in MODELS[self.model].options and getattr(self, option) is not None:

@@ -39,7 +39,7 @@ Columns = dict[str, "NDArray[Any]"]
 
 def predict(options: Predict) -> int:
     """Predict the rows of a file."""
-    check_file(options.out)
+    check_file(options.out, options.model, options.data)
     model = load_model(options.model, options.data)
     sheet = read_sheet(options.data)
     last = last_step(model)

@@ -33,7 +33,7 @@ _OF_ROWS = GPOrdinalRegressor, SVGPRegressor, SVGPClassifier
 
 def rank(options: Rank) -> int:
     """Rank known or new items."""
-    check_file(options.out)
+    check_file(options.out, options.model, options.items)
     model = load_model(options.model, options.items)
     last = last_step(model)
     fitted = hasattr(last, "posterior_")

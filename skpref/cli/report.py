@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref._text import printable
-from skpref.cli.files import naming, write_csv
+from skpref.cli.files import check_no_source, naming, write_csv
 from skpref.exceptions import SkprefError
 from skpref.persistence import save
 from skpref.search.evaluation import in_a_line
@@ -106,7 +106,7 @@ def cut(name: Any) -> str:
 
 
 # --------------------------------------------------------------------------------------------------------------- files
-def write_files(outcome: Outcome, out: Path) -> list[Path]:
+def write_files(outcome: Outcome, out: Path, sources: Sequence[Path | None] = ()) -> list[Path]:
     """Write the model and what the task has to write; the trials were written after the search.
 
     A file that cannot be written is one note, and the others are written; without the model, the job has failed.
@@ -122,7 +122,7 @@ def write_files(outcome: Outcome, out: Path) -> list[Path]:
     with _noted("tables and plots cannot be made"):
         files = _complete(outcome).task.files(outcome)
     for name, write in files.items():
-        if write_noted(out / name, write):
+        if write_noted(out / name, write, sources):
             written.append(out / name)
     if failure is not None:
         raise failure
@@ -136,9 +136,10 @@ def _complete(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def write_noted(path: Path, write: Callable[[Path], None]) -> bool:
-    """Write a file; return whether it worked, and print one line if not."""
+def write_noted(path: Path, write: Callable[[Path], None], sources: Sequence[Path | None] = ()) -> bool:
+    """Write a file that is none of the sources; return whether it worked, and print one line if not."""
     with _noted(f"{path} is not written"):
+        check_no_source(path, sources)
         write(path)
         return True
     return False

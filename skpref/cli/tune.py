@@ -75,7 +75,7 @@ def _report(options: Tune, outcome: Outcome) -> list[Path]:
     """Print the report, then write the files."""
     if not options.json:
         print("\n" + report(outcome), flush=True)
-    files = write_files(outcome, options.out)
+    files = write_files(outcome, options.out, options.sources)
     copy = options.out / "experiment.toml"
     if options.file is not None and write_noted(copy, partial(_copy, options.file)):
         files.append(copy)
@@ -121,11 +121,11 @@ def _last_lines(files: list[Path], task: Task, out: Path, tracker: Tracker | Non
 # ----------------------------------------------------------------------------------------------------------------- fit
 def fit(options: Fit) -> int:
     """Fit a model with given settings, without a search."""
-    check_file(options.out, regular=True)
+    check_file(options.out, *options.sources, regular=True)
     task: Task = pkgutil.resolve_name(MODELS[options.model].reader)(options)
     say(options, printable(task.headline()))
     settings, params = task.defaults(), dict(options.settings)
-    _check_settings(last_step(task.build(settings)), params)
+    _check_settings(task.build(settings), params)
     try:
         model = task.final(settings, params)
     except KeyboardInterrupt as stop:
@@ -146,10 +146,11 @@ def fit(options: Fit) -> int:
 
 def _check_settings(model: Any, params: dict[str, Any]) -> None:
     """Complain of parameters that do not exist, or that have an option of their own."""
-    names = list(model.get_params(deep=False))
+    last, nested = last_step(model), model.get_params()
+    names = list(last.get_params(deep=False))
     for name in params:
         if name in _OPTIONS:
             raise DataError(f"--set {name}: use {_OPTIONS[name]}")
-        if name not in names and "__" not in name:
-            what = f"a {type(model).__name__} has no such parameter{nearest(name, names) or ';'}"
+        if name not in names and not ("__" in name and name in nested):
+            what = f"a {type(last).__name__} has no such parameter{nearest(name, names) or ';'}"
             raise DataError(f"--set {name}: {what} there are {', '.join(names)}")

@@ -16,8 +16,9 @@ import pytest
 
 from skpref import GibbsM3F, GPOrdinalRegressor, GPPLClassifier, Table, load, save
 from skpref.cli import main
-from skpref.cli.files import complete, read_sheet
+from skpref.cli.files import complete, read_sheet, write_csv
 from skpref.cli.main import Patient
+from skpref.cli.report import write_noted
 
 RNG = np.random.default_rng(0)
 VOTES = "left,right,label\n" + "".join(f"i{k % 5},i{(k + 1 + k % 3) % 5},{k % 2}\n" for k in range(20))
@@ -129,7 +130,16 @@ BAD: dict[str, tuple[list[str], str | bytes, str]] = {
         "left,right\ni0,i1\ni2,i2\n",
         r"bad\.csv, line 3: item 'i2' is compared with itself",
     ),
-    "overflow": (["fit", "votes.csv", "--set", "shape_s0=1e300"], "", "out of range"),
+    "overflow": (["fit", "votes.csv", "--set", "shape_s0=1e300"], "", "shape_s0.*in the range"),
+    "nested": (["fit", "votes.csv", "--set", "kernel__nu=3"], "", "--set kernel__nu: a GPPLClassifier has no such"),
+    "data lost": (
+        ["fit", "bad.csv", "--out", "made/../bad.csv"],
+        VOTES,
+        r"is what is read \(bad\.csv\) and would be lost",
+    ),
+    "rows lost": (["predict", "items", "bad.csv", "--out", "bad.csv"], VOTES, r"bad\.csv: is what is read.*by --out"),
+    "model lost": (["predict", "items", "bad.csv", "--out", "items"], VOTES, r"items: is what is read \(items\)"),
+    "model ranked over": (["rank", "items", "--out", "items"], "", r"items: is what is read \(items\)"),
 }
 
 
@@ -245,6 +255,26 @@ def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"target.csv", "link.csv"}
     with complete(Path(os.devnull)) as whole:
         assert whole == Path(os.devnull)
+
+
+def test_a_result_does_not_replace_what_was_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    votes = tmp_path / "ranking.csv"
+    votes.write_text(VOTES, "utf-8")
+    assert not write_noted(votes, lambda path: write_csv(path, ["rank"], [[1]]), (None, tmp_path / "no.csv", votes))
+    assert "ranking.csv is not written" in capsys.readouterr().err
+    assert votes.read_text("utf-8") == VOTES
+
+
+def test_a_broken_link_is_not_proposed_in_its_own_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("lost.csv").symlink_to("nowhere")
+    assert main(["fit", "lost.csv"]) == 2
+    assert capsys.readouterr().err == "skpref: error: lost.csv: No such file or directory\n"
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="Linux only")
+def test_a_failed_read_names_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "/proc/self/mem"]) == 2
+    assert capsys.readouterr().err == "skpref: error: /proc/self/mem: Input/output error\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes in folders are POSIX's")
