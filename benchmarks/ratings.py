@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 SHARED = Path(os.environ.get("SKPREF_SHARED") or Path(__file__).resolve().parents[2] / "shared")
 GRID = 0.1 ** np.linspace(0.75, 2.0, 11)
-RULES = ("average", "median", "last")
+RULES = ("scores", "median", "average", "last")
 LEVELS = [1, 2, 3, 4, 5]
 
 

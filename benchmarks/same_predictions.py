@@ -574,6 +574,7 @@ def factor_cases() -> dict[str, Case]:
     gibbs: dict[str, dict[str, Any]] = {
         "default": {},
         "chains": {"n_chains": 2, "n_samples": 5},
+        "scores": {"prediction": "scores"},
         "median": {"prediction": "median"},
         "average": {"prediction": "average"},
         "last": {"prediction": "last"},

@@ -71,10 +71,11 @@ class GibbsIPM3F(MaxMarginFactorization):
         Number of samples kept of each chain, at most, for probabilities and standard deviations.
     sigma : float, default=1.0
         Prior standard deviation of the item factors.
-    prediction : {"median", "average", "last"}, default="median"
-        How `predict` chooses a level: "median" takes the median of `predict_proba`; "average" counts the thresholds
-        below x_ij at the averages after burn-in, "last" at the last sample. The average needs features that persist
-        over many sweeps, which takes many ratings; hence the default.
+    prediction : {"median", "scores", "average", "last"}, default="median"
+        How `predict` chooses a level: "median" takes the median of `predict_proba`; "scores" counts the average
+        thresholds below the average x_ij of the kept samples; "last" is the last sample alone. "average" multiplies
+        the averages of Z and V after burn-in: features that do not persist shrink, and predictions degrade as the
+        chain goes on.
     duplicates : {"error", "mean", "last"}, default="error"
         What to do with different ratings of an item by the same user: raise an error, take their mean rounded to a
         level (halves up), or take the last one.
@@ -169,7 +170,7 @@ class GibbsIPM3F(MaxMarginFactorization):
         n_chains: int = 1,
         n_samples: int = 20,
         sigma: float = 1.0,
-        prediction: Literal["median", "average", "last"] = "median",
+        prediction: Literal["median", "scores", "average", "last"] = "median",
         duplicates: Literal["error", "mean", "last"] = "error",
         unknown: Literal["prior", "raise"] = "prior",
         n_jobs: int | None = None,

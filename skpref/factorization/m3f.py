@@ -62,9 +62,11 @@ class GibbsM3F(MaxMarginFactorization):
         Number of samples kept of each chain, at most, for probabilities and standard deviations.
     sigma : float, default=1.0
         Prior standard deviation of the factors.
-    prediction : {"average", "median", "last"}, default="average"
-        How `predict` chooses a level: "average" counts the thresholds below x_ij at the averages after burn-in, "last"
-        at the last sample; "median" takes the median of `predict_proba`.
+    prediction : {"scores", "median", "average", "last"}, default="scores"
+        How `predict` chooses a level: "scores" counts the average thresholds below the average x_ij of the kept
+        samples; "median" takes the median of `predict_proba`; "last" is the last sample alone. "average" multiplies
+        the averages of U and V after burn-in, as [XZZ13] does: factors rotate, so the longer the chain, the more these
+        averages shrink to zero and the worse the predictions are.
     duplicates : {"error", "mean", "last"}, default="error"
         What to do with different ratings of an item by the same user: raise an error, take their mean rounded to a
         level (halves up), or take the last one.
@@ -157,7 +159,7 @@ class GibbsM3F(MaxMarginFactorization):
         n_chains: int = 1,
         n_samples: int = 20,
         sigma: float = 1.0,
-        prediction: Literal["average", "median", "last"] = "average",
+        prediction: Literal["scores", "median", "average", "last"] = "scores",
         duplicates: Literal["error", "mean", "last"] = "error",
         unknown: Literal["prior", "raise"] = "prior",
         dtype: DTypeLike = "float64",

@@ -70,7 +70,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "n_chains": [Interval(Integral, 1, None, closed="left")],
     "n_samples": [Interval(Integral, 1, None, closed="left")],
     "sigma": [_SCALE],
-    "prediction": [StrOptions({"average", "median", "last"})],
+    "prediction": [StrOptions({"scores", "median", "average", "last"})],
     "duplicates": [StrOptions({"error", "mean", "last"})],
     "unknown": [StrOptions({"prior", "raise"})],
     "n_jobs": [Integral, None],
@@ -96,7 +96,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
     n_chains: int
     n_samples: int
     sigma: float
-    prediction: Literal["average", "median", "last"]
+    prediction: Literal["scores", "median", "average", "last"]
     duplicates: Literal["error", "mean", "last"]
     unknown: Literal["prior", "raise"]
     n_jobs: int | None

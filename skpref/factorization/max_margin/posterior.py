@@ -143,7 +143,7 @@ class M3FPosterior:
         if rule == "median":
             cumulative = np.cumsum(self.probabilities(user, item), axis=1)
             return np.minimum((cumulative < 0.5).sum(axis=1), self.n_levels - 1)
-        factors = self.average if rule == "average" else self.last
+        factors = {"scores": self.samples, "average": self.average, "last": self.last}[rule]
         level = np.empty(user.size, dtype=np.int64)
         for part in _parts(user.size, factors):
             score = self._scores(factors, user[part], item[part]).mean(axis=0)

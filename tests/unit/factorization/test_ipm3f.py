@@ -52,7 +52,7 @@ def test_it_learns():
     test = rng.random(len(Y)) < 0.2
     model = clone(WELL).fit(X[~test], Y[~test])
     always = np.abs(np.median(Y[~test]) - Y[test]).mean()
-    for rule in ("median", "average", "last"):
+    for rule in ("median", "scores", "average", "last"):
         assert -model.set_params(prediction=rule).score(X[test], Y[test]) < 0.7 * always, rule
     p = model.predict_proba(X[test])[np.arange(test.sum()), Y[test] - 1]
     share = np.bincount(Y[~test])[1:] / (~test).sum()

@@ -49,7 +49,7 @@ def test_it_learns(fitted):
     test = rng.random(len(Y)) < 0.2
     model = clone(WELL).fit(X[~test], Y[~test])
     always = np.abs(np.median(Y[~test]) - Y[test]).mean()
-    for rule in ("average", "median", "last"):
+    for rule in ("scores", "median", "average", "last"):
         assert -model.set_params(prediction=rule).score(X[test], Y[test]) < 0.6 * always
     p = model.predict_proba(X[test])[np.arange(test.sum()), Y[test] - 1]
     share = np.bincount(Y[~test])[1:] / (~test).sum()
@@ -77,9 +77,12 @@ def test_attributes(fitted):
 def test_predictions_are_those_of_the_formulas(fitted):
     score = np.einsum("nk,nk->n", fitted.user_factors_[X[:, 0]], fitted.item_factors_[X[:, 1]])
     level = (score[:, None] >= fitted.thresholds_[X[:, 0]]).sum(axis=1)
-    np.testing.assert_array_equal(fitted.predict(X), fitted.classes_[level])
+    average = clone(fitted).set_params(prediction="average").fit(X, Y)
+    np.testing.assert_array_equal(average.predict(X), fitted.classes_[level])
     samples = fitted.posterior_.samples
     each = np.array([(u[X[:, 0]].astype(float) * v[X[:, 1]]).sum(axis=1) for u, v in zip(*samples[:2], strict=True)])
+    level = (each.mean(axis=0)[:, None] >= samples.thresholds.mean(axis=0)[X[:, 0]]).sum(axis=1)
+    np.testing.assert_array_equal(fitted.predict(X), fitted.classes_[level])
     mean, std = fitted.predict_score(X, return_std=True)
     np.testing.assert_allclose(mean, each.mean(axis=0), atol=1e-4)
     np.testing.assert_allclose(std, each.std(axis=0, ddof=1), atol=1e-4)
@@ -99,6 +102,18 @@ def test_predictions_are_those_of_the_formulas(fitted):
     weight = np.arange(1.0, len(Y) + 1)
     assert fitted.score(X, Y) == pytest.approx(-error.mean())
     assert fitted.score(X, Y, weight) == pytest.approx(-np.average(error, weights=weight))
+
+
+def test_long_chains_predict_as_well_as_short_ones():
+    """Factors rotate from sweep to sweep: an average of them shrinks, one of scores does not."""
+    rows, y = simulated(80, 50, share=0.5)
+    test = np.random.default_rng(0).random(len(y)) < 0.4
+    errors = {}
+    for n_sweeps in (40, 400):
+        model = GibbsM3F(40, C=0.1, n_sweeps=n_sweeps, random_state=0).fit(rows[~test], y[~test])
+        errors[n_sweeps] = -model.score(rows[test], y[test])
+    assert errors[400] < 1.05 * errors[40]
+    assert errors[400] < 0.8 * -model.set_params(prediction="average").score(rows[test], y[test])
 
 
 def test_a_batch_is_row_by_row(fitted):
