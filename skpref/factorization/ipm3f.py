@@ -74,8 +74,8 @@ class GibbsIPM3F(MaxMarginFactorization):
     prediction : {"median", "scores", "average", "last"}, default="median"
         How `predict` chooses a level: "median" takes the median of `predict_proba`; "scores" counts the average
         thresholds below the average x_ij of the kept samples; "last" is the last sample alone. "average" multiplies
-        the averages of Z and V after burn-in: features that do not persist shrink, and predictions degrade as the
-        chain goes on.
+        the averages of Z and V after burn-in: features that do not persist shrink, and predictions get worse the
+        longer the chain.
     duplicates : {"error", "mean", "last"}, default="error"
         What to do with different ratings of an item by the same user: raise an error, take their mean rounded to a
         level (halves up), or take the last one.

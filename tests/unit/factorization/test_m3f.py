@@ -464,7 +464,7 @@ def test_bad_rows():
         clone(SMALL).set_params(levels=[1, 2, 3, 4, 5]).fit([(3, 9), (3, 8)], [7, 2])
     with pytest.raises(DataError, match="user 3 rated item 9 2 times: 1, 2"):
         clone(SMALL).fit([(3, 9), (3, 9)], [1, 2])
-    single = clone(SMALL).set_params(levels=[1, 2]).fit([("a", "b")], [2])
+    single = clone(SMALL).set_params(levels=[1, 2], C=1.0).fit([("a", "b")], [2])
     assert single.predict([("a", "b")]).tolist() == [2]
 
 
