@@ -12,6 +12,8 @@ from skpref import kernels
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from skpref._typing import Array, Features
 
 
@@ -19,6 +21,9 @@ _SCALE_BOUNDS = (1e-2, 1e3)  # of length-scales, as factors on their start
 _ROUNDING = 1e-12  # relative variance of a sparse column below which it is constant
 _LARGEST = 1e150  # of numbers that are squared
 _OVERFLOW = "X holds numbers whose squares overflow or underflow: scale the features, e.g. by StandardScaler."
+# Distance of a feature's mean from 0, in standard deviations, beyond which float64 holds too little of a linear kernel:
+# its values are the squares of such distances.
+_FAR = 1e5
 SHARED_LOG_SCALE = 0.5  # log of the first length-scales, in standard deviations of a feature times sqrt(d)
 
 
@@ -36,7 +41,12 @@ def named_kernel(name: str, X: Features, rng: np.random.Generator) -> Kernel:
     if name == "ard":
         return stationary(RBF, deviations(X))
     if name == "linear-ard":
-        return linear(deviations(X), 1.0)
+        scale = deviations(X)
+        far = np.flatnonzero(far_from_zero(X, scale))
+        if far.size:
+            msg = f"column {far[0]} of X lies more than {_FAR:g} standard deviations from 0, where a linear kernel is"
+            raise DataError(f"{msg} rounding error: centre the features, e.g. by StandardScaler.")
+        return linear(scale, 1.0)
     return default_kernel(X, rng)
 
 
@@ -53,6 +63,11 @@ def linear(scale: Array, variance: float) -> Kernel:
         raise DataError(_OVERFLOW)
     weights = variance / (scale.size * scale**2)
     return kernels.Linear(weights, np.column_stack([1e-6 * weights, 1e3 * weights]))
+
+
+def far_from_zero(X: Features, scale: Array) -> NDArray[np.bool_]:
+    """Return which features are too far from 0 for a linear kernel, with the `deviations` of X, shape (d,)."""
+    return np.asarray(np.abs(np.asarray(X.mean(axis=0)).ravel()) > _FAR * scale)
 
 
 def deviations(X: Features) -> Array:

@@ -116,7 +116,7 @@ def marginals(K: Array, tau: Array, root: Array, chol: Array) -> tuple[Array, Ar
     if not np.any(tau):
         return diagonal.copy(), np.ones_like(tau)
     inverse = inverse_lower(chol)
-    retained = np.einsum("ij,ij->j", inverse, inverse)
+    retained = np.minimum(np.einsum("ij,ij->j", inverse, inverse), 1.0)  # more is rounding
     strong = tau * diagonal > _WEAK
     variance = np.divide(1.0 - retained, tau, out=np.zeros_like(tau), where=strong)
     weak = np.flatnonzero(~strong)

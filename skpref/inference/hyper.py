@@ -15,6 +15,10 @@ _MANY: Final = 100  # variables beyond which no scale is learnt: its cost is the
 _WIDE: Final = 100.0  # between which and its inverse scales may lie
 
 
+class BudgetSpentError(Exception):
+    """What an objective raises, after its first value, to end the search at the best point so far."""
+
+
 class Objective(Protocol):
     """A function of theta that returns its value and gradient."""
 
@@ -60,7 +64,10 @@ def maximise(
         starts += [rng.uniform(box[:, 0], box[:, 1]) for _ in range(n_restarts)]
     best, calls = None, 0
     for start in starts:
-        end = _ascend(objective, start, bounds, max_iter, tol, memory, scale, most_looks)
+        try:
+            end = _ascend(objective, start, bounds, max_iter, tol, memory, scale, most_looks)
+        except BudgetSpentError:
+            break
         calls += end.n_evaluations
         if best is None or end.value > best.value:
             best = end
@@ -99,7 +106,10 @@ def _ascend(
 
     options = {"maxiter": max_iter, "ftol": min(tol, 1.0) * 0.01, "gtol": 1e-5, "maxcor": memory, "maxls": most_looks}
     limits = bounds * stretch[:, None]
-    result = minimize(negative, start * stretch, method="L-BFGS-B", jac=True, bounds=limits, options=options)
+    try:
+        result = minimize(negative, start * stretch, method="L-BFGS-B", jac=True, bounds=limits, options=options)
+    except BudgetSpentError:
+        return Optimum(best[1], best[0], calls, converged=False, n_iter=calls, scale=scale)
     if start.size <= _MANY:
         spread = np.diagonal(result.hess_inv.todense())
         scale = np.clip(np.sqrt(np.maximum(spread, 0.0)) / stretch, 1.0 / _WIDE, _WIDE)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from skpref._validation import check_sparse
+
 if TYPE_CHECKING:
     from skpref._typing import Array, Features
 
@@ -89,11 +91,7 @@ def as_features(X: Features) -> Features:
     """Return a C-contiguous float64 array of two dimensions, or a canonical float64 `csr_array`, shape (n, d)."""
     if not sparse.issparse(X):
         return np.ascontiguousarray(np.atleast_2d(X), dtype=np.float64)
-    X = sparse.csr_array(X, dtype=np.float64)
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
+    return check_sparse(X)
 
 
 def as_pair(X: Features, Y: Features) -> tuple[Features, Features]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import joblib
 import numpy as np
 from joblib import effective_n_jobs
+from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import check_cv
@@ -17,6 +18,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from skpref._validation import check_structure
 from skpref.exceptions import DataError
 from skpref.search.default_spaces import Distributions, check_distributions, check_names, default_space
 from skpref.search.evaluation import PARTS, Evaluation, Folds, Gathered, Row, blank, in_a_line, rows_of
@@ -243,6 +245,8 @@ class OptunaSearch(BaseSearchCV):
         """
         require_optuna()
         self._check_settings()
+        if sparse.issparse(X):
+            check_structure(X)  # folds are cut out of it before an estimator looks at it
         # The digest takes time, and only a storage needs it.
         key = None if self.storage is None else joblib.hash([self.estimator, X, y])
         self._gathered = Gathered(key, X, y)

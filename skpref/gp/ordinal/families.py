@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from skpref.gp.default_kernels import SHARED_LOG_SCALE, deviations, linear, stationary
+from skpref.gp.default_kernels import SHARED_LOG_SCALE, deviations, far_from_zero, linear, stationary
 from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, NormalPrior, search
 
 if TYPE_CHECKING:
@@ -56,13 +56,15 @@ class FamilyFit(NamedTuple):
 def weigh_families(evidence: Evidence, X: Features, y: Array, likelihood: OrdinalProbit) -> list[FamilyFit]:
     """Search every family, richer ones from the end of simpler ones, and return those of enough weight, best first."""
     scale = deviations(X)
+    near = not far_from_zero(X, scale).any()
     smooth, rough = (
         _fit_family(evidence, _one_scale_space(kernel, likelihood), y)
         for kernel in (stationary(RBF, scale), stationary(Matern, scale))
     )
     best = max(smooth, rough, key=lambda fit: fit.evidence)
-    fits = [smooth, rough, _fit_family(evidence, _linear_space(scale, likelihood), y, _LINEAR_ODDS)]
-    fits += [_fit_family(evidence, space, y, odds) for space, odds in _extended_spaces(best, scale)]
+    spaces = [(_linear_space(scale, likelihood), _LINEAR_ODDS)] if near else []
+    spaces += _extended_spaces(best, scale, linear_part=near)
+    fits = [smooth, rough, *(_fit_family(evidence, space, y, odds) for space, odds in spaces)]
     fits.sort(key=lambda fit: -fit.evidence)
     weight = np.exp([fit.evidence - fits[0].evidence for fit in fits])
     kept = weight >= _MIN_WEIGHT * weight.sum()
@@ -89,7 +91,7 @@ def _linear_space(scale: Array, likelihood: OrdinalProbit) -> HyperparameterSpac
     return HyperparameterSpace(kernel.clone_with_theta(kernel.theta), likelihood, np.zeros(n, dtype=np.int64), priors)
 
 
-def _extended_spaces(fit: FamilyFit, scale: Array) -> Iterator[tuple[HyperparameterSpace, float]]:
+def _extended_spaces(fit: FamilyFit, scale: Array, *, linear_part: bool) -> Iterator[tuple[HyperparameterSpace, float]]:
     """Yield the spaces with a linear part, and with one length-scale per feature, and the odds against them in nats."""
     r, d, likelihood = fit.likelihood.n_levels, scale.size, fit.likelihood
     mean = np.log(np.exp(_SHARED_SCALE[0]) * np.sqrt(d) * scale)
@@ -99,8 +101,9 @@ def _extended_spaces(fit: FamilyFit, scale: Array) -> Iterator[tuple[Hyperparame
         NormalPrior(_one_hot(size, d), float(np.log(1.0 / (d * scale[0] ** 2)) + _LINEAR[0]), _LINEAR[1]),
         _single_prior(size, 2 * d, _NOISE),
     )
-    start = fit.kernel + linear(scale, float(np.exp(_LINEAR[0])))
-    yield HyperparameterSpace(start, likelihood, np.repeat([0, 1], d), priors), _LINEAR_ODDS
+    if linear_part:
+        start = fit.kernel + linear(scale, float(np.exp(_LINEAR[0])))
+        yield HyperparameterSpace(start, likelihood, np.repeat([0, 1], d), priors), _LINEAR_ODDS
     if 1 < d <= _MAX_ARD_FEATURES:
         size = d + r
         average = np.zeros(size)

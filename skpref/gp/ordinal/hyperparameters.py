@@ -23,6 +23,9 @@ _FAILED = -1e10  # nats: the value where there is no finite evidence
 _LOG_NOISE = np.log([1e-3, 1e2])
 _FIRST_THRESHOLD = (-1e2, 1e2)
 _LOG_GAP = np.log([1e-4, 1e2])
+# Evaluations without convergence after which a search ends: such values depend on the path to them, and a search among
+# them does not end (weights of 1 and 1e300 together).
+_MOST_UNCONVERGED = 20
 _RESTART_WIDTH = 1.5  # restarts are uniform within so many e-folds of the first start
 
 
@@ -113,12 +116,14 @@ class LogPosterior:
     space: HyperparameterSpace
     best: float = -np.inf  # highest value so far
     trace: list[float] = field(default_factory=list)  # all values
+    n_unconverged: int = 0  # evaluations whose inference did not converge
 
     def __call__(self, free: Array, /) -> tuple[float, Array]:
         """Return the value and its gradient."""
         kernel, likelihood = self.space.at(free)
         try:
             result = self.evidence(kernel, likelihood)
+            self.n_unconverged += not result.converged
         except NotPositiveDefiniteError:
             if not self.trace:
                 raise  # at the start: there is nothing to search from
@@ -140,7 +145,13 @@ def search(
 ) -> tuple[Kernel | None, OrdinalProbit, hyper.Optimum]:
     """Maximise by L-BFGS-B, and return kernel and likelihood at the optimum."""
     space = objective.space
+
+    def value(free: Array) -> tuple[float, Array]:
+        if objective.n_unconverged >= _MOST_UNCONVERGED:
+            raise hyper.BudgetSpentError
+        return objective(free)
+
     best = hyper.maximise(
-        objective, space.start, space.bounds, n_restarts=n_restarts, rng=rng, box=space.restart_box, max_iter=max_iter
+        value, space.start, space.bounds, n_restarts=n_restarts, rng=rng, box=space.restart_box, max_iter=max_iter
     )
     return *space.at(best.theta), best

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _RULES = {"vb": VARIATIONAL, "svi": VARIATIONAL, "laplace": LAPLACE, "linearised": LINEARISED}
 _JOINT_SIZE = 1500  # variables up to which inducing values and offsets share one dense block: 0.1 s per pass
 _HYPER_PAIRS = 50_000  # comparisons that the search for length-scales uses
+# Passes over the data of all fits of the search for one factor on the length-scales. Ordinary data need 100 to 200;
+# with huge weights of separable comparisons no fit converges, and a search among unfinished fits would not end either.
+_SEARCH_PASSES = 600
 _SEARCH_TOL = 1e-4  # of a fit within the search: 1e-6 of the bound, which is what the optimizer resolves
 _NEAR = 1.5  # log hyperparameters that differ by less start from the same posterior
 _FACTOR_BOUNDS = (0.1, 1000.0)  # of length-scales, in medians of the distances between items
@@ -93,6 +96,7 @@ class PairModel:
     joint_size: int = field(default_factory=lambda: _JOINT_SIZE)
     exact: bool = False  # whether the inducing points are the items, so that the residual is zero
     last: list[tuple[Array, svi.State]] = field(default_factory=list)  # last theta and q of the search, or empty
+    passes: list[int] = field(default_factory=list)  # of each fit of the search
 
     def scales(self) -> dict[str, Scale]:
         """Return the prior of each inverse variance, by name."""
@@ -198,11 +202,13 @@ def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) ->
     if kernel.theta.size == 0:
         return kernel
     # Offsets in a block of their own are cheap and lead to the same length-scales.
-    small = replace(subsample(model, rng), joint_size=0)
+    small = replace(subsample(model, rng), joint_size=0, passes=[])
     if config.length_scale_factor == "auto":
         theta, bounds = kernel.theta, np.log(np.array([_FACTOR_BOUNDS])) - 0.5 * np.log(model.data.X.shape[1])
 
         def bound_of_shift(shift: Array) -> tuple[float, Array]:
+            if sum(small.passes) >= _SEARCH_PASSES:
+                raise hyper.BudgetSpentError
             value, gradient = bound_and_gradient(small, kernel.clone_with_theta(theta + shift[0]))
             return value, np.array([gradient.sum()])
 
@@ -244,6 +250,7 @@ def bound_and_gradient(model: PairModel, kernel: Kernel) -> tuple[float, Array]:
     schedule = replace(model.config.schedule, batch_size=None, on_iteration=None, tol=_SEARCH_TOL)
     result = svi.fit(problem, start, schedule, np.random.default_rng(0))
     model.last[:] = [(kernel.theta, result.state)]
+    model.passes.append(len(result.bounds))
     assert result.evaluation is not None  # noqa: S101 - full data
     return result.evaluation.bound, _kernel_gradient(model, basis, problem, result)
 

@@ -131,6 +131,12 @@ def test_rows_too_far_from_those_of_a_latent_variable_model() -> None:
         at.fitted("BayesianGPLVM").transform([X[0], [1e300, 0.0, 0.0]])
 
 
+@pytest.mark.parametrize("shift", [1e6, 1e8, 1e12])
+def test_rows_far_from_zero(shift: float) -> None:
+    """All families of "auto" are tried, a linear part among them."""
+    finite_or_refused(None, "GPOrdinalRegressor", at.ordinal(kernel="auto", optimizer="l-bfgs-b"), shift + X, LEVEL)
+
+
 # ------------------------------------------------------------------------------------------------------------- targets
 @pytest.mark.parametrize("name", ["GPPLRegressor", "SVGPRegressor", "VariationalFM"])
 @pytest.mark.parametrize("size", [1e12, 1e-12, 1e140, 1e-140])
@@ -172,6 +178,15 @@ def test_weights(name: str, case: str) -> None:
     except DataError as error:
         wanted = TOO_LARGE.get(name) if weight.max() > 1.0 else "all comparisons have weight zero"
         assert wanted is not None and wanted in str(error)  # noqa: PT017, PT018
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weight", [[1e3], [1e12], [1.0, 1e300]], ids=str)
+@pytest.mark.parametrize("name", ["GPPLRegressor", "GPOrdinalRegressor"])
+def test_weights_with_a_search(name: str, weight: list[float]) -> None:
+    settings = {"kernel": "auto", "optimizer": "l-bfgs-b"} if name[2] == "O" else {"length_scale_factor": "auto"}
+    rows, y = at.TRAINING[name]
+    finite_or_refused(None, name, MAKERS[name](**settings), rows, y, sample_weight=np.resize(weight, len(y)))
 
 
 # --------------------------------------------------------------------------------------------------------- comparisons

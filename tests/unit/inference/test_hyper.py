@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skpref.inference.hyper import maximise
+from skpref.inference.hyper import BudgetSpentError, maximise
 
 
 def bowl(centre):
@@ -142,3 +142,20 @@ def test_random_starts_are_within_the_box_and_the_bounds():
     assert (drawn[drawn != 0.0] >= 1.0).all()
     assert drawn.max() <= 3.0
     assert drawn.size > 20
+
+
+@pytest.mark.parametrize("n_calls", [1, 2, 3])
+def test_a_spent_budget_ends_the_search_at_its_best_point(n_calls):
+    values = []
+
+    def limited(t):
+        if len(values) == n_calls:
+            raise BudgetSpentError
+        value, gradient = two_tops(t)
+        values.append(value)
+        return value, gradient
+
+    best = maximise(limited, np.array([-2.9]), np.array([[-4.0, 4.0]]), n_restarts=3, rng=np.random.default_rng(0))
+    assert best.value == max(values) == two_tops(best.theta)[0]
+    assert best.n_evaluations == n_calls
+    assert not best.converged

@@ -16,6 +16,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
 from skpref import kernels
+from skpref.exceptions import DataError
 from skpref.kernels import AdditiveMatern, Identity, Linear, ProductMatern
 
 NU = (0.5, 1.5, 2.5, np.inf)
@@ -216,3 +217,21 @@ def test_sklearn_manners():
 def test_errors_name_parameter_got_and_wanted(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("kernel", [ProductMatern(), Linear(), sk.RBF()])
+def test_a_damaged_matrix_is_refused(kernel):
+    X = np.random.default_rng(0).normal(size=(6, 3))
+    damaged = sparse.csr_array(X)
+    damaged.indices[4] = -(10**9)
+    calls = [
+        lambda: kernels.cross(kernel, X, damaged),
+        lambda: kernels.gram(kernel, damaged),
+        lambda: kernels.diagonal(kernel, damaged),
+        lambda: kernels.paired(kernel, damaged, X),
+        lambda: kernels.gram_vjp(kernel, damaged, np.ones((6, 6))),
+    ]
+    calls += [lambda: kernel(damaged), lambda: kernel(X, damaged)] if not isinstance(kernel, sk.RBF) else []
+    for call in calls:
+        with pytest.raises(DataError, match="X is a damaged CSR matrix: indices holds -1000000000 at place 4"):
+            call()

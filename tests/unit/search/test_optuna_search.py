@@ -14,7 +14,7 @@ import joblib
 import numpy as np
 import pytest
 import sklearn
-from scipy import stats
+from scipy import sparse, stats
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import FitFailedWarning
@@ -115,6 +115,14 @@ def test_weights_are_sliced_and_groups_split() -> None:
     assert [n for _, n, _ in folds] == [9] * 4
     assert sorted(w.sum() for _, _, w in folds) == sorted(66 - weight[groups == g].sum() for g in range(4))
     assert final[2].tolist() == weight.tolist()
+
+
+def test_a_damaged_matrix_is_refused_before_it_is_cut_into_folds() -> None:
+    rows, search = sparse.csr_array(X), OptunaSearch(Ridge(), {"alpha": [1.0]}, n_trials=1, cv=2)
+    assert search.fit(rows, Y).best_params_ == {"alpha": 1.0}
+    rows.indices[5] = 10**9
+    with pytest.raises(DataError, match="X is a damaged CSR matrix: indices holds 1000000000 at place 5"):
+        search.fit(rows, Y)
 
 
 def test_groups_of_comparisons_are_routed() -> None:

@@ -14,7 +14,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skpref import GPOrdinalRegressor
 from skpref._math.linalg import NotPositiveDefiniteError
-from skpref.gp.default_kernels import default_kernel
+from skpref.exceptions import DataError
+from skpref.gp.default_kernels import default_kernel, named_kernel
 from skpref.gp.ordinal.evidence import EvidenceValue, ExactEvidence, OrdinalData, SparseEvidence
 from skpref.gp.ordinal.families import weigh_families, with_absent_levels
 from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, NormalPrior, search
@@ -139,6 +140,19 @@ def test_a_point_without_covariance_is_no_end_of_the_search() -> None:
         search(LogPosterior(evidence, space(RBF(10.0))))
 
 
+def test_a_search_among_values_without_convergence_ends() -> None:
+    rng = np.random.default_rng(0)
+
+    def evidence(kernel: Any, likelihood: OrdinalProbit) -> EvidenceValue:
+        return EvidenceValue(float(rng.normal()), rng.normal(size=1), np.zeros(4), converged=False)
+
+    objective = LogPosterior(evidence, space(RBF(1.0)))
+    _, _, best = search(objective, n_restarts=50, rng=np.random.default_rng(0))
+    assert best.value == max(objective.trace)
+    assert len(objective.trace) == 20
+    objective(objective.space.start)  # the limit is that of the search
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_a_value_that_is_not_finite_is_a_failure(bad: float) -> None:
     objective = LogPosterior(
@@ -230,6 +244,18 @@ def test_irrelevant_features_are_found() -> None:
         length = np.asarray(getattr(preferred("ard", seed), "length_scale", np.ones(4)))
         ratios.append(np.log(length[2:].mean() / length[:2].mean()))
     assert np.sum(np.array(ratios) > 0.5) >= 2
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_features_far_from_0_have_no_linear_kernel(convert) -> None:
+    rows, y = draw("smooth", 0, n=25, d=2)
+    assert type(named_kernel("linear-ard", convert(rows + 1e4), np.random.default_rng(0))) is Linear
+    far = convert(np.column_stack([rows[:, 0], rows[:, 1] + 3e5, np.full(25, 1e12)]))  # a constant is not far
+    with pytest.raises(DataError, match=r"column 1 of X lies more than 100000 standard deviations .* StandardScaler"):
+        named_kernel("linear-ard", far, np.random.default_rng(0))
+    data = OrdinalData(far, y, np.ones(y.size))
+    families = weigh_families(ExactEvidence(data, "laplace", tol=1e-3), far, y, OrdinalProbit.start(y, 5))
+    assert "Linear" not in str([fit.kernel for fit in families])
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])

@@ -173,6 +173,22 @@ def test_the_search_subsamples_many_comparisons(monkeypatch):
     assert np.isfinite(fit.bound)
 
 
+def test_a_search_of_fits_that_do_not_converge_ends(monkeypatch):
+    X, (left, right) = np.random.default_rng(0).normal(size=(8, 2)), np.triu_indices(8, 1)
+    y, passes = (X[left, 0] > X[right, 0]).astype(float), []
+    original = pair_fit.svi.fit
+
+    def spy(*args):
+        result = original(*args)
+        passes.append(len(result.bounds))
+        return result
+
+    monkeypatch.setattr(pair_fit.svi, "fit", spy)
+    data = PairData(X, Comparisons(left, right, y, np.full(y.size, 1e6), 8))
+    assert np.isfinite(run(data, offsets=False, length_scale_factor="auto").bound)
+    assert sum(passes[:-1]) < 800
+
+
 def test_a_warm_start_uses_an_earlier_posterior_of_the_same_sizes():
     data = draw(10)
     cold = run(data, RBF(1.0))
