@@ -72,6 +72,8 @@ def coordinate_ascent(
     bound, min_gain, converged = machine.bound(expected), plan.tol * weight.sum(), False
     while len(bounds) < plan.n_epochs and not converged:
         candidate = sweep.update(*_with_bias(machine, slopes, moments[0], plan, rho), rho)
+        if candidate is None:
+            raise DataError(singular_message(X, weight))
         new_moments = _finite(sweep.moments(candidate), X)
         if plan.learn_noise:
             candidate = candidate.with_learnt_noise(y, *new_moments, weight)
@@ -119,8 +121,8 @@ class _FactorisedSweep:
         """Return mean and variance of y(x) in every row, and prepare `update`."""
         return machine.moments(self._by_row, self._S)
 
-    def update(self, machine: Machine, slopes: Slopes, mu: Array, rho: float) -> Machine:
-        """Return the machine after one update of every feature; `slopes.pull` is changed."""
+    def update(self, machine: Machine, slopes: Slopes, mu: Array, rho: float) -> Machine | None:
+        """Return the machine after one update of every feature, None without one; `slopes.pull` is changed."""
         del mu
         q = machine.mean.copy(), machine.variance.copy()
         args = self._by_column, self._fields, q, machine.prior, self._free, self._S, slopes, rho
@@ -146,8 +148,8 @@ class _FullSweep:
         mu, v = self._sweep.moments(FeaturePosterior(machine.mean, machine.variance))
         return mu + machine.bias.mean, v + machine.bias.variance
 
-    def update(self, machine: Machine, slopes: Slopes, mu: Array, rho: float) -> Machine:
-        """Return the machine after one update of every feature."""
+    def update(self, machine: Machine, slopes: Slopes, mu: Array, rho: float) -> Machine | None:
+        """Return the machine after one update of every feature, None where a precision matrix has no inverse."""
         nu, lam, group = machine.prior
         target = slopes.pull + slopes.weight * (mu - machine.bias.mean)
         prior = nu, diagonals(lam) if lam.ndim == 2 else lam, group
@@ -170,10 +172,19 @@ class _FullSweep:
         return rotated if rotated.bound(0.0) > unrotated.bound(0.0) else unrotated
 
 
-def _with_q(machine: Machine, q: tuple[Array, Array] | None) -> Machine:
-    if q is None:
-        raise DataError("overflow in interactions; scale X or sample_weight: their squares do not fit into float64.")
-    return replace(machine, mean=q[0], variance=q[1])
+def _with_q(machine: Machine, q: tuple[Array, Array] | None) -> Machine | None:
+    return None if q is None else replace(machine, mean=q[0], variance=q[1])
+
+
+def singular_message(X: Features, weight: Array) -> str:
+    """Return the message of an error about a precision matrix of a feature's weight and factors without an inverse."""
+    sizes = np.abs(X.data)
+    return (
+        "a feature's weight and factors have no posterior in float64; scale X or sample_weight: with entries of X from "
+        f"{sizes.min(initial=np.inf):g} to {sizes.max(initial=0.0):g} in size and weights up to {weight.max():g} the "
+        "precisions differ by a factor of more than 1e16, or overflow. Standardise the columns of X and drop constant "
+        "ones, take fewer factors, or posterior='factorised', which needs fewer digits."
+    )
 
 
 def _finite(moments: tuple[Array, Array], X: Features) -> tuple[Array, Array]:
