@@ -89,9 +89,11 @@ class Schedule:
     delay: float = 1.0  # step size (t + delay)^-forgetting_rate of mini-batches
     forgetting_rate: float = 0.9  # step size (t + delay)^-forgetting_rate of mini-batches
     on_iteration: OnIteration | None = None  # called after every pass; a true answer stops the loop
-    # called after every step on a mini-batch with the problem, the mini-batch, its observations and the new state;
-    # returns the problem of the next step, with hyper-parameters moved
-    tune: Callable[[Problem, MiniBatch, IntArray, State], Problem] | None = None
+    min_step: float = 0.0  # below which the step size of mini-batches does not fall
+    # called after every step on a mini-batch with the problem, the mini-batch, its observations, and the state before
+    # the step with its evaluation; returns the problem of the next step, with hyper-parameters moved
+    tune: Callable[[Problem, MiniBatch, IntArray, State, Evaluation], Problem] | None = None
+    window: int = 1  # epochs whose mean bound is compared with that of as many epochs before
 
 
 @dataclass(frozen=True, eq=False)
@@ -385,25 +387,35 @@ def _fit_minibatches(problem: Problem, state: State, schedule: Schedule, rng: np
         estimates = []
         epoch = Epoch(problem) if schedule.tune is None and has_constant_sites(problem, state) else None
         for index in _batches(problem, schedule.batch_size or 1, rng):
-            rho = (state.step + 1 + schedule.delay) ** -schedule.forgetting_rate
+            rho = max((state.step + 1 + schedule.delay) ** -schedule.forgetting_rate, schedule.min_step)
             batch = problem.batch(index)
             if epoch is not None:
                 state = epoch.step(batch, state, rho)
                 continue
+            before = state
             state, evaluation = minibatch_step(batch, state, rho)
             estimates.append(evaluation.bound)
             if schedule.tune is not None:
-                problem = schedule.tune(problem, batch, index, state)
+                problem = schedule.tune(problem, batch, index, before, evaluation)
         if problem.learns and problem.likelihood.has_parameters:
             # Once a pass, on many observations, so that rare answers occur.
             sample = problem.batch(rng.permutation(problem.n_observations)[:_LEARNING_ROWS])
             learnt, _ = _learn_likelihood(sample, state, evaluate(sample, state))
             problem = replace(problem, likelihood=learnt.likelihood)
         bounds.append(float(np.mean(estimates)) if epoch is None else epoch.bound(state))
-        converged = number > 1 and abs(bounds[-1] - bounds[-2]) <= schedule.tol * (1.0 + abs(bounds[-1]))
+        converged = _is_stationary(bounds, schedule)
         if _stops(schedule, number, bounds[-1], start) or converged:
             break
     return Fit(state, problem.likelihood, bounds, converged)
+
+
+def _is_stationary(bounds: list[float], schedule: Schedule) -> bool:
+    """Tell whether the mean bound of the latest epochs differs little from that of as many epochs before."""
+    if len(bounds) < 2 * schedule.window:
+        return False
+    before, after = np.mean(np.reshape(bounds[-2 * schedule.window :], (2, -1)), axis=1)
+    change = after - before if schedule.tune is not None else abs(after - before)
+    return bool(change <= schedule.tol * (1.0 + abs(after)))
 
 
 def _batches(problem: Problem, size: int, rng: np.random.Generator) -> Iterator[IntArray]:

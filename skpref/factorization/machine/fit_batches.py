@@ -12,6 +12,7 @@ from skpref._compiled.fm import Compressed, Slopes, feature_gradients, row_momen
 from skpref.exceptions import DataError
 from skpref.factorization.machine.fit import FIRST_PRIOR_PASS, overflow_message
 from skpref.factorization.machine.model import Bias, compressed, normal_divergence
+from skpref.inference.adam import Adam
 from skpref.likelihoods import Gaussian
 
 if TYPE_CHECKING:
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from skpref.factorization.machine.fit import FitOptions
     from skpref.factorization.machine.model import Machine
 
-# Adam's defaults (Kingma and Ba, 2015): decay of the averages of the gradient and its square, and epsilon.
-_DECAY = 0.9, 0.999
-_EPSILON = 1e-8
 _MAX_LOG_SD = 20.0  # limit on log standard deviations, so that no step overflows
 
 
@@ -133,25 +131,6 @@ def _sampled(
     return share * value, (share * in_bias[0], share * in_bias[1]), share * in_mean, share * in_log_sd, share * squares
 
 
-class _Adam:
-    """Adam for the rows of a table, each with its own count of steps."""
-
-    def __init__(self, shape: tuple[int, ...], rate: float) -> None:
-        self._first, self._second = np.zeros(shape), np.zeros(shape)
-        self._steps, self._rate = np.zeros((shape[0], 1)), rate
-
-    def step(self, rows: IntArray, gradient: Array) -> Array:
-        self._steps[rows] += 1.0
-        first = _DECAY[0] * self._first[rows] + (1.0 - _DECAY[0]) * gradient
-        second = _DECAY[1] * self._second[rows] + (1.0 - _DECAY[1]) * gradient**2
-        self._first[rows], self._second[rows] = first, second
-        unbiased = (
-            part / (1.0 - decay ** self._steps[rows]) for part, decay in zip((first, second), _DECAY, strict=True)
-        )
-        mean, square = unbiased
-        return self._rate * mean / (np.sqrt(square) + _EPSILON)
-
-
 class _Average:
     """Running mean of the parameters, in means and log standard deviations."""
 
@@ -212,21 +191,21 @@ class _AdamState:
     def __init__(self, machine: Machine, rate: float, plan: FitOptions) -> None:
         self._plan, self._log_sd = plan, 0.5 * np.log(machine.variance)
         self._bias = np.array([machine.bias.mean, 0.5 * np.log(machine.bias.variance)])
-        self._means, self._log_sds = _Adam(machine.mean.shape, rate), _Adam(machine.mean.shape, rate)
-        self._intercept = _Adam((1, 2), rate)
+        self._means, self._log_sds = Adam(machine.mean.shape, rate), Adam(machine.mean.shape, rate)
+        self._intercept = Adam((1, 2), rate)
         self.machine = replace(machine, mean=machine.mean.copy(), variance=machine.variance.copy())
 
     def step(self, features: IntArray, gradient: Estimate) -> None:
         """Take a step with the features of a batch."""
         free = self._plan.free[features]
         k, mean, variance = features[free], self.machine.mean, self.machine.variance
-        mean[k] += self._means.step(k, gradient.in_mean[free])
+        mean[k] += self._means.step(gradient.in_mean[free], k)
         self._log_sd[k] = np.clip(
-            self._log_sd[k] + self._log_sds.step(k, gradient.in_log_sd[free]), -_MAX_LOG_SD, _MAX_LOG_SD
+            self._log_sd[k] + self._log_sds.step(gradient.in_log_sd[free], k), -_MAX_LOG_SD, _MAX_LOG_SD
         )
         variance[k] = np.exp(2.0 * self._log_sd[k])
         if self._plan.free_bias:
-            self._bias += self._intercept.step(np.array([0]), np.array([gradient.in_bias]))[0]
+            self._bias += self._intercept.step(np.array([gradient.in_bias]))[0]
             self._bias[1] = np.clip(self._bias[1], -_MAX_LOG_SD, _MAX_LOG_SD)
             self.machine = replace(self.machine, bias=Bias(float(self._bias[0]), float(np.exp(2.0 * self._bias[1]))))
 

@@ -85,9 +85,9 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
         rarer class, or all that there is, and weights make up for it. "adam": a step after every mini-batch of "svi",
         which it implies. None: kernel and points stay.
     batch_size : int, default=1000
-        Rows of a mini-batch of "svi".
+        Rows of a mini-batch of "svi"; with "adam" at most a tenth of all rows.
     learning_rate : float, default=0.01
-        Step of "adam".
+        Step of "adam", in logs of hyper-parameters and in length-scales.
     delay : float, default=1.0
         The step size of "svi" is (t + delay)^-forgetting_rate in step t.
     forgetting_rate : float, default=0.9

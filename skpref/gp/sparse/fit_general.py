@@ -19,8 +19,9 @@ from skpref.gp.sparse.fit import (
     with_shorter_scales,
     worth_moving,
 )
-from skpref.gp.sparse.search import ObjectiveValue, SparseParameters, SparseSearch
+from skpref.gp.sparse.search import NOISE_BOUNDS, ObjectiveValue, SparseParameters, SparseSearch, length_scales
 from skpref.inference import svi
+from skpref.inference.adam import Adam
 from skpref.inference.basis import InducingBasis, full_passes_fit
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.scale import FixedScale
@@ -37,8 +38,11 @@ if TYPE_CHECKING:
 __all__ = ["GeneralConfig", "GeneralFit", "Observations", "fit_general"]
 
 _SEARCH_TOL: Final = 1e-2  # tolerance of the inference within a search, as `Schedule.tol`
-_ADAM_DECAY: Final = (0.9, 0.999)  # of Adam's averages of the gradient and of its square
-_ADAM_EPSILON: Final = 1e-8
+# Adam between the steps of mini-batches
+_ADAM_BATCHES: Final = 10  # of a pass at least, so that few rows have many steps
+_ADAM_DELAY: Final = 10  # steps before the first: gradients at the prior are huge, and the averages would remember them
+_ADAM_MIN_STEP: Final = 0.1  # of q, so that it follows the kernel; GPyTorch's and GPflow's usual natural-gradient step
+_ADAM_WINDOW: Final = 100  # steps whose mean bound must be no higher than that of as many before
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,69 +231,86 @@ def _infer(
     rows_fit = full_passes_fit(data.n, basis.chol.shape[0])
     inference = config.inference
     if inference == "auto":
-        inference = "vb" if rows_fit and not adam else "svi"
+        inference = "vb" if rows_fit else "svi"
+    inference = "svi" if adam else inference
     in_batches = inference == "svi"
     term = row_term(basis, data.X, "f") if rows_fit and not in_batches else InducingTerm(basis, data.X)
     learns = config.sparse.optimizer is not None
     problem = svi.Problem({"f": term}, likelihood, data.y, data.weight, learns=learns)
     state = _initial_state(problem) if state is None else svi.State(state.blocks, state.scales)
-    schedule = config.schedule if in_batches else replace(config.schedule, batch_size=None)
-    if in_batches and config.schedule.batch_size is not None:
-        schedule = replace(schedule, batch_size=min(config.schedule.batch_size, max(1, data.n - 1)))
-    tuner = _AdamTuner(data, basis, config) if adam and in_batches else None
-    if tuner is not None:
-        schedule = replace(schedule, tune=tuner)
-    result = svi.fit(problem, state, schedule, rng)
-    basis = basis if tuner is None else tuner.basis
-    likelihood = result.likelihood if tuner is None or tuner.likelihood is None else tuner.likelihood
+    full_passes = replace(config.schedule, batch_size=None)
+    schedule = config.schedule if in_batches else full_passes
+    if schedule.batch_size is not None:
+        schedule = replace(schedule, batch_size=min(schedule.batch_size, max(1, data.n - 1)))
+    if adam:
+        tuner = _AdamTuner(data, basis, config)
+        tuned = svi.fit(problem, state, tuner.schedule(schedule), rng)
+        basis, likelihood = tuner.basis, tuner.likelihood or tuned.likelihood
+        # q still belongs in part to earlier kernels: full passes make it the one of the last kernel.
+        term = row_term(basis, data.X, "f") if rows_fit else InducingTerm(basis, data.X)
+        problem = replace(problem, terms={"f": term}, likelihood=likelihood)
+        result = svi.fit(problem, tuned.state, replace(full_passes, on_iteration=None), rng)
+        result = replace(result, bounds=tuned.bounds + result.bounds, converged=tuned.converged and result.converged)
+    else:
+        result = svi.fit(problem, state, schedule, rng)
     block = result.state.blocks["f"]
     assert isinstance(block, DenseBlock)  # noqa: S101
     latent = SparseLatent(basis, block.mean, np.ascontiguousarray(block.inverse_chol))
-    end = WarmStart(basis.kernel, likelihood, basis.points, result.state)
+    end = WarmStart(basis.kernel, result.likelihood, basis.points, result.state)
     return GeneralFit(latent, end, inference, result.bounds, len(result.bounds), result.converged)
 
 
 @dataclass(eq=False)
 class _AdamTuner:
-    """Adam on kernel, points and Gaussian noise between the natural-gradient steps, at the q of the step before."""
+    """Adam on kernel, points and Gaussian noise between the natural-gradient steps, at the q before each of them."""
 
     data: Observations
     basis: InducingBasis
     config: GeneralConfig
     likelihood: Gaussian | None = None  # with the learnt noise
-    step: int = 0
-    averages: Array | None = None  # (2, n): of the gradient and of its square
+    adam: Adam | None = None
 
-    def __call__(self, problem: svi.Problem, batch: svi.Problem, index: IntArray, state: svi.State) -> svi.Problem:
+    def schedule(self, schedule: svi.Schedule) -> svi.Schedule:
+        """Return a schedule whose q follows the kernel; it ends where the bound of many steps no longer rises."""
+        size = min(schedule.batch_size or self.data.n, -(-self.data.n // _ADAM_BATCHES))
+        return replace(
+            schedule,
+            batch_size=size,
+            min_step=min(_ADAM_MIN_STEP, _ADAM_BATCHES * size / self.data.n),
+            tune=self,
+            window=-(-_ADAM_WINDOW * size // self.data.n),
+        )
+
+    def __call__(
+        self, problem: svi.Problem, batch: svi.Problem, index: IntArray, state: svi.State, evaluation: svi.Evaluation
+    ) -> svi.Problem:
         """Take one step by the gradient of a mini-batch, and return the problem at the new parameters."""
+        if state.step < _ADAM_DELAY:
+            return problem
         sparse, likelihood = self.config.sparse, problem.likelihood
-        evaluation = svi.evaluate(batch, state)
         theta, moved = inducing_gradient(self.basis, self.data.X[index], batch, state, evaluation)
-        kernel, points = self.basis.kernel, self.basis.points
+        parameters = SparseParameters(self.basis.kernel, 1.0, self.basis.points)
         parts = [theta, np.zeros(0), np.zeros(0)]
         if isinstance(likelihood, Gaussian) and sparse.noise is None:
             square = (batch.y - evaluation.mu) ** 2 + evaluation.v
             parts[1] = np.array([0.5 * float(batch.weight @ (square * likelihood.precision - 1.0))])
-        if moved is not None and may_move_points(self.data.X, SparseParameters(kernel, 1.0, points), sparse):
-            parts[2] = np.ravel(moved)
-        ascent = self._ascent(np.concatenate(parts) / float(self.data.weight.sum()))
-        in_theta, in_noise, in_points = np.split(ascent, np.cumsum([part.size for part in parts])[:-1])
-        bounds = np.reshape(kernel.bounds, (-1, 2))
-        kernel = kernel.clone_with_theta(np.clip(kernel.theta + in_theta, bounds[:, 0], bounds[:, 1]))
-        if isinstance(likelihood, Gaussian) and in_noise.size:
-            likelihood = Gaussian(likelihood.precision * float(np.exp(-in_noise[0])))
-            self.likelihood = likelihood
-        if in_points.size:
-            points = points + in_points.reshape(points.shape)
-        self.basis = InducingBasis.at(kernel, points)
+        if moved is not None and may_move_points(self.data.X, parameters, sparse):
+            parts[2] = np.ravel(moved * length_scales(parameters))
+        gradient = np.concatenate(parts) / float(self.data.weight.sum())
+        if self.adam is None:
+            self.adam = Adam(gradient.shape, self.config.learning_rate)
+        steps = np.split(self.adam.step(gradient), np.cumsum([part.size for part in parts])[:-1])
+        if isinstance(likelihood, Gaussian) and steps[1].size:
+            noise = np.clip(float(np.exp(steps[1][0])) / likelihood.precision, *NOISE_BOUNDS)
+            self.likelihood = likelihood = Gaussian(1.0 / float(noise))
+        self.basis = _moved(parameters, steps[0], steps[2])
         return replace(problem, terms={"f": InducingTerm(self.basis, self.data.X)}, likelihood=likelihood)
 
-    def _ascent(self, gradient: Array) -> Array:
-        """Return Adam's step, shape (n,)."""
-        self.step += 1
-        if self.averages is None:
-            self.averages = np.zeros((2, gradient.size))
-        decay = np.array(_ADAM_DECAY)[:, None]
-        self.averages = decay * self.averages + (1.0 - decay) * np.array([gradient, gradient**2])
-        first, second = self.averages / (1.0 - decay**self.step)
-        return np.asarray(self.config.learning_rate * first / (np.sqrt(second) + _ADAM_EPSILON))
+
+def _moved(parameters: SparseParameters, in_theta: Array, in_points: Array) -> InducingBasis:
+    """Return the basis after a step in theta, and in points in units of length-scales."""
+    kernel, points = parameters.kernel, parameters.points
+    if in_points.size:
+        points = points + in_points.reshape(points.shape) * length_scales(parameters)
+    bounds = np.reshape(kernel.bounds, (-1, 2))
+    return InducingBasis.at(kernel.clone_with_theta(np.clip(kernel.theta + in_theta, *bounds.T)), points)

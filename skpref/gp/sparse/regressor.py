@@ -100,12 +100,12 @@ class SVGPRegressor(RegressorMixin, SparseGP):
         "svi".
     optimizer : {"l-bfgs-b", "adam"} or None, default="l-bfgs-b"
         How hyper-parameters and points are learnt. "l-bfgs-b": by the bound with the posterior at its optimum.
-        "adam": a step after every mini-batch of "svi", which it implies. None: the kernel stays, and the noise is 0.3
-        standard deviations of the targets unless `noise` is a number.
+        "adam": a step after every mini-batch of "svi", which it implies; full passes follow at the end. None: the
+        kernel stays, and the noise is 0.3 standard deviations of the targets unless `noise` is a number.
     batch_size : int, default=1000
-        Rows of a mini-batch of "svi".
+        Rows of a mini-batch of "svi"; with "adam" at most a tenth of all rows.
     learning_rate : float, default=0.01
-        Step of "adam".
+        Step of "adam", in logs of hyper-parameters and in length-scales.
     delay : float, default=1.0
         The step size of "svi" is (t + delay)^-forgetting_rate in step t.
     forgetting_rate : float, default=0.9

@@ -31,6 +31,7 @@ __all__ = [
     "bound_objective",
     "cheapest_objective",
     "evidence_objective",
+    "length_scales",
 ]
 
 NOISE_BOUNDS: Final = (1e-7, 1e2)  # of the noise variance, in variances of the targets
@@ -177,7 +178,7 @@ class SparseSearch:
     def ascend(self, objective: Objective, *, move_points: bool = False, max_iter: int | None = None) -> None:
         """Search from here; `max_iter` is a planned length, at which to end is no failure."""
         start, config = self.parameters, self.config
-        point_scale = _length_scales(start) if move_points else None
+        point_scale = length_scales(start) if move_points else None
         packed = _PackedObjective(objective, start, config.noise is not None, point_scale, config.on_value)
         if not packed.theta.size:
             return
@@ -207,7 +208,7 @@ class SparseSearch:
                 self.trace = self.trace + other.trace
 
 
-def _length_scales(parameters: SparseParameters) -> Array:
+def length_scales(parameters: SparseParameters) -> Array:
     """Return the shortest length-scale of every feature, 1 for kernels without, shape (d,)."""
     d = parameters.points.shape[1]
     scales = [

@@ -74,6 +74,40 @@ def test_adam_learns_kernel_noise_and_points():
     assert all(tuple(point) in rows for point in held.inducing_points_)
 
 
+ADAM = {"optimizer": "adam", "learning_rate": 0.03, "tol": 1e-3}
+
+
+def test_the_posterior_of_adam_is_that_of_its_last_kernel_and_comes_near_the_best():
+    adam = regressor(**ADAM).fit(X, Y)
+    last = {"kernel": adam.kernel_, "inducing": adam.inducing_points_, "noise": adam.noise_}
+    optimal = regressor(**last, optimizer=None).fit(X, Y)
+    assert_allclose(adam.lower_bound_, optimal.lower_bound_, rtol=1e-6)
+    for got, wanted in zip(*(model.predict(X, return_std=True, noise=False) for model in (adam, optimal)), strict=True):
+        assert_allclose(got, wanted, rtol=1e-6, atol=1e-6)
+    assert adam.lower_bound_ > regressor(tol=1e-4).fit(X, Y).lower_bound_ - 0.02 * len(Y)
+
+
+def test_classes_by_adam_have_the_posterior_of_the_last_kernel():
+    adam = classifier(**ADAM).fit(X, SIDE)
+    optimal = classifier(kernel=adam.kernel_, inducing=adam.posterior_.basis.points, optimizer=None, tol=1e-4)
+    assert_allclose(adam.lower_bound_, optimal.fit(X, SIDE).lower_bound_, atol=0.05)
+    assert_allclose(adam.predict_proba(X), optimal.predict_proba(X), atol=0.005)
+
+
+def test_adam_means_mini_batches():
+    passes, batches = (regressor(inference=name, **ADAM | {"tol": 1.0}).fit(X, Y) for name in ("vb", "svi"))
+    assert passes.inference_ == "svi"
+    assert np.array_equal(passes.kernel_.theta, batches.kernel_.theta)
+
+
+def test_adam_does_not_depend_on_the_units_of_the_features():
+    unit = 2.0**-10
+    wide = regressor(**ADAM | {"tol": 1.0}).fit(X, Y)
+    kernel = ConstantKernel(1.0) * RBF(unit * np.array([1.2, 50.0]))
+    narrow = regressor(kernel=kernel, **ADAM | {"tol": 1.0}).fit(unit * X, Y)
+    assert_allclose(narrow.predict(unit * X), wide.predict(X), atol=0.02)  # rounding errors turn some steps
+
+
 def test_rows_made_on_demand_are_the_same_term():
     basis = InducingBasis.at(KERNEL, X[:7])
     on_demand, rows = InducingTerm(basis, X), row_term(basis, X, "f")
