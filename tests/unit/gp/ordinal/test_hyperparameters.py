@@ -149,7 +149,7 @@ def test_a_search_among_values_without_convergence_ends() -> None:
     objective = LogPosterior(evidence, space(RBF(1.0)))
     _, _, best = search(objective, n_restarts=50, rng=np.random.default_rng(0))
     assert best.value == max(objective.trace)
-    assert len(objective.trace) == 20
+    assert len(objective.trace) == 10
     objective(objective.space.start)  # the limit is that of the search
 
 
