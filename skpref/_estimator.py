@@ -6,7 +6,7 @@ import hashlib
 import os
 import warnings
 from contextlib import contextmanager, suppress
-from numbers import Integral
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skpref._callbacks import iteration_hook
+from skpref._checks import is_count
 from skpref._exclusive import one_fit_at_a_time
 from skpref.exceptions import DataError, DataWarning
 
@@ -71,8 +72,15 @@ def warn_constant(X: Features, rows: str = "the compared items") -> None:
 
 def check_n_samples(n_samples: int) -> None:
     """Refuse to draw less than one sample."""
-    if not isinstance(n_samples, Integral) or n_samples < 1:
-        msg = f"n_samples must be an integer of at least 1; got {n_samples!r}."
+    if not is_count(n_samples, least=1):
+        msg = f"n_samples must be an integer of at least 1; got {n_samples!r} (at most 2**40 are drawn)."
+        raise DataError(msg)
+
+
+def check_credibility(credibility: float) -> None:
+    """Refuse what is no probability of a credible interval."""
+    if not isinstance(credibility, Real) or not 0.0 < credibility < 1.0:
+        msg = f"credibility must be a probability between 0 and 1, such as 0.9; got {credibility!r}."
         raise DataError(msg)
 
 

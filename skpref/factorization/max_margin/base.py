@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
 
 # Squares and inverse squares of scales, and products of them, stay far from the ends of the floating-point range.
+_MOST_OPTIMISM = 1e6
 _SCALE = Interval(Real, 1e-9, 1e9, closed="both")
 # Of the parameters that both estimators have.
 CONSTRAINTS: dict[str, list[Any]] = {
@@ -595,6 +596,8 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             raise UnknownIdError(f"{msg}; add some with fold_in or partial_fit")
         if not isinstance(n, Integral) or n < 1:
             raise DataError(f"n must be an integer of at least 1; got {n!r}.")
+        if not isinstance(optimism, Real) or not abs(optimism) <= _MOST_OPTIMISM:
+            raise DataError(f"optimism must be a number of standard deviations, up to 1e6; got {optimism!r}.")
         item = np.arange(self._vocabularies.items.size)
         if exclude_seen:
             item = np.setdiff1d(item, self._ratings.item[self._ratings.user == row])

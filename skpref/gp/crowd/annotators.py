@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtri
 
-from skpref._estimator import check_n_samples
-from skpref.exceptions import DataError
+from skpref._estimator import check_credibility, check_n_samples
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -120,9 +119,7 @@ def describe_annotators(
     rng: np.random.Generator,
 ) -> Annotators:
     """Return the report on the seen users and items."""
-    if not 0.0 < credibility < 1.0:
-        msg = f"credibility must be a probability between 0 and 1, such as 0.9; got {credibility!r}."
-        raise DataError(msg)
+    check_credibility(credibility)
     check_n_samples(n_samples)
     users, items = seen
     percentiles = np.array([50.0 * (1.0 - credibility), 50.0 * (1.0 + credibility)])

@@ -352,4 +352,6 @@ def draw_utilities(posterior: PairPosterior, items: Items, n_samples: int, rng: 
     """Draw joint utilities from the posterior, shape (n_items, n_samples)."""
     check_n_samples(n_samples)
     mean, covariance = posterior.covariance(items, centred=True)
+    if not mean.size:  # NumPy draws no vectors of length 0
+        return np.empty((0, n_samples))
     return rng.multivariate_normal(mean, covariance, n_samples, method="eigh", check_valid="ignore").T

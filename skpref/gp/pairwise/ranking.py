@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref._estimator import check_n_samples
+from skpref._estimator import check_credibility, check_n_samples
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError
 
@@ -109,9 +109,7 @@ def rank_draws(
     draw: Callable[[], Array],
 ) -> Ranking:
     """Rank items by their posterior means; credible intervals are percentiles of the ranks in the draws."""
-    if not 0.0 < credibility < 1.0:
-        msg = f"credibility must be a probability between 0 and 1, such as 0.9; got {credibility!r}."
-        raise DataError(msg)
+    check_credibility(credibility)
     check_n_samples(n_samples)
     mean, variance = moments
     n_distinct = len(set(np.asarray(ids).tolist()))

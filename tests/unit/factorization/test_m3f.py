@@ -227,6 +227,9 @@ def test_recommendations(fitted):
         fitted.recommend(99)
     with pytest.raises(DataError, match="n must be an integer of at least 1"):
         fitted.recommend(3, 0)
+    for optimism in (np.nan, np.inf, -1e308, "x", None, [1.0, 2.0]):
+        with pytest.raises(DataError, match="optimism must be a number of standard deviations, up to 1e6; got"):
+            fitted.recommend(3, optimism=optimism)
 
 
 # --------------------------------------------------------------------------

@@ -155,6 +155,7 @@ def test_columns_and_options() -> None:
     for options, text in (
         ({"credibility": 0}, "credibility must be a probability between 0 and 1"),
         ({"credibility": 90}, "credibility must be a probability between 0 and 1"),
+        ({"credibility": None}, "credibility must be a probability between 0 and 1"),
         ({"n_samples": 0}, "n_samples must be an integer of at least 1"),
         ({"n_samples": 1.5}, "n_samples must be an integer of at least 1"),
         ({"random_state": "a"}, "random_state"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -71,18 +73,23 @@ def test_new_items_and_one_item(model: GPPLClassifier) -> None:
     assert (single.rank_low[0], single.rank_high[0]) == (1, 1)
 
 
-@pytest.mark.parametrize("credibility", [0.0, 1.0, 1.5, -0.1])
-def test_credibility_is_a_probability(model: GPPLClassifier, credibility: float) -> None:
-    with pytest.raises(ValueError, match="credibility"):
+@pytest.mark.parametrize("credibility", [0.0, 1.0, 1.5, -0.1, "x", None, [0.9]])
+def test_credibility_is_a_probability(model: GPPLClassifier, credibility: Any) -> None:
+    with pytest.raises(ValueError, match="credibility must be a probability"):
         model.rank(credibility=credibility)
 
 
-@pytest.mark.parametrize("n_samples", [0, -1])
+@pytest.mark.parametrize("n_samples", [0, -1, True, 10**30])
 def test_draws_are_counted_from_one(model: GPPLClassifier, n_samples: int) -> None:
-    with pytest.raises(ValueError, match="n_samples"):
+    with pytest.raises(ValueError, match="n_samples must be an integer"):
         model.rank(n_samples=n_samples)
-    with pytest.raises(ValueError, match="n_samples"):
+    with pytest.raises(ValueError, match="n_samples must be an integer"):
         model.sample_utility(n_samples=n_samples)
+
+
+def test_utilities_of_no_items(model: GPPLClassifier) -> None:
+    assert model.utility([]).shape == (0,)
+    assert model.sample_utility([], 3).shape == (0, 3)
 
 
 def test_a_ranking_prints_as_a_table() -> None:
