@@ -547,13 +547,22 @@ class _Strict(_Parser):
         raise DataError(message)
 
 
+def _check_integers(value: Any) -> None:
+    """Refuse integers that TOML does not have; Python prints no integer of thousands of digits."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError("a whole number has more than 64 bits")
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_integers(part)
+
+
 def _read_experiment(file: Path, out: Path | None, *, json: bool) -> Tune:
     """Read a TOML file as arguments of `skpref tune`."""
     try:
         sections = tomllib.loads(file.read_text("utf-8-sig"))
+        _check_integers(sections)
     except UnicodeDecodeError as error:
         raise DataError(f"{file}: is not a text in UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # of TOML, or of a number with thousands of digits
         raise DataError(f"{file}: is not TOML: {error}") from error
     except RecursionError as error:
         raise DataError(f"{file}: lists or tables are nested too deeply") from error

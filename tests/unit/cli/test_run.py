@@ -93,6 +93,9 @@ def replaced(old: str, new: str) -> str:
     ("text", "message"),
     [
         ("[data\n", r"is not TOML: .*line 1"),
+        (replaced("trials = 2", f"trials = {'9' * 5000}"), r"is not TOML: Exceeds the limit"),
+        (replaced("trials = 2", f"trials = [0x{'f' * 5000}]"), r"is not TOML: a whole number has more than 64 bits"),
+        (EXPERIMENT + f"[space]\nshape_s0 = 1{'0' * 400}\n", r"is not TOML: a whole number has more than 64 bits"),
         ("[dat]\nfile = 'x'\n", r"unknown section \[dat\]; did you mean 'data'\?"),
         ("file = 'x'\n", r"unknown section \[file\]; known are data, model"),
         ("data = 'x'\n", r"'data' must be a section, \[data\] with keys below it"),
