@@ -34,7 +34,7 @@ def belief_from_samples(posterior: M3FPosterior, user: int | None, item: IntArra
     score = score.reshape(-1, item.size)
     shared = samples.thresholds.shape[1] == 1
     theta = samples.thresholds[s, 0 * users if shared else users].astype(np.float64).reshape(score.shape[0], -1)
-    return _from_draws(score, theta, posterior.cost, posterior.margin)
+    return _from_draws(score, theta, posterior.predictive_cost, posterior.margin)
 
 
 def _from_draws(score: Array, theta: Array, cost: float, margin: float) -> Belief:

@@ -72,10 +72,10 @@ class GibbsIPM3F(MaxMarginFactorization):
     sigma : float, default=1.0
         Prior standard deviation of the item factors.
     prediction : {"median", "scores", "average", "last"}, default="median"
-        How `predict` chooses a level: "median" takes the median of `predict_proba`; "scores" counts the average
-        thresholds below the average x_ij of the kept samples; "last" is the last sample alone. "average" multiplies
-        the averages of Z and V after burn-in: features that do not persist shrink, and predictions get worse the
-        longer the chain.
+        How `predict` chooses a level: "median" takes the median of the levels' probabilities at temperature 1; "scores"
+        counts the average thresholds below the average x_ij of the kept samples; "last" is the last sample alone.
+        "average" multiplies the averages of Z and V after burn-in: features that do not persist shrink, and
+        predictions get worse the longer the chain.
     duplicates : {"error", "mean", "last"}, default="error"
         What to do with different ratings of an item by the same user: raise an error, take their mean rounded to a
         level (halves up), or take the last one.
@@ -112,6 +112,9 @@ class GibbsIPM3F(MaxMarginFactorization):
         Averages after burn-in; one row if all users share them.
     posterior_ : IPM3FPosterior
         Averages, last states and kept samples of the chains.
+    temperature_ : float
+        By what `predict_proba` divides the loss, learnt from a tenth of the ratings: after its last sweep, the first
+        chain runs 15 more without them. 1 for fewer than 10 ratings.
     risks_ : ndarray of shape (n_chains, n_sweeps)
         Regularised risk after each sweep.
     n_factors_ : ndarray of shape (n_chains, n_sweeps), dtype int64

@@ -64,9 +64,9 @@ class GibbsM3F(MaxMarginFactorization):
         Prior standard deviation of the factors.
     prediction : {"scores", "median", "average", "last"}, default="scores"
         How `predict` chooses a level: "scores" counts the average thresholds below the average x_ij of the kept
-        samples; "median" takes the median of `predict_proba`; "last" is the last sample alone. "average" multiplies
-        the averages of U and V after burn-in, as [XZZ13] does: factors rotate, so the longer the chain, the more these
-        averages shrink to zero and the worse the predictions are.
+        samples; "median" takes the median of the levels' probabilities at temperature 1; "last" is the last sample
+        alone. "average" multiplies the averages of U and V after burn-in, as [XZZ13] does: factors rotate, so the
+        longer the chain, the more these averages shrink to zero and the worse the predictions are.
     duplicates : {"error", "mean", "last"}, default="error"
         What to do with different ratings of an item by the same user: raise an error, take their mean rounded to a
         level (halves up), or take the last one.
@@ -105,6 +105,9 @@ class GibbsM3F(MaxMarginFactorization):
         Averages after burn-in; one row if all users share them.
     posterior_ : M3FPosterior
         Averages, last states and kept samples of the chains.
+    temperature_ : float
+        By what `predict_proba` divides the loss, learnt from a tenth of the ratings: after its last sweep, the first
+        chain runs 15 more without them. 1 for fewer than 10 ratings.
     risks_ : ndarray of shape (n_chains, n_sweeps)
         Regularised risk after each sweep.
     risk_ : float

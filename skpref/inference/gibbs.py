@@ -100,6 +100,7 @@ class Plan:
     # called after every sweep; a true answer stops the chain it was about and those behind it
     on_iteration: OnIteration | None = None
     fitted: Callable[[list[Chain]], Any] | None = None  # what an estimator with these chains is, for the events
+    finished: Callable[[list[Chain]], Any] | None = None  # called before the checkpoint of a complete run is removed
 
 
 def run(starts: Sequence[Chain], step_of: Callable[[int], Step], plan: Plan) -> list[Chain]:
@@ -123,6 +124,8 @@ def run(starts: Sequence[Chain], step_of: Callable[[int], Step], plan: Plan) -> 
                 writer.write(chains)
         if stopped:
             break
+    if plan.finished is not None:
+        plan.finished(chains)
     writer.finish()
     return chains
 

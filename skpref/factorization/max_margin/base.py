@@ -43,6 +43,7 @@ from skpref.factorization.max_margin.chains import (
 )
 from skpref.factorization.max_margin.m3f_chain import MarginPrior, threshold_means
 from skpref.factorization.max_margin.posterior import M3FPosterior, RatingVocabularies
+from skpref.factorization.max_margin.temperature import learnt_temperature
 from skpref.inference import gibbs
 from skpref.inference.gibbs import Chain
 
@@ -130,6 +131,11 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
     def item_ids_(self) -> NDArray[Any]:
         """Ids of the items with ratings."""
         return self._vocabularies.items.ids
+
+    @property
+    def temperature_(self) -> float:
+        """By what the loss is divided in `predict_proba`."""
+        return self.posterior_.temperature
 
     # ---------------------------------------------------------------- fitting
 
@@ -339,11 +345,13 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         else:
             starts = self._chain_model.warm_starts(problem, earlier)
         step = self._chain_model.step(problem)
+        temperatures: list[float] = []
         with self._threads():
             plan = replace(
                 self._plan(key, starts),
                 check=partial(check_resumed, self._chain_model, problem),
-                fitted=lambda chains: self._snapshot(chains, vocabularies, problem.prior),
+                fitted=lambda chains: self._snapshot(chains, vocabularies, merged, problem.prior),
+                finished=lambda chains: temperatures.append(self._learnt_temperature(chains, merged)),
             )
             chains = complete_chains(gibbs.run(starts, lambda _: step, plan))
             self._set_traces(chains, problem)
@@ -353,7 +361,11 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             msg += f"above {limit:.2f}. Increase n_sweeps and burn_in, and n_chains to see when they are enough."
             warnings.warn(msg, ConvergenceWarning, stacklevel=5)
         self._ratings, self._distribution_key = ratings, key
-        self.__dict__ |= self._fitted_attributes(chains, vocabularies, problem.prior)
+        self.__dict__ |= self._fitted_attributes(chains, vocabularies, problem.prior, temperatures[0])
+
+    def _learnt_temperature(self, chains: list[Chain], merged: Ratings) -> float:
+        sampled = [chain for chain in chains if chain.samples]  # none if a callback stopped the first during burn-in
+        return learnt_temperature(self._chain_model, self._problem, merged, sampled, float(self.C)) if sampled else 1.0
 
     def _threads(self) -> AbstractContextManager[None]:
         return limited_threads(None if self.n_jobs is None else effective_n_jobs(self.n_jobs))
@@ -372,17 +384,20 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             on_iteration=on_iteration(self, step="sweep", objective="risk", sign=-1.0),
         )
 
-    def _snapshot(self, chains: list[Chain], vocabularies: RatingVocabularies, prior: MarginPrior) -> Self | None:
+    def _snapshot(
+        self, chains: list[Chain], vocabularies: RatingVocabularies, merged: Ratings, prior: MarginPrior
+    ) -> Self | None:
         """Return a copy fitted by the chains so far; None during burn-in."""
         sampled = [chain for chain in chains if chain.samples]
         if not sampled:
             return None
         fitted = copy(self)
-        fitted.__dict__ |= self._fitted_attributes(sampled, vocabularies, prior)
+        temperature = self._learnt_temperature(sampled, merged)
+        fitted.__dict__ |= self._fitted_attributes(sampled, vocabularies, prior, temperature)
         return fitted
 
     def _fitted_attributes(
-        self, chains: list[Chain], vocabularies: RatingVocabularies, prior: MarginPrior
+        self, chains: list[Chain], vocabularies: RatingVocabularies, prior: MarginPrior, temperature: float
     ) -> dict[str, Any]:
         """Return the attributes that predictions and later calls need, by name."""
         average = pooled([chain.average or {} for chain in chains])
@@ -391,6 +406,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             last=pooled([chain.state for chain in chains]),
             samples=pooled([sample for chain in chains for sample in chain.samples]),
             cost=float(self.C),
+            temperature=temperature,
             margin=float(self.margin),
             sigma=prior.sigma,
             varsigma=prior.varsigma if prior.own else 0.0,
@@ -455,7 +471,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             ]
         self._ratings, self._distribution_key = ratings, None
         self._warm_start_key = self._warm_start_key_of(vocabularies)
-        self.__dict__ |= self._fitted_attributes(chains, vocabularies, problem.prior)
+        self.__dict__ |= self._fitted_attributes(chains, vocabularies, problem.prior, self.temperature_)
 
     # ------------------------------------------------------------- predicting
 
@@ -489,8 +505,9 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probability of each level.
 
-        The probability of a level is exp(-C loss) over the sum of these numbers ([XZZ13] section 2.1), averaged over
-        the kept samples.
+        The probability of a level is exp(-C loss / `temperature_`) over the sum of these numbers, averaged over the
+        kept samples. A temperature of 1 is the pseudo-likelihood of [XZZ13] section 2.1, which is no model of how
+        ratings scatter.
 
         Parameters
         ----------
@@ -503,7 +520,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             Probabilities, in the order of `classes_`.
         """
         user, item = self._rows(X)
-        return self.posterior_.probabilities(user, item)
+        return self.posterior_.probabilities(user, item, self.posterior_.predictive_cost)
 
     def predict_score(self, X: ArrayLike, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Return the posterior mean of the score x_ij, which the user's thresholds cut into levels.

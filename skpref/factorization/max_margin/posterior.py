@@ -95,14 +95,15 @@ class M3FPosterior:
     last: Factors  # last state of each chain
     samples: Factors  # kept samples of all chains, in single precision
     cost: float  # C
+    temperature: float  # by which the loss is divided in predictive probabilities
     margin: float  # of the hinge loss
     sigma: float  # prior standard deviation of the factors
     varsigma: float  # prior standard deviation of the thresholds; 0 if all users share them
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
-        check_types(self, average=Factors, last=Factors, samples=Factors, varsigma=float, cost=float)
-        check_positive(self, "margin", "sigma")
+        check_types(self, average=Factors, last=Factors, samples=Factors, varsigma=float, cost=float, temperature=float)
+        check_positive(self, "margin", "sigma", "temperature")
         check_positive(self, "cost", "varsigma", zero=True)
         parts = self.average, self.last, self.samples
         shapes = {(part.users.shape[1], part.items.shape[1], part.thresholds.shape[1:]) for part in parts}
@@ -126,6 +127,11 @@ class M3FPosterior:
         return bool(users.dtype.kind == "f")
 
     @property
+    def predictive_cost(self) -> float:
+        """C over the temperature."""
+        return self.cost / self.temperature
+
+    @property
     def n_levels(self) -> int:
         """Number of levels."""
         return int(self.average.thresholds.shape[2]) + 1
@@ -141,11 +147,11 @@ class M3FPosterior:
     def levels(self, user: IntArray, item: IntArray, rule: str) -> IntArray:
         """Predict levels, shape (n,)."""
         if rule == "median":
-            cumulative = np.cumsum(self.probabilities(user, item), axis=1)
+            cumulative = np.cumsum(self.probabilities(user, item, self.cost), axis=1)
             return np.minimum((cumulative < 0.5).sum(axis=1), self.n_levels - 1)
         factors = {"scores": self.samples, "average": self.average, "last": self.last}[rule]
         level = np.empty(user.size, dtype=np.int64)
-        for part in _parts(user.size, factors):
+        for part in parts(user.size, factors):
             score = self._scores(factors, user[part], item[part]).mean(axis=0)
             theta = factors.thresholds_of(user[part]).mean(axis=0)
             level[part] = (score[:, None] >= theta).sum(axis=1)
@@ -154,36 +160,36 @@ class M3FPosterior:
     def score_moments(self, user: IntArray, item: IntArray) -> tuple[Array, Array]:
         """Return posterior mean and variance of x_ij over the kept samples, shape (n,)."""
         mean, variance = np.empty(user.size), np.empty(user.size)
-        for part in _parts(user.size, self.samples):
+        for part in parts(user.size, self.samples):
             score = self._scores(self.samples, user[part], item[part])
             given_sample = self._variances(self.samples, user[part], item[part])
             mean[part] = score.mean(axis=0)
             variance[part] = score.var(axis=0, ddof=min(1, score.shape[0] - 1)) + given_sample.mean(axis=0)
         return mean, variance
 
-    def probabilities(self, user: IntArray, item: IntArray) -> Array:
-        """Return predictive probabilities of the levels, averaged over the kept samples, shape (n, L)."""
+    def probabilities(self, user: IntArray, item: IntArray, cost: float) -> Array:
+        """Return probabilities of the levels at a cost of the loss, averaged over the kept samples, shape (n, L)."""
         out = np.empty((user.size, self.n_levels))
         has_ratings = (user >= 0) & (item >= 0)
-        for part in _parts(user.size, self.samples):
+        for part in parts(user.size, self.samples):
             rows = np.arange(user.size)[part]
             trained, unseen = rows[has_ratings[part]], rows[~has_ratings[part]]
             if trained.size:
                 score = self._scores(self.samples, user[trained], item[trained])
                 theta = self.samples.thresholds_of(user[trained])
-                out[trained] = level_probabilities(score, theta, self.cost, self.margin).mean(axis=0)
+                out[trained] = level_probabilities(score, theta, cost, self.margin).mean(axis=0)
             if unseen.size:
-                out[unseen] = self._probabilities_of_unseen(user[unseen], item[unseen])
+                out[unseen] = self._probabilities_of_unseen(user[unseen], item[unseen], cost)
         return out
 
-    def _probabilities_of_unseen(self, user: IntArray, item: IntArray) -> Array:
+    def _probabilities_of_unseen(self, user: IntArray, item: IntArray, cost: float) -> Array:
         """Return probabilities averaged over the prior scores, and prior thresholds, of unseen users and items."""
         mean, deviation = self._scores(self.samples, user, item), np.sqrt(self._variances(self.samples, user, item))
         theta, scale = self.samples.thresholds_of(user), np.where(user < 0, self.varsigma, 0.0)
         total = np.zeros((user.size, self.n_levels))
         for node in _normal_nodes(self.n_levels):
             drawn = theta + scale[:, None] * node[1:]
-            total += level_probabilities(mean + deviation * node[0], drawn, self.cost, self.margin).mean(axis=0)
+            total += level_probabilities(mean + deviation * node[0], drawn, cost, self.margin).mean(axis=0)
         return total / _NODES
 
 
@@ -246,6 +252,7 @@ def level_probabilities(score: Array, theta: Array, cost: float, margin: float) 
     return p / p.sum(axis=-1, keepdims=True)
 
 
-def _parts(n: int, factors: Factors) -> list[slice]:
+def parts(n: int, factors: Factors) -> list[slice]:
+    """Return slices of n rows, of which the factors of all samples are gathered at once."""
     size = max(1, _MAX_GATHERED // max(factors.items.shape[0] * factors.items.shape[2], 1))
     return [slice(first, first + size) for first in range(0, n, size)]

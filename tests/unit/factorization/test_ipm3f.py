@@ -14,6 +14,7 @@ from skpref.data.ratings import Ratings
 from skpref.exceptions import CheckpointError, DataError, UnknownIdError
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.max_margin.ipm3f_chain import aligned_mean, fold_in_of, log_ibp, start_state
+from skpref.factorization.max_margin.temperature import N_FORGET, N_KEPT
 from skpref.inference import gibbs
 
 
@@ -39,6 +40,7 @@ def same(a, b):
         for table, other in zip(tables, others, strict=True):
             np.testing.assert_array_equal(table, other)
     np.testing.assert_array_equal(a.risks_, b.risks_)
+    assert a.temperature_ == b.temperature_
     np.testing.assert_array_equal(a.n_factors_, b.n_factors_)
 
 
@@ -237,7 +239,7 @@ def test_an_interrupted_fit_resumes_to_the_same_bits(tmp_path, monkeypatch):
         clone(model).set_params(alpha=2.0).fit(X, Y)
     before = len(done)
     model.fit(X, Y)
-    assert len(done) - before == 24 - 16
+    assert len(done) - before == 24 - 16 + N_FORGET + N_KEPT
     same(model, clone(SMALL).set_params(n_chains=2).fit(X, Y))
     assert not path.exists()
 

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from skpref.exceptions import CheckpointError, DataError, UnknownIdError
 from skpref.factorization.m3f import GibbsM3F
 from skpref.factorization.max_margin import base
+from skpref.factorization.max_margin.temperature import N_FORGET, N_KEPT
 from skpref.inference import gibbs
 
 
@@ -36,6 +37,7 @@ def same(a, b):
         for table, other in zip(tables, others, strict=True):
             np.testing.assert_array_equal(table, other)
     np.testing.assert_array_equal(a.risks_, b.risks_)
+    assert a.temperature_ == b.temperature_
 
 
 @pytest.fixture(scope="module")
@@ -87,16 +89,17 @@ def test_predictions_are_those_of_the_formulas(fitted):
     np.testing.assert_allclose(mean, each.mean(axis=0), atol=1e-4)
     np.testing.assert_allclose(std, each.std(axis=0, ddof=1), atol=1e-4)
     np.testing.assert_array_equal(fitted.predict_score(X), mean)
-    total = np.zeros((len(X), 5))
+    total, at_one = np.zeros((2, len(X), 5))
     for s, theta in zip(each, samples.thresholds, strict=True):
         t = theta[X[:, 0]].astype(float)
         T = np.where(np.arange(1, 5) >= np.arange(1, 6)[:, None], 1.0, -1.0)
         loss = np.maximum(0.0, 9.0 - T * (t[:, None] - s[:, None, None])).sum(axis=2)
-        p = np.exp(-fitted.C * loss)
+        p, plain = np.exp(-fitted.C * loss / fitted.temperature_), np.exp(-fitted.C * loss)
         total += p / p.sum(axis=1, keepdims=True) / len(each)
+        at_one += plain / plain.sum(axis=1, keepdims=True) / len(each)
     np.testing.assert_allclose(fitted.predict_proba(X), total, atol=1e-5)
     median = clone(fitted).set_params(prediction="median").fit(X, Y)
-    wanted = (np.cumsum(median.predict_proba(X), axis=1) < 0.5).sum(axis=1)
+    wanted = (np.cumsum(at_one, axis=1) < 0.5).sum(axis=1)
     np.testing.assert_array_equal(median.predict(X), median.classes_[wanted])
     error = np.abs(fitted.predict(X) - Y)
     weight = np.arange(1.0, len(Y) + 1)
@@ -208,7 +211,8 @@ def test_the_prior_of_unseen_users_against_plain_draws():
         score = rng.standard_normal((n, 4)) @ v[0].astype(float)
         t = theta.mean(axis=0) + posterior.varsigma * rng.standard_normal((n, 4))
         T = np.where(np.arange(1, 5) >= np.arange(1, 6)[:, None], 1.0, -1.0)
-        p = np.exp(-model.C * np.maximum(0.0, 9.0 - T * (t[:, None] - score[:, None, None])).sum(axis=2))
+        loss = np.maximum(0.0, 9.0 - T * (t[:, None] - score[:, None, None])).sum(axis=2)
+        p = np.exp(-model.C * loss / model.temperature_)
         total += (p / p.sum(axis=1, keepdims=True)).mean(axis=0) / len(posterior.samples.items)
     np.testing.assert_allclose(model.predict_proba([(999, 0)])[0], total, atol=0.02)
 
@@ -369,7 +373,7 @@ def test_an_interrupted_fit_resumes_to_the_same_bits(tmp_path, monkeypatch):
         clone(model).set_params(random_state=5).fit(X, Y)
     before = len(done)
     model.fit(X, Y)
-    assert len(done) - before == 24 - 16
+    assert len(done) - before == 24 - 16 + N_FORGET + N_KEPT
     same(model, clone(SMALL).set_params(n_chains=2).fit(X, Y))
     assert not path.exists()
 

@@ -1,0 +1,124 @@
+"""Predictive probabilities hold what they promise on ratings that the pseudo-likelihood is no model of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from skpref import GibbsIPM3F, GibbsM3F, load, save
+from skpref.data.ratings import Ratings
+from skpref.exceptions import DataError
+from skpref.factorization.max_margin import temperature
+from skpref.factorization.max_margin.posterior import Factors, level_probabilities
+from skpref.inference import gibbs
+
+pytestmark = pytest.mark.filterwarnings("ignore:The chains of Gibbs.* are not stationary")
+
+
+def stars(n_users=60, n_items=50, n=1800, n_test=600, seed=0):
+    """Ordinal probit of three factors, with thresholds of each user."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack(np.divmod(rng.permutation(n_users * n_items)[: n + n_test], n_items))
+    user, item = X.T
+    U, V = rng.standard_normal((n_users, 3)), rng.standard_normal((n_items, 3)) / np.sqrt(3.0)
+    z = np.einsum("nk,nk->n", U[user], V[item]) + 0.7 * rng.standard_normal(n_items)[item]
+    cuts = np.array([-1.8, -0.6, 0.4, 1.6]) + 0.4 * rng.standard_normal((n_users, 1))[user]
+    y = ((z + rng.standard_normal(z.size))[:, None] > cuts).sum(axis=1)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+X, Y, NEW, ANSWERS = stars()
+SMALL = GibbsM3F(4, C=0.2, levels=[0, 1, 2, 3, 4], n_sweeps=12, burn_in=4, n_samples=5, random_state=0)
+
+
+@pytest.mark.parametrize("model", [GibbsM3F(20, C=0.2), GibbsIPM3F()], ids=["m3f", "ipm3f"])
+def test_intervals_of_ratings_cover(model):
+    model.set_params(levels=range(5), random_state=0).fit(X, Y)
+    p, row = model.predict_proba(NEW), np.arange(len(ANSWERS))
+    below = np.column_stack([np.zeros(len(p)), np.cumsum(p, axis=1)])[row, ANSWERS]
+    rank = below + np.random.default_rng(0).random(len(p)) * p[row, ANSWERS]
+    covered = np.abs(rank - 0.5) <= 0.475
+    assert 0.92 < covered.mean() < 0.98  # at temperature 1 .84 and .83; standard error .01
+    posterior = model.posterior_
+    plain = posterior.probabilities(*model._rows(NEW), posterior.cost)
+    assert -np.log(p[row, ANSWERS]).mean() < -np.log(plain[row, ANSWERS]).mean() - 0.1
+    assert model.temperature_ > 1.5
+
+
+@pytest.mark.parametrize("truth", [0.7, 1.0, 4.0])
+def test_the_temperature_of_simulated_levels_is_found(truth):
+    rng, n = np.random.default_rng(0), 4000
+    samples = Factors(10.0 * rng.standard_normal((1, n, 1)), np.ones((1, 1, 1)), np.array([[[-20.0, -5.0, 5.0, 20.0]]]))
+    user, item = np.arange(n), np.zeros(n, dtype=np.int64)
+    p = level_probabilities(samples.scores(user, item), samples.thresholds_of(user), 0.1 / truth, 9.0)[0]
+    level = (rng.random((n, 1)) > np.cumsum(p, axis=1)).sum(axis=1).clip(0, 4)
+    held = Ratings(user, item, level, np.ones(n), n, 1, 5)
+    assert temperature.best_temperature(samples, held, 0.1, 9.0, 1) == pytest.approx(truth, rel=0.12)
+
+
+def test_few_samples_are_corrected_for_what_more_will_average():
+    rng, n = np.random.default_rng(0), 1000
+    fixed = np.zeros((1, 1, 4)) + np.array([-20.0, -5.0, 5.0, 20.0])
+    score = 6.0 * rng.standard_normal(n)
+    # Predictions average many draws around the mean score; only 4 or 8 are there to learn from.
+    draws = score + 8.0 * rng.standard_normal((200, n))
+    p = level_probabilities(draws, np.broadcast_to(fixed, (200, n, 4)), 0.1, 9.0).mean(axis=0)
+    level = (rng.random((n, 1)) > np.cumsum(p, axis=1)).sum(axis=1).clip(0, 4)
+    held = Ratings(np.arange(n), np.zeros(n, dtype=np.int64), level, np.ones(n), n, 1, 5)
+
+    def learnt(n_draws, n_samples):
+        samples = Factors(draws[:n_draws, :, None], np.ones((n_draws, 1, 1)), np.repeat(fixed, n_draws, axis=0))
+        return temperature.best_temperature(samples, held, 0.1, 9.0, n_samples)
+
+    assert abs(np.log(learnt(8, 200))) < abs(np.log(learnt(8, 8)))
+    assert learnt(200, 200) == pytest.approx(1.0, rel=0.15)
+    assert learnt(8, 200) == pytest.approx(1.0, rel=0.2)
+
+
+def test_chains_do_not_change_and_few_ratings_leave_the_temperature_at_one(monkeypatch):
+    model = clone(SMALL).fit(X, Y)
+    assert clone(SMALL).fit(X[:9], Y[:9]).temperature_ == 1.0
+    assert clone(SMALL).set_params(C=0.0).fit(X, Y).temperature_ == 1.0
+    monkeypatch.setattr(temperature, "_SHARE", len(Y) + 1)
+    plain = clone(SMALL).fit(X, Y)
+    assert plain.temperature_ == 1.0
+    np.testing.assert_array_equal(plain.posterior_.samples.items, model.posterior_.samples.items)
+    np.testing.assert_array_equal(plain.predict(NEW), model.predict(NEW))
+
+
+def test_the_temperature_is_saved_kept_by_fold_in_and_checked(tmp_path):
+    old = X[:, 0] < 50
+    model = clone(SMALL).fit(X[old], Y[old])
+    learnt = model.temperature_
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.temperature_ == learnt != 1.0
+    np.testing.assert_array_equal(again.predict_proba(NEW), model.predict_proba(NEW))
+    assert model.fold_in(X[~old], Y[~old]).temperature_ == learnt
+    for wrong in (0.0, -1.0, np.nan, np.inf, 2):
+        with pytest.raises(DataError, match="temperature"):
+            replace(model.posterior_, temperature=wrong).validate()
+
+
+def test_a_fit_killed_while_it_learns_the_temperature_resumes(tmp_path, monkeypatch):
+    path = tmp_path / "chain"
+    model = clone(SMALL).set_params(checkpoint=path, checkpoint_seconds=0.0, random_state=None)
+    real, done = gibbs.advanced, []
+
+    def fragile(*args):
+        done.append(1)
+        if len(done) == 12 + 7:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    monkeypatch.setattr(gibbs, "advanced", fragile)
+    with pytest.raises(KeyboardInterrupt):
+        clone(model).set_params(random_state=0).fit(X, Y)
+    resumed = clone(model).set_params(random_state=0).fit(X, Y)
+    assert len(done) == 12 + 7 + temperature.N_FORGET + temperature.N_KEPT
+    monkeypatch.setattr(gibbs, "advanced", real)
+    assert resumed.temperature_ == clone(SMALL).fit(X, Y).temperature_
+    assert not path.exists()
