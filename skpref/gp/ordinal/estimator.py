@@ -63,7 +63,8 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         - None: the squared exponential of [CG05]_ with one length-scale, which starts at the median distance of rows.
           Standardise the features first.
         - "auto": an average over smooth and rough kernels, with one length-scale or one per feature, with and without a
-          linear part, weighted by their evidence. Features need no scaling, and `n_restarts_optimizer` is not used.
+          linear part, weighted by their evidence. Features need no scaling, and `n_restarts_optimizer` is not used. A
+          feature more than 1e5 standard deviations from 0 leaves out linear parts: centre it.
         - "ard": a squared exponential with one length-scale per feature.
         - "linear-ard": a linear kernel with one weight variance per feature. Both adapt to the number of features,
           which `RFE` changes.

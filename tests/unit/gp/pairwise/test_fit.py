@@ -174,8 +174,9 @@ def test_the_search_subsamples_many_comparisons(monkeypatch):
 
 
 def test_a_search_of_fits_that_do_not_converge_ends(monkeypatch):
-    X, (left, right) = np.random.default_rng(0).normal(size=(8, 2)), np.triu_indices(8, 1)
-    y, passes = (X[left, 0] > X[right, 0]).astype(float), []
+    X, (left, right) = np.random.default_rng(12).normal(size=(8, 3)), np.triu_indices(8, 1)
+    utility, passes = X[:, 0] + X[:, 1] * X[:, 2], []
+    y = (utility[left] > utility[right]).astype(float)
     original = pair_fit.svi.fit
 
     def spy(*args):
