@@ -35,6 +35,7 @@ _HYPER_PAIRS = 50_000  # comparisons that the search for length-scales uses
 _SEARCH_PASSES = 600
 _SEARCH_TOL = 1e-4  # of a fit within the search: 1e-6 of the bound, which is what the optimizer resolves
 _NEAR = 1.5  # log hyperparameters that differ by less start from the same posterior
+_FACTOR_SD = float(__import__("os").environ.get("FSD", "1e6"))
 _FACTOR_BOUNDS = (0.1, 1000.0)  # of length-scales, in medians of the distances between items
 
 
@@ -210,7 +211,7 @@ def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) ->
             if sum(small.passes) >= _SEARCH_PASSES:
                 raise hyper.BudgetSpentError
             value, gradient = bound_and_gradient(small, kernel.clone_with_theta(theta + shift[0]))
-            return value, np.array([gradient.sum()])
+            return value - 0.5 * (shift[0] / _FACTOR_SD) ** 2, np.array([gradient.sum() - shift[0] / _FACTOR_SD**2])
 
         best = hyper.maximise(bound_of_shift, np.zeros(1), bounds, max_iter=10, tol=0.01)
         kernel = kernel.clone_with_theta(theta + best.theta[0])
