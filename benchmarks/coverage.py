@@ -1,0 +1,379 @@
+"""Do the intervals hold? Coverage of nominal 50, 80 and 95 % for every estimator, on data simulated from known truths.
+
+::
+
+    python benchmarks/coverage.py                          # every row
+    python benchmarks/coverage.py --only crowd,ratings     # rows whose name contains one of these words
+    python benchmarks/coverage.py --out coverage.json --plot docs/_static/coverage.png
+
+Each row of the table simulates data sets, fits a model to each and asks for the rank of the truth in its posterior or
+predictive distribution (the probability integral transform, with random ranks within a level where the truth is a
+level). An interval of level c covers the truth where the rank is within c / 2 of one half. Standard errors are over
+data sets, since errors within a data set are correlated. Rows "scaled" first multiply the estimates by the factor that
+fits them best to the truth: for quantities whose unit the data do not fix.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import norm
+
+# Numba imports a package of this file's name where there is one; it must not find this file.
+sys.path[:] = [folder for folder in sys.path if Path(folder or ".").resolve() != Path(__file__).resolve().parent]
+
+from skpref import (  # noqa: E402 - after the line above
+    CrowdGPPL,
+    GibbsIPM3F,
+    GibbsM3F,
+    GPOrdinalRegressor,
+    GPPLClassifier,
+    GPPLRegressor,
+    SVGPClassifier,
+    SVGPRegressor,
+    VariationalFM,
+    VariationalFMClassifier,
+)
+from skpref.data import OneHotDesign  # noqa: E402
+from skpref.datasets import make_crowd  # noqa: E402
+from skpref.kernels import ProductMatern  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[np.float64]
+
+LEVELS = (0.5, 0.8, 0.95)
+KNOWN = 1e6  # shape and rate of a prior of a scale that is known to be 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    name: str
+    quantity: str
+    simulate: Callable[[np.random.Generator], FloatArray]  # ranks of the truths of one data set
+    n_data_sets: int = 60
+
+
+# ------------------------------------------------------------------------------------------------------------- helpers
+def normal_ranks(truth: FloatArray, mean: FloatArray, std: FloatArray, *, scaled: bool = False) -> FloatArray:
+    """Return the ranks of truths in normal distributions."""
+    if scaled:
+        by = float(mean @ truth / max(mean @ mean, 1e-300))
+        mean, std = by * mean, abs(by) * std
+    return norm.cdf((truth - mean) / np.maximum(std, 1e-300))
+
+
+def level_ranks(y: NDArray[Any], probabilities: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Return random ranks of levels 0, 1, ... in their predictive distributions."""
+    cumulative = np.column_stack([np.zeros(len(y)), np.cumsum(probabilities, axis=1)])
+    row = np.arange(len(y))
+    return cumulative[row, y] + rng.random(len(y)) * probabilities[row, y]
+
+
+def function(rng: np.random.Generator, X: FloatArray, length_scale: float, amplitude: float = 1.0) -> FloatArray:
+    """Draw a Gaussian process with the default kernel."""
+    K = ProductMatern(np.full(X.shape[1], length_scale))(X) + 1e-10 * np.eye(len(X))
+    return amplitude * np.linalg.cholesky(K) @ rng.standard_normal(len(X))
+
+
+def pairs_of(rng: np.random.Generator, f: FloatArray, n: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Draw comparisons and their answers by pairwise probit."""
+    left = rng.integers(0, f.size, n)
+    right = (left + rng.integers(1, f.size, n)) % f.size
+    return np.column_stack([left, right]), (f[left] - f[right] + rng.standard_normal(n) > 0.0).astype(int)
+
+
+# --------------------------------------------------------------------------------------------------------- comparisons
+def gppl(quantity: str, n_items: int = 40, n_pairs: int = 300, **params: object) -> Callable[..., FloatArray]:
+    """Comparisons of items with two features and no offsets."""
+
+    def simulate(rng: np.random.Generator) -> FloatArray:
+        X = rng.standard_normal((n_items, 2))
+        f = function(rng, X, 1.5)
+        pairs, y = pairs_of(rng, f, n_pairs)
+        model = GPPLClassifier(items=X, random_state=0, **params).fit(pairs, y)
+        if quantity == "utility":
+            return normal_ranks(f - f.mean(), *model.utility(np.arange(n_items), return_std=True))
+        new, answers = pairs_of(rng, f, 500)
+        return level_ranks(answers, model.predict_proba(new), rng)
+
+    return simulate
+
+
+def gppl_ids(n_items: int, n_pairs: int, **params: object) -> Callable[..., FloatArray]:
+    """Comparisons of items without features."""
+
+    def simulate(rng: np.random.Generator) -> FloatArray:
+        f = rng.standard_normal(n_items)
+        pairs, y = pairs_of(rng, f, n_pairs)
+        model = GPPLClassifier(random_state=0, **params).fit(pairs, y)
+        seen = np.unique(pairs)
+        return normal_ranks(f[seen] - f[seen].mean(), *model.utility(seen, return_std=True))
+
+    return simulate
+
+
+def scores(*, scaled: bool, amplitude: float = 1.0, **params: object) -> Callable[..., FloatArray]:
+    """Noisy scores of items: the noise of a difference is 1."""
+
+    def simulate(rng: np.random.Generator) -> FloatArray:
+        X = rng.standard_normal((50, 2))
+        f = function(rng, X, 1.5, amplitude)
+        model = GPPLRegressor(random_state=0, **params).fit(X, f + np.sqrt(0.5) * rng.standard_normal(f.size))
+        return normal_ranks(f - f.mean(), *model.predict(X, return_std=True), scaled=scaled)
+
+    return simulate
+
+
+# --------------------------------------------------------------------------------------------------------------- crowd
+def crowd(quantity: str, *, features: bool = False, **params: object) -> Callable[..., FloatArray]:
+    """Comparisons by users with personal tastes."""
+
+    def simulate(rng: np.random.Generator) -> FloatArray:
+        width = {"n_features": 2, "n_user_features": 2} if features else {"n_features": 0, "n_user_features": 0}
+        data = make_crowd(40, 25, 1600, n_factors=2, factor_scale=2.0, random_state=int(rng.integers(2**31)), **width)
+        table = {"items": data.table, "users": data.user_table} if features else {}
+        model = CrowdGPPL(random_state=0, **table, **params).fit(data.comparisons, data.y)
+        items, users = np.arange(25), np.arange(40)
+        if quantity == "consensus":
+            # The mean taste of these users belongs to what they agree on.
+            truth = data.consensus + data.item_factors @ data.user_factors.mean(axis=0)
+            return normal_ranks(truth - truth.mean(), *model.utility(items, return_std=True))
+        if quantity == "personal":
+            truth = data.utilities - data.utilities.mean(axis=1, keepdims=True)
+            mean, std = model.utility(items, users=users, return_std=True)
+            return normal_ranks(truth.ravel(), mean.ravel(), std.ravel())
+        if quantity == "accuracy":
+            return _accuracy_ranks(model, data)
+        user = rng.integers(0, 40, 1000)
+        left = rng.integers(0, 25, 1000)
+        right = (left + rng.integers(1, 25, 1000)) % 25
+        z = data.utilities[user, left] - data.utilities[user, right]
+        y = (z + rng.standard_normal(1000) > 0.0).astype(int)
+        return level_ranks(y, model.predict_proba(np.column_stack([user, left, right])), rng)
+
+    return simulate
+
+
+def _accuracy_ranks(model: CrowdGPPL, data: Any) -> FloatArray:  # noqa: ANN401 - a Bunch
+    """Return stand-ins for the ranks of the users' true accuracies: the middle of the smallest level that covers."""
+    _, left, right = data.comparisons.T
+    mean = data.item_factors @ data.user_factors.mean(axis=0) + data.consensus
+    z = data.utilities[:, left] - data.utilities[:, right]
+    truth = norm.cdf(np.sign(mean[left] - mean[right]) * z).mean(axis=1)
+    ranks = np.full(truth.size, 0.99)
+    for level, rank in zip(LEVELS[::-1], (0.95, 0.85, 0.6), strict=True):
+        report = model.annotators(credibility=level)
+        ranks[(truth >= report["accuracy_low"]) & (truth <= report["accuracy_high"])] = rank
+    return ranks
+
+
+# --------------------------------------------------------------------------------------------- grades, numbers, classes
+def ordinal(quantity: str, *, n: int = 120, scaled: bool = False, **params: object) -> Callable[..., FloatArray]:
+    """Four levels of a function of two features, with probit noise."""
+
+    def simulate(rng: np.random.Generator) -> FloatArray:
+        X = rng.standard_normal((2 * n, 2))
+        f = function(rng, X, 1.5, 1.5)
+        y = np.digitize(f + 0.5 * rng.standard_normal(f.size), [-1.0, 0.0, 1.0])
+        model = GPOrdinalRegressor(class_order=range(4), random_state=0, **params).fit(X[:n], y[:n])
+        if quantity == "levels":
+            return level_ranks(y[n:], model.predict_proba(X[n:]), rng)
+        mean, std = model.predict_latent(X[n:], return_std=True)
+        truth = f[n:] - f[n:].mean()
+        return normal_ranks(truth, mean - mean.mean(), std, scaled=scaled)
+
+    return simulate
+
+
+def regression(quantity: str, n: int = 300, **params: object) -> Callable[..., FloatArray]:
+    """A function of three features with noise."""
+
+    def simulate(rng: np.random.Generator) -> FloatArray:
+        X = rng.standard_normal((n + 200, 3))
+        f = function(rng, X, 2.0)
+        y = f + 0.3 * rng.standard_normal(f.size)
+        model = SVGPRegressor(random_state=0, **params).fit(X[:n], y[:n])
+        noise = quantity == "y"
+        return normal_ranks((y if noise else f)[n:], *model.predict(X[n:], return_std=True, noise=noise))
+
+    return simulate
+
+
+def classes(n: int = 300, **params: object) -> Callable[..., FloatArray]:
+    """Two classes by the probit of a function of three features."""
+
+    def simulate(rng: np.random.Generator) -> FloatArray:
+        X = rng.standard_normal((n + 300, 3))
+        y = (function(rng, X, 2.0, 1.5) + rng.standard_normal(len(X)) > 0.0).astype(int)
+        model = SVGPClassifier(random_state=0, **params).fit(X[:n], y[:n])
+        return level_ranks(y[n:], model.predict_proba(X[n:]), rng)
+
+    return simulate
+
+
+# ---------------------------------------------------------------------------------------------- factorization machines
+def machine(users: str, *, binary: bool = False, **params: object) -> Callable[..., FloatArray]:
+    """Users and items with three factors: targets of known or of new users."""
+
+    def simulate(rng: np.random.Generator) -> FloatArray:
+        n_users, n_items, n = 60, 40, 1200
+        bias = rng.standard_normal(n_users), rng.standard_normal(n_items)
+        U, V = 0.6 * rng.standard_normal((n_users, 3)), rng.standard_normal((n_items, 3))
+        user, item = rng.integers(0, n_users, 2 * n), rng.integers(0, n_items, 2 * n)
+        z = bias[0][user] + bias[1][item] + np.einsum("nk,nk->n", U[user], V[item])
+        y = z + rng.standard_normal(2 * n)
+        new = user >= 50
+        train = np.flatnonzero(~new)[:n]
+        test = np.flatnonzero(new) if users == "new" else np.flatnonzero(~new)[n:]
+        design = OneHotDesign().fit(np.column_stack([user, item])[train])
+        X = design.transform(np.column_stack([user, item]))
+        if binary:
+            label = (y > 0.0).astype(int)
+            classifier = VariationalFMClassifier(random_state=0, **params).fit(X[train], label[train])
+            return level_ranks(label[test], classifier.predict_proba(X[test]), rng)
+        model = VariationalFM(random_state=0, **params).fit(X[train], y[train])
+        mean, variance = model.latent_mean_and_variance(X[test])
+        return normal_ranks(z[test], mean, np.sqrt(variance))
+
+    return simulate
+
+
+# ------------------------------------------------------------------------------------------------------------- ratings
+def ratings(model: Callable[[], Any], *, noise: float = 1.0, n_ratings: int = 4000) -> Callable[..., FloatArray]:
+    """Stars by ordinal probit of five factors with thresholds of each user: not the model's own pseudo-likelihood."""
+
+    def simulate(rng: np.random.Generator) -> FloatArray:
+        n_users, n_items = 100, 80
+        U, V = rng.standard_normal((n_users, 5)), rng.standard_normal((n_items, 5)) / np.sqrt(5.0)
+        cell = rng.permutation(n_users * n_items)[: n_ratings + 1000]
+        user, item = cell // n_items, cell % n_items
+        shift = 0.4 * rng.standard_normal((n_users, 1))
+        z = np.einsum("nk,nk->n", U[user], V[item]) + 0.7 * rng.standard_normal(n_items)[item]
+        cuts = np.array([-1.8, -0.6, 0.4, 1.6]) + shift[user]
+        y = ((z + noise * rng.standard_normal(z.size))[:, None] > cuts).sum(axis=1)
+        X = np.column_stack([user, item])
+        fitted = model().fit(X[:n_ratings], y[:n_ratings])
+        place = np.searchsorted(fitted.classes_, y[n_ratings:])
+        return level_ranks(place, fitted.predict_proba(X[n_ratings:]), rng)
+
+    return simulate
+
+
+def rows() -> list[Row]:
+    """Return every row of the table."""
+    kernel, known = ProductMatern([1.5, 1.5]), {"shape_s0": KNOWN, "rate_s0": KNOWN}
+    return [
+        Row("GPPLClassifier, kernel and scale known", "utility",
+            gppl("utility", kernel=kernel, item_effects=False, **known)),
+        Row("GPPLClassifier, kernel known", "utility", gppl("utility", kernel=kernel, item_effects=False)),
+        Row("GPPLClassifier, no offsets", "utility", gppl("utility", item_effects=False)),
+        Row("GPPLClassifier", "utility", gppl("utility")),
+        Row("GPPLClassifier", "answer", gppl("answer")),
+        Row("GPPLClassifier, svi, 15 inducing points", "utility",
+            gppl("utility", item_effects=False, inference="svi", n_inducing=15)),
+        Row("GPPLClassifier, laplace", "utility", gppl("utility", item_effects=False, inference="laplace")),
+        Row("GPPLClassifier, linearised", "utility", gppl("utility", item_effects=False, inference="linearised")),
+        Row("GPPLClassifier of ids", "utility", gppl_ids(50, 400)),
+        Row("GPPLClassifier of 2,000 ids", "utility", gppl_ids(2000, 16000), 5),
+        Row("GPPLRegressor from scores, all known", "utility", scores(scaled=False, kernel=kernel, **known)),
+        Row("GPPLRegressor from scores", "utility", scores(scaled=False)),
+        Row("GPPLRegressor from scores, scaled", "utility", scores(scaled=True)),
+        Row("GPPLRegressor from scores, three times the noise, scaled", "utility", scores(scaled=True, amplitude=3.0)),
+        Row("CrowdGPPL", "consensus", crowd("consensus"), 30),
+        Row("CrowdGPPL", "personal utility", crowd("personal"), 30),
+        Row("CrowdGPPL", "accuracy of users", crowd("accuracy"), 30),
+        Row("CrowdGPPL", "answer", crowd("answer"), 30),
+        Row("CrowdGPPL, features", "personal utility", crowd("personal", features=True), 30),
+        Row("GPOrdinalRegressor", "latent", ordinal("latent"), 30),
+        Row("GPOrdinalRegressor, scaled", "latent", ordinal("latent", scaled=True), 30),
+        Row("GPOrdinalRegressor", "level", ordinal("levels"), 30),
+        Row("SVGPRegressor", "f", regression("f"), 30),
+        Row("SVGPRegressor", "y", regression("y"), 30),
+        Row("SVGPRegressor, adam, 40 inducing points", "f", regression("f", optimizer="adam", n_inducing=40), 12),
+        Row("SVGPRegressor, 40 inducing points", "f", regression("f", n_inducing=40), 30),
+        Row("SVGPClassifier", "class", classes(), 30),
+        Row("VariationalFM", "y(x), known users", machine("known"), 30),
+        Row("VariationalFM", "y(x), new users", machine("new"), 30),
+        Row("VariationalFMClassifier", "class, known users", machine("known", binary=True), 30),
+        Row("VariationalFMClassifier", "class, new users", machine("new", binary=True), 30),
+        Row("GibbsM3F", "rating", ratings(lambda: GibbsM3F(random_state=0)), 6),
+        Row("GibbsM3F, little noise", "rating", ratings(lambda: GibbsM3F(random_state=0), noise=0.3), 6),
+        Row("GibbsIPM3F", "rating", ratings(lambda: GibbsIPM3F(random_state=0)), 6),
+    ]  # fmt: skip
+
+
+def measure(row: Row, seed: int) -> dict[str, Any]:
+    """Simulate, fit and count."""
+    start, covered = time.process_time(), []
+    for k in range(row.n_data_sets):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ranks = row.simulate(np.random.default_rng([seed, k]))
+        covered.append([np.mean(np.abs(ranks - 0.5) <= 0.5 * level) for level in LEVELS])
+    error = np.std(covered, axis=0, ddof=1) / np.sqrt(row.n_data_sets)
+    seconds = (time.process_time() - start) / row.n_data_sets
+    return {"name": row.name, "quantity": row.quantity, "coverage": np.mean(covered, axis=0).tolist(),
+            "error": error.tolist(), "n_data_sets": row.n_data_sets, "seconds": seconds}  # fmt: skip
+
+
+def draw(results: list[dict[str, Any]], path: Path) -> None:
+    """Draw coverage of nominal 95 and 50 % as points with two standard errors."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    height = np.arange(len(results))[::-1]
+    figure, axes = plt.subplots(figsize=(8.0, 0.27 * len(results) + 1.0), layout="constrained")
+    for k, (level, colour) in enumerate(zip(LEVELS, ("#8c8c8c", "#4c78a8", "#d62728"), strict=True)):
+        at = [100.0 * result["coverage"][k] for result in results]
+        width = [200.0 * result["error"][k] for result in results]
+        axes.errorbar(at, height, xerr=width, fmt="o", ms=4.0, color=colour, label=f"nominal {100.0 * level:.0f} %")
+        axes.axvline(100.0 * level, color=colour, lw=0.8, ls=":")
+    axes.set_yticks(height, [f"{result['name']}: {result['quantity']}" for result in results], fontsize=7)
+    axes.set(xlabel="share of truths within the interval, %", xlim=(0.0, 101.0))
+    axes.legend(loc="lower left", fontsize=7)
+    figure.savefig(path, dpi=150)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="comma-separated words; a row runs if its name contains one")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="JSON file of the results")
+    parser.add_argument("--plot", type=Path, help="PNG file of the plot")
+    options = parser.parse_args(arguments)
+    words = [word.lower() for word in options.only.split(",")]
+    results = []
+    print(f"{'':58s} {'quantity':20s}   50 %  80 %  95 %   (error)  data sets  CPU s")
+    for row in rows():
+        if any(word in row.name.lower() for word in words):
+            result = measure(row, options.seed)
+            results.append(result)
+            cover = " ".join(f"{100.0 * share:5.1f}" for share in result["coverage"])
+            print(f"{row.name:58s} {row.quantity:20s} {cover}   ({100.0 * result['error'][2]:.1f})"
+                  f"  {row.n_data_sets:4d}  {result['seconds']:.2f}", flush=True)  # fmt: skip
+    if options.out:
+        options.out.write_text(json.dumps(results, indent=1))
+    if options.plot:
+        draw(results, options.plot)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
