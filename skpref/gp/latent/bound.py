@@ -21,7 +21,8 @@ import numpy as np
 
 from skpref._checks import check_arrays, check_types, require
 from skpref._compiled.psi import fit_rows, psi_first, psi_products, psi_statistics, psi_vjp
-from skpref._math.linalg import cholesky, cholesky_precision, inverse_lower
+from skpref._math.linalg import cholesky, cholesky_precision, cholesky_vjp, inverse_lower
+from skpref.inference.basis import chunks
 from skpref.inference.collapsed import Collapsed, Moments, collapse
 from skpref.inference.exact import inverse_spd
 
@@ -110,40 +111,70 @@ def kernel_matrix(hyper: LatentHyper) -> Array:
     return K
 
 
-def _collapsed(Y: Array, inputs: Inputs, hyper: LatentHyper, root: Array) -> tuple[Moments, Collapsed]:
-    """Return moments of the data over uncertain inputs, and the bound of regression at the optimal q(u)."""
-    a, n = float(np.exp(hyper.log_a)), Y.shape[0]
-    psi1, psi2 = psi_statistics(*inputs, hyper.Z, np.exp(hyper.log_w), a)
+def whitening(hyper: LatentHyper) -> tuple[Array, Array]:
+    """Return the covariance K of the inducing variables and the inverse of its Cholesky factor, shape (M, M)."""
+    K = kernel_matrix(hyper)
+    return K, inverse_lower(cholesky(K))
+
+
+def moments_of(Y: Array, inputs: Inputs, hyper: LatentHyper, root: Array) -> Moments:
+    """Return the sums over the data, at uncertain inputs, that determine the collapsed bound."""
+    a, w, M = float(np.exp(hyper.log_a)), np.exp(hyper.log_w), hyper.Z.shape[0]
+    psi2, cross = np.zeros((M, M)), np.zeros((M, Y.shape[1]))
+    for part in chunks(Y.shape[0]):
+        psi1, of_part = psi_statistics(inputs.mu[part], inputs.s[part], hyper.Z, w, a)
+        psi2 += of_part
+        cross += psi1.T @ Y[part]
     A = root @ psi2 @ root.T
-    moments = Moments(0.5 * (A + A.T), root @ (psi1.T @ Y), n * a, float(np.sum(Y**2)), float(n))
-    return moments, collapse(moments, float(np.exp(hyper.log_beta)))
+    return Moments(0.5 * (A + A.T), root @ cross, Y.shape[0] * a, float(np.sum(Y**2)), float(Y.shape[0]))
 
 
-def mapping_of(Y: Array, inputs: Inputs, hyper: LatentHyper) -> LatentMapping:
-    """Return the optimal posterior of the functions."""
-    root = inverse_lower(cholesky(kernel_matrix(hyper)))
-    _, best = _collapsed(Y, inputs, hyper, root)
+def mapping_at(hyper: LatentHyper, root: Array, best: Collapsed) -> LatentMapping:
+    """Return the posterior of the functions from that of the whitened inducing variables."""
     S = inverse_spd(cholesky_precision(best.precision))
     return LatentMapping(hyper, root.T @ best.mean, root.T @ (root - S @ root))
 
 
+def mapping_of(Y: Array, inputs: Inputs, hyper: LatentHyper) -> tuple[LatentMapping, float]:
+    """Return the optimal posterior of the functions, and the bound F."""
+    root = whitening(hyper)[1]
+    best = collapse(moments_of(Y, inputs, hyper, root), float(np.exp(hyper.log_beta)))
+    return mapping_at(hyper, root, best), best.value - inputs.divergence()
+
+
 def bound_and_gradient(Y: Array, inputs: Inputs, hyper: LatentHyper) -> tuple[float, Inputs, LatentHyper]:
     """Return the collapsed bound F and its gradient in inputs and hyper-parameters."""
-    w, a = np.exp(hyper.log_w), float(np.exp(hyper.log_a))
-    K = kernel_matrix(hyper)
-    root = inverse_lower(cholesky(K))
-    moments, best = _collapsed(Y, inputs, hyper, root)
+    K, root = whitening(hyper)
+    moments = moments_of(Y, inputs, hyper, root)
+    best = collapse(moments, float(np.exp(hyper.log_beta)))
+    in_inputs, in_hyper = gradients(Y, inputs, hyper, (K, root), moments, best)
+    return best.value - inputs.divergence(), in_inputs, in_hyper
+
+
+def gradients(
+    Y: Array,
+    inputs: Inputs,
+    hyper: LatentHyper,
+    whitened: tuple[Array, Array],
+    moments: Moments,
+    best: Collapsed,
+    share: float = 1.0,
+) -> tuple[Inputs, LatentHyper]:
+    """Return the gradients of F; Y may be a share of the data of which the moments are an estimate."""
+    w, a, (K, root) = np.exp(hyper.log_w), float(np.exp(hyper.log_a)), whitened
     G1 = Y @ (root.T @ best.cross).T
     G2 = root.T @ best.gram @ root
-    inner = best.gram @ moments.gram + 0.5 * best.cross @ moments.cross.T
-    GK = -0.5 * root.T @ (inner + inner.T) @ root
+    # At fixed q(u) of the whitened inducing variables, through the Cholesky factor of K_mm.
+    inner = 2.0 * best.gram @ moments.gram + best.cross @ moments.cross.T
+    GK = cholesky_vjp(cholesky(K), -root.T @ inner)
     gmu, gs, gZ, gw, glog_a = psi_vjp(*inputs, hyper.Z, w, a, np.ascontiguousarray(G1), 0.5 * (G2 + G2.T))
+    gZ, gw, glog_a = gZ / share, gw / share, glog_a / share
     # Through K_mm: the gradient of its logarithm is -w (z - z') in z and -(z - z')^2 / 2 in w.
     P = GK * K
-    glog_a += float(np.sum(P)) - 0.5 * Y.size * float(np.exp(hyper.log_beta)) * a
+    glog_a += float(np.sum(P)) - 0.5 * Y.size / share * float(np.exp(hyper.log_beta)) * a
     np.fill_diagonal(P, 0.0)
     spread = P.sum(axis=1)
     gZ -= 2.0 * w * (spread[:, None] * hyper.Z - P @ hyper.Z)
     gw -= np.einsum("m,mq->q", spread, hyper.Z**2) - np.einsum("mq,mq->q", hyper.Z, P @ hyper.Z)
     inputs_gradient = Inputs(gmu - inputs.mu, gs - 0.5 * (1.0 - 1.0 / inputs.s))
-    return best.value - inputs.divergence(), inputs_gradient, LatentHyper(gZ, gw * w, glog_a, best.log_beta)
+    return inputs_gradient, LatentHyper(gZ, gw * w, glog_a, best.log_beta)

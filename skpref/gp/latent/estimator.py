@@ -25,6 +25,7 @@ from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._validation import check_array, validate_data
 from skpref.exceptions import DataError
+from skpref.gp.latent.batches import fit_batches, infer_rows
 from skpref.gp.latent.bound import Inputs, LatentHyper, LatentMapping, bound_and_gradient, kernel_matrix, mapping_of
 from skpref.inference.hyper import Optimum, maximise
 
@@ -49,6 +50,8 @@ _MEMORY = 30  # steps from which L-BFGS-B learns the curvature
 # Units of the variables, in which the bound is about equally curved along all of them. Those of inducing inputs and
 # warps also grow with the root of their number, and of the number of data.
 _POINT_UNIT, _SHARED_UNIT, _WARP_UNIT = 0.5, 3.0, 0.1
+_FIRST_SAMPLE = 2000  # rows of the search by L-BFGS-B that mini-batches start from
+_FIRST_ITERATIONS = 1000
 _MAX_COMPONENTS = 10  # n_components=None
 _SMALLEST, _FARTHEST = 1e-300, 1e140  # differences of rows; distances from them in standard deviations
 _ROW_ITERATIONS, _ROW_TOL = 200, 1e-5  # of the search for the input of a row: more changes no third decimal
@@ -69,13 +72,17 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         a standard deviation of 1 (the prior's) in `embedding_std_` and a `relevance_` near 0.
     n_inducing : int, default=50
         Number M of inducing points; the time of an iteration grows with n M^2 Q.
+    batch_size : int, default=None
+        Rows of a mini-batch, for 10,000 rows or more. None: an iteration uses all rows, which finds better optima.
+        Mini-batches start from a fit to a sample of 2,000 rows; then each step infers the coordinates of a batch and
+        moves functions and hyperparameters ([DHL14]_).
     max_iter : int, default=1000
         Largest number of iterations of L-BFGS-B, in rounds of at most 100. In the first 30 the noise is fixed at a
-        fiftieth of the data's variance.
+        fiftieth of the data's variance. With `batch_size`, of passes over the rows.
     tol : float, default=1e-4
         A round ends when an iteration gains less than ``tol / 100`` nats per entry of X, and the fit when a round gains
-        less than ``tol`` nats per entry. For 1,000 rows of 12 features that is 1.2 nats, where different starts end
-        hundreds of nats apart.
+        less than ``tol`` nats per entry; with `batch_size`, when a pass does. For 1,000 rows of 12 features that is 1.2
+        nats, where different starts end hundreds of nats apart.
     warm_start : bool, default=False
         Whether `fit` starts at the end of the earlier fit, if rows and features are as many.
     verbose : int, default=0
@@ -126,6 +133,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
 
     References
     ----------
+    .. [DHL14] Dai, Hensman and Lawrence, "Gaussian process models with parallelization and GPU acceleration", 2014.
     .. [TL10] Titsias and Lawrence, "Bayesian Gaussian process latent variable model", AISTATS 2010.
 
     Examples
@@ -142,6 +150,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "n_inducing": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0.0, None, closed="left")],
         "warm_start": ["boolean"],
@@ -154,6 +163,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         n_components: int | None = None,
         *,
         n_inducing: int = 50,
+        batch_size: int | None = None,
         max_iter: int = 1000,
         tol: float = 1e-4,
         warm_start: bool = False,
@@ -162,6 +172,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
     ) -> None:
         self.n_components = n_components
         self.n_inducing = n_inducing
+        self.batch_size = batch_size
         self.max_iter = max_iter
         self.tol = tol
         self.warm_start = warm_start
@@ -202,14 +213,32 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
             check_memory(n, min(self.n_inducing, n), whose="rows")
             mean, scale, Y = _standardised(table)
             cold = earlier is None or self.embedding_.shape != (n, Q) or earlier.V.shape[1] != D
-            if earlier is None or cold:
-                start = _initial(Y, Q, self.n_inducing, as_generator(self.random_state))
-            else:
-                start = Inputs(self.embedding_, self.embedding_std_**2), earlier.hyper
-            with limit_blas_threads(start[1].Z.shape[0]):
-                search = _Search(Y, start, on_iteration(self, step="evaluation"))
-                self._store(Y, search.run(self.max_iter, self.tol, cold=cold), mean, scale)
+            rng = as_generator(self.random_state)
+            start = (
+                None if earlier is None or cold else (Inputs(self.embedding_, self.embedding_std_**2), earlier.hyper)
+            )
+            with limit_blas_threads(min(self.n_inducing, n)):
+                if self.batch_size is None or self.batch_size >= n:
+                    end = self._full_passes(Y, start or _initial(Y, Q, self.n_inducing, rng), cold=cold)
+                else:
+                    start = start or _of_sample(Y, Q, self.n_inducing, self.tol, rng)
+                    end = self._batches(Y, start, self.batch_size, rng)
+                self._store(end, mean, scale)
         return self
+
+    def _full_passes(self, Y: Array, start: tuple[Inputs, LatentHyper], *, cold: bool) -> _LatentFit:
+        """Fit by L-BFGS-B on all rows at once."""
+        search = _Search(Y, start, on_iteration(self, step="evaluation"))
+        result = search.run(self.max_iter, self.tol, cold=cold)
+        # The search moves all rows together. `transform` infers each row by itself, so this ends the same way.
+        mapping, _ = mapping_of(Y, result.inputs, result.hyper)
+        inputs, _ = mapping.infer(Y, result.inputs, max_iter=_ROW_ITERATIONS, tol=_ROW_TOL)
+        return _LatentFit(inputs, mapping, mapping_of(Y, inputs, result.hyper)[1], result.n_iter, result.converged)
+
+    def _batches(self, Y: Array, start: tuple[Inputs, LatentHyper], size: int, rng: np.random.Generator) -> _LatentFit:
+        """Fit by mini-batches."""
+        end = fit_batches(Y, start, size, rng, max_iter=self.max_iter, tol=self.tol, callback=on_iteration(self))
+        return _LatentFit(end.inputs, end.mapping, end.bounds[-1], len(end.bounds) - 1, end.converged)
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
@@ -221,13 +250,10 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         require(sizes["n"] >= 1, self, "embedding_", "has no rows")
         check_positive(self, "scale_", "embedding_std_")
 
-    def _store(self, Y: Array, result: _SearchResult, mean: Array, scale: float) -> None:
+    def _store(self, end: _LatentFit, mean: Array, scale: float) -> None:
         """Set the attributes of a fit."""
-        # The search moves all rows together. `transform` infers each row by itself, so this ends the same way.
-        mapping = mapping_of(Y, result.inputs, result.hyper)
-        inputs, _ = mapping.infer(Y, result.inputs, max_iter=_ROW_ITERATIONS, tol=_ROW_TOL)
-        inputs, hyper = _sorted_by_relevance(inputs, result.hyper)
-        self.mapping_ = replace(mapping, hyper=hyper)
+        inputs, hyper = _sorted_by_relevance(end.inputs, end.mapping.hyper)
+        self.mapping_ = replace(end.mapping, hyper=hyper)
         self.mean_, self.scale_ = mean, scale
         self.embedding_, self.embedding_std_ = inputs.mu, np.sqrt(inputs.s)
         self.inducing_points_ = hyper.Z
@@ -235,10 +261,10 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         self.relevance_ = _relevance(inputs, hyper)
         self.amplitude_ = scale * float(np.exp(0.5 * hyper.log_a))
         self.noise_ = scale * float(np.exp(-0.5 * hyper.log_beta))
-        self.lower_bound_ = bound_and_gradient(Y, inputs, hyper)[0] - Y.size * float(np.log(scale))
-        self.n_iter_ = result.n_iter
+        self.lower_bound_ = end.bound - inputs.mu.shape[0] * mean.size * float(np.log(scale))
+        self.n_iter_ = end.n_iter
         self._n_features_out = inputs.mu.shape[1]
-        if not result.converged:
+        if not end.converged:
             warn_not_converged(self, self.n_iter_)
 
     def fit_transform(self, X: ArrayLike, y: None = None, **fit_params: Any) -> Array:
@@ -371,11 +397,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
             msg = f"row {row} of X is more than {_FARTHEST:g} standard deviations from the rows of fit, whose squares"
             raise DataError(f"{msg} overflow: scale the features as in fit.")
         training = Inputs(self.embedding_, self.embedding_std_**2)
-        # The search starts at the coordinates of the training row with the nearest reconstruction.
-        reconstructions = self.mapping_.mean(training)
-        nearest = NearestNeighbors(n_neighbors=1).fit(reconstructions).kneighbors(Y, return_distance=False)[:, 0]
-        start = Inputs(training.mu[nearest], training.s[nearest])
-        return self.mapping_.infer(Y, start, max_iter=_ROW_ITERATIONS, tol=_ROW_TOL)
+        return self.mapping_.infer(Y, _nearest(self.mapping_, training, Y), max_iter=_ROW_ITERATIONS, tol=_ROW_TOL)
 
     def _features(self, inputs: Inputs, *, return_std: bool) -> Any:
         """Return the mean of the features at uncertain coordinates, with standard deviations if asked for."""
@@ -429,6 +451,35 @@ def _sorted_by_relevance(inputs: Inputs, hyper: LatentHyper) -> tuple[Inputs, La
     order = np.argsort(-_relevance(inputs, hyper), kind="stable")
     ordered = Inputs(np.ascontiguousarray(inputs.mu[:, order]), np.ascontiguousarray(inputs.s[:, order]))
     return ordered, hyper._replace(Z=np.ascontiguousarray(hyper.Z[:, order]), log_w=hyper.log_w[order])
+
+
+def _of_sample(Y: Array, Q: int, n_inducing: int, tol: float, rng: np.random.Generator) -> tuple[Inputs, LatentHyper]:
+    """Return the start of mini-batches: hyperparameters of a search on a sample, and inputs of all rows given it."""
+    n = Y.shape[0]
+    chosen = np.arange(n) if n <= _FIRST_SAMPLE else np.sort(rng.choice(n, _FIRST_SAMPLE, replace=False))
+    sample = Y[chosen]
+    end = _Search(sample, _initial(sample, Q, n_inducing, rng), None).run(_FIRST_ITERATIONS, tol, cold=True)
+    mapping, _ = mapping_of(sample, end.inputs, end.hyper)
+    start = _nearest(mapping, end.inputs, Y)
+    start.mu[chosen], start.s[chosen] = end.inputs
+    return infer_rows(Y, start, mapping), end.hyper
+
+
+def _nearest(mapping: LatentMapping, training: Inputs, Y: Array) -> Inputs:
+    """Return, for each row, the input of the training row with the nearest reconstruction."""
+    nearest = NearestNeighbors(n_neighbors=1).fit(mapping.mean(training)).kneighbors(Y, return_distance=False)[:, 0]
+    return Inputs(training.mu[nearest], training.s[nearest])
+
+
+@dataclass(frozen=True, eq=False)
+class _LatentFit:
+    """The end of a fit."""
+
+    inputs: Inputs
+    mapping: LatentMapping
+    bound: float
+    n_iter: int
+    converged: bool
 
 
 @dataclass(frozen=True, eq=False)
