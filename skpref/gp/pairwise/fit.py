@@ -35,7 +35,7 @@ _HYPER_PAIRS = 50_000  # comparisons that the search for length-scales uses
 _SEARCH_PASSES = 600
 _SEARCH_TOL = 1e-4  # of a fit within the search: 1e-6 of the bound, which is what the optimizer resolves
 _NEAR = 1.5  # log hyperparameters that differ by less start from the same posterior
-_FACTOR_SD = float(__import__("os").environ.get("FSD", "1e6"))
+_FACTOR_SD = 1.0  # of the prior of the log factor: a weak one, since few comparisons leave the factor open
 _FACTOR_BOUNDS = (0.1, 1000.0)  # of length-scales, in medians of the distances between items
 
 

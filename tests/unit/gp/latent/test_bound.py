@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,17 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
-from skpref.gp.latent.bound import Inputs, LatentHyper, bound_and_gradient, kernel_matrix, mapping_of
+from skpref.gp.latent.bound import (
+    Inputs,
+    LatentHyper,
+    bound_and_gradient,
+    gradients,
+    kernel_matrix,
+    mapping_of,
+    moments_of,
+    whitening,
+)
+from skpref.inference.collapsed import collapse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +95,7 @@ def test_certain_inputs_among_the_inducing_ones_give_the_exact_evidence(seed: in
 @given(seed=seeds)
 def test_rows_and_functions_make_up_the_bound(seed: int) -> None:
     _, Y, inputs, hyper = draw(seed)
-    mapping = mapping_of(Y, inputs, hyper)
+    mapping, bound = mapping_of(Y, inputs, hyper)
     same, rows = mapping.infer(Y, inputs, max_iter=0, tol=0.0)
     assert_allclose(same.mu, inputs.mu)
     # F = sum of the rows' bounds - KL(q(u) || p(u)), a divergence in closed form for each column.
@@ -95,6 +106,7 @@ def test_rows_and_functions_make_up_the_bound(seed: int) -> None:
     share = np.linalg.slogdet(K)[1] - np.linalg.slogdet(S)[1]
     divergence = 0.5 * (D * (np.trace(np.linalg.solve(K, S)) - M + share) + np.sum(mean * mapping.V))
     value = bound_and_gradient(Y, inputs, hyper)[0]
+    assert_allclose(bound, value, rtol=1e-12)
     assert_allclose(rows.sum() - divergence, value, rtol=1e-5, atol=1e-3)
     moved, better = mapping.infer(Y, inputs, max_iter=50, tol=1e-8)
     assert np.all(better >= rows - 1e-9)
@@ -103,9 +115,29 @@ def test_rows_and_functions_make_up_the_bound(seed: int) -> None:
 
 @few
 @given(seed=seeds)
+def test_gradients_of_batches_add_up(seed: int) -> None:
+    _, Y, inputs, hyper = draw(seed)
+    whitened = whitening(hyper)
+    moments = moments_of(Y, inputs, hyper, whitened[1])
+    best = collapse(moments, float(np.exp(hyper.log_beta)))
+    whole, in_hyper = gradients(Y, inputs, hyper, whitened, moments, best)
+    total, size = [np.zeros(np.shape(part)) for part in in_hyper], Y.shape[0]
+    for i in range(size):
+        row = Inputs(inputs.mu[i : i + 1], inputs.s[i : i + 1])
+        of_row = moments_of(Y[i : i + 1], row, hyper, whitened[1])
+        scaled = replace(moments, gram=size * of_row.gram, cross=size * of_row.cross)
+        in_row, estimate = gradients(Y[i : i + 1], row, hyper, whitened, scaled, best, share=1.0 / size)
+        assert_allclose(in_row.mu, whole.mu[i : i + 1], rtol=1e-9, atol=1e-9)
+        total = [so_far + part / size for so_far, part in zip(total, estimate, strict=True)]
+    for so_far, part in zip(total, in_hyper, strict=True):
+        assert_allclose(so_far, part, rtol=1e-7, atol=1e-7 * (1.0 + np.abs(part).max()))
+
+
+@few
+@given(seed=seeds)
 def test_moments_are_those_of_samples(seed: int) -> None:
     rng, Y, inputs, hyper = draw(seed)
-    mapping = mapping_of(Y, inputs, hyper)
+    mapping, _ = mapping_of(Y, inputs, hyper)
     mean, variance = mapping.moments(inputs)
     assert_allclose(mean, mapping.mean(inputs), rtol=1e-10, atol=1e-12)
     n_draws = 4000

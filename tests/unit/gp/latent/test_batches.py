@@ -1,0 +1,49 @@
+"""`BayesianGPLVM` by mini-batches: as good as all rows at once, the same for the same seed, stopped by a callback."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skpref import BayesianGPLVM
+from skpref.gp.latent import estimator
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+_rng = np.random.default_rng(3)
+T = _rng.uniform(-1.5, 1.5, 600)
+CLEAN = np.column_stack([np.sin(2.0 * T), np.cos(2.0 * T), T, np.exp(-T)])
+X = CLEAN + 0.05 * _rng.standard_normal(CLEAN.shape)
+
+
+@pytest.fixture(autouse=True)
+def _small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimator, "_FIRST_SAMPLE", 150)
+
+
+def fitted(**options: Any) -> BayesianGPLVM:
+    params = {"n_components": 2, "n_inducing": 12, "batch_size": 100, "tol": 1e-3, "random_state": 0, **options}
+    return BayesianGPLVM(**params).fit(X)
+
+
+def test_batches_reach_what_all_rows_reach() -> None:
+    model, whole = fitted(), fitted(batch_size=None)
+    assert model.lower_bound_ > whole.lower_bound_ - 0.05 * X.size
+    assert_allclose(model.noise_, 0.05, rtol=0.2)
+    assert np.sqrt(np.mean((model.reconstruct(X) - CLEAN) ** 2)) < 0.05
+    order = np.argsort(np.argsort(model.embedding_[:, 0])), np.argsort(np.argsort(T))
+    assert abs(np.corrcoef(*order)[0, 1]) > 0.98
+    assert model.embedding_.shape == (600, 2)
+
+
+def test_passes_improve_on_the_sample() -> None:
+    from_sample, refined = fitted(max_iter=1), fitted()
+    assert refined.n_iter_ > from_sample.n_iter_
+    assert refined.lower_bound_ > from_sample.lower_bound_
+
+
+def test_same_seed_same_bits_and_large_batches_are_no_batches() -> None:
+    assert_array_equal(fitted(max_iter=2).embedding_, fitted(max_iter=2).embedding_)
+    assert_array_equal(fitted(batch_size=600, max_iter=20).embedding_, fitted(batch_size=None, max_iter=20).embedding_)
