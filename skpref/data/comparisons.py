@@ -29,11 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparisons", "from_labels", "from_scores", "from_winners"]
 
-# Independent comparisons that one noisy score is worth, less those that share its noise. If the noise of a pair is half
-# that of either row, k pairs of a row are worth 2 k / (k + 1) to first order; 3 gave intervals that cover what they say
-# (benchmarks/coverage.py), since all pairs together know the score itself.
-_INDEPENDENT_PAIRS = 3.0
-
 OnSelf = Literal["raise", "drop"]
 
 
@@ -437,12 +432,9 @@ def from_scores(
 
     Only rows of the same group with different scores are compared. First, rows
     of a group with the same item and the same score are merged and their
-    weights added; rows of weight zero are left out.
-
-    The k pairs of a row all contain the noise of its one score, so they tell
-    less than k independent comparisons: a pair has the product of the weights
-    of its rows times min(1, 3 / (k + 1)), with k the average of both rows. An
-    integer weight has the same effect as repeating the row.
+    weights added; rows of weight zero are left out. The weight of a pair is the
+    product of the weights of its rows, so an integer weight has the same effect
+    as repeating the row.
 
     A small group of g merged rows, g - 1 <= 2 `pairs_per_item`, gives all its
     pairs. In a larger one every row draws `pairs_per_item` partners with another
@@ -497,18 +489,11 @@ def from_scores(
     check_consistent_length(score, group, item)
     joined = _join(group, score, item, read_weights(sample_weight, n))
     better, worse = _partners(joined, pairs_per_item, np.random.default_rng(rng))
-    weight = _worth(better, worse, joined.weight)
+    weight = joined.weight[better] * joined.weight[worse]
     left, right = joined.item[better], joined.item[worse]
     return from_labels(
         left, right, np.ones(left.size), n if n_items is None else n_items, sample_weight=weight, on_self="drop"
     )
-
-
-def _worth(better: IntArray, worse: IntArray, weight: Array) -> Array:
-    """Return the weights of pairs that share the noise of their rows' scores, shape (n_pairs,)."""
-    count = _sums(better, weight[worse], weight.size) + _sums(worse, weight[better], weight.size)
-    shared = _INDEPENDENT_PAIRS / (1.0 + 0.5 * (count[better] + count[worse]))
-    return weight[better] * weight[worse] * np.minimum(1.0, shared)
 
 
 def _read_groups(qid: ArrayLike) -> IntArray:

@@ -17,6 +17,7 @@ from skpref._math.random import as_generator
 from skpref._validation import validate_data
 from skpref.data import from_labels, from_winners, unique_rows
 from skpref.data.tables import canonical, stack
+from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.entities import Items
 from skpref.gp.pairwise.base import (
@@ -29,6 +30,7 @@ from skpref.gp.pairwise.base import (
     utility_moments,
 )
 from skpref.gp.pairwise.fit import PairData
+from skpref.gp.pairwise.scores import weigh_pairs_of_scores
 from skpref.metrics import concordance
 
 if TYPE_CHECKING:
@@ -220,7 +222,8 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
             Items; equal rows are one item.
         y : array-like of shape (n_items,), default=None
             Scores, grades or ranks, the higher the better. Only their order within a group matters; equal values are
-            not compared. Required unless `comparisons` are given.
+            not compared. All pairs of an item share the noise of its score, so each counts for less than a comparison
+            of its own; the weights follow from the fit. Required unless `comparisons` are given.
         comparisons : array-like of shape (n_comparisons, 2), default=None
             Row numbers of X: (winner, loser).
         qid : array-like of shape (n_items,), default=None
@@ -254,8 +257,17 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
                 raise DataError("sample_weight: all comparisons have weight zero; give at least one a positive weight.")
             pairs, seen = pairs.merged(keep_ties=as_likelihood(self.likelihood).ties_are_answers).compact()
             data = PairData(features[first[seen]] if seen.size else features[first[:1]], pairs)
+            if comparisons is None:
+                n_scores = np.bincount(item, read_weights(sample_weight, item.size), first.size)[seen]
+                data = self._weigh(data, n_scores.astype(np.float64))
             self._set_attributes(self._infer(data, self._config(offsets=False, order=False)))
         return self
+
+    def _weigh(self, data: PairData, n_scores: Array) -> PairData:
+        """Return the comparisons of scores with weights of what they are worth."""
+        config = self._config(offsets=False, order=False)
+        pairs = weigh_pairs_of_scores(data, n_scores, self.kernel, config, lambda: as_generator(self.random_state))
+        return PairData(data.X, pairs)
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""

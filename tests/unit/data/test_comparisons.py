@@ -472,9 +472,7 @@ def test_small_groups_give_all_pairs(rows):
     assert len(found) == len(set(found))
     assert set(found) == all_pairs(y, qid)
     assert (pairs.y == 1.0).all()
-    others = np.bincount(np.concatenate([pairs.left, pairs.right]), minlength=len(y))
-    shared = 3.0 / (1.0 + 0.5 * (others[pairs.left] + others[pairs.right]))
-    np.testing.assert_allclose(pairs.weight, np.minimum(1.0, shared))
+    assert (pairs.weight == 1.0).all()
     assert pairs.n_items == len(y)
 
 
@@ -561,11 +559,10 @@ def test_a_weight_is_a_repetition(rows, pairs_per_item, random):
     assert merged(np.arange(len(rows)), weight) == merged(copies, None)
 
 
-def test_weight_of_a_pair_is_the_product_for_the_pairs_that_share_its_noise():
+def test_weight_of_a_pair_is_the_product():
     pairs = from_scores([1, 2, 3], sample_weight=[1, 2, 3])
     weight = dict(zip(zip(pairs.left.tolist(), pairs.right.tolist(), strict=True), pairs.weight.tolist(), strict=True))
-    # Rows have 5, 4 and 3 pairs, counted by the weight of the other row.
-    assert weight == pytest.approx({(1, 0): 2.0 * 3.0 / 5.5, (2, 0): 3.0 * 3.0 / 5.0, (2, 1): 6.0 * 3.0 / 4.5})
+    assert weight == {(1, 0): 2.0, (2, 0): 3.0, (2, 1): 6.0}
 
 
 def test_row_32_all_scores_equal():
