@@ -109,11 +109,15 @@ class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
         if data.X is not None:
             check_memory(data.X.shape[0], self._max_inducing(data.X))
             warn_constant(data.X)
-        key, start = self._digest(data, config, ids), None
-        if self.warm_start and getattr(self, "_warm_key", None) == key:
-            start = WarmStart(self._state, self.kernel_, self.inducing_points_)
-        self._warm_key = key
+        start = self._start(data, config, ids)
+        self._warm_key = self._digest(data, config, ids)
         return fit_pairs(data, self.kernel, config, as_generator(self.random_state), start)
+
+    def _start(self, data: PairData, config: PairConfig, ids: IdColumn | None = None) -> WarmStart | None:
+        """Return the earlier fit if this one is to start from it."""
+        if not self.warm_start or getattr(self, "_warm_key", None) != self._digest(data, config, ids):
+            return None
+        return WarmStart(self._state, self.kernel_, self.inducing_points_)
 
     def _digest(self, data: PairData, config: PairConfig, ids: IdColumn | None) -> str:
         """Return a digest of all that two fits must share for the second to start from the first."""

@@ -266,8 +266,8 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
     def _weigh(self, data: PairData, n_scores: Array) -> PairData:
         """Return the comparisons of scores with weights of what they are worth."""
         config = self._config(offsets=False, order=False)
-        pairs = weigh_pairs_of_scores(data, n_scores, self.kernel, config, lambda: as_generator(self.random_state))
-        return PairData(data.X, pairs)
+        start, rng = self._start(data, config), lambda: as_generator(self.random_state)
+        return PairData(data.X, weigh_pairs_of_scores(data, n_scores, self.kernel, config, start, rng))
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""

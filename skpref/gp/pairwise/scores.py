@@ -37,11 +37,16 @@ _STAYS = 0.05  # change of weights that ends the rounds
 
 
 def weigh_pairs_of_scores(
-    data: PairData, n_scores: Array, kernel: Kernel | None, config: PairConfig, rng: Callable[[], np.random.Generator]
+    data: PairData,
+    n_scores: Array,
+    kernel: Kernel | None,
+    config: PairConfig,
+    start: WarmStart | None,
+    rng: Callable[[], np.random.Generator],
 ) -> Comparisons:
     """Return the comparisons with weights of what they are worth; an item has `n_scores` scores, shape (n_items,)."""
-    pairs, worth, start = data.comparisons, np.zeros(data.comparisons.n_pairs), None
-    uncertain = np.ones(pairs.n_pairs)
+    pairs = data.comparisons
+    worth, uncertain = np.zeros(pairs.n_pairs), np.ones(pairs.n_pairs)
     settings = replace(config, schedule=replace(config.schedule, on_iteration=None))
     for _ in range(_MAX_ROUNDS):
         before, worth = worth, _worth(pairs, n_scores, uncertain)
