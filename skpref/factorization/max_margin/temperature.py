@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skpref.factorization.max_margin.posterior import Factors
     from skpref.inference.gibbs import Chain
 
-# Chosen on simulated ratings: more of either changed the temperature by less than its standard error.
+# Compared on simulated ratings and on MovieLens-100k: more of either changed the temperature by less than its error.
 N_FORGET = 5  # sweeps in which the chain forgets the ratings held out
 N_KEPT = 10  # sweeps after these, all kept
 _SHARE = 10  # one in so many ratings is held out,
