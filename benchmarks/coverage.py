@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import norm
+from sklearn.gaussian_process.kernels import RBF
 
 # Numba imports a package of this file's name where there is one; it must not find this file.
 sys.path[:] = [folder for folder in sys.path if Path(folder or ".").resolve() != Path(__file__).resolve().parent]
@@ -199,12 +200,13 @@ def ordinal(quantity: str, *, n: int = 120, scaled: bool = False, **params: obje
     return simulate
 
 
-def regression(quantity: str, n: int = 300, **params: object) -> Callable[..., FloatArray]:
-    """A function of three features with noise."""
+def regression(quantity: str, n: int = 500, **params: object) -> Callable[..., FloatArray]:
+    """A smooth function of two features with noise."""
 
     def simulate(rng: np.random.Generator) -> FloatArray:
-        X = rng.standard_normal((n + 200, 3))
-        f = function(rng, X, 2.0)
+        X = rng.uniform(-2.0, 2.0, (n + 200, 2))
+        K = RBF(1.0)(X) + 1e-8 * np.eye(len(X))
+        f = np.linalg.cholesky(K) @ rng.standard_normal(len(X))
         y = f + 0.3 * rng.standard_normal(f.size)
         model = SVGPRegressor(random_state=0, **params).fit(X[:n], y[:n])
         noise = quantity == "y"
@@ -303,7 +305,7 @@ def rows() -> list[Row]:
         Row("GPOrdinalRegressor", "level", ordinal("levels"), 30),
         Row("SVGPRegressor", "f", regression("f"), 30),
         Row("SVGPRegressor", "y", regression("y"), 30),
-        Row("SVGPRegressor, adam, 40 inducing points", "f", regression("f", optimizer="adam", n_inducing=40), 12),
+        Row("SVGPRegressor, adam, 40 inducing points", "f", regression("f", optimizer="adam", n_inducing=40), 30),
         Row("SVGPRegressor, 40 inducing points", "f", regression("f", n_inducing=40), 30),
         Row("SVGPClassifier", "class", classes(), 30),
         Row("VariationalFM", "y(x), known users", machine("known"), 30),

@@ -497,7 +497,7 @@ def _setting(text: str) -> tuple[str, Any]:
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     try:
-        return name, ast.literal_eval(value)
+        return name, ast.literal_eval({"true": "True", "false": "False"}.get(value, value))
     except (SyntaxError, ValueError):
         return name, value  # a word
     except (MemoryError, RecursionError):

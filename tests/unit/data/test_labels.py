@@ -60,6 +60,8 @@ def test_row_66_one_side():
     for y in (ones, 0.0 * ones):
         with pytest.raises(DataError, match=r"every label says that the (left|right) item won, as where rows are"):
             refuse_one_side(y, ones)
+    with pytest.raises(DataError, match="says that the left item won"):
+        refuse_one_side(np.array([1.0]), np.ones(1))
     with pytest.raises(DataError, match="Say which side was shown first"):
         refuse_one_side(np.array([1.0, 1.0, 0.0]), np.array([1.0, 2.0, 0.0]))
     refuse_one_side(np.array([1.0, 1.0, 0.5]), ones)
