@@ -23,8 +23,11 @@ _ZEROS_ALLOWED = {
 }
 
 
-def read_weights(sample_weight: object, n_rows: int) -> Array:
-    """Return the weights of the rows, finite and >= 0, shape (n_rows,); None weighs every row 1."""
+def read_weights(sample_weight: object, n_rows: int, *, relative: bool = False) -> Array:
+    """Return the weights of the rows, finite and >= 0, shape (n_rows,); None weighs every row 1.
+
+    Relative weights, of which only the ratios matter, are divided by the largest where they are extreme.
+    """
     if sample_weight is None:
         return np.ones(n_rows)
     check_numbers(sample_weight, "sample_weight")
@@ -38,6 +41,8 @@ def read_weights(sample_weight: object, n_rows: int) -> Array:
         msg = f"Negative values in data passed to `sample_weight`: {weight[row]:g} in row {row}; weights are >= 0"
         raise DataError(msg)
     extreme = n_rows and (weight.max() > _LARGEST or np.any((weight > 0.0) & (weight < _SMALLEST)))
+    if extreme and relative:
+        return weight / (weight.max() or 1.0)
     return np.where(weight < _SMALLEST, 0.0, np.minimum(weight, _LARGEST)) if extreme else weight
 
 

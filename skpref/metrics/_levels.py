@@ -288,7 +288,7 @@ def _level_vector(name: str, values: ArrayLike) -> Array:
 def _positive_weights(sample_weight: ArrayLike | None, *columns: Array) -> Array:
     """Return checked weights, at least one of them positive."""
     check_consistent_length(*columns)
-    weight = read_weights(sample_weight, len(columns[0]))
+    weight = read_weights(sample_weight, len(columns[0]), relative=True)
     if not np.any(weight > 0.0):
         raise DataError("at least 1 observation with positive weight is required; got none")
     return weight

@@ -323,7 +323,7 @@ def _columns(sample_weight: ArrayLike | None, **columns: ArrayLike) -> tuple[Arr
     """Return two checked vectors and the weights, as float64."""
     first, second = (vector(name, values) for name, values in columns.items())
     check_consistent_length(first, second)
-    return first, second, read_weights(sample_weight, first.size)
+    return first, second, read_weights(sample_weight, first.size, relative=True)
 
 
 def vector(name: str, values: ArrayLike) -> Array:

@@ -250,12 +250,12 @@ def test_predictions_are_of_the_average_over_passes_unless_the_last_is_asked_for
 
 @pytest.mark.parametrize("posterior", ["full", "factorised"])
 def test_precisions_without_an_inverse_are_no_overflow(posterior):
-    rows = np.insert(np.random.default_rng(1).standard_normal((40, 3)), 0, 1e6, axis=1)
+    rows = np.insert(np.random.default_rng(1).standard_normal((40, 3)), 0, 1e12, axis=1)
     wanted = (
-        r"no posterior in float64; scale X or sample_weight: .* to 1e\+06 in size and weights up to 1 the precisions"
+        r"no posterior in float64; scale X or sample_weight: .* to 1e\+12 in size and weights up to 1 the precisions"
     )
     with pytest.raises(DataError, match=wanted):
         VariationalFM(posterior=posterior, random_state=1).fit(rows, rows[:, 1] + rows[:, 2] * rows[:, 3])
-    scaled = rows / [1e6, 1.0, 1.0, 1.0]
+    scaled = rows / [1e12, 1.0, 1.0, 1.0]
     model = VariationalFM(posterior=posterior, random_state=1).fit(scaled, rows[:, 1] + rows[:, 2] * rows[:, 3])
     assert np.isfinite(model.predict(scaled)).all()

@@ -102,7 +102,7 @@ def test_tuned_steps_take_the_engines_own_way():
     _, problem, state = make(9)
     seen = []
 
-    def tune(whole, batch, index, q):
+    def tune(whole, batch, index, q, evaluation):
         seen.append(len(index))
         return whole
 
