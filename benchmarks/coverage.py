@@ -294,7 +294,7 @@ def rows() -> list[Row]:
         Row("GPPLRegressor from scores, all known", "utility", scores(scaled=False, kernel=kernel, **known)),
         Row("GPPLRegressor from scores", "utility", scores(scaled=False)),
         Row("GPPLRegressor from scores, scaled", "utility", scores(scaled=True)),
-        Row("GPPLRegressor from scores, three times the noise, scaled", "utility", scores(scaled=True, amplitude=3.0)),
+        Row("GPPLRegressor from scores, strong signal, scaled", "utility", scores(scaled=True, amplitude=3.0)),
         Row("CrowdGPPL", "consensus", crowd("consensus"), 30),
         Row("CrowdGPPL", "personal utility", crowd("personal"), 30),
         Row("CrowdGPPL", "accuracy of users", crowd("accuracy"), 30),
