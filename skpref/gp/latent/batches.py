@@ -1,4 +1,4 @@
-"""Mini-batches for `BayesianGPLVM` (docs/maths section 11; [DHL14] for regression with known inputs).
+"""Mini-batches for `BayesianGPLVM` (docs/maths section 11; [HFL13] section 4.3).
 
 The bound depends on the rows through sums of their psi statistics, and q(x_n) matters through row n alone. Each step
 infers q(x_n) of a batch given the functions; moves running sums towards those of the batch, which is a natural-gradient
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from skpref._events import Iteration
+from skpref._math.linalg import cholesky_precision, log_det
 from skpref.gp.latent.bound import (
     Inputs,
     LatentHyper,
@@ -28,6 +29,7 @@ from skpref.gp.latent.bound import (
 from skpref.inference.adam import Adam
 from skpref.inference.basis import chunks
 from skpref.inference.collapsed import Moments, collapse
+from skpref.inference.exact import inverse_spd
 
 if TYPE_CHECKING:
     from skpref._events import OnIteration
@@ -146,7 +148,6 @@ class _Steps:
     def _divergence(self) -> float:
         """KL(q(u) || p(u)) at the running sums."""
         best = collapse(self._moments(), float(np.exp(self.hyper.log_beta)))
-        S = np.linalg.inv(best.precision)
-        D = best.mean.shape[1]
-        log_det = float(np.linalg.slogdet(best.precision)[1])
-        return 0.5 * (D * (float(np.trace(S)) - S.shape[0] + log_det) + float(np.sum(best.mean**2)))
+        chol = cholesky_precision(best.precision)
+        M, D = best.mean.shape
+        return 0.5 * (D * (float(np.trace(inverse_spd(chol))) - M + log_det(chol)) + float(np.sum(best.mean**2)))

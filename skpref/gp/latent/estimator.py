@@ -75,7 +75,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
     batch_size : int, default=None
         Rows of a mini-batch, for 10,000 rows or more. None: an iteration uses all rows, which finds better optima.
         Mini-batches start from a fit to a sample of 2,000 rows; then each step infers the coordinates of a batch and
-        moves functions and hyperparameters ([DHL14]_).
+        moves functions and hyperparameters ([HFL13]_).
     max_iter : int, default=1000
         Largest number of iterations of L-BFGS-B, in rounds of at most 100. In the first 30 the noise is fixed at a
         fiftieth of the data's variance. With `batch_size`, of passes over the rows.
@@ -133,7 +133,7 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
 
     References
     ----------
-    .. [DHL14] Dai, Hensman and Lawrence, "Gaussian process models with parallelization and GPU acceleration", 2014.
+    .. [HFL13] Hensman, Fusi and Lawrence, "Gaussian processes for big data", UAI 2013.
     .. [TL10] Titsias and Lawrence, "Bayesian Gaussian process latent variable model", AISTATS 2010.
 
     Examples

@@ -62,7 +62,7 @@ def test_mini_batches_come_near_it():
 
 
 def test_adam_learns_kernel_noise_and_points():
-    options = {"inference": "svi", "batch_size": 50, "learning_rate": 0.05, "tol": 3e-3, "random_state": 3}
+    options = {"inference": "svi", "batch_size": 50, "learning_rate": 0.05, "tol": 3e-3, "random_state": 0}
     adam = regressor(kernel=ConstantKernel(1.0) * RBF([4.0, 4.0]), optimizer="adam", **options).fit(X, Y)
     assert adam.noise_ == pytest.approx(0.2, rel=0.35)
     assert adam.kernel_.k2.length_scale[0] < 3.0
