@@ -1,13 +1,15 @@
 """Tables, ids, comparisons and ratings: from the user's data to checked arrays."""
 
-from skpref.data.comparisons import Comparisons, from_labels, from_scores, from_winners
+from skpref.data.comparisons import Comparisons, from_labels, from_pairs, from_scores
 from skpref.data.design import OneHotDesign, feature_groups, one_hot_design
+from skpref.data.frames import ComparisonRows, from_choices, from_rankings, from_results, from_winners
 from skpref.data.ids import IdColumn, as_ids, pack_ids, read_pairs, read_triples, unpack_ids
 from skpref.data.ratings import Ratings, from_matrix, read_rated
 from skpref.data.tables import Table, unique_rows
 from skpref.data.vocabulary import Vocabulary
 
 __all__ = [
+    "ComparisonRows",
     "Comparisons",
     "IdColumn",
     "OneHotDesign",
@@ -16,8 +18,12 @@ __all__ = [
     "Vocabulary",
     "as_ids",
     "feature_groups",
+    "from_choices",
     "from_labels",
     "from_matrix",
+    "from_pairs",
+    "from_rankings",
+    "from_results",
     "from_scores",
     "from_winners",
     "one_hot_design",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.data.ids import IdColumn
 
-__all__ = ["Comparisons", "from_labels", "from_scores", "from_winners"]
+__all__ = ["Comparisons", "from_labels", "from_pairs", "from_scores"]
 
 OnSelf = Literal["raise", "drop"]
 
@@ -373,7 +373,7 @@ def from_labels(
     return Comparisons(first, second, labels, weight, n_items, users, n_users)
 
 
-def from_winners(
+def from_pairs(
     pairs: ArrayLike,
     n_items: int,
     *,
@@ -408,8 +408,8 @@ def from_winners(
 
     Examples
     --------
-    >>> from skpref.data import from_winners
-    >>> from_winners([(2, 0), (2, 1)], 3).left.tolist()
+    >>> from skpref.data import from_pairs
+    >>> from_pairs([(2, 0), (2, 1)], 3).left.tolist()
     [2, 2]
     """
     winner, loser = read_pairs(pairs, name)

@@ -191,7 +191,7 @@ def _plain(value: Any, row: int, where: _Where) -> Hashable:  # noqa: ANN401  # 
     """Return an id as a plain hashable: numpy numbers and integral floats become int."""
     if isinstance(value, np.generic) and value.dtype.kind in "biufUS":
         value = value.item()
-    if _is_missing(value):
+    if is_missing(value):
         raise DataError(where.missing(row))
     if isinstance(value, float):
         if not value.is_integer():
@@ -205,7 +205,7 @@ def _plain(value: Any, row: int, where: _Where) -> Hashable:  # noqa: ANN401  # 
     return value  # type: ignore[no-any-return]  # hash() above is the check
 
 
-def _is_missing(value: Any) -> bool:  # noqa: ANN401  # an id may be anything
+def is_missing(value: Any) -> bool:  # noqa: ANN401  # an id may be anything
     # pandas.NA cannot be compared, so it is recognised by the name of its type.
     if value is None or type(value).__name__ in {"NAType", "NaTType", "MaskedConstant"}:
         return True

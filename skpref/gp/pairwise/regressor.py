@@ -15,7 +15,7 @@ from skpref._checks import require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref._validation import validate_data
-from skpref.data import from_labels, from_winners, unique_rows
+from skpref.data import from_labels, from_pairs, unique_rows
 from skpref.data.tables import canonical, stack
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -249,7 +249,7 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
             if comparisons is None:
                 pairs = compare_scores(self, y, qid, sample_weight, item, first.size)
             else:
-                rows = from_winners(comparisons, features.shape[0], sample_weight=sample_weight)
+                rows = from_pairs(comparisons, features.shape[0], sample_weight=sample_weight)
                 pairs = from_labels(
                     item[rows.left], item[rows.right], rows.y, first.size, sample_weight=rows.weight, on_self="drop"
                 )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.exceptions import DataConversionWarning
 
-from skpref.data import Comparisons, from_labels, from_scores, from_winners, unique_rows
+from skpref.data import Comparisons, from_labels, from_pairs, from_scores, unique_rows
 from skpref.data import comparisons as module
 from skpref.exceptions import DataError
 
@@ -70,7 +70,7 @@ def test_row_21_item_past_the_end():
     with pytest.raises(DataError, match="comparison 17 refers to item 42, but there are 30 items"):
         from_labels(left, right, np.ones(20), 30)
     with pytest.raises(DataError, match="comparison 17 refers to item 42, but there are 30 items"):
-        from_winners(np.column_stack([right, left]), 30)
+        from_pairs(np.column_stack([right, left]), 30)
 
 
 @pytest.mark.parametrize("n_items", ["3", None, 2.5, (1, 2)])
@@ -83,7 +83,7 @@ def test_row_22_negative_item():
     with pytest.raises(DataError, match="negative item index -1 in comparison 3"):
         from_labels([0, 0, 0, 0], [1, 1, 1, -1], [1, 1, 1, 1], 2)
     with pytest.raises(DataError, match="negative item index -1 in comparison 3"):
-        from_winners([(0, 1), (0, 1), (0, 1), (-1, 0)], 2)
+        from_pairs([(0, 1), (0, 1), (0, 1), (-1, 0)], 2)
 
 
 def test_row_24_self_comparison():
@@ -95,7 +95,7 @@ def test_row_24_self_comparison():
         from_labels(left, right, np.ones(5), 6, names=names)
     kept = from_labels(left, right, np.ones(5), 6, on_self="drop")
     assert kept.left.tolist() == [0, 1, 2, 3]
-    assert from_winners([(5, 5), (0, 1)], 6, on_self="drop").n_pairs == 1
+    assert from_pairs([(5, 5), (0, 1)], 6, on_self="drop").n_pairs == 1
 
 
 @pytest.mark.parametrize(("label", "text"), [(2, "2"), (-1, "-1"), (1.5, "1.5"), (1 + 1e-9, "1")])
@@ -142,18 +142,18 @@ def test_row_29_lengths():
 
 def test_rows_28_30_35_winners():
     with pytest.raises(DataError, match="at least 1 comparison is required"):
-        from_winners(np.empty((0, 2)), 3)
+        from_pairs(np.empty((0, 2)), 3)
     with pytest.raises(DataError, match=r"comparisons holds comparisons and .* expected shape \(n_pairs, 2\)"):
-        from_winners([(0, 1, 2)], 3)
-    assert from_winners([(1.0, 0.0)], 3).left.tolist() == [1]
+        from_pairs([(0, 1, 2)], 3)
+    assert from_pairs([(1.0, 0.0)], 3).left.tolist() == [1]
     with pytest.raises(DataError, match=r"must be integers, got 1\.5 in comparison 0 of comparisons"):
-        from_winners([(1.5, 0.0)], 3)
+        from_pairs([(1.5, 0.0)], 3)
 
 
 @pytest.mark.parametrize("huge", [2**63 - 1, 2**63, 2**64 - 1, 2**100])
 def test_row_36_huge_row_numbers(huge):
     with pytest.raises(DataError, match=f"comparison 0 refers to item {huge}, but there are 2 items"):
-        from_winners([(huge, 0)], 2)
+        from_pairs([(huge, 0)], 2)
     with pytest.raises(DataError, match=r"but there are 2 items|must hold row numbers"):
         from_labels([huge], [0], [1], 2)
 
@@ -179,7 +179,7 @@ def test_row_38_weights(weight, message):
     with pytest.raises(ValueError, match=message):
         from_labels([0, 0], [1, 1], [1, 1], 2, sample_weight=weight)
     with pytest.raises(ValueError, match=message):
-        from_winners([(0, 1), (0, 1)], 2, sample_weight=weight)
+        from_pairs([(0, 1), (0, 1)], 2, sample_weight=weight)
     with pytest.raises(ValueError, match=message):
         from_scores([0, 1], sample_weight=weight)
 
@@ -308,7 +308,7 @@ def test_users_are_typed_and_frozen():
 
 
 def test_without_users_there_are_none():
-    for pairs in (from_labels([0], [1], [1], 2), from_winners([(0, 1)], 2), from_scores([0, 1])):
+    for pairs in (from_labels([0], [1], [1], 2), from_pairs([(0, 1)], 2), from_scores([0, 1])):
         assert (pairs.user, pairs.n_users) == (None, 0)
         assert (pairs.merged().user, pairs.merged(keep_ties=True).user, pairs.compact()[0].user) == (None, None, None)
 

@@ -1,0 +1,461 @@
+"""Tables of comparisons as people keep them, and what `fit` takes: pairs, labels, weights, covariates."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from skpref.data.ids import as_ids, is_missing, shorten
+from skpref.data.weights import read_weights
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array, IntArray
+    from skpref.data.ids import IdColumn
+
+__all__ = ["ComparisonRows", "from_choices", "from_rankings", "from_results", "from_winners"]
+
+Frame: TypeAlias = Any  # of pandas, polars or pyarrow, or a dict of columns
+Cell: TypeAlias = Any
+
+_MOST_PAIRS = 20_000_000  # that rankings are taken apart into: a gigabyte
+_BOTH = "both bad", "both-bad", "bothbad", "tie bothbad", "tie both bad", "both good"
+_TIES = dict.fromkeys(("tie", "tied", "draw", "equal", "same", "both", *_BOTH, "neither"), 0.5)
+# A column keeps to one of these, since "a" is the away team next to "h" and the left side next to "b".
+_SIDES: tuple[dict[str, float], ...] = (
+    {"left": 1.0, "right": 0.0},
+    {"a": 1.0, "b": 0.0},
+    {"first": 1.0, "second": 0.0},
+    {"1": 1.0, "2": 0.0, "x": 0.5},
+    {"1": 1.0, "0": 0.0, "0.5": 0.5},
+    {"true": 1.0, "false": 0.0},
+    {"home": 1.0, "away": 0.0},
+    {"h": 1.0, "a": 0.0, "d": 0.5},
+    {"white": 1.0, "black": 0.0},
+    {"w": 1.0, "l": 0.0, "d": 0.5},
+    {"win": 1.0, "loss": 0.0},
+    {"1-0": 1.0, "0-1": 0.0, "1/2-1/2": 0.5},
+)
+_NOUNS = re.compile(r"(model|response|answer|assistant|option|item|player|team|side|candidate|output) (?=\w+$)")
+
+
+class ComparisonRows(NamedTuple):
+    """Comparisons as `fit` takes them.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, 2) or (n, 3)
+        Ids of the left and the right item for `GPPLClassifier`; of the user, the left and the right item for
+        `CrowdGPPL`, where a column of users was named.
+    y : ndarray of shape (n,)
+        1 = left preferred, 0 = right preferred, 0.5 = a tie.
+    sample_weight : ndarray of shape (n,)
+        Weights of the comparisons.
+    covariates : ndarray of shape (n, n_covariates), or None
+        Columns that were asked for.
+
+    Examples
+    --------
+    >>> from skpref import GPPLClassifier
+    >>> from skpref.data import from_winners
+    >>> battles = {"left": ["x", "y", "x"], "right": ["y", "z", "z"], "winner": ["left", "right", "tie"]}
+    >>> rows = from_winners(battles)
+    >>> model = GPPLClassifier().fit(rows.X, rows.y, rows.sample_weight)
+    """
+
+    X: NDArray[Any]
+    y: Array
+    sample_weight: Array
+    covariates: Array | None
+
+
+# -------------------------------------------------------------------------------------------------------------- readers
+def from_winners(
+    frame: Frame,
+    left: str = "left",
+    right: str = "right",
+    winner: str = "winner",
+    *,
+    loser: str | None = None,
+    user: str | None = None,
+    sample_weight: str | None = None,
+    covariates: Sequence[str | tuple[str, str]] = (),
+) -> ComparisonRows:
+    """Read a table that names the winner of each comparison.
+
+    Parameters
+    ----------
+    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
+        One row for each comparison.
+    left, right : str, default="left", "right"
+        Columns of the two items.
+    winner : str, default="winner"
+        Column of the winner: the id of one of the two items; or a word for its side in upper or lower case: left,
+        right; a, b; model_a, model_b; first, second; 1, 2; home, away; h, a; white, black; win, loss; 1-0, 0-1; the
+        names of the two columns; or for none: tie, draw, both bad. Numbers 1, 0 and 0.5 are labels, as in `fit`.
+    loser : str, default=None
+        Column of the loser. With it, `winner` holds ids, and `left` and `right` are not read: rows are (winner, loser).
+    user : str, default=None
+        Column of the users, who become the first column of X.
+    sample_weight : str, default=None
+        Column of the weights; None weighs each row 1.
+    covariates : sequence of str or (str, str), default=()
+        Columns of numbers that describe a comparison; a pair of columns is their difference.
+
+    Returns
+    -------
+    ComparisonRows
+        What `fit` takes: X, y, sample_weight, covariates.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, an id is missing, or a winner is neither of the two items nor a word for a side. The
+        message names the column and the row, from 0.
+
+    See Also
+    --------
+    from_results : Scores in place of the winner.
+    from_choices : One of several was chosen.
+    from_rankings : Rankings of several items.
+
+    Examples
+    --------
+    >>> from skpref.data import from_winners
+    >>> battles = {"model_a": ["x", "y"], "model_b": ["y", "z"], "winner": ["model_b", "tie (bothbad)"]}
+    >>> rows = from_winners(battles, left="model_a", right="model_b")
+    >>> rows.X.tolist(), rows.y.tolist()
+    ([['x', 'y'], ['y', 'z']], [0.0, 0.5])
+    >>> matches = {"winner_name": ["ann", "bob"], "loser_name": ["bob", "cleo"]}
+    >>> from_winners(matches, winner="winner_name", loser="loser_name").y.tolist()
+    [1.0, 1.0]
+    """
+    reader = _Reader(frame)
+    if loser is not None:
+        first, second = reader.ids(winner), reader.ids(loser)
+        y = np.ones(first.size)
+    else:
+        first, second = reader.ids(left), reader.ids(right)
+        y = reader.labels(winner, (left, first), (right, second))
+    return _rows(reader, (first, second), y, user, sample_weight, covariates)
+
+
+def from_results(
+    frame: Frame,
+    left: str = "left",
+    right: str = "right",
+    score: str | tuple[str, str] = "score",
+    *,
+    user: str | None = None,
+    sample_weight: str | None = None,
+    covariates: Sequence[str | tuple[str, str]] = (),
+) -> ComparisonRows:
+    """Read a table of scores: the higher one wins, equal ones are a tie.
+
+    Parameters
+    ----------
+    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
+        One row for each comparison.
+    left, right : str, default="left", "right"
+        Columns of the two items.
+    score : str or (str, str), default="score"
+        Column of the left score minus the right one; or the two columns of the left and of the right score, which may
+        hold votes, goals, or 1 for the winner and 0 for the others.
+    user, sample_weight : str, default=None
+        Columns of the users and of the weights, as in `from_winners`.
+    covariates : sequence of str or (str, str), default=()
+        Columns of numbers, as in `from_winners`.
+
+    Returns
+    -------
+    ComparisonRows
+        What `fit` takes: X, y, sample_weight, covariates.
+
+    Raises
+    ------
+    DataError
+        If a column, an id or a score is missing.
+
+    Examples
+    --------
+    >>> from skpref.data import from_results
+    >>> games = {"home": ["ajax", "psv"], "away": ["psv", "ajax"], "goals": [3, 0], "against": [1, 0]}
+    >>> from_results(games, "home", "away", ("goals", "against")).y.tolist()
+    [1.0, 0.5]
+    """
+    reader = _Reader(frame)
+    first, second = reader.ids(left), reader.ids(right)
+    y = 0.5 + 0.5 * np.sign(reader.numbers(score))
+    return _rows(reader, (first, second), y, user, sample_weight, covariates)
+
+
+def from_choices(
+    frame: Frame,
+    offered: Sequence[str],
+    chosen: str = "chosen",
+    *,
+    user: str | None = None,
+    sample_weight: str | None = None,
+) -> ComparisonRows:
+    """Read a table of choices: one of several items was chosen.
+
+    The chosen item won against each of the other k - 1. These comparisons share one answer, so each has the weight
+    2 / k: they then say as much of the utilities as the choice does if it follows Luce's rule and the items are alike.
+
+    Parameters
+    ----------
+    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
+        One row for each choice.
+    offered : sequence of str
+        Columns of the items offered, two at least. A cell may be empty where fewer were offered.
+    chosen : str, default="chosen"
+        Column of the choice: an id, or the name of the column that has it.
+    user, sample_weight : str, default=None
+        Columns of the users and of the weights, as in `from_winners`.
+
+    Returns
+    -------
+    ComparisonRows
+        What `fit` takes: X, y (which is 1 everywhere), sample_weight, and no covariates.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, or the choice is none of the items offered.
+
+    Examples
+    --------
+    >>> from skpref.data import from_choices
+    >>> menus = {"a": ["tea", "milk"], "b": ["milk", "water"], "c": ["water", None], "chosen": ["tea", "b"]}
+    >>> rows = from_choices(menus, ["a", "b", "c"])
+    >>> rows.X.tolist(), rows.sample_weight.round(2).tolist()
+    ([['tea', 'milk'], ['tea', 'water'], ['water', 'milk']], [0.67, 0.67, 1.0])
+    """
+    reader = _Reader(frame)
+    rows = reader.lists(offered)
+    answers, weight = reader.cells(chosen), reader.weights(sample_weight)
+    pairs, origin = [], []
+    for row, (items, answer) in enumerate(zip(rows, answers, strict=True)):
+        by_column = dict(zip(offered, items, strict=True))
+        choice = answer if answer in items else by_column.get(answer)
+        if choice is None or is_missing(choice):
+            raise DataError(f"column {chosen!r}: {shorten(answer)} in row {row} is none of the items offered")
+        others = [item for item in items if not is_missing(item) and item != choice]
+        pairs += [(choice, other) for other in others]
+        origin += [row] * len(others)
+    k = 1.0 + np.bincount(np.array(origin, dtype=np.int64), minlength=len(rows))
+    return _pairs_of_rows(reader, pairs, np.ones(len(pairs)), np.array(origin, dtype=np.int64), 2.0 * weight / k, user)
+
+
+def from_rankings(
+    frame: Frame,
+    columns: Sequence[str] | None = None,
+    *,
+    item: str = "item",
+    rank: str = "rank",
+    by: str | None = None,
+    user: str | None = None,
+    sample_weight: str | None = None,
+) -> ComparisonRows:
+    """Read rankings: every item won against those behind it.
+
+    All pairs of a ranking of k items share its noise, so each has the weight 3 / (k + 1): together they then say as
+    much of the utilities as the ranking does, to within 2 %, if the items are alike and their noise is normal.
+
+    Parameters
+    ----------
+    frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
+        One row for each ranking, with `columns`; or one row for each item of a ranking, with `by`.
+    columns : sequence of str, default=None
+        Columns of the items of a ranking, the best first. Cells at the end may be empty.
+    item, rank : str, default="item", "rank"
+        With `by`: columns of the item and of its rank. 1 is the best, equal ranks are a tie.
+    by : str, default=None
+        Column that tells the rankings apart, such as the race.
+    user, sample_weight : str, default=None
+        Columns of the users and of the weights, as in `from_winners`; of a ranking, the cells of its first row count.
+
+    Returns
+    -------
+    ComparisonRows
+        What `fit` takes: X, y, sample_weight, and no covariates.
+
+    Raises
+    ------
+    DataError
+        If a column or a rank is missing, or both or neither of `columns` and `by` are given.
+
+    Examples
+    --------
+    >>> from skpref.data import from_rankings
+    >>> from_rankings({"1st": ["tea"], "2nd": ["milk"], "3rd": ["water"]}, ["1st", "2nd", "3rd"]).X.tolist()
+    [['tea', 'milk'], ['tea', 'water'], ['milk', 'water']]
+    >>> races = {"race": [1, 1, 2, 2], "driver": ["ann", "bob", "bob", "cleo"], "place": [1, 2, 1, 1]}
+    >>> from_rankings(races, by="race", item="driver", rank="place").y.tolist()
+    [1.0, 0.5]
+    """
+    reader = _Reader(frame)
+    if (columns is None) == (by is None):
+        raise DataError("from_rankings needs either columns (items, the best first) or by (one row for each item)")
+    if columns is not None:
+        rows = [[cell for cell in items if not is_missing(cell)] for items in reader.lists(columns)]
+        groups = [(row, items, np.arange(float(len(items)))) for row, items in enumerate(rows)]
+    else:
+        ids, place = reader.ids(item).tolist(), reader.numbers(rank)
+        members: dict[Any, list[int]] = {}
+        for row, group in enumerate(reader.ids(str(by)).tolist()):
+            members.setdefault(group, []).append(row)
+        groups = [(rows[0], [ids[row] for row in rows], place[rows]) for rows in members.values()]
+    weight = reader.weights(sample_weight)
+    total = sum(len(items) * (len(items) - 1) // 2 for _, items, _ in groups)
+    if total > _MOST_PAIRS:
+        raise DataError(f"the rankings make {total} comparisons, more than {_MOST_PAIRS}; keep the top of each ranking")
+    pairs, labels, origin = [], [np.empty(0)], [np.empty(0, dtype=np.int64)]
+    for row, items, place_of in groups:
+        a, b = np.triu_indices(len(items), 1)
+        pairs += [(items[i], items[j]) for i, j in zip(a.tolist(), b.tolist(), strict=True)]
+        labels.append(0.5 + 0.5 * np.sign(place_of[b] - place_of[a]))
+        origin.append(np.full(a.size, row))
+        weight[row] *= 3.0 / (len(items) + 1)
+    return _pairs_of_rows(reader, pairs, np.concatenate(labels), np.concatenate(origin), weight, user)
+
+
+# ---------------------------------------------------------------------------------------------------------------- words
+def labels_of_winners(winner: Sequence[Any], left: IdColumn, right: IdColumn, names: tuple[str, str]) -> Array:
+    """Return labels from names of winners or words for their sides, NaN where a cell is neither, shape (n,)."""
+    words = {cell: _folded(cell) for cell in set(winner)}
+    rows = list(zip(winner, left.tolist(), right.tolist(), strict=True))
+    by_id = [1.0 if cell == a else 0.0 if cell == b else _TIES.get(words[cell], np.nan) for cell, a, b in rows]
+    readings = [np.array(by_id)]
+    for sides in ({_folded(names[0]): 1.0, _folded(names[1]): 0.0}, *_SIDES):
+        values = {
+            cell: sides.get(word, sides.get(_NOUNS.sub("", word), _TIES.get(word, np.nan)))
+            for cell, word in words.items()
+        }
+        readings.append(np.array([values[cell] for cell in winner]))
+    return min(readings, key=lambda y: int(np.isnan(y).sum()))
+
+
+def _folded(cell: Cell) -> str:
+    """Return a word in lower case, without underscores and brackets; 1.0 is 1."""
+    text = re.sub(r"[\s_()]+", " ", str(cell).lower()).strip()
+    return text.removesuffix(".0")
+
+
+def winner_fault(cell: Cell, left: Cell, right: Cell) -> str:
+    """Return what is wrong with a cell that names no winner."""
+    if is_missing(cell) or not str(cell).strip():
+        return "the winner is missing; leave such rows out, or write tie"
+    return (
+        f"winner {shorten(cell)} is neither of the items {shorten(left)} and {shorten(right)}, nor a word for a side "
+        "(left, right; model_a, model_b; a, b; home, away; 1, 0; tie, both bad) as the other rows have it"
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- columns
+class _Reader:
+    """Columns of a table, by name."""
+
+    def __init__(self, frame: Frame) -> None:
+        names = getattr(frame, "column_names", None)  # pyarrow
+        names = getattr(frame, "columns", None) if names is None else names
+        if names is None and hasattr(frame, "keys"):
+            names = frame.keys()
+        if names is None:
+            raise DataError(f"frame must be a data frame or a dict of columns; got {type(frame).__name__}")
+        self._frame, self._names = frame, list(names)
+
+    def cells(self, name: str) -> list[Cell]:
+        """Return the values of a column."""
+        column = self._column(name)
+        for method in ("to_pylist", "tolist", "to_list"):
+            if hasattr(column, method):
+                return list(getattr(column, method)())
+        return list(column)
+
+    def ids(self, name: str) -> IdColumn:
+        """Return a column of ids, shape (n,)."""
+        column = self._column(name)
+        return as_ids(column.to_pylist() if hasattr(column, "to_pylist") else column, f"column {name!r}", "row")
+
+    def lists(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Return the cells of several columns, row by row."""
+        if isinstance(names, str) or len(names) < 2:
+            raise DataError(f"two columns of items at least are needed; got {names!r:.80}")
+        return list(zip(*(self.cells(name) for name in names), strict=True))
+
+    def numbers(self, name: str | tuple[str, str]) -> Array:
+        """Return a column of numbers, or the difference between two, shape (n,)."""
+        if not isinstance(name, str):
+            first, second = name
+            return self.numbers(first) - self.numbers(second)
+        cells = self.cells(name)
+        values = np.array([_number(cell) for cell in cells])
+        if not np.isfinite(values).all():
+            row = int(np.argmin(np.isfinite(values)))
+            raise DataError(f"column {name!r} must hold finite numbers; got {shorten(cells[row])} in row {row}")
+        return values
+
+    def labels(self, winner: str, left: tuple[str, IdColumn], right: tuple[str, IdColumn]) -> Array:
+        """Return labels of a column of winners, shape (n,)."""
+        cells = [None if is_missing(cell) else cell for cell in self.cells(winner)]
+        y = labels_of_winners(cells, left[1], right[1], (left[0], right[0]))
+        if np.isnan(y).any():
+            row = int(np.argmax(np.isnan(y)))
+            fault = winner_fault(cells[row], left[1][row], right[1][row])
+            raise DataError(f"column {winner!r}, row {row}: {fault}")
+        return y
+
+    def weights(self, name: str | None) -> Array:
+        """Return a column of weights, or ones, shape (n,)."""
+        n = len(self._column(self._names[0]))
+        return np.ones(n) if name is None else read_weights(self.numbers(name), n).copy()
+
+    def _column(self, name: str) -> Sequence[Cell]:
+        if self._names.count(name) != 1:
+            near = difflib.get_close_matches(str(name), [str(other) for other in self._names], n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else "."
+            what = "there are two columns" if name in self._names else "there is no column"
+            raise DataError(f"{what} {name!r}{hint} Found: {', '.join(map(str, self._names[:20]))}")
+        column: Sequence[Cell] = self._frame[name]
+        return column
+
+
+def _number(cell: Cell) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return np.nan
+
+
+def _rows(
+    reader: _Reader,
+    sides: tuple[IdColumn, IdColumn],
+    y: Array,
+    user: str | None,
+    sample_weight: str | None,
+    covariates: Sequence[str | tuple[str, str]],
+) -> ComparisonRows:
+    columns = sides if user is None else (reader.ids(user), *sides)
+    if isinstance(covariates, str):
+        raise DataError(f"covariates must be a list of columns, or of pairs of columns; got {covariates!r:.80}")
+    C = np.column_stack([reader.numbers(name) for name in covariates]) if len(covariates) else None
+    return ComparisonRows(np.column_stack(columns), y, reader.weights(sample_weight), C)
+
+
+def _pairs_of_rows(
+    reader: _Reader, pairs: list[tuple[Any, Any]], y: Array, origin: IntArray, weight: Array, user: str | None
+) -> ComparisonRows:
+    """Return pairs that come from rows of a table, each with the user and the weight of its row."""
+    if not pairs:
+        raise DataError("at least 1 comparison is required: no row has two items")
+    left, right = (as_ids([pair[side] for pair in pairs], "items") for side in (0, 1))
+    columns = (left, right) if user is None else (reader.ids(user)[origin], left, right)
+    return ComparisonRows(np.column_stack(columns), y, weight[origin], None)

@@ -1,0 +1,171 @@
+"""Tables as people keep them: winners, results, choices and rankings, in frames of several libraries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skpref import CrowdGPPL, GPPLClassifier
+from skpref.data import from_choices, from_rankings, from_results, from_winners
+from skpref.exceptions import DataError
+
+BATTLES: dict[str, list[Any]] = {
+    "model_a": ["gpt", "llama", "claude", "gpt"],
+    "model_b": ["llama", "claude", "gpt", "claude"],
+    "winner": ["model_a", "model_b", "tie", "tie (bothbad)"],
+    "judge": ["ann", "bob", "ann", "cleo"],
+    "length_a": [100, 20, 30, 40],
+    "length_b": [50, 20, 60, 10],
+    "weight": [1.0, 2.0, 1.0, 0.5],
+}
+
+
+def frames(columns: dict[str, list[Any]]) -> list[Any]:
+    pd, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    arrays = {name: np.array(cells) for name, cells in columns.items()}
+    return [columns, arrays, pd.DataFrame(columns), pa.table(columns), pd.DataFrame(columns).convert_dtypes()]
+
+
+def test_an_arena_table_is_read_from_any_frame() -> None:
+    for frame in frames(BATTLES):
+        rows = from_winners(
+            frame,
+            "model_a",
+            "model_b",
+            user="judge",
+            sample_weight="weight",
+            covariates=["weight", ("length_a", "length_b")],
+        )
+        assert rows.X.tolist() == [
+            ["ann", "gpt", "llama"],
+            ["bob", "llama", "claude"],
+            ["ann", "claude", "gpt"],
+            ["cleo", "gpt", "claude"],
+        ]
+        assert rows.y.tolist() == [1.0, 0.0, 0.5, 0.5]
+        assert rows.sample_weight.tolist() == [1.0, 2.0, 1.0, 0.5]
+        assert rows.covariates is not None
+        assert rows.covariates.tolist() == [[1.0, 50.0], [2.0, 0.0], [1.0, -30.0], [0.5, 30.0]]
+
+
+def test_estimators_take_the_rows() -> None:
+    rows = from_winners(BATTLES, "model_a", "model_b")
+    assert GPPLClassifier().fit(rows.X, rows.y, rows.sample_weight).item_ids_.tolist() == ["claude", "gpt", "llama"]
+    triples = from_winners(BATTLES, "model_a", "model_b", user="judge")
+    assert CrowdGPPL(n_factors=0).fit(triples.X, triples.y, triples.sample_weight).user_ids_.size == 3
+
+
+@pytest.mark.parametrize(
+    ("winner", "expected"),
+    [
+        (["x", "z", "y"], [1, 0, 0]),
+        (["x", "TIE", "z"], [1, 0.5, 1]),
+        (["Left", "right ", "Tie"], [1, 0, 0.5]),
+        (["A", "B", "both_bad"], [1, 0, 0.5]),
+        (["MODEL_A", "model_b", "draw"], [1, 0, 0.5]),
+        (["player_1", "player_2", "player_1"], [1, 0, 1]),
+        (["H", "A", "D"], [1, 0, 0.5]),
+        (["1", "X", "2"], [1, 0.5, 0]),
+        ([1, 2, 1], [1, 0, 1]),
+        ([1.0, 0.0, 0.5], [1, 0, 0.5]),
+        ([True, False, True], [1, 0, 1]),
+        (["1-0", "1/2-1/2", "0-1"], [1, 0.5, 0]),
+        (["First Name", "second_name", "tie"], [1, 0, 0.5]),
+    ],
+)
+def test_winners_are_ids_or_words_for_sides(winner: list[Any], expected: list[float]) -> None:
+    table = {"first_name": ["x", "y", "z"], "second_name": ["y", "z", "y"], "won": winner}
+    assert from_winners(table, "first_name", "second_name", "won").y.tolist() == expected
+
+
+def test_an_item_may_be_called_as_a_side_is() -> None:
+    table = {"left": ["b", "a"], "right": ["a", "b"], "winner": ["a", "a"]}
+    assert from_winners(table).y.tolist() == [0.0, 1.0]
+
+
+def test_ids_that_are_numbers_name_winners() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"left": [7, 8], "right": [8, 9], "winner": [8.0, 8.0]})
+    rows = from_winners(frame)
+    assert rows.y.tolist() == [0.0, 1.0]
+    assert rows.X.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"winner": ["x", "gpt-9"]}, r"column 'winner', row 1: winner 'gpt-9' is neither of the items 'y' and 'z'"),
+        ({"winner": ["x", None]}, "row 1: the winner is missing; leave such rows out"),
+        ({"winner": ["x", float("nan")]}, "row 1: the winner is missing"),
+        ({"winer": ["x", "y"]}, r"there is no column 'winner'; did you mean 'winer'\?"),
+        ({"left": ["x", None], "winner": ["x", "y"]}, "missing item id in row 1 of column 'left'"),
+        ({"winner": [-1, 1]}, "row 0: winner -1 is neither"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_a_line(columns: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message) as error:
+        from_winners({"left": ["x", "y"], "right": ["y", "z"]} | columns)
+    assert "\n" not in str(error.value)
+
+
+def test_frames_that_are_none_are_refused() -> None:
+    with pytest.raises(DataError, match="frame must be a data frame or a dict of columns; got list"):
+        from_winners([["x", "y", "x"]])
+    pd = pytest.importorskip("pandas")
+    twice = pd.DataFrame([["x", "y", "x"]], columns=["left", "left", "winner"])
+    with pytest.raises(DataError, match="there are two columns 'left'"):
+        from_winners(twice)
+    with pytest.raises(DataError, match="covariates must be a list of columns"):
+        from_winners({"left": ["x"], "right": ["y"], "winner": ["x"]}, covariates="left")
+
+
+def test_winners_and_losers_need_no_sides() -> None:
+    matches = {"winner_name": ["ann", "bob"], "loser_name": ["bob", "cleo"], "minutes": [90, 60]}
+    rows = from_winners(matches, winner="winner_name", loser="loser_name", covariates=["minutes"])
+    assert rows.X.tolist() == [["ann", "bob"], ["bob", "cleo"]]
+    assert rows.y.tolist() == [1.0, 1.0]
+
+
+def test_scores_decide_by_their_sign() -> None:
+    games = {"home": ["a", "b", "c"], "away": ["b", "c", "a"], "hg": [3, 0, 1], "ag": ["1", "0", "2"], "d": [2, 0, -1]}
+    assert from_results(games, "home", "away", ("hg", "ag")).y.tolist() == [1.0, 0.5, 0.0]
+    assert from_results(games, "home", "away", "d").y.tolist() == [1.0, 0.5, 0.0]
+    with pytest.raises(DataError, match="column 'home' must hold finite numbers; got 'a' in row 0"):
+        from_results(games, "home", "away", "home")
+
+
+def test_a_choice_is_worth_less_than_its_pairs() -> None:
+    menus = {"a": ["tea", "milk"], "b": ["milk", "water"], "c": ["water", None], "chosen": ["c", "milk"], "w": [1, 4]}
+    rows = from_choices(menus, ["a", "b", "c"], sample_weight="w")
+    assert rows.X.tolist() == [["water", "tea"], ["water", "milk"], ["milk", "water"]]
+    assert rows.sample_weight.tolist() == pytest.approx([2 / 3, 2 / 3, 4.0])
+    with pytest.raises(DataError, match="column 'chosen': 'beer' in row 0 is none of the items offered"):
+        from_choices(menus | {"chosen": ["beer", "milk"]}, ["a", "b", "c"])
+    with pytest.raises(DataError, match="column 'chosen': 'c' in row 1 is none of the items offered"):
+        from_choices(menus | {"chosen": ["c", "c"]}, ["a", "b", "c"])
+
+
+def test_rankings_are_read_from_wide_and_long_tables() -> None:
+    wide = from_rankings(
+        {"u": ["ann"], "1": ["x"], "2": ["y"], "3": ["z"], "4": [None]}, ["1", "2", "3", "4"], user="u"
+    )
+    assert wide.X.tolist() == [["ann", "x", "y"], ["ann", "x", "z"], ["ann", "y", "z"]]
+    long = {"race": ["p", "p", "q", "p", "q"], "item": ["z", "x", "x", "y", "z"], "rank": [3, 1, 2, 2, 2]}
+    rows = from_rankings(long, by="race")
+    read = {(a, b): y for (a, b), y in zip(rows.X.tolist(), rows.y.tolist(), strict=True)}
+    assert read == {("z", "x"): 0.0, ("z", "y"): 0.0, ("x", "y"): 1.0, ("x", "z"): 0.5}
+    assert rows.sample_weight.tolist() == [0.75, 0.75, 0.75, 1.0]
+    for arguments in ({}, {"columns": ["item", "race"], "by": "race"}):
+        with pytest.raises(DataError, match="needs either columns"):
+            from_rankings(long, **arguments)
+
+
+def test_a_ranking_is_worth_what_its_weights_say() -> None:
+    # Fisher information of a ranking of k alike items with normal noise: the variance of the expected order statistics
+    # (Thurstone scores), against k pairs an item with the information 1 / pi each.
+    for k in (2, 3, 6):
+        scores = np.sort(np.random.default_rng(k).standard_normal((40_000, k)), axis=1).mean(axis=0)
+        worth = np.pi / (k * (k - 1)) * np.sum(scores**2)
+        assert worth == pytest.approx(3 / (k + 1), rel=0.03)
