@@ -271,12 +271,11 @@ def _points_are_rows(data: OrdinalData, points: Features, kernel: Kernel | None)
 
 
 def _sample(data: OrdinalData, rng: np.random.Generator) -> OrdinalData:
-    """Draw rows for a search, with weights that add up to those of all."""
+    """Draw rows for a search, with their own weights: its evidence is that of the sample."""
     if data.n <= _SAMPLE_ROWS:
         return data
     index = np.sort(rng.choice(data.n, _SAMPLE_ROWS, replace=False))
-    weight = data.weight[index]
-    return replace(data, X=data.X[index], y=data.y[index], weight=weight * (data.weight.sum() / weight.sum()))
+    return replace(data, X=data.X[index], y=data.y[index], weight=data.weight[index])
 
 
 def check_fitted(estimator: Any) -> None:

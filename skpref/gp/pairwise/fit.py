@@ -226,15 +226,14 @@ def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) ->
 
 
 def subsample(model: PairModel, rng: np.random.Generator) -> PairModel:
-    """Return the model of at most 50,000 comparisons, with weights that add up to those of all."""
+    """Return the model of at most 50,000 comparisons with their own weights: its evidence is that of the sample."""
     c = model.data.comparisons
     n_pairs = c.left.shape[0]
     if n_pairs <= _HYPER_PAIRS:
         return model
     index = np.sort(rng.choice(n_pairs, _HYPER_PAIRS, replace=False))
-    weight = c.weight[index] * (c.weight.sum() / c.weight[index].sum())
     user = None if c.user is None else c.user[index]
-    sample = replace(c, left=c.left[index], right=c.right[index], y=c.y[index], weight=weight, user=user)
+    sample = replace(c, left=c.left[index], right=c.right[index], y=c.y[index], weight=c.weight[index], user=user)
     sample, items = sample.compact()
     return replace(model, data=PairData(model.data.X[items], sample), exact=False, last=[])
 

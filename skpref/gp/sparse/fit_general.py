@@ -61,7 +61,8 @@ class Observations:
     def sample(self, size: int, rng: np.random.Generator) -> Observations:
         """Draw observations without replacement; of two classes the rarer is half of them, and weights make up for it.
 
-        What a rare class looks like is learnt from its own rows.
+        What a rare class looks like is learnt from its own rows. The classes weigh as in all rows, and together as
+        much as a simple random sample with as certain log odds: weighed as all rows, a search fits the sample's noise.
         """
         if size >= self.n:
             return self
@@ -78,7 +79,8 @@ class Observations:
         ]
         index = np.concatenate(drawn)
         order = np.argsort(index)
-        return self._take(index[order], np.repeat(counts / np.maximum(sizes, 1), sizes)[order])
+        factors = (sizes / size)[::-1] / (counts / self.n)[::-1]
+        return self._take(index[order], np.repeat(factors, sizes)[order])
 
     def _take(self, index: IntArray, factor: Array | float) -> Observations:
         """Return some observations, with their weights times a factor."""

@@ -173,6 +173,15 @@ def test_the_search_subsamples_many_comparisons(monkeypatch):
     assert np.isfinite(fit.bound)
 
 
+def test_sampled_comparisons_keep_their_weights(monkeypatch):
+    data, weight = draw(9), np.arange(1.0, 151.0)
+    data = replace(data, comparisons=replace(data.comparisons, weight=weight, y=weight / 200.0))
+    monkeypatch.setattr(pair_fit, "_HYPER_PAIRS", 40)
+    model = pair_model(data, RBF(1.0), CONFIG, np.random.default_rng(0), None)
+    sample = pair_fit.subsample(model, np.random.default_rng(1)).data.comparisons
+    assert_allclose(sample.weight, 200.0 * sample.y)
+
+
 def test_a_search_of_fits_that_do_not_converge_ends(monkeypatch):
     X, (left, right) = np.random.default_rng(12).normal(size=(8, 3)), np.triu_indices(8, 1)
     utility, passes = X[:, 0] + X[:, 1] * X[:, 2], []

@@ -257,7 +257,7 @@ def test_processes_share_the_classes_and_change_nothing():
         assert np.array_equal(model.set_params(n_jobs=2).fit(X, THIRDS).predict_proba(X), alone)
 
 
-def test_a_sample_has_as_many_rows_of_the_rare_answer_and_stands_for_all():
+def test_a_sample_has_as_many_rows_of_the_rare_answer_and_weighs_what_it_tells():
     rng = np.random.default_rng(0)
     y = np.zeros(1000)
     y[rng.choice(1000, 90, replace=False)] = 1.0
@@ -265,7 +265,11 @@ def test_a_sample_has_as_many_rows_of_the_rare_answer_and_stands_for_all():
     for size, rare in ((100, 50), (300, 90)):
         drawn = data.sample(size, rng)
         assert (drawn.n, int(drawn.y.sum())) == (size, rare)
-        assert_allclose([drawn.weight[drawn.y == value].sum() for value in (0.0, 1.0)], [1820.0, 180.0])
+        # As many rows, drawn at random, leave the log odds as uncertain.
+        equal = (1.0 / rare + 1.0 / (size - rare)) ** -1 / (0.09 * 0.91)
+        assert_allclose(
+            [drawn.weight[drawn.y == value].sum() / 2.0 for value in (0.0, 1.0)], [0.91 * equal, 0.09 * equal]
+        )
         assert np.array_equal(drawn.y, y[drawn.X[:, 0].astype(int)])
         assert np.all(np.diff(drawn.X[:, 0]) > 0.0)
     assert data.sample(1000, rng) is data
