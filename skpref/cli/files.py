@@ -6,15 +6,17 @@ import csv
 import difflib
 import gzip
 import io
+import json
 import math
 import os
 import re
 import secrets
+import sys
 import tempfile
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
@@ -33,9 +35,18 @@ if TYPE_CHECKING:
 _DELIMITERS = ",;\t|"
 _SEPARATORS = "comma", "semicolon", "tab", "bar"
 _LONGEST_CELL = 60
+_MOST_CHARACTERS = 2**27  # of a cell that is read: tables of answers hold whole conversations
 _MOST_NAMES = 5000  # among which the nearest is searched: it takes a second
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff0b\uff0d\uff1d\uff20]")  # how a cell begins that a spreadsheet would run
 _WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
+
+
+class Format(NamedTuple):
+    """What cannot be seen in a file of text."""
+
+    separator: str | None = None  # None: the one of the usual separators that the first line has most of
+    encoding: str | None = None  # None: UTF-8
+    columns: tuple[str, ...] | None = None  # names, where no line of the file has them
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +78,13 @@ class Sheet:
                 alone = f"; cells are separated by one of {' '.join(_SEPARATORS)}" if len(self.names) == 1 else ""
                 raise self.fault(f"there is no column {name!r}{hint} {purpose}. Found: {_list(self.names)}{alone}")
 
+    def texts(self, name: str) -> list[str]:
+        """Return a column as text, empty where a cell is missing."""
+        return [_as_id(cell) for cell in self.columns[name]]
+
     def ids(self, name: str, noun: str = "item") -> NDArray[Any]:
         """Return a column of ids as text, shape (n,)."""
-        cells = [_as_id(cell) for cell in self.columns[name]]
+        cells = self.texts(name)
         for index, cell in enumerate(cells):
             if not cell:
                 what = "a label" if noun == "label" else f"{'an' if noun[0] in 'aeio' else 'a'} {noun} id"
@@ -100,28 +115,56 @@ class Sheet:
         return value
 
 
-def read_sheet(path: Path) -> Sheet:
-    """Read a file."""
-    with naming(path), path.open("rb") as file:
+def read_sheet(path: Path, form: Format | None = None) -> Sheet:
+    """Read a file, or standard input for the path "-"."""
+    form = form or Format()
+    with naming(path), _opened(path) as file:
         source: BinaryIO = file if file.seekable() else io.BytesIO(file.read())  # a pipe can be read once
         head = source.read(4)
         source.seek(0)
         parquet = head == b"PAR1" or path.suffix.lower() in {".parquet", ".pq"}
         if head[:2] == b"\x1f\x8b":
             source = cast("BinaryIO", gzip.GzipFile(fileobj=source))
-        sheet = _read_parquet(path, source) if parquet else _read_csv(path, source)
+        with _readable(path):
+            if parquet:
+                sheet = _read_parquet(path, source)
+            elif not form.columns and _is_json(source):
+                sheet = _read_json(path, source, form)
+            else:
+                sheet = _read_csv(path, source, form)
     if not sheet.lines:
         raise sheet.fault("there are column names, but no rows")
     return sheet
 
 
-def _read_csv(path: Path, source: BinaryIO) -> Sheet:
-    header: list[str] = []
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    if str(path) != "-":
+        with path.open("rb") as file:
+            yield file
+    elif sys.stdin is None:
+        raise DataError("-: the standard input is closed")
+    else:
+        yield cast("BinaryIO", io.BytesIO(getattr(sys.stdin, "buffer", sys.stdin).read()))
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path}: cannot be read as gzip ({error})") from error
+
+
+def _read_csv(path: Path, source: BinaryIO, form: Format) -> Sheet:
+    header = list(form.columns or ())
+    _check_header("--columns", header)
     rows: list[list[str]] = []
     lines: list[int] = []
-    for line, row in _csv_rows(path, source):
+    for line, row in _csv_rows(path, source, form):
         if not header:
             header = [_unquoted(name).strip() for name in row]
+            header[0] = header[0] or "unnamed"  # pandas writes its index so
             _check_header(f"{path}, line {line}", header)
         elif len(row) != len(header):
             raise DataError(f"{path}, line {line}: {len(row)} cells, but there are {len(header)} columns")
@@ -134,28 +177,71 @@ def _read_csv(path: Path, source: BinaryIO) -> Sheet:
     return Sheet(path, {name: list(cells) for name, cells in zip(header, columns, strict=True)}, lines, "line")
 
 
-def _csv_rows(path: Path, source: BinaryIO) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(path: Path, source: BinaryIO, form: Format) -> Iterator[tuple[int, list[str]]]:
     """Yield rows that are not blank, and the line on which each ends."""
-    with io.TextIOWrapper(source, "utf-8-sig", newline="") as file:
+    csv.field_size_limit(_MOST_CHARACTERS)
+    with io.TextIOWrapper(source, form.encoding or "utf-8-sig", newline="") as file:
         reader = None
         try:
             first = file.readline()
             file.seek(0)
-            reader = csv.reader(file, delimiter=max(_DELIMITERS, key=first.count), strict=True)
+            separator = form.separator or max(_DELIMITERS, key=first.count)
+            reader = csv.reader(file, delimiter=separator, strict=True)
             for row in reader:
                 if any("\0" in cell for cell in row):
                     why = "there is a zero byte; save it as CSV UTF-8"
                     raise DataError(f"{path}, line {reader.line_num}: {why}")
                 if any(cell.strip() for cell in row):
                     yield reader.line_num, row
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:
             after = f", after line {reader.line_num}" if reader is not None and reader.line_num else ""
-            raise DataError(f"{path}{after}: not text in UTF-8 ({error.reason}); save it as CSV UTF-8") from error
+            raise _not_text(f"{path}{after}", form, error) from error
         except csv.Error as error:
             line = 0 if reader is None else reader.line_num
             raise DataError(f"{path}, line {line}: cannot be read as CSV ({error})") from error
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise DataError(f"{path}: cannot be read as gzip ({error})") from error
+
+
+def _not_text(where: str, form: Format, error: UnicodeError) -> DataError:
+    advice = "save it as CSV UTF-8, or name its encoding by --encoding, such as latin-1"
+    return DataError(f"{where}: not text in {form.encoding or 'UTF-8'} ({getattr(error, 'reason', error)}); {advice}")
+
+
+def _is_json(source: BinaryIO) -> bool:
+    """Tell whether a file begins as an object or a list of JSON does."""
+    head = source.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()
+    source.seek(0)
+    return head[:1] in {b"{", b"["}
+
+
+def _read_json(path: Path, source: BinaryIO, form: Format) -> Sheet:
+    """Read a list of objects, or an object on each line."""
+    try:
+        text = source.read().decode(form.encoding or "utf-8-sig")
+    except UnicodeError as error:
+        raise _not_text(str(path), form, error) from error
+    lines, records = [], []
+    if text.lstrip().startswith("["):
+        records = _parsed(path, text, None)
+        lines = list(range(1, len(records) + 1))
+    else:
+        for line, part in enumerate(text.split("\n"), 1):
+            if part.strip():
+                records.append(_parsed(path, part, line))
+                lines.append(line)
+    unit = "record" if text.lstrip().startswith("[") else "line"
+    for line, record in zip(lines, records, strict=True):
+        if not isinstance(record, dict):
+            raise DataError(f"{path}, {unit} {line}: expected an object of JSON, such as {{'left': 'a'}}")
+    names = list(dict.fromkeys(name for record in records for name in record))
+    return Sheet(path, {name: [record.get(name) for record in records] for name in names}, lines, unit)
+
+
+def _parsed(path: Path, text: str, line: int | None) -> Any:
+    try:
+        return json.loads(text, parse_constant=lambda _: None)
+    except (ValueError, RecursionError) as error:
+        where = path if line is None else f"{path}, line {line}"
+        raise DataError(f"{where}: cannot be read as JSON ({error})") from error
 
 
 def _check_header(where: str, header: list[str]) -> None:

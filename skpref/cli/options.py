@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ast
 import re
 import tomllib
 from dataclasses import dataclass, field, replace
@@ -13,10 +12,21 @@ from urllib.parse import urlsplit
 
 from skpref._version import __version__
 from skpref.cli.files import nearest
+from skpref.cli.values import (
+    at_least,
+    read_encoding,
+    read_names,
+    read_path,
+    read_positive,
+    read_separator,
+    read_setting,
+    read_share,
+    read_text,
+)
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 
 class Model(NamedTuple):
@@ -28,7 +38,8 @@ class Model(NamedTuple):
 
 
 _PAIRS = ("user", "item", "rating")
-_COMPARISONS = ("items", "id", "group", "max_inducing")
+_SIDES = ("left", "right", "winner", "loser", "score")
+_COMPARISONS = (*_SIDES, "label", "items", "id", "group", "max_inducing")
 _RATINGS = (*_PAIRS, "levels", "duplicates", "sweeps", "factors")
 _FEATURES = ("label", "features", "group")
 
@@ -64,7 +75,6 @@ MODELS = {
 }
 _SPECIAL = tuple(dict.fromkeys(option for model in MODELS.values() for option in model.options))
 Strategy = Literal["random", "mean", "variance", "information", "determinant"]
-_MOST = 2**32 - 1  # of any whole number: as far as seeds go
 
 
 # ------------------------------------------------------------------------------------------------------------- options
@@ -86,7 +96,16 @@ class Data:
     duplicates: str | None = None
     sweeps: int | None = None
     factors: int | None = None
+    left: str | None = None
+    right: str | None = None
+    winner: str | None = None
+    loser: str | None = None
+    score: tuple[str, ...] | None = None
     label: str | None = None
+    weight: str | None = None
+    separator: str | None = None
+    encoding: str | None = None
+    columns: tuple[str, ...] | None = None
     features: tuple[str, ...] | None = None
     class_order: tuple[str, ...] | None = None
     seed: int = 0
@@ -147,6 +166,11 @@ class Predict:
     data: Path
     user: str | None
     item: str | None
+    left: str | None
+    right: str | None
+    separator: str | None
+    encoding: str | None
+    columns: tuple[str, ...] | None
     top: int
     out: Path | None
     json: bool
@@ -206,12 +230,15 @@ _ABOUT_TUNE = """Learn from a file: hold-out, search for settings, report, plots
 models:
 {models}
 
-Files are CSV or Parquet. A file of comparisons has the columns left, right, label (1 = left
-preferred, 0 = right, 0.5 = tie) or winner, loser; perhaps weight; for crowd, user too. The
-hold-out is then of users who have other comparisons to learn from, and annotators.csv says how
-far each user agrees with the consensus. ITEMS has a column id; all its other columns are numeric
-features. A file of ratings has the columns user, item, rating; perhaps weight. The hold-out has
-some of each user's ratings. A file of rows has a column label and numeric features."""
+Files are CSV, JSON (a list, or a record a line) or Parquet, perhaps compressed by gzip; - is
+standard input. A file of comparisons has the columns left, right, label (1 = left preferred, 0 =
+right, 0.5 = tie); or model_a, model_b, winner (an id, or words such as model_a, b, tie, both bad);
+or winner, loser; perhaps weight; for crowd, user too. Other names are given by --left, --right,
+--label, --winner, --loser, --score, --weight, --user; other columns are left alone. The hold-out
+is then of users who have other comparisons to learn from, and annotators.csv says how far each
+user agrees with the consensus. ITEMS has a column id; all its other columns are numeric features.
+A file of ratings has the columns user, item, rating; perhaps weight. The hold-out has some of
+each user's ratings. A file of rows has a column label and numeric features."""
 _ABOUT_RUN = """Do what `tune` does, as a TOML file says in the sections [data], [model], [search], [space],
 [tracking] and [output]. Keys are the options of `tune`; [space] holds, by the name of a setting,
 one value, a list of values, or { low = ..., high = ..., log = true }. Paths are from the folder
@@ -291,54 +318,88 @@ def _add_run(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description=_ABOUT_RUN,
     )
-    run.add_argument("file", type=_path, metavar="EXPERIMENT.toml")
-    run.add_argument("--out", type=_path, metavar="DIR", help="folder of results, in the place of that in the file")
+    run.add_argument("file", type=read_path, metavar="EXPERIMENT.toml")
+    run.add_argument("--out", type=read_path, metavar="DIR", help="folder of results, in the place of that in the file")
     run.add_argument("--json", action="store_true", help=_JSON)
     run.set_defaults(kind=None)
 
 
 def _add_data_options(parser: argparse.ArgumentParser) -> None:
     """Add where the data are, and what they mean: of `tune` and of `fit`."""
-    parser.add_argument("data", type=_path, metavar="DATA", help="file of comparisons, ratings or rows")
+    parser.add_argument("data", type=read_path, metavar="DATA", help="file of comparisons, ratings or rows")
     parser.add_argument("--model", choices=list(MODELS), default="gppl", help="what to learn (default: gppl)")
+    _add_file_options(parser)
     add = parser.add_argument_group("comparisons").add_argument
-    add("--items", type=_path, help="file of the items' features")
-    add("--id", type=_text, metavar="COLUMN", help="column of ids in ITEMS (default: id)")
+    add("--winner", type=read_text, metavar="COLUMN", help="column of the winner: an id, or a word for its side")
+    add("--loser", type=read_text, metavar="COLUMN", help="column of the loser; rows are then (winner, loser)")
+    text = "column of the left score minus the right one, or two columns, A,B; the higher score wins"
+    add("--score", type=read_names, metavar="A[,B]", help=text)
+    add("--weight", type=read_text, metavar="COLUMN", help="column of weights (default: weight); of other rows, too")
+    add("--items", type=read_path, help="file of the items' features")
+    add("--id", type=read_text, metavar="COLUMN", help="column of ids in ITEMS (default: id)")
     text = "file of the users' features, for --model crowd; its ids are in a column named as in DATA, or id"
-    add("--users", type=_path, help=text)
+    add("--users", type=read_path, help=text)
     text = "column whose values stay together in splits, such as a person: the hold-out is then of unseen people"
-    add("--group", type=_text, metavar="COLUMN", help=f"{text}; of rows with labels, too")
-    add("--max-inducing", type=_at_least(1), metavar="M", help=_MAX_INDUCING.format(500))
+    add("--group", type=read_text, metavar="COLUMN", help=f"{text}; of rows with labels, too")
+    add("--max-inducing", type=at_least(1), metavar="M", help=_MAX_INDUCING.format(500))
     add = parser.add_argument_group("ratings").add_argument
     text = "column of who answered or rated (default: user); for --model crowd too"
-    add("--user", type=_text, metavar="COLUMN", help=text)
-    add("--item", type=_text, metavar="COLUMN", help="column of what was rated (default: item)")
-    add("--rating", type=_text, metavar="COLUMN", help="column of the ratings (default: rating)")
-    add("--levels", type=_names, metavar="A,B,...", help="all levels, low to high (default: the numbers in the file)")
+    add("--user", type=read_text, metavar="COLUMN", help=text)
+    add("--item", type=read_text, metavar="COLUMN", help="column of what was rated (default: item)")
+    add("--rating", type=read_text, metavar="COLUMN", help="column of the ratings (default: rating)")
+    add(
+        "--levels",
+        type=read_names,
+        metavar="A,B,...",
+        help="all levels, low to high (default: the numbers in the file)",
+    )
     text = "what to do where a user rated an item twice, and differently (default: error)"
     add("--duplicates", choices=["error", "mean", "last"], help=text)
-    add("--sweeps", type=_at_least(2), metavar="N", help="sweeps of a chain, a fifth of them burn-in (default: 50)")
-    add("--factors", type=_at_least(1), metavar="K", help="factors at most, for --model m3f (default: 100)")
+    add("--sweeps", type=at_least(2), metavar="N", help="sweeps of a chain, a fifth of them burn-in (default: 50)")
+    add("--factors", type=at_least(1), metavar="K", help="factors at most, for --model m3f (default: 100)")
     add = parser.add_argument_group("rows with labels").add_argument
-    add("--label", type=_text, metavar="COLUMN", help="column of the labels (default: label)")
+    add("--label", type=read_text, metavar="COLUMN", help="column of the labels (default: label); of comparisons, too")
     text = "columns of features (default: all others but id, weight and the group)"
-    add("--features", type=_names, metavar="A,B,...", help=text)
-    add("--class-order", type=_names, metavar="A,B,...", help="all labels, low to high (default: numbers as they are)")
+    add("--features", type=read_names, metavar="A,B,...", help=text)
+    add(
+        "--class-order",
+        type=read_names,
+        metavar="A,B,...",
+        help="all labels, low to high (default: numbers as they are)",
+    )
+
+
+def _add_file_options(parser: argparse.ArgumentParser) -> None:
+    """Add how the file is written, and its columns of items: of `tune`, `fit` and `predict`."""
+    add = parser.add_argument_group("file").add_argument
+    add("--left", type=read_text, metavar="COLUMN", help="column of the left items (default: left, or model_a)")
+    add("--right", type=read_text, metavar="COLUMN", help="column of the right items (default: right, or model_b)")
+    text = "names of the columns, where the file has no line of names"
+    add("--columns", type=read_names, metavar="A,B,...", help=text)
+    text = "what is between cells: one character, or tab, comma, semicolon, bar, space (default: found by itself)"
+    add("--separator", type=read_separator, metavar="CHARACTER", help=text)
+    add("--encoding", type=read_encoding, metavar="NAME", help="encoding of the text (default: utf-8)")
 
 
 def _add_job_options(parser: argparse.ArgumentParser, trials: int) -> None:
     add = parser.add_argument_group("job").add_argument
-    add("--trials", type=_at_least(1), default=trials, metavar="N", help=f"trials of the search (default: {trials})")
-    add("--timeout", type=_positive, metavar="S", help="seconds after which no further trial begins")
-    add("--out", type=_path, default=Path("skpref-out"), metavar="DIR", help="folder of results (default: skpref-out)")
-    add("--seed", type=_at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")
+    add("--trials", type=at_least(1), default=trials, metavar="N", help=f"trials of the search (default: {trials})")
+    add("--timeout", type=read_positive, metavar="S", help="seconds after which no further trial begins")
+    add(
+        "--out",
+        type=read_path,
+        default=Path("skpref-out"),
+        metavar="DIR",
+        help="folder of results (default: skpref-out)",
+    )
+    add("--seed", type=at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")
     text = "folds of the cross-validation (default: 4; of ratings, some of each user's are held out once)"
-    add("--folds", type=_at_least(2), metavar="N", help=text)
+    add("--folds", type=at_least(2), metavar="N", help=text)
     text = "share that is held out (default: 0.2); of ratings, that share of each user's; 'one': one rating a user"
-    add("--holdout", type=_share, default=0.2, metavar="SHARE", help=text)
+    add("--holdout", type=read_share, default=0.2, metavar="SHARE", help=text)
     text = "file, or address of a database, that keeps finished trials: the same command resumes from them"
-    add("--storage", type=_text, metavar="FILE", help=text)
-    add("--experiment", type=_text, default="skpref", metavar="NAME", help="MLflow experiment (default: skpref)")
+    add("--storage", type=read_text, metavar="FILE", help=text)
+    add("--experiment", type=read_text, default="skpref", metavar="NAME", help="MLflow experiment (default: skpref)")
     add("--no-mlflow", action="store_false", dest="mlflow", help="do not track")
     add("--json", action="store_true", help=_JSON)
 
@@ -351,7 +412,7 @@ def _add_demo(commands: Any) -> None:
         "holding out whole travellers.",
     )
     demo.add_argument("--model", choices=["gppl"], default="gppl", help="what to learn (default: gppl)")
-    demo.add_argument("--max-inducing", type=_at_least(1), metavar="M", help=_MAX_INDUCING.format(150))
+    demo.add_argument("--max-inducing", type=at_least(1), metavar="M", help=_MAX_INDUCING.format(150))
     _add_job_options(demo, trials=10)
     demo.set_defaults(kind=Tune, data=None)
 
@@ -367,9 +428,9 @@ def _add_fit(commands: Any) -> None:
     _add_data_options(fit)
     add = fit.add_argument_group("fit").add_argument
     text = "a parameter of the estimator, such as C=0.1 or kernel=auto; several times for several"
-    add("--set", type=_setting, action="append", default=[], dest="settings", metavar="NAME=VALUE", help=text)
-    add("--out", type=_path, default=Path("model.skpref"), metavar="FILE", help="the model (default: model.skpref)")
-    add("--seed", type=_at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")
+    add("--set", type=read_setting, action="append", default=[], dest="settings", metavar="NAME=VALUE", help=text)
+    add("--out", type=read_path, default=Path("model.skpref"), metavar="FILE", help="the model (default: model.skpref)")
+    add("--seed", type=at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")
     add("--json", action="store_true", help=_JSON)
     fit.set_defaults(kind=Fit)
 
@@ -383,12 +444,13 @@ def _add_predict(commands: Any) -> None:
         "features.",
     )
     add = predict.add_argument
-    add("model", type=_path, metavar="MODEL", help=_MODEL)
-    add("data", type=_path, metavar="DATA", help="CSV or Parquet file of what is asked")
-    add("--user", type=_text, metavar="COLUMN", help="column of users (default: user)")
-    add("--item", type=_text, metavar="COLUMN", help="column of items (default: item)")
-    add("--top", type=_at_least(1), default=20, metavar="N", help="rows to print (default: 20)")
-    add("--out", type=_path, metavar="FILE", help="write all rows to this CSV file")
+    add("model", type=read_path, metavar="MODEL", help=_MODEL)
+    add("data", type=read_path, metavar="DATA", help="CSV, JSON or Parquet file of what is asked; - is standard input")
+    add("--user", type=read_text, metavar="COLUMN", help="column of users (default: user)")
+    add("--item", type=read_text, metavar="COLUMN", help="column of items (default: item)")
+    _add_file_options(predict)
+    add("--top", type=at_least(1), default=20, metavar="N", help="rows to print (default: 20)")
+    add("--out", type=read_path, metavar="FILE", help="write all rows to this CSV file")
     add("--json", action="store_true", help=_JSON)
     predict.set_defaults(kind=Predict)
 
@@ -403,13 +465,13 @@ def _add_rank(commands: Any) -> None:
         "user; one of features the rows of ITEMS, by what it predicts of them.",
     )
     add = rank.add_argument
-    add("model", type=_path, metavar="MODEL", help=_MODEL)
-    add("items", type=_path, metavar="ITEMS", nargs="?", help="what to rank; default: all known items")
-    add("--id", type=_text, metavar="COLUMN", help="column of ids in ITEMS (default: id)")
+    add("model", type=read_path, metavar="MODEL", help=_MODEL)
+    add("items", type=read_path, metavar="ITEMS", nargs="?", help="what to rank; default: all known items")
+    add("--id", type=read_text, metavar="COLUMN", help="column of ids in ITEMS (default: id)")
     text = "whose view to rank by, with a model of a crowd or of users and items"
-    add("--user", type=_text, metavar="ID", help=text)
-    add("--top", type=_at_least(1), default=20, metavar="N", help="items to print (default: 20)")
-    add("--out", type=_path, metavar="FILE", help="write the whole ranking to this CSV file")
+    add("--user", type=read_text, metavar="ID", help=text)
+    add("--top", type=at_least(1), default=20, metavar="N", help="items to print (default: 20)")
+    add("--out", type=read_path, metavar="FILE", help="write the whole ranking to this CSV file")
     add("--json", action="store_true", help=_JSON)
     rank.set_defaults(kind=Rank)
 
@@ -424,21 +486,21 @@ def _add_elicit(commands: Any) -> None:
         "changed.",
     )
     add = elicit.add_argument
-    add("model", type=_path, metavar="MODEL", help=_MODEL)
+    add("model", type=read_path, metavar="MODEL", help=_MODEL)
     text = "who answers, with a model of several users (default: somebody new)"
-    add("--user", type=_text, metavar="ID", help=text)
+    add("--user", type=read_text, metavar="ID", help=text)
     text = "what may be asked: a column item, or left and right for preferences (default: all known)"
-    add("--candidates", type=_path, metavar="FILE", help=text)
+    add("--candidates", type=read_path, metavar="FILE", help=text)
     add(
         "--strategy",
         choices=get_args(Strategy),
         default="determinant",
         help="how to choose questions (default: determinant)",
     )
-    add("--questions", type=_at_least(1), default=20, metavar="N", help="questions at most (default: 20)")
-    add("--top", type=_at_least(1), default=10, metavar="N", help="items to print (default: 10)")
+    add("--questions", type=at_least(1), default=20, metavar="N", help="questions at most (default: 20)")
+    add("--top", type=at_least(1), default=10, metavar="N", help="items to print (default: 10)")
     add("--json", action="store_true", help="print what was learnt as JSON, and questions to standard error")
-    add("--seed", type=_at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")
+    add("--seed", type=at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")
     elicit.set_defaults(kind=Elicit)
 
 
@@ -450,7 +512,7 @@ def _add_sync(commands: Any) -> None:
         "them, once: what has arrived is not sent again, and what was sent is deleted from the folder.",
     )
     text = "folder named in the warning (default: mlruns/spool)"
-    sync.add_argument("spool", nargs="?", type=_path, default=Sync.DEFAULT, metavar="FOLDER", help=text)
+    sync.add_argument("spool", nargs="?", type=read_path, default=Sync.DEFAULT, metavar="FOLDER", help=text)
     text = "the store (default: that of the time; one with a password is not remembered)"
     sync.add_argument("--tracking-uri", metavar="URI", help=text)
     sync.add_argument("--experiment", metavar="NAME", help="send to this experiment instead, made on demand")
@@ -458,79 +520,13 @@ def _add_sync(commands: Any) -> None:
     sync.set_defaults(kind=Sync)
 
 
-# --------------------------------------------------------------------------------------------------------------- values
-def _at_least(low: int) -> Callable[[str], int]:
-    def whole_number(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a whole number") from None
-        if not low <= value <= _MOST:
-            what = f"less than {low}" if value < low else f"more than {_MOST}"
-            raise argparse.ArgumentTypeError(f"{text[:80]} is {what}")
-        return value
-
-    return whole_number
-
-
-def _text(text: str) -> str:
-    if not text.strip():
-        raise argparse.ArgumentTypeError("is empty")
-    if "\0" in text:
-        raise argparse.ArgumentTypeError("holds a zero byte")
-    return text
-
-
-def _path(text: str) -> Path:
-    return Path(_text(text))
-
-
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(","))
-    if not all(names):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of names with commas between them")
-    return names
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
-    try:
-        return name, ast.literal_eval({"true": "True", "false": "False"}.get(value, value))
-    except (SyntaxError, ValueError):
-        return name, value  # a word
-    except (MemoryError, RecursionError):
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} ... is nested too deeply") from None
-
-
-def _positive(text: str) -> float:
-    value = _number(text)
-    if not 0.0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text[:80]} is not a positive number")
-    return value
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a number") from None
-
-
-def _share(text: str) -> float:
-    if text == "one":
-        return 0.0
-    value = _number(text)
-    if not 0.05 <= value <= 0.5:
-        raise argparse.ArgumentTypeError(f"{text[:80]} is not between 0.05 and 0.5")
-    return value
-
-
 # ----------------------------------------------------------------------------------------------------------- experiment
-_LISTS = ("features", "levels", "class_order")
+_LISTS = ("features", "levels", "class_order", "score", "columns")
 _SECTIONS = {
-    "data": ["file", "dataset", "items", "users", "id", "group", *_PAIRS, "label", *_LISTS, "duplicates"],
+    "data": [
+        *("file", "dataset", "columns", "separator", "encoding", "items", "users", "id", "group"),
+        *(*_PAIRS, *_SIDES, "label", "weight", "features", "levels", "class_order", "duplicates"),
+    ],
     "model": ["name", "max_inducing", "sweeps", "factors"],
     "search": ["trials", "timeout", "folds", "holdout", "seed", "storage"],
     "tracking": ["mlflow", "experiment"],

@@ -11,8 +11,9 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
-from skpref.cli.files import check_file, nearest, read_sheet, write_csv
+from skpref.cli.files import Format, check_file, nearest, read_sheet, write_csv
 from skpref.cli.report import cut, print_json, table
+from skpref.cli.tasks.layouts import side_names
 from skpref.cli.tasks.ratings import read_columns
 from skpref.data import OneHotDesign
 from skpref.data.labels import left_column
@@ -41,7 +42,7 @@ def predict(options: Predict) -> int:
     """Predict the rows of a file."""
     check_file(options.out, options.model, options.data)
     model = load_model(options.model, options.data)
-    sheet = read_sheet(options.data)
+    sheet = read_sheet(options.data, Format(options.separator, options.encoding, options.columns))
     last = last_step(model)
     rules = [rule for cls, rule in _PREDICTED.items() if isinstance(last, cls) and hasattr(last, "posterior_")]
     if not rules:
@@ -83,9 +84,10 @@ def _cell(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else cut(value)
 
 
-def _pairs(model: GPPLClassifier, sheet: Sheet, _: Predict) -> Columns:
-    sheet.require(("left", "right"), "The file to predict has the columns left and right")
-    columns = _sides(model, sheet)
+def _pairs(model: GPPLClassifier, sheet: Sheet, options: Predict) -> Columns:
+    names = side_names(sheet, options)
+    sheet.require(names, "The file to predict has the columns left and right, or others named by --left and --right")
+    columns = _sides(model, sheet, names)
     return {"probability_left": _probability_left(model, columns)}
 
 
@@ -94,11 +96,11 @@ def _probability_left(model: GPPLClassifier | CrowdGPPL, columns: list[NDArray[A
     return model.predict_proba(np.column_stack(columns))[:, left_column(model.classes_)]
 
 
-def _sides(model: GPPLClassifier | CrowdGPPL, sheet: Sheet) -> list[NDArray[Any]]:
+def _sides(model: GPPLClassifier | CrowdGPPL, sheet: Sheet, names: tuple[str, str]) -> list[NDArray[Any]]:
     """Return ids on either side; a model with a table of items predicts nothing for items that are not in it."""
     table = getattr(model.items, "ids", None)
     ids = model.item_ids_ if table is None else table
-    return [_ids(sheet, name, "item", ids, strict=table is not None) for name in ("left", "right")]
+    return [_ids(sheet, name, "item", ids, strict=table is not None) for name in names]
 
 
 def _ids(sheet: Sheet, name: str, noun: str, trained: NDArray[Any], *, strict: bool = False) -> NDArray[Any]:
@@ -122,9 +124,10 @@ def _ids(sheet: Sheet, name: str, noun: str, trained: NDArray[Any], *, strict: b
 def _crowd(model: CrowdGPPL, sheet: Sheet, options: Predict) -> Columns:
     user = options.user or "user"
     purpose = f"The file to predict has the columns {user} (or another one, named by --user), left and right"
-    sheet.require((user, "left", "right"), purpose)
+    names = side_names(sheet, options)
+    sheet.require((user, *names), purpose)
     asked = _ids(sheet, user, "user", getattr(model.users, "ids", model.user_ids_))
-    return {"probability_left": _probability_left(model, [asked, *_sides(model, sheet)])}
+    return {"probability_left": _probability_left(model, [asked, *_sides(model, sheet, names)])}
 
 
 def _rated(trained: Any, sheet: Sheet, options: Predict) -> NDArray[Any]:

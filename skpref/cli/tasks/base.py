@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, ShuffleSplit, StratifiedShuffleSplit
 
 from skpref._estimator import last_step
-from skpref.cli.files import read_sheet
+from skpref.cli.files import Format, read_sheet
 from skpref.exceptions import DataError, SkprefError
 from skpref.metrics import cross_entropy
 from skpref.search.default_spaces import Distributions
@@ -246,16 +246,18 @@ def read_data(options: Data) -> Sheet:
     """Return the columns of a job's file."""
     if options.data is None:
         raise DataError(f"--model {options.model} needs a file")
-    return read_sheet(options.data)
+    return read_sheet(options.data, Format(options.separator, options.encoding, options.columns))
 
 
-def read_weights(sheet: Sheet) -> Array:
-    """Return the column of weights, or 1 where there is none, shape (n,)."""
-    if "weight" not in sheet.columns:
+def read_weights(sheet: Sheet, name: str | None = None) -> Array:
+    """Return a column of weights, by default that of this name; 1 where there is none, shape (n,)."""
+    if name is None and "weight" not in sheet.columns:
         return np.ones(len(sheet.lines))
-    weight = sheet.numbers("weight", low=0.0, meaning="weight")
+    name = name or "weight"
+    sheet.require((name,), "It was asked for by --weight")
+    weight = sheet.numbers(name, low=0.0, meaning="weight")
     if not (weight > 0.0).any():
-        raise sheet.fault("all weights are zero", column="weight")
+        raise sheet.fault("all weights are zero", column=name)
     return weight
 
 

@@ -23,6 +23,7 @@ from skpref.cli.rankings import (
     write_ranking,
 )
 from skpref.cli.tasks.base import LOG_LOSS, Files, Rows, Task, check_size, read_data, read_groups, read_weights
+from skpref.cli.tasks.layouts import Answers, read_answers
 from skpref.cli.tasks.pair_settings import Crowd, PairEstimator, Pairs
 from skpref.data import Table, Vocabulary
 from skpref.metrics import calibration, cross_entropy, pair_accuracy
@@ -44,9 +45,7 @@ _BINS = 10
 _TOP = 10
 _MAX_INDUCING, _DEMO_MAX_INDUCING = 500, 150
 _ANNOTATOR_DRAWS = 1_000_000  # of all users together, so that reports on a hundred thousand of them take a minute
-_COLUMNS = "A file of comparisons has the columns left, right and label, or winner and loser, and may have weight"
 _USERS = "A file of users has the column {name} or id, and numeric features"
-_LABEL = "1 = left preferred, 0 = right preferred, 0.5 = a tie"
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,17 +265,15 @@ def read_comparisons(options: Data) -> Comparisons:
     """Read and check a file of comparisons, and those of items and users."""
     sheet = read_data(options)
     items = None if options.items is None else read_items(options.items, options.id or "id")
-    left_name, right_name = _side_columns(sheet)
-    left, right = sheet.ids(left_name), sheet.ids(right_name)
-    _check_sides(sheet, left, right, left_name, right_name)
+    answers = read_answers(sheet, options)
     if items is not None:
-        for name, column in ((left_name, left), (right_name, right)):
+        for name, column in zip(answers.names[:2], (answers.left, answers.right), strict=True):
             _check_known(sheet, name, column, items.vocabulary, str(options.items))
-    user, users = _read_users(sheet, options, (left_name, right_name))
-    rows = _rows(sheet, (user, left, right), options)
+    user, users = _read_users(sheet, options, answers.names)
+    rows = _rows(sheet, user, answers, options)
     check_size(sheet, rows.size, "comparisons")
     source = " + ".join(str(file) for file in (options.data, options.items, options.users) if file is not None)
-    has_sides = "label" in sheet.columns and not (rows.y == rows.y[0]).all()  # winners first say nothing of sides
+    has_sides = answers.y is not None and not (rows.y == rows.y[0]).all()  # winners first say nothing of sides
     return Comparisons(rows, items, source, options.group, user=_user_column(options), users=users, has_sides=has_sides)
 
 
@@ -284,14 +281,14 @@ def _user_column(options: Data) -> str | None:
     return (options.user or "user") if options.model == "crowd" else None
 
 
-def _read_users(sheet: Sheet, options: Data, sides: tuple[str, str]) -> tuple[NDArray[Any] | None, Table | None]:
+def _read_users(sheet: Sheet, options: Data, others: tuple[str, ...]) -> tuple[NDArray[Any] | None, Table | None]:
     """Return the column of who answered, and the table of users."""
     name = _user_column(options)
     if name is None:
         return None, None
     purpose = f"--model crowd needs a column of users: {name}, or another one named by --user"
     sheet.require((name,), purpose)
-    if name in {*sides, "label", "weight"}:
+    if name in {*others, options.weight or "weight"}:
         raise sheet.fault("this column has another meaning; --user must name the column of users", None, name)
     user = sheet.ids(name, "user")
     if options.users is None:
@@ -300,24 +297,6 @@ def _read_users(sheet: Sheet, options: Data, sides: tuple[str, str]) -> tuple[ND
     users = read_table(people, name if name in people.columns else "id", _USERS.format(name=name), "user")
     _check_known(sheet, name, user, users.vocabulary, str(options.users), "user")
     return user, users
-
-
-def _side_columns(sheet: Sheet) -> tuple[str, str]:
-    """Return the names of the two columns of ids, after checking that all columns are there."""
-    wins = [name for name in ("winner", "loser") if name in sheet.columns]
-    sides = [name for name in ("left", "right", "label") if name in sheet.columns]
-    if wins and not sides:
-        sheet.require(("winner", "loser"), _COLUMNS)
-        return "winner", "loser"
-    sheet.require(("left", "right", "label"), _COLUMNS)
-    return "left", "right"
-
-
-def _check_sides(sheet: Sheet, left: NDArray[Any], right: NDArray[Any], *names: str) -> None:
-    same = np.flatnonzero(left == right)
-    if same.size:
-        row = int(same[0])
-        raise sheet.fault(f"item {left[row]!r} is compared with itself (columns {names[0]!r} and {names[1]!r})", row)
 
 
 def _check_known(
@@ -331,12 +310,10 @@ def _check_known(
         raise sheet.fault(f"unknown {noun} {ids[row][:80]!r}, not in {where}{hint}{more}", row, name)
 
 
-def _rows(sheet: Sheet, columns: tuple[NDArray[Any] | None, NDArray[Any], NDArray[Any]], options: Data) -> Rows:
-    user, left, right = columns
-    weight, groups = read_weights(sheet), read_groups(sheet, options.group)
-    if "label" in sheet.columns:
-        y = sheet.numbers("label", 0.0, 1.0, _LABEL)
-    else:  # with the winner always on the left, calibration would see ones only
+def _rows(sheet: Sheet, user: NDArray[Any] | None, answers: Answers, options: Data) -> Rows:
+    left, right, y = answers.left, answers.right, answers.y
+    weight, groups = read_weights(sheet, options.weight), read_groups(sheet, options.group)
+    if y is None:  # with the winner always on the left, calibration would see ones only
         swap = np.random.default_rng(options.seed).random(left.size) < 0.5
         left, right, y = np.where(swap, right, left), np.where(swap, left, right), np.where(swap, 0.0, 1.0)
     ids = [left, right] if user is None else [user, left, right]

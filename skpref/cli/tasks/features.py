@@ -209,7 +209,7 @@ def read_ordinal(options: Data) -> OrdinalTask:
     names, X, groups = _read_features(sheet, options)
     label = options.label or "label"
     labels, y = _ordered(sheet, label, sheet.ids(label, "label"), options.class_order)
-    rows = Rows(X, y, read_weights(sheet), groups)
+    rows = Rows(X, y, read_weights(sheet, options.weight), groups)
     check_size(sheet, rows.size, "rows")
     data = Labelled(rows, names, labels, str(options.data), options.group)
     template = GPOrdinalRegressor(random_state=options.seed, class_order=np.arange(labels.size))
@@ -228,7 +228,7 @@ def read_sparse(options: Data) -> FeatureTask:
     else:
         labels, y = _two_classes(sheet, label)
         template = SVGPClassifier(random_state=options.seed)
-    rows = Rows(X, y, read_weights(sheet), groups)
+    rows = Rows(X, y, read_weights(sheet, options.weight), groups)
     check_size(sheet, rows.size, "rows")
     template.set_params(n_inducing=min(template.n_inducing, options.max_inducing or template.n_inducing))
     data = Labelled(rows, names, labels, str(options.data), options.group)
@@ -243,7 +243,7 @@ def _read_features(sheet: Sheet, options: Data) -> tuple[tuple[str, ...], Array,
     label, group = options.label or "label", options.group
     sheet.require([label], "A file of rows has a column label, or another named by --label")
     groups = read_groups(sheet, group)
-    names = tuple(name for name in sheet.names if name not in {label, group, "weight", "id"})
+    names = tuple(name for name in sheet.names if name not in {label, group, options.weight or "weight", "id"})
     names = names if options.features is None else options.features
     sheet.require(names, "It was asked for by --features")
     if not names:

@@ -51,7 +51,7 @@ def read(options: Data) -> MachineTask:
     else:
         y, labels = _zeros_and_ones(sheet, names["rating"]), np.array([0, 1])
         step = ("variationalfmclassifier", VariationalFMClassifier(random_state=options.seed))
-    rows = Rows(X, y, read_weights(sheet))
+    rows = Rows(X, y, read_weights(sheet, options.weight))
     check_size(sheet, rows.size, "rows")
     data = Labelled(rows, (names["user"], names["item"]), labels, str(options.data))
     template = WeightedPipeline([("onehotdesign", OneHotDesign()), step])

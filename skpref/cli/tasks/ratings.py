@@ -12,7 +12,7 @@ import numpy as np
 from skpref.cli.files import write_csv
 from skpref.cli.rankings import write_plot
 from skpref.cli.report import cut, table
-from skpref.cli.tasks.base import ABSOLUTE_ERROR, Files, Metric, Rows, Task, check_size, read_data
+from skpref.cli.tasks.base import ABSOLUTE_ERROR, Files, Metric, Rows, Task, check_size, read_data, read_weights
 from skpref.data import Ratings, Vocabulary
 from skpref.data.ratings import format_levels, rating_levels
 from skpref.exceptions import DataError
@@ -270,7 +270,7 @@ def read_ratings(options: Data) -> Stars:
     except DataError as error:
         where = str(error).startswith(str(sheet.path))
         raise error if where else sheet.fault(f"{error} (--levels)", None, names["rating"]) from error
-    weight = sheet.numbers("weight", low=0.0, meaning="weight") if "weight" in sheet.columns else np.ones(user.size)
+    weight = read_weights(sheet, options.weight)
     users, items = Vocabulary.from_columns(user), Vocabulary.from_columns(item)
     ratings = Ratings(users.encode(user), items.encode(item), level, weight, users.size, items.size, levels.size)
     duplicates = cast("Duplicates", options.duplicates or "error")

@@ -1,0 +1,112 @@
+"""The layouts of files of comparisons: which columns hold the two items, and who won."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from skpref.data.frames import labels_of_winners, winner_fault
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array
+    from skpref.cli.files import Sheet
+    from skpref.cli.options import Data, Predict
+
+_COLUMNS = (
+    "A file of comparisons has the columns left, right and label; or model_a, model_b and winner; or winner and loser; "
+    "others are named by --left, --right, --label, --winner, --loser and --score"
+)
+_LABEL = "1 = left preferred, 0 = right preferred, 0.5 = a tie"
+
+
+class Answers(NamedTuple):
+    """Comparisons of a file."""
+
+    left: NDArray[Any]  # (n,): ids
+    right: NDArray[Any]  # (n,)
+    y: Array | None  # (n,): labels; None: the left item always won, and nobody knows which was shown first
+    names: tuple[str, ...]  # columns of the two items, then those of the answer
+
+
+def side_names(sheet: Sheet, options: Data | Predict) -> tuple[str, str]:
+    """Return the columns of the left and the right items."""
+    arena = "left" not in sheet.columns and {"model_a", "model_b"} & sheet.columns.keys()
+    usual = ("model_a", "model_b") if arena else ("left", "right")
+    return options.left or usual[0], options.right or usual[1]
+
+
+def read_answers(sheet: Sheet, options: Data) -> Answers:
+    """Read and check the columns of items and of who won."""
+    if _has_losers(sheet, options):
+        names: tuple[str, ...] = (options.winner or "winner", options.loser or "loser")
+        sheet.require(names, _COLUMNS)
+        return Answers(*_ids(sheet, names), None, names)
+    sides, columns = side_names(sheet, options), _answer_columns(sheet, options)
+    names = (*sides, *columns)
+    sheet.require(names, _COLUMNS)
+    left, right = _ids(sheet, names)
+    if options.score is not None:
+        scores = [sheet.numbers(name, meaning="a score") for name in columns]
+        y = 0.5 + 0.5 * np.sign(scores[0] - (scores[1] if len(scores) > 1 else 0.0))
+    else:
+        y = _labels(sheet, columns[0], left, right, sides, words=columns[0] != (options.label or "label"))
+    return Answers(left, right, y, names)
+
+
+def _has_losers(sheet: Sheet, options: Data) -> bool:
+    """Tell whether rows are (winner, loser)."""
+    others = {f"--{name}": getattr(options, name) for name in ("left", "right", "label", "score")}
+    named = [name for name, value in others.items() if value is not None]
+    if options.loser is not None and named:
+        raise DataError(f"--loser is for rows of winner and loser; leave {' and '.join(named)} out")
+    if options.loser is not None or named:
+        return options.loser is not None
+    sides = {"left", "right", "label", "model_a", "model_b"} & sheet.columns.keys()
+    return not sides and (options.winner is not None or bool({"winner", "loser"} & sheet.columns.keys()))
+
+
+def _answer_columns(sheet: Sheet, options: Data) -> tuple[str, ...]:
+    """Return the columns that say who won."""
+    named = {"label": options.label, "winner": options.winner, "score": options.score}
+    chosen = [name for name, value in named.items() if value is not None]
+    if len(chosen) > 1:
+        raise DataError(f"one of --label, --winner and --score says who won; got {' and '.join(chosen)}")
+    if options.score is not None:
+        if len(options.score) > 2:
+            raise DataError(f"--score takes one or two columns; got {len(options.score)}")
+        return options.score
+    usual = "winner" if "winner" in sheet.columns and "label" not in sheet.columns else "label"
+    return (options.label or options.winner or usual,)
+
+
+def _labels(
+    sheet: Sheet, column: str, left: NDArray[Any], right: NDArray[Any], sides: tuple[str, str], *, words: bool
+) -> Array:
+    """Return labels of a column of words, or of numbers where the first cell is no word."""
+    cells = sheet.texts(column)
+    y = labels_of_winners(cells, left, right, sides)
+    if not words and (_is_number(cells[0]) or np.isnan(y[0])):
+        return sheet.numbers(column, 0.0, 1.0, _LABEL)
+    for row in np.flatnonzero(np.isnan(y))[:1].tolist():
+        raise sheet.fault(winner_fault(cells[row], left[row], right[row]), row, column)
+    return y
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _ids(sheet: Sheet, names: tuple[str, ...]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the two columns of items, and refuse an item that is compared with itself."""
+    left, right = sheet.ids(names[0]), sheet.ids(names[1])
+    for row in np.flatnonzero(left == right)[:1].tolist():
+        raise sheet.fault(f"item {left[row]!r} is compared with itself (columns {names[0]!r} and {names[1]!r})", row)
+    return left, right

@@ -1,0 +1,189 @@
+"""Files of comparisons as they are downloaded: layouts, names of columns, compression, JSON, encodings."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skpref import load
+from skpref.cli import main
+from skpref.cli.files import Format, read_sheet
+
+MODELS = ["gpt", "llama", "claude", "gemma"]
+# (left, right, label): claude beats gpt beats llama beats gemma, but for some ties.
+PAIRS = [(a, b) for a in MODELS for b in MODELS if a != b]
+STRENGTH = {"claude": 3, "gpt": 2, "llama": 1, "gemma": 0}
+LABELS = [0.5 if abs(STRENGTH[a] - STRENGTH[b]) == 1 and a > b else float(STRENGTH[a] > STRENGTH[b]) for a, b in PAIRS]
+
+
+def csv_text(names: str, rows: list[tuple[Any, ...]], separator: str = ",") -> str:
+    lines = [names.split(","), *rows]
+    return "".join(separator.join(map(str, line)) + "\n" for line in lines)
+
+
+def rows_of(*words: str, more: str = "") -> list[tuple[Any, ...]]:
+    """Comparisons with words for left, right and tie."""
+    by_label = dict(zip((1.0, 0.0, 0.5), words, strict=True))
+    return [(a, b, by_label[y], more) for (a, b), y in zip(PAIRS, LABELS, strict=True)]
+
+
+def fit(text: str | bytes, *options: str, name: str = "votes.csv") -> Any:
+    """Return the model that the command fits to a file."""
+    Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert main(["fit", name, "--set", "max_iter=3", "--set", "tol=1.0", *options]) == 0
+    return load("model.skpref")
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def utilities() -> Any:
+    return fit(csv_text("left,right,label", [(a, b, y) for (a, b), y in zip(PAIRS, LABELS, strict=True)])).utility()
+
+
+LAYOUTS = {
+    "arena": ("model_a,model_b,winner,turn", rows_of("model_a", "model_b", "tie (bothbad)"), ()),
+    "capitals": ("model_a,model_b,winner,turn", rows_of("MODEL_A", "Model_B", "Both Bad"), ()),
+    "names": (
+        "one,two,best,x",
+        [
+            (a, b, (a, b, "tie")[int(2 - 2 * y) if y != 0.5 else 2] if y else b, "")
+            for (a, b), y in zip(PAIRS, LABELS, strict=True)
+        ],
+        ("--left", "one", "--right", "two", "--winner", "best"),
+    ),
+    "letters": (
+        "HomeTeam,AwayTeam,FTR,referee",
+        rows_of("H", "A", "D"),
+        ("--left", "HomeTeam", "--right", "AwayTeam", "--winner", "FTR"),
+    ),
+    "label in words": ("left,right,Result,x", rows_of("left", "right", "tie"), ("--label", "Result")),
+    "scores": (
+        "home,away,goals,date",
+        [(a, b, f"{int(y > 0)},{int(y < 1)}", "2024-01-01") for (a, b), y in zip(PAIRS, LABELS, strict=True)],
+        ("--left", "home", "--right", "away", "--score", "hg,ag"),
+    ),
+    "margin": (
+        "home,away,margin,x",
+        [(a, b, 6 * y - 3, "") for (a, b), y in zip(PAIRS, LABELS, strict=True)],
+        ("--left", "home", "--right", "away", "--score", "margin"),
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_gives_the_same_model(layout: str, utilities: Any) -> None:
+    names, rows, options = LAYOUTS[layout]
+    names = names.replace("goals", "hg,ag")
+    assert np.array_equal(fit(csv_text(names, rows), *options).utility(), utilities)
+
+
+def test_matches_with_fifty_columns_come_as_they_are() -> None:
+    wins = [(a, b) for (a, b), y in zip(PAIRS, LABELS, strict=True) if y == 1.0] * 3
+    header = ",".join(["tourney", *(f"stat_{k}" for k in range(46)), "winner_name", "minutes", "loser_name"])
+    rows = [("Paris, Bercy".join('""'), *[""] * 46, a, 90, b) for a, b in wins]
+    model = fit(csv_text(header, rows), "--winner", "winner_name", "--loser", "loser_name")
+    assert model.rank().id[0] == "claude"
+
+
+def test_users_and_weights_have_other_names() -> None:
+    rows = [(*row[:3], f"judge{k % 3}", 1 + k % 2) for k, row in enumerate(rows_of("a", "b", "tie"))]
+    text = csv_text("model_a,model_b,winner,judge,n", rows)
+    model = fit(text, "--model", "crowd", "--user", "judge", "--weight", "n")
+    assert model.user_ids_.tolist() == ["judge0", "judge1", "judge2"]
+    bad = csv_text("model_a,model_b,winner,judge,n", [*rows, ("gpt", "llama", "a", "judge0", -1)])
+    Path("votes.csv").write_text(bad, "utf-8")
+    assert main(["fit", "votes.csv", "--weight", "n"]) == 2
+
+
+def test_json_and_gzip_and_standard_input(utilities: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [{"model_a": a, "model_b": b, "winner": w, "turns": [1]} for a, b, w, _ in rows_of("a", "b", "tie")]
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    assert np.array_equal(fit(lines, name="votes.jsonl").utility(), utilities)
+    assert np.array_equal(fit(json.dumps(records), name="votes.json").utility(), utilities)
+    assert np.array_equal(fit(gzip.compress(lines.encode()), name="votes.jsonl.gz").utility(), utilities)
+    text = csv_text("model_a,model_b,winner,x", rows_of("a", "b", "tie"))
+    assert np.array_equal(fit(gzip.compress(text.encode()), name="votes.csv.gz").utility(), utilities)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert main(["fit", "-", "--set", "max_iter=3", "--set", "tol=1.0"]) == 0
+    assert np.array_equal(load("model.skpref").utility(), utilities)
+
+
+def test_files_without_names_with_other_separators_and_encodings(utilities: Any) -> None:
+    rows = [
+        (a.replace("claude", "clâude"), b.replace("claude", "clâude"), *rest) for a, b, *rest in rows_of("1", "2", "x")
+    ]
+    text = csv_text("", rows, "^").split("\n", 1)[1]
+    options = ("--columns", "left,right,winner,rest", "--separator", "^", "--encoding", "latin-1")
+    model = fit(text.encode("latin-1"), *options)
+    assert "clâude" in model.item_ids_.tolist()
+    assert np.sort(model.utility()) == pytest.approx(np.sort(utilities))
+    sheet = read_sheet(Path("votes.csv"), Format("^", "latin-1", ("left", "right", "winner", "rest")))
+    assert sheet.lines[0] == 1
+
+
+def test_predict_reads_the_same_names(capsys: pytest.CaptureFixture[str]) -> None:
+    text = csv_text("one;two;winner;x".replace(";", ","), rows_of("a", "b", "tie"), ";")
+    fit(text, "--left", "one", "--right", "two", "--separator", "semicolon")
+    capsys.readouterr()
+    assert main(["predict", "model.skpref", "votes.csv", "--left", "one", "--right", "two", "--json"]) == 0
+    assert "probability_left" in json.loads(capsys.readouterr().out)[0]
+
+
+def test_an_index_without_a_name_is_no_obstacle() -> None:
+    rows = [(k, *row) for k, row in enumerate(rows_of("a", "b", "tie"))]
+    assert fit(csv_text(",model_a,model_b,winner,x", rows)).item_ids_.size == 4
+
+
+ARENA = csv_text("model_a,model_b,winner,turn", rows_of("a", "b", "tie"))
+REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
+    "neither": (
+        ARENA + "gpt,llama,gpt-9,\n",
+        (),
+        "votes.csv, line 14, column 'winner': winner 'gpt-9' is neither of the items 'gpt' and 'llama'",
+    ),
+    "no winner": (ARENA + "gpt,llama,,\n", (), "line 14, column 'winner': the winner is missing"),
+    "typo": (ARENA, ("--winner", "winer"), "there is no column 'winer'; did you mean 'winner'?"),
+    "two answers": (ARENA, ("--winner", "winner", "--score", "turn"), "one of --label, --winner and --score says who"),
+    "loser and left": (ARENA, ("--loser", "model_b", "--left", "model_a"), "leave --left out"),
+    "three scores": (ARENA, ("--score", "a,b,c"), "--score takes one or two columns; got 3"),
+    "weights": (ARENA, ("--weight", "n"), "there is no column 'n'. It was asked for by --weight"),
+    "encoding": (
+        ARENA.replace("gpt", "gépt").encode("latin-1"),
+        (),
+        "name its encoding by --encoding, such as latin-1",
+    ),
+    "no encoding": (ARENA, ("--encoding", "klingon"), "'klingon' is no encoding"),
+    "separator": (ARENA, ("--separator", "ab"), "'ab' is not one character, nor one of tab"),
+    "columns": (ARENA, ("--columns", "a,b"), "votes.csv, line 1: 4 cells, but there are 2 columns"),
+    "columns twice": (ARENA, ("--columns", "a,b,a,c"), "--columns: there are two columns 'a'"),
+    "json": ('{"left": 1}\n{"left"\n', (), "votes.csv, line 2: cannot be read as JSON"),
+    "json list": ("[1, 2]", (), "votes.csv, record 1: expected an object of JSON, such as {'left': 'a'}"),
+    "for comparisons": (
+        ARENA,
+        ("--model", "m3f", "--winner", "x"),
+        "is for --model gppl or crowd, not for m3f",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_read_is_refused_in_a_line(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text, options, message = REFUSED[case]
+    Path("votes.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
+    with suppress(SystemExit):  # of argparse
+        assert main(["fit", "votes.csv", *options]) == 2
+    said = capsys.readouterr().err.strip()
+    assert message in said
+    assert "Traceback" not in said
