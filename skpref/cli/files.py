@@ -145,7 +145,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     elif sys.stdin is None:
         raise DataError("-: the standard input is closed")
     else:
-        yield cast("BinaryIO", io.BytesIO(getattr(sys.stdin, "buffer", sys.stdin).read()))
+        yield io.BytesIO(sys.stdin.buffer.read())
 
 
 @contextmanager
