@@ -98,7 +98,7 @@ _RECORDS = _named(
         "skpref.gp.entities": "Entities",
         "skpref.gp.latent.bound": "LatentHyper LatentMapping",
         "skpref.gp.ordinal.fit": "OrdinalMember",
-        "skpref.gp.pairwise.posterior": "PairPosterior",
+        "skpref.gp.pairwise.posterior": "AverageResidual PairPosterior",
         "skpref.gp.posterior": "ExactLatent SparseLatent",
         "skpref.inference.basis": "InducingBasis",
         "skpref.inference.blocks": "DenseBlock DiagonalBlock StackedBlock",

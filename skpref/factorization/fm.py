@@ -392,7 +392,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
     lower_bounds_ : ndarray of shape (n_passes,)
         Evidence lower bound after each pass, including the hyperpriors; in mini-batches, its mean estimate.
     lower_bound_ : float
-        The last of `lower_bounds_`.
+        The last of `lower_bounds_`. An approximate bound, since y(x) is taken as normal.
     converged_ : bool
         Whether coordinate ascent has converged.
     validation_losses_ : ndarray

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from skpref import inducing, kernels
 from skpref._math.threads import limit_blas_threads
 from skpref.data.tables import same_rows, unique_rows
-from skpref.gp.pairwise.posterior import PairPosterior
+from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
 from skpref.inference import hyper, svi
 from skpref.inference.basis import InducingBasis, full_passes_fit
 from skpref.inference.blocks import DenseBlock
@@ -297,7 +297,8 @@ def _fit_posterior(
     result = svi.fit(problem, start, schedule, rng)
     bound = result.evaluation.bound if result.evaluation is not None else result.bounds[-1]
     blocks = [(term, result.state.blocks[name]) for name, term in problem.terms.items()]
-    posterior = pair_posterior(basis, blocks, dict(result.state.scales), config)
+    items = None if model.exact else model.data.X
+    posterior = pair_posterior(basis, blocks, dict(result.state.scales), config, items)
     return PairFit(posterior, result.state, result.likelihood, kernel, result.bounds, bound, result.converged)
 
 
@@ -314,9 +315,13 @@ def _inference(model: PairModel, basis: InducingBasis | None) -> str:
 
 
 def pair_posterior(
-    basis: InducingBasis | None, blocks: list[tuple[Any, Block]], scales: dict[str, Scale], config: PairConfig
+    basis: InducingBasis | None,
+    blocks: list[tuple[Any, Block]],
+    scales: dict[str, Scale],
+    config: PairConfig,
+    X: Features = None,
 ) -> PairPosterior:
-    """Return the record for predictions from terms with their blocks."""
+    """Return the record for predictions from terms with their blocks; X: seen items that have residuals."""
     mean, half = np.zeros(0), np.zeros((0, 0))
     offset_mean, offset_variance = np.zeros(0), None
     centre = 0.0, np.zeros(0)
@@ -330,4 +335,7 @@ def pair_posterior(
         else:
             offset_mean, offset_variance = block.mean, block.covariance_diagonal
             centre = centre[0] + float(offset_mean.mean()), centre[1]
-    return PairPosterior(basis, mean, half, offset_mean, offset_variance, config.offsets, config.order, scales, *centre)
+    residual = None if basis is None or X is None else AverageResidual.of(basis, X)
+    return PairPosterior(
+        basis, mean, half, offset_mean, offset_variance, config.offsets, config.order, scales, *centre, residual
+    )

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skpref import kernels
-from skpref._checks import check_arrays, check_diagonals, check_positive, check_types, require
+from skpref._checks import (
+    check_arrays,
+    check_diagonals,
+    check_features,
+    check_indices,
+    check_positive,
+    check_types,
+    require,
+)
 from skpref._compiled.pairs import squared_differences
 from skpref._math.linalg import product
 from skpref._math.threads import limit_blas_threads
@@ -17,11 +25,48 @@ from skpref.inference.basis import InducingBasis, chunks
 from skpref.inference.scale import check_scales
 
 if TYPE_CHECKING:
-    from skpref._typing import Array, IntArray
+    from skpref._typing import Array, Features, IntArray
     from skpref.gp.entities import Items
     from skpref.inference.scale import Scale
 
 _MAX_DENSE_ITEMS = 10_000  # a joint covariance of 10,000 items takes 0.8 GB
+_AVERAGED_ITEMS = 1000  # over which residuals are averaged: their covariance with every item is summed
+
+
+@dataclass(frozen=True, eq=False)
+class AverageResidual:
+    """Average over the seen items of what the inducing points leave of f: e(x) = f(x) - phi(x)^T v.
+
+    Of more than 1,000 items it is the average over as many, evenly spaced.
+    """
+
+    features: Features  # (S, d): these items
+    position: IntArray  # (S,): their positions in the posterior
+    rows: Array  # (M,): average of their rows phi
+    variance: float  # of the average residual, in units of k
+
+    @classmethod
+    def of(cls, basis: InducingBasis, X: Features) -> AverageResidual:
+        """Return the average residual of items."""
+        position = np.unique(np.linspace(0, X.shape[0] - 1, min(X.shape[0], _AVERAGED_ITEMS)).astype(np.int64))
+        features = X[position]
+        average = cls(features, position, basis.rows(features).mean(axis=0), 0.0)
+        with_average = average.covariance(basis, features, basis.rows(features), position)
+        return replace(average, variance=max(float(with_average.mean()), 0.0))
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_arrays(self, rows="M")
+        check_types(self, variance=float, position=np.ndarray)
+        check_features(self, "features", self.features, self.position.size)
+        check_indices(self, "position", self.position, 0, np.iinfo(np.int64).max)
+        check_positive(self, "variance", zero=True)
+
+    def covariance(self, basis: InducingBasis, X: Features, phi: Array, position: IntArray) -> Array:
+        """Return the prior covariance of the residuals of items with the average, shape (n,)."""
+        white = kernels.diagonal(basis.kernel, X) - kernels.paired(basis.kernel, X, X)  # of an item with itself alone
+        shared = np.isin(position, self.position) / self.position.size
+        return kernels.cross(basis.kernel, X, self.features).mean(axis=1) - phi @ self.rows + shared * white
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +87,7 @@ class PairPosterior:
     scales: dict[str, Scale]  # posteriors of the inverse variances: "f", "offset", "order"
     centre_mean: float  # posterior mean of the average utility of the seen items
     centre_half: Array  # (K,): average of their half rows
+    average_residual: AverageResidual | None  # of the seen items; None where inducing points leave nothing
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
@@ -52,6 +98,13 @@ class PairPosterior:
         size = self.n_basis + (n if joint else 0) + int(self.has_order)
         check_arrays(self, {"K": size}, mean="K", half="K K", centre_half="K")
         check_diagonals(self, "half")
+        check_types(self, average_residual=AverageResidual | None)
+        require(
+            self.average_residual is None or self.average_residual.rows.size == self.n_basis,
+            self,
+            "average_residual",
+            f"must be of {self.n_basis} inducing points",
+        )
         if self.offset_variance is not None:
             check_arrays(self, {"N": n}, offset_variance="N")
             check_positive(self, "offset_variance")
@@ -100,6 +153,32 @@ class PairPosterior:
             variance[~seen] = 1.0 / self.scales["offset"].mean
         return variance
 
+    def _with_average(self, items: Items, phi: Array) -> tuple[Array, float]:
+        """Return how what is independent of the dense block covaries with its average over the seen items.
+
+        Covariances have shape (n,); the variance of the average comes second.
+        """
+        covariance, variance = np.zeros(items.size), 0.0
+        if self.offset_variance is not None:
+            seen = items.position >= 0
+            covariance[seen] = self.offset_variance[items.position[seen]] / self.n_seen
+            variance = float(self.offset_variance.mean()) / self.n_seen
+        if self.average_residual is not None and self.basis is not None:
+            s = self.scales["f"].mean
+            covariance += self.average_residual.covariance(self.basis, items.features, phi, items.position) / s
+            variance += self.average_residual.variance / s
+        return covariance, variance
+
+    def _independent_variance(self, items: Items, phi: Array, *, item_effects: bool, centred: bool) -> Array:
+        """Return the variance of each item that is not in the dense block: of its offset and its residual, (n,)."""
+        variance = self._own_variance(items, item_effects=item_effects)
+        if self.basis is not None:
+            variance += self.basis.residual(items.features, phi) / self.scales["f"].mean
+        if centred:
+            with_average, of_average = self._with_average(items, phi)
+            variance = np.maximum(variance - 2.0 * with_average + of_average, 0.0)
+        return variance
+
     def utility(self, items: Items, *, item_effects: bool = True, centred: bool = False) -> tuple[Array, Array]:
         """Return posterior means and variances of utilities, shape (n,)."""
         mean, variance = np.empty(items.size), np.empty(items.size)
@@ -107,11 +186,8 @@ class PairPosterior:
             for part in chunks(items.size):
                 chunk = items.take(part)
                 mean[part], half, phi = self._rows(chunk, centred=centred)
-                variance[part] = np.einsum("ij,ij->i", half, half) + self._own_variance(
-                    chunk, item_effects=item_effects
-                )
-                if self.basis is not None:
-                    variance[part] += self.basis.residual(chunk.features, phi) / self.scales["f"].mean
+                variance[part] = np.einsum("ij,ij->i", half, half)
+                variance[part] += self._independent_variance(chunk, phi, item_effects=item_effects, centred=centred)
         return mean, variance
 
     def covariance(self, items: Items, *, item_effects: bool = True, centred: bool = False) -> tuple[Array, Array]:
@@ -134,6 +210,9 @@ class PairPosterior:
         # An item that occurs twice is one item; unseen items are all different.
         identity = np.where(items.position >= 0, items.position, -1 - np.arange(items.size))
         covariance += np.where(identity[:, None] == identity[None, :], own, 0.0)
+        if centred:
+            with_average, of_average = self._with_average(items, phi)
+            covariance += of_average - with_average[:, None] - with_average[None, :]
         return mean, covariance
 
     def sample_residuals_independently(self, items: Items, n_samples: int, rng: np.random.Generator) -> Array:
@@ -143,9 +222,7 @@ class PairPosterior:
         for part in chunks(items.size, 1000):
             chunk = items.take(part)
             mean, half, phi = self._rows(chunk, centred=True)
-            variance = self._own_variance(chunk, item_effects=True)
-            if self.basis is not None:
-                variance = variance + self.basis.residual(chunk.features, phi) / self.scales["f"].mean
+            variance = self._independent_variance(chunk, phi, item_effects=True, centred=True)
             out[:, part] = mean + shared @ half.T + out[:, part] * np.sqrt(variance)
         return out
 

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from skpref.data import Comparisons
 from skpref.exceptions import DataError
 from skpref.gp.entities import Items
 from skpref.gp.pairwise import posterior as pair_posterior
 from skpref.gp.pairwise.fit import PairConfig, PairData, fit_pairs
+from skpref.inference.basis import InducingBasis
 from skpref.inference.svi import Schedule
 from skpref.kernels import ProductMatern
 from skpref.likelihoods import PairwiseProbit
@@ -122,19 +124,35 @@ def test_predictions_are_dense_gaussian_algebra(parts, mean_field, seed):
     assert_allclose(posterior.order_effect, (mean[-1], C[-1, -1]), rtol=1e-7, atol=1e-10)
 
 
+@pytest.mark.parametrize("mean_field", [False, True])
+@pytest.mark.parametrize("n_inducing", [5, 3])
 @few
 @given(seed=seeds)
-def test_centred_utilities_are_measured_from_the_average_of_the_seen(seed):
-    _, fit, items = make(seed, n_inducing=5)
+def test_centred_utilities_are_measured_from_the_average_of_the_seen(n_inducing, mean_field, seed):
+    with pytest.MonkeyPatch.context() as patch:
+        if mean_field:
+            patch.setattr("skpref.gp.pairwise.fit.PairModel.joint", lambda self, basis: False)
+        _, fit, items = make(seed, n_inducing=n_inducing)
     mean, C = dense(fit, items)
     n = items.size
     T = np.eye(n)
     T[:, :5] -= 0.2
     got_mean, got = fit.posterior.covariance(items, centred=True)
     assert_allclose(got_mean, T @ mean[:n], atol=1e-8)
-    assert_allclose(got[:5, :5], (T @ C[:n, :n] @ T.T)[:5, :5], atol=1e-7)
+    assert_allclose(got, T @ C[:n, :n] @ T.T, atol=1e-7)
     assert abs(got_mean[:5].mean()) < 1e-8
-    assert_allclose(fit.posterior.utility(items, centred=True)[1][:5], np.diag(got)[:5], atol=1e-8)
+    assert_allclose(fit.posterior.utility(items, centred=True)[1], np.diag(got), atol=1e-8)
+
+
+def test_white_noise_of_an_item_is_in_its_average_residual():
+    rng = np.random.default_rng(0)
+    X, kernel = rng.normal(size=(6, 2)), RBF(1.0) + WhiteKernel(0.5)
+    basis = InducingBasis.at(kernel, rng.normal(size=(2, 2)))
+    phi = np.linalg.solve(basis.chol, RBF(1.0)(basis.points, X)).T
+    R = kernel(X) - phi @ phi.T
+    average = pair_posterior.AverageResidual.of(basis, X[:4])
+    assert_allclose(average.covariance(basis, X, phi, np.array([0, 1, 2, 3, -1, -1])), R[:, :4].mean(axis=1))
+    assert_allclose(average.variance, R[:4, :4].mean())
 
 
 @few
