@@ -4,19 +4,24 @@
 
     python benchmarks/coverage.py                          # every row
     python benchmarks/coverage.py --only crowd,ratings     # rows whose name contains one of these words
-    python benchmarks/coverage.py --out coverage.json --plot docs/_static/coverage.png
+    python benchmarks/coverage.py --plot coverage.png
+    python benchmarks/coverage.py --only crowd --out docs/examples/coverage.json  # new figures for the guide
 
 Each row of the table simulates data sets, fits a model to each and asks for the rank of the truth in its posterior or
 predictive distribution (the probability integral transform, with random ranks within a level where the truth is a
 level). An interval of level c covers the truth where the rank is within c / 2 of one half. Standard errors are over
 data sets, since errors within a data set are correlated. Rows "scaled" first multiply the estimates by the factor that
 fits them best to the truth: for quantities whose unit the data do not fix.
+
+docs/examples/plot_coverage.py draws the file of ``--out``. A run replaces the rows that it measured and keeps the
+others, and each row says at which commit it was measured.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 import warnings
@@ -26,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import norm
+from scipy.stats import t as student_t
 from sklearn.gaussian_process.kernels import RBF
 
 # Numba imports a package of this file's name where there is one; it must not find this file.
@@ -200,15 +206,20 @@ def ordinal(quantity: str, *, n: int = 120, scaled: bool = False, **params: obje
     return simulate
 
 
-def regression(quantity: str, n: int = 500, **params: object) -> Callable[..., FloatArray]:
-    """A smooth function of two features with noise."""
+def regression(quantity: str, n: int = 500, outliers: float = 0.0, **params: object) -> Callable[..., FloatArray]:
+    """A smooth function of two features with noise, ten times as large in a share of the rows."""
 
     def simulate(rng: np.random.Generator) -> FloatArray:
         X = rng.uniform(-2.0, 2.0, (n + 200, 2))
         K = RBF(1.0)(X) + 1e-8 * np.eye(len(X))
         f = np.linalg.cholesky(K) @ rng.standard_normal(len(X))
-        y = f + 0.3 * rng.standard_normal(f.size)
+        y = f + np.where(rng.random(f.size) < outliers, 3.0, 0.3) * rng.standard_normal(f.size)
         model = SVGPRegressor(random_state=0, **params).fit(X[:n], y[:n])
+        if quantity == "y" and params.get("likelihood") == "student-t":
+            mean, std = model.predict(X[n:], return_std=True, noise=False)
+            nodes, weight = np.polynomial.hermite_e.hermegauss(20)  # over f, which is normal
+            gap = (y[n:] - mean)[:, None] - std[:, None] * nodes
+            return student_t.cdf(gap, model.likelihood_.df, scale=model.noise_) @ weight / weight.sum()
         noise = quantity == "y"
         return normal_ranks((y if noise else f)[n:], *model.predict(X[n:], return_std=True, noise=noise))
 
@@ -305,6 +316,10 @@ def rows() -> list[Row]:
         Row("GPOrdinalRegressor", "level", ordinal("levels"), 30),
         Row("SVGPRegressor", "f", regression("f"), 30),
         Row("SVGPRegressor", "y", regression("y"), 30),
+        Row("SVGPRegressor, 5 % outliers", "f", regression("f", outliers=0.05), 30),
+        Row("SVGPRegressor, 5 % outliers", "y", regression("y", outliers=0.05), 30),
+        Row("SVGPRegressor, 5 % outliers, student-t", "f", regression("f", outliers=0.05, likelihood="student-t"), 30),
+        Row("SVGPRegressor, 5 % outliers, student-t", "y", regression("y", outliers=0.05, likelihood="student-t"), 30),
         Row("SVGPRegressor, adam, 40 inducing points", "f", regression("f", optimizer="adam", n_inducing=40), 30),
         Row("SVGPRegressor, 40 inducing points", "f", regression("f", n_inducing=40), 30),
         Row("SVGPClassifier", "class", classes(), 30),
@@ -328,8 +343,21 @@ def measure(row: Row, seed: int) -> dict[str, Any]:
         covered.append([np.mean(np.abs(ranks - 0.5) <= 0.5 * level) for level in LEVELS])
     error = np.std(covered, axis=0, ddof=1) / np.sqrt(row.n_data_sets)
     seconds = (time.process_time() - start) / row.n_data_sets
-    return {"name": row.name, "quantity": row.quantity, "coverage": np.mean(covered, axis=0).tolist(),
-            "error": error.tolist(), "n_data_sets": row.n_data_sets, "seconds": seconds}  # fmt: skip
+    return {"name": row.name, "quantity": row.quantity, "coverage": np.mean(covered, axis=0).round(4).tolist(),
+            "error": error.round(4).tolist(), "n_data_sets": row.n_data_sets, "seed": seed,
+            "seconds": round(seconds, 3)}  # fmt: skip
+
+
+def keep(results: list[dict[str, Any]], path: Path) -> None:
+    """Put measured rows into a file in the order of the table, in place of older ones."""
+    git = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout
+    place = {(row.name, row.quantity): k for k, row in enumerate(rows())}
+    old = json.loads(path.read_text("utf-8")) if path.exists() else []
+    new = [{**result, "commit": commit.strip()} for result in results]
+    merged = {(result["name"], result["quantity"]): result for result in [*old, *new]}
+    ordered = sorted((key for key in merged if key in place), key=place.__getitem__)
+    path.write_text("[\n" + ",\n".join(json.dumps(merged[key]) for key in ordered) + "\n]\n", "utf-8")
 
 
 def draw(results: list[dict[str, Any]], path: Path) -> None:
@@ -371,7 +399,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{row.name:58s} {row.quantity:20s} {cover}   ({100.0 * result['error'][2]:.1f})"
                   f"  {row.n_data_sets:4d}  {result['seconds']:.2f}", flush=True)  # fmt: skip
     if options.out:
-        options.out.write_text(json.dumps(results, indent=1))
+        keep(results, options.out)
     if options.plot:
         draw(results, options.plot)
     return 0
