@@ -13,7 +13,8 @@ from skpref._version import __version__ as __version__
 if TYPE_CHECKING:
     from skpref.data.design import OneHotDesign
     from skpref.data.tables import Table
-    from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
+    from skpref.factorization.fm import VariationalFM
+    from skpref.factorization.fm_classifier import VariationalFMClassifier
     from skpref.factorization.ipm3f import GibbsIPM3F
     from skpref.factorization.m3f import GibbsM3F
     from skpref.gp.crowd import CrowdGPPL
@@ -54,7 +55,7 @@ _HOMES = {
     "SVGPRegressor": "skpref.gp.sparse",
     "Table": "skpref.data.tables",
     "VariationalFM": "skpref.factorization.fm",
-    "VariationalFMClassifier": "skpref.factorization.fm",
+    "VariationalFMClassifier": "skpref.factorization.fm_classifier",
     "load": "skpref.persistence",
     "save": "skpref.persistence",
 }

@@ -58,7 +58,8 @@ def _named(homes: Mapping[str, str]) -> dict[str, str]:
 _OURS = _named(
     {
         "skpref.data.design": "OneHotDesign",
-        "skpref.factorization.fm": "VariationalFM VariationalFMClassifier",
+        "skpref.factorization.fm": "VariationalFM",
+        "skpref.factorization.fm_classifier": "VariationalFMClassifier",
         "skpref.factorization.ipm3f": "GibbsIPM3F",
         "skpref.factorization.m3f": "GibbsM3F",
         "skpref.gp.crowd.estimator": "CrowdGPPL",

@@ -16,7 +16,8 @@ from skpref.cli.files import nearest, read_sheet
 from skpref.data import OneHotDesign
 from skpref.elicitation import Session
 from skpref.exceptions import DataError
-from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
+from skpref.factorization.fm import VariationalFM
+from skpref.factorization.fm_classifier import VariationalFMClassifier
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.persistence import load

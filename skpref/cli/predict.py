@@ -18,7 +18,8 @@ from skpref.cli.tasks.ratings import read_columns
 from skpref.data import OneHotDesign
 from skpref.data.labels import left_column
 from skpref.exceptions import DataError, ModelFormatError
-from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
+from skpref.factorization.fm import VariationalFM
+from skpref.factorization.fm_classifier import VariationalFMClassifier
 from skpref.factorization.max_margin.base import MaxMarginFactorization
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.ordinal import GPOrdinalRegressor

@@ -15,7 +15,8 @@ from skpref.cli.rankings import ranking_text, write_ranking
 from skpref.cli.report import cut, print_json, say, table
 from skpref.cli.tasks.ratings import recommendations_text, recommended
 from skpref.exceptions import DataError
-from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
+from skpref.factorization.fm import VariationalFM
+from skpref.factorization.fm_classifier import VariationalFMClassifier
 from skpref.factorization.max_margin.base import MaxMarginFactorization
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.ordinal import GPOrdinalRegressor

@@ -20,7 +20,8 @@ from skpref.elicitation._beliefs import Z_90, Estimates, belief_of, conditioned_
 from skpref.elicitation._machines import population_of
 from skpref.elicitation._samples import belief_from_samples
 from skpref.exceptions import DataError
-from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
+from skpref.factorization.fm import VariationalFM
+from skpref.factorization.fm_classifier import VariationalFMClassifier
 from skpref.factorization.max_margin.base import MaxMarginFactorization
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier

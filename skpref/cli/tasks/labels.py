@@ -11,7 +11,8 @@ from skpref.cli.tasks.base import LOG_LOSS, SQUARED_ERROR, Rows, check_size, fit
 from skpref.cli.tasks.features import Labelled, LabelTask
 from skpref.cli.tasks.ratings import read_columns
 from skpref.data import OneHotDesign
-from skpref.factorization.fm import VariationalFM, VariationalFMClassifier
+from skpref.factorization.fm import VariationalFM
+from skpref.factorization.fm_classifier import VariationalFMClassifier
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

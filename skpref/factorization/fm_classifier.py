@@ -1,0 +1,387 @@
+"""`VariationalFMClassifier`: factorization machines for two classes by variational inference ([VRK22])."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+
+from skpref._callbacks import fit_callbacks
+from skpref._estimator import check_n_samples, unchanged_on_failure
+from skpref._math.random import as_generator
+from skpref.data.ids import shorten
+from skpref.exceptions import DataError
+from skpref.factorization.machine.base import CONSTRAINTS, FMBase, TrainingRows
+from skpref.likelihoods import PairwiseLogit, PairwiseProbit
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
+    from sklearn.utils import Tags
+
+    from skpref._typing import Array, MatrixLike, RandomState
+
+_LINKS = {"probit": PairwiseProbit(), "logit": PairwiseLogit()}
+
+
+class VariationalFMClassifier(ClassifierMixin, FMBase):
+    """Bayesian factorization machine for two classes.
+
+    The probability of the second class is F(y(x)), with y(x) as in `VariationalFM` and F the standard normal or the
+    logistic distribution function. Expectations over the posterior are computed by quadrature, with y(x) taken as
+    normal with its exact mean and variance.
+
+    Parameters
+    ----------
+    n_factors : int, default=5
+        Number of factors d per feature. 0 gives a linear model.
+    link : {"probit", "logit"}, default="probit"
+        The function F: normal ("probit"), whose predictions are in closed form, or logistic ("logit").
+    groups : array-like of shape (n_features,), default=None
+        Label of each feature's group. The features of a group share the prior of the weight, and of each factor. If
+        None, each field of a one-hot design (a range of columns of which every row has exactly one) is a group; if X
+        is no one-hot design, there is one group.
+    posterior : {"full", "factorised"}, default="full"
+        "full" learns a covariance matrix of each feature's weight and factors, "factorised" only variances, as in
+        [VRK22]. The default has the tighter bound, and converges in fewer passes if X has two one-hot fields (users
+        and items). It needs about 4 (1 + d)^2 numbers for each row with measured features. Mini-batches and samples
+        are always factorised.
+    learn_priors : bool, default=True
+        If True, the priors of the groups are learnt, with hyperpriors nu ~ N(0, 1) and lam ~ Gamma(1, 1). If False,
+        all priors are N(0, 1).
+    batch_size : int, default=None
+        Number of rows in a mini-batch, for Adam. If None, coordinate ascent over all rows, which needs no learning rate
+        and never lowers the bound.
+    n_epochs : int, default=100
+        Maximum number of passes over all rows.
+    learning_rate : float, default=0.02
+        Learning rate of Adam. Coordinate ascent ignores it.
+    average : bool, default=True
+        If True, predictions after mini-batches use the average of the means and log standard deviations over the last
+        half of the epochs. See `predict_last` for the last iterate.
+    n_samples : int, default=0
+        If 0, expectations are exact or by quadrature. If positive, they are means over this number of draws of all
+        parameters, as in [VRK22], and Adam is used.
+    early_stopping : bool, default=False
+        If True, some rows are held out, and the pass with the best validation loss is kept.
+    validation_fraction : float, default=0.1
+        Share of the rows that `early_stopping` holds out.
+    n_iter_no_change : int, default=10
+        Number of passes without a better validation loss after which `early_stopping` ends the fit.
+    tol : float, default=1e-5
+        Coordinate ascent has converged if a pass raises the bound by less than this, in nats per row.
+    dtype : {"float64", "float32"}, default="float64"
+        Precision of the sums that coordinate ascent keeps for each row; everything else is float64.
+    n_jobs : int, default=None
+        Number of threads. If None, as many as numba may use (`NUMBA_NUM_THREADS`). It does not change the result.
+    warm_start : bool, default=False
+        If True, `fit` starts from the last fit, if features, groups and `n_factors` are the same.
+    verbose : int, default=0
+        If positive, print one line per pass.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the first factors, the rows held out, the mini-batches and the samples.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        Labels; the second one has the probability F(y(x)).
+    posterior_ : FMPosterior
+        Posterior of all parameters.
+    weights_, weights_std_ : ndarray of shape (n_features,)
+        Posterior means and standard deviations of the weights.
+    factors_, factors_std_ : ndarray of shape (n_features, n_factors)
+        Posterior means and standard deviations of the factors.
+    intercept_ : float
+        Posterior mean of w_0.
+    groups_ : ndarray of shape (n_groups,)
+        Labels of the groups.
+    group_priors_ : dict
+        Means and standard deviations of each group's prior, by label.
+    lower_bounds_ : ndarray of shape (n_passes,)
+        Evidence lower bound after each pass, including the hyperpriors; in mini-batches, its mean estimate.
+    lower_bound_ : float
+        The last of `lower_bounds_`. An approximate bound, since y(x) is taken as normal.
+    converged_ : bool
+        Whether coordinate ascent has converged.
+    validation_losses_ : ndarray
+        Log loss after each pass, of `early_stopping`.
+    n_iter_ : int
+        Number of passes.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    VariationalFM : The same model for regression.
+
+    References
+    ----------
+    .. [VRK22] J.-J. Vie, T. Rigaux, H. Kashima: Variational factorization machines for preference elicitation in
+       large-scale recommender systems. IEEE BigData 2022.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skpref import OneHotDesign, VariationalFMClassifier
+    >>> X = [["ann", "tea"], ["ann", "milk"], ["bob", "tea"], ["bob", "milk"], ["cleo", "tea"]]
+    >>> model = make_pipeline(OneHotDesign(), VariationalFMClassifier(n_factors=2, random_state=0))
+    >>> model.fit(X, ["yes", "no", "yes", "no", "yes"]).predict([["cleo", "milk"]]).tolist()
+    ['no']
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CONSTRAINTS,
+        "link": [StrOptions({"probit", "logit"})],
+    }
+
+    def __init__(
+        self,
+        n_factors: int = 5,
+        *,
+        link: Literal["probit", "logit"] = "probit",
+        groups: ArrayLike | None = None,
+        posterior: Literal["full", "factorised"] = "full",
+        learn_priors: bool = True,
+        batch_size: int | None = None,
+        n_epochs: int = 100,
+        learning_rate: float = 0.02,
+        average: bool = True,
+        n_samples: int = 0,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-5,
+        dtype: DTypeLike = "float64",
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_factors = n_factors
+        self.link = link
+        self.groups = groups
+        self.posterior = posterior
+        self.learn_priors = learn_priors
+        self.batch_size = batch_size
+        self.n_epochs = n_epochs
+        self.learning_rate = learning_rate
+        self.average = average
+        self.n_samples = n_samples
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features. Sparse input stays sparse.
+        y : array-like of shape (n,)
+            Labels of two classes.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows. A weight of 2 is the same as giving the row twice.
+
+        Returns
+        -------
+        VariationalFMClassifier
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X, y or the weights are invalid, or y has other than two classes.
+        """
+        with fit_callbacks(self, X, y, sample_weight):
+            return self._fit_classes(X, y, None, sample_weight)
+
+    def _fit_classes(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
+        with unchanged_on_failure(self):
+            old_classes = getattr(self, "classes_", np.empty(0)).tolist()
+            X, y = self._read(X, y, reset=True)
+            check_classification_targets(y)
+            X, y, weight = self._positive_rows(X, y, sample_weight)
+            self.classes_ = _two_classes(np.unique(y) if classes is None else np.unique(classes), type_of_target(y))
+            warm = self._can_warm_start(X) and old_classes == self.classes_.tolist()
+            return self._fit_machine(
+                TrainingRows(X, self._encoded(y), weight), _LINKS[self.link], (0.0, 1.0), warm=warm
+            )
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        freeze: ArrayLike | None = None,
+    ) -> Self:
+        """Update the posterior with more rows; the present posterior is the prior.
+
+        Give each row once: a row given again counts twice. The groups' priors stay as they are. A column without
+        entries so far (a future user, for which X has a column) starts from the prior of its group.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features.
+        y : array-like of shape (n,)
+            Labels.
+        classes : array-like of shape (2,), default=None
+            Both labels. The first call needs them if its y has only one label.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+        freeze : label or array-like of labels, default=None
+            Groups that are not updated; w_0 is then not updated either. If all groups but the users are frozen, new
+            answers change nothing but their users.
+
+        Returns
+        -------
+        VariationalFMClassifier
+            The fitted estimator. The first call is the same as `fit`.
+
+        Raises
+        ------
+        ValueError
+            As in `fit`; or if a label is new, a group of `freeze` does not exist, or `n_factors` was changed.
+        """
+        if not hasattr(self, "posterior_"):
+            return self._fit_classes(X, y, classes, sample_weight)
+        with unchanged_on_failure(self):
+            labels = self.classes_.tolist() if classes is None else np.unique(classes).tolist()
+            if labels != self.classes_.tolist():
+                msg = f"classes must be those of the first call, {self.classes_.tolist()}; got {labels}"
+                raise DataError(f"{msg}. To change them, call fit with all rows.")
+            X, y = self._read(X, y)
+            X, y, weight = self._positive_rows(X, y, sample_weight)
+            return self._update_machine(TrainingRows(X, self._encoded(y), weight), freeze)
+
+    def _encoded(self, y: NDArray[Any]) -> Array:
+        valid = np.isin(y, self.classes_)
+        if not valid.all():
+            row = int(np.argmin(valid))
+            label, classes = shorten(y[row : row + 1].tolist()[0]), self.classes_.tolist()
+            raise DataError(f"label {label} in row {row} is not one of the classes {classes}.")
+        return (y == self.classes_[1]).astype(np.float64)
+
+    def decision_function(self, X: MatrixLike) -> Array:
+        """Return F^-1 of the probability of the second class: the mean of y(x), shrunk to 0 by its variance.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Positive where the second class is more probable. Sorts rows as `predict_proba` does.
+        """
+        mu, v = self.latent_mean_and_variance(X)
+        likelihood = self._machine.likelihood
+        if isinstance(likelihood, PairwiseProbit):
+            return mu / np.sqrt(1.0 + v)
+        return np.asarray(np.log(likelihood.predict(mu, v)) - np.log(likelihood.predict(-mu, v)))
+
+    def predict_proba(self, X: MatrixLike) -> Array:
+        """Return the probability of each class, averaged over the posterior.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            Probabilities, in the order of `classes_`.
+        """
+        mu, v = self.latent_mean_and_variance(X)
+        p = self._machine.likelihood.predict(mu, v)
+        return np.column_stack([1.0 - p, p])
+
+    def predict(self, X: MatrixLike) -> NDArray[Any]:
+        """Predict the more probable class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, from `classes_`.
+        """
+        mu, _ = self.latent_mean_and_variance(X)
+        return self.classes_[(mu > 0.0).astype(int)]
+
+    def predict_last(self, X: MatrixLike) -> NDArray[Any]:
+        """Predict the more probable class with the last iterate instead of the average.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, from `classes_`. After coordinate ascent they are those of `predict`.
+        """
+        X = self._features(X)
+        mu, _ = self.posterior_.moments(X, last=True)
+        return self.classes_[(mu > 0.0).astype(int)]
+
+    def sample_y(self, X: MatrixLike, n_samples: int = 1, random_state: RandomState = 0) -> NDArray[Any]:
+        """Draw labels from the predictive distribution; a draw has the same parameters in all rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features.
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState, Generator or None, default=0
+            Seed.
+
+        Returns
+        -------
+        ndarray of shape (n, n_samples)
+            Labels, from `classes_`.
+        """
+        X = self._features(X)
+        check_n_samples(n_samples)
+        rng = as_generator(random_state)
+        draws = self.posterior_.draws(X, n_samples, rng)
+        p = self._machine.likelihood.predict(draws, np.zeros(draws.shape))
+        return self.classes_[(rng.random(p.shape) < p).astype(int)]
+
+    def _loss_of(self, y: Array, mu: Array, v: Array, weight: Array) -> float:
+        """Return the log loss."""
+        # The probability of the observed label directly: 1 - P would round small ones to 0.
+        p = _LINKS[self.link].predict(np.where(y > 0.5, mu, -mu), v)
+        return -float(np.average(np.log(np.maximum(p, np.finfo(float).tiny)), weights=weight))
+
+
+def _two_classes(classes: NDArray[Any], kind: str) -> NDArray[Any]:
+    if classes.size > 2:
+        raise DataError(f"Only binary classification is supported. The type of the target is {kind}.")
+    if classes.size < 2:
+        raise DataError(f"y must have two classes; got only one class: {classes.tolist()}.")
+    return classes
