@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from skpref.data.tables import Table
     from skpref.factorization.fm import VariationalFM
     from skpref.factorization.fm_classifier import VariationalFMClassifier
+    from skpref.factorization.fm_ordinal import VariationalFMOrdinal
     from skpref.factorization.ipm3f import GibbsIPM3F
     from skpref.factorization.m3f import GibbsM3F
     from skpref.gp.crowd import CrowdGPPL
@@ -38,6 +39,7 @@ __all__ = [
     "Table",
     "VariationalFM",
     "VariationalFMClassifier",
+    "VariationalFMOrdinal",
     "load",
     "save",
 ]
@@ -56,6 +58,7 @@ _HOMES = {
     "Table": "skpref.data.tables",
     "VariationalFM": "skpref.factorization.fm",
     "VariationalFMClassifier": "skpref.factorization.fm_classifier",
+    "VariationalFMOrdinal": "skpref.factorization.fm_ordinal",
     "load": "skpref.persistence",
     "save": "skpref.persistence",
 }

@@ -60,6 +60,7 @@ _OURS = _named(
         "skpref.data.design": "OneHotDesign",
         "skpref.factorization.fm": "VariationalFM",
         "skpref.factorization.fm_classifier": "VariationalFMClassifier",
+        "skpref.factorization.fm_ordinal": "VariationalFMOrdinal",
         "skpref.factorization.ipm3f": "GibbsIPM3F",
         "skpref.factorization.m3f": "GibbsM3F",
         "skpref.gp.crowd.estimator": "CrowdGPPL",

@@ -110,6 +110,8 @@ class VariationalFM(RegressorMixin, FMBase):
     See Also
     --------
     VariationalFMClassifier : The same model for two classes.
+    skpref.factorization.fm_ordinal.VariationalFMOrdinal : The same model for ratings on a scale of levels.
+    skpref.factorization.fm_ordinal.VariationalFMOrdinal : The same model for ratings on a scale of levels.
 
     References
     ----------
@@ -126,6 +128,7 @@ class VariationalFM(RegressorMixin, FMBase):
     True
     """
 
+    _likelihoods = (Gaussian,)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
 
     def __init__(

@@ -131,6 +131,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
     ['no']
     """
 
+    _likelihoods = PairwiseProbit, PairwiseLogit
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CONSTRAINTS,
         "link": [StrOptions({"probit", "logit"})],

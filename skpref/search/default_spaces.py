@@ -226,6 +226,7 @@ _SPACES: dict[str, Callable[[Any], dict[str, Any]]] = {
     "GibbsIPM3F": _ipm3f,
     "VariationalFM": _machine,
     "VariationalFMClassifier": _binary_machine,
+    "VariationalFMOrdinal": _machine,
     "SVGPRegressor": _sparse,
     "SVGPClassifier": _sparse_classes,
     "BayesianGPLVM": _latent,

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks: both factorization machines pass all of them."""
+"""scikit-learn's own checks: the factorization machines pass all of them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import Any
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skpref import VariationalFM, VariationalFMClassifier
+from skpref import VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
 
 MODELS = [
     VariationalFM(random_state=0),
     VariationalFMClassifier(random_state=0),
     VariationalFMClassifier(link="logit", n_factors=2, random_state=0),
+    VariationalFMOrdinal(random_state=0),
 ]
 
 

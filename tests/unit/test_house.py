@@ -348,7 +348,8 @@ def test_no_private_name_crosses_a_border() -> None:
 # Where users could import our classes from since the first release; addresses of files may change, these do not.
 PUBLIC_PATHS = {
     "skpref": "BayesianGPLVM CrowdGPPL GPOrdinalRegressor GPPLClassifier GPPLRegressor GibbsIPM3F GibbsM3F "
-    "OneHotDesign SVGPClassifier SVGPRegressor Table VariationalFM VariationalFMClassifier load save",
+    "OneHotDesign SVGPClassifier SVGPRegressor Table VariationalFM VariationalFMClassifier VariationalFMOrdinal "
+    "load save",
     "skpref.gp.pairwise": "GPPLClassifier GPPLRegressor",
     "skpref.gp.crowd": "CrowdGPPL",
     "skpref.gp.ordinal": "GPOrdinalRegressor",
@@ -358,6 +359,7 @@ PUBLIC_PATHS = {
     "skpref.factorization.ipm3f": "GibbsIPM3F",
     "skpref.factorization.fm": "VariationalFM",
     "skpref.factorization.fm_classifier": "VariationalFMClassifier",
+    "skpref.factorization.fm_ordinal": "VariationalFMOrdinal",
     "skpref.data.tables": "Table",
     "skpref.data.design": "OneHotDesign",
     "skpref.persistence": "load save",

@@ -40,6 +40,7 @@ from skpref import (
     Table,
     VariationalFM,
     VariationalFMClassifier,
+    VariationalFMOrdinal,
     kernels,
     persistence,
 )
@@ -208,6 +209,7 @@ CASES: dict[str, Case] = {
     "machine, groups": Case(VariationalFM(**EPOCHS, groups=["user"] * 15 + ["item"] * 10), DESIGN, RATING * 1.0),
     "machine, stopped early": Case(VariationalFM(**EPOCHS, early_stopping=True), DESIGN, RATING * 1.0),
     "machine, mini-batches": Case(VariationalFM(**EPOCHS, batch_size=8), DESIGN, RATING * 1.0),
+    "machine, ordered levels": Case(VariationalFMOrdinal(**EPOCHS), DESIGN, RATING),
     "machine, words": Case(
         VariationalFMClassifier(**EPOCHS, link="logit"), DESIGN, np.array(["no", "yes"])[RATING % 2]
     ),

@@ -6,12 +6,12 @@ import warnings
 from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
 from joblib import effective_n_jobs
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -32,7 +32,7 @@ from skpref.factorization.machine.fit import FitOptions, coordinate_ascent
 from skpref.factorization.machine.fit_batches import adam_ascent
 from skpref.factorization.machine.model import Prior, compressed, start_machine
 from skpref.factorization.machine.posterior import FMPosterior
-from skpref.likelihoods import Gaussian
+from skpref.likelihoods import OrdinalProbit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,6 +99,8 @@ class _EarlyStopping:
 class FMBase(CallbackMixin, BaseEstimator):
     """Base class of the factorization machines."""
 
+    _likelihoods: ClassVar[tuple[type[Likelihood], ...]]  # that a machine of this class may have
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -107,7 +109,7 @@ class FMBase(CallbackMixin, BaseEstimator):
     # ---------------------------------------------------------------- fitting
 
     def _read(self, X: Any, y: Any, *, reset: bool = False) -> tuple[Features, NDArray[Any]]:
-        numeric = not hasattr(self, "link")
+        numeric = isinstance(self, RegressorMixin)
         X, y = validate_data(
             self,
             X,
@@ -245,11 +247,11 @@ class FMBase(CallbackMixin, BaseEstimator):
         require(check_arrays(self, lower_bounds_="n")["n"] >= 1, self, "lower_bounds_", "are missing")
         require(is_count(self.n_iter_), self, "n_iter_", "must be a whole number")
         check_indices(self, "_one_hot_groups", self._one_hot_groups, 0, n_groups)
-        classifies = hasattr(self, "link")
-        fits = isinstance(posterior.machine.likelihood, Gaussian) != classifies
-        require(fits, self, "posterior_", "has another likelihood")
-        if classifies:
-            require(np.shape(self.classes_) == (2,), self, "classes_", "must be two labels")
+        likelihood = posterior.machine.likelihood
+        require(isinstance(likelihood, self._likelihoods), self, "posterior_", "has another likelihood")
+        if not isinstance(self, RegressorMixin):
+            n_labels = likelihood.n_levels if isinstance(likelihood, OrdinalProbit) else 2
+            require(np.shape(self.classes_) == (n_labels,), self, "classes_", f"must be {n_labels} labels")
             unit = (posterior.offset, posterior.scale) == (0.0, 1.0)
             require(unit, self, "posterior_", "must have the units 0 and 1 of a classifier")
 

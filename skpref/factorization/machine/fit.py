@@ -39,7 +39,7 @@ class FitOptions:
     n_epochs: int  # maximum number of passes
     tol: float  # converged if a pass raises the bound by less, per unit of weight
     learn_priors: bool  # whether the groups' priors are learnt
-    learn_noise: bool
+    learn_likelihood: bool  # whether its noise or thresholds are learnt
     free: NDArray[np.bool_]  # (K,): features that are updated
     free_bias: bool  # whether w_0 is updated
     dtype: np.dtype  # of the sums kept for each row
@@ -60,8 +60,9 @@ def coordinate_ascent(
     """Return the machine that maximises the bound, the bounds after each pass, and whether it converged.
 
     A pass updates w_0, one feature after the other (exactly for a Gaussian likelihood, else with the curvature at the
-    start of the pass), the noise and the priors. A pass that lowers the bound, which only likelihoods that are not
-    quadratic can cause, is repeated with half the step: short steps follow the natural gradient.
+    start of the pass), the noise or the thresholds, and the priors. A pass that lowers the bound, which only
+    likelihoods that are not quadratic can cause, is repeated with half the step: short steps follow the natural
+    gradient.
     """
     X, y, weight = data
     start_time, rho = perf_counter(), 1.0
@@ -75,8 +76,8 @@ def coordinate_ascent(
         if candidate is None:
             raise DataError(singular_message(X, weight))
         new_moments = _finite(sweep.moments(candidate), X)
-        if plan.learn_noise:
-            candidate = candidate.with_learnt_noise(y, *new_moments, weight)
+        if plan.learn_likelihood:
+            candidate = candidate.with_learnt_likelihood(y, *new_moments, weight)
         if plan.learn_priors and len(bounds) >= FIRST_PRIOR_PASS:
             candidate = sweep.with_learnt_priors(candidate)
         expected, new_slopes = candidate.slopes(y, *new_moments, weight)

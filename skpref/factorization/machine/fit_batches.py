@@ -13,7 +13,7 @@ from skpref.exceptions import DataError
 from skpref.factorization.machine.fit import FIRST_PRIOR_PASS, overflow_message
 from skpref.factorization.machine.model import Bias, compressed, normal_divergence
 from skpref.inference.adam import Adam
-from skpref.likelihoods import Gaussian
+from skpref.likelihoods import Gaussian, OrdinalProbit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -176,6 +176,8 @@ def adam_ascent(
             value += rows.size / y.size * gradient.value
             squares += gradient.squares
         state.learn_noise_and_priors(epoch, squares, float(weight.sum()))
+        if plan.learn_likelihood and isinstance(state.machine.likelihood, OrdinalProbit):
+            state.machine = state.machine.with_learnt_likelihood(y, *state.machine.moments(compressed(X)), weight)
         state.reset_unseen(sizes.counts == 0)
         if 2 * (epoch + 1) > plan.n_epochs:
             average.add(state.machine)
@@ -212,7 +214,7 @@ class _AdamState:
     def learn_noise_and_priors(self, epoch: int, squares: float, weight: float) -> None:
         """Learn noise and priors in closed form, from the residuals of the epoch."""
         machine = self.machine
-        if self._plan.learn_noise and isinstance(machine.likelihood, Gaussian):
+        if self._plan.learn_likelihood and isinstance(machine.likelihood, Gaussian):
             machine = replace(machine, likelihood=Gaussian(weight / (squares + 2.0)))
         self.machine = (
             machine.with_learnt_priors() if self._plan.learn_priors and epoch >= FIRST_PRIOR_PASS else machine

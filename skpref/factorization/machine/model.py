@@ -16,7 +16,7 @@ from skpref._checks import check_arrays, check_indices, check_positive, check_ty
 from skpref._compiled.fm import Compressed, Slopes, row_moments
 from skpref._compiled.fm_full import FeaturePosterior, log_determinants
 from skpref.factorization.machine.fields import DesignSweep, design_of
-from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
+from skpref.likelihoods import Gaussian, OrdinalProbit, PairwiseLogit, PairwiseProbit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,7 +74,7 @@ class Machine:
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
         check_types(self, bias=Bias, bias_prior=Bias, prior=Prior, variance=np.ndarray)
-        check_types(self, likelihood=Gaussian | PairwiseProbit | PairwiseLogit)
+        check_types(self, likelihood=Gaussian | PairwiseProbit | PairwiseLogit | OrdinalProbit)
         sizes = {"K": self.prior.group.size, "Q": self.prior.nu.shape[1]}
         check_arrays(self, sizes, mean="K Q", variance="K Q Q" if self.full else "K Q")
         if not self.full:
@@ -117,7 +117,7 @@ class Machine:
 
     @property
     def noise(self) -> float:
-        """Standard deviation of the noise; 0 in classification."""
+        """Standard deviation of Gaussian noise; 0 for other likelihoods."""
         return float(self.likelihood.precision**-0.5) if isinstance(self.likelihood, Gaussian) else 0.0
 
     def divergences(self) -> Array:
@@ -153,15 +153,19 @@ class Machine:
         # A group without features stays as it is.
         return replace(self, prior=Prior(nu, np.where(n > 0.0, lam, self.prior.lam), group))
 
-    def with_learnt_noise(self, y: Array, mu: Array, v: Array, weight: Array) -> Machine:
-        """Return the machine with the best precision alpha of a Gaussian likelihood given q."""
+    def with_learnt_likelihood(self, y: Array, mu: Array, v: Array, weight: Array) -> Machine:
+        """Return the machine with the best precision alpha, or better thresholds, of the likelihood given q."""
+        if isinstance(self.likelihood, OrdinalProbit):
+            return replace(self, likelihood=self.likelihood.learnt_thresholds(y, mu, weight))
         if not isinstance(self.likelihood, Gaussian):
             return self
         return replace(self, likelihood=Gaussian(weight.sum() / (weight @ ((y - mu) ** 2 + v) + 2.0)))
 
     def slopes(self, y: Array, mu: Array, v: Array, weight: Array) -> tuple[float, Slopes]:
-        """Return sum_i E_i and its derivatives."""
-        E, d_mu, d_v = self.likelihood.expectation(y, mu, v)
+        """Return sum_i E_i, of ordered levels a bound on it, and its derivatives."""
+        likelihood = self.likelihood
+        expectation = likelihood.augmented if isinstance(likelihood, OrdinalProbit) else likelihood.expectation
+        E, d_mu, d_v = expectation(y, mu, v)
         return float(weight @ E), Slopes(weight * d_mu, -2.0 * weight * d_v)
 
     def bound(self, expected: float) -> float:

@@ -153,7 +153,7 @@ def test_an_update_is_the_best_for_its_feature(seed, kind, d):
     rng = np.random.default_rng(seed)
     k = int(rng.integers(X.shape[1]))
     free = np.arange(X.shape[1]) == k
-    plan = plan_of(free.size, free=free, free_bias=False, learn_priors=False, learn_noise=False, n_epochs=80)
+    plan = plan_of(free.size, free=free, free_bias=False, learn_priors=False, learn_likelihood=False, n_epochs=80)
     after, bounds, _ = coordinate_ascent(machine, (X, y, weight), plan)
     best = evidence_bound(after, X, y, weight)
     np.testing.assert_allclose(bounds[-1], best, rtol=1e-10)
@@ -173,7 +173,7 @@ def test_an_update_is_the_best_for_its_feature(seed, kind, d):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_full_bound_is_tighter(kind):
     machine, X, y, weight = problem(1, kind)
-    plan = plan_of(X.shape[1], n_epochs=2000, tol=1e-9, learn_priors=False, learn_noise=False)
+    plan = plan_of(X.shape[1], n_epochs=2000, tol=1e-9, learn_priors=False, learn_likelihood=False)
     independent, *_ = coordinate_ascent(machine.with_posterior(full=False), (X, y, weight), plan)
     start = evidence_bound(independent, X, y, weight)
     _, bounds, _ = coordinate_ascent(independent.with_posterior(full=True), (X, y, weight), plan)

@@ -45,7 +45,7 @@ def plan_of(machine, **options):
         n_epochs=30,
         tol=0.0,
         learn_priors=True,
-        learn_noise=True,
+        learn_likelihood=True,
         free=free,
         free_bias=True,
         dtype=np.dtype(np.float64),
@@ -71,7 +71,7 @@ def test_the_bound_never_falls(seed, likelihood, d, scale, learn, full):
     machine, X, y, weight = problem(seed, likelihood, d=d, scale=scale)
     machine = machine.with_posterior(full=full)
     before = evidence_bound(machine, X, y, weight)
-    plan = plan_of(machine, learn_priors=learn, learn_noise=learn)
+    plan = plan_of(machine, learn_priors=learn, learn_likelihood=learn)
     after, bounds, _ = coordinate_ascent(machine, (X, y, weight), plan)
     assert np.all(np.diff([before, *bounds]) >= 0.0)
     np.testing.assert_allclose(evidence_bound(after, X, y, weight), bounds[-1], rtol=1e-10)
@@ -80,7 +80,7 @@ def test_the_bound_never_falls(seed, likelihood, d, scale, learn, full):
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_ascent_ends_where_the_gradient_is_zero(likelihood):
     machine, X, y, weight = problem(4, likelihood, n=40)
-    after, _, _ = coordinate_ascent(machine, (X, y, weight), plan_of(machine, n_epochs=20_000, learn_noise=False))
+    after, _, _ = coordinate_ascent(machine, (X, y, weight), plan_of(machine, n_epochs=20_000, learn_likelihood=False))
     gradient = estimate(after, batch_of(X, y, weight), Sizes(y.size, np.bincount(X.indices, minlength=X.shape[1])))
     scale = np.abs(weight).sum()
     assert np.abs(gradient.in_mean).max() < 1e-5 * scale
@@ -170,7 +170,7 @@ def test_learnt_priors_and_noise_are_the_best():
     machine, X, y, weight = problem(2, Gaussian(1.0), n=30)
     mu, v = machine.moments(compressed(X))
     for _ in range(200):
-        machine = machine.with_learnt_noise(y, mu, v, weight).with_learnt_priors()
+        machine = machine.with_learnt_likelihood(y, mu, v, weight).with_learnt_priors()
     best, rng = evidence_bound(machine, X, y, weight), np.random.default_rng(0)
     for _ in range(20):
         nu = machine.prior.nu + 0.05 * rng.standard_normal(machine.prior.nu.shape)

@@ -297,6 +297,49 @@ def test_learning_finds_the_parameters(truth: OrdinalProbit, seed: int) -> None:
     assert occurs < 20 or np.all(np.abs(likelihood.theta - truth.theta) < 6.0 * np.sqrt(np.diag(covariance)))
 
 
+@given(ordinals(), seeds)
+def test_the_augmented_bound(likelihood: OrdinalProbit, seed: int) -> None:
+    y, mu, v = observations(likelihood, seed)
+    value, d_mu, d_v = likelihood.augmented(y, mu, v)
+    assert np.all(value <= likelihood.expectation(y, mu, v)[0] + 1e-9)
+    assert_allclose(likelihood.augmented(y, mu, 0.0 * v)[0], likelihood.log_prob(y, mu), rtol=1e-12)
+    h = 1e-4
+    up, down = (likelihood.augmented(y, mu + d, v)[0] for d in (h, -h))
+    assert_allclose(d_mu, (up - down) / (2.0 * h), rtol=1e-5, atol=1e-6)
+    up, down = (likelihood.augmented(y, mu, v + d)[0] for d in (h, -h))
+    assert_allclose(d_v, (up - down) / (2.0 * h), rtol=1e-5)
+
+
+@given(ordinals(), seeds)
+def test_the_augmented_bound_is_that_of_independent_noisy_scores(likelihood: OrdinalProbit, seed: int) -> None:
+    """Its q: z ~ N(mu, v) and, independent of it, h ~ N(mu, noise^2) cut off at the level's thresholds."""
+    y, mu, v = observations(likelihood, seed, 3)
+    edges, s = np.array([-np.inf, *likelihood.thresholds, np.inf]), likelihood.noise
+    for k, m, variance, bound in zip(y.astype(int), mu, v, likelihood.augmented(y, mu, v)[0], strict=True):
+        h = np.linspace(max(edges[k], m - 12.0 * s), min(edges[k + 1], m + 12.0 * s), 4001)
+        assume(h[0] < h[-1])
+        q = np.exp(-0.5 * ((h - m) / s) ** 2)
+        q /= np.trapezoid(q, h)
+        log_joint = -0.5 * ((h - m) ** 2 + variance) / s**2 - 0.5 * np.log(2.0 * np.pi * s**2)
+        assert_allclose(bound, np.trapezoid(q * (log_joint - np.log(np.maximum(q, 1e-300))), h), rtol=1e-4, atol=1e-4)
+
+
+@given(ordinals(), seeds)
+def test_thresholds_are_learnt_alone(likelihood: OrdinalProbit, seed: int) -> None:
+    y, mu, v = observations(likelihood, seed, 60)
+    weight = np.random.default_rng(seed).uniform(0.5, 2.0, y.size)
+    learnt, before = likelihood, weight @ likelihood.augmented(y, mu, v)[0]
+    for _ in range(60):
+        learnt = learnt.learnt_thresholds(y, mu, weight)
+        after = weight @ learnt.augmented(y, mu, v)[0]
+        assert after >= before - 1e-9 * abs(before)
+        assert learnt.noise == likelihood.noise
+        before = after
+    if np.unique(y).size == likelihood.n_levels:
+        slope = learnt.theta_derivatives(y, mu)[0] @ weight
+        assert_allclose(slope[1:], 0.0, atol=1e-3 * abs(before))
+
+
 def test_levels_absent_keep_their_place() -> None:
     y = np.array([1.0, 1.0, 1.0, 4.0, 4.0, 1.0, 4.0])
     mu, v, weight = np.array([-1.0, -0.2, 0.3, -0.3, 0.0, 1.0, 2.0]), np.full(7, 0.1), np.ones(7)

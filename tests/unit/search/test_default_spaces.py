@@ -29,6 +29,7 @@ ESTIMATORS = [
     skpref.GibbsIPM3F(),
     skpref.VariationalFM(),
     skpref.VariationalFMClassifier(),
+    skpref.VariationalFMOrdinal(),
     skpref.SVGPRegressor(),
     skpref.SVGPClassifier(),
     skpref.BayesianGPLVM(),

@@ -1,0 +1,386 @@
+"""`VariationalFMOrdinal`: a factorization machine of ratings as ordered levels (docs/maths section 9)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+
+import numpy as np
+from sklearn.base import ClassifierMixin, _fit_context
+
+from skpref._callbacks import fit_callbacks
+from skpref._estimator import check_n_samples, unchanged_on_failure
+from skpref._math.random import as_generator
+from skpref.data.levels import encode_levels, ordered_levels, with_levels_of
+from skpref.exceptions import DataError
+from skpref.factorization.machine.base import CONSTRAINTS, FMBase, TrainingRows
+from skpref.factorization.machine.model import compressed
+from skpref.likelihoods import OrdinalProbit
+from skpref.metrics import ordinal_mae
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
+    from sklearn.utils import Tags
+
+    from skpref._typing import Array, MatrixLike, RandomState
+    from skpref.factorization.machine.model import Machine
+
+
+class VariationalFMOrdinal(ClassifierMixin, FMBase):
+    """Bayesian factorization machine for ratings: ordered levels such as stars or grades.
+
+    y(x), as in `VariationalFM`, plus standard normal noise lies between two of the learnt thresholds b_1 < ... <
+    b_(r-1) that all rows share, which gives the level (an ordered probit). Levels need no distances from each other,
+    and predictions are probabilities of all levels, which add up to the frequencies in the data. The noisy y(x) of
+    every row is a latent variable that is independent of the parameters in the posterior ([AC93]); all updates of
+    coordinate ascent are then in closed form, as fast as in regression (docs/maths section 9).
+
+    Parameters
+    ----------
+    n_factors : int, default=5
+        Number of factors d per feature. 0 gives a linear model.
+    class_order : array-like of shape (n_classes,), default=None
+        All levels from low to high, also those absent from `y`. None: the categories of an ordered
+        `pandas.Categorical`, or the sorted numbers; strings need it, but for up to 3 of them alphabetical order is
+        taken, with a warning.
+    groups : array-like of shape (n_features,), default=None
+        Label of each feature's group. The features of a group share the prior of the weight, and of each factor. If
+        None, each field of a one-hot design (a range of columns of which every row has exactly one) is a group; if X
+        is no one-hot design, there is one group.
+    posterior : {"full", "factorised"}, default="full"
+        "full" learns a covariance matrix of each feature's weight and factors, "factorised" only variances, as in
+        [VRK22]. The default has the tighter bound, and converges in fewer passes if X has two one-hot fields (users
+        and items). It needs about 4 (1 + d)^2 numbers for each row with measured features. Mini-batches are
+        always factorised.
+    learn_priors : bool, default=True
+        If True, the priors of the groups are learnt, with hyperpriors nu ~ N(0, 1) and lam ~ Gamma(1, 1). If False,
+        all priors are N(0, 1), in units of the noise.
+    batch_size : int, default=None
+        Number of rows in a mini-batch, for Adam. If None, coordinate ascent over all rows, which needs no learning rate
+        and never lowers the bound.
+    n_epochs : int, default=100
+        Maximum number of passes over all rows.
+    learning_rate : float, default=0.02
+        Learning rate of Adam. Coordinate ascent ignores it.
+    average : bool, default=True
+        If True, predictions after mini-batches use the average of the means and log standard deviations over the last
+        half of the epochs.
+    early_stopping : bool, default=False
+        If True, some rows are held out, and the pass with the best validation loss is kept.
+    validation_fraction : float, default=0.1
+        Share of the rows that `early_stopping` holds out.
+    n_iter_no_change : int, default=10
+        Number of passes without a better validation loss after which `early_stopping` ends the fit.
+    tol : float, default=1e-5
+        Coordinate ascent has converged if a pass raises the bound by less than this, in nats per row.
+    dtype : {"float64", "float32"}, default="float64"
+        Precision of the sums that coordinate ascent keeps for each row; everything else is float64.
+    n_jobs : int, default=None
+        Number of threads. If None, as many as numba may use (`NUMBA_NUM_THREADS`). It does not change the result.
+    warm_start : bool, default=False
+        If True, `fit` starts from the last fit, if features, groups and `n_factors` are the same.
+    verbose : int, default=0
+        If positive, print one line per pass.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the first factors, the rows held out and the mini-batches.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Levels from low to high.
+    thresholds_ : ndarray of shape (n_classes - 1,)
+        b_1 < ... < b_(r-1), in units of the noise.
+    posterior_ : FMPosterior
+        Posterior of all parameters.
+    weights_, weights_std_ : ndarray of shape (n_features,)
+        Posterior means and standard deviations of the weights.
+    factors_, factors_std_ : ndarray of shape (n_features, n_factors)
+        Posterior means and standard deviations of the factors.
+    intercept_ : float
+        Posterior mean of w_0.
+    groups_ : ndarray of shape (n_groups,)
+        Labels of the groups.
+    group_priors_ : dict
+        Means and standard deviations of each group's prior, by label.
+    lower_bounds_ : ndarray of shape (n_passes,)
+        Evidence lower bound after each pass, including the hyperpriors; in mini-batches, its mean estimate.
+    lower_bound_ : float
+        The last of `lower_bounds_`.
+    converged_ : bool
+        Whether coordinate ascent has converged.
+    validation_losses_ : ndarray
+        Log loss after each pass, of `early_stopping`.
+    n_iter_ : int
+        Number of passes.
+    n_features_in_ : int
+        Number of features.
+
+    See Also
+    --------
+    skpref.factorization.fm.VariationalFM : Regression, whose predictions have a mean and a standard deviation.
+    skpref.factorization.m3f.GibbsM3F : Ratings, with thresholds of every user.
+
+    References
+    ----------
+    .. [VRK22] J.-J. Vie, T. Rigaux, H. Kashima: Variational factorization machines for preference elicitation in
+       large-scale recommender systems. IEEE BigData 2022.
+    .. [AC93] J. Albert, S. Chib: Bayesian analysis of binary and polychotomous response data. Journal of the American
+       Statistical Association 88, 669-679, 1993.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skpref import OneHotDesign, VariationalFMOrdinal
+    >>> X = [["ann", "tea"], ["ann", "milk"], ["bob", "tea"], ["bob", "milk"], ["cleo", "tea"]]
+    >>> model = make_pipeline(OneHotDesign(), VariationalFMOrdinal(n_factors=2, random_state=0))
+    >>> model.fit(X, [5, 1, 4, 1, 4]).predict([["cleo", "milk"], ["bob", "tea"]]).tolist()
+    [1, 4]
+    """
+
+    _likelihoods = (OrdinalProbit,)
+    n_samples = 0  # the bound is in closed form
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{name: kinds for name, kinds in CONSTRAINTS.items() if name != "n_samples"},
+        "class_order": ["array-like", None],
+    }
+
+    def __init__(
+        self,
+        n_factors: int = 5,
+        *,
+        class_order: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        posterior: Literal["full", "factorised"] = "full",
+        learn_priors: bool = True,
+        batch_size: int | None = None,
+        n_epochs: int = 100,
+        learning_rate: float = 0.02,
+        average: bool = True,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        tol: float = 1e-5,
+        dtype: DTypeLike = "float64",
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_factors = n_factors
+        self.class_order = class_order
+        self.groups = groups
+        self.posterior = posterior
+        self.learn_priors = learn_priors
+        self.batch_size = batch_size
+        self.n_epochs = n_epochs
+        self.learning_rate = learning_rate
+        self.average = average
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # on scikit-learn's three blobs, which have no order
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features. Sparse input stays sparse.
+        y : array-like of shape (n,)
+            Ordered labels.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows. A weight of 2 is the same as giving the row twice.
+
+        Returns
+        -------
+        VariationalFMOrdinal
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X, y or the weights are invalid, or y has fewer than two levels, one that `class_order` lacks, or names
+            whose order is not stated.
+        """
+        with fit_callbacks(self, X, y, sample_weight):
+            return self._fit_levels(X, y, self.class_order, sample_weight)
+
+    def _fit_levels(self, X: Any, y: Any, order: Any, sample_weight: Any, fewest: int = 2) -> Self:
+        with unchanged_on_failure(self):
+            old_classes = getattr(self, "classes_", np.empty(0)).tolist()
+            X, labels = self._read(X, y, reset=True)
+            # A column of a data frame has an order of its categories, an array has not.
+            column = y.iloc[:, 0] if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc") else y
+            categorical = hasattr(getattr(column, "dtype", None), "categories")
+            self.classes_, level = ordered_levels(column if categorical else labels, order, fewest=fewest)
+            X, level, weight = self._positive_rows(X, level, sample_weight)
+            if np.unique(level).size < fewest or self.classes_.size < 2:
+                raise DataError("at least 2 classes (levels) must have rows of positive weight.")
+            warm = self._can_warm_start(X) and old_classes == self.classes_.tolist()
+            likelihood = OrdinalProbit.start(level, self.classes_.size, weight)
+            data = TrainingRows(X, level.astype(np.float64), weight)
+            return self._fit_machine(data, likelihood, (0.0, 1.0), warm=warm)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self,
+        X: MatrixLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        freeze: ArrayLike | None = None,
+    ) -> Self:
+        """Update the posterior with more rows; the present posterior is the prior.
+
+        Give each row once: a row given again counts twice. The groups' priors and the thresholds stay as they are. A
+        column without entries so far (a future user, for which X has a column) starts from the prior of its group.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features.
+        y : array-like of shape (n,)
+            Ordered labels.
+        classes : array-like of shape (n_classes,), default=None
+            All levels from low to high, for the first call, in place of `class_order`. With it the first rows may all
+            have the same level.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows.
+        freeze : label or array-like of labels, default=None
+            Groups that are not updated; w_0 is then not updated either. If all groups but the users are frozen, new
+            ratings change nothing but their users.
+
+        Returns
+        -------
+        VariationalFMOrdinal
+            The fitted estimator. The first call is the same as `fit`.
+
+        Raises
+        ------
+        ValueError
+            As in `fit`; or if a level is new, a group of `freeze` does not exist, or `n_factors` was changed.
+        """
+        if not hasattr(self, "posterior_"):
+            order = self.class_order if classes is None else classes
+            return self._fit_levels(X, y, order, sample_weight, fewest=2 if classes is None else 1)
+        with unchanged_on_failure(self):
+            if classes is not None and np.asarray(classes, dtype=object).tolist() != self.classes_.tolist():
+                msg = f"classes must be those of the first call, {self.classes_.tolist()}; got {classes!r:.200}"
+                raise DataError(f"{msg}. To change them, call fit with all rows.")
+            X, labels = self._read(X, y)
+            level = encode_levels(labels, self.classes_)
+            X, level, weight = self._positive_rows(X, level, sample_weight)
+            return self._update_machine(TrainingRows(X, level.astype(np.float64), weight), freeze)
+
+    def predict_proba(self, X: MatrixLike) -> Array:
+        """Return the probability of each level, averaged over the posterior.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n, n_classes)
+            Probabilities, in the order of `classes_`. Their product with numeric `classes_` is the expected rating.
+        """
+        return self._likelihood.probabilities(*self.latent_mean_and_variance(X))
+
+    def predict(self, X: MatrixLike, loss: Literal["zero-one", "absolute"] = "zero-one") -> NDArray[Any]:
+        """Predict a level for every row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features.
+        loss : {"zero-one", "absolute"}, default="zero-one"
+            "zero-one": the most probable level. "absolute": the median level, which minimises the expected distance in
+            ranks.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Labels, from `classes_`.
+
+        Raises
+        ------
+        ValueError
+            For any other loss.
+        """
+        if not isinstance(loss, str) or loss not in {"zero-one", "absolute"}:
+            raise DataError(f"loss must be 'zero-one' or 'absolute'; got {loss!r}.")
+        mu, v = self.latent_mean_and_variance(X)
+        if loss == "absolute":
+            return self.classes_[np.searchsorted(self._likelihood.thresholds, mu)]
+        return self.classes_[self._likelihood.probabilities(mu, v).argmax(axis=1)]
+
+    def score(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return minus the mean absolute error in ranks of the median level.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features.
+        y : array-like of shape (n,)
+            Labels. Without `class_order`, a level that no training row has counts at its place among the others.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the rows. None: 1.
+
+        Returns
+        -------
+        float
+            At most 0, for perfect predictions.
+        """
+        predicted = self.predict(X, loss="absolute")  # checks that the estimator is fitted
+        levels = with_levels_of(self.classes_, y) if self.class_order is None else self.classes_
+        return -ordinal_mae(encode_levels(y, levels), encode_levels(predicted, levels), sample_weight=sample_weight)
+
+    def sample_y(self, X: MatrixLike, n_samples: int = 1, random_state: RandomState = 0) -> NDArray[Any]:
+        """Draw levels from the predictive distribution; a draw has the same parameters in all rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Features.
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState, Generator or None, default=0
+            Seed.
+
+        Returns
+        -------
+        ndarray of shape (n, n_samples)
+            Labels, from `classes_`.
+        """
+        X = self._features(X)
+        check_n_samples(n_samples)
+        rng = as_generator(random_state)
+        draws = self.posterior_.draws(X, n_samples, rng)
+        noisy = draws + self._likelihood.noise * rng.standard_normal(draws.shape)
+        return self.classes_[np.searchsorted(self._likelihood.thresholds, noisy)]
+
+    @property
+    def thresholds_(self) -> Array:
+        """Thresholds between the levels, in units of the noise, shape (n_classes - 1,)."""
+        return np.asarray(self._likelihood.thresholds)
+
+    @property
+    def _likelihood(self) -> OrdinalProbit:
+        return cast("OrdinalProbit", self._machine.likelihood)
+
+    def _loss(self, machine: Machine, data: TrainingRows) -> float:
+        """Return the log loss."""
+        log_p, _, _ = machine.likelihood.tilted(data.y, *machine.moments(compressed(data.X)))
+        return -float(np.average(log_p, weights=data.weight))
