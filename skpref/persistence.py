@@ -166,8 +166,8 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     ----------
     estimator : estimator
         Of this package, or a `Pipeline` of its estimators and scikit-learn's usual transformers (scaling, encoding,
-        imputing, text, PCA, columns). A `CrowdGPPL` remembers its comparisons, by ids, so that `partial_fit` can
-        resume: they are part of the file.
+        imputing, text, PCA, columns). A `GPPLClassifier` and a `CrowdGPPL` remember their comparisons, by ids, so that
+        `partial_fit` can resume: they are part of the file.
     path : str or path-like
         Where to; the folder must exist. Any name will do; `skpref tune` uses ``model.skpref``.
 

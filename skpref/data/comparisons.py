@@ -101,6 +101,17 @@ class Comparisons:
         """The sum of the weights."""
         return float(self.weight.sum())
 
+    def counts(self) -> Array:
+        """Return the total weight of the comparisons of each item.
+
+        Returns
+        -------
+        ndarray of shape (n_items,)
+            Numbers of comparisons where all weights are 1.
+        """
+        left, right = (np.bincount(side, self.weight, self.n_items) for side in (self.left, self.right))
+        return np.asarray(left + right)
+
     def merged(self, *, keep_order: bool = False, keep_ties: bool = False) -> Comparisons:
         """Merge all comparisons of the same two items by the same user.
 
@@ -213,6 +224,12 @@ def _concatenated(parts: list[Comparisons]) -> Comparisons:
     return Comparisons(
         left, right, y, weight, parts[0].n_items, np.concatenate(users) if users else None, parts[0].n_users
     )
+
+
+def append_comparisons(old: Comparisons, new: Comparisons) -> Comparisons:
+    """Return old and new comparisons; the rows of the old users and items are the same in both."""
+    old = replace(old, n_items=new.n_items, n_users=new.n_users)
+    return _concatenated([old, new])
 
 
 def _by_label(y: Array) -> list[NDArray[np.bool_]]:

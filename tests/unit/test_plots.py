@@ -10,7 +10,14 @@ import pytest
 
 from skpref import CrowdGPPL, GPPLClassifier
 from skpref.exceptions import MissingExtraError
-from skpref.plots import AnnotatorDisplay, BoundDisplay, PairCalibrationDisplay, RankingDisplay, offscreen_axes
+from skpref.plots import (
+    AnnotatorDisplay,
+    BoundDisplay,
+    PairCalibrationDisplay,
+    RankingDisplay,
+    WinMatrixDisplay,
+    offscreen_axes,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +59,17 @@ def test_the_best_stands_on_top(model: GPPLClassifier) -> None:
 def test_some_items_only(model: GPPLClassifier) -> None:
     display = RankingDisplay.from_estimator(model, [2, 4], ax=offscreen_axes())
     assert list(display.ids) == [4, 2]
+
+
+def test_a_win_matrix_is_a_heat_map(model: GPPLClassifier) -> None:
+    display = WinMatrixDisplay.from_estimator(model, which="observed", n_items=3, ax=offscreen_axes())
+    ax = display.ax_
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["5", "4", "3"]
+    assert [text.get_text() for text in ax.texts] == ["1.00", "1.00", ".00", "1.00", ".00", ".00"]
+    (image,) = ax.images
+    np.testing.assert_array_equal(np.asarray(image.get_array().filled(np.nan)), model.win_matrix().observed[:3, :3])
+    many = WinMatrixDisplay(list(range(16)), np.full((16, 16), 0.5)).plot(ax=offscreen_axes())
+    assert len(many.ax_.texts) == 0
 
 
 def test_long_names_are_cut() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
@@ -105,12 +106,18 @@ class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
             n_restarts=self.n_restarts_optimizer,
         )
 
-    def _infer(self, data: PairData, config: PairConfig, ids: IdColumn | None = None) -> PairFit:
+    def _infer(
+        self, data: PairData, config: PairConfig, ids: IdColumn | None = None, *, resume: bool = False
+    ) -> PairFit:
+        """Fit, or with `resume` only update the posterior of the earlier fit: kernel and inducing points stay."""
         if data.X is not None:
             check_memory(data.X.shape[0], self._max_inducing(data.X))
             warn_constant(data.X)
         start = self._start(data, config, ids)
         self._warm_key = self._digest(data, config, ids)
+        if resume:
+            start = WarmStart(self._state, self.kernel_, self.inducing_points_)
+            config = replace(config, length_scale_factor=None, optimizer=None)
         return fit_pairs(data, self.kernel, config, as_generator(self.random_state), start)
 
     def _start(self, data: PairData, config: PairConfig, ids: IdColumn | None = None) -> WarmStart | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -13,8 +14,10 @@ from skpref._callbacks import fit_callbacks
 from skpref._checks import check_indices, check_types, require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref.data import Table, from_labels, read_pairs
+from skpref.data import Comparisons, Table, from_labels, read_pairs
+from skpref.data.comparisons import append_comparisons
 from skpref.data.labels import are_classes, classes_of, refuse_one_side
+from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import (
     SHARED_CONSTRAINTS,
@@ -25,8 +28,9 @@ from skpref.gp.pairwise.base import (
     probability_positive,
     utility_moments,
 )
-from skpref.gp.pairwise.fit import PairData
-from skpref.gp.pairwise.ranking import Ranking, rank_items
+from skpref.gp.pairwise.fit import PairConfig, PairData
+from skpref.gp.pairwise.ranking import Ranking, rank_items, whole_numbers
+from skpref.gp.pairwise.win_matrix import WinMatrix, win_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -240,34 +244,111 @@ class GPPLClassifier(ComparisonClassifier):
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             left, right = self._read(X, reset=True)
             items = Entities.read(self.items, left, right, estimator=self, kind="item")
-            comparisons = from_labels(
-                items.vocabulary.encode(left, "X"),
-                items.vocabulary.encode(right, "X"),
-                y,
-                items.vocabulary.size,
-                sample_weight=sample_weight,
-                on_self=self.on_self,
-                names=items.vocabulary.ids,
-            )
-            if self.order_effect:
-                refuse_one_side(comparisons.y, comparisons.weight)
-            keep_ties = as_likelihood(self.likelihood).ties_are_answers
-            comparisons, seen = comparisons.merged(keep_order=self.order_effect, keep_ties=keep_ties).compact()
-            self._items = items = items.with_seen(seen)
-            self.components_ = connected_components(comparisons, frames=4)
+            comparisons = self._encode(items, left, right, y, sample_weight)
             self.classes_ = classes_of(y)
-            self.item_ids_ = items.seen_ids
-            config = self._config(offsets=items.features is None or self.item_effects, order=self.order_effect)
-            self._set_attributes(self._infer(PairData(items.seen_features, comparisons), config, self.item_ids_))
-            mean, variance = self.posterior_.order_effect
-            self.order_effect_ = mean, float(np.sqrt(variance))
+            data, config = self._prepare(items, comparisons)
+            self._set_attributes(self._infer(data, config, self.item_ids_))
+            self._keep(data.comparisons)
         return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        items: Table | None = None,
+        classes: ArrayLike | None = None,  # noqa: ARG002 - of scikit-learn's protocol
+    ) -> Self:
+        """Learn from more comparisons, which may be of new items.
+
+        Earlier comparisons are kept, so that up to the tolerance the result is that of one fit with all of them. The
+        kernel and the inducing points do not change; while there are no new items, the fit starts from the previous
+        posterior.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, 2)
+            Ids of the left and the right item.
+        y : array-like of shape (n,), default=None
+            Labels, as in `fit`; the first call is the same as `fit` and sets `classes_`.
+        sample_weight : array-like of shape (n,), default=None
+            Weights of the comparisons; None weighs each 1.
+        items : Table, default=None
+            Features of new items, if the model has features. Otherwise new ids are read from X.
+        classes : array-like of shape (2,), default=None
+            Ignored, as the two sides are known; scikit-learn's tools pass it.
+
+        Returns
+        -------
+        GPPLClassifier
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            As in `fit`. Also if features of new items are missing or do not match, or if `order_effect` or whether ties
+            are answers has changed since the first call.
+        """
+        if not hasattr(self, "posterior_"):
+            if items is not None:
+                raise DataError(
+                    "items of partial_fit are for new ones; at the first call, give them to GPPLClassifier."
+                )
+            return self.fit(X, y, sample_weight)
+        with unchanged_on_failure(self):
+            ties = as_likelihood(self.likelihood).ties_are_answers, self.likelihood_.ties_are_answers
+            if self.order_effect != self.posterior_.has_order or ties[0] != ties[1]:
+                msg = (
+                    "order_effect, or whether the likelihood has ties, differs from the first call; partial_fit cannot "
+                )
+                raise DataError(f"{msg}change it. Set it back, or call fit with all comparisons.")
+            columns = self._read(X, reset=False)
+            all_items = self._items.with_new(items, *columns)
+            new, old = self._encode(all_items, *columns, y, sample_weight), self._comparisons
+            old = replace(old, left=self._items.seen[old.left], right=self._items.seen[old.right], n_items=new.n_items)
+            data, config = self._prepare(all_items, append_comparisons(old, new))
+            self._set_attributes(self._infer(data, config, self.item_ids_, resume=True))
+            self._keep(data.comparisons)
+        return self
+
+    def _encode(self, items: Entities, left: IdColumn, right: IdColumn, y: Any, sample_weight: Any) -> Comparisons:
+        """Return comparisons by rows of the vocabulary."""
+        return from_labels(
+            items.vocabulary.encode(left, "X"),
+            items.vocabulary.encode(right, "X"),
+            y,
+            items.vocabulary.size,
+            sample_weight=sample_weight,
+            on_self=self.on_self,
+            names=items.vocabulary.ids,
+        )
+
+    def _prepare(self, items: Entities, comparisons: Comparisons) -> tuple[PairData, PairConfig]:
+        """Return what a fit to comparisons by rows of the vocabulary needs; store which items they compare."""
+        if self.order_effect:
+            refuse_one_side(comparisons.y, comparisons.weight)
+        keep_ties = as_likelihood(self.likelihood).ties_are_answers
+        comparisons, seen = comparisons.merged(keep_order=self.order_effect, keep_ties=keep_ties).compact()
+        self._items = items = replace(items, seen=seen)
+        self.components_ = connected_components(comparisons, frames=5)
+        self.item_ids_ = items.seen_ids
+        config = self._config(offsets=items.features is None or self.item_effects, order=self.order_effect)
+        return PairData(items.seen_features, comparisons), config
+
+    def _keep(self, comparisons: Comparisons) -> None:
+        """Store what a fit leaves besides the posterior."""
+        self._comparisons = comparisons
+        mean, variance = self.posterior_.order_effect
+        self.order_effect_ = mean, float(np.sqrt(variance))
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
         super()._check_fitted()
-        check_types(self, _items=Entities)
+        check_types(self, _items=Entities, _comparisons=Comparisons)
         posterior, items = self.posterior_, self._items
+        require(self._comparisons.n_items == items.seen.size, self, "_comparisons", "must be of the compared items")
         same = np.array_equal(self.item_ids_, items.seen_ids)
         require(same, self, "item_ids_", "must be the ids of the compared items")
         check_indices(self, "components_", self.components_, 0, items.seen.size, items.seen.size)
@@ -391,6 +472,7 @@ class GPPLClassifier(ComparisonClassifier):
         credibility: float = 0.9,
         n_samples: int = 2000,
         random_state: RandomState = 0,
+        scale: Literal["utility", "elo"] = "utility",
     ) -> Ranking:
         """Rank items, the best first, with credible intervals of the ranks.
 
@@ -404,11 +486,39 @@ class GPPLClassifier(ComparisonClassifier):
             Posterior draws; the standard error of `probability_best` is at most 0.011.
         random_state : int, RandomState, Generator or None, default=0
             Seed of the draws.
+        scale : {"utility", "elo"}, default="utility"
+            Units of the answer noise, or Elo points with the average of the compared items at 1500; see
+            `Ranking.on_scale`, and `Ranking.anchored` for an item with a given number of points.
 
         Returns
         -------
         Ranking
-            Columns id, utility, std, rank, probability_best, rank_low, rank_high.
+            Columns id, utility, std, utility_low, utility_high, rank, probability_best, rank_low, rank_high, tied_rank,
+            n_comparisons.
         """
         ids, chosen = self._select(items)
-        return rank_items(self.posterior_, ids, chosen, credibility, n_samples, as_generator(random_state))
+        counts = np.append(self._comparisons.counts(), 0.0)[chosen.position]
+        ranking = rank_items(
+            self.posterior_, ids, chosen, credibility, n_samples, as_generator(random_state), whole_numbers(counts)
+        )
+        return ranking.on_scale(scale, self.likelihood_)
+
+    def win_matrix(self, items: ArrayLike | None = None) -> WinMatrix:
+        """Return the probability that one item is preferred to another, and how often it was.
+
+        Parameters
+        ----------
+        items : array-like of shape (n,), default=None
+            Ids, at most 10,000. None: all compared items, the best first.
+
+        Returns
+        -------
+        WinMatrix
+            Predicted and observed shares of the item in the row against that in the column, without the order effect.
+        """
+        check_is_fitted(self)
+        if items is None:
+            mean = self.posterior_.utility(self._items.rows(self._items.seen))[0]
+            items = self.item_ids_[np.argsort(-mean, kind="stable")]
+        ids, chosen = self._select(items)
+        return win_matrix(self.posterior_, self.likelihood_, ids, chosen, self._comparisons)

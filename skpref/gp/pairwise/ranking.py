@@ -1,15 +1,17 @@
-"""Rankings with credible intervals."""
+"""Rankings with credible intervals: the tables that leaderboards print."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+import html
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from scipy.special import ndtri
 
 from skpref._estimator import check_credibility, check_n_samples
 from skpref.data.ids import shorten
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, MissingExtraError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,23 +21,28 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.posterior import PairPosterior
+    from skpref.likelihoods import Likelihood
 
 __all__ = ["Ranking"]
 
 _MAX_SHOWN = 10  # items in the text of a ranking
 _MAX_JOINT = 4000  # items whose covariance is factored at once; it takes a few seconds
+_ELO: Final = 400.0 / np.log(10.0)  # points in which odds grow by a factor of e
+_ELO_MEAN: Final = 1500.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ranking:
     """Items from the best to the worst, one entry each.
 
+    ``ranking[:10]`` are the first ten, ``ranking["id"]`` is a column, ``ranking.to_frame()`` a data frame of pandas.
+
     Parameters
     ----------
     id : ndarray of shape (n,)
         Ids, or row numbers of items without ids.
     utility : ndarray of shape (n,)
-        Posterior means, in units of the answer noise.
+        Posterior means, in units of the answer noise, or in Elo points.
     std : ndarray of shape (n,)
         Posterior standard deviations.
     rank : ndarray of shape (n,)
@@ -46,13 +53,24 @@ class Ranking:
         Lower end of the credible interval of the rank.
     rank_high : ndarray of shape (n,)
         Upper end of the credible interval of the rank.
+    tied_rank : ndarray of shape (n,), default=None
+        1 + the number of items whose credible interval of the utility lies above that of this item: items that the
+        data do not tell apart share a place, as on leaderboards ("rank, upper bound"). None: not known.
+    n_comparisons : ndarray of shape (n,), default=None
+        Number (or total weight) of the comparisons of each item. None: not known.
+    credibility : float, default=0.9
+        Posterior probability of the intervals.
+    scale : {"utility", "elo"}, default="utility"
+        Unit of `utility` and `std`.
 
     Examples
     --------
     >>> from skpref import GPPLClassifier
     >>> ranking = GPPLClassifier().fit([["tea", "coffee"], ["coffee", "water"]], [1, 1]).rank()
-    >>> ranking.id.tolist(), ranking.rank.tolist()
-    (['tea', 'coffee', 'water'], [1, 2, 3])
+    >>> ranking.id.tolist(), ranking.rank.tolist(), ranking.tied_rank.tolist()
+    (['tea', 'coffee', 'water'], [1, 2, 3], [1, 1, 1])
+    >>> ranking.anchored("water", at=0.0)["utility"].round(6).tolist()[-1]
+    0.0
     """
 
     id: npt.NDArray[Any]
@@ -62,6 +80,24 @@ class Ranking:
     probability_best: Array
     rank_low: IntArray
     rank_high: IntArray
+    tied_rank: IntArray | None = None
+    n_comparisons: npt.NDArray[Any] | None = None
+    credibility: float = 0.9
+    scale: str = "utility"
+
+    @property
+    def utility_low(self) -> Array:
+        """Lower end of the credible interval of the utility."""
+        return self.utility - self._half_width
+
+    @property
+    def utility_high(self) -> Array:
+        """Upper end of the credible interval of the utility."""
+        return self.utility + self._half_width
+
+    @property
+    def _half_width(self) -> Array:
+        return np.asarray(ndtri(0.5 + 0.5 * self.credibility) * self.std)
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns by name, in order.
@@ -71,34 +107,157 @@ class Ranking:
         dict of str to ndarray
             What a data frame can be made of.
         """
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        names = (
+            *("id", "utility", "std", "utility_low", "utility_high", "rank", "probability_best"),
+            *("rank_low", "rank_high", "tied_rank", "n_comparisons"),
+        )
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    def to_frame(self) -> Any:
+        """Return a data frame of pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The columns.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtraError("to_frame needs pandas: pip install 'skpref[frames]'; see columns()") from error
+        return pd.DataFrame(self.columns())
+
+    def anchored(self, item: Any, at: float = _ELO_MEAN) -> Ranking:
+        """Return the ranking with all utilities shifted so that an item has a given one.
+
+        Parameters
+        ----------
+        item : id
+            Item of the ranking.
+        at : float, default=1500.0
+            Its utility, or its Elo points.
+
+        Returns
+        -------
+        Ranking
+            The same ranking; standard deviations remain those from the average of the compared items.
+
+        Raises
+        ------
+        DataError
+            If the item is not in the ranking.
+        """
+        ids = self.id.tolist()
+        if item not in ids:
+            raise DataError(f"unknown item {shorten(item)}: it is not in the ranking of {len(self)} items")
+        return replace(self, utility=self.utility + (at - self.utility[ids.index(item)]))
+
+    def on_scale(self, scale: str, likelihood: Likelihood) -> Ranking:
+        """Return a ranking by utility on another scale.
+
+        Parameters
+        ----------
+        scale : {"utility", "elo"}
+            "elo": the average of the compared items has 1500 points, and 400 points more are odds of 10 to 1. A unit of
+            utility gets the points that stand for its probability of winning: 173.7 with a logit likelihood, which is
+            exact, and 289.8 with a probit one, where probabilities of other differences agree to 0.012.
+        likelihood : Likelihood
+            Of the model.
+
+        Returns
+        -------
+        Ranking
+            The ranking on that scale.
+
+        Raises
+        ------
+        DataError
+            If there is no such scale.
+        """
+        if scale not in {"utility", "elo"}:
+            raise DataError(f"scale must be 'utility' or 'elo'; got {shorten(scale)}")
+        if scale == self.scale:
+            return self
+        p = likelihood.predict(np.ones(1), np.zeros(1))[0]
+        points = _ELO * np.log(p / (1.0 - p))
+        return replace(self, utility=_ELO_MEAN + points * self.utility, std=points * self.std, scale=scale)
 
     def __len__(self) -> int:
         """Number of items."""
         return len(self.rank)
 
+    def __getitem__(self, key: Any) -> Any:
+        """Return a column by its name, or the ranking of some rows; ranks stay what they are among all items."""
+        if isinstance(key, str):
+            return self.columns()[key]
+        rows = np.atleast_1d(np.arange(len(self))[key])
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: array[rows] for name, array in arrays.items() if isinstance(array, np.ndarray)})
+
     def __repr__(self) -> str:
         """Return the top as a table."""
-        top = slice(min(len(self), _MAX_SHOWN))
-        names = ("rank", "id", "utility", "std", "probability_best", "rank_low", "rank_high")
-        columns = [[name, *map(_cell, getattr(self, name)[top].tolist())] for name in names]
+        columns = self._shown(_MAX_SHOWN)
         widths = [max(map(len, column)) for column in columns]
         rows = ["  ".join(map(str.rjust, row, widths)) for row in zip(*columns, strict=True)]
         more = [f"... {len(self) - _MAX_SHOWN} more"] if len(self) > _MAX_SHOWN else []
-        return "\n".join([f"Ranking of {len(self)} items", *rows, *more])
+        return "\n".join([self._title, *rows, *more])
+
+    def _repr_html_(self) -> str:
+        """Return the table as notebooks show it."""
+        columns = [[html.escape(cell) for cell in column] for column in self._shown(5 * _MAX_SHOWN)]
+        head, *rows = zip(*columns, strict=True)
+        body = "".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in rows)
+        more = len(self) - len(rows)
+        note = f"; {more} more" if more else ""
+        return (
+            f"<table><caption>{self._title}{note}</caption><thead><tr><th>{'</th><th>'.join(head)}</th></tr></thead>"
+            f"<tbody>{body}</tbody></table>"
+        )
+
+    @property
+    def _title(self) -> str:
+        return f"Ranking of {len(self)} items" + (", in Elo points" if self.scale == "elo" else "")
+
+    def _shown(self, n: int) -> list[list[str]]:
+        """Return the first rows as text, column by column, each with its name."""
+        top = self[: min(len(self), n)].columns()
+        names = ["rank", "id", *(name for name in top if name not in {"rank", "id"})]
+        places = 1 if self.scale == "elo" else 3
+        return [
+            [name, *(_cell(v, 3 if name == "probability_best" else places) for v in top[name].tolist())]
+            for name in names
+        ]
 
 
-def _cell(value: Any) -> str:
-    """Return a number to three places, without a minus before zero, or an id."""
-    return f"{round(value, 3) + 0.0:.3f}" if isinstance(value, float) else shorten(value)
+def _cell(value: Any, places: int) -> str:
+    """Return a rounded number, without a minus before zero, or an id."""
+    if not isinstance(value, float):
+        return shorten(value)
+    return f"{round(value, places) + 0.0:.{places}f}"
+
+
+def whole_numbers(values: Array) -> npt.NDArray[Any]:
+    """Return integers where all values are whole numbers."""
+    return values.astype(np.int64) if np.all(values == np.rint(values)) and values.max(initial=0.0) < 2**53 else values
 
 
 def rank_items(
-    posterior: PairPosterior, ids: Any, items: Items, credibility: float, n_samples: int, rng: np.random.Generator
+    posterior: PairPosterior,
+    ids: Any,
+    items: Items,
+    credibility: float,
+    n_samples: int,
+    rng: np.random.Generator,
+    n_comparisons: npt.NDArray[Any] | None = None,
 ) -> Ranking:
-    """Rank items of a pairwise posterior."""
-    moments = posterior.utility(items, centred=True)
-    return rank_draws(ids, moments, credibility, n_samples, lambda: _draws(posterior, items, n_samples, rng))
+    """Rank items of a pairwise posterior, of which each had so many comparisons, shape (n,)."""
+    moments, draws = posterior.utility(items, centred=True), lambda: _draws(posterior, items, n_samples, rng)
+    return rank_draws(ids, moments, credibility, n_samples, draws, n_comparisons)
 
 
 def rank_draws(
@@ -107,6 +266,7 @@ def rank_draws(
     credibility: float,
     n_samples: int,
     draw: Callable[[], Array],
+    n_comparisons: npt.NDArray[Any] | None = None,
 ) -> Ranking:
     """Rank items by their posterior means; credible intervals are percentiles of the ranks in the draws."""
     check_credibility(credibility)
@@ -128,7 +288,7 @@ def rank_draws(
     edges = [tail, 100.0 - tail]
     low, high = np.percentile(ranks, edges, axis=0, method="closest_observation", overwrite_input=True)
     order = np.argsort(-mean, kind="stable")
-    return Ranking(
+    ranking = Ranking(
         np.asarray(ids)[order],
         mean[order],
         np.sqrt(variance[order]),
@@ -136,7 +296,11 @@ def rank_draws(
         best[order],
         low[order].astype(np.int64),
         high[order].astype(np.int64),
+        n_comparisons=None if n_comparisons is None else n_comparisons[order],
+        credibility=credibility,
     )
+    above = np.searchsorted(np.sort(ranking.utility_low), ranking.utility_high, side="right")
+    return replace(ranking, tied_rank=1 + mean.size - above)
 
 
 def _draws(posterior: PairPosterior, items: Items, n_samples: int, rng: np.random.Generator) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
@@ -15,7 +15,7 @@ from skpref._checks import require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref._validation import validate_data
-from skpref.data import from_labels, from_pairs, unique_rows
+from skpref.data import as_ids, from_labels, from_pairs, unique_rows
 from skpref.data.tables import canonical, stack
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -30,6 +30,7 @@ from skpref.gp.pairwise.base import (
     utility_moments,
 )
 from skpref.gp.pairwise.fit import PairData
+from skpref.gp.pairwise.ranking import Ranking, rank_items
 from skpref.gp.pairwise.scores import weigh_pairs_of_scores
 from skpref.metrics import concordance
 
@@ -327,6 +328,52 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
         """
         items = self._rows(X)
         return draw_utilities(self.posterior_, items, n_samples, as_generator(random_state))
+
+    def rank(
+        self,
+        X: MatrixLike,
+        ids: ArrayLike | None = None,
+        *,
+        credibility: float = 0.9,
+        n_samples: int = 2000,
+        random_state: RandomState = 0,
+        scale: Literal["utility", "elo"] = "utility",
+    ) -> Ranking:
+        """Rank items, the best first, with credible intervals of the ranks.
+
+        Parameters
+        ----------
+        X : {array-like, CSR} of shape (n, n_features)
+            Items.
+        ids : array-like of shape (n,), default=None
+            Their names; None: their row numbers.
+        credibility : float, default=0.9
+            Posterior probability of each interval.
+        n_samples : int, default=2000
+            Posterior draws; the standard error of `probability_best` is at most 0.011.
+        random_state : int, RandomState, Generator or None, default=0
+            Seed of the draws.
+        scale : {"utility", "elo"}, default="utility"
+            Units of the answer noise, or Elo points with the average of the compared items at 1500; see
+            `Ranking.on_scale`.
+
+        Returns
+        -------
+        Ranking
+            Columns id, utility, std, utility_low, utility_high, rank, probability_best, rank_low, rank_high, tied_rank.
+
+        Raises
+        ------
+        ValueError
+            If the names are not distinct, or are not as many as the rows.
+        """
+        items = self._rows(X)
+        names = np.arange(items.size) if ids is None else as_ids(ids, "ids", "row")
+        if names.size != items.size:
+            raise DataError(f"ids must name each of the {items.size} rows of X; got {names.size} ids")
+        rng = as_generator(random_state)
+        ranking = rank_items(self.posterior_, names, items, credibility, n_samples, rng)
+        return ranking.on_scale(scale, self.likelihood_)
 
     def predict_preference(self, X_left: MatrixLike, X_right: MatrixLike) -> Array:
         """Return the probability that an answer prefers the left item, row by row.

@@ -102,7 +102,10 @@ def test_tune_with_features_then_rank(folder: Path, capsys: pytest.CaptureFixtur
         ranking = list(csv.DictReader(file))
     assert len(ranking) == 12
     assert ranking[0]["rank"] == "1"
-    assert set(ranking[0]) == {"id", "utility", "std", "rank", "probability_best", "rank_low", "rank_high"}
+    assert set(ranking[0]) == {
+        *("id", "utility", "std", "utility_low", "utility_high", "rank", "probability_best"),
+        *("rank_low", "rank_high", "tied_rank", "n_comparisons"),
+    }
     with (folder / "out" / "trials.csv").open(encoding="utf-8") as file:
         assert [row["trial"] for row in csv.DictReader(file)] == ["0", "1"]
     assert isinstance(load(folder / "out" / "model.skpref"), GPPLClassifier)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import joblib
 import numpy as np
@@ -15,9 +15,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 
-from skpref import GPPLClassifier, GPPLRegressor, Table
+from skpref import GPPLClassifier, GPPLRegressor, Table, load, save
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.kernels import Linear, ProductMatern
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _rng = np.random.default_rng(8)
 N, P = 14, 160
@@ -422,3 +425,55 @@ def test_what_cannot_be_ranked_is_refused():
     for items in ([], ["a", "a"]):
         with pytest.raises(DataError, match="items must be distinct, and at least one"):
             model.rank(items)
+
+
+# --------------------------------------------------------------------------------------------------------- partial fits
+TWO_PARTS = [(a, b) for a in "abcde" for b in "abcde" if a < b] * 2
+ANSWERS = [1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 0, 1, 1, 0.5, 1, 1]
+
+
+@pytest.mark.parametrize("parameters", [{}, {"order_effect": True}, {"likelihood": "probit-ties"}])
+def test_parts_give_what_one_fit_gives(parameters: dict[str, Any]) -> None:
+    whole = GPPLClassifier(tol=1e-8, **parameters).fit(TWO_PARTS, ANSWERS)
+    parts = GPPLClassifier(tol=1e-8, **parameters)
+    for rows in (slice(5), slice(5, 12), slice(12, 20)):
+        assert parts.partial_fit(TWO_PARTS[rows], ANSWERS[rows]) is parts
+    assert parts.item_ids_.tolist() == whole.item_ids_.tolist()
+    for mine, theirs in zip(parts.utility(return_std=True), whole.utility(return_std=True), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=2e-3)
+    np.testing.assert_array_equal(parts.win_matrix(list("abcde")).observed, whole.win_matrix(list("abcde")).observed)
+
+
+def test_partial_fit_with_features_keeps_the_kernel() -> None:
+    table = Table(np.arange(5.0)[:, None], ids=list("abcde"))
+    model = GPPLClassifier(table, random_state=0).fit(TWO_PARTS[:9], ANSWERS[:9])
+    theta, points = model.kernel_.theta, model.inducing_points_
+    before = model.n_iter_
+    model.partial_fit(TWO_PARTS[:1], ANSWERS[:1])
+    np.testing.assert_array_equal(model.kernel_.theta, theta)
+    np.testing.assert_array_equal(model.inducing_points_, points)
+    assert model.n_iter_ <= before
+    model.partial_fit([("f", "a")], [1], items=Table([[6.0]], ids=["f"]))
+    assert "f" in model.item_ids_.tolist()
+
+
+def test_partial_fit_refuses_what_makes_another_model(tmp_path: Path) -> None:
+    model = GPPLClassifier().fit(TWO_PARTS, ANSWERS)
+    utility = model.utility()
+    with pytest.raises(DataError, match="order_effect, or whether the likelihood has ties, differs"):
+        model.set_params(order_effect=True).partial_fit(TWO_PARTS, ANSWERS)
+    model.set_params(order_effect=False)
+    with pytest.raises(ValueError, match="labels must be 0 or 1"):
+        model.partial_fit(TWO_PARTS[:1], [2])
+    with pytest.raises(DataError, match="items of partial_fit are for new ones"):
+        GPPLClassifier().partial_fit(TWO_PARTS, ANSWERS, items=Table(np.eye(2)))
+    np.testing.assert_array_equal(model.utility(), utility)
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model").partial_fit([("a", "z")], [0])
+    assert again.rank().id[0] == model.partial_fit([("a", "z")], [0]).rank().id[0]
+
+
+def test_six_comparisons_are_enough() -> None:
+    model = GPPLClassifier().fit([("a", "b"), ("b", "c"), ("a", "c"), ("c", "d"), ("a", "d"), ("d", "b")])
+    assert model.converged_
+    assert model.rank().id[0] == "a"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from skpref import GPPLClassifier, Table
+from skpref import GPPLClassifier, GPPLRegressor, Table
 from skpref.gp.pairwise import ranking
 from skpref.gp.pairwise.posterior import PairPosterior
 
@@ -21,7 +21,10 @@ def model() -> GPPLClassifier:
 
 def test_columns_and_order(model: GPPLClassifier) -> None:
     ranking = model.rank()
-    assert list(ranking.columns()) == ["id", "utility", "std", "rank", "probability_best", "rank_low", "rank_high"]
+    assert list(ranking.columns()) == [
+        *("id", "utility", "std", "utility_low", "utility_high", "rank", "probability_best"),
+        *("rank_low", "rank_high", "tied_rank", "n_comparisons"),
+    ]
     assert len(ranking) == 4
     assert np.all(np.diff(ranking.utility) <= 0.0)
     assert ranking.rank.tolist() == [1, 2, 3, 4]
@@ -99,9 +102,12 @@ def test_a_ranking_prints_as_a_table() -> None:
     text = repr(ranking.Ranking(names, -zeros - 1e-9, zeros + 0.5, rank, zeros, rank, rank)).splitlines()
     assert text[:2] == [
         "Ranking of 12 items",
-        "rank           id  utility    std  probability_best  rank_low  rank_high",
+        "rank           id  utility    std  utility_low  utility_high  probability_best  rank_low  rank_high",
     ]
-    assert text[3] == "   2  'iced\\ntea'    0.000  0.500             0.000         2          2"
+    assert (
+        text[3]
+        == "   2  'iced\\ntea'    0.000  0.500       -0.822         0.822             0.000         2          2"
+    )
     assert text[-1] == "... 2 more"
     assert len(text) == 13
 
@@ -115,3 +121,84 @@ def test_items_up_to_the_limit_are_drawn_jointly(
     monkeypatch.setattr(PairPosterior, "covariance", lambda *a, **k: sizes.append(len(a[1].position)) or draw(*a, **k))
     model.rank()
     assert sizes == [4] * joint
+
+
+# --------------------------------------------------------------------------------------------------------- leaderboards
+def test_intervals_of_the_utility_and_numbers_of_comparisons(model: GPPLClassifier) -> None:
+    ranking = model.rank(["a", "b", "c", "d"], credibility=0.8)
+    np.testing.assert_allclose(ndtr((ranking.utility_high - ranking.utility) / ranking.std), 0.9)
+    np.testing.assert_allclose(ranking.utility_high - ranking.utility, ranking.utility - ranking.utility_low)
+    assert sorted(ranking.n_comparisons) == [16, 16, 16, 16]
+    weighted = GPPLClassifier().fit([["a", "b"], ["b", "c"]], [1, 1], [2.0, 0.5]).rank()
+    assert dict(zip(weighted.id, weighted.n_comparisons, strict=True)) == {"a": 2.0, "b": 2.5, "c": 0.5}
+    table = Table([[0.0], [1.0], [2.0]], ids=["x", "y", "z"])
+    some = GPPLClassifier(table, length_scale_factor=1.0).fit([["x", "y"]], [1]).rank()
+    assert dict(zip(some.id, some.n_comparisons, strict=True)) == {"x": 1, "y": 1, "z": 0}
+
+
+def test_items_that_the_data_do_not_tell_apart_share_a_place() -> None:
+    # Ten wins of a over b and c, which are alike; d loses everything.
+    pairs = [["a", "b"], ["a", "c"], ["b", "d"], ["c", "d"], ["b", "c"], ["c", "b"]] * 20
+    table = GPPLClassifier().fit(pairs, None).rank()
+    assert table.tied_rank.tolist() == [1, 2, 2, 4]
+    by_hand = [1 + int(np.sum(table.utility_low > high)) for high in table.utility_high]
+    assert table.tied_rank.tolist() == by_hand
+
+
+@pytest.mark.parametrize("likelihood", ["logit", "probit", "probit-ties"])
+def test_elo_points_stand_for_probabilities_of_winning(likelihood: str) -> None:
+    pairs = [["a", "b"], ["b", "c"], ["b", "a"], ["a", "c"]] * 20
+    model = GPPLClassifier(likelihood=likelihood).fit(pairs)
+    elo = model.rank(scale="elo")
+    assert elo.scale == "elo"
+    assert elo.utility.mean() == pytest.approx(1500.0)
+    points = dict(zip(elo.id, elo.utility, strict=True))
+    u = dict(zip(*(getattr(model.rank(), name) for name in ("id", "utility")), strict=True))
+    difference = np.array([u["a"] - u["c"]])
+    expected = model.likelihood_.predict(difference, np.zeros(1))[0]
+    atol = 1e-12 if likelihood == "logit" else 0.012
+    assert 1.0 / (1.0 + 10.0 ** ((points["c"] - points["a"]) / 400.0)) == pytest.approx(expected, abs=atol)
+    np.testing.assert_array_equal(elo.rank_low, model.rank().rank_low)
+
+
+def test_an_anchor_has_the_points_it_is_given(model: GPPLClassifier) -> None:
+    free, fixed = model.rank(scale="elo"), model.rank(scale="elo").anchored("b", 1200.0)
+    assert fixed.utility[fixed.id.tolist().index("b")] == pytest.approx(1200.0)
+    np.testing.assert_allclose(np.diff(fixed.utility), np.diff(free.utility))
+    np.testing.assert_array_equal(fixed.std, free.std)
+    with pytest.raises(ValueError, match="unknown item 'x': it is not in the ranking of 4 items"):
+        free.anchored("x")
+    with pytest.raises(ValueError, match="scale must be 'utility' or 'elo'; got 'glicko'"):
+        model.rank(scale="glicko")  # type: ignore[arg-type]
+
+
+def test_a_ranking_is_a_table(model: GPPLClassifier) -> None:
+    pd = pytest.importorskip("pandas")
+    ranking = model.rank()
+    frame = ranking.to_frame()
+    assert isinstance(frame, pd.DataFrame)
+    assert list(frame.columns) == list(ranking.columns())
+    top = ranking[1:3]
+    assert top["rank"].tolist() == [2, 3]
+    assert top["id"].tolist() == ranking.id[1:3].tolist()
+    assert top.tied_rank.tolist() == ranking.tied_rank[1:3].tolist()
+    assert ranking[ranking.n_comparisons > 100].id.size == 0
+    shown = GPPLClassifier().fit([["<b>", "x"]]).rank()._repr_html_()
+    assert "&lt;b&gt;" in shown
+    assert "<b>" not in shown
+    assert shown.count("<tr>") == 3
+
+
+def test_rows_are_ranked_by_their_names() -> None:
+    X = np.arange(6.0)[:, None]
+    model = GPPLRegressor(length_scale_factor=1.0, random_state=0).fit(X, np.arange(6.0))
+    assert model.rank(X).id.tolist() == [5, 4, 3, 2, 1, 0]
+    ranking = model.rank(X[:3], ids=["x", "y", "z"], scale="elo")
+    assert ranking.id.tolist() == ["z", "y", "x"]
+    assert ranking.n_comparisons is None
+    assert "n_comparisons" not in ranking.columns()
+    np.testing.assert_allclose(model.rank(X).utility, model.predict(X)[::-1])
+    with pytest.raises(ValueError, match="ids must name each of the 6 rows of X; got 2 ids"):
+        model.rank(X, ids=["x", "y"])
+    with pytest.raises(ValueError, match="items must be distinct"):
+        model.rank(X[:2], ids=["x", "x"])

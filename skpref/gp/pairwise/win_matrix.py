@@ -1,0 +1,96 @@
+"""Matrices of wins: how often one item is preferred to another, as predicted and as observed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skpref.exceptions import MissingExtraError
+
+if TYPE_CHECKING:
+    from skpref._typing import Array
+    from skpref.data import Comparisons, IdColumn
+    from skpref.gp.entities import Items
+    from skpref.gp.pairwise.posterior import PairPosterior
+    from skpref.likelihoods import Likelihood
+
+__all__ = ["WinMatrix"]
+
+
+@dataclass(frozen=True, eq=False)
+class WinMatrix:
+    """Shares of the comparisons of two items that the item in the row wins.
+
+    Parameters
+    ----------
+    id : ndarray of shape (n,)
+        Ids of the items, in rows and columns.
+    predicted : ndarray of shape (n, n)
+        Probability that the item in the row is preferred to that in the column; NaN on the diagonal.
+    observed : ndarray of shape (n, n)
+        Share of the comparisons that it won, a tie as half a win; NaN where there were none.
+    n_comparisons : ndarray of shape (n, n)
+        Number (or total weight) of the comparisons.
+
+    Examples
+    --------
+    >>> from skpref import GPPLClassifier
+    >>> wins = GPPLClassifier().fit([["tea", "coffee"], ["coffee", "tea"], ["tea", "coffee"]], [1, 1, 1]).win_matrix()
+    >>> wins.id.tolist(), wins.observed.round(2).tolist()
+    (['tea', 'coffee'], [[nan, 0.67], [0.33, nan]])
+    """
+
+    id: IdColumn
+    predicted: Array
+    observed: Array
+    n_comparisons: Array
+
+    def to_frame(self, which: str = "predicted") -> Any:
+        """Return one of the matrices as a data frame of pandas.
+
+        Parameters
+        ----------
+        which : {"predicted", "observed", "n_comparisons"}, default="predicted"
+            Name of the matrix.
+
+        Returns
+        -------
+        pandas.DataFrame
+            With the ids as index and columns.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtraError("to_frame needs pandas: pip install 'skpref[frames]'") from error
+        return pd.DataFrame(getattr(self, which), index=self.id, columns=self.id)
+
+
+def win_matrix(
+    posterior: PairPosterior, likelihood: Likelihood, ids: IdColumn, items: Items, comparisons: Comparisons
+) -> WinMatrix:
+    """Return the matrix of items of a posterior, of which there were comparisons by position."""
+    mean, covariance = posterior.covariance(items)
+    variance = np.diagonal(covariance)
+    spread = np.maximum(variance[:, None] + variance - 2.0 * covariance, 0.0)
+    n = items.size
+    predicted = likelihood.predict((mean[:, None] - mean).ravel(), spread.ravel()).reshape(n, n)
+    np.fill_diagonal(predicted, np.nan)
+    place = np.full(comparisons.n_items + 1, -1)
+    place[items.position] = np.arange(n)
+    place[-1] = -1
+    left, right = place[comparisons.left], place[comparisons.right]
+    both = (left >= 0) & (right >= 0)
+    left, right, y, weight = left[both], right[both], comparisons.y[both], comparisons.weight[both]
+    wins, counts = np.zeros((n, n)), np.zeros((n, n))
+    for row, column, share in ((left, right, y), (right, left, 1.0 - y)):
+        np.add.at(wins, (row, column), weight * share)
+        np.add.at(counts, (row, column), weight)
+    observed = np.divide(wins, counts, out=np.full((n, n), np.nan), where=counts > 0.0)
+    return WinMatrix(ids, predicted, observed, counts)

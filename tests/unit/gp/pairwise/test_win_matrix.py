@@ -1,0 +1,45 @@
+"""Matrices of wins, predicted and observed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skpref import GPPLClassifier
+
+
+@pytest.fixture(scope="module")
+def model() -> GPPLClassifier:
+    pairs = [["a", "b"], ["b", "a"], ["a", "b"], ["b", "c"], ["c", "b"], ["c", "d"]]
+    return GPPLClassifier(order_effect=True).fit(pairs, [1, 0, 0.5, 1, 1, 0], [1, 1, 2, 1, 1, 1])
+
+
+def test_predicted_shares_are_probabilities_without_the_order_effect(model: GPPLClassifier) -> None:
+    ids = ["c", "a", "b"]
+    wins = model.win_matrix(ids)
+    assert wins.id.tolist() == ids
+    assert np.isnan(np.diagonal(wins.predicted)).all()
+    off = ~np.eye(3, dtype=bool)
+    np.testing.assert_allclose((wins.predicted + wins.predicted.T)[off], 1.0)
+    mean, covariance = model.utility(["c", "a"], return_cov=True)
+    variance = covariance[0, 0] + covariance[1, 1] - 2.0 * covariance[0, 1]
+    expected = model.likelihood_.predict(mean[:1] - mean[1:], np.array([variance]))[0]
+    assert wins.predicted[0, 1] == pytest.approx(expected)
+
+
+def test_observed_shares_are_those_of_the_comparisons(model: GPPLClassifier) -> None:
+    wins = model.win_matrix(["a", "b", "c", "d"])
+    assert wins.n_comparisons.tolist() == [[0, 4, 0, 0], [4, 0, 2, 0], [0, 2, 0, 1], [0, 0, 1, 0]]
+    assert wins.observed[0, 1] == pytest.approx(3 / 4)  # a win, a win on the right, a tie of weight 2
+    assert wins.observed[1, 0] == pytest.approx(1 / 4)
+    assert wins.observed[1, 2] == pytest.approx(0.5)
+    assert wins.observed[2, 3] == 0.0
+    assert np.isnan(wins.observed[0, 2])
+
+
+def test_items_come_from_best_to_worst_and_may_be_unseen(model: GPPLClassifier) -> None:
+    assert model.win_matrix().id.tolist() == model.rank().id.tolist()
+    pd = pytest.importorskip("pandas")
+    frame = model.win_matrix(["a", "c"]).to_frame("n_comparisons")
+    assert isinstance(frame, pd.DataFrame)
+    assert frame.loc["a", "c"] == 0.0
