@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-from sklearn.utils import assert_all_finite, column_or_1d
+from sklearn.utils import column_or_1d
 
+from skpref._validation import assert_all_finite
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:

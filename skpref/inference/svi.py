@@ -74,6 +74,7 @@ _WORTH_A_JUMP = 1e-3
 _MAX_JUMP = (
     10.0  # of log E[s]: a prior precision 1e16 times that of the sites leaves nothing of them in the sum of both
 )
+_ROUNDING = float(np.finfo(np.float64).eps)
 _SLACK = 1e-12  # relative rounding error of a bound, below which a fall is no fall
 
 
@@ -220,7 +221,7 @@ def _scale_step(problem: Problem, state: State, evaluation: Evaluation) -> tuple
     targets = conjugate_scales(problem, state, evaluation)
     closed_form = _closed_form_scales(problem, state) if comparable else {}
     for name, (block_name, part) in closed_form.items():
-        targets[name] = _stationary_scale(state, name, state.blocks[block_name], part)
+        targets[name] = _stationary_scale(state, name, state.blocks[block_name], part) or targets[name]
     moved = {block_name for block_name, _ in closed_form.values()}
     for halving in range(_MAX_HALVINGS):
         rho = 0.5**halving
@@ -249,15 +250,19 @@ def _closed_form_scales(problem: Problem, state: State) -> dict[str, tuple[str, 
     return {scale: uses[0] for scale, uses in places.items() if len(uses) == 1 and uses[0][1].stop}
 
 
-def _stationary_scale(state: State, name: str, block: Block, part: slice) -> Scale:
-    """Return the q(s) that is stationary together with q(v), given the sites and all other variables."""
+def _stationary_scale(state: State, name: str, block: Block, part: slice) -> Scale | None:
+    """Return the q(s) that is stationary together with q(v), given the sites and all other variables, if there is one.
+
+    Sites whose curvature is lost in the rounding error of the precision pull at v without end, and s falls to 0.
+    """
     assert isinstance(block, DiagonalBlock)  # noqa: S101 - `_closed_form_scales` returns diagonal blocks
     scale = state.scales[name]
     if not isinstance(scale, GammaScale):
         return scale
     shape = scale.shape0 + 0.5 * (part.stop - part.start)
     gram, linear = _gram_of(block, part, scale), block.linear[part]
-    return replace(scale, shape=shape, rate=shape / stationary_scale(gram, linear, (shape, scale.rate0), scale.mean))
+    mean = stationary_scale(gram, linear, (shape, scale.rate0), scale.mean)
+    return replace(scale, shape=shape, rate=shape / mean) if mean > _ROUNDING * scale.mean else None
 
 
 def _gram_of(block: DiagonalBlock, part: slice, scale: Scale) -> Array:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
+from skpref.exceptions import DataError
 from skpref.kernels._layouts import as_features
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ __all__ = ["median_length_scales"]
 
 # Numbers held at once (8 MiB).
 _CHUNK = 1 << 20
-# Inverses of length-scales, times small factors, are finite.
-_SMALLEST = 1e-300
+# Inverses of length-scales, and sums of many, are finite.
+_SMALLEST, _LARGEST = 1e-300, 1e300
 
 
 def median_length_scales(X: Features, rng: np.random.Generator, n_pairs: int = 10_000) -> Array:
@@ -38,6 +39,11 @@ def median_length_scales(X: Features, rng: np.random.Generator, n_pairs: int = 1
         median ``|x_if - x_jf|`` over the pairs, in the features' units; where that is 0 (sparse or binary features)
         their mean, and where that is 0 too (constant features) 1.
 
+    Raises
+    ------
+    DataError
+        A number is larger than 1e300, so that sums of differences overflow.
+
     Notes
     -----
     docs/maths section 5. A product over d features wants these times sqrt(d) or more.
@@ -51,6 +57,8 @@ def median_length_scales(X: Features, rng: np.random.Generator, n_pairs: int = 1
     array([4.5, 0.5, 1. ])
     """
     X = as_features(X)
+    if np.abs(X.data if sparse.issparse(X) else X).max(initial=0.0) > _LARGEST:
+        raise DataError("X holds numbers whose differences overflow: scale the features, e.g. by StandardScaler.")
     i, j = _pairs(X.shape[0], rng, n_pairs)
     if i.shape[0] == 0:
         return np.ones(X.shape[1])

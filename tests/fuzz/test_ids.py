@@ -59,14 +59,22 @@ def test_any_ids_get_probabilities_or_are_refused(data: Any, name: str, n: int) 
     predict_or_refuse(at.fitted(name), data.draw(ids_of(name, n), "X"))
 
 
+def size(numbers: Any) -> int:
+    """Return how many rows to put beside numbers, which may be a single one or none."""
+    try:
+        return len(numbers)
+    except TypeError:
+        return 1
+
+
 # What reads ids, rows or scores without a model, and how many columns of what it reads.
 READERS: dict[str, Any] = {
-    "Table": lambda ids, numbers: Table(np.ones((len(numbers), 2)), ids).features,
+    "Table": lambda ids, numbers: Table(np.ones((size(numbers), 2)), ids).features,
     "Table.rows": lambda ids, numbers: at.ITEMS.rows(ids),
     "Vocabulary": lambda ids, numbers: Vocabulary(ids).encode(ids),
     "Vocabulary.from_columns": lambda ids, numbers: Vocabulary.from_columns(ids).encode(ids),
-    "from_labels": lambda ids, numbers: from_labels(ids, [2] * len(numbers), numbers, 3).weight,
-    "from_labels(y)": lambda ids, numbers: from_labels([0] * len(numbers), [1] * len(numbers), numbers, 3).y,
+    "from_labels": lambda ids, numbers: from_labels(ids, [2] * size(numbers), numbers, 3).weight,
+    "from_labels(y)": lambda ids, numbers: from_labels([0] * size(numbers), [1] * size(numbers), numbers, 3).y,
     "from_labels(user)": lambda ids, numbers: from_labels([0], [1], [1], 3, user=ids, n_users=3).y,
     "from_labels(n_items)": lambda ids, numbers: from_labels([0], [1], [1], ids).y,
     "from_scores": lambda ids, numbers: from_scores(numbers).weight,

@@ -247,6 +247,8 @@ class FMBase(CallbackMixin, BaseEstimator):
         require(check_arrays(self, lower_bounds_="n")["n"] >= 1, self, "lower_bounds_", "are missing")
         require(is_count(self.n_iter_), self, "n_iter_", "must be a whole number")
         check_indices(self, "_one_hot_groups", self._one_hot_groups, 0, n_groups)
+        columns = np.bincount(posterior.machine.prior.group, minlength=n_groups)[self._one_hot_groups]
+        require((columns > 1).all(), self, "_one_hot_groups", "names a group of fewer than two columns")
         likelihood = posterior.machine.likelihood
         require(isinstance(likelihood, self._likelihoods), self, "posterior_", "has another likelihood")
         if not isinstance(self, RegressorMixin):

@@ -158,6 +158,7 @@ class CrowdBase(ComparisonClassifier):
         check_types(self, posterior_=CrowdPosterior, _state=State, likelihood_=Likelihood)
         check_types(self, _items=Entities, _users=Entities, _comparisons=Comparisons)
         require(are_classes(self.classes_), self, "classes_", "must be 0 and 1, False and True, or left and right")
+        require(self.n_features_in_ == 3, self, "n_features_in_", "must be 3")
         posterior, items, users = self.posterior_, self._items, self._users
         self._check_comparisons()
         item_kernels = {"kernel_": self.kernel_, "factor_kernel_": self.factor_kernel_}

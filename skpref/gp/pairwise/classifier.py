@@ -353,6 +353,7 @@ class GPPLClassifier(ComparisonClassifier):
         require(same, self, "item_ids_", "must be the ids of the compared items")
         check_indices(self, "components_", self.components_, 0, items.seen.size, items.seen.size)
         require(are_classes(self.classes_), self, "classes_", "must be 0 and 1, False and True, or left and right")
+        require(self.n_features_in_ == 2, self, "n_features_in_", "must be 2")
         sound = not posterior.has_offsets or posterior.n_seen == items.seen.size
         require(sound, self, "posterior_", f"must have the offsets of {items.seen.size} items")
         width = 0 if posterior.basis is None else posterior.basis.points.shape[1]

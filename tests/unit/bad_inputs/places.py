@@ -6,7 +6,6 @@ are run over all places of a kind: a new estimator adds its places here and gets
 
 from __future__ import annotations
 
-import warnings
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -383,17 +382,6 @@ PARAMETERS = {
         "GPOrdinalRegressor.partial_fit", {}, lambda params: ordinal(**params).partial_fit(X, LEVEL)
     ),
 }
-
-
-def quietly(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Ignore numpy's own warnings of an overflow."""
-
-    def silent(value: Any) -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            return call(value)
-
-    return silent
 
 
 def unfitted_call(name: str, method: str) -> Any:

@@ -181,6 +181,14 @@ def test_weights(name: str, case: str) -> None:
         assert wanted is not None and wanted in str(error)  # noqa: PT017, PT018
 
 
+@pytest.mark.parametrize("weight", [1e60, 1e300])
+def test_one_answer_of_each_user_with_a_huge_weight(weight: float) -> None:
+    """Factors of users are pulled along by answers whose curvature is lost in rounding error."""
+    rows = [["u3", "x0", "x4"], ["u2", "x1", "x2"], ["u1", "x2", "x3"]]
+    model = MAKERS["CrowdGPPL"]().fit(rows, [0, 0, 0], sample_weight=weight)
+    assert (model.predict_proba(rows)[:, 1] < 1e-50).all()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("weight", [[1e3], [1e12], [1.0, 1e300]], ids=str)
 @pytest.mark.parametrize("name", ["GPPLRegressor", "GPOrdinalRegressor"])

@@ -55,6 +55,11 @@ def test_row_67_what_is_no_label(y, text):
         read_labels(y, 3)
 
 
+def test_labels_without_an_end_on_both_sides():
+    with pytest.raises(ValueError, match="Input y contains infinity"):
+        read_labels([np.inf, -np.inf, 1.0], 3)
+
+
 def test_row_66_one_side():
     ones = np.ones(3)
     for y in (ones, 0.0 * ones):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+from skpref.exceptions import DataError
 from skpref.kernels import median_length_scales
 
 
@@ -43,3 +44,9 @@ def test_dense_and_csr_draw_the_same_pairs():
 def test_constant_features_have_length_scale_one(form, n):
     X = form(np.tile([0.0, 3.0], (n, 1)))
     np.testing.assert_array_equal(median_length_scales(X, np.random.default_rng(0)), [1.0, 1.0])
+
+
+@pytest.mark.parametrize("form", [np.array, sparse.csr_array])
+def test_differences_that_overflow(form):
+    with pytest.raises(DataError, match="differences overflow: scale the features"):
+        median_length_scales(form([[1.0, 0.5], [2.0, -1e308]]), np.random.default_rng(0))
