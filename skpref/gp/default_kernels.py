@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.gaussian_process.kernels import RBF, Kernel, Matern
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from skpref import kernels
 from skpref.exceptions import DataError
@@ -37,16 +37,19 @@ def default_kernel(X: Features, rng: np.random.Generator) -> Kernel:
 
 
 def named_kernel(name: str, X: Features, rng: np.random.Generator) -> Kernel:
-    """Return the "ard", "linear-ard" or default kernel for the features of X."""
+    """Return the "ard", "linear", "linear-ard" or default kernel for the features of X."""
     if name == "ard":
         return stationary(RBF, deviations(X))
-    if name == "linear-ard":
+    if name in {"linear", "linear-ard"}:
         scale = deviations(X)
         far = np.flatnonzero(far_from_zero(X, scale))
         if far.size:
             msg = f"column {far[0]} of X lies more than {_FAR:g} standard deviations from 0, where a linear kernel is"
             raise DataError(f"{msg} rounding error: centre the features, e.g. by StandardScaler.")
-        return linear(scale, 1.0)
+        each = linear(scale, 1.0)
+        return (
+            each if name == "linear-ard" else ConstantKernel(1.0, (1e-6, 1e3)) * kernels.Linear(each.variance, "fixed")
+        )
     return default_kernel(X, rng)
 
 

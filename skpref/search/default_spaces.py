@@ -106,14 +106,34 @@ def default_space(estimator: Any) -> dict[str, Any]:
     --------
     >>> from skpref import GibbsM3F
     >>> from skpref.search import default_space
-    >>> sorted(default_space(GibbsM3F()))
-    ['C', 'margin', 'n_factors', 'threshold_scale', 'user_thresholds']
+    >>> default_space(GibbsM3F())
+    {'C': loguniform(0.01, 1.0),
+     'n_factors': LogInteger(low=5, high=200),
+     'margin': loguniform(3.0, 30.0),
+     'threshold_scale': loguniform(0.3, 5.0),
+     'user_thresholds': [True, False]}
     """
     space = _space_of(estimator)
     if not space:
         msg = f"there is no default space for {type(estimator).__name__}, only for skpref's estimators and Pipelines "
         raise DataError(f"{msg}of them; give param_distributions as a dict of {_KINDS}.")
-    return space
+    return _Space(space)
+
+
+class _Space(dict[str, Any]):
+    """A space that prints as it would be typed."""
+
+    def __repr__(self) -> str:
+        lines = [f" {name!r}: {_shown(values)},\n" for name, values in self.items()]
+        return "{" + "".join(lines).strip().removesuffix(",") + "}"
+
+
+def _shown(values: Any) -> str:
+    """Return a list or distribution as it would be typed; scipy prints the address of a distribution."""
+    if not hasattr(values, "dist"):
+        return repr(values)
+    arguments = [*map(repr, values.args), *(f"{name}={value!r}" for name, value in values.kwds.items())]
+    return f"{values.dist.name}({', '.join(arguments)})"
 
 
 def _space_of(estimator: Any) -> dict[str, Any]:

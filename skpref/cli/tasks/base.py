@@ -12,6 +12,7 @@ from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, Shuffl
 
 from skpref._estimator import last_step
 from skpref.cli.files import Format, read_sheet
+from skpref.cli.options import Tune
 from skpref.exceptions import DataError, SkprefError
 from skpref.metrics import cross_entropy
 from skpref.search.default_spaces import Distributions
@@ -269,7 +270,8 @@ def read_groups(sheet: Sheet, column: str | None) -> NDArray[Any] | None:
     return np.array([str(cell).strip() for cell in sheet.columns[column]], dtype=object)
 
 
-def check_size(sheet: Sheet, n: int, noun: str) -> None:
-    """Refuse a file of too few rows."""
-    if n < _FEWEST_ROWS:
-        raise sheet.fault(f"{n} {noun}; at least {_FEWEST_ROWS} are needed for a hold-out")
+def check_size(sheet: Sheet, n: int, noun: str, options: Data) -> None:
+    """Refuse a file of too few rows: of none, or for a hold-out."""
+    if not n or (n < _FEWEST_ROWS and isinstance(options, Tune)):
+        advice = f"at least {_FEWEST_ROWS} are needed for a hold-out; `skpref fit` needs none"
+        raise sheet.fault(f"{n} {noun}; {advice if n else 'at least 1 is needed'}")

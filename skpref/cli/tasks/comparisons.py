@@ -271,7 +271,7 @@ def read_comparisons(options: Data) -> Comparisons:
             _check_known(sheet, name, column, items.vocabulary, str(options.items))
     user, users = _read_users(sheet, options, answers.names)
     rows = _rows(sheet, user, answers, options)
-    check_size(sheet, rows.size, "comparisons")
+    check_size(sheet, rows.size, "comparisons", options)
     source = " + ".join(str(file) for file in (options.data, options.items, options.users) if file is not None)
     has_sides = answers.y is not None and not (rows.y == rows.y[0]).all()  # winners first say nothing of sides
     return Comparisons(rows, items, source, options.group, user=_user_column(options), users=users, has_sides=has_sides)

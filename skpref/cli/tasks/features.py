@@ -210,7 +210,7 @@ def read_ordinal(options: Data) -> OrdinalTask:
     label = options.label or "label"
     labels, y = _ordered(sheet, label, sheet.ids(label, "label"), options.class_order)
     rows = Rows(X, y, read_weights(sheet, options.weight), groups)
-    check_size(sheet, rows.size, "rows")
+    check_size(sheet, rows.size, "rows", options)
     data = Labelled(rows, names, labels, str(options.data), options.group)
     template = GPOrdinalRegressor(random_state=options.seed, class_order=np.arange(labels.size))
     return OrdinalTask(data, template, ABSOLUTE_ERROR)
@@ -229,7 +229,7 @@ def read_sparse(options: Data) -> FeatureTask:
         labels, y = _two_classes(sheet, label)
         template = SVGPClassifier(random_state=options.seed)
     rows = Rows(X, y, read_weights(sheet, options.weight), groups)
-    check_size(sheet, rows.size, "rows")
+    check_size(sheet, rows.size, "rows", options)
     template.set_params(n_inducing=min(template.n_inducing, options.max_inducing or template.n_inducing))
     data = Labelled(rows, names, labels, str(options.data), options.group)
     task = FeatureTask(data, template, LOG_LOSS if labels.size else SQUARED_ERROR)

@@ -53,7 +53,7 @@ def read(options: Data) -> MachineTask:
         y, labels = _zeros_and_ones(sheet, names["rating"]), np.array([0, 1])
         step = ("variationalfmclassifier", VariationalFMClassifier(random_state=options.seed))
     rows = Rows(X, y, read_weights(sheet, options.weight))
-    check_size(sheet, rows.size, "rows")
+    check_size(sheet, rows.size, "rows", options)
     data = Labelled(rows, (names["user"], names["item"]), labels, str(options.data))
     template = WeightedPipeline([("onehotdesign", OneHotDesign()), step])
     return MachineTask(data, template, LOG_LOSS if labels.size else SQUARED_ERROR)

@@ -277,7 +277,7 @@ def read_ratings(options: Data) -> Stars:
     if duplicates == "error":
         _check_alike(sheet, ratings, user, item)
     merged = ratings.merged(duplicates)
-    check_size(sheet, merged.size, "ratings of positive weight")
+    check_size(sheet, merged.size, "ratings of positive weight", options)
     rated = Rows(np.column_stack([merged.user, merged.item]), merged.level, merged.weight)
     return Stars(rated, users.ids, items.ids, levels, str(options.data))
 

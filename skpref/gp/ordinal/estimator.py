@@ -57,7 +57,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernel : Kernel, {"auto", "ard", "linear-ard", "precomputed"} or None, default=None
+    kernel : Kernel, {"auto", "ard", "linear", "linear-ard", "precomputed"} or None, default=None
         Covariance of f: a kernel of `skpref.kernels` or scikit-learn, or
 
         - None: the squared exponential of [CG05]_ with one length-scale, which starts at the median distance of rows.
@@ -66,8 +66,9 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
           linear part, weighted by their evidence. Features need no scaling, and `n_restarts_optimizer` is not used. A
           feature more than 1e5 standard deviations from 0 leaves out linear parts: centre it.
         - "ard": a squared exponential with one length-scale per feature.
-        - "linear-ard": a linear kernel with one weight variance per feature. Both adapt to the number of features,
-          which `RFE` changes.
+        - "linear": a linear kernel, whose one weight variance is in units of the features' standard deviations.
+        - "linear-ard": a linear kernel with one weight variance per feature. These three adapt to the number of
+          features, which `RFE` changes.
         - "precomputed": X is the covariance of the rows.
     inference : {"auto", "ep", "laplace", "vb", "svi"}, default="auto"
         "ep": expectation propagation at all rows, time n^3. "laplace": a Gaussian at the mode, faster and less
@@ -173,7 +174,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [Kernel, StrOptions({"auto", "ard", "linear-ard", "precomputed"}), None],
+        "kernel": [Kernel, StrOptions({"auto", "ard", "linear", "linear-ard", "precomputed"}), None],
         "inference": [StrOptions({"auto", "ep", "laplace", "vb", "svi"})],
         "optimizer": [StrOptions({"l-bfgs-b"}), None],
         "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],

@@ -182,3 +182,14 @@ def test_tune_and_rank_for_programs(
     ranking = json.loads(capsys.readouterr().out)
     assert [row["rank"] for row in ranking] == [1, 2, 3]
     assert ranking[0]["id"] == "i5"
+
+
+def test_fit_needs_no_rows_for_a_hold_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "six.csv", "winner,loser\n" + "a,b\nb,c\na,c\nc,d\na,d\nd,b\n")
+    assert main(["fit", "six.csv"]) == 0
+    assert load("model.skpref").rank().id[0] == "a"
+    assert main(["tune", "six.csv", "--no-mlflow"]) == 2
+    assert "6 comparisons; at least 10 are needed for a hold-out; `skpref fit` needs none" in capsys.readouterr().err

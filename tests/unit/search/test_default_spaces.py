@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import skpref
-from skpref import GibbsIPM3F, GibbsM3F, GPOrdinalRegressor, GPPLClassifier, Table
+from skpref import CrowdGPPL, GibbsIPM3F, GibbsM3F, GPOrdinalRegressor, GPPLClassifier, Table
 from skpref.exceptions import DataError
 from skpref.search import LogInteger, default_space
 from skpref.search.default_spaces import Distributions
@@ -114,3 +114,18 @@ def test_whole_numbers_by_their_logarithm() -> None:
     drawn = LogInteger(1, 100).rvs(4000, random_state=0)
     assert (drawn.min(), drawn.max()) == (1, 100)
     assert np.mean(drawn <= 10) == pytest.approx(np.log(10.5 / 0.5) / np.log(100.5 / 0.5), abs=0.04)  # 5 sd
+
+
+def test_spaces_print_as_they_would_be_typed() -> None:
+    space = default_space(GPPLClassifier(Table(np.arange(200.0)[:, None])))
+    assert repr(space).splitlines()[:3] == [
+        "{'likelihood': ['probit', 'logit'],",
+        " 'shape_s0': loguniform(0.5, 20.0),",
+        " 'rate_s0': loguniform(0.2, 50.0),",
+    ]
+    assert "0x" not in repr(space)
+    assert (
+        repr(default_space(CrowdGPPL()))
+        .rstrip("}")
+        .endswith("'n_factors': randint(0, 21),\n 'rate_sd0': loguniform(0.02, 20.0)")
+    )

@@ -106,6 +106,7 @@ def test_every_inference_predicts_much_the_same(model: GPOrdinalRegressor, infer
         ConstantKernel(2.0) * RBF([1.0, 1.0]) + WhiteKernel(0.1),
         DotProduct() ** 2,
         "ard",
+        "linear",
         "linear-ard",
         "auto",
     ],
@@ -531,6 +532,13 @@ def test_relevance_finds_the_features(kernel: Any) -> None:
     assert np.all(relevance >= 0.0)
     assert relevance.argmax() == 0
     assert_array_equal(fit.feature_importances_, relevance)
+
+
+def test_linear_features_share_a_weight_variance_in_their_own_units() -> None:
+    fit = learning(kernel="linear").fit(WIDE, Y)
+    assert fit.kernel_.theta.size == 1
+    scaled = learning(kernel="linear").fit(WIDE * [1e3, 1.0, 1e-2, 1.0, 1.0], Y)
+    assert scaled.kernel_.theta == pytest.approx(fit.kernel_.theta, abs=1e-4)
 
 
 def test_relevance_of_a_linear_kernel_is_weight_variance_times_variance() -> None:
