@@ -60,18 +60,26 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         Learning rate of Adam. Coordinate ascent ignores it.
     average : bool, default=True
         If True, predictions after mini-batches use the average of the means and log standard deviations over the last
-        half of the epochs. See `predict_last` for the last iterate.
+        half of `n_epochs`, and over passes before it in which the bound no longer rose. See `predict_last` for the
+        last iterate.
     n_samples : int, default=0
         If 0, expectations are exact or by quadrature. If positive, they are means over this number of draws of all
         parameters, as in [VRK22], and Adam is used.
+    kl_weights : {"unbiased", "normalised"}, default="unbiased"
+        Weights of the features' divergences in a mini-batch. "unbiased": the share of the feature's rows that are in
+        the batch, so that the bound is estimated without bias. "normalised": these divided by their mean over the
+        group's features in all data, as in [VRK22]; it shrinks features more, the rarer they are in a batch.
     early_stopping : bool, default=False
         If True, some rows are held out, and the pass with the best validation loss is kept.
-    validation_fraction : float, default=0.1
-        Share of the rows that `early_stopping` holds out.
+    validation_fraction : float or None, default=0.1
+        Share of the rows that `early_stopping` holds out. If None, it watches the bound on all rows instead, and the
+        last pass is kept. This is meant for Adam: coordinate ascent ends by `tol`.
     n_iter_no_change : int, default=10
-        Number of passes without a better validation loss after which `early_stopping` ends the fit.
+        Number of passes without a better validation loss, or bound, after which `early_stopping` ends the fit. The
+        paper stops after 4 passes in which the bound falls; bounds from few samples fall by chance.
     tol : float, default=1e-5
-        Coordinate ascent has converged if a pass raises the bound by less than this, in nats per row.
+        Coordinate ascent has converged if a pass raises the bound by less than this, in nats per row. A bound that
+        `early_stopping` watches is better if it is this much higher.
     dtype : {"float64", "float32"}, default="float64"
         Precision of the sums that coordinate ascent keeps for each row; everything else is float64.
     n_jobs : int, default=None
@@ -104,7 +112,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
     lower_bound_ : float
         The last of `lower_bounds_`. An approximate bound, since y(x) is taken as normal.
     converged_ : bool
-        Whether coordinate ascent has converged.
+        Whether the fit ended before `n_epochs` since the bound no longer rose.
     validation_losses_ : ndarray
         Log loss after each pass, of `early_stopping`.
     n_iter_ : int
@@ -150,6 +158,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         learning_rate: float = 0.02,
         average: bool = True,
         n_samples: int = 0,
+        kl_weights: Literal["unbiased", "normalised"] = "unbiased",
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
@@ -170,6 +179,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         self.learning_rate = learning_rate
         self.average = average
         self.n_samples = n_samples
+        self.kl_weights = kl_weights
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change

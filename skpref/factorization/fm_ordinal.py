@@ -66,10 +66,11 @@ class VariationalFMOrdinal(ClassifierMixin, FMBase):
         half of the epochs.
     early_stopping : bool, default=False
         If True, some rows are held out, and the pass with the best validation loss is kept.
-    validation_fraction : float, default=0.1
-        Share of the rows that `early_stopping` holds out.
+    validation_fraction : float or None, default=0.1
+        Share of the rows that `early_stopping` holds out. If None, it watches the bound on all rows instead, and the
+        last pass is kept. This is meant for Adam: coordinate ascent ends by `tol`.
     n_iter_no_change : int, default=10
-        Number of passes without a better validation loss after which `early_stopping` ends the fit.
+        Number of passes without a better validation loss, or bound, after which `early_stopping` ends the fit.
     tol : float, default=1e-5
         Coordinate ascent has converged if a pass raises the bound by less than this, in nats per row.
     dtype : {"float64", "float32"}, default="float64"
@@ -138,8 +139,9 @@ class VariationalFMOrdinal(ClassifierMixin, FMBase):
 
     _likelihoods = (OrdinalProbit,)
     n_samples = 0  # the bound is in closed form
+    kl_weights = "unbiased"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: kinds for name, kinds in CONSTRAINTS.items() if name != "n_samples"},
+        **{name: kinds for name, kinds in CONSTRAINTS.items() if name not in {"n_samples", "kl_weights"}},
         "class_order": ["array-like", None],
     }
 

@@ -54,8 +54,9 @@ CONSTRAINTS: Final[dict[str, list[Any]]] = {
     "learning_rate": [Interval(Real, 0.0, None, closed="neither")],
     "average": ["boolean"],
     "n_samples": [Interval(Integral, 0, None, closed="left")],
+    "kl_weights": [StrOptions({"unbiased", "normalised"})],
     "early_stopping": ["boolean"],
-    "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
+    "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither"), None],
     "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
     "tol": [Interval(Real, 0.0, None, closed="left")],
     "dtype": [str, type, np.dtype],
@@ -179,7 +180,7 @@ class FMBase(CallbackMixin, BaseEstimator):
             machine = start_machine(compressed(data.X), data.weight, code, int(self.n_factors), likelihood, rng)
         self.groups_, self._one_hot_groups = labels, one_hot_groups(data.X, code)
         all_features = np.ones(data.X.shape[1], dtype=bool)
-        return self._optimise(machine, data, self._plan(all_features, learn=True), units, rng)
+        return self._optimise(machine, data, self._plan(all_features, code, learn=True), units, rng)
 
     def _update_machine(self, data: TrainingRows, freeze: Any) -> Self:
         """Update the posterior with more rows; the present posterior is the prior."""
@@ -196,15 +197,23 @@ class FMBase(CallbackMixin, BaseEstimator):
         free = ~np.isin(before.prior.group, np.flatnonzero([label in frozen for label in self.groups_.tolist()]))
         lam = np.asarray(np.linalg.inv(before.variance), np.float64) if before.full else 1.0 / before.variance
         prior = Prior(before.mean, lam, np.arange(free.size))
-        plan = replace(self._plan(free, learn=False), free_bias=frozen.size == 0)
+        plan = replace(self._plan(free, before.prior.group, learn=False), free_bias=frozen.size == 0)
         machine = replace(before, bias_prior=before.bias, prior=prior)
         return self._optimise(machine, data, plan, (old.offset, old.scale), as_generator(self.random_state), before)
 
-    def _plan(self, free: NDArray[np.bool_], *, learn: bool) -> FitOptions:
-        dtype = precision(self.dtype)
-        show = on_iteration(self)
-        priors = learn and bool(self.learn_priors)
-        return FitOptions(self.n_epochs, float(self.tol), priors, learn, free, True, dtype, show)
+    def _plan(self, free: NDArray[np.bool_], groups: IntArray, *, learn: bool) -> FitOptions:
+        return FitOptions(
+            n_epochs=self.n_epochs,
+            tol=float(self.tol),
+            learn_priors=learn and bool(self.learn_priors),
+            learn_likelihood=learn,
+            free=free,
+            free_bias=True,
+            dtype=precision(self.dtype),
+            on_iteration=on_iteration(self),
+            patience=self.n_iter_no_change if self.early_stopping and self.validation_fraction is None else None,
+            divergence_groups=groups if self.kl_weights == "normalised" else None,
+        )
 
     def _optimise(
         self,
@@ -216,7 +225,7 @@ class FMBase(CallbackMixin, BaseEstimator):
         before: Machine | None = None,
     ) -> Self:
         stopping = None
-        if self.early_stopping:
+        if self.early_stopping and self.validation_fraction is not None:
             stratify = None if not hasattr(self, "link") else data.y
             seed = int(rng.integers(2**31))
             kept, held_out = train_test_split(
@@ -276,8 +285,8 @@ class FMBase(CallbackMixin, BaseEstimator):
             msg = f"batch_size={self.batch_size} is more than the {n} rows; a batch has all of them."
             warnings.warn(msg, DataWarning, stacklevel=6)
         settings = min(self.batch_size or n, n), float(self.learning_rate), int(self.n_samples)
-        last, average, bounds = adam_ascent(machine.with_posterior(full=False), data, plan, settings, rng)
-        return last, average if self.average else last, bounds, False
+        last, average, bounds, converged = adam_ascent(machine.with_posterior(full=False), data, plan, settings, rng)
+        return last, average if self.average else last, bounds, converged
 
     def _loss(self, machine: Machine, data: TrainingRows) -> float:
         mu, v = machine.moments(compressed(data.X))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from skpref._compiled.fm import Compressed
     from skpref._events import OnIteration
-    from skpref._typing import Array, Features
+    from skpref._typing import Array, Features, IntArray
     from skpref.factorization.machine.model import Machine
 
 _MIN_STEP = 2.0**-12  # share of a full step at which the search for a better bound ends
@@ -46,6 +46,9 @@ class FitOptions:
     on_iteration: OnIteration | None = None  # called after every pass
     stop: Callable[[Machine], bool] | None = None  # called after every pass; true ends the fit
     fitted: Callable[[Machine], Any] | None = None  # an estimator with the machine, for events
+    # Of mini-batches
+    patience: int | None = None  # passes without a higher bound that end the fit; None: they do not
+    divergence_groups: IntArray | None = None  # (K,): in which weights of divergences are normalised; None: unbiased
 
     def stops(self, bounds: list[float], start_time: float, machine: Machine) -> bool:
         """Report a pass, and return whether to stop."""

@@ -41,6 +41,7 @@ class Sizes(NamedTuple):
 
     n: int  # rows N
     counts: IntArray  # N_k: rows with an entry in column k
+    groups: IntArray | None = None  # (K,): in which the weights of divergences are normalised; None: they are not
 
 
 class Estimate(NamedTuple):
@@ -63,9 +64,10 @@ def batch_of(X: Features, y: Array, weight: Array) -> Batch:
 def estimate(
     machine: Machine, batch: Batch, sizes: Sizes, rng: np.random.Generator | None = None, n_samples: int = 0
 ) -> Estimate:
-    """Estimate the bound and its gradient from a batch, without bias (docs/maths section 9).
+    """Estimate the bound and its gradient from a batch (docs/maths section 9).
 
-    N/|B| (sum_B E_i - sum_{k in B} N_k^B/N_k KL_k) - KL_0: each feature's divergence is divided among its rows.
+    N/|B| (sum_B E_i - sum_{k in B} N_k^B/N_k KL_k) - KL_0: each feature's divergence is divided among its rows, which
+    gives no bias. Normalised weights sum to the number of features of each group instead.
     """
     k = batch.features
     q = machine.mean[k], machine.variance[k]
@@ -74,6 +76,8 @@ def estimate(
     else:
         expected, in_bias, in_mean, in_log_sd, squares = _exact(machine, q, batch)
     scale, share = sizes.n / batch.y.size, (batch.counts / sizes.counts[k])[:, None]
+    if sizes.groups is not None:
+        share = share * _normaliser(sizes, share[:, 0], k)[:, None] / scale
     group, bias, prior = machine.prior.group[k], machine.bias, machine.bias_prior
     nu, lam = machine.prior.nu[group], machine.prior.lam[group]
     divergence = share * normal_divergence(*q, nu, lam)
@@ -87,6 +91,14 @@ def estimate(
         scale * (in_log_sd - share * (lam * q[1] - 1.0)),
         squares,
     )
+
+
+def _normaliser(sizes: Sizes, share: Array, k: IntArray) -> Array:
+    """Return by what weights are multiplied so that they sum to the number of features in each group ([VRK22] IV C)."""
+    assert sizes.groups is not None  # noqa: S101 - asked by the caller
+    n_features = np.bincount(sizes.groups, sizes.counts > 0)
+    total = np.bincount(sizes.groups[k], share, n_features.size)
+    return np.asarray((n_features / np.where(total > 0.0, total, 1.0))[sizes.groups[k]])
 
 
 _Expected = tuple[float, tuple[float, float], "Array", "Array", float]
@@ -159,13 +171,18 @@ def adam_ascent(
     plan: FitOptions,
     settings: tuple[int, float, int],
     rng: np.random.Generator,
-) -> tuple[Machine, Machine, list[float]]:
-    """Return the last machine, the average machine, and the estimated bound after each epoch."""
+) -> tuple[Machine, Machine, list[float], bool]:
+    """Return the last machine, the average machine, the estimated bound after each epoch, and whether it converged.
+
+    The average is of the last half of the epochs, and of those before it in which the bound no longer rose.
+    """
     X, y, weight = data
     size, rate, n_samples = settings
-    sizes = Sizes(y.size, np.bincount(X.indices, minlength=X.shape[1]))
+    sizes = Sizes(y.size, np.bincount(X.indices, minlength=X.shape[1]), plan.divergence_groups)
     state = _AdamState(machine, rate, plan)
-    bounds, start_time, average = [], perf_counter(), _Average()
+    bounds: list[float] = []
+    start_time, average = perf_counter(), _Average()
+    n_no_change, min_gain, converged = 0, plan.tol * float(weight.sum()), False
     for epoch in range(plan.n_epochs):
         order, value, squares = rng.permutation(y.size), 0.0, 0.0
         for first in range(0, y.size, size):
@@ -179,12 +196,17 @@ def adam_ascent(
         if plan.learn_likelihood and isinstance(state.machine.likelihood, OrdinalProbit):
             state.machine = state.machine.with_learnt_likelihood(y, *state.machine.moments(compressed(X)), weight)
         state.reset_unseen(sizes.counts == 0)
-        if 2 * (epoch + 1) > plan.n_epochs:
+        rises = value + state.machine.log_hyper_prior() > max(bounds, default=-np.inf) + min_gain
+        n_no_change = 0 if rises or plan.patience is None else n_no_change + 1
+        if n_no_change or 2 * (epoch + 1) > plan.n_epochs:
             average.add(state.machine)
+        else:
+            average = _Average()
         bounds.append(value + state.machine.log_hyper_prior())
-        if plan.stops(bounds, start_time, average.of(state.machine)):
+        converged = n_no_change == plan.patience
+        if plan.stops(bounds, start_time, average.of(state.machine)) or converged:
             break
-    return state.machine, average.of(state.machine), bounds
+    return state.machine, average.of(state.machine), bounds, converged
 
 
 class _AdamState:

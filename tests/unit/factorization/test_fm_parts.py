@@ -139,6 +139,27 @@ def test_mean_over_a_partition_is_the_full_bound_and_gradient(seed, likelihood, 
     np.testing.assert_allclose(in_log_sd[whole.features], full.in_log_sd, rtol=1e-9, atol=1e-9)
 
 
+@settings(max_examples=15)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(LIKELIHOODS))
+def test_normalised_weights_of_divergences_sum_to_the_features_of_each_group(seed, likelihood):
+    machine, X, y, weight = problem(seed, likelihood)
+    sizes = Sizes(y.size, np.bincount(X.indices, minlength=X.shape[1]), machine.prior.group)
+    whole = batch_of(X, y, weight)
+    np.testing.assert_allclose(
+        estimate(machine, whole, sizes).value, estimate(machine, whole, sizes._replace(groups=None)).value, rtol=1e-12
+    )
+    rows = slice(0, 4)
+    batch = batch_of(X[rows], y[rows], weight[rows])
+    k, group = batch.features, machine.prior.group
+    alpha = np.zeros(X.shape[1])
+    alpha[k] = batch.counts / sizes.counts[k]
+    for g in np.unique(group[k]):
+        alpha[group == g] *= (sizes.counts[group == g] > 0).sum() / alpha[group == g].sum()
+    expected = machine.slopes(batch.y, *machine.moments(compressed(X[rows])), batch.weight)[0]
+    wanted = y.size / 4 * expected - alpha @ machine.divergences().sum(axis=1) - machine.bias_divergence()
+    np.testing.assert_allclose(estimate(machine, batch, sizes).value, wanted, rtol=1e-10)
+
+
 @given(st.integers(0, 2**32 - 1), st.sampled_from(LIKELIHOODS))
 def test_nothing_depends_on_the_order_of_features_or_rows(seed, likelihood):
     machine, X, y, weight = problem(seed, likelihood)
@@ -193,7 +214,7 @@ def test_mini_batches_come_near_coordinate_ascent(likelihood, n_samples):
     machine = start_machine(compressed(X), weight, group, 1, likelihood, rng)
     plan = plan_of(machine, n_epochs=150)
     ascended, _, _ = coordinate_ascent(machine, (X, y, weight), plan)
-    last, average, bounds = adam_ascent(machine, (X, y, weight), plan, (100, 0.05, n_samples), rng)
+    last, average, bounds, _ = adam_ascent(machine, (X, y, weight), plan, (100, 0.05, n_samples), rng)
     mu, _ = ascended.moments(compressed(X))
     for other, tolerance in ((last, 0.5), (average, 0.25)):
         batch_mu, _ = other.moments(compressed(X))
@@ -209,7 +230,7 @@ def test_average_is_of_means_and_log_standard_deviations():
     runs = [
         adam_ascent(machine, data, plan_of(machine, n_epochs=n), settings, np.random.default_rng(0)) for n in (3, 4)
     ]
-    ends, (last, average, _) = [run[0] for run in runs], runs[1]
+    ends, (last, average, *_) = [run[0] for run in runs], runs[1]
     np.testing.assert_array_equal(last.mean, ends[1].mean)
     np.testing.assert_allclose(average.mean, 0.5 * (ends[0].mean + ends[1].mean), rtol=1e-12)
     np.testing.assert_allclose(average.variance, np.sqrt(ends[0].variance * ends[1].variance), rtol=1e-12)
@@ -219,7 +240,7 @@ def test_features_without_entries_get_their_prior():
     machine, X, y, weight = problem(1, Gaussian(1.0), n=20)
     X = sparse.csr_array(X.toarray() * (np.arange(7) != 3))
     ascended, _, _ = coordinate_ascent(machine, (X, y, weight), plan_of(machine))
-    last, _, _ = adam_ascent(machine, (X, y, weight), plan_of(machine), (5, 0.05, 0), np.random.default_rng(0))
+    last, *_ = adam_ascent(machine, (X, y, weight), plan_of(machine), (5, 0.05, 0), np.random.default_rng(0))
     group = last.prior.group[3]
     np.testing.assert_allclose(last.mean[3], last.prior.nu[group])
     np.testing.assert_allclose(last.variance[3], 1.0 / last.prior.lam[group])
