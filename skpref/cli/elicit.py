@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
 from skpref._text import printable
-from skpref.cli.files import nearest, read_sheet
+from skpref.cli.files import check_file, nearest, read_sheet
 from skpref.data import OneHotDesign
 from skpref.elicitation import Session
 from skpref.exceptions import DataError
@@ -20,7 +20,7 @@ from skpref.factorization.fm import VariationalFM
 from skpref.factorization.fm_classifier import VariationalFMClassifier
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
-from skpref.persistence import load
+from skpref.persistence import load, save
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from skpref.elicitation import Estimates
 
 _LONGEST: Final = 60
-_MORE: Final = "s = skip, q = quit"
+_MORE: Final = "s = skip, u = undo the last answer, q = quit"
 
 
 def elicit(options: Elicit) -> int:
     """Ask a person, and print what was learnt."""
+    check_file(options.out, options.model, options.candidates, options.session)
     model = load(options.model)
     if sys.stdin is None:
         raise DataError("the standard input is closed; answers may come from a file, by < FILE")
@@ -43,6 +44,10 @@ def elicit(options: Elicit) -> int:
     except KeyboardInterrupt:
         asker.ended = "interrupted"
         asker.say("")
+    if options.session is not None:
+        asker.session.save(options.session)
+    if options.out is not None:
+        save(asker.session.model_, options.out)
     print(json.dumps(asker.findings(), allow_nan=False, indent=1) if options.json else asker.text(options.top))
     return 130 if asker.ended == "interrupted" else 0
 
@@ -63,7 +68,11 @@ def _asker(model: Any, options: Elicit) -> _Asker:
     if items is None:
         raise DataError(f"{options.model}: a {type(last).__name__} has no items to ask for")
     candidates = None if options.candidates is None else _read(options.candidates, items.tolist(), pairs=pairs)
-    session = Session(model, candidates, options.strategy, user=user, random_state=options.seed)
+    if options.session is not None and options.session.exists():
+        session = Session.load(options.session, model)
+    else:
+        seed, least = options.seed, options.min_gain
+        session = Session(model, candidates, options.strategy, user=user, min_gain=least, random_state=seed)
     return _Asker(session, type(last).__name__, user, pairs=pairs, out=sys.stderr if options.json else sys.stdout)
 
 
@@ -129,6 +138,8 @@ class _Asker:
                 return
             if answer == "skip":
                 self.skipped.append(row)
+            elif answer == "undo":
+                self.session.undo()
             else:
                 self.session.tell({row: answer})
         self.ended = "enough asked"
@@ -136,7 +147,7 @@ class _Asker:
     def _how(self) -> str:
         labels = self.session.labels_
         if self.pairs:
-            return "which one? 1 or 2" + (", = for a tie" if 0.5 in labels else "")
+            return "which one? 1 or 2, = for a tie"
         if not labels:
             return "a number"
         if len(labels) == 2:
@@ -148,7 +159,7 @@ class _Asker:
         return f"1 {_shown(asked[0])}   2 {_shown(asked[1])}?" if self.pairs else f"{_shown(asked)}?"
 
     def _answer(self, question: str) -> Any:
-        """Return an answer, "skip", or None to quit; ask again until it can be read."""
+        """Return an answer, "skip", "undo", or None to quit; ask again until it can be read."""
         while True:
             self.say(question, end="")
             try:
@@ -163,6 +174,8 @@ class _Asker:
                 return None
             if text in {"s", "skip", ""}:
                 return "skip"
+            if text in {"u", "undo"} and self.session.answers_:
+                return "undo"
             answer = self._meant(line.strip())
             if answer is not None:
                 return answer
@@ -172,8 +185,7 @@ class _Asker:
         """What a text stands for; None if for nothing."""
         labels = self.session.labels_
         if self.pairs:
-            sides = {"1": 1.0, "2": 0.0, "=": 0.5} if 0.5 in labels else {"1": 1.0, "2": 0.0}
-            return sides.get(text)
+            return {"1": 1.0, "2": 0.0, "=": 0.5}.get(text)
         if len(labels) == 2 and text.lower() in {"y", "yes", "n", "no"}:
             return labels[int(text.lower().startswith("y"))]
         for label in labels:

@@ -15,6 +15,7 @@ from skpref.cli.files import nearest
 from skpref.cli.values import (
     at_least,
     read_encoding,
+    read_gain,
     read_names,
     read_path,
     read_positive,
@@ -198,6 +199,9 @@ class Elicit:
     candidates: Path | None
     strategy: Strategy
     questions: int
+    min_gain: float
+    session: Path | None
+    out: Path | None
     top: int
     json: bool
     seed: int
@@ -482,8 +486,8 @@ def _add_elicit(commands: Any) -> None:
         help="ask a person the questions a saved model learns most from, and print what it learnt",
         description="Ask on the terminal, and print what follows from the answers: estimates, their uncertainty, what "
         "to recommend, what to ask next. MODEL holds preferences (which one? 1 or 2), ratings, or a Pipeline of "
-        "OneHotDesign and a factorization machine (y or n, or a number). s skips a question, q quits. The file is not "
-        "changed.",
+        "OneHotDesign and a factorization machine (y or n, or a number). s skips a question, u takes the last answer "
+        "back, q quits. The file is not changed.",
     )
     add = elicit.add_argument
     add("model", type=read_path, metavar="MODEL", help=_MODEL)
@@ -498,6 +502,11 @@ def _add_elicit(commands: Any) -> None:
         help="how to choose questions (default: determinant)",
     )
     add("--questions", type=at_least(1), default=20, metavar="N", help="questions at most (default: 20)")
+    text = "end where no question has an expected information gain of so many nats (default: 0)"
+    add("--min-gain", type=read_gain, default=0.0, metavar="G", help=text)
+    text = "file of JSON that keeps questions and answers: the same command resumes from it"
+    add("--session", type=read_path, metavar="FILE", help=text)
+    add("--out", type=read_path, metavar="FILE", help="write a copy of the model that knows the answers")
     add("--top", type=at_least(1), default=10, metavar="N", help="items to print (default: 10)")
     add("--json", action="store_true", help="print what was learnt as JSON, and questions to standard error")
     add("--seed", type=at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")

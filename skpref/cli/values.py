@@ -73,6 +73,14 @@ def read_positive(text: str) -> float:
     return value
 
 
+def read_gain(text: str) -> float:
+    """Read a number that is not negative."""
+    value = read_number(text)
+    if not 0.0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text[:80]} is not a number of at least 0")
+    return value
+
+
 def read_number(text: str) -> float:
     """Read a number."""
     try:

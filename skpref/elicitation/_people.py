@@ -153,6 +153,11 @@ class _NormalUser:
     def __len__(self) -> int:
         return int(np.shape(self.rows)[0])
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without what is computed from it again."""
+        computed = {"_moments", "_covariance", "_prior_belief"}
+        return {name: value for name, value in self.__dict__.items() if name not in computed}
+
     @cached_property
     def _moments(self) -> tuple[Array, Array]:
         """Prior mean and variance of the candidates."""
@@ -314,15 +319,12 @@ class GPPLUser(_PairsUser):
         del freeze
         if user is not None:
             raise DataError(f"a GPPLClassifier has no users; got user {shorten(user)}. Use CrowdGPPL")
-        return cls(model, cls.pairs(candidates, model.item_ids_, rng))
+        return cls(model, cls.pairs(candidates, _known_items(model), rng))
 
     def updated(self, answers: Mapping[int, float]) -> Any:
-        """Raise an error: an update would need the comparisons of the fit."""
-        del answers
-        raise DataError(
-            "a GPPLClassifier does not keep its comparisons, so it cannot be updated: fit it again with them "
-            "and with `answers_`, or use `belief_`"
-        )
+        """Return a copy of the model after `partial_fit`."""
+        model = deepcopy(self.model)
+        return model.partial_fit([self.rows[row] for row in answers], list(answers.values())) if answers else model
 
 
 class CrowdUser(_PairsUser):
@@ -338,7 +340,7 @@ class CrowdUser(_PairsUser):
         """Return the user of a session, with the candidates checked."""
         del freeze
         user = _new_user_id(model.user_ids_) if user is None else user
-        return cls(model, cls.pairs(candidates, model.item_ids_, rng), user)
+        return cls(model, cls.pairs(candidates, _known_items(model), rng), user)
 
     def updated(self, answers: Mapping[int, float]) -> Any:
         """Return a copy of the model after `partial_fit`."""
@@ -406,6 +408,11 @@ _PERSONS: Final[dict[type, Any]] = {
     GPPLClassifier: GPPLUser,
     CrowdGPPL: CrowdUser,
 }
+
+
+def _known_items(model: GPPLClassifier | CrowdGPPL) -> Any:
+    """Return the ids of a model's table, whether they were compared or not; without a table, of the compared items."""
+    return getattr(model.items, "ids", model.item_ids_)
 
 
 def _normal(noise: float) -> Gaussian:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skpref._math.random import as_generator
 from skpref.elicitation._people import person_of
+from skpref.elicitation._records import SessionRecord
 from skpref.elicitation._strategies import check_number, check_strategy, choose
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
+    import os
+
     from numpy.typing import ArrayLike
 
     from skpref._typing import IntArray, MatrixLike, RandomState
     from skpref.elicitation._beliefs import Belief, Estimates
+    from skpref.elicitation._people import Person
     from skpref.elicitation._strategies import Strategy
 
 
@@ -97,6 +102,9 @@ class Session:
     freeze : label or array-like of labels, default=None
         For factorization machines: groups that `model_` leaves unchanged, such as the items. If None and candidates
         are items, all groups but the users.
+    min_gain : float, default=0.0
+        Expected information gain, in nats, below which a question is not worth asking; see `gain_`. A coin flip has
+        log 2 = 0.69.
     random_state : int, RandomState, Generator or None, default=None
         Seed of "random", and of random pairs if there are too many.
 
@@ -107,9 +115,11 @@ class Session:
     labels_ : tuple
         Possible answers; empty if answers are real numbers.
     answers_ : dict
-        Answers so far, by row of `candidates_`.
+        Answers so far, by row of `candidates_`, in the order in which they were given.
     belief_ : Belief
         Posterior of all candidates, given the answers so far.
+    gain_ : float
+        Largest expected information gain of the questions that were not asked, in nats; 0 if none is left.
     model_ : estimator
         A copy of the model, updated with all answers so far.
 
@@ -134,7 +144,12 @@ class Session:
     1
     """
 
+    candidates_: Any
+    labels_: tuple[Any, ...]
     answers_: dict[int, Any]
+    _person: Person
+    _user: Any
+    _min_gain: float
     _strategy: Strategy
     _rng: np.random.Generator
     _values: dict[int, float]  # the answers as numbers
@@ -150,10 +165,14 @@ class Session:
         *,
         user: Any = None,
         freeze: ArrayLike | None = None,
+        min_gain: float = 0.0,
         random_state: RandomState = None,
     ) -> None:
         check_strategy(strategy)
+        if not isinstance(min_gain, Real) or isinstance(min_gain, bool) or not 0.0 <= min_gain < np.inf:
+            raise DataError(f"min_gain must be a number of at least 0, in nats; got {min_gain!r:.80}.")
         rng = as_generator(random_state)
+        self._user, self._min_gain = user, float(min_gain)
         self._person = person_of(model, candidates, user, freeze, rng)
         self.candidates_, self.labels_ = self._person.candidates, self._person.labels
         self.__dict__ |= _without_answers(strategy, rng)
@@ -187,6 +206,11 @@ class Session:
         if self._belief is None:
             self._belief = self._person.belief(self._values)
         return self._belief
+
+    @property
+    def gain_(self) -> float:
+        """Largest expected information gain of the questions that were not asked, in nats; 0 if none is left."""
+        return float(self.belief_.gain[self._remaining(np.arange(len(self._person)))].max(initial=0.0))
 
     @property
     def model_(self) -> Any:
@@ -223,14 +247,18 @@ class Session:
         Raises
         ------
         DataError
-            If no candidate is left, or `n` is not a positive integer.
+            If no candidate is left, none has a gain of at least `min_gain`, or `n` is not a positive integer.
         """
         check_number("n", n)
         size = len(self._person)
         rows = np.arange(size) if among is None else _rows_among(among, size)
-        remaining = np.setdiff1d(rows, sorted(self._asked))
+        remaining = self._remaining(rows)
         if not remaining.size:
             raise DataError("no candidate left: all questions have been asked.")
+        if self._min_gain:
+            remaining = remaining[self.belief_.gain[remaining] >= self._min_gain]
+        if not remaining.size:
+            raise DataError(f"no candidate left with an expected gain of at least min_gain={self._min_gain:g} nats.")
         if self._strategy == "random":
             chosen = self._rng.permutation(remaining)[: int(n)]
         else:
@@ -238,13 +266,15 @@ class Session:
         self._asked.update(chosen.tolist())
         return np.asarray(chosen)
 
-    def tell(self, answers: Mapping[int, Any]) -> Session:
+    def tell(self, answers: Mapping[int, Any], *, unasked: bool = False) -> Session:
         """Add answers, and update the belief.
 
         Parameters
         ----------
         answers : mapping of int to rating, label or preference
             Answers, by row of the candidates as returned by `ask`. For a pair: 1 = left, 0 = right, 0.5 = tie.
+        unasked : bool, default=False
+            Whether to take answers to questions that `ask` has not chosen, which were given elsewhere.
 
         Returns
         -------
@@ -256,21 +286,164 @@ class Session:
         DataError
             If a question was not asked or was answered before, or an answer is not possible. Then no answer is added.
         """
-        if not isinstance(answers, Mapping):
-            raise DataError(f"answers must be a mapping of rows to answers, such as {{3: 5.0}}; got {answers!r:.80}.")
-        values = {}
-        for row, answer in answers.items():
-            if row not in self._asked:
+        values = self._read(answers)
+        for row in answers:
+            if row not in self._asked and not (unasked and row in range(len(self._person))):
                 raise DataError(f"question {row!r} was not asked.")
             if row in self.answers_:
-                raise DataError(f"question {row!r} was answered before, with {self.answers_[row]!r}.")
-            values[int(row)] = self._person.read(answer)
+                before = f"question {row!r} was answered before, with {self.answers_[row]!r}"
+                raise DataError(f"{before}; use correct to change it.")
         if values:
-            belief = self._person.belief(self._values | values)
-            self._values |= values
-            self.answers_ |= {int(row): answer for row, answer in answers.items()}
-            self._belief, self._model = belief, None
+            self._set(self._values | values, self.answers_ | {int(row): answer for row, answer in answers.items()})
+            self._asked.update(values)
         return self
+
+    def correct(self, answers: Mapping[int, Any]) -> Session:
+        """Replace answers by others, as if they had been given at once.
+
+        Parameters
+        ----------
+        answers : mapping of int to rating, label or preference
+            The right answers, by row of the candidates.
+
+        Returns
+        -------
+        Session
+            The same session.
+
+        Raises
+        ------
+        DataError
+            If a question was not answered, or an answer is not possible. Then no answer is replaced.
+        """
+        values = self._read(answers)
+        for row in answers:
+            if row not in self.answers_:
+                raise DataError(f"question {row!r} was not answered; use tell.")
+        self._set(self._values | values, self.answers_ | {int(row): answer for row, answer in answers.items()})
+        return self
+
+    def undo(self, n: int = 1) -> Session:
+        """Forget the last answers; their questions may be asked again.
+
+        Parameters
+        ----------
+        n : int, default=1
+            Number of answers.
+
+        Returns
+        -------
+        Session
+            The same session.
+
+        Raises
+        ------
+        DataError
+            If there are not as many answers, or `n` is not a positive integer.
+        """
+        check_number("n", n)
+        if n > len(self.answers_):
+            raise DataError(f"n is {n}, but there are {len(self.answers_)} answers to undo.")
+        forgotten = list(self.answers_)[-int(n) :]
+        kept = {row: answer for row, answer in self.answers_.items() if row not in forgotten}
+        self._set({row: self._values[row] for row in kept}, kept)
+        self._asked.difference_update(forgotten)
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write questions and answers to a file of JSON, which holds data only; the model is saved by `skpref.save`.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Where to; an earlier file is replaced.
+
+        Raises
+        ------
+        DataError
+            If an id or an answer is not a number, a text or None.
+        OSError
+            If the file cannot be written.
+        """
+        asked = sorted(int(row) for row in self._asked)
+        record = SessionRecord(
+            strategy=self._strategy,
+            min_gain=self._min_gain,
+            user=self._user,
+            candidates=self.candidates_,
+            asked=asked,
+            answers=list(self.answers_.items()),
+            generator=self._rng.bit_generator.state,
+        )
+        record.write(path)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        model: Any,
+        candidates: MatrixLike | None = None,
+        *,
+        freeze: ArrayLike | None = None,
+    ) -> Session:
+        """Resume a session that was saved.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file that `save` wrote.
+        model : estimator
+            The fitted model of the session, or a newer one that knows the same items.
+        candidates : array-like or sparse matrix, default=None
+            Rows of features, if they were the candidates: ids and pairs are in the file, rows are not.
+        freeze : label or array-like of labels, default=None
+            As for `Session`.
+
+        Returns
+        -------
+        Session
+            A session with the same questions and answers; the strategy "random" draws what it would have drawn.
+
+        Raises
+        ------
+        DataError
+            If the file is not one that `save` wrote, or does not fit the model or the candidates.
+        OSError
+            If the file cannot be read.
+        """
+        record = SessionRecord.read(path)
+        if (record.candidates is None) == (candidates is None):
+            what = "pass the rows of features as candidates" if candidates is None else "candidates are in the file"
+            raise DataError(f"{path}: {what}.")
+        given = record.candidates if candidates is None else candidates
+        session = cls(model, given, record.strategy, user=record.user, freeze=freeze, min_gain=record.min_gain)
+        record.check_size(path, len(session._person))
+        session.__dict__["_rng"] = record.random_generator(path)
+        session._asked.update(record.asked)
+        return session.tell(dict(record.answers), unasked=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without what is computed from it again."""
+        return self.__dict__ | {"_belief": None, "_model": None}
+
+    def _remaining(self, rows: IntArray) -> IntArray:
+        """Return the candidates that were not asked, shape (n,)."""
+        return np.setdiff1d(rows, np.array(sorted(self._asked), dtype=np.int64))
+
+    def _read(self, answers: Mapping[int, Any]) -> dict[int, float]:
+        """Return answers as numbers, by row."""
+        if not isinstance(answers, Mapping):
+            raise DataError(f"answers must be a mapping of rows to answers, such as {{3: 5.0}}; got {answers!r:.80}.")
+        for row in answers:
+            if not isinstance(row, Integral):
+                raise DataError(f"question {row!r} was not asked.")
+        return {int(row): self._person.read(answer) for row, answer in answers.items()}
+
+    def _set(self, values: dict[int, float], answers: dict[int, Any]) -> None:
+        """Replace all answers, after the belief could be computed."""
+        belief = self._person.belief(values)
+        self._values, self.answers_ = values, answers
+        self._belief, self._model = belief, None
 
 
 def _without_answers(strategy: Strategy, rng: np.random.Generator) -> dict[str, Any]:

@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
 
-from skpref import CrowdGPPL, GibbsM3F, GPOrdinalRegressor, GPPLClassifier, VariationalFM, VariationalFMClassifier, save
+from skpref import (
+    CrowdGPPL,
+    GibbsM3F,
+    GPOrdinalRegressor,
+    GPPLClassifier,
+    VariationalFM,
+    VariationalFMClassifier,
+    load,
+    save,
+)
 from skpref.cli import main
 from skpref.data import OneHotDesign
 from skpref.datasets import make_crowd
@@ -52,8 +61,11 @@ def test_yes_no_skip_and_quit(models: Path, capsys: Any, monkeypatch: Any) -> No
     assert run([models / "words"], "y\nn\nperhaps\ns\n seen \nq\n", monkeypatch) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert "VariationalFMClassifier: y = seen, n = not seen; s = skip, q = quit." in out
-    assert "'perhaps' is no answer. Answer with y = seen, n = not seen; s = skip, q = quit." in out
+    assert "VariationalFMClassifier: y = seen, n = not seen; s = skip, u = undo the last answer, q = quit." in out
+    assert (
+        "'perhaps' is no answer. Answer with y = seen, n = not seen; s = skip, u = undo the last answer, q = quit."
+        in out
+    )
     assert "Learnt from 3 answers, 1 skipped. Most probable seen:" in out
     assert "[5]" in out
     assert "[6]" not in out
@@ -91,7 +103,7 @@ def test_ratings_until_nothing_is_left(models: Path, capsys: Any, monkeypatch: A
     assert len(found["answers"]) == 6
     assert found["next_question"] is None
     assert found["recommended"] == []
-    assert "GibbsM3F: one of 1, 2, 3, 4; s = skip, q = quit." in err
+    assert "GibbsM3F: one of 1, 2, 3, 4; s = skip, u = undo the last answer, q = quit." in err
     assert run([models / "levels", "--questions", "2"], "4\n4\n4\n", monkeypatch) == 0
     assert "Learnt from 2 answers. Recommended by expected rating:" in capsys.readouterr().out
 
@@ -103,8 +115,8 @@ def test_pairs(models: Path, capsys: Any, monkeypatch: Any, name: str, more: lis
     assert run([models / name, *more, "--json"], "1\n2\n=\n3\n1\n", monkeypatch) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
-    assert [answer["answer"] for answer in found["answers"]] == [1.0, 0.0, 1.0]
-    assert "which one? 1 or 2; s = skip" in err
+    assert [answer["answer"] for answer in found["answers"]] == [1.0, 0.0, 0.5, 1.0]
+    assert "which one? 1 or 2, = for a tie; s = skip" in err
     assert sorted(one["item"] for one in found["estimates"]) == [0, 1, 2, 3, 4]
     assert len(found["next_question"]) == 2
     assert run([models / name, *more], "1\n", monkeypatch) == 0
@@ -174,3 +186,33 @@ def test_ids_cannot_steer_the_terminal(tmp_path: Path, capsys: Any, monkeypatch:
     out = capsys.readouterr().out
     assert not {"\x1b", "\u202e"} & set(out)
     assert "b" * 61 not in out
+
+
+def test_an_answer_is_taken_back(models: Path, capsys: Any, monkeypatch: Any) -> None:
+    assert run([models / "pairs", "--json"], "u\n1\nu\n2\n=\n", monkeypatch) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert [answer["answer"] for answer in found["answers"]] == [0.0, 0.5]
+    assert "'u' is no answer" in err  # there was none to take back
+
+
+def test_a_session_resumes_and_its_answers_reach_a_model(
+    models: Path, capsys: Any, monkeypatch: Any, tmp_path: Path
+) -> None:
+    command = [models / "crowd", "--session", tmp_path / "s.json", "--out", tmp_path / "m", "--user", "ann", "--json"]
+    assert run(command, "1\n2\n", monkeypatch) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert run(command, "1\n", monkeypatch) == 0
+    both = json.loads(capsys.readouterr().out)
+    assert both["answers"][:2] == first["answers"]
+    assert len(both["answers"]) == 3
+    assert "ann" in load(tmp_path / "m").user_ids_.tolist()
+    (tmp_path / "s.json").write_text("{}", "utf-8")
+    assert run(command, "1\n", monkeypatch) == 2
+    assert "s.json: not a session" in capsys.readouterr().err
+
+
+def test_questions_end_where_little_is_to_be_learnt(models: Path, capsys: Any, monkeypatch: Any) -> None:
+    assert run([models / "pairs", "--json", "--min-gain", "10"], "1\n1\n", monkeypatch) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["answers"], found["ended"], found["next_question"]) == ([], "all asked", None)

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from skpref import CrowdGPPL, GibbsIPM3F, GibbsM3F, GPPLClassifier, VariationalFM, VariationalFMClassifier
+from skpref import CrowdGPPL, GibbsIPM3F, GibbsM3F, GPPLClassifier, Table, VariationalFM, VariationalFMClassifier
 from skpref.data import OneHotDesign
 from skpref.datasets import make_crowd
 from skpref.elicitation import STRATEGIES, Session, replay, select
@@ -373,8 +373,6 @@ def test_bad_arguments():
         session.ask(among=[])
     with pytest.raises(DataError, match="freeze names group 'other', which is not one of"):
         Session(model[1], rows, freeze="other")
-    with pytest.raises(DataError, match="does not keep its comparisons"):
-        getattr(Session(MODELS["pairs"]), "model_")  # noqa: B009 - a property that raises
     with pytest.raises(DataError, match=r"covariance of 5001 candidates needs 0.2 GB; give at most 5000"):
         select(model[1], sparse.vstack([rows[:1]] * 5001), 2, "determinant")
 
@@ -390,3 +388,148 @@ def test_answers_are_a_mapping():
     for wrong in ([1, 2], None, 3.0):
         with pytest.raises(DataError, match="answers must be a mapping of rows to answers"):
             Session(MODELS["classifier"]).tell(wrong)
+
+
+# ----------------------------------------------------------------------------------------------- interrupted, corrected
+def asked_and_told(name, n=3):
+    session = Session(MODELS[name], random_state=0)
+    return session.tell({int(row): ANSWER[name] for row in session.ask(n)[:2]})
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_session_resumes_from_a_pickle_and_from_a_file(name, tmp_path):
+    session = asked_and_told(name)
+    session.save(tmp_path / "session.json")
+    for again in (pickle.loads(pickle.dumps(session)), Session.load(tmp_path / "session.json", MODELS[name])):
+        assert again.answers_ == session.answers_
+        np.testing.assert_allclose(again.belief_.mean, session.belief_.mean)
+        np.testing.assert_array_equal(again.ask(2), Session.load(tmp_path / "session.json", MODELS[name]).ask(2))
+        assert list(again.candidates_) == list(session.candidates_)
+
+
+def test_random_questions_resume_where_they_were(tmp_path):
+    session = Session(MODELS["crowd"], strategy="random", user=3, min_gain=1e-6, random_state=0)
+    session.ask(2)
+    session.save(tmp_path / "session.json")
+    again = Session.load(tmp_path / "session.json", MODELS["crowd"])
+    np.testing.assert_array_equal(again.ask(5), session.ask(5))
+    np.testing.assert_array_equal(again.belief_.mean, session.belief_.mean)
+
+
+def test_rows_of_features_are_passed_again(tmp_path):
+    model = MODELS["classifier"]
+    rows = model[0].transform(PAIRS[:4])
+    session = Session(model[-1], rows)
+    session.tell({int(session.ask()[0]): 1})
+    session.save(tmp_path / "session.json")
+    again = Session.load(tmp_path / "session.json", model[-1], rows)
+    assert again.answers_ == session.answers_
+    with pytest.raises(DataError, match="pass the rows of features as candidates"):
+        Session.load(tmp_path / "session.json", model[-1])
+
+
+def test_files_that_are_no_sessions_are_refused(tmp_path):
+    path = tmp_path / "session.json"
+    asked_and_told("pairs").save(path)
+    text = path.read_text("utf-8")
+    for wrong, message in [
+        ("{", "cannot be read as JSON"),
+        ("[]", "not a session that Session.save wrote"),
+        (text.replace('"determinant"', '"best"'), "a damaged session"),
+        (text.replace('"asked": [', '"asked": [-1, '), "a damaged session: asked and answers must name rows"),
+        (text.replace('"asked": [', '"asked": [999, '), "question 999 was asked, but there are 28 candidates"),
+        (text.replace("PCG64", "Pickle"), "its generator cannot be restored"),
+    ]:
+        path.write_text(wrong, "utf-8")
+        with pytest.raises(DataError, match=message):
+            Session.load(path, MODELS["pairs"])
+    path.write_text(text, "utf-8")
+    with pytest.raises(DataError, match="candidates are in the file"):
+        Session.load(path, MODELS["pairs"], [(0, 1)])
+    with pytest.raises(DataError, match=r"only numbers and texts can be saved; got b'u'"):
+        Session(MODELS["classifier"], user=b"u").save(path)
+    assert path.read_text("utf-8") == text
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_answers_are_corrected_and_undone(name):
+    other = {"classifier": 0, "regressor": -1.0, "ratings": 1, "features": 1, "pairs": 0.5, "pairs in order": 1}.get(
+        name, 1
+    )
+    session = asked_and_told(name)
+    first, second = session.answers_
+    before = session.belief_.mean.copy()
+    right = Session(MODELS[name], random_state=0)
+    right.ask(3)
+    right.tell({first: other, second: ANSWER[name]})
+    np.testing.assert_allclose(session.correct({first: other}).belief_.mean, right.belief_.mean)
+    assert list(session.answers_.items()) == [(first, other), (second, ANSWER[name])]
+    np.testing.assert_allclose(session.correct({first: ANSWER[name]}).belief_.mean, before)
+    session.undo()
+    assert list(session.answers_) == [first]
+    assert second in session.ask(len(session.candidates_))
+    session.undo()
+    np.testing.assert_allclose(session.belief_.mean, Session(MODELS[name]).belief_.mean)
+
+
+def test_what_cannot_be_corrected():
+    session = asked_and_told("pairs")
+    row = next(iter(session.answers_))
+    before = session.belief_.mean.copy()
+    with pytest.raises(DataError, match="question 99 was not answered; use tell"):
+        session.correct({row: 0, 99: 1})
+    with pytest.raises(DataError, match="an answer about a pair must be"):
+        session.correct({row: 2})
+    with pytest.raises(DataError, match="n is 3, but there are 2 answers to undo"):
+        session.undo(3)
+    with pytest.raises(DataError, match="n must be an integer of at least 1"):
+        session.undo(0)
+    np.testing.assert_array_equal(session.belief_.mean, before)
+
+
+def test_answers_that_were_given_elsewhere():
+    session = Session(MODELS["crowd"])
+    with pytest.raises(DataError, match="question 5 was not asked"):
+        session.tell({5: 1})
+    session.tell({5: 0.5}, unasked=True)
+    assert session.answers_ == {5: 0.5}
+    assert 5 not in session.ask(100)
+    for row in (28, -1, "5"):
+        with pytest.raises(DataError, match="was not asked"):
+            session.tell({row: 1}, unasked=True)
+
+
+def test_asking_stops_where_little_is_to_be_learnt():
+    session = Session(MODELS["crowd"], min_gain=0.1)
+    gains = []
+    while session.gain_ >= 0.1:
+        gains.append(session.gain_)
+        session.tell({int(session.ask()[0]): 1})
+    with pytest.raises(DataError, match=r"no candidate left with an expected gain of at least min_gain=0\.1 nats"):
+        session.ask()
+    assert 0 < len(session.answers_) < len(session.candidates_)
+    assert gains[0] > 0.1 > session.gain_ > 0.0
+    assert session.fresh()._min_gain == 0.1
+    everything = Session(MODELS["pairs"])
+    everything.ask(100)
+    assert everything.gain_ == 0.0
+    for wrong in (-1.0, np.nan, "0", True):
+        with pytest.raises(DataError, match="min_gain must be a number of at least 0"):
+            Session(MODELS["pairs"], min_gain=wrong)
+
+
+def test_a_model_of_pairs_learns_the_answers():
+    session = asked_and_told("pairs")
+    updated = session.model_
+    row = next(iter(session.answers_))
+    left, right = session.candidates_[row]
+    counted = updated.win_matrix([left, right]).n_comparisons[0, 1]
+    assert counted == MODELS["pairs"].win_matrix([left, right]).n_comparisons[0, 1] + 1
+    assert Session(MODELS["pairs"]).model_ is not MODELS["pairs"]
+
+
+def test_items_of_the_table_that_nobody_compared_are_asked_about():
+    table = Table(np.arange(4.0)[:, None], ids=list("abcd"))
+    model = GPPLClassifier(table, length_scale_factor=1.0).fit([("a", "b"), ("b", "a")], [1, 0])
+    assert len(Session(model).candidates_) == 6
