@@ -18,11 +18,13 @@ from skpref.data import OneHotDesign, Vocabulary, as_ids, read_pairs
 from skpref.data.ids import shorten
 from skpref.elicitation._beliefs import Z_90, Estimates, belief_of, conditioned_belief, labels_of
 from skpref.elicitation._machines import population_of
-from skpref.elicitation._samples import belief_from_samples
+from skpref.elicitation._newcomers import Newcomers
+from skpref.elicitation._samples import belief_from_draws, belief_from_samples
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.fm_classifier import VariationalFMClassifier
 from skpref.factorization.max_margin.base import MaxMarginFactorization
+from skpref.factorization.max_margin.posterior import IPM3FPosterior
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.likelihoods import Gaussian
@@ -374,11 +376,21 @@ class RatingUser:
         return float(_label_number(answer, self.labels))
 
     def belief(self, answers: Mapping[int, float]) -> Belief:
-        """Return the belief from samples of the user."""
+        """Return the belief from samples of the user; the prior of his factors is the distribution of the others'."""
+        if answers and self._newcomers is not None:
+            item, level = self._item_rows[list(answers)], np.array(list(answers.values()), dtype=np.int64)
+            draws = self._newcomers.draw(self.model.posterior_, item, level)
+            return belief_from_draws(self.model.posterior_, draws, self._item_rows)
         posterior = self.updated(answers).posterior_
         # fold_in appends the user to the others.
         user = posterior.samples.users.shape[1] - 1 if answers else None
         return belief_from_samples(posterior, user, self._item_rows)
+
+    @cached_property
+    def _newcomers(self) -> Newcomers | None:
+        """Distribution of the users; None of binary features, whose prior is the Indian buffet process."""
+        posterior = self.model.posterior_
+        return None if isinstance(posterior, IPM3FPosterior) else Newcomers.of(posterior)
 
     @cached_property
     def _item_rows(self) -> IntArray:

@@ -37,6 +37,15 @@ def belief_from_samples(posterior: M3FPosterior, user: int | None, item: IntArra
     return _from_draws(score, theta, posterior.predictive_cost, posterior.margin)
 
 
+def belief_from_draws(posterior: M3FPosterior, draws: tuple[Array, Array, IntArray], item: IntArray) -> Belief:
+    """Return the belief about ratings of items by a user, given draws of factors, thresholds and samples."""
+    users, theta, sample = draws
+    score = np.empty((sample.size, item.size))
+    for s, rows in enumerate(posterior.samples.items[:, item]):
+        score[sample == s] = users[sample == s] @ rows.T
+    return _from_draws(score, theta, posterior.predictive_cost, posterior.margin)
+
+
 def _from_draws(score: Array, theta: Array, cost: float, margin: float) -> Belief:
     """Return the belief given draws of scores, shape (D, n), and thresholds, shape (D, L - 1)."""
     n_draws, n = score.shape
