@@ -95,7 +95,8 @@ _RECORDS = _named(
         "skpref.data.ratings": "Ratings",
         "skpref.factorization.machine.model": "Bias Machine Prior",
         "skpref.factorization.machine.posterior": "FMPosterior",
-        "skpref.factorization.max_margin.posterior": "Factors IPM3FPosterior M3FPosterior RatingVocabularies",
+        "skpref.factorization.max_margin.posterior": "Calibration Factors IPM3FPosterior M3FPosterior "
+        "RatingVocabularies",
         "skpref.gp.crowd.posterior": "CrowdPosterior FactorPosterior",
         "skpref.gp.entities": "Entities",
         "skpref.gp.latent.bound": "LatentHyper LatentMapping",

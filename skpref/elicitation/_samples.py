@@ -34,7 +34,7 @@ def belief_from_samples(posterior: M3FPosterior, user: int | None, item: IntArra
     score = score.reshape(-1, item.size)
     shared = samples.thresholds.shape[1] == 1
     theta = samples.thresholds[s, 0 * users if shared else users].astype(np.float64).reshape(score.shape[0], -1)
-    return _from_draws(score, theta, posterior.predictive_cost, posterior.margin)
+    return _from_draws(score, theta, posterior)
 
 
 def belief_from_draws(posterior: M3FPosterior, draws: tuple[Array, Array, IntArray], item: IntArray) -> Belief:
@@ -43,18 +43,20 @@ def belief_from_draws(posterior: M3FPosterior, draws: tuple[Array, Array, IntArr
     score = np.empty((sample.size, item.size))
     for s, rows in enumerate(posterior.samples.items[:, item]):
         score[sample == s] = users[sample == s] @ rows.T
-    return _from_draws(score, theta, posterior.predictive_cost, posterior.margin)
+    return _from_draws(score, theta, posterior)
 
 
-def _from_draws(score: Array, theta: Array, cost: float, margin: float) -> Belief:
+def _from_draws(score: Array, theta: Array, posterior: M3FPosterior) -> Belief:
     """Return the belief given draws of scores, shape (D, n), and thresholds, shape (D, L - 1)."""
-    n_draws, n = score.shape
+    (n_draws, n), margin, calibration = score.shape, posterior.margin, posterior.calibration
+    cost = posterior.cost / calibration.temperature
     probability, within, precision = np.empty((n, theta.shape[1] + 1)), np.empty(n), np.empty(n)
     step = max(1, _MAX_HELD // (n_draws * probability.shape[1]))
     for first in range(0, n, step):
         part = slice(first, first + step)
         distance = theta[:, None, :] - score[:, part, None]
-        p = level_probabilities(score[:, part], np.broadcast_to(theta[:, None, :], distance.shape), cost, margin)
+        thresholds = np.broadcast_to(theta[:, None, :], distance.shape)
+        p = level_probabilities(score[:, part], thresholds, posterior.cost, margin, calibration)
         probability[part] = p.mean(axis=0)
         within[part] = entr(p).sum(axis=2).mean(axis=0)
         # Derivative of each level's loss: thresholds above a level push the score down, those below push it up.

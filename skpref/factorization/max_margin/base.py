@@ -29,6 +29,7 @@ from skpref.data.ids import shorten, single_id
 from skpref.data.ratings import Ratings, rating_levels, read_rated
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, UnknownIdError
+from skpref.factorization.max_margin.calibration import learnt_calibration
 from skpref.factorization.max_margin.chains import (
     ChainModel,
     check_chain,
@@ -42,8 +43,7 @@ from skpref.factorization.max_margin.chains import (
     without_tables,
 )
 from skpref.factorization.max_margin.m3f_chain import MarginPrior, threshold_means
-from skpref.factorization.max_margin.posterior import M3FPosterior, RatingVocabularies
-from skpref.factorization.max_margin.temperature import learnt_temperature
+from skpref.factorization.max_margin.posterior import Calibration, M3FPosterior, RatingVocabularies, uncalibrated
 from skpref.inference import gibbs
 from skpref.inference.gibbs import Chain
 
@@ -135,7 +135,12 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
     @property
     def temperature_(self) -> float:
         """By what the loss is divided in `predict_proba`."""
-        return self.posterior_.temperature
+        return self.posterior_.calibration.temperature
+
+    @property
+    def level_weights_(self) -> Array:
+        """By what the probabilities of the levels are multiplied in `predict_proba`, shape (L,)."""
+        return np.exp(self.posterior_.calibration.log_weights)
 
     # ---------------------------------------------------------------- fitting
 
@@ -345,13 +350,13 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         else:
             starts = self._chain_model.warm_starts(problem, earlier)
         step = self._chain_model.step(problem)
-        temperatures: list[float] = []
+        calibrations: list[Calibration] = []
         with self._threads():
             plan = replace(
                 self._plan(key, starts),
                 check=partial(check_resumed, self._chain_model, problem),
                 fitted=lambda chains: self._snapshot(chains, vocabularies, merged, problem.prior),
-                finished=lambda chains: temperatures.append(self._learnt_temperature(chains, merged)),
+                finished=lambda chains: calibrations.append(self._learnt_calibration(chains, merged)),
             )
             chains = complete_chains(gibbs.run(starts, lambda _: step, plan))
             self._set_traces(chains, problem)
@@ -361,11 +366,13 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             msg += f"above {limit:.2f}. Increase n_sweeps and burn_in, and n_chains to see when they are enough."
             warnings.warn(msg, ConvergenceWarning, stacklevel=5)
         self._ratings, self._distribution_key = ratings, key
-        self.__dict__ |= self._fitted_attributes(chains, vocabularies, problem.prior, temperatures[0])
+        self.__dict__ |= self._fitted_attributes(chains, vocabularies, problem.prior, calibrations[0])
 
-    def _learnt_temperature(self, chains: list[Chain], merged: Ratings) -> float:
+    def _learnt_calibration(self, chains: list[Chain], merged: Ratings) -> Calibration:
         sampled = [chain for chain in chains if chain.samples]  # none if a callback stopped the first during burn-in
-        return learnt_temperature(self._chain_model, self._problem, merged, sampled, float(self.C)) if sampled else 1.0
+        if not sampled:
+            return uncalibrated(merged.n_levels)
+        return learnt_calibration(self._chain_model, self._problem, merged, sampled, float(self.C))
 
     def _threads(self) -> AbstractContextManager[None]:
         return limited_threads(None if self.n_jobs is None else effective_n_jobs(self.n_jobs))
@@ -392,12 +399,12 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         if not sampled:
             return None
         fitted = copy(self)
-        temperature = self._learnt_temperature(sampled, merged)
-        fitted.__dict__ |= self._fitted_attributes(sampled, vocabularies, prior, temperature)
+        calibration = self._learnt_calibration(sampled, merged)
+        fitted.__dict__ |= self._fitted_attributes(sampled, vocabularies, prior, calibration)
         return fitted
 
     def _fitted_attributes(
-        self, chains: list[Chain], vocabularies: RatingVocabularies, prior: MarginPrior, temperature: float
+        self, chains: list[Chain], vocabularies: RatingVocabularies, prior: MarginPrior, calibration: Calibration
     ) -> dict[str, Any]:
         """Return the attributes that predictions and later calls need, by name."""
         average = pooled([chain.average or {} for chain in chains])
@@ -406,7 +413,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             last=pooled([chain.state for chain in chains]),
             samples=pooled([sample for chain in chains for sample in chain.samples]),
             cost=float(self.C),
-            temperature=temperature,
+            calibration=calibration,
             margin=float(self.margin),
             sigma=prior.sigma,
             varsigma=prior.varsigma if prior.own else 0.0,
@@ -471,7 +478,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             ]
         self._ratings, self._distribution_key = ratings, None
         self._warm_start_key = self._warm_start_key_of(vocabularies)
-        self.__dict__ |= self._fitted_attributes(chains, vocabularies, problem.prior, self.temperature_)
+        self.__dict__ |= self._fitted_attributes(chains, vocabularies, problem.prior, self.posterior_.calibration)
 
     # ------------------------------------------------------------- predicting
 
@@ -505,9 +512,9 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probability of each level.
 
-        The probability of a level is exp(-C loss / `temperature_`) over the sum of these numbers, averaged over the
-        kept samples. A temperature of 1 is the pseudo-likelihood of [XZZ13] section 2.1, which is no model of how
-        ratings scatter.
+        The probability of a level is its `level_weights_` exp(-C loss / `temperature_`) over the sum of these numbers,
+        averaged over the kept samples. Weights and a temperature of 1 are the pseudo-likelihood of [XZZ13] section 2.1,
+        which is no model of how ratings scatter, nor of how frequent the levels are.
 
         Parameters
         ----------
@@ -520,7 +527,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             Probabilities, in the order of `classes_`.
         """
         user, item = self._rows(X)
-        return self.posterior_.probabilities(user, item, self.posterior_.predictive_cost)
+        return self.posterior_.probabilities(user, item, self.posterior_.calibration)
 
     def predict_score(self, X: ArrayLike, *, return_std: bool = False) -> Array | tuple[Array, Array]:
         """Return the posterior mean of the score x_ij, which the user's thresholds cut into levels.

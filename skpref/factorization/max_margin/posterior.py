@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from skpref._checks import check_positive, check_types, require
+from skpref._checks import check_arrays, check_positive, check_types, require
 from skpref.data import Vocabulary
 
 if TYPE_CHECKING:
@@ -87,6 +87,20 @@ class Factors(NamedTuple):
         return rows
 
 
+class Calibration(NamedTuple):
+    """How losses become probabilities: p(y) is in proportion to exp(log_weights[y] - C loss / temperature)."""
+
+    temperature: float
+    log_weights: Array  # (L,)
+
+    def validate(self) -> None:
+        """Raise DataError unless the temperature is positive and the weights are finite."""
+        check_types(self, temperature=float)
+        check_positive(self, "temperature")
+        check_arrays(self, log_weights="L")
+        require(bool(np.isfinite(self.log_weights).all()), self, "log_weights", "must be finite")
+
+
 @dataclass(frozen=True, eq=False)
 class M3FPosterior:
     """Average, last state and kept samples of the chains."""
@@ -95,16 +109,19 @@ class M3FPosterior:
     last: Factors  # last state of each chain
     samples: Factors  # kept samples of all chains, in single precision
     cost: float  # C
-    temperature: float  # by which the loss is divided in predictive probabilities
+    calibration: Calibration  # of predictive probabilities
     margin: float  # of the hinge loss
     sigma: float  # prior standard deviation of the factors
     varsigma: float  # prior standard deviation of the thresholds; 0 if all users share them
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
-        check_types(self, average=Factors, last=Factors, samples=Factors, varsigma=float, cost=float, temperature=float)
-        check_positive(self, "margin", "sigma", "temperature")
+        check_types(self, average=Factors, last=Factors, samples=Factors, varsigma=float, cost=float)
+        check_types(self, calibration=Calibration)
+        check_positive(self, "margin", "sigma")
         check_positive(self, "cost", "varsigma", zero=True)
+        self.calibration.validate()
+        check_arrays(self.calibration, {"L": self.n_levels}, log_weights="L")
         parts = self.average, self.last, self.samples
         shapes = {(part.users.shape[1], part.items.shape[1], part.thresholds.shape[1:]) for part in parts}
         require(len(shapes) == 1, self, "average", "is of different users, items or levels")
@@ -127,11 +144,6 @@ class M3FPosterior:
         return bool(users.dtype.kind == "f")
 
     @property
-    def predictive_cost(self) -> float:
-        """C over the temperature."""
-        return self.cost / self.temperature
-
-    @property
     def n_levels(self) -> int:
         """Number of levels."""
         return int(self.average.thresholds.shape[2]) + 1
@@ -147,7 +159,8 @@ class M3FPosterior:
     def levels(self, user: IntArray, item: IntArray, rule: str) -> IntArray:
         """Predict levels, shape (n,)."""
         if rule == "median":
-            cumulative = np.cumsum(self.probabilities(user, item, self.cost), axis=1)
+            plain = uncalibrated(self.n_levels)
+            cumulative = np.cumsum(self.probabilities(user, item, plain), axis=1)
             return np.minimum((cumulative < 0.5).sum(axis=1), self.n_levels - 1)
         factors = {"scores": self.samples, "average": self.average, "last": self.last}[rule]
         level = np.empty(user.size, dtype=np.int64)
@@ -167,8 +180,8 @@ class M3FPosterior:
             variance[part] = score.var(axis=0, ddof=min(1, score.shape[0] - 1)) + given_sample.mean(axis=0)
         return mean, variance
 
-    def probabilities(self, user: IntArray, item: IntArray, cost: float) -> Array:
-        """Return probabilities of the levels at a cost of the loss, averaged over the kept samples, shape (n, L)."""
+    def probabilities(self, user: IntArray, item: IntArray, calibration: Calibration) -> Array:
+        """Return calibrated probabilities of the levels, averaged over the kept samples, shape (n, L)."""
         out = np.empty((user.size, self.n_levels))
         has_ratings = (user >= 0) & (item >= 0)
         for part in parts(user.size, self.samples):
@@ -177,19 +190,20 @@ class M3FPosterior:
             if trained.size:
                 score = self._scores(self.samples, user[trained], item[trained])
                 theta = self.samples.thresholds_of(user[trained])
-                out[trained] = level_probabilities(score, theta, cost, self.margin).mean(axis=0)
+                out[trained] = level_probabilities(score, theta, self.cost, self.margin, calibration).mean(axis=0)
             if unseen.size:
-                out[unseen] = self._probabilities_of_unseen(user[unseen], item[unseen], cost)
+                out[unseen] = self._probabilities_of_unseen(user[unseen], item[unseen], calibration)
         return out
 
-    def _probabilities_of_unseen(self, user: IntArray, item: IntArray, cost: float) -> Array:
+    def _probabilities_of_unseen(self, user: IntArray, item: IntArray, calibration: Calibration) -> Array:
         """Return probabilities averaged over the prior scores, and prior thresholds, of unseen users and items."""
         mean, deviation = self._scores(self.samples, user, item), np.sqrt(self._variances(self.samples, user, item))
         theta, scale = self.samples.thresholds_of(user), np.where(user < 0, self.varsigma, 0.0)
         total = np.zeros((user.size, self.n_levels))
         for node in _normal_nodes(self.n_levels):
             drawn = theta + scale[:, None] * node[1:]
-            total += level_probabilities(mean + deviation * node[0], drawn, cost, self.margin).mean(axis=0)
+            p = level_probabilities(mean + deviation * node[0], drawn, self.cost, self.margin, calibration)
+            total += p.mean(axis=0)
         return total / _NODES
 
 
@@ -241,14 +255,28 @@ def _normal_nodes(width: int) -> Array:
     return np.asarray(ndtri(qmc.Sobol(width, scramble=True, rng=0).random(_NODES)))
 
 
-def level_probabilities(score: Array, theta: Array, cost: float, margin: float) -> Array:
-    """Return the probability of each level, exp(-C hinge loss) over its sum ([XZZ13] section 2.1)."""
+def uncalibrated(n_levels: int) -> Calibration:
+    """Return the calibration that leaves the pseudo-likelihood of [XZZ13] section 2.1 as it is."""
+    return Calibration(1.0, np.zeros(n_levels))
+
+
+def level_losses(score: Array, theta: Array, margin: float) -> Array:
+    """Return the hinge loss of each level above that of the best one, shape (..., L)."""
     distance = theta - score[..., None]
     # Neighbouring levels differ by one threshold.
     above, below = np.maximum(0.0, margin - distance), np.maximum(0.0, margin + distance)
     step = np.concatenate([np.zeros((*score.shape, 1)), np.cumsum(below - above, axis=-1)], axis=-1)
-    log_p = -cost * (step - step.min(axis=-1, keepdims=True))
-    p = np.exp(log_p)
+    return step - step.min(axis=-1, keepdims=True)
+
+
+def level_probabilities(
+    score: Array, theta: Array, cost: float, margin: float, calibration: Calibration | None = None
+) -> Array:
+    """Return the probability of each level, exp(-C hinge loss) over its sum, calibrated."""
+    log_p = -cost * level_losses(score, theta, margin)
+    if calibration is not None:
+        log_p = log_p / calibration.temperature + calibration.log_weights
+    p = np.exp(log_p - log_p.max(axis=-1, keepdims=True))
     return p / p.sum(axis=-1, keepdims=True)
 
 

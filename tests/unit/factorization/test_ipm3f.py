@@ -13,8 +13,8 @@ from sklearn.utils._param_validation import InvalidParameterError
 from skpref.data.ratings import Ratings
 from skpref.exceptions import CheckpointError, DataError, UnknownIdError
 from skpref.factorization.ipm3f import GibbsIPM3F
+from skpref.factorization.max_margin.calibration import N_FORGET, N_KEPT
 from skpref.factorization.max_margin.ipm3f_chain import aligned_mean, fold_in_of, log_ibp, start_state
-from skpref.factorization.max_margin.temperature import N_FORGET, N_KEPT
 from skpref.inference import gibbs
 
 

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from skpref.exceptions import CheckpointError, DataError, UnknownIdError
 from skpref.factorization.m3f import GibbsM3F
 from skpref.factorization.max_margin import base
-from skpref.factorization.max_margin.temperature import N_FORGET, N_KEPT
+from skpref.factorization.max_margin.calibration import N_FORGET, N_KEPT
 from skpref.inference import gibbs
 
 
@@ -94,7 +94,8 @@ def test_predictions_are_those_of_the_formulas(fitted):
         t = theta[X[:, 0]].astype(float)
         T = np.where(np.arange(1, 5) >= np.arange(1, 6)[:, None], 1.0, -1.0)
         loss = np.maximum(0.0, 9.0 - T * (t[:, None] - s[:, None, None])).sum(axis=2)
-        p, plain = np.exp(-fitted.C * loss / fitted.temperature_), np.exp(-fitted.C * loss)
+        p = fitted.level_weights_ * np.exp(-fitted.C * loss / fitted.temperature_)
+        plain = np.exp(-fitted.C * loss)
         total += p / p.sum(axis=1, keepdims=True) / len(each)
         at_one += plain / plain.sum(axis=1, keepdims=True) / len(each)
     np.testing.assert_allclose(fitted.predict_proba(X), total, atol=1e-5)
@@ -212,7 +213,7 @@ def test_the_prior_of_unseen_users_against_plain_draws():
         t = theta.mean(axis=0) + posterior.varsigma * rng.standard_normal((n, 4))
         T = np.where(np.arange(1, 5) >= np.arange(1, 6)[:, None], 1.0, -1.0)
         loss = np.maximum(0.0, 9.0 - T * (t[:, None] - score[:, None, None])).sum(axis=2)
-        p = np.exp(-model.C * loss / model.temperature_)
+        p = model.level_weights_ * np.exp(-model.C * loss / model.temperature_)
         total += (p / p.sum(axis=1, keepdims=True)).mean(axis=0) / len(posterior.samples.items)
     np.testing.assert_allclose(model.predict_proba([(999, 0)])[0], total, atol=0.02)
 

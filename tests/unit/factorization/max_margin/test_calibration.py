@@ -11,8 +11,8 @@ from sklearn.base import clone
 from skpref import GibbsIPM3F, GibbsM3F, load, save
 from skpref.data.ratings import Ratings
 from skpref.exceptions import DataError
-from skpref.factorization.max_margin import temperature
-from skpref.factorization.max_margin.posterior import Factors, level_probabilities
+from skpref.factorization.max_margin import calibration
+from skpref.factorization.max_margin.posterior import Calibration, Factors, level_probabilities, uncalibrated
 from skpref.inference import gibbs
 
 pytestmark = pytest.mark.filterwarnings("ignore:The chains of Gibbs.* are not stationary")
@@ -43,7 +43,7 @@ def test_intervals_of_ratings_cover(model):
     covered = np.abs(rank - 0.5) <= 0.475
     assert 0.92 < covered.mean() < 0.98  # at temperature 1 .84 and .83; standard error .01
     posterior = model.posterior_
-    plain = posterior.probabilities(*model._rows(NEW), posterior.cost)
+    plain = posterior.probabilities(*model._rows(NEW), uncalibrated(5))
     assert -np.log(p[row, ANSWERS]).mean() < -np.log(plain[row, ANSWERS]).mean() - 0.1
     assert model.temperature_ > 1.5
 
@@ -56,7 +56,35 @@ def test_the_temperature_of_simulated_levels_is_found(truth):
     p = level_probabilities(samples.scores(user, item), samples.thresholds_of(user), 0.1 / truth, 9.0)[0]
     level = (rng.random((n, 1)) > np.cumsum(p, axis=1)).sum(axis=1).clip(0, 4)
     held = Ratings(user, item, level, np.ones(n), n, 1, 5)
-    assert temperature.best_temperature(samples, held, 0.1, 9.0, 1) == pytest.approx(truth, rel=0.12)
+    assert calibration.best_calibration(samples, held, 0.1, 9.0, 1).temperature == pytest.approx(truth, rel=0.12)
+
+
+def test_the_weights_of_simulated_levels_are_found():
+    rng, n = np.random.default_rng(0), 4000
+    samples = Factors(10.0 * rng.standard_normal((1, n, 1)), np.ones((1, 1, 1)), np.array([[[-20.0, -5.0, 5.0, 20.0]]]))
+    user, item = np.arange(n), np.zeros(n, dtype=np.int64)
+    truth = Calibration(2.0, np.array([1.0, -1.0, 0.5, -1.0, 0.5]))
+    p = level_probabilities(samples.scores(user, item), samples.thresholds_of(user), 0.1, 9.0, truth)[0]
+    level = (rng.random((n, 1)) > np.cumsum(p, axis=1)).sum(axis=1).clip(0, 4)
+    held = Ratings(user, item, level, np.ones(n), n, 1, 5)
+    found = calibration.best_calibration(samples, held, 0.1, 9.0, 1)
+    assert found.temperature == pytest.approx(2.0, rel=0.15)
+    np.testing.assert_allclose(found.log_weights, truth.log_weights, atol=0.25)
+
+
+@pytest.mark.parametrize("model", [GibbsM3F(10), GibbsIPM3F()], ids=["m3f", "ipm3f"])
+def test_half_stars_are_predicted_better_than_by_the_shares_of_the_levels(model):
+    """Most of eight levels are high, as half stars are, and few ratings are of a user."""
+    rng, n = np.random.default_rng(0), 3000
+    X = np.column_stack([rng.integers(0, 200, n), rng.integers(0, 100, n)])
+    X = np.unique(X, axis=0)
+    z = 0.6 * rng.standard_normal(200)[X[:, 0]] + 0.5 * rng.standard_normal(100)[X[:, 1]] + rng.standard_normal(len(X))
+    y = np.searchsorted(np.quantile(z, np.cumsum([0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.2])), z)
+    test = rng.random(len(y)) < 0.25
+    p = model.set_params(random_state=0).fit(X[~test], y[~test]).predict_proba(X[test])
+    share = np.bincount(y[~test]) / np.sum(~test)
+    assert -np.log(p[np.arange(test.sum()), y[test]]).mean() < -np.log(share[y[test]]).mean() - 0.02
+    assert np.abs(p.mean(axis=0) - np.bincount(y[test]) / test.sum()).sum() < 0.2
 
 
 def test_few_samples_are_corrected_for_what_more_will_average():
@@ -71,36 +99,40 @@ def test_few_samples_are_corrected_for_what_more_will_average():
 
     def learnt(n_draws, n_samples):
         samples = Factors(draws[:n_draws, :, None], np.ones((n_draws, 1, 1)), np.repeat(fixed, n_draws, axis=0))
-        return temperature.best_temperature(samples, held, 0.1, 9.0, n_samples)
+        return calibration.best_calibration(samples, held, 0.1, 9.0, n_samples).temperature
 
     assert abs(np.log(learnt(8, 200))) < abs(np.log(learnt(8, 8)))
     assert learnt(200, 200) == pytest.approx(1.0, rel=0.15)
     assert learnt(8, 200) == pytest.approx(1.0, rel=0.2)
 
 
-def test_chains_do_not_change_and_few_ratings_leave_the_temperature_at_one(monkeypatch):
+def test_chains_do_not_change_and_few_ratings_leave_probabilities_uncalibrated(monkeypatch):
     model = clone(SMALL).fit(X, Y)
     assert clone(SMALL).fit(X[:9], Y[:9]).temperature_ == 1.0
     assert clone(SMALL).set_params(C=0.0).fit(X, Y).temperature_ == 1.0
-    monkeypatch.setattr(temperature, "_SHARE", len(Y) + 1)
+    monkeypatch.setattr(calibration, "_SHARE", len(Y) + 1)
     plain = clone(SMALL).fit(X, Y)
     assert plain.temperature_ == 1.0
     np.testing.assert_array_equal(plain.posterior_.samples.items, model.posterior_.samples.items)
     np.testing.assert_array_equal(plain.predict(NEW), model.predict(NEW))
 
 
-def test_the_temperature_is_saved_kept_by_fold_in_and_checked(tmp_path):
+def test_the_calibration_is_saved_kept_by_fold_in_and_checked(tmp_path):
     old = X[:, 0] < 50
     model = clone(SMALL).fit(X[old], Y[old])
     learnt = model.temperature_
     save(model, tmp_path / "model")
     again = load(tmp_path / "model")
     assert again.temperature_ == learnt != 1.0
+    np.testing.assert_array_equal(again.level_weights_, model.level_weights_)
     np.testing.assert_array_equal(again.predict_proba(NEW), model.predict_proba(NEW))
     assert model.fold_in(X[~old], Y[~old]).temperature_ == learnt
     for wrong in (0.0, -1.0, np.nan, np.inf, 2):
         with pytest.raises(DataError, match="temperature"):
-            replace(model.posterior_, temperature=wrong).validate()
+            Calibration(wrong, np.zeros(5)).validate()
+    for wrong in (np.zeros(4), np.array([0.0, 0.0, np.nan, 0.0, 0.0]), [0.0] * 5):
+        with pytest.raises(DataError, match="log_weights"):
+            replace(model.posterior_, calibration=Calibration(1.0, wrong)).validate()
 
 
 def test_a_fit_killed_while_it_learns_the_temperature_resumes(tmp_path, monkeypatch):
@@ -118,7 +150,7 @@ def test_a_fit_killed_while_it_learns_the_temperature_resumes(tmp_path, monkeypa
     with pytest.raises(KeyboardInterrupt):
         clone(model).set_params(random_state=0).fit(X, Y)
     resumed = clone(model).set_params(random_state=0).fit(X, Y)
-    assert len(done) == 12 + 7 + temperature.N_FORGET + temperature.N_KEPT
+    assert len(done) == 12 + 7 + calibration.N_FORGET + calibration.N_KEPT
     monkeypatch.setattr(gibbs, "advanced", real)
     assert resumed.temperature_ == clone(SMALL).fit(X, Y).temperature_
     assert not path.exists()
