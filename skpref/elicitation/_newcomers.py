@@ -56,8 +56,9 @@ class Newcomers(NamedTuple):
             p = level_probabilities(
                 z[:, : item.size],
                 np.broadcast_to(theta[:, None], (len(z), item.size, theta.shape[1])),
-                posterior.predictive_cost,
+                posterior.cost,
                 posterior.margin,
+                posterior.calibration,
             )
             with np.errstate(divide="ignore"):  # probabilities that underflow
                 return np.asarray(np.log(p[:, np.arange(item.size), level]).sum(axis=1))

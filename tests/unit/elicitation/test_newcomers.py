@@ -34,7 +34,8 @@ def test_a_new_user_is_drawn_from_the_population_given_the_answers(model):
         weight = np.exp(-0.5 * (grid - u.mean()) ** 2 / variance)
         for j, level in zip(row, (2, 0, 2), strict=True):
             theta = np.broadcast_to(samples.thresholds[s, 0], (grid.size, 2))
-            p = level_probabilities(grid * samples.items[s, j, 0], theta, posterior.predictive_cost, posterior.margin)
+            score = grid * samples.items[s, j, 0]
+            p = level_probabilities(score, theta, posterior.cost, posterior.margin, posterior.calibration)
             weight = weight * p[:, level]
         weight /= weight.sum()
         means.append((weight @ grid) * samples.items[s, :, 0])
