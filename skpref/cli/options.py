@@ -39,7 +39,7 @@ class Model(NamedTuple):
 
 
 _PAIRS = ("user", "item", "rating")
-_SIDES = ("left", "right", "winner", "loser", "score")
+_SIDES = ("left", "right", "winner", "loser", "score", "ranking", "offered", "chosen")
 _COMPARISONS = (*_SIDES, "label", "items", "id", "group", "max_inducing")
 _RATINGS = (*_PAIRS, "levels", "duplicates", "sweeps", "factors")
 _FEATURES = ("label", "features", "group")
@@ -102,6 +102,9 @@ class Data:
     winner: str | None = None
     loser: str | None = None
     score: tuple[str, ...] | None = None
+    ranking: tuple[str, ...] | None = None
+    offered: tuple[str, ...] | None = None
+    chosen: str | None = None
     label: str | None = None
     weight: str | None = None
     separator: str | None = None
@@ -338,6 +341,11 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
     add("--loser", type=read_text, metavar="COLUMN", help="column of the loser; rows are then (winner, loser)")
     text = "column of the left score minus the right one, or two columns, A,B; the higher score wins"
     add("--score", type=read_names, metavar="A[,B]", help=text)
+    text = "columns of rankings, the best first; cells at the end may be empty"
+    add("--ranking", type=read_names, metavar="A,B,...", help=text)
+    text = "columns of items of which one was chosen; --chosen names the column of its id, or of its column"
+    add("--offered", type=read_names, metavar="A,B,...", help=text)
+    add("--chosen", type=read_text, metavar="COLUMN", help="column of the choice (default: chosen)")
     add("--weight", type=read_text, metavar="COLUMN", help="column of weights (default: weight); of other rows, too")
     add("--items", type=read_path, help="file of the items' features")
     add("--id", type=read_text, metavar="COLUMN", help="column of ids in ITEMS (default: id)")
@@ -530,7 +538,7 @@ def _add_sync(commands: Any) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- experiment
-_LISTS = ("features", "levels", "class_order", "score", "columns")
+_LISTS = ("features", "levels", "class_order", "score", "ranking", "offered", "columns")
 _SECTIONS = {
     "data": [
         *("file", "dataset", "columns", "separator", "encoding", "items", "users", "id", "group"),

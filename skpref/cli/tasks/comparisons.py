@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skpref._typing import Array
+    from skpref._typing import Array, IntArray
     from skpref.cli.options import Data
     from skpref.cli.tasks.base import Outcome, Split
     from skpref.gp.crowd import CrowdGPPL
@@ -267,8 +267,9 @@ def read_comparisons(options: Data) -> Comparisons:
     items = None if options.items is None else read_items(options.items, options.id or "id")
     answers = read_answers(sheet, options)
     if items is not None:
-        for name, column in zip(answers.names[:2], (answers.left, answers.right), strict=True):
-            _check_known(sheet, name, column, items.vocabulary, str(options.items))
+        names = answers.names[:2] if answers.pairs else (None, None)
+        for name, column in zip(names, (answers.left, answers.right), strict=True):
+            _check_known(sheet, name, column, items.vocabulary, str(options.items), rows=answers.origin)
     user, users = _read_users(sheet, options, answers.names)
     rows = _rows(sheet, user, answers, options)
     check_size(sheet, rows.size, "comparisons", options)
@@ -300,23 +301,35 @@ def _read_users(sheet: Sheet, options: Data, others: tuple[str, ...]) -> tuple[N
 
 
 def _check_known(
-    sheet: Sheet, name: str, ids: NDArray[Any], vocabulary: Vocabulary, where: str, noun: str = "item"
+    sheet: Sheet,
+    name: str | None,
+    ids: NDArray[Any],
+    vocabulary: Vocabulary,
+    where: str,
+    noun: str = "item",
+    rows: IntArray | None = None,
 ) -> None:
+    """Complain of ids that a table does not have; `rows` are the rows of the file that the ids are in."""
     unknown = np.flatnonzero(vocabulary.encode(ids, unknown="mark") < 0)
     if unknown.size:
         row = int(unknown[0])
         more = f" ({unknown.size} such cells)" if unknown.size > 1 else ""
         hint = nearest(ids[row], [str(item) for item in vocabulary.ids])
-        raise sheet.fault(f"unknown {noun} {ids[row][:80]!r}, not in {where}{hint}{more}", row, name)
+        place = row if rows is None else int(rows[row])
+        raise sheet.fault(f"unknown {noun} {ids[row][:80]!r}, not in {where}{hint}{more}", place, name)
 
 
 def _rows(sheet: Sheet, user: NDArray[Any] | None, answers: Answers, options: Data) -> Rows:
-    left, right, y = answers.left, answers.right, answers.y
-    weight, groups = read_weights(sheet, options.weight), read_groups(sheet, options.group)
+    left, right, y, origin = answers.left, answers.right, answers.y, answers.origin
+    weight, groups = read_weights(sheet, options.weight)[origin] * answers.share, read_groups(sheet, options.group)
+    if groups is not None:
+        groups = groups[origin]
+    elif not answers.pairs and user is None:  # comparisons of one ranking share its noise
+        groups = origin.astype(object)
     if y is None:  # with the winner always on the left, calibration would see ones only
         swap = np.random.default_rng(options.seed).random(left.size) < 0.5
         left, right, y = np.where(swap, right, left), np.where(swap, left, right), np.where(swap, 0.0, 1.0)
-    ids = [left, right] if user is None else [user, left, right]
+    ids = [left, right] if user is None else [user[origin], left, right]
     return Rows(np.column_stack(ids), y, weight, groups)
 
 

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from skpref.data import from_choices, from_rankings
 from skpref.data.frames import labels_of_winners, winner_fault
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from skpref._typing import Array
+    from skpref._typing import Array, IntArray
     from skpref.cli.files import Sheet
     from skpref.cli.options import Data, Predict
 
@@ -30,6 +31,9 @@ class Answers(NamedTuple):
     right: NDArray[Any]  # (n,)
     y: Array | None  # (n,): labels; None: the left item always won, and nobody knows which was shown first
     names: tuple[str, ...]  # columns of the two items, then those of the answer
+    origin: IntArray  # (n,): row of the file
+    share: Array  # (n,): weight in that row, below 1 where a row makes several comparisons
+    pairs: bool = True  # whether a row is one comparison, and the first two names are those of its items
 
 
 def side_names(sheet: Sheet, options: Data | Predict) -> tuple[str, str]:
@@ -41,10 +45,13 @@ def side_names(sheet: Sheet, options: Data | Predict) -> tuple[str, str]:
 
 def read_answers(sheet: Sheet, options: Data) -> Answers:
     """Read and check the columns of items and of who won."""
+    every, ones = np.arange(len(sheet.lines)), np.ones(len(sheet.lines))
+    if options.ranking is not None or options.offered is not None or options.chosen is not None:
+        return _several(sheet, options)
     if _has_losers(sheet, options):
         names: tuple[str, ...] = (options.winner or "winner", options.loser or "loser")
         sheet.require(names, _COLUMNS)
-        return Answers(*_ids(sheet, names), None, names)
+        return Answers(*_ids(sheet, names), None, names, every, ones)
     sides, columns = side_names(sheet, options), _answer_columns(sheet, options)
     names = (*sides, *columns)
     sheet.require(names, _COLUMNS)
@@ -54,7 +61,34 @@ def read_answers(sheet: Sheet, options: Data) -> Answers:
         y = 0.5 + 0.5 * np.sign(scores[0] - (scores[1] if len(scores) > 1 else 0.0))
     else:
         y = _labels(sheet, columns[0], left, right, sides, words=columns[0] != (options.label or "label"))
-    return Answers(left, right, y, names)
+    return Answers(left, right, y, names, every, ones)
+
+
+def _several(sheet: Sheet, options: Data) -> Answers:
+    """Return the comparisons of rankings, or of choices among several items."""
+    others = ("left", "right", "winner", "loser", "label", "score", "ranking")
+    named = [f"--{name}" for name in others if getattr(options, name) is not None]
+    if len(named) > (options.offered is None and options.chosen is None):
+        raise DataError(f"one of --ranking and --offered says what a row holds; leave {' and '.join(named)} out")
+    if options.ranking is None and options.offered is None:
+        raise DataError("--chosen needs --offered A,B,...: the columns of the items that were offered")
+    items, chosen = options.ranking or options.offered or (), options.chosen or "chosen"
+    names = items if options.ranking is not None else (*items, chosen)
+    sheet.require(names, "It was asked for by --ranking, --offered or --chosen")
+    # The row stands where users do; no column has an empty name.
+    columns = {name: [cell or None for cell in sheet.texts(name)] for name in names} | {"": range(len(sheet.lines))}
+    try:
+        if options.ranking is not None:
+            rows = from_rankings(columns, items, user="")
+        else:
+            rows = from_choices(columns, items, chosen, user="")
+    except DataError as error:
+        raise sheet.fault(str(error)) from error
+    origin = rows.X[:, 0].astype(np.int64)
+    same = np.flatnonzero(rows.X[:, 1] == rows.X[:, 2])
+    if same.size:
+        raise sheet.fault(f"item {rows.X[same[0], 1]!r} occurs twice", int(origin[same[0]]))
+    return Answers(rows.X[:, 1], rows.X[:, 2], None, names, origin, rows.sample_weight, pairs=False)
 
 
 def _has_losers(sheet: Sheet, options: Data) -> bool:

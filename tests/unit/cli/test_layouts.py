@@ -16,6 +16,8 @@ import pytest
 from skpref import load
 from skpref.cli import main
 from skpref.cli.files import Format, read_sheet
+from skpref.cli.options import parse
+from skpref.cli.tasks.comparisons import read
 
 MODELS = ["gpt", "llama", "claude", "gemma"]
 # (left, right, label): claude beats gpt beats llama beats gemma, but for some ties.
@@ -133,6 +135,25 @@ def test_files_without_names_with_other_separators_and_encodings(utilities: Any)
     assert sheet.lines[0] == 1
 
 
+def test_rankings_and_choices_make_weighted_comparisons() -> None:
+    ranked = sorted(MODELS, key=STRENGTH.__getitem__, reverse=True)
+    rankings = [(f"j{k % 4}", *ranked[: 3 + k % 2], *[""] * (1 - k % 2)) for k in range(12)]
+    columns = ("--ranking", "1st,2nd,3rd,4th")
+    model = fit(csv_text("user,1st,2nd,3rd,4th", rankings), *columns)
+    assert model.rank().id.tolist() == ranked
+    # A ranking of k has k - 1 comparisons of each item, with weights 3 / (k + 1): six of three items, six of four.
+    assert model.rank().n_comparisons[0] == pytest.approx(6 * 2 * 3 / 4 + 6 * 3 * 3 / 5)
+    crowd = fit(csv_text("user,1st,2nd,3rd,4th", rankings), *columns, "--model", "crowd")
+    assert crowd.user_ids_.size == 4
+    choices = [("gpt", "llama", "gemma", "a"), ("claude", "gpt", "", "claude"), ("llama", "gemma", "claude", "c")] * 4
+    model = fit(csv_text("a,b,c,chosen", choices), "--offered", "a,b,c")
+    assert model.rank().id[0] == "claude"
+    rows = read(parse(["tune", "votes.csv", "--offered", "a,b,c"])).rows
+    assert rows.groups is not None
+    assert len(rows.groups) == rows.size == 20
+    assert rows.n_groups == 12  # the comparisons of a choice stay together
+
+
 def test_predict_reads_the_same_names(capsys: pytest.CaptureFixture[str]) -> None:
     text = csv_text("one;two;winner;x".replace(";", ","), rows_of("a", "b", "tie"), ";")
     fit(text, "--left", "one", "--right", "two", "--separator", "semicolon")
@@ -157,6 +178,14 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     "typo": (ARENA, ("--winner", "winer"), "there is no column 'winer'; did you mean 'winner'?"),
     "two answers": (ARENA, ("--winner", "winner", "--score", "turn"), "one of --label, --winner and --score says who"),
     "loser and left": (ARENA, ("--loser", "model_b", "--left", "model_a"), "leave --left out"),
+    "two layouts": (ARENA, ("--ranking", "model_a,model_b", "--winner", "winner"), "leave --winner and --ranking out"),
+    "no offer": (ARENA, ("--chosen", "winner"), "--chosen needs --offered A,B"),
+    "not offered": (
+        ARENA,
+        ("--offered", "model_a,model_b", "--chosen", "turn"),
+        "votes.csv: column 'turn': None in row 0 is",
+    ),
+    "twice ranked": ("1,2\na,b\nb,b\n", ("--ranking", "1,2"), "votes.csv, line 3: item 'b' occurs twice"),
     "three scores": (ARENA, ("--score", "a,b,c"), "--score takes one or two columns; got 3"),
     "weights": (ARENA, ("--weight", "n"), "there is no column 'n'. It was asked for by --weight"),
     "encoding": (
