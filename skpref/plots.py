@@ -189,6 +189,8 @@ class RankingDisplay(_Display):
         Credible interval of each rank, shown next to the item.
     n_total : int, default=None
         Number of items ranked, for the title.
+    unit : str, default="utility"
+        What the axis counts.
 
     Attributes
     ----------
@@ -213,8 +215,10 @@ class RankingDisplay(_Display):
         rank_low: Sequence[int] | None = None,
         rank_high: Sequence[int] | None = None,
         n_total: int | None = None,
+        unit: str = "utility",
     ) -> None:
         self.ids = ids
+        self.unit = unit
         self.utility = utility
         self.std = std
         self.rank_low = rank_low
@@ -271,6 +275,7 @@ class RankingDisplay(_Display):
             ranking.rank_low[top],
             ranking.rank_high[top],
             len(ranking),
+            "Elo points" if ranking.scale == "elo" else "utility",
         )
         return display.plot(ax=ax)
 
@@ -281,7 +286,7 @@ class RankingDisplay(_Display):
         ax.set_yticks(rows, [self._label(row) for row in range(len(rows))], parse_math=False)  # "$" is a dollar
         ax.set_ylim(len(rows) - 0.5, -0.5)
         shown = f"best {len(rows)} of {self.n_total} items" if self.n_total else ""
-        ax.set(xlabel="utility (mean and 90 % interval)", title=shown)
+        ax.set(xlabel=f"{self.unit} (mean and 90 % interval)", title=shown)
 
     def _label(self, row: int) -> str:
         name = _shortened(self.ids[row])

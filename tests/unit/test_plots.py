@@ -56,6 +56,11 @@ def test_the_best_stands_on_top(model: GPPLClassifier) -> None:
     assert list(display.utility) == sorted(display.utility, reverse=True)
 
 
+def test_a_ranking_in_elo_points_says_so(model: GPPLClassifier) -> None:
+    ax = RankingDisplay.from_ranking(model.rank(scale="elo"), ax=offscreen_axes()).ax_
+    assert ax.get_xlabel() == "Elo points (mean and 90 % interval)"
+
+
 def test_some_items_only(model: GPPLClassifier) -> None:
     display = RankingDisplay.from_estimator(model, [2, 4], ax=offscreen_axes())
     assert list(display.ids) == [4, 2]
