@@ -265,6 +265,21 @@ def test_a_site_that_cannot_be_is_left_out():
         assert_allclose(q.mean, run(K, y, np.array([1.0, 0.0, 1.0])).mean, rtol=1e-8)
 
 
+@pytest.mark.parametrize("order", ["parallel", "sequential"])
+def test_a_site_that_leaves_no_variance_is_left_out(order):
+    """Its precision would be infinite."""
+
+    class Certain(PairwiseProbit):
+        def _tilted(self, y, mu, v):
+            log_z, first, second = super()._tilted(y, mu, v)
+            return log_z, first, np.where(y == 0.0, -1.0 / v, second)
+
+    q = run(np.eye(3), np.array([1.0, 0.0, 1.0]), likelihood=Certain(), order=order, max_iter=30)
+    assert q.n_skipped >= q.n_iter > 0
+    assert q.tau[1] == q.nu[1] == 0.0
+    assert_allclose(q.mean, run(np.eye(3), np.ones(3), np.array([1.0, 0.0, 1.0])).mean, rtol=1e-8)
+
+
 def test_too_few_iterations_are_told():
     _, K, y = draw(1, n=8)
     q = run(K, y, max_iter=2)

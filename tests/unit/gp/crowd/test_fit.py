@@ -432,3 +432,17 @@ def test_auto_takes_mini_batches_above_the_largest_number_of_entries(n: int, bat
     chosen = crowd_fit._schedule(model, problem).batch_size
     assert chosen == batch_size
     assert isinstance(chosen, int) is (batch_size is not None)
+
+
+def test_tastes_that_vary_faster_than_the_consensus_get_shorter_length_scales() -> None:
+    rng = np.random.default_rng(0)
+    places = np.sort(rng.uniform(0.0, 10.0, 30))
+    user, left = rng.integers(0, 8, 600), rng.integers(0, 30, 600)
+    right = (left + rng.integers(1, 30, 600)) % 30
+    side = np.where(user % 2, 3.0, -3.0)
+    waves, slope = np.sin(3.0 * places), 0.3 * places
+    difference = slope[left] - slope[right] + side * (waves[left] - waves[right])
+    y = (difference + rng.standard_normal(600) > 0.0).astype(int)
+    model = quick(items=Table(places[:, None]), n_factors=1, length_scale_factor="auto")
+    model.fit(np.column_stack([user, left, right]), y)
+    assert 4.0 * model.factor_kernel_.length_scale < model.kernel_.length_scale
