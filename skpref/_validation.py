@@ -42,9 +42,12 @@ def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: A
         y = check_numbers(y, "y")
     X = _checked(X, "X", options)
     try:
-        return validation.validate_data(estimator, X, y, **options)
+        checked = validation.validate_data(estimator, X, y, **options)
     except OverflowError as error:
         raise _too_large("X") from error
+    if options.get("y_numeric"):  # scikit-learn checks objects before None becomes NaN
+        validation.assert_all_finite(checked[1], input_name="y")
+    return checked
 
 
 @_QUIETLY

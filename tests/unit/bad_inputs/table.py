@@ -551,6 +551,7 @@ ROWS = [
     ),
     Row(65, "masked", [*at.NUMBERS, *at.CLASSES, *at.LEVELS, *at.RATINGS], masked, "Input y contains NaN: row 3"),
     Row(65, "masked", at.WEIGHTS, masked, "Input sample_weight contains NaN: row 3 is masked"),
+    Row(26, "None", at.NUMBERS, lambda y: [None, *y[1:].tolist()], "Input y contains NaN"),
     Row(65, "durations", at.NUMBERS, lambda y: y.astype("timedelta64[s]"), "y holds dates or durations"),
     # ----------------------------------------------------------------------------------- what the table does not number
     Row(0, "neither y nor comparisons", call("GPPLRegressor.fit", lambda: at.regressor().fit(at.X)), None, NO_Y),
