@@ -20,19 +20,24 @@ if TYPE_CHECKING:
 
 _FEW = 8  # levels that a message shows
 _NUMBERS = "biuf"
+_MOST_STEPS = 100  # distinct numbers with fractions that are taken for levels
 _MOST_GUESSED = 3  # names that scikit-learn's checks of classifiers fit without an order ("one", "two", "three")
 
 __all__ = ["as_labels", "encode_levels", "ordered_levels", "read_labels", "with_levels_of"]
 
 
 def ordered_levels(
-    y: ArrayLike, class_order: ArrayLike | None = None, *, fewest: int = 2
+    y: ArrayLike, class_order: ArrayLike | None = None, *, fewest: int = 2, steps: bool = False
 ) -> tuple[NDArray[Any], IntArray]:
-    """Return the levels of ordered labels, low to high, and the number of each label's level, shape (n,)."""
+    """Return the levels of ordered labels, low to high, and the number of each label's level, shape (n,).
+
+    With `steps`, few numbers with fractions, such as half stars, are levels, too.
+    """
     dtype = getattr(y, "dtype", None)
     categories = getattr(dtype, "categories", None)
     values = column_or_1d(read_labels(y), warn=True)
-    check_classification_targets(values)
+    if not (steps and _are_steps(values)):
+        check_classification_targets(values)
     if class_order is not None:
         classes = _checked_order(class_order)
     elif getattr(dtype, "ordered", False):
@@ -52,6 +57,11 @@ def ordered_levels(
     if class_order is None and not getattr(dtype, "ordered", False):
         _check_natural_order(classes, categorical=categories is not None)
     return classes, level
+
+
+def _are_steps(values: NDArray[Any]) -> bool:
+    """Return whether numbers with fractions are levels, such as half stars, and not measurements: they are few."""
+    return values.dtype.kind == "f" and bool(np.isfinite(values).all()) and np.unique(values).size <= _MOST_STEPS
 
 
 def _check_natural_order(classes: NDArray[Any], *, categorical: bool) -> None:

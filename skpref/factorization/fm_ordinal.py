@@ -200,7 +200,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMBase):
         X : {array-like, sparse matrix} of shape (n, n_features)
             Features. Sparse input stays sparse.
         y : array-like of shape (n,)
-            Ordered labels.
+            Ordered labels. Numbers with fractions, such as half stars, are levels if they are at most 100.
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows. A weight of 2 is the same as giving the row twice.
 
@@ -225,7 +225,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMBase):
             # A column of a data frame has an order of its categories, an array has not.
             column = y.iloc[:, 0] if getattr(y, "ndim", 1) == 2 and hasattr(y, "iloc") else y
             categorical = hasattr(getattr(column, "dtype", None), "categories")
-            self.classes_, level = ordered_levels(column if categorical else labels, order, fewest=fewest)
+            self.classes_, level = ordered_levels(column if categorical else labels, order, fewest=fewest, steps=True)
             X, level, weight = self._positive_rows(X, level, sample_weight)
             if np.unique(level).size < fewest or self.classes_.size < 2:
                 raise DataError("at least 2 classes (levels) must have rows of positive weight.")

@@ -66,6 +66,14 @@ def test_levels_have_no_distances() -> None:
     assert np.array_equal(other.predict_proba(X), FITTED.predict_proba(X))
 
 
+def test_half_stars_are_levels_and_measurements_are_not() -> None:
+    half = VariationalFMOrdinal(2, random_state=0).fit(X, 0.5 * Y)
+    assert half.classes_.tolist() == [0.5, 1.0, 1.5, 2.5]
+    assert np.array_equal(half.predict_proba(X), FITTED.predict_proba(X))
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        VariationalFMOrdinal(2).fit(X, np.linspace(0.0, 1.0, Y.size))
+
+
 def test_draws_have_the_predicted_frequencies() -> None:
     draws = FITTED.sample_y(X[:3], 4000)
     shares = np.stack([(draws == level).mean(axis=1) for level in FITTED.classes_], axis=1)
