@@ -69,7 +69,7 @@ PARAMETERS: dict[str, list[Any]] = {
         ("threshold_scale margin sigma", [0.0, -1.0, np.nan, "wide"]),
         ("consensus item_effects early_stopping average user_thresholds", ["yes", 2]),
         ("warm_start order_effect learn_inducing learn_priors", [3, None]),
-        ("verbose unknown unknown_user duplicates prediction posterior", ["loud"]),
+        ("verbose unknown unknown_user duplicates prediction posterior kl_weights", ["loud"]),
         ("kernel factor_kernel user_kernel", ["matern", 3]),
         ("likelihood link", ["cauchit"]),
         ("optimizer inference evidence on_self", ["newton"]),
