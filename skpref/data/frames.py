@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -245,9 +246,9 @@ def from_choices(
     for row, (items, answer) in enumerate(zip(rows, answers, strict=True)):
         by_column = dict(zip(offered, items, strict=True))
         choice = answer if answer in items else by_column.get(answer)
-        if choice is None or is_missing(choice):
+        if choice is None:
             raise DataError(f"column {chosen!r}: {shorten(answer)} in row {row} is none of the items offered")
-        others = [item for item in items if not is_missing(item) and item != choice]
+        others = [item for item in items if item is not None and item != choice]
         pairs += [(choice, other) for other in others]
         origin += [row] * len(others)
     k = 1.0 + np.bincount(np.array(origin, dtype=np.int64), minlength=len(rows))
@@ -305,7 +306,7 @@ def from_rankings(
     if (columns is None) == (by is None):
         raise DataError("from_rankings needs either columns (items, the best first) or by (one row for each item)")
     if columns is not None:
-        rows = [[cell for cell in items if not is_missing(cell)] for items in reader.lists(columns)]
+        rows = [[cell for cell in items if cell is not None] for items in reader.lists(columns)]
         groups = [(row, items, np.arange(float(len(items)))) for row, items in enumerate(rows)]
     else:
         ids, place = reader.ids(item).tolist(), reader.numbers(rank)
@@ -351,7 +352,7 @@ def _folded(cell: Cell) -> str:
 
 def winner_fault(cell: Cell, left: Cell, right: Cell) -> str:
     """Return what is wrong with a cell that names no winner."""
-    if is_missing(cell) or not str(cell).strip():
+    if cell is None or not str(cell).strip():
         return "the winner is missing; leave such rows out, or write tie"
     return (
         f"winner {shorten(cell)} is neither of the items {shorten(left)} and {shorten(right)}, nor a word for a side "
@@ -371,14 +372,16 @@ class _Reader:
         if names is None:
             raise DataError(f"frame must be a data frame or a dict of columns; got {type(frame).__name__}")
         self._frame, self._names = frame, list(names)
+        lengths = {str(name): len(frame[name]) for name in self._names} if isinstance(frame, Mapping) else {}
+        if len(set(lengths.values())) > 1:
+            raise DataError(f"the columns of frame have different lengths: {shorten(lengths)}")
 
     def cells(self, name: str) -> list[Cell]:
-        """Return the values of a column."""
+        """Return the values of a column, None where one is missing."""
         column = self._column(name)
-        for method in ("to_pylist", "tolist", "to_list"):
-            if hasattr(column, method):
-                return list(getattr(column, method)())
-        return list(column)
+        method = next((m for m in ("to_pylist", "tolist", "to_list") if hasattr(column, m)), None)
+        cells = column if method is None else getattr(column, method)()
+        return [None if is_missing(cell) else cell for cell in cells]
 
     def ids(self, name: str) -> IdColumn:
         """Return a column of ids, shape (n,)."""
@@ -405,7 +408,9 @@ class _Reader:
 
     def labels(self, winner: str, left: tuple[str, IdColumn], right: tuple[str, IdColumn]) -> Array:
         """Return labels of a column of winners, shape (n,)."""
-        cells = [None if is_missing(cell) else cell for cell in self.cells(winner)]
+        cells = self.cells(winner)
+        if not all(isinstance(cell, Hashable) for cell in cells):
+            raise DataError(f"column {winner!r} must hold ids or words; got {shorten(cells[0])}")
         y = labels_of_winners(cells, left[1], right[1], (left[0], right[0]))
         if np.isnan(y).any():
             row = int(np.argmax(np.isnan(y)))

@@ -59,13 +59,17 @@ class SessionRecord(NamedTuple):
         if not isinstance(content, dict) or content.pop("format", None) != _FORMAT or set(content) != set(cls._fields):
             raise DataError(f"{path}: not a session that Session.save wrote ({_FORMAT})")
         record = cls(**content)
-        rows = record.asked, record.answers
-        sound = all(isinstance(values, list) for values in rows) and record.strategy in STRATEGIES
-        sound = sound and all(isinstance(pair, list) and len(pair) == 2 for pair in record.answers)
-        if not sound or not all(_is_row(row) for row in [*record.asked, *(pair[0] for pair in record.answers)]):
-            raise DataError(f"{path}: a damaged session: asked and answers must name rows of the candidates")
         pairs = isinstance(record.candidates, list) and any(isinstance(entry, list) for entry in record.candidates)
-        candidates = [tuple(entry) for entry in record.candidates] if pairs else record.candidates
+        entries = record.candidates or []
+        sound = isinstance(entries, list) and all(_is_pair(entry) if pairs else _is_id(entry) for entry in entries)
+        sound = sound and _is_id(record.user) and record.strategy in STRATEGIES
+        if not sound or not isinstance(record.min_gain, float):
+            raise DataError(f"{path}: a damaged session: its candidates, user, strategy or min_gain is none")
+        sound = isinstance(record.asked, list) and isinstance(record.answers, list)
+        sound = sound and all(map(_is_row, record.asked)) and all(map(_is_pair, record.answers))
+        if not sound or not all(_is_row(row) for row, _ in record.answers):
+            raise DataError(f"{path}: a damaged session: asked and answers must name rows of the candidates")
+        candidates = [tuple(entry) for entry in entries] if pairs else record.candidates
         return record._replace(candidates=candidates, answers=[(row, answer) for row, answer in record.answers])
 
     def check_size(self, path: str | os.PathLike[str], size: int) -> None:
@@ -82,6 +86,14 @@ class SessionRecord(NamedTuple):
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise DataError(f"{path}: a damaged session: its generator cannot be restored ({error})") from error
         return generator
+
+
+def _is_id(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_id, value))
 
 
 def _is_row(value: Any) -> bool:

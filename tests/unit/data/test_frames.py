@@ -102,6 +102,8 @@ def test_ids_that_are_numbers_name_winners() -> None:
         ({"winer": ["x", "y"]}, r"there is no column 'winner'; did you mean 'winer'\?"),
         ({"left": ["x", None], "winner": ["x", "y"]}, "missing item id in row 1 of column 'left'"),
         ({"winner": [-1, 1]}, "row 0: winner -1 is neither"),
+        ({"winner": [["x"], ["y"]]}, r"column 'winner' must hold ids or words; got \['x'\]"),
+        ({"winner": ["x"]}, "the columns of frame have different lengths: {'left': 2, 'right': 2, 'winner': 1}"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_a_line(columns: dict[str, Any], message: str) -> None:
@@ -145,6 +147,14 @@ def test_a_choice_is_worth_less_than_its_pairs() -> None:
         from_choices(menus | {"chosen": ["beer", "milk"]}, ["a", "b", "c"])
     with pytest.raises(DataError, match="column 'chosen': 'c' in row 1 is none of the items offered"):
         from_choices(menus | {"chosen": ["c", "c"]}, ["a", "b", "c"])
+
+
+def test_missing_cells_of_pandas_are_items_that_were_not_offered() -> None:
+    pd = pytest.importorskip("pandas")
+    menus = pd.DataFrame({"a": ["tea", "milk"], "b": ["milk", "tea"], "c": ["water", None], "chosen": ["c", "a"]})
+    for frame in (menus, menus.convert_dtypes()):
+        assert from_choices(frame, ["a", "b", "c"]).X.tolist() == [["water", "tea"], ["water", "milk"], ["milk", "tea"]]
+        assert len(from_rankings(frame, ["a", "b", "c"]).y) == 4
 
 
 def test_rankings_are_read_from_wide_and_long_tables() -> None:
