@@ -160,7 +160,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         n_samples: int = 0,
         kl_weights: Literal["unbiased", "normalised"] = "unbiased",
         early_stopping: bool = False,
-        validation_fraction: float = 0.1,
+        validation_fraction: float | None = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-5,
         dtype: DTypeLike = "float64",

@@ -158,7 +158,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMBase):
         learning_rate: float = 0.02,
         average: bool = True,
         early_stopping: bool = False,
-        validation_fraction: float = 0.1,
+        validation_fraction: float | None = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-5,
         dtype: DTypeLike = "float64",

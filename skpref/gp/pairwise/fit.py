@@ -55,6 +55,7 @@ class PairConfig:
     length_scale_factor: float | str | None  # on the median heuristic; None when the caller passed a kernel
     optimizer: str | None  # whether all hyperparameters are learnt
     n_restarts: int  # additional starts of the optimizer
+    offset_strength: float = 1.0  # of the prior of the offsets' inverse variance beside features: factor on shape, rate
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +105,9 @@ class PairModel:
         config = self.config
         names = (["f"] if self.data.X is not None else []) + (["offset"] if config.offsets else [])
         scales: dict[str, Scale] = {name: GammaScale.prior(config.shape_s0, config.rate_s0) for name in names}
+        if len(names) > 1:
+            strength = config.offset_strength
+            scales["offset"] = GammaScale.prior(strength * config.shape_s0, strength * config.rate_s0)
         return scales | ({"order": FixedScale(1.0)} if config.order else {})
 
     def basis(self, kernel: Kernel | None) -> InducingBasis | None:
