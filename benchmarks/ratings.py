@@ -87,6 +87,7 @@ def run_nmae(args: argparse.Namespace) -> None:
         "n_chains": args.chains,
         "dtype": args.dtype,
         "levels": LEVELS,
+        "threshold_means": None if args.learn_thresholds else "symmetric",
         "random_state": args.seed,
     }
     grid = [args.C] if args.C else [float(C) for C in args.grid.split(",")] if args.grid else GRID.tolist()
@@ -272,6 +273,7 @@ if __name__ == "__main__":
     parser.add_argument("--ratings", type=Path)
     parser.add_argument("--model", choices=["m3f", "ipm3f"], default="m3f")
     parser.add_argument("--C", type=float)
+    parser.add_argument("--learn-thresholds", action="store_true", help="nmae: with the default prior of thresholds")
     parser.add_argument("--grid", help="values of C instead of the eleven, with commas")
     parser.add_argument("--rivals", help="interpreter with myFM and scikit-surprise")
     parser.add_argument("--sweeps", type=int, default=50)

@@ -55,9 +55,11 @@ class GibbsIPM3F(MaxMarginFactorization):
     user_thresholds : bool, default=True
         If True, every user has their own thresholds; if False, all users share them.
     threshold_scale : float, default=1.5
-        Prior standard deviation of the thresholds, in margins.
-    threshold_means : array-like of shape (L - 1,), default=None
-        Prior means of the thresholds, ascending. If None, symmetric around 0 and three margins apart.
+        Prior standard deviation of the thresholds, in margins; where it is learnt, at the start.
+    threshold_means : "symmetric" or array-like of shape (L - 1,), default=None
+        Prior means of the thresholds, ascending. None learns mean and covariance of the users' thresholds, so that the
+        frequencies of the levels and what users have in common show in them; "symmetric" has them around 0 and three
+        margins apart, as [XZZ13]. Thresholds that all users share are always learnt from there.
     levels : array-like of shape (L,), default=None
         All possible ratings, low to high, including those that no user gave. If None, the categories of an ordered
         `pandas.Categorical`, or else the distinct numbers in y.
@@ -169,7 +171,7 @@ class GibbsIPM3F(MaxMarginFactorization):
         margin: float = 9.0,
         user_thresholds: bool = True,
         threshold_scale: float = 1.5,
-        threshold_means: ArrayLike | None = None,
+        threshold_means: ArrayLike | Literal["symmetric"] | None = None,
         levels: ArrayLike | None = None,
         n_sweeps: int = 50,
         burn_in: int = 10,

@@ -14,7 +14,14 @@ from scipy import integrate, stats
 from skpref._compiled.m3f import Model, StreamName, Thresholds, draw_rows
 from skpref._compiled.streams import inverse_gaussians
 from skpref.data.ratings import Ratings
-from skpref.factorization.max_margin.m3f_chain import MarginPrior, draw_thresholds, problem_of, start_state, step_of
+from skpref.factorization.max_margin.m3f_chain import (
+    MarginPrior,
+    draw_population,
+    draw_thresholds,
+    problem_of,
+    start_state,
+    step_of,
+)
 from skpref.factorization.max_margin.posterior import level_probabilities
 
 pytestmark = pytest.mark.statistical
@@ -73,7 +80,7 @@ def test_thresholds_given_the_rest_against_quadrature():
     for sweep in range(40):
         of_row, name = Thresholds(theta, "row"), StreamName(4, sweep, 2)
         _, sums = draw_rows(problem.users, np.zeros((copies, 1)), items, of_row, model, name, with_sums=True)
-        theta = draw_thresholds(sums.precision, sums.linear, prior, 4, sweep)
+        theta = draw_thresholds(sums.precision, sums.linear, draw_population(theta, prior, 4, sweep), 4, sweep)
     x = np.linspace(-14.0, 14.0, 20_001)
     for r in range(2):
         T = np.where(r >= np.array([0, 2]), 1.0, -1.0)
@@ -81,6 +88,28 @@ def test_thresholds_given_the_rest_against_quadrature():
         log_p -= 0.5 * ((x - prior.rho[r]) / prior.varsigma) ** 2
         cdf = integrate.cumulative_trapezoid(np.exp(log_p), x, initial=0.0)
         assert stats.kstest(theta[:, r], lambda a, cdf=cdf: np.interp(a, x, cdf / cdf[-1])).pvalue > 0.5e-4
+
+
+@pytest.mark.parametrize("n_users", [2, 7])
+def test_the_population_of_thresholds_returns_to_its_prior(n_users):
+    """Mean and covariance from the prior, thresholds from them, mean and covariance given these: the prior again."""
+    prior, rng, copies = (
+        MarginPrior(1.0, np.array([-2.0, 0.0, 3.0]), 1.4, own=True, learnt=True),
+        np.random.default_rng(0),
+        4000,
+    )
+    covariance = stats.invwishart(5, prior.varsigma**2 * np.eye(3)).rvs(copies, random_state=rng)
+    root = np.linalg.cholesky(covariance)
+    mean = prior.rho + np.einsum("cab,cb->ca", root, rng.standard_normal((copies, 3)))
+    theta = mean[:, None] + np.einsum("cab,cnb->cna", root, rng.standard_normal((copies, n_users, 3)))
+    again = [draw_population(part, prior, copy, 2) for copy, part in enumerate(theta)]
+    learnt = np.array([population.mean for population in again])
+    inverse = np.array([population.precision for population in again])
+    before = np.column_stack([mean, np.linalg.slogdet(covariance)[1], 1.0 / covariance[:, 0, 0], covariance[:, 0, 1]])
+    after = np.linalg.inv(inverse)
+    after = np.column_stack([learnt, np.linalg.slogdet(after)[1], 1.0 / after[:, 0, 0], after[:, 0, 1]])
+    for column, other in zip(before.T, after.T, strict=True):
+        assert stats.ks_2samp(column, other).pvalue > 1e-5
 
 
 def test_without_a_loss_the_chain_returns_to_the_prior():

@@ -65,7 +65,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "margin": [_SCALE],
     "user_thresholds": ["boolean"],
     "threshold_scale": [_SCALE],
-    "threshold_means": ["array-like", None],
+    "threshold_means": ["array-like", StrOptions({"symmetric"}), None],
     "levels": ["array-like", None],
     "n_sweeps": [Interval(Integral, 1, None, closed="left")],
     "burn_in": [Interval(Integral, 0, None, closed="left")],
@@ -91,7 +91,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
     margin: float
     user_thresholds: bool
     threshold_scale: float
-    threshold_means: ArrayLike | None
+    threshold_means: ArrayLike | Literal["symmetric"] | None
     levels: ArrayLike | None
     n_sweeps: int
     burn_in: int
@@ -314,9 +314,9 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
 
     def _prior(self, n_levels: int) -> MarginPrior:
         rho = threshold_means(self.threshold_means, n_levels, self.margin)
-        return MarginPrior(
-            float(self.sigma), rho, float(self.threshold_scale * self.margin), bool(self.user_thresholds)
-        )
+        own = bool(self.user_thresholds)
+        learnt = own and self.threshold_means is None
+        return MarginPrior(float(self.sigma), rho, float(self.threshold_scale * self.margin), own, learnt)
 
     @abstractmethod
     def _problem(self, ratings: Ratings) -> MarginProblem:
@@ -417,6 +417,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             margin=float(self.margin),
             sigma=prior.sigma,
             varsigma=prior.varsigma if prior.own else 0.0,
+            learnt_thresholds=prior.learnt,
         )
         theta = average.thresholds.mean(axis=0)
         return {

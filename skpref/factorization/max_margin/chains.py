@@ -110,7 +110,7 @@ def _check_trace(chain: Chain, born: int | None) -> None:
 def distribution_key(problem: MarginProblem, ratings: Ratings, cost: float, settings: tuple[Any, ...]) -> str:
     """Return a digest of the distribution that the chains sample."""
     prior = problem.prior
-    scales = cost, problem.margin, prior.sigma, prior.varsigma, prior.own, prior.rho.tolist()
+    scales = cost, problem.margin, prior.sigma, prior.varsigma, prior.own, prior.learnt, prior.rho.tolist()
     columns = ratings.user, ratings.item, ratings.level, ratings.weight
     sizes = ratings.n_users, ratings.n_items, ratings.n_levels, *settings
     return digest((scales, sizes), *columns)

@@ -22,9 +22,13 @@ from skpref.factorization.max_margin.m3f_chain import (
     USERS,
     FoldIn,
     MarginProblem,
+    draw_population,
     draw_thresholds,
+    expected_population,
+    population_of,
     require_finite,
     rows_of,
+    threshold_penalty,
     with_users,
 )
 from skpref.inference.gibbs import Info
@@ -93,7 +97,7 @@ def step_of(problem: IBPProblem) -> Step:
         by_row, name = Thresholds(theta, "row" if own else "all"), StreamName(seed, number, USERS)
         new, sums = draw_users(problem.users, old, by_row, problem.alpha, problem.max_new, model, name)
         precision, linear = (part if own else part.sum(axis=0, keepdims=True) for part in sums[:2])
-        theta = draw_thresholds(precision, linear, prior, seed, number)
+        theta = draw_thresholds(precision, linear, draw_population(theta, prior, seed, number), seed, number)
         state = {
             "users": new.users,
             "items": new.items,
@@ -123,9 +127,8 @@ def log_ibp(Z: Array, alpha: float) -> float:
 
 def negative_log_prior(state: State, prior: MarginPrior, alpha: float) -> float:
     """Return minus the log prior of features, item factors and thresholds, without constants of the normal ones."""
-    deviation = (state["thresholds"] - prior.rho) / prior.varsigma
     squares = float(np.vdot(state["items"], state["items"])) / prior.sigma**2
-    normal = 0.5 * squares + 0.5 * float(np.vdot(deviation, deviation))
+    normal = 0.5 * squares + threshold_penalty(state["thresholds"], prior)
     return normal - log_ibp(state["users"], alpha)
 
 
@@ -153,6 +156,7 @@ def fold_in_of(problem: IBPProblem, seed: int) -> FoldIn:
             "thresholds": theta if own else source["thresholds"].astype(np.float64),
             "holders": old_users.sum(axis=0, dtype=np.float64),
             "n_before": np.array(old_users.shape[0]),
+            **expected_population(source["thresholds"], prior),
         }
 
     def step(state: State, number: int) -> tuple[State, Info]:
@@ -161,8 +165,8 @@ def fold_in_of(problem: IBPProblem, seed: int) -> FoldIn:
         sums = draw_new_users(
             problem.users, Z, state["items"], state["holders"], float(state["n_before"]), by_row, model, name
         )
-        if own:
-            theta = draw_thresholds(sums.precision, sums.linear, prior, seed, number)
+        if own and (population := population_of(state)):
+            theta = draw_thresholds(sums.precision, sums.linear, population, seed, number)
         state = {**state, "users": Z, "thresholds": theta}
         loss = float(hinge_losses(problem.users, sums.score, theta, problem.margin).sum())
         require_finite(np.isfinite(loss), number)

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from skpref.inference.gibbs import State, Step
 
 # Blocks of the sampler: each random stream is named by seed, sweep, block and row.
-ITEMS, USERS, _THRESHOLDS, FIRST_ITEMS, FIRST_USERS = range(1, 6)
+ITEMS, USERS, _THRESHOLDS, FIRST_ITEMS, FIRST_USERS, _POPULATION = range(1, 7)
 SWEEPS_PER_SAMPLE = 3  # sweeps of new users for each kept sample: they start near the end of the sample before
+_MOST_JOINT = 30  # thresholds of a user that are correlated in a learnt prior; more are independent
+_PART = 1 << 22  # numbers of the factors of users' precision matrices held at once
 _SPACING = 3.0  # distance of neighbouring thresholds' prior means, in margins ([XZZ13] section 4)
 
 
@@ -36,11 +38,28 @@ class MarginPrior:
     rho: Array  # (L - 1,): means of the thresholds
     varsigma: float  # standard deviation of the thresholds
     own: bool  # whether each user has thresholds of their own
+    # Whether the users' thresholds are N(m, Sigma) with m and Sigma learnt: Sigma is inverse Wishart with L + 1 degrees
+    # of freedom and mean varsigma^2 I, and m ~ N(rho, Sigma).
+    learnt: bool = False
+
+    def threshold_scatter(self, theta: Array) -> Array:
+        """Return the scale matrix of the inverse Wishart given thresholds of n users, n + 1 times their covariance."""
+        n, centre = len(theta), theta.mean(axis=0)
+        deviation, shift = theta - centre, centre - self.rho
+        scatter = deviation.T @ deviation + n / (n + 1.0) * np.outer(shift, shift)
+        return np.asarray(self.varsigma**2 * np.eye(self.rho.size) + scatter)
 
 
-def threshold_means(means: ArrayLike | None, n_levels: int, margin: float) -> Array:
-    """Return the prior means of the thresholds, symmetric around 0 by default, shape (L - 1,)."""
-    if means is None:
+class Population(NamedTuple):
+    """Normal distribution of the thresholds of users."""
+
+    mean: Array  # (L - 1,)
+    precision: Array  # (L - 1, L - 1), or (L - 1,) if they are independent
+
+
+def threshold_means(means: ArrayLike | str | None, n_levels: int, margin: float) -> Array:
+    """Return the prior means of the thresholds, symmetric around 0 unless they are listed, shape (L - 1,)."""
+    if means is None or isinstance(means, str):
         return np.asarray(_SPACING * margin * (np.arange(1.0, n_levels) - n_levels / 2.0))
     rho = np.asarray(means, dtype=np.float64)
     if rho.shape != (n_levels - 1,) or not np.isfinite(rho).all() or (np.diff(rho) <= 0.0).any():
@@ -130,13 +149,14 @@ def step_of(problem: MarginProblem, *, fixed_items: bool = False) -> Step:
         require_finite(finite, number)
         if own or not fixed_items:
             precision, linear = (part if own else part.sum(axis=0, keepdims=True) for part in sums[:2])
-            theta = draw_thresholds(precision, linear, prior, seed, number)
-        state = {"users": users, "items": items, "thresholds": theta, "seed": state["seed"]}
+            population = population_of(state) or draw_population(theta, prior, seed, number)
+            theta = draw_thresholds(precision, linear, population, seed, number)
+        state = {**state, "users": users, "items": items, "thresholds": theta}
         loss = float(hinge_losses(problem.users, sums.score, theta, problem.margin).sum())
         risk = loss + negative_log_prior(state, prior)
         require_finite(np.isfinite(risk), number)
         # The means of the conditionals could be averaged in place of the draws: on MovieLens that gained nothing.
-        estimate = {name: table for name, table in state.items() if name != "seed"}
+        estimate = {name: state[name] for name in ("users", "items", "thresholds")}
         return state, Info(-risk, {"risk": risk}, estimate)
 
     return sweep
@@ -158,7 +178,8 @@ def fold_in_of(problem: MarginProblem, seed: int) -> FoldIn:
 
     def start(source: State, last: State | None) -> State:
         state = start_state(problem, seed) if last is None else last
-        return {**state, **{name: source[name].astype(np.float64) for name in fixed}}
+        population = expected_population(source["thresholds"], problem.prior)
+        return {**state, **{name: source[name].astype(np.float64) for name in fixed}, **population}
 
     return FoldIn(start, step_of(problem, fixed_items=True), lambda old, new: with_users(old, new, own=own))
 
@@ -169,19 +190,91 @@ def with_users(state: State, new: State, *, own: bool) -> State:
     return {**state, **{name: np.concatenate([state[name], new[name].astype(state[name].dtype)]) for name in names}}
 
 
-def draw_thresholds(precision: Array, linear: Array, prior: MarginPrior, seed: int, sweep: int) -> Array:
+def draw_population(theta: Array, prior: MarginPrior, seed: int, sweep: int) -> Population:
+    """Draw mean and precision of the users' thresholds given these, or return those of a prior that is not learnt."""
+    n, size = theta.shape
+    # At the start all users have the same thresholds, which would tie them there.
+    if not (prior.learnt and np.ptp(theta, axis=0).any()):
+        return Population(prior.rho, np.full(size, prior.varsigma**-2))
+    rng, scatter, freedom = (
+        np.random.default_rng([seed, sweep, _POPULATION]),
+        prior.threshold_scatter(theta),
+        size + 2 + n,
+    )
+    centre, noise = (prior.rho + n * theta.mean(axis=0)) / (n + 1.0), rng.standard_normal(size) / np.sqrt(n + 1.0)
+    if size > _MOST_JOINT:
+        independent = rng.chisquare(freedom - size + 1, size) / np.diag(scatter)
+        return Population(centre + noise / np.sqrt(independent), independent)
+    # Bartlett's decomposition of the Wishart distribution of the precision.
+    root = np.linalg.inv(np.linalg.cholesky(scatter)).T
+    triangle = np.tril(rng.standard_normal((size, size)), -1)
+    root = root @ (triangle + np.diag(np.sqrt(rng.chisquare(freedom - np.arange(size)))))
+    return Population(centre + np.linalg.solve(root.T, noise), root @ root.T)
+
+
+def population_of(state: State) -> Population | None:
+    """Return the population that a state of new users holds, which is that of the old users."""
+    return Population(state["threshold_mean"], state["threshold_precision"]) if "threshold_mean" in state else None
+
+
+def expected_population(theta: Array, prior: MarginPrior) -> State:
+    """Return the arrays of a state of new users: mean and precision of the thresholds of the old users."""
+    mean, precision = prior.rho, np.full(prior.rho.size, prior.varsigma**-2)
+    if prior.learnt:
+        n, scatter = len(theta), prior.threshold_scatter(theta.astype(np.float64))
+        mean = (prior.rho + n * theta.mean(axis=0, dtype=np.float64)) / (n + 1.0)
+        joint = scatter.shape[0] <= _MOST_JOINT
+        precision = (n + 1.0) * (np.linalg.inv(scatter) if joint else 1.0 / np.diag(scatter))
+    return {"threshold_mean": mean, "threshold_precision": np.asarray(precision)}
+
+
+def draw_thresholds(precision: Array, linear: Array, population: Population, seed: int, sweep: int) -> Array:
     """Draw thresholds given everything else, shape (n, L - 1)."""
-    variance = 1.0 / (prior.varsigma**-2 + precision)
-    mean = variance * (prior.rho * prior.varsigma**-2 + linear)
-    noise = normal_rows(seed, sweep, _THRESHOLDS, np.arange(mean.shape[0]), mean.shape[1])
-    return mean + np.sqrt(variance) * noise
+    n, size = linear.shape
+    noise, common = normal_rows(seed, sweep, _THRESHOLDS, np.arange(n), size), population.precision
+    if common.ndim == 1:
+        variance = 1.0 / (common + precision)
+        return np.asarray(variance * (population.mean * common + linear) + np.sqrt(variance) * noise)
+    linear, theta = linear + common @ population.mean, np.empty(linear.shape)
+    for first in range(0, n, step := max(1, _PART // size**2)):
+        part = slice(first, first + step)
+        theta[part] = _joint_draws(common, precision[part], linear[part], noise[part])
+    return theta
+
+
+def _joint_draws(common: Array, own: Array, linear: Array, noise: Array) -> Array:
+    """Draw from N(P^-1 b, P^-1) with P = common + diag(own) for rows of own and b, one operation for all, (n, k)."""
+    n, size = linear.shape
+    root, x = np.empty((size, size, n)), linear.T.copy()
+    for j in range(size):  # Cholesky factor, column by column, and the forward substitution
+        column = np.repeat(common[j:, j, None], n, axis=1)
+        column[0] += own[:, j]
+        column -= np.einsum("ian,an->in", root[j:, :j], root[j, :j])
+        column[0] = np.sqrt(column[0])
+        column[1:] /= column[0]
+        root[j:, j] = column
+        x[j] = (x[j] - np.einsum("an,an->n", root[j, :j], x[:j])) / root[j, j]
+    x += noise.T
+    for j in reversed(range(size)):
+        x[j] = (x[j] - np.einsum("an,an->n", root[j + 1 :, j], x[j + 1 :])) / root[j, j]
+    return x.T
+
+
+def threshold_penalty(theta: Array, prior: MarginPrior) -> float:
+    """Return minus the log prior of thresholds, mean and covariance of the users integrated out, without constants."""
+    if prior.learnt:
+        n, scatter = len(theta), prior.threshold_scatter(theta) / prior.varsigma**2
+        joint = scatter.shape[0] <= _MOST_JOINT
+        log_determinant = np.linalg.slogdet(scatter)[1] if joint else np.log(np.diag(scatter)).sum()
+        return 0.5 * (n + (scatter.shape[0] + 2.0 if joint else 3.0)) * float(log_determinant)
+    deviation = (theta - prior.rho) / prior.varsigma
+    return 0.5 * float(np.vdot(deviation, deviation))
 
 
 def negative_log_prior(state: State, prior: MarginPrior) -> float:
     """Return minus the log prior of factors and thresholds, without constants."""
     squares = float(np.vdot(state["users"], state["users"]) + np.vdot(state["items"], state["items"]))
-    deviation = (state["thresholds"] - prior.rho) / prior.varsigma
-    return 0.5 * squares / prior.sigma**2 + 0.5 * float(np.vdot(deviation, deviation))
+    return 0.5 * squares / prior.sigma**2 + threshold_penalty(state["thresholds"], prior)
 
 
 def risk_of(problem: MarginProblem, state: State) -> float:

@@ -113,11 +113,12 @@ class M3FPosterior:
     margin: float  # of the hinge loss
     sigma: float  # prior standard deviation of the factors
     varsigma: float  # prior standard deviation of the thresholds; 0 if all users share them
+    learnt_thresholds: bool  # whether thresholds of unseen users have the covariance of the others
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
         check_types(self, average=Factors, last=Factors, samples=Factors, varsigma=float, cost=float)
-        check_types(self, calibration=Calibration)
+        check_types(self, calibration=Calibration, learnt_thresholds=bool)
         check_positive(self, "margin", "sigma")
         check_positive(self, "cost", "varsigma", zero=True)
         self.calibration.validate()
@@ -195,13 +196,23 @@ class M3FPosterior:
                 out[unseen] = self._probabilities_of_unseen(user[unseen], item[unseen], calibration)
         return out
 
+    def _threshold_roots(self) -> Array:
+        """Return roots of the covariance of an unseen user's thresholds, one or each sample's, (S, L - 1, L - 1)."""
+        theta = self.samples.thresholds.astype(np.float64)
+        n, size = theta.shape[1:]
+        if not self.learnt_thresholds:
+            return self.varsigma * np.eye(size)[None]
+        deviation = theta - theta.mean(axis=1, keepdims=True)
+        scatter = np.swapaxes(deviation, 1, 2) @ deviation + self.varsigma**2 * np.eye(size)
+        return np.linalg.cholesky(scatter / (n + 1.0))
+
     def _probabilities_of_unseen(self, user: IntArray, item: IntArray, calibration: Calibration) -> Array:
         """Return probabilities averaged over the prior scores, and prior thresholds, of unseen users and items."""
         mean, deviation = self._scores(self.samples, user, item), np.sqrt(self._variances(self.samples, user, item))
-        theta, scale = self.samples.thresholds_of(user), np.where(user < 0, self.varsigma, 0.0)
+        theta, root = self.samples.thresholds_of(user), self._threshold_roots()
         total = np.zeros((user.size, self.n_levels))
         for node in _normal_nodes(self.n_levels):
-            drawn = theta + scale[:, None] * node[1:]
+            drawn = theta + (user < 0)[:, None] * (root @ node[1:])[:, None]
             p = level_probabilities(mean + deviation * node[0], drawn, self.cost, self.margin, calibration)
             total += p.mean(axis=0)
         return total / _NODES

@@ -204,13 +204,17 @@ def test_unseen_users_and_items_get_the_prior(own):
         strict.predict_proba([(0, 0), *rows[1:]])
 
 
-def test_the_prior_of_unseen_users_against_plain_draws():
-    model = clone(SMALL).fit(X, Y)
+@pytest.mark.parametrize("means", [None, "symmetric"])
+def test_the_prior_of_unseen_users_against_plain_draws(means):
+    model = clone(SMALL).set_params(threshold_means=means).fit(X, Y)
     rng, posterior = np.random.default_rng(0), model.posterior_
     total, n = np.zeros(5), 4000
     for v, theta in zip(posterior.samples.items, posterior.samples.thresholds, strict=True):
         score = rng.standard_normal((n, 4)) @ v[0].astype(float)
-        t = theta.mean(axis=0) + posterior.varsigma * rng.standard_normal((n, 4))
+        covariance = posterior.varsigma**2 * np.eye(4)
+        if means is None:
+            covariance = (covariance + len(theta) * np.cov(theta.T.astype(float), bias=True)) / (len(theta) + 1)
+        t = rng.multivariate_normal(theta.mean(axis=0).astype(float), covariance, n)
         T = np.where(np.arange(1, 5) >= np.arange(1, 6)[:, None], 1.0, -1.0)
         loss = np.maximum(0.0, 9.0 - T * (t[:, None] - score[:, None, None])).sum(axis=2)
         p = model.level_weights_ * np.exp(-model.C * loss / model.temperature_)
