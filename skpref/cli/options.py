@@ -188,6 +188,7 @@ class Rank:
     items: Path | None
     id: str | None
     user: str | None
+    scale: Literal["utility", "elo"]
     top: int
     out: Path | None
     json: bool
@@ -482,6 +483,8 @@ def _add_rank(commands: Any) -> None:
     add("--id", type=read_text, metavar="COLUMN", help="column of ids in ITEMS (default: id)")
     text = "whose view to rank by, with a model of a crowd or of users and items"
     add("--user", type=read_text, metavar="ID", help=text)
+    text = "of a model of comparisons: utility in units of the answer noise (default), or elo points with average 1500"
+    add("--scale", choices=["utility", "elo"], default="utility", help=text)
     add("--top", type=at_least(1), default=20, metavar="N", help="items to print (default: 20)")
     add("--out", type=read_path, metavar="FILE", help="write the whole ranking to this CSV file")
     add("--json", action="store_true", help=_JSON)

@@ -37,6 +37,8 @@ def rank(options: Rank) -> int:
     check_file(options.out, options.model, options.items)
     model = load_model(options.model, options.items)
     last = last_step(model)
+    if options.scale == "elo" and not isinstance(model, GPPLClassifier | CrowdGPPL):
+        raise DataError(f"{options.model}: --scale elo is for models of comparisons")
     fitted = hasattr(last, "posterior_")
     if fitted and isinstance(model, MaxMarginFactorization):
         _recommend(model, options)
@@ -65,6 +67,7 @@ def _rank_items(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:
             raise DataError(f"{options.model}: has no names of its features; rank with {name}.rank in Python")
         items = read_items(options.items, options.id or "id", tuple(model.items.feature_names))
     ranking = model.rank(items, options.user) if isinstance(model, CrowdGPPL) else model.rank(items)
+    ranking = ranking.on_scale(options.scale, model.likelihood_)
     title = "Ranking" if options.user is None else f"Ranking by user {options.user[:80]!r}"
     if options.json:
         columns = ranking.columns()

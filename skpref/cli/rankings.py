@@ -40,19 +40,21 @@ def calibration_text(c: Calibration) -> str:
 
 def ranking_text(ranking: Any, top: int, title: str = "Ranking") -> str:
     """Return the top of a ranking as a table."""
-    n = min(top, len(ranking))
+    n, elo = min(top, len(ranking)), ranking.scale == "elo"
+    form = "{:.0f} ± {:.0f}" if elo else "{:+.3f} ± {:.3f}"
     rows = [
         (
             str(ranking.rank[i]),
             cut(ranking.id[i]),
-            f"{ranking.utility[i]:+.3f} ± {ranking.std[i]:.3f}",
+            form.format(ranking.utility[i], ranking.std[i]),
             f"{ranking.probability_best[i]:.3f}",
             f"{ranking.rank_low[i]} - {ranking.rank_high[i]}",
         )
         for i in range(n)
     ]
     title += f", top {n} of {len(ranking)}" if n < len(ranking) else f" ({n})"
-    return "\n".join([title, *table(("rank", "item", "utility ± std", "P(best)", "90 % of ranks"), rows)])
+    unit = "Elo points ± std" if elo else "utility ± std"
+    return "\n".join([title, *table(("rank", "item", unit, "P(best)", "90 % of ranks"), rows)])
 
 
 def factor_strengths(model: CrowdGPPL) -> Array:

@@ -162,6 +162,16 @@ def test_predict_reads_the_same_names(capsys: pytest.CaptureFixture[str]) -> Non
     assert "probability_left" in json.loads(capsys.readouterr().out)[0]
 
 
+def test_ranks_are_printed_in_elo_points(capsys: pytest.CaptureFixture[str]) -> None:
+    fit(csv_text("model_a,model_b,winner,turn", rows_of("a", "b", "tie")))
+    capsys.readouterr()
+    assert main(["rank", "model.skpref", "--scale", "elo"]) == 0
+    assert "Elo points ± std" in capsys.readouterr().out
+    assert main(["rank", "model.skpref", "--scale", "elo", "--json"]) == 0
+    points = [row["utility"] for row in json.loads(capsys.readouterr().out)]
+    assert np.mean(points) == pytest.approx(1500.0)
+
+
 def test_an_index_without_a_name_is_no_obstacle() -> None:
     rows = [(k, *row) for k, row in enumerate(rows_of("a", "b", "tie"))]
     assert fit(csv_text(",model_a,model_b,winner,x", rows)).item_ids_.size == 4
