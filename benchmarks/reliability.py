@@ -68,11 +68,10 @@ Fold = tuple[IntArray, "dict[str, Callable[[], FloatArray]]"]
 
 
 # -------------------------------------------------------------------------------------------------------------- rivals
-def logistic(*, intercept: bool = True) -> GridSearchCV:
-    """Logistic regression with its penalty chosen by log-loss."""
+def logistic(*, intercept: bool = True, shuffle: bool = True) -> GridSearchCV:
+    """Logistic regression with its penalty chosen by log-loss on folds of rows or, unless shuffled, of users."""
     model = LogisticRegression(max_iter=1000, fit_intercept=intercept)
-    # Shuffled, since rows of a user stand together.
-    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    folds = StratifiedKFold(3, shuffle=shuffle, random_state=0 if shuffle else None)
     return GridSearchCV(model, {"C": [0.01, 0.1, 1.0, 10.0]}, scoring="neg_log_loss", cv=folds)
 
 
@@ -105,9 +104,9 @@ def leave_one_out_means(ids: IntArray, values: FloatArray, asked: IntArray | Non
 
 
 # --------------------------------------------------------------------------------------------------------------- folds
-def splits(n: int, *, shuffle: bool = True) -> Iterator[tuple[IntArray, IntArray]]:
+def splits(n: int) -> Iterator[tuple[IntArray, IntArray]]:
     """Three folds."""
-    return KFold(3, shuffle=shuffle, random_state=0 if shuffle else None).split(np.arange(n))
+    return KFold(3, shuffle=True, random_state=0).split(np.arange(n))
 
 
 def compared(data: Compared) -> Iterator[Fold]:
@@ -174,6 +173,7 @@ def crowd(data: Rated) -> Iterator[Fold]:
         sides = []
         for pairs in (partners(rng, data, train, 2), partners(rng, data, test, 1)):
             turned = np.where(rng.random(len(pairs))[:, None] < 0.5, pairs, pairs[:, ::-1])
+            turned = turned[np.argsort(data.X[turned[:, 0], 0], kind="stable")]  # user by user
             rows = np.column_stack([data.X[turned[:, 0], 0], data.X[turned[:, 0], 1], data.X[turned[:, 1], 1]])
             sides.append((rows, (data.y[turned[:, 0]] > data.y[turned[:, 1]]).astype(np.int64)))
         (X, y), (asked, answers) = sides
@@ -192,7 +192,8 @@ def crowd(data: Rated) -> Iterator[Fold]:
             return all_levels(CrowdGPPL(random_state=0).fit(X, y), asked, 2)
 
         def line(personal: bool, X: IntArray = X, y: IntArray = y, asked: IntArray = asked) -> FloatArray:
-            model = logistic(intercept=False).fit(design(X, personal=personal), y)
+            # Comparisons of a user share ratings, so they must not be on both sides; they stand together.
+            model = logistic(intercept=False, shuffle=False).fit(design(X, personal=personal), y)
             return all_levels(model, design(asked, personal=personal), 2)
 
         def trees(X: IntArray = X, y: IntArray = y, asked: IntArray = asked) -> FloatArray:
