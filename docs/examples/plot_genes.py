@@ -79,7 +79,7 @@ print(f"{time.process_time() - start:.0f} seconds of CPU")
 
 # %%
 # Why does it work? One gene alone explains a third of the severity, and among two thousand genes some noise looks as
-# good by chance. Together the three explain nearly all of it, and only a model of all genes at once can see that. In the
-# first ten simulations, the model found all three genes each time, and tests one by one in three of ten. There is a
+# good by chance. Together the three explain nearly all of it, and only a model of all genes at once can see that. In
+# the first ten simulations, the model found all three genes each time, and tests one by one in three of ten. There is a
 # limit: with all 12,600 genes of the study, the model found all three in one of four simulations. And where many genes
 # move together, expect a few representatives and not the whole group.
