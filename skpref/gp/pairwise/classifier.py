@@ -41,12 +41,6 @@ if TYPE_CHECKING:
     from skpref.gp.entities import Items
     from skpref.likelihoods import Likelihood
 
-# Of the prior of the offsets' inverse variance beside features. Few answers an item say little of it, and a prior as
-# strong as that of f keeps offsets at the size of the answer noise, where they fit noise: in simulations without
-# offsets the slope of the truth on predicted logits was .80, and is .91 now. Where offsets are that large, log loss and
-# coverage hardly change.
-_OFFSET_STRENGTH = 0.125
-
 
 class GPPLClassifier(ComparisonClassifier):
     """Gaussian-process preference learning from comparisons of items that are named by ids.
@@ -342,7 +336,6 @@ class GPPLClassifier(ComparisonClassifier):
         self.components_ = connected_components(comparisons, frames=5)
         self.item_ids_ = items.seen_ids
         config = self._config(offsets=items.features is None or self.item_effects, order=self.order_effect)
-        config = replace(config, offset_strength=_OFFSET_STRENGTH)
         return PairData(items.seen_features, comparisons), config
 
     def _keep(self, comparisons: Comparisons) -> None:
