@@ -30,8 +30,9 @@ __all__ = [
     "validate_data",
 ]
 
-# scikit-learn adds up all numbers to find infinities, and NumPy warns where there are some of both signs.
-_QUIETLY: Final = np.errstate(invalid="ignore")
+# scikit-learn adds up all numbers to find infinities, and NumPy warns where there are some of both signs, and where a
+# wider float is none of float64.
+_QUIETLY: Final = np.errstate(invalid="ignore", over="ignore")
 _DATES: Final = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
@@ -45,9 +46,13 @@ def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: A
         checked = validation.validate_data(estimator, X, y, **options)
     except OverflowError as error:
         raise _too_large("X") from error
-    if options.get("y_numeric"):  # scikit-learn checks objects before None becomes NaN
-        validation.assert_all_finite(checked[1], input_name="y")
-    return checked
+    if not options.get("y_numeric"):
+        return checked
+    # scikit-learn looks at objects before None becomes NaN, and leaves floats of other sizes as they are.
+    X, y = checked
+    y = y.astype(np.float64) if y.dtype.kind == "f" else y
+    validation.assert_all_finite(y, input_name="y")
+    return X, y
 
 
 @_QUIETLY

@@ -124,7 +124,7 @@ class CrowdGPPL(CrowdBase):
         Shape of the Gamma prior of the inverse variance of each user factor, likewise.
     rate_sw0 : float, default=0.2
         Rate of that prior.
-    length_scale_factor : "auto" or float, default="auto"
+    length_scale_factor : "auto" or float in [1e-6, 1e6], default="auto"
         Factor on the median length-scales of the default kernel of the items; "auto" takes the best for the consensus.
     optimizer : {"l-bfgs-b"} or None, default=None
         Whether to learn the hyperparameters of all kernels by maximising the bound.

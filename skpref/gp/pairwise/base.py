@@ -65,7 +65,7 @@ SHARED_CONSTRAINTS: dict[str, list[Any]] = {
     "forgetting_rate": [Interval(Real, 0.5, 1.0, closed="right")],
     "shape_s0": [GAMMA_PARAMETER],
     "rate_s0": [GAMMA_PARAMETER],
-    "length_scale_factor": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="neither")],
+    "length_scale_factor": [StrOptions({"auto"}), Interval(Real, 1e-6, 1e6, closed="both")],
     "optimizer": [StrOptions({"l-bfgs-b"}), None],
     "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
     "warm_start": ["boolean"],

@@ -90,7 +90,7 @@ class GPPLClassifier(ComparisonClassifier):
         of this shape and rate, so that offsets fade where the features say all.
     rate_s0 : float, default=2.0
         Rate of that prior.
-    length_scale_factor : "auto" or float, default="auto"
+    length_scale_factor : "auto" or float in [1e-6, 1e6], default="auto"
         Factor on the median length-scales of the default kernel; "auto" maximises the bound. Not used with `kernel`.
     optimizer : {"l-bfgs-b"} or None, default=None
         Whether to learn all hyperparameters of the kernel (the relevance of each feature) by maximising the bound.

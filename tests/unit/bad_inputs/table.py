@@ -65,7 +65,8 @@ PARAMETERS: dict[str, list[Any]] = {
         ("n_restarts_optimizer burn_in n_samples", [-1]),
         ("tol delay checkpoint_seconds max_new", [-1.0]),
         ("shape_s0 rate_s0 shape_sd0 rate_sd0 shape_sw0", [0.0, -2.0, 1e-12, 1e300]),
-        ("length_scale_factor learning_rate noise C alpha", [-1.0]),
+        ("learning_rate noise C alpha", [-1.0]),
+        ("length_scale_factor", [-1.0, 5e-324, 1e300]),
         ("threshold_scale margin sigma", [0.0, -1.0, np.nan, "wide"]),
         ("consensus item_effects early_stopping average user_thresholds", ["yes", 2]),
         ("warm_start order_effect learn_inducing learn_priors", [3, None]),
@@ -551,6 +552,7 @@ ROWS = [
     ),
     Row(65, "masked", [*at.NUMBERS, *at.CLASSES, *at.LEVELS, *at.RATINGS], masked, "Input y contains NaN: row 3"),
     Row(65, "masked", at.WEIGHTS, masked, "Input sample_weight contains NaN: row 3 is masked"),
+    Row(2, "long float", at.NUMBERS, lambda y: y.astype("longdouble") * np.longdouble("1e400"), "Input y contains inf"),
     Row(26, "None", at.NUMBERS, lambda y: [None, *y[1:].tolist()], "Input y contains NaN"),
     Row(65, "durations", at.NUMBERS, lambda y: y.astype("timedelta64[s]"), "y holds dates or durations"),
     # ----------------------------------------------------------------------------------- what the table does not number

@@ -102,6 +102,15 @@ def test_rows_7_13_14_containers_give_equal_results_and_stay_as_they_are(name: s
     np.testing.assert_array_equal(dense, learner.valid)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "longdouble"])
+@pytest.mark.parametrize("name", ["GPPLRegressor", "SVGPRegressor", "VariationalFM"])
+def test_row_20_targets_of_other_floats(name, dtype):
+    rows, y = at.TRAINING[name]
+    y = np.asarray(y).astype(dtype)
+    same = at.MAKERS[name]().fit(rows, y.astype(np.float64))
+    np.testing.assert_array_equal(at.MAKERS[name]().fit(rows, y).predict(rows), same.predict(rows))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "uint8", "float16"])
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.filterwarnings("ignore:.*constant over")
