@@ -19,10 +19,13 @@ others, and each row says at which commit it was measured.
 
 from __future__ import annotations
 
+if __name__ == "coverage":
+    # Every benchmark imports numba, which looks for the package of this name and must not take this script for it.
+    raise ImportError("benchmarks/coverage.py is not the package coverage")
+
 import argparse
 import json
 import subprocess
-import sys
 import time
 import warnings
 from dataclasses import dataclass
@@ -34,10 +37,7 @@ from scipy.stats import norm
 from scipy.stats import t as student_t
 from sklearn.gaussian_process.kernels import RBF
 
-# Numba imports a package of this file's name where there is one; it must not find this file.
-sys.path[:] = [folder for folder in sys.path if Path(folder or ".").resolve() != Path(__file__).resolve().parent]
-
-from skpref import (  # noqa: E402 - after the line above
+from skpref import (
     CrowdGPPL,
     GibbsIPM3F,
     GibbsM3F,
@@ -49,9 +49,9 @@ from skpref import (  # noqa: E402 - after the line above
     VariationalFM,
     VariationalFMClassifier,
 )
-from skpref.data import OneHotDesign  # noqa: E402
-from skpref.datasets import make_crowd  # noqa: E402
-from skpref.kernels import ProductMatern  # noqa: E402
+from skpref.data import OneHotDesign
+from skpref.datasets import make_crowd
+from skpref.kernels import ProductMatern
 
 if TYPE_CHECKING:
     from collections.abc import Callable

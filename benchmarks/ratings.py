@@ -5,19 +5,20 @@
     python benchmarks/ratings.py nmae --ratings ml-1m/ratings.csv.gz            # three partitions, C by validation
     python benchmarks/ratings.py nmae --ratings ... --C 0.075 --chains 4        # without a search
     python benchmarks/ratings.py nmae --ratings ... --model ipm3f
-    python benchmarks/ratings.py rivals --ratings ... --C 0.075 --rivals PYTHON  # beside myFM, Surprise and medians
+    python benchmarks/ratings.py rivals --ratings ... --C 0.075 --rivals PYTHON  # baselines
     python benchmarks/ratings.py speed --ratings ml-1m/ratings.csv.gz
     python benchmarks/ratings.py speed --ratings ... --model ipm3f --C 0.11 --sweeps 20  # as the features grow
     python benchmarks/ratings.py large                                          # 20 million simulated ratings, K = 50
 
 The ratings are not redistributed: see `_ratings_data`. NMAE is the mean absolute error over 1.6. Weak users are in
 training; strong ones are folded in. PYTHON is the interpreter of an environment with myFM and scikit-surprise; these
-know no folding in and are trained with the strong users' ratings too. C is chosen among the eleven values of [XZZ13] by
-the error on one rating of each weak user, which joins the training ratings of the fit that is tested. The floor of a
-sweep is what BLAS takes, in the same run and with as many threads, for one `dsyrk` and one `dpotrf` for every row; of
-`GibbsIPM3F`, for every item and as wide as there are features at the end, or, lower than that, for one `dpotrf` as wide
-as the item has ratings if these are fewer. Seconds of CPU are printed beside wall time: a machine that others use too
-shows by the difference.
+know no folding in and are trained with the strong users' ratings too. Max-margin factorisation with the smooth hinge
+(`_ratings_smooth_hinge`), the first baseline of [XZZ13], needs no PYTHON. C is chosen among the eleven values of
+[XZZ13] by the error on one rating of each weak user, which joins the training ratings of the fit that is tested. The
+floor of a sweep is what BLAS takes, in the same run and with as many threads, for one `dsyrk` and one `dpotrf` for
+every row; of `GibbsIPM3F`, for every item and as wide as there are features at the end, or, lower than that, for one
+`dpotrf` as wide as the item has ratings if these are fewer. Seconds of CPU are printed beside wall time: a machine that
+others use too shows by the difference.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ import numba
 import numpy as np
 import pandas as pd
 from _ratings_data import CHANCE, Partition, Rated, partitions, simulated
+from _ratings_smooth_hinge import predicted as smooth_hinge
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf
 from threadpoolctl import threadpool_limits
@@ -145,6 +147,9 @@ def run_rivals(args: argparse.Namespace) -> None:
         all_known = Rated(np.vstack([weak.X, strong.X]), np.concatenate([weak.y, strong.y]))
         X = np.vstack([test.X for test in tests.values()])
         found = {"mean of medians": (medians(all_known, X), 0.0)}
+        start = time.process_time()
+        level, C = smooth_hinge(part, GRID.tolist(), args.factors)
+        found[f"smooth hinge, C {C:.4f}"] = (level, time.process_time() - start)
         if args.rivals:
             found |= {kind: rival(args.rivals, kind, all_known, X) for kind in ("myfm", "surprise")}
         start = time.process_time()
@@ -156,7 +161,7 @@ def run_rivals(args: argparse.Namespace) -> None:
         for name, (level, seconds) in found.items():
             parts = np.split(level, [part.weak_test.y.size])
             errors = [np.abs(guess - test.y).mean() / CHANCE for guess, test in zip(parts, tests.values(), strict=True)]
-            print(f"{part.name} {name:16} weak {errors[0]:.4f} strong {errors[1]:.4f}, {seconds:.0f} s CPU", flush=True)
+            print(f"{part.name} {name:24} weak {errors[0]:.4f} strong {errors[1]:.4f}, {seconds:.0f} s CPU", flush=True)
 
 
 def numbered(rated: Rated) -> tuple[Ratings, MarginPrior]:

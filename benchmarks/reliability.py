@@ -24,7 +24,6 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
-import sys
 import time
 import warnings
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from _reliability_data import CLASSES, COMPARISONS, GRADES, RATINGS, Compared, Labelled, Rated
 from scipy import sparse
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -40,13 +40,7 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-# Numba imports a package of a neighbouring file's name where there is one; it must not find these files first.
-HERE = Path(__file__).resolve().parent
-sys.path[:] = [folder for folder in sys.path if Path(folder or ".").resolve() != HERE] + [str(HERE)]
-
-from _reliability_data import CLASSES, COMPARISONS, GRADES, RATINGS, Compared, Labelled, Rated  # noqa: E402
-
-from skpref import (  # noqa: E402 - after the line above
+from skpref import (
     CrowdGPPL,
     GibbsIPM3F,
     GibbsM3F,
@@ -55,8 +49,8 @@ from skpref import (  # noqa: E402 - after the line above
     SVGPClassifier,
     VariationalFMClassifier,
 )
-from skpref.data import OneHotDesign  # noqa: E402
-from skpref.metrics import calibration  # noqa: E402
+from skpref.data import OneHotDesign
+from skpref.metrics import calibration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
