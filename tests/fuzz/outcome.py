@@ -34,7 +34,12 @@ SUBJECT = re.compile(
 
 
 def fingerprint(value: Any) -> Any:
-    """Return what changes with a value: SciPy notes in a matrix whether it is sorted, which is no change."""
+    """Return what changes with a value: SciPy notes in a matrix whether it is sorted, which is no change.
+
+    Nor is the default fill value, which NumPy stores in a masked array when it is first needed.
+    """
+    if isinstance(value, np.ma.MaskedArray):
+        return fingerprint(value.data), joblib.hash(np.ma.getmaskarray(value))
     if sparse.issparse(value):
         names = [name for name in ("data", "indices", "indptr", "coords", "offsets", "rows") if hasattr(value, name)]
         return [joblib.hash(getattr(value, name)) for name in names]
