@@ -97,6 +97,8 @@ _RECORDS = _named(
         "skpref.factorization.machine.posterior": "FMPosterior",
         "skpref.factorization.max_margin.posterior": "Calibration Factors IPM3FPosterior M3FPosterior "
         "RatingVocabularies",
+        "skpref.gp.crowd.fit_hierarchy": "Regularisation",
+        "skpref.gp.crowd.personal": "Covariates PersonalPosterior",
         "skpref.gp.crowd.posterior": "CrowdPosterior FactorPosterior",
         "skpref.gp.entities": "Entities",
         "skpref.gp.latent.bound": "LatentHyper LatentMapping",

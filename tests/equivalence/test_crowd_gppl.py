@@ -224,7 +224,15 @@ def simulated(seed, layout, *, n=300, **options):
 
 
 def learnt(X, y, items=None, users=None, weight=None, **options):
-    wanted = {"n_factors": 2, "random_state": 0, "tol": 1e-9, "max_iter": 2000, "length_scale_factor": 1.0, **options}
+    wanted = {
+        "n_factors": 2,
+        "random_state": 0,
+        "inference": "vb",
+        "tol": 1e-9,
+        "max_iter": 2000,
+        "length_scale_factor": 1.0,
+        **options,
+    }
     return CrowdGPPL(items, users, **wanted).fit(X, y, weight)
 
 
@@ -333,7 +341,7 @@ def test_one_user_and_no_factors_are_gppl(layout, order_effect):
     data = simulated(6, layout, order_effect=(0.5, 0.0))
     X = data.comparisons.copy()
     X[:, 0] = 0
-    options = {"length_scale_factor": 1.0, "random_state": 0, "tol": 1e-12, "max_iter": 3000}
+    options = {"length_scale_factor": 1.0, "random_state": 0, "inference": "vb", "tol": 1e-12, "max_iter": 3000}
     one = GPPLClassifier(data.table, order_effect=order_effect, **options).fit(X[:, 1:], data.y)
     crowd = CrowdGPPL(data.table, n_factors=0, order_effect=order_effect, **options).fit(X, data.y)
     if not order_effect:
@@ -349,7 +357,7 @@ def test_one_user_and_no_factors_are_gppl(layout, order_effect):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_no_factors_are_gppl_with_many_users(layout):
     data = simulated(7, layout)
-    options = {"length_scale_factor": 1.0, "random_state": 0, "tol": 1e-12, "max_iter": 3000}
+    options = {"length_scale_factor": 1.0, "random_state": 0, "inference": "vb", "tol": 1e-12, "max_iter": 3000}
     one = GPPLClassifier(data.table, **options).fit(data.comparisons[:, 1:], data.y)
     crowd = CrowdGPPL(data.table, data.user_table, n_factors=0, **options).fit(data.comparisons, data.y)
     assert_allclose(crowd.lower_bound_, one.lower_bound_, rtol=1e-9)
@@ -387,7 +395,7 @@ def test_factors_that_nobody_needs_are_switched_off():
     hits = []
     for seed in range(20):
         data = make_crowd(40, 20, 3000, n_factors=1, n_features=0, n_user_features=0, random_state=100 + seed)
-        model = CrowdGPPL(n_factors=4, random_state=seed).fit(data.comparisons, data.y)
+        model = CrowdGPPL(n_factors=4, inference="vb", random_state=seed).fit(data.comparisons, data.y)
         largest, *others = np.sort(model.factor_scales_)[::-1]
         hits.append(max(others) < min(1.0 / 25.0, 0.01) * largest)
     assert sum(hits) >= 19

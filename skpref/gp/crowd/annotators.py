@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, IntArray
     from skpref.data import Comparisons, IdColumn
+    from skpref.gp.crowd.personal import PersonalPosterior
     from skpref.gp.crowd.posterior import CrowdPosterior
     from skpref.gp.entities import Items
     from skpref.likelihoods import Likelihood
 
+    Posterior: TypeAlias = CrowdPosterior | PersonalPosterior
+
 __all__ = ["Annotators"]
 
 _PAIRS = 300  # compared pairs on which accuracies are measured; the standard error of their average is below 0.03
-_CHUNK = 2**22  # entries of personal draws held at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +110,7 @@ class Annotators:
 
 
 def describe_annotators(
-    posterior: CrowdPosterior,
+    posterior: Posterior,
     ids: IdColumn,
     seen: tuple[Items, Items],
     comparisons: Comparisons,
@@ -126,7 +128,7 @@ def describe_annotators(
     accuracy = _accuracies(
         posterior, users, items, _sample_pairs(comparisons, rng), likelihood, n_samples, percentiles, rng
     )
-    bias = _biases(posterior, users, credibility) if "bias" in posterior.scales else (None, None, None)
+    bias = _biases(posterior, users, credibility) if posterior.consensus.has_order else (None, None, None)
     n_labels = np.bincount(np.asarray(comparisons.user), comparisons.weight, users.size).astype(np.float64)
     return Annotators(
         np.asarray(ids),
@@ -147,7 +149,7 @@ def _sample_pairs(comparisons: Comparisons, rng: np.random.Generator) -> tuple[I
     return comparisons.left[rows], comparisons.right[rows], np.full(_PAIRS, 1.0 / _PAIRS)
 
 
-def _agreement(posterior: CrowdPosterior, items: Items, comparisons: Comparisons, n_users: int) -> Array:
+def _agreement(posterior: Posterior, items: Items, comparisons: Comparisons, n_users: int) -> Array:
     """Return the share of each user's answers for the side that the consensus prefers; NaN with ties only."""
     utility = posterior.consensus.utility(items)[0]
     side = np.sign(utility[comparisons.left] - utility[comparisons.right])
@@ -159,7 +161,7 @@ def _agreement(posterior: CrowdPosterior, items: Items, comparisons: Comparisons
 
 
 def _accuracies(
-    posterior: CrowdPosterior,
+    posterior: Posterior,
     users: Items,
     items: Items,
     pairs: tuple[IntArray, IntArray, Array],
@@ -172,34 +174,23 @@ def _accuracies(
     left, right, weight = pairs
     used, inverse = np.unique(np.concatenate([left, right]), return_inverse=True)
     a, b = np.split(inverse, 2)
-    compared = items.take(used)
-    t = posterior.consensus.sample_residuals_independently(compared, n_samples, rng)
-    t = t[:, a] - t[:, b]
-    v = posterior.items.sample(compared, n_samples, rng)
-    v = v[:, :, a] - v[:, :, b]
-    side = np.sign(t)
+    t, draws = posterior.draws(users, items.take(used), n_samples, rng)
+    side = np.sign(t[:, a] - t[:, b])
     result = np.empty((3, users.size))
-    step = max(1, _CHUNK // max(1, n_samples * len(a)))
-    for start in range(0, users.size, step):
-        chunk = slice(start, start + step)
-        w = posterior.users.sample(users.take(chunk), n_samples, rng)
-        z = t[:, None, :] + np.einsum("sdu,sdp->sup", w, v)
-        probability = likelihood.predict(side[:, None, :] * z, np.zeros_like(z)) @ weight
-        result[0, chunk] = probability.mean(axis=0)
-        result[1:, chunk] = np.percentile(probability, percentiles, axis=0)
+    for u, f in enumerate(draws):
+        z = side * (f[:, a] - f[:, b])
+        probability = likelihood.predict(z, np.zeros_like(z)) @ weight
+        result[0, u] = probability.mean()
+        result[1:, u] = np.percentile(probability, percentiles)
     return result[0], result[1], result[2]
 
 
-def _distances(posterior: CrowdPosterior, users: Items, items: Items) -> Array:
-    v = posterior.items.moments(items)[0] - posterior.centre[:, None]
-    w = posterior.users.moments(users)[0]
-    return np.asarray(np.sqrt(np.maximum(np.einsum("du,de,eu->u", w, v @ v.T / items.size, w), 0.0)))
+def _distances(posterior: Posterior, users: Items, items: Items) -> Array:
+    return np.asarray(np.sqrt(np.mean(posterior.deviations(users, items) ** 2, axis=1)))
 
 
-def _biases(posterior: CrowdPosterior, users: Items, credibility: float) -> tuple[Array, Array, Array]:
+def _biases(posterior: Posterior, users: Items, credibility: float) -> tuple[Array, Array, Array]:
     """Return posterior mean and credible interval of the advantage that each user gives to the left side."""
-    shared = posterior.consensus.order_effect
-    mean, variance = (x[:-1] for x in posterior.bias(users))
-    half_width = ndtri(0.5 + 0.5 * credibility) * np.sqrt(variance + shared[1])
-    centre = mean + shared[0]
-    return centre, centre - half_width, centre + half_width
+    mean, variance = posterior.side_effects(users)
+    half_width = ndtri(0.5 + 0.5 * credibility) * np.sqrt(variance)
+    return mean, mean - half_width, mean + half_width

@@ -18,7 +18,15 @@ from skpref.data.ids import shorten, single_id
 from skpref.data.labels import are_classes, refuse_one_side
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd.fit import CrowdFit, WarmStart, fit_crowd
+from skpref.gp.crowd.fit_hierarchy import (
+    MAX_ITEMS,
+    HierarchicalFit,
+    HierarchyWarmStart,
+    Regularisation,
+    fit_crowd_hierarchy,
+)
 from skpref.gp.crowd.model import CrowdConfig, CrowdData, Kernels
+from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.posterior import CrowdPosterior
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.entities import Entities
@@ -46,7 +54,9 @@ class CrowdBase(ComparisonClassifier):
     """The steps of a fit."""
 
     users: Any
-    posterior_: CrowdPosterior
+    posterior_: CrowdPosterior | PersonalPosterior
+    _state: Any  # what a warm start needs besides: a State, or the Regularisation of a hierarchy
+    _alive: tuple[int, ...]
     kernel_: Kernel | None
     factor_kernel_: Kernel | None
     user_kernel_: Kernel | None
@@ -85,7 +95,8 @@ class CrowdBase(ComparisonClassifier):
     def _model_digest(self, users: Entities, items: Entities) -> str:
         """Return a digest of all that two fits must share for the second to start from the first."""
         ids = users.seen_ids.tolist(), items.seen_ids.tolist()
-        model = self.n_factors, self.consensus, self.item_effects, self.order_effect
+        hierarchical = self._is_hierarchical(items.seen.size)
+        model = self.n_factors, self.consensus, self.item_effects, self.order_effect, hierarchical
         n_points = self.n_inducing, self.n_inducing_users
         kernels = [kernel_parameters(kernel) for kernel in (self.kernel, self.factor_kernel, self.user_kernel)]
         search = self.length_scale_factor, self.optimizer
@@ -98,7 +109,7 @@ class CrowdBase(ComparisonClassifier):
         fitted: dict[str, Any] = {
             "n_factors": self.factor_scales_.size,
             "consensus": not {"f", "offset"}.isdisjoint(scales),
-            "order_effect": "bias" in scales,
+            "order_effect": self.posterior_.consensus.has_order,
         }
         if fitted["consensus"] and self._items.features is not None:
             fitted["item_effects"] = "offset" in scales
@@ -115,7 +126,10 @@ class CrowdBase(ComparisonClassifier):
                     f"{msg}partial_fit cannot change it. Set {name} back, or call fit with all comparisons."
                 )
 
-    def _warm_start(self) -> WarmStart:
+    def _warm_start(self) -> WarmStart | HierarchyWarmStart:
+        if isinstance(self.posterior_, PersonalPosterior):
+            kernels = Kernels(self.kernel_, self.factor_kernel_, self.user_kernel_)
+            return HierarchyWarmStart(self.posterior_, self._state, kernels, self.inducing_points_)
         return WarmStart(
             self._state,
             self._segments,
@@ -125,7 +139,19 @@ class CrowdBase(ComparisonClassifier):
             self.inducing_users_,
         )
 
-    def _learn(self, users: Entities, items: Entities, comparisons: Comparisons, start: WarmStart | None) -> None:
+    def _is_hierarchical(self, n_items: int) -> bool:
+        """Tell whether users have posteriors of their own, with correlations, instead of a factorised one."""
+        if self.inference != "auto":
+            return self.inference in {"ep", "laplace"}
+        return n_items <= MAX_ITEMS and self.optimizer is None and self.n_factors > 0
+
+    def _learn(
+        self,
+        users: Entities,
+        items: Entities,
+        comparisons: Comparisons,
+        start: WarmStart | HierarchyWarmStart | None,
+    ) -> None:
         compared = comparisons_of_seen(comparisons, users, items)
         if self.order_effect:
             refuse_one_side(compared.y, compared.weight)
@@ -147,7 +173,12 @@ class CrowdBase(ComparisonClassifier):
             warn_constant(features, "the users who compared")
         data = CrowdData(items.seen_features, users.seen_features, compared)
         kernels = Kernels(self.kernel, self.factor_kernel, self.user_kernel)
-        fit = fit_crowd(data, kernels, self._crowd_config(), as_generator(self.random_state), start)
+        arguments = data, kernels, self._crowd_config(), as_generator(self.random_state)
+        fit: CrowdFit | HierarchicalFit
+        if isinstance(start, HierarchyWarmStart) or (start is None and self._is_hierarchical(compared.n_items)):
+            fit = fit_crowd_hierarchy(*arguments, start)
+        else:
+            fit = fit_crowd(*arguments, start)
         self._comparisons = comparisons
         self._users, self._items = users, items
         self._warm_key = self._model_digest(users, items)
@@ -155,24 +186,60 @@ class CrowdBase(ComparisonClassifier):
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
-        check_types(self, posterior_=CrowdPosterior, _state=State, likelihood_=Likelihood)
+        check_types(self, posterior_=CrowdPosterior | PersonalPosterior, likelihood_=Likelihood)
         check_types(self, _items=Entities, _users=Entities, _comparisons=Comparisons)
         require(are_classes(self.classes_), self, "classes_", "must be 0 and 1, False and True, or left and right")
         require(self.n_features_in_ == 3, self, "n_features_in_", "must be 3")
-        posterior, items, users = self.posterior_, self._items, self._users
+        posterior, items = self.posterior_, self._items
         self._check_comparisons()
-        item_kernels = {"kernel_": self.kernel_, "factor_kernel_": self.factor_kernel_}
-        self._check_side("items", posterior.items, item_kernels, self.inducing_points_)
-        self._check_side("users", posterior.users, {"user_kernel_": self.user_kernel_}, self.inducing_users_)
+        check_indices(self, "components_", self.components_, 0, items.seen.size, items.seen.size)
         consensus = posterior.consensus
         sound = consensus.basis is None or consensus.basis.points.shape[1] == items.n_features
         sound = sound and (not consensus.has_offsets or consensus.n_seen == items.seen.size)
         require(sound, self, "posterior_", "has a consensus of other items")
-        n_biases = users.seen.size if "bias" in posterior.scales else 0
+        n = check_arrays(self, factor_scales_="D")["D"]
+        check_positive(self, "factor_scales_", zero=True)
+        for name, entities in (("item", items), ("user", self._users)):
+            check_arrays(self, {"n": entities.seen.size, "D": n}, **{f"{name}_factors_": "n D"})
+            same = np.array_equal(getattr(self, f"{name}_ids_"), entities.seen_ids)
+            require(same, self, f"{name}_ids_", "must be the ids of the seen entities")
+        if isinstance(posterior, PersonalPosterior):
+            self._check_hierarchy(posterior)
+        else:
+            self._check_factorised(posterior, n)
+
+    def _check_factorised(self, posterior: CrowdPosterior, n_factors: int) -> None:
+        """Raise DataError unless the fitted attributes fit to the posterior of products of factors."""
+        check_types(self, _state=State)
+        item_kernels = {"kernel_": self.kernel_, "factor_kernel_": self.factor_kernel_}
+        self._check_side("items", posterior.items, item_kernels, self.inducing_points_)
+        self._check_side("users", posterior.users, {"user_kernel_": self.user_kernel_}, self.inducing_users_)
+        n_biases = self._users.seen.size if "bias" in posterior.scales else 0
         require(posterior.bias_mean.size == n_biases, self, "posterior_", f"must have the biases of {n_biases} users")
-        self._check_state(n_biases)
-        self._check_factors()
-        check_indices(self, "components_", self.components_, 0, items.seen.size, items.seen.size)
+        self._check_state(posterior, n_biases)
+        self._check_alive(posterior, n_factors)
+
+    def _check_hierarchy(self, posterior: PersonalPosterior) -> None:
+        """Raise DataError unless the fitted attributes fit to the posterior of a hierarchy."""
+        check_types(self, _state=Regularisation)
+        items, users, covariates = self._items, self._users, posterior.covariates
+        sound = posterior.n_seen == items.seen.size and posterior.n_users == users.seen.size
+        require(sound, self, "posterior_", "has other items or users")
+        with_features = items.features is not None
+        require(posterior.basis is None or with_features, self, "posterior_", "needs features of items")
+        if posterior.basis is not None:
+            width = posterior.basis.points.shape[1]
+            require(width == items.n_features, self, "posterior_", "is of items with other features")
+        if covariates is not None:
+            width = covariates.centre.size if covariates.basis is None else covariates.basis.points.shape[1]
+            require(width == users.n_features, self, "posterior_", "is of users with other features")
+        parts = (self.inducing_points_, self.kernel_, self.factor_kernel_)
+        require({part is not None for part in parts} == {with_features}, self, "kernel_", "must go with features")
+        if with_features:
+            width = check_features(self, "inducing_points_", self.inducing_points_)
+            require(width == items.n_features, self, "inducing_points_", "has other features")
+            for name in ("kernel_", "factor_kernel_"):
+                check_kernel(self, name, getattr(self, name), items.n_features)
 
     def _check_comparisons(self) -> None:
         """Raise DataError unless the comparisons are of the users and items that are held."""
@@ -206,9 +273,9 @@ class CrowdBase(ComparisonClassifier):
             same = np.shape(points) == factors.basis.points.shape
             require(same, self, "posterior_", f"has other inducing points of {name}")
 
-    def _check_state(self, n_biases: int) -> None:
+    def _check_state(self, posterior: CrowdPosterior, n_biases: int) -> None:
         """Raise DataError unless the state of which the posterior was made has blocks of its sizes."""
-        posterior, state, consensus = self.posterior_, self._state, self.posterior_.consensus
+        state, consensus = self._state, posterior.consensus
         sides = {"items": posterior.items, "users": posterior.users}
         offsets = 0 if consensus.offset_variance is None else consensus.n_seen
         sizes = {"f": consensus.mean.size, "offsets": offsets, "bias": n_biases}
@@ -227,19 +294,13 @@ class CrowdBase(ComparisonClassifier):
         needed = {segment.scale for run in self._segments.values() for segment in run}
         check_scales(self, "_state", state.scales, needed)
 
-    def _check_factors(self) -> None:
+    def _check_alive(self, posterior: CrowdPosterior, n_factors: int) -> None:
         """Raise DataError unless the factors that are reported are numbered as those of the posterior."""
-        posterior, alive = self.posterior_, self._alive
-        n = check_arrays(self, factor_scales_="D")["D"]
-        check_positive(self, "factor_scales_", zero=True)
-        numbers = isinstance(alive, tuple) and all(is_count(d) and d < n for d in alive)
+        alive = self._alive
+        numbers = isinstance(alive, tuple) and all(is_count(d) and d < n_factors for d in alive)
         distinct = numbers and len(set(alive)) == len(alive) == posterior.items.n_factors
-        require(distinct, self, "_alive", f"must name {posterior.items.n_factors} of {n} factors")
+        require(distinct, self, "_alive", f"must name {posterior.items.n_factors} of {n_factors} factors")
         check_scales(self, "posterior_", posterior.scales, {f"{side}{d}" for side in "vw" for d in alive})
-        for name, entities in (("item", self._items), ("user", self._users)):
-            check_arrays(self, {"n": entities.seen.size, "D": n}, **{f"{name}_factors_": "n D"})
-            same = np.array_equal(getattr(self, f"{name}_ids_"), entities.seen_ids)
-            require(same, self, f"{name}_ids_", "must be the ids of the seen entities")
 
     def _crowd_config(self) -> CrowdConfig:
         offsets = self.items is None or self.item_effects
@@ -252,16 +313,24 @@ class CrowdBase(ComparisonClassifier):
             prior_w=(self.shape_sw0, self.rate_sw0),
         )
 
-    def _set_crowd_attributes(self, fit: CrowdFit) -> None:
+    def _set_crowd_attributes(self, fit: CrowdFit | HierarchicalFit) -> None:
         posterior = self.posterior_ = fit.posterior
-        self._state, self._segments, self._alive = fit.state, fit.segments, fit.alive
         self.likelihood_ = fit.likelihood
         self.item_ids_, self.user_ids_ = self._items.seen_ids, self._users.seen_ids
-        bases = fit.bases
-        self.kernel_, self.factor_kernel_, self.user_kernel_ = (None if b is None else b.kernel for b in bases)
-        self.inducing_points_ = None if bases.items is None else bases.items.points
-        self.inducing_users_ = None if bases.users is None else bases.users.points
-        self._set_factors(fit)
+        if isinstance(fit, HierarchicalFit):
+            self._state, self._segments, self._alive = fit.chosen, {}, ()
+            self.kernel_, self.factor_kernel_, self.user_kernel_ = fit.kernels
+            covariates = fit.posterior.covariates
+            self.inducing_points_ = fit.item_points
+            self.inducing_users_ = None if covariates is None or covariates.basis is None else covariates.basis.points
+            self.factor_scales_, self.item_factors_, self.user_factors_ = fit.posterior.factors(int(self.n_factors))
+        else:
+            self._state, self._segments, self._alive = fit.state, fit.segments, fit.alive
+            bases = fit.bases
+            self.kernel_, self.factor_kernel_, self.user_kernel_ = (None if b is None else b.kernel for b in bases)
+            self.inducing_points_ = None if bases.items is None else bases.items.points
+            self.inducing_users_ = None if bases.users is None else bases.users.points
+            self._set_factors(fit)
         mean, variance = posterior.consensus.order_effect
         self.order_effect_ = mean, float(np.sqrt(variance))
         self._set_trace(fit, frames=7)

@@ -28,6 +28,7 @@ from skpref.gp.crowd.base import (
     nearest_entities,
     refuse_unknown_users,
 )
+from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.entities import Entities, holds_features
 from skpref.gp.pairwise.base import GAMMA_PARAMETER, SHARED_CONSTRAINTS, probability_positive
@@ -214,7 +215,7 @@ class CrowdGPPL(CrowdBase):
         "order_effect": ["boolean"],
         "unknown_user": [StrOptions({"consensus", "raise"})],
         "on_self": [StrOptions({"raise", "drop"})],
-        "inference": [StrOptions({"auto", "vb", "svi", "linearised"})],
+        "inference": [StrOptions({"auto", "ep", "laplace", "vb", "svi", "linearised"})],
         "n_inducing_users": [Interval(Integral, 1, None, closed="left")],
         "shape_sd0": [GAMMA_PARAMETER],
         "rate_sd0": [GAMMA_PARAMETER],
@@ -514,7 +515,7 @@ class CrowdGPPL(CrowdBase):
             refuse_unknown_users(self._users, users, rows, "row")
         return self._users.rows(rows[rows >= 0]), rows >= 0
 
-    def _of_one_user(self, users: Any) -> tuple[CrowdPosterior, Items]:
+    def _of_one_user(self, users: Any) -> tuple[CrowdPosterior | PersonalPosterior, Items]:
         """Return the user that a caller chose, with the posterior to ask, which differs for an unknown one."""
         chosen, is_known = self._select_users(users)
         if is_known.all():
@@ -560,7 +561,7 @@ class CrowdGPPL(CrowdBase):
 
         def draws() -> Array:
             # A draw holds one number per factor and item: a few draws at a time.
-            step = max(1, _MAX_DRAWN // max(1, chosen.size * posterior.items.n_factors))
+            step = max(1, _MAX_DRAWN // max(1, chosen.size * self.factor_scales_.size))
             sizes = [min(step, n_samples - start) for start in range(0, n_samples, step)]
             return np.vstack([posterior.sample(one_user, chosen, size, rng)[:, 0] for size in sizes])
 
@@ -615,8 +616,9 @@ class CrowdGPPL(CrowdBase):
             Root mean square difference of their utilities over the seen items, in units of the answer noise.
         """
         check_is_fitted(self)
-        gram = self.item_factors_.T @ self.item_factors_ / max(len(self.item_factors_), 1)
-        return nearest_entities(user, n, self._users, self.user_ids_, self.user_factors_, gram)
+        of_users, of_items = self._tastes()
+        gram = of_items.T @ of_items / max(len(of_items), 1)
+        return nearest_entities(user, n, self._users, self.user_ids_, of_users, gram)
 
     def similar_items(self, item: Hashable, n: int = 10) -> tuple[IdColumn, Array]:
         """Return the items that deviate from the consensus most alike, over the users.
@@ -636,5 +638,13 @@ class CrowdGPPL(CrowdBase):
             Root mean square difference of their personal utilities over the seen users, in units of the answer noise.
         """
         check_is_fitted(self)
-        gram = self.user_factors_.T @ self.user_factors_ / max(len(self.user_factors_), 1)
-        return nearest_entities(item, n, self._items, self.item_ids_, self.item_factors_, gram)
+        of_users, of_items = self._tastes()
+        gram = of_users.T @ of_users / max(len(of_users), 1)
+        return nearest_entities(item, n, self._items, self.item_ids_, of_items, gram)
+
+    def _tastes(self) -> tuple[Array, Array]:
+        """Return vectors of the seen users and items whose products are the personal parts of utilities."""
+        if isinstance(self.posterior_, PersonalPosterior):
+            users, items = self._seen(self._users), self._seen(self._items)
+            return self.posterior_.deviations(users, items), np.eye(items.size)
+        return self.user_factors_, self.item_factors_

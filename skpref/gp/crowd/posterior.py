@@ -19,9 +19,12 @@ from skpref.inference.basis import InducingBasis, chunks
 from skpref.inference.scale import check_scales
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from skpref._typing import Array, IntArray
     from skpref.inference.scale import Scale
 
+_DRAWN = 2**22  # entries of user factors drawn at once
 UNSEEN_USER = Items(None, np.array([-1]))
 
 
@@ -199,6 +202,30 @@ class CrowdPosterior:
         v = v - self.centre[:, None]
         mean = t + w.T @ v
         return mean, t_variance + (w**2 + w_variance).T @ v_variance + w_variance.T @ v**2
+
+    def deviations(self, users: Items, items: Items) -> Array:
+        """Return posterior means of personal minus consensus utilities, shape (n_users, n)."""
+        v = self.items.moments(items)[0] - self.centre[:, None]
+        return np.asarray(self.users.moments(users)[0].T @ v)
+
+    def side_effects(self, users: Items) -> tuple[Array, Array]:
+        """Return means and variances of the advantage that users give to the left side, shape (n_users,)."""
+        shared, (mean, variance) = self.consensus.order_effect, self.bias(users)
+        return mean[:-1] + shared[0], variance[:-1] + shared[1]
+
+    def draws(
+        self, users: Items, items: Items, n_samples: int, rng: np.random.Generator
+    ) -> tuple[Array, Iterator[Array]]:
+        """Return draws of the consensus (n_samples, n), and for each user draws of its utilities, in order."""
+        t = self.consensus.sample_residuals_independently(items, n_samples, rng)
+        v = self.items.sample(items, n_samples, rng) - self.centre[:, None]
+        return t, self._personal_draws(users, t, v, rng)
+
+    def _personal_draws(self, users: Items, t: Array, v: Array, rng: np.random.Generator) -> Iterator[Array]:
+        for part in chunks(users.size, max(1, _DRAWN // max(1, v.shape[0] * v.shape[1]))):
+            w = self.users.sample(users.take(part), v.shape[0], rng)
+            for u in range(w.shape[2]):
+                yield t + np.einsum("sd,sdn->sn", w[:, :, u], v)
 
     def sample(self, users: Items, items: Items, n_samples: int, rng: np.random.Generator) -> Array:
         """Draw personal utilities from the posterior, shape (n_samples, n_users, n)."""

@@ -141,6 +141,10 @@ class PairPosterior:
                 half[seen] += self.half[:, m + position[seen]].T
         return (mean - self.centre_mean, half - self.centre_half, phi) if centred else (mean, half, phi)
 
+    def half_rows(self, items: Items, *, centred: bool = False) -> Array:
+        """Return rows whose products are the covariance of the dense block's part of utilities, shape (n, K)."""
+        return self._rows(items, centred=centred)[1]
+
     def _own_variance(self, items: Items, *, item_effects: bool) -> Array:
         """Return the variance of each item's offset that is not in the dense block, shape (n,)."""
         variance = np.zeros(items.size)

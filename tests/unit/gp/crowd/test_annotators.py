@@ -13,7 +13,7 @@ from scipy.stats import binom
 from skpref import CrowdGPPL
 from skpref.datasets import make_crowd
 from skpref.exceptions import DataError
-from skpref.gp.crowd import annotators
+from skpref.gp.crowd import annotators, posterior
 
 pd = pytest.importorskip("pandas")
 
@@ -49,7 +49,7 @@ def test_agreement_by_hand() -> None:
     rows, y = zip(*answers, strict=True)
     for likelihood in ("probit", "probit-ties"):
         for order_effect in (False, True):
-            model = quick(likelihood=likelihood, order_effect=order_effect).fit(list(rows), y)
+            model = quick(likelihood=likelihood, order_effect=order_effect, inference="vb").fit(list(rows), y)
             u = dict(zip(model.item_ids_, model.utility(model.item_ids_), strict=True))
             assert u["a"] > u["b"] > u["c"]
             report = model.annotators(n_samples=10).set_index("user")
@@ -137,7 +137,7 @@ def test_few_labels_give_a_wide_interval() -> None:
     assert width[99] > 1.5 * width.drop(99).max()
     # One answer against the consensus is no proof of carelessness.
     assert report["agreement"][99] == 0.0
-    assert report["accuracy_low"][99] < 0.35
+    assert report["accuracy_low"][99] < 0.4  # below that of answers at random
     assert report["accuracy_high"][99] > 0.65
 
 
@@ -181,7 +181,7 @@ def test_without_pandas_it_is_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_users_are_described_in_groups_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     model = quick(n_factors=0).fit(CHAIN, LABELS)
     whole = model.annotators(n_samples=50)
-    monkeypatch.setattr(annotators, "_CHUNK", 1)
+    monkeypatch.setattr(posterior, "_DRAWN", 1)
     pd.testing.assert_frame_equal(model.annotators(n_samples=50), whole)  # without factors nothing else is drawn
 
 

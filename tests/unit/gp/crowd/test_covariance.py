@@ -38,9 +38,11 @@ def test_covariance_of_pairs(items, order):
 
 @pytest.mark.parametrize("items", [None, DATA.table])
 @pytest.mark.parametrize("user", [3, "unseen"])
-def test_covariance_of_a_users_pairs(items, user):
-    model = CrowdGPPL(items, n_factors=2, max_iter=30, random_state=0).fit(DATA.comparisons, DATA.y)
-    assert model.posterior_.users.n_factors > 0
+@pytest.mark.parametrize("inference", ["vb", "ep"])
+def test_covariance_of_a_users_pairs(inference, items, user):
+    options = {"n_factors": 2, "max_iter": 30, "inference": inference, "random_state": 0}
+    model = CrowdGPPL(items, **options).fit(DATA.comparisons, DATA.y)
+    assert model.factor_scales_.max() > 0.0
     pairs = [[user, a, b] for a, b in PAIRS]
     C, (mean, variance) = model.latent_covariance(pairs), model.latent_mean_and_variance(pairs)
     np.testing.assert_allclose(np.diagonal(C), variance, atol=1e-12)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.special import ndtr, ndtri
+from sklearn.gaussian_process.kernels import RBF
 
 from skpref import CrowdGPPL, GPPLClassifier, Table
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
@@ -71,7 +72,8 @@ def test_what_a_fit_leaves(model: CrowdGPPL) -> None:
     assert model.lower_bound_ == pytest.approx(model.lower_bounds_[-1], abs=1.0)
     with_items, with_users = model.items is not None, model.users is not None
     assert [x is not None for x in (model.kernel_, model.factor_kernel_, model.inducing_points_)] == [with_items] * 3
-    assert [x is not None for x in (model.user_kernel_, model.inducing_users_)] == [with_users] * 2
+    assert (model.user_kernel_ is not None) == with_users
+    assert model.inducing_users_ is None  # features of users are covariates as they are
 
 
 def test_personal_utilities_are_learnt(model: CrowdGPPL) -> None:
@@ -275,8 +277,12 @@ def test_users_and_items_by_their_features(both: CrowdGPPL) -> None:
         (sparse.csr_array(new), sparse.csr_array(people)),
     ):
         np.testing.assert_allclose(both.utility(items, users=users), wanted, atol=1e-10)
-    # Users with features are these features; items have an offset besides, which goes by the id.
-    np.testing.assert_allclose(both.utility(users=PEOPLE[2:4]), both.utility(users=WHO[2:4]), atol=1e-12)
+    # Whoever has a user's features is like that user but for the user's own taste; items have an offset by their id.
+    by_features, by_id = both.utility(users=PEOPLE[2:4]), both.utility(users=WHO[2:4])
+    np.testing.assert_allclose(by_features, by_id, atol=0.05)
+    assert np.all(by_features != by_id)
+    factorised = quick(TABLE, USERS, inference="vb").fit(NAMED, Y)
+    np.testing.assert_allclose(factorised.utility(users=PEOPLE[2:4]), factorised.utility(users=WHO[2:4]), atol=1e-12)
     table = Table(FEATURES[[3, 0]], ids=[ITEM[3], "new"])
     mean, std = both.utility(table, return_std=True)
     by_id, by_id_std = both.utility([ITEM[3], ITEM[0]], return_std=True)
@@ -486,29 +492,31 @@ def test_order_effects_of_all_and_of_each(layout: str) -> None:
 @pytest.mark.parametrize("layout", ["ids", "both"])
 def test_every_likelihood(likelihood: str, layout: str) -> None:
     fitted = quick(*LAYOUTS[layout], likelihood=likelihood).fit(NAMED, Y)
-    assert np.diff(fitted.lower_bounds_).min() > -1e-6
     assert fitted.score(NAMED, Y) > 0.75
+    bounds = quick(*LAYOUTS[layout], likelihood=likelihood, inference="vb").fit(NAMED, Y).lower_bounds_
+    assert np.diff(bounds).min() > -1e-6
     assert type(fitted.likelihood_).__name__.lower() == f"pairwise{likelihood.replace('-', '')}"
 
 
-@pytest.mark.parametrize("inference", ["vb", "svi", "linearised"])
+@pytest.mark.parametrize("inference", ["ep", "laplace", "svi", "linearised"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.filterwarnings("ignore:.*did not converge")
 def test_every_inference_agrees_roughly(inference: str, layout: str) -> None:
-    wanted = quick(*LAYOUTS[layout]).fit(NAMED, Y).predict_proba(NAMED)
+    wanted = quick(*LAYOUTS[layout], inference="vb").fit(NAMED, Y).predict_proba(NAMED)
     fitted = quick(*LAYOUTS[layout], inference=inference, batch_size=150).fit(NAMED, Y)
     gap = np.abs(fitted.predict_proba(NAMED) - wanted)
     assert gap.mean() < (0.08 if inference == "linearised" else 0.06)
 
 
 def test_fewer_inducing_points_than_items_and_users() -> None:
-    fitted = quick(TABLE, USERS, n_inducing=4, n_inducing_users=1).fit(NAMED, Y)
+    kernel = RBF(3.0)
+    fitted = quick(TABLE, USERS, user_kernel=kernel, n_inducing=4, n_inducing_users=1).fit(NAMED, Y)
     assert fitted.inducing_points_.shape == (4, 2)
     assert fitted.inducing_users_.shape == (1, 3)
     assert np.all(np.isfinite(fitted.predict_proba(NAMED)))
     given = quick(TABLE, USERS, inducing=FEATURES[:3]).fit(NAMED, Y)
     np.testing.assert_array_equal(given.inducing_points_, FEATURES[:3])
-    plenty = quick(TABLE, USERS, n_inducing=500, n_inducing_users=500).fit(NAMED, Y)
+    plenty = quick(TABLE, USERS, user_kernel=kernel, n_inducing=500, n_inducing_users=500).fit(NAMED, Y)
     assert plenty.inducing_points_.shape == (N - 2, 2)
     assert plenty.inducing_users_.shape == (U - 1, 3)
 
@@ -516,8 +524,8 @@ def test_fewer_inducing_points_than_items_and_users() -> None:
 # --------------------------------------------------------------------------------------------------------------- labels
 def test_a_soft_label_is_two_weighted_ones() -> None:
     y = np.linspace(0.0, 1.0, P)
-    soft = quick().fit(NAMED, y)
-    hard = quick().fit(NAMED + NAMED, np.repeat([1, 0], P), sample_weight=np.concatenate([y, 1.0 - y]))
+    soft = quick(inference="vb").fit(NAMED, y)
+    hard = quick(inference="vb").fit(NAMED + NAMED, np.repeat([1, 0], P), sample_weight=np.concatenate([y, 1.0 - y]))
     np.testing.assert_allclose(soft.predict_proba(NAMED), hard.predict_proba(NAMED), atol=1e-9)
 
 

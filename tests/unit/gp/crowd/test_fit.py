@@ -52,7 +52,7 @@ def tables(layout: str, part: slice = slice(None)) -> dict[str, Table | None]:
 
 
 def quick(**options: Any) -> CrowdGPPL:
-    return CrowdGPPL(**{"n_factors": 2, "length_scale_factor": 1.0, "random_state": 0, **options})
+    return CrowdGPPL(**{"n_factors": 2, "length_scale_factor": 1.0, "inference": "vb", "random_state": 0, **options})
 
 
 def state_of(model: CrowdGPPL) -> str:

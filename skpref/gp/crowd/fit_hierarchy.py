@@ -1,0 +1,429 @@
+"""From comparisons by many users to a `PersonalPosterior`: which covariance of items, then inference.
+
+The covariance S of the personal parts has a prior shape (a kernel of the items' features and a share of independent
+items), a floor, and a penalty on its trace, which leaves it few strong directions. All are chosen by prediction or
+evidence, since a wrong choice either explains noise or prunes taste: kernel and share by the evidence of S = scale *
+shape, the penalty by the likelihood of comparisons that were held out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.base import clone
+
+from skpref import inducing
+from skpref._checks import check_positive
+from skpref._compiled.users import personal_moments
+from skpref._math.linalg import cholesky, solve_lower, solve_lower_t
+from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, HierarchyState, fit_hierarchy, start_state
+from skpref.gp.crowd.model import Kernels
+from skpref.gp.crowd.personal import Covariates, PersonalPosterior
+from skpref.gp.crowd.users import UserRows
+from skpref.gp.pairwise.fit import PairData, choose_kernel, pair_model, start_kernel
+from skpref.gp.pairwise.posterior import PairPosterior
+from skpref.inference.basis import InducingBasis
+from skpref.kernels import Linear
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process.kernels import Kernel
+
+    from skpref._typing import Array, BoolArray, Features
+    from skpref.data import Comparisons
+    from skpref.gp.crowd.model import CrowdConfig, CrowdData
+    from skpref.gp.pairwise.fit import PairModel
+    from skpref.inference.scale import Scale
+    from skpref.likelihoods import Likelihood
+
+MAX_ITEMS = 500  # for which "auto" learns a full covariance of items: each pass factors several of that size
+# What is compared with S = scale * shape: the weight of its prior, in users an item; the prior's scale, in units of
+# that scale; and the penalty of the trace. From close to that to few strong directions. Chosen on simulations of 5 to
+# 100 items and on draws of Sushi rankings other than those of the benchmark.
+_CANDIDATES = (
+    *((2.0, 1.0, 0.3), (2.0, 4.0, 0.1), (0.5, 4.0, 0.1), (0.5, 1.0, 0.3)),
+    *((0.2, 1.0, 1.0), (0.0, 0.3, 2.0), (0.0, 0.3, 8.0)),
+)
+_LEAST_WEIGHT = 0.5  # of the prior, in users
+_NO_TASTE = 1e-6  # scale of the personal parts of a model without factors
+_FOLDS = 5
+_SMALL, _MEDIUM = 5_000, 50_000  # comparisons up to which all folds, or one, are held out; beyond, users are drawn
+_CHOICE_PASSES, _CHOICE_TOL = 40, 0.03  # of fits that only choose
+_SHARES = (0.03, 0.3)  # of independent items in the shape, where items have features
+_FACTORS = (0.5, 1.0, 2.0)  # on the length-scales of the consensus
+_MAX_COVARIATES = 100  # features of users that are covariates as they are; more are reduced by a linear kernel
+
+
+@dataclass(frozen=True, eq=False)
+class Regularisation:
+    """How the covariance of the personal parts was held down."""
+
+    floor: float  # scale of the prior
+    prior_weight: float = _LEAST_WEIGHT  # users that the prior counts for
+    penalty: float | None = None  # of the trace; None: S = scale * shape
+
+    def validate(self) -> None:
+        """Raise DataError unless the values are positive."""
+        check_positive(self, "floor", "prior_weight", *(() if self.penalty is None else ("penalty",)))
+
+    @classmethod
+    def candidate(cls, number: int, scale: float, n_items: int) -> Regularisation:
+        """Return one of the candidates, given the scale of S = scale * shape."""
+        weight, share, penalty = _CANDIDATES[number]
+        return cls(share * scale, max(weight * n_items, _LEAST_WEIGHT), penalty)
+
+
+@dataclass(frozen=True, eq=False)
+class HierarchyWarmStart:
+    """What a later fit of the same model starts from: all that was chosen, and the learnt covariance."""
+
+    posterior: PersonalPosterior
+    chosen: Regularisation
+    kernels: Kernels
+    item_points: Features
+
+
+@dataclass(frozen=True, eq=False)
+class HierarchicalFit:
+    """Result of `fit_crowd_hierarchy`."""
+
+    posterior: PersonalPosterior
+    chosen: Regularisation
+    kernels: Kernels  # with their final hyperparameters
+    item_points: Features
+    likelihood: Likelihood
+    bounds: list[float]  # penalised log evidence after each pass
+    bound: float
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Shape:
+    """A covariance of the items of unit scale, (1 - share) K + share I, and how other items follow from it."""
+
+    matrix: Array  # (n, n); with an order effect, the left side is one more item
+    basis: InducingBasis | None
+    rows: Array  # (M, n): covariance of inducing values and items
+    share: float
+
+    @classmethod
+    def of(cls, basis: InducingBasis | None, X: Features, n_items: int, share: float, *, order: bool) -> _Shape:
+        """Return the covariance of items with features X, or of independent items without a basis."""
+        matrix, rows = np.eye(n_items + order), np.zeros((0, n_items + order))
+        if basis is None:
+            return cls(matrix, None, rows, 1.0)
+        phi = basis.rows(X)
+        matrix[:n_items, :n_items] = (1.0 - share) * phi @ phi.T
+        unexplained = (1.0 - share) * basis.residual(X, phi) + share
+        matrix[np.arange(n_items), np.arange(n_items)] += unexplained
+        rows = np.zeros((phi.shape[1], n_items + order))
+        rows[:, :n_items] = (1.0 - share) * phi.T
+        return cls(matrix, basis, rows, share)
+
+
+def fit_crowd_hierarchy(
+    data: CrowdData,
+    kernels: Kernels,
+    config: CrowdConfig,
+    rng: np.random.Generator,
+    start: HierarchyWarmStart | None = None,
+) -> HierarchicalFit:
+    """Choose kernels, shape and penalty of the personal covariance, and infer the posterior."""
+    c = data.comparisons
+    assert c.user is not None  # noqa: S101 - type narrowing
+    by_user = np.lexsort((c.right, c.left, c.user))
+    c = replace(c, **{name: getattr(c, name)[by_user] for name in ("user", "left", "right", "y", "weight")})
+    pair, items, basis = _consensus_basis(replace(data, comparisons=c), kernels, config, rng, start)
+    covariates, user_kernel = _covariates(data.users, kernels.users, config, rng, start)
+    x = None if covariates is None else covariates.of(data.users)
+    model = _hierarchy(c, pair, basis, x, config)
+    scales = {name: scale for name, scale in pair.scales().items() if config.consensus or name == "order"}
+    likelihood = config.pair.likelihood
+    if start is None:
+        shape = _choose_shape(model, data, items, kernels.factors, scales, config, pair)
+        model = replace(model, shape=shape.matrix)
+        scale = 1.0 if config.n_factors else _NO_TASTE
+        first = _fit(model, start_state(model, scales, likelihood, scale)).state
+        chosen = _regularise(model, scales, likelihood, first, rng)
+    else:
+        shape = _Shape.of(
+            start.posterior.basis, data.items, c.n_items, start.posterior.own_share, order=config.pair.order
+        )
+        model, chosen = replace(model, shape=shape.matrix), start.chosen
+        first = start_state(model, scales, likelihood, 1.0)
+        first = replace(first, S=_grown(start.posterior.S, chosen.floor * shape.matrix, order=config.pair.order))
+    model = replace(model, **vars(chosen))
+    schedule = config.pair.schedule
+    fit = fit_hierarchy(model, first, max_iter=schedule.max_iter, tol=schedule.tol, on_iteration=schedule.on_iteration)
+    factor_kernel = None if data.items is None else items if shape.basis is None else shape.basis.kernel
+    return HierarchicalFit(
+        _posterior(model, fit, basis, shape, covariates),
+        chosen,
+        Kernels(items, factor_kernel, user_kernel),
+        pair.points,
+        fit.state.likelihood,
+        fit.bounds,
+        fit.bounds[-1],
+        fit.converged,
+    )
+
+
+def _consensus_basis(
+    data: CrowdData, kernels: Kernels, config: CrowdConfig, rng: np.random.Generator, start: HierarchyWarmStart | None
+) -> tuple[PairModel, Kernel | None, InducingBasis | None]:
+    """Return the model of the consensus alone, its kernel and its basis."""
+    pair_data = PairData(data.items, data.comparisons)
+    items = kernels.items if start is None else start.kernels.items
+    items = None if data.items is None else start_kernel(data.items, items, config.pair, rng)
+    points = None if start is None else start.item_points
+    pair = pair_model(pair_data, items, config.pair, rng, points)
+    if start is None and items is not None:
+        items = choose_kernel(pair, items, rng)
+    return pair, items, pair.basis(items)
+
+
+def _hierarchy(
+    c: Comparisons, pair: PairModel, basis: InducingBasis | None, x: Array | None, config: CrowdConfig
+) -> Hierarchy:
+    """Return the hierarchy without a shape of the personal covariance."""
+    assert c.user is not None  # noqa: S101 - type narrowing
+    order = config.pair.order
+    users = UserRows.of(c.user, c.left, c.right, (c.n_users, c.n_items), order=order)
+    n, columns, parts = c.n_items + order, [], []
+    if config.consensus:
+        if basis is not None:
+            columns.append(basis.rows(pair.data.X))
+            parts.append(("f", columns[-1].shape[1]))
+        if config.pair.offsets:
+            columns.append(np.eye(c.n_items))
+            parts.append(("offset", c.n_items))
+    rows = np.zeros((n, sum(size for _, size in parts) + order))
+    if parts:
+        rows[: c.n_items, : rows.shape[1] - order] = np.hstack(columns)
+    if order:
+        rows[-1, -1] = 1.0
+        parts.append(("order", 1))
+    return Hierarchy(
+        users,
+        c.y,
+        c.weight,
+        config.pair.inference == "laplace",
+        rows,
+        tuple(parts),
+        np.eye(n),
+        x,
+        1.0,
+        1.0,
+        None,
+        config.n_factors,
+    )
+
+
+def _fit(model: Hierarchy, state: HierarchyState) -> HierarchyFit:
+    return fit_hierarchy(model, state, max_iter=_CHOICE_PASSES, tol=_CHOICE_TOL)
+
+
+def _choose_shape(
+    model: Hierarchy,
+    data: CrowdData,
+    items: Kernel | None,
+    given: Kernel | None,
+    scales: dict[str, Scale],
+    config: CrowdConfig,
+    pair: PairModel,
+) -> _Shape:
+    """Return the shape with the largest evidence of S = scale * shape; independent items are among them."""
+    n, order = data.comparisons.n_items, config.pair.order
+    best = _Shape.of(None, None, n, 1.0, order=order)
+    if items is None or not config.n_factors:
+        return best
+    kernels = [given] if given is not None else [_stretched(items, factor) for factor in _FACTORS]
+    bases = [InducingBasis.at(clone(kernel), pair.points) for kernel in kernels]
+    candidates = [_Shape.of(basis, data.items, n, share, order=order) for basis in bases for share in _SHARES]
+    # Independent items keep a kernel, too, so that new items can be predicted.
+    candidates.append(_Shape.of(bases[len(bases) // 2], data.items, n, 1.0, order=order))
+    state, evidence = None, []
+    for shape in candidates:
+        candidate = replace(model, shape=shape.matrix)
+        first = start_state(candidate, scales, config.pair.likelihood, 1.0)
+        if state is not None:
+            first = replace(state, S=shape.matrix * np.trace(state.S) / len(state.S))
+        fit = _fit(candidate, first)
+        state = fit.state
+        evidence.append(fit.evidence)
+    return candidates[int(np.argmax(evidence))]
+
+
+def _stretched(kernel: Kernel, factor: float) -> Kernel:
+    """Return a kernel with its length-scales times a factor, where it has any."""
+    scale = getattr(kernel, "length_scale", None)
+    return kernel if scale is None else clone(kernel).set_params(length_scale=np.asarray(scale) * factor)
+
+
+def _regularise(
+    model: Hierarchy,
+    scales: dict[str, Scale],
+    likelihood: Likelihood,
+    isotropic: HierarchyState,
+    rng: np.random.Generator,
+) -> Regularisation:
+    """Return floor and penalty with the largest likelihood of held-out comparisons."""
+    scale = float(np.trace(isotropic.S) / np.trace(model.shape))
+    if not model.max_rank:
+        return Regularisation(_NO_TASTE, penalty=1.0)
+    n_items, total = len(model.shape), np.zeros(1 + len(_CANDIDATES))
+    for learn, test in _splits(model, rng):
+        part, held = _subset(model, learn), _subset(model, test)
+        fit = _fit(part, start_state(part, scales, likelihood, scale))
+        total[0] += _log_likelihood(part, fit, held)
+        part_scale = float(np.trace(fit.state.S) / np.trace(model.shape))
+        for k in range(len(_CANDIDATES)):
+            candidate = replace(part, **vars(Regularisation.candidate(k, part_scale, n_items)))
+            fit = _fit(candidate, fit.state)
+            total[k + 1] += _log_likelihood(candidate, fit, held)
+    best = int(np.argmax(total))
+    return Regularisation.candidate(best - 1, scale, n_items) if best else Regularisation(scale)
+
+
+def _splits(model: Hierarchy, rng: np.random.Generator) -> list[tuple[BoolArray, BoolArray]]:
+    """Return comparisons to learn from and to test with: folds in which each user's comparisons are spread."""
+    user, n = model.users.user, model.y.size
+    used = np.ones(n, dtype=bool)
+    if n > _MEDIUM:
+        drawn = np.zeros(model.n_users, dtype=bool)
+        order = rng.permutation(model.n_users)
+        counts = np.cumsum(np.diff(model.users.rows)[order])
+        drawn[order[: max(1, int(np.searchsorted(counts, _MEDIUM)))]] = True
+        used = drawn[user]
+    shuffled = rng.permutation(n)
+    shuffled = shuffled[np.argsort(user[shuffled], kind="stable")]
+    within, offset = np.arange(n) - model.users.rows[user], rng.integers(_FOLDS, size=model.n_users)
+    fold = np.empty(n, dtype=np.int64)
+    fold[shuffled] = (within + offset[user]) % _FOLDS
+    return [(used & (fold != k), used & (fold == k)) for k in range(_FOLDS if n <= _SMALL else 1)]
+
+
+def _subset(model: Hierarchy, rows: BoolArray) -> Hierarchy:
+    """Return the model of some comparisons, of the same users and items."""
+    users = model.users
+    sizes = model.n_users, users.n_items - users.order
+    kept = UserRows.of(users.user[rows], users.left[rows], users.right[rows], sizes, order=users.order)
+    return replace(model, users=kept, y=model.y[rows], weight=model.weight[rows])
+
+
+def _log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> float:
+    """Return the predictive log-likelihood of comparisons that a fit did not see."""
+    users, state, test = model.users, fit.state, held.users
+    rows = np.zeros((held.y.size, users.n_items))
+    at = np.arange(held.y.size)
+    rows[at, test.left] += 1.0
+    rows[at, test.right] -= 1.0
+    if test.order:
+        rows[:, -1] = 1.0
+    half = model.consensus @ fit.half.T
+    own, V = rows @ state.S, half @ half.T
+    common = rows @ V
+    added = personal_moments(
+        test.user, own, common, state.S, V, users.coordinates, users.places, state.tau, state.nu, fit.alpha
+    )
+    mean = rows @ (model.consensus @ fit.mean) + added[0]
+    if model.covariates is not None:
+        mean += np.einsum("rn,rn->r", rows, model.covariates[test.user] @ state.B.T)
+    variance = np.einsum("rn,rn->r", own + common, rows) + added[1]
+    log_p, _, _ = state.likelihood.tilted(held.y, mean, np.maximum(variance, 0.0))
+    return float(held.weight @ log_p)
+
+
+def _covariates(
+    users: Features,
+    kernel: Kernel | None,
+    config: CrowdConfig,
+    rng: np.random.Generator,
+    start: HierarchyWarmStart | None,
+) -> tuple[Covariates | None, Kernel | None]:
+    """Return the covariates of users with features, and the kernel that they stand for."""
+    if users is None or not config.n_factors:
+        return None, None
+    if start is not None:
+        return start.posterior.covariates, start.kernels.users
+    basis = None
+    if kernel is not None or users.shape[1] > _MAX_COVARIATES:
+        kernel = Linear() if kernel is None else clone(kernel)
+        scale = getattr(kernel, "length_scale", None)
+        points = inducing.choose(users, config.n_inducing_users, "kmeans++", rng, scale, kernel=kernel)
+        basis = InducingBasis.at(kernel, points)
+    width = users.shape[1] if basis is None else basis.chol.shape[0]
+    rows = Covariates(basis, np.zeros(width), np.ones(width)).of(users)
+    spread = rows.std(axis=0)
+    # Columns of features have units of their own; rows of a kernel are in its units.
+    unit = np.where((spread > 0.0) & (basis is None), spread, 1.0)
+    return Covariates(basis, rows.mean(axis=0), unit), Linear() if kernel is None else kernel
+
+
+def _grown(S: Array, prior: Array, *, order: bool) -> Array:
+    """Return S for more items, which follow the prior given the old ones; the left side stays last."""
+    old = np.arange(S.shape[0])
+    if order:
+        old[-1] = prior.shape[0] - 1
+    among_old = prior[np.ix_(old, old)]
+    chol = cholesky(among_old)
+    reach = solve_lower_t(chol, solve_lower(chol, prior[old]))
+    return np.asarray(prior + reach.T @ (S - among_old) @ reach)
+
+
+def _posterior(
+    model: Hierarchy,
+    fit: HierarchyFit,
+    basis: InducingBasis | None,
+    shape: _Shape,
+    covariates: Covariates | None,
+) -> PersonalPosterior:
+    state, order = fit.state, model.users.order
+    n_items = model.users.n_items - order
+    names = [name for name, _ in model.parts]
+    consensus_basis = basis if "f" in names else None
+    n_points = 0 if consensus_basis is None else consensus_basis.chol.shape[0]
+    has_offsets = "offset" in names
+    average = model.consensus[:n_items].mean(axis=0)
+    offset_mean = fit.mean[n_points : n_points + n_items] if has_offsets else np.zeros(0)
+    consensus = PairPosterior(
+        consensus_basis,
+        fit.mean,
+        np.ascontiguousarray(fit.half),
+        offset_mean.copy(),
+        None,
+        has_offsets,
+        order,
+        dict(state.scales),
+        float(average @ fit.mean),
+        fit.half @ average,
+    )
+    extension = solve_lower(chol := cholesky(shape.matrix), shape.rows.T)
+    extension = solve_lower_t(chol, extension).T
+    p = state.B.shape[1]
+    return PersonalPosterior(
+        consensus=consensus,
+        m=model.consensus @ fit.mean,
+        half_rows=model.consensus @ fit.half.T,
+        S=state.S,
+        user=model.users.user,
+        left=model.users.left,
+        right=model.users.right,
+        n_users=model.n_users,
+        tau=state.tau,
+        nu=state.nu,
+        alpha=fit.alpha,
+        basis=shape.basis,
+        shape_rows=shape.rows,
+        extension=np.ascontiguousarray(extension),
+        own_share=float(shape.share),
+        rest_scale=float(np.trace(state.S) / np.trace(shape.matrix)),
+        covariates=covariates,
+        B=state.B,
+        effect_rows=state.effect_bases[0],
+        effect_rotation=state.effect_bases[1],
+        effect_variance=state.effect_variance,
+        x=np.zeros((model.n_users, p)) if model.covariates is None else model.covariates,
+        scales=dict(state.scales),
+    )

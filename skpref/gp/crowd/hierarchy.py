@@ -1,0 +1,307 @@
+"""Expectation propagation for the hierarchy of a crowd: u_user = m + B x_user + b_user, b_user ~ N(0, S).
+
+m is the consensus over the items, with Gaussian priors on its parts; x are covariates of the users; S is a covariance
+of items that is learnt. Given the sites, the posterior of m and all b is exact: users are independent given m, so that
+each costs matrices of the size of its own comparisons. S, B and the scales maximise the evidence by Fisher scoring: if
+all users were alike, E[A^T W A] =: G/U would be the information of each about its b, and the curvature of the evidence
+in S the product of two of these. Where EM needs hundreds of steps because few answers say little of each user, this
+needs some twenty.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skpref._compiled.users import integrate_out, marginals
+from skpref._events import Iteration
+from skpref._math.linalg import cholesky, inverse_lower, log_det, solve_lower
+from skpref.inference.scale import GammaScale
+
+if TYPE_CHECKING:
+    from skpref._events import OnIteration
+    from skpref._typing import Array
+    from skpref.gp.crowd.users import UserRows
+    from skpref.inference.scale import Scale
+    from skpref.likelihoods import Likelihood
+
+_START_SITE = 0.3  # precision of the sites at the start
+# Share of the way that sites move: all at once they may swing, and then the objective falls.
+_DAMPING, _LEAST_DAMPING = 0.9, 0.2
+_LEAST_SITE = 1e-10  # precision of a site that says nothing
+_SCALE_WEIGHT, _LEAST_SCALE = 0.5, 0.01  # users that the prior of the scale of S = scale * shape counts for; its mean
+_RADIUS = 1.0  # of a step in the logarithms of the eigenvalues of S
+_LEAST_RADIUS = 1e-3
+_FALLS = 1e-6  # relative fall of the objective that shortens the next step
+_EFFECT_SHAPE, _EFFECT_RATE = 1.0, 0.1  # Gamma prior of the precision of effects: without support they stay small
+_WARM_UP = 2  # iterations of the sites before S moves
+
+
+@dataclass(frozen=True, eq=False)
+class Hierarchy:
+    """The parts of a hierarchy that inference does not change."""
+
+    users: UserRows
+    y: Array  # (P,)
+    weight: Array  # (P,)
+    laplace: bool  # sites by Laplace's approximation instead of expectation propagation
+    consensus: Array  # (n, K): m = consensus @ v, v the inducing values, offsets and order effect of the consensus
+    parts: tuple[tuple[str, int], ...]  # names of the scales of v and how many variables each has
+    shape: Array  # (n, n): covariance of the items that S shrinks to, unit scale
+    covariates: Array | None  # (U, p): x, standardised
+    floor: float  # scale of `shape` in the prior of S
+    prior_weight: float  # users that this prior counts for
+    penalty: float | None  # of tr(shape^-1 S): large values leave few directions; None means S = scale * shape
+    max_rank: int  # directions in which S exceeds its floor
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return int(self.users.starts.size) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class HierarchyState:
+    """What inference learns."""
+
+    S: Array  # (n, n): covariance of the personal parts
+    B: Array  # (n, p): effects of the covariates
+    effect_precision: float  # of B, in units of `shape`
+    effects: Array  # (n, p): E in B = basis E rotation^T, where its entries are nearly independent
+    effect_variance: Array  # (n, p): posterior variances of E
+    effect_bases: tuple[Array, Array]  # basis (n, n) and rotation (p, p)
+    scales: dict[str, Scale]  # of the parts of the consensus
+    tau: Array  # (P,): site precisions
+    nu: Array  # (P,): site linear terms
+    likelihood: Likelihood
+
+
+@dataclass(frozen=True, eq=False)
+class HierarchyFit:
+    """Result of `fit_hierarchy`."""
+
+    state: HierarchyState
+    mean: Array  # (K,): of v
+    half: Array  # (K, K): its covariance is half^T half
+    alpha: Array  # (C,): the posterior mean of b_user is S A_user^T alpha
+    bounds: list[float]  # penalised log evidence after each pass
+    evidence: float  # approximate log evidence at the end
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Consensus:
+    """Posterior of m given the sites, all b integrated out, and the evidence of the sites."""
+
+    mean: Array
+    half: Array
+    m: Array
+    V: Array
+    information: Array  # sum of A^T W A
+    log_integral: float
+
+
+def start_state(model: Hierarchy, scales: dict[str, Scale], likelihood: Likelihood, scale: float) -> HierarchyState:
+    """Return S = scale * shape, no effects, and sites that lean towards the answers."""
+    n, p = model.shape.shape[0], 0 if model.covariates is None else model.covariates.shape[1]
+    tau = _START_SITE * model.weight
+    return HierarchyState(
+        S=scale * model.shape,
+        B=np.zeros((n, p)),
+        effect_precision=1.0,
+        effects=np.zeros((n, p)),
+        effect_variance=np.ones((n, p)),
+        effect_bases=(np.zeros((n, n)), np.zeros((p, p))),
+        scales=scales,
+        tau=tau,
+        nu=tau * (2.0 * model.y - 1.0),
+        likelihood=likelihood,
+    )
+
+
+def fit_hierarchy(
+    model: Hierarchy,
+    state: HierarchyState,
+    *,
+    max_iter: int,
+    tol: float,
+    on_iteration: OnIteration | None = None,
+) -> HierarchyFit:
+    """Alternate sites and hyperparameters until the penalised evidence changes by less than tol / 100 of its size."""
+    begin, bounds, radius, damping, converged = time.perf_counter(), list[float](), _RADIUS, _DAMPING, False
+    shape_chol = cholesky(model.shape)
+    while True:
+        shift = _shift(model, state)
+        consensus = _consensus(model, state, shift)
+        arguments = model.users.coordinates, model.users.places, state.tau, state.nu, shift
+        mean, variance, moment, alpha = marginals(state.S, consensus.m, consensus.V, *arguments)
+        tau, nu, log_sites, likelihood = _sites(model, state, mean, variance)
+        evidence = log_sites + consensus.log_integral
+        bounds.append(evidence - _penalty(model, state, shape_chol))
+        change = bounds[-1] - bounds[-2] if len(bounds) > 1 else np.inf
+        size = max(abs(bounds[-1]), 1.0)
+        if change < -_FALLS * size:
+            radius, damping = max(0.5 * radius, _LEAST_RADIUS), max(0.6 * damping, _LEAST_DAMPING)
+        else:
+            radius, damping = min(1.2 * radius, _RADIUS), min(1.1 * damping, _DAMPING)
+        converged = len(bounds) > _WARM_UP + 2 and abs(change) < 0.01 * tol * size
+        event = Iteration(len(bounds), max_iter, bounds[-1], time.perf_counter() - begin)
+        stopped = on_iteration is not None and bool(on_iteration(event))
+        if converged or stopped or len(bounds) == max_iter or not np.isfinite(bounds[-1]):
+            return HierarchyFit(state, consensus.mean, consensus.half, alpha, bounds, evidence, converged)
+        mixed = [(1.0 - damping) * old + damping * new for old, new in ((state.tau, tau), (state.nu, nu))]
+        after = replace(state, tau=mixed[0], nu=mixed[1], likelihood=likelihood)
+        if len(bounds) > _WARM_UP:
+            after = replace(after, scales=_scales(model, state, consensus))
+            if model.max_rank or model.users.order:
+                after = replace(after, S=_scored(model, state, consensus.information, moment, shape_chol, radius))
+            if model.covariates is not None:
+                after = _effects(model, after, consensus.information, alpha, shape_chol)
+        state = after
+
+
+def _shift(model: Hierarchy, state: HierarchyState) -> Array:
+    """Return the prior means of the coordinates that covariates give, shape (C,)."""
+    if model.covariates is None:
+        return np.zeros(model.users.first.size)
+    rows = model.users.incidence() @ state.B
+    return np.asarray(np.einsum("cp,cp->c", rows, model.covariates[model.users.owner]))
+
+
+def _consensus(model: Hierarchy, state: HierarchyState, shift: Array) -> _Consensus:
+    users = model.users
+    G, h, log_det_users, constant = integrate_out(state.S, users.coordinates, users.places, state.tau, state.nu, shift)
+    prior = np.concatenate([np.full(size, state.scales[name].mean) for name, size in model.parts] or [np.zeros(0)])
+    precision = model.consensus.T @ G @ model.consensus
+    precision[np.diag_indices_from(precision)] += prior
+    chol = cholesky(precision)
+    half = inverse_lower(chol)
+    linear = model.consensus.T @ h
+    mean = half.T @ (half @ linear)
+    rows = model.consensus @ half.T
+    log_integral = 0.5 * (constant + linear @ mean - log_det_users - log_det(chol) + np.log(prior).sum())
+    return _Consensus(mean, half, model.consensus @ mean, rows @ rows.T, G, float(log_integral))
+
+
+def _sites(
+    model: Hierarchy, state: HierarchyState, mean: Array, variance: Array
+) -> tuple[Array, Array, float, Likelihood]:
+    """Return new sites, the log normalisers of the old ones, and the likelihood with its learnt parameters."""
+    w, y, likelihood = model.weight, model.y, state.likelihood
+    if likelihood.has_parameters:
+        likelihood = likelihood.learnt(y, mean, variance, w)
+    if model.laplace:
+        value, first, second = likelihood.derivatives(y, mean)
+        tau = w * np.maximum(-second, _LEAST_SITE)
+        normaliser = w * value - state.nu * mean + 0.5 * state.tau * mean**2
+        return tau, w * first + tau * mean, float(normaliser.sum()), likelihood
+    # A weight of w >= 1 is w equal sites, of which the cavity leaves out one.
+    share = 1.0 / np.maximum(w, 1.0)
+    retained = np.maximum(1.0 - share * state.tau * variance, _LEAST_SITE)
+    v = variance / retained
+    mu = (mean - variance * share * state.nu) / retained
+    log_z, first, second = likelihood.tilted(y, mu, v)
+    left = np.maximum(1.0 + second * v, _LEAST_SITE)
+    tau, nu = np.maximum(-second / left, _LEAST_SITE), (first - second * mu) / left
+    one_tau, one_nu = state.tau / w, state.nu / w
+    spread = 1.0 + one_tau * v
+    normaliser = log_z + 0.5 * np.log(spread) + 0.5 * (mu**2 * one_tau - 2.0 * mu * one_nu - one_nu**2 * v) / spread
+    return w * tau, w * nu, float(w @ normaliser), likelihood
+
+
+def _penalty(model: Hierarchy, state: HierarchyState, shape_chol: Array) -> float:
+    """Return what the priors of S, of the effects and of the scales take off the log evidence."""
+    known = [scale for scale in state.scales.values() if isinstance(scale, GammaScale)]
+    penalty = sum(scale.rate0 * scale.mean - scale.shape0 * np.log(scale.mean) for scale in known)
+    if model.covariates is not None:
+        E, precision, variance = state.effects, state.effect_precision, state.effect_variance
+        penalty += 0.5 * precision * float(np.sum(E**2)) - 0.5 * float(np.sum(np.log(precision * variance)))
+        penalty += _EFFECT_RATE * precision - _EFFECT_SHAPE * np.log(precision)
+    if model.penalty is not None:
+        whitened = solve_lower(shape_chol, solve_lower(shape_chol, state.S).T)
+        chol = cholesky(whitened)
+        shrunk = log_det(chol) + model.floor * float(np.sum(inverse_lower(chol) ** 2))
+        penalty += 0.5 * (model.prior_weight * shrunk + model.penalty * float(np.trace(whitened)))
+    return float(penalty)
+
+
+def _scored(
+    model: Hierarchy, state: HierarchyState, information: Array, moment: Array, shape_chol: Array, radius: float
+) -> Array:
+    """Return S after a step of Fisher scoring in its matrix logarithm."""
+    S, n_users = state.S, model.n_users
+    L = cholesky(S)
+    w, Q = np.linalg.eigh(L.T @ information @ L / n_users)
+    L, w = L @ Q, np.clip(w, 0.0, 1.0)
+    gradient = L.T @ moment @ L
+    if model.penalty is None:
+        # A weak prior: without one the scale of tastes that the answers do not show would fall for ever.
+        pull = _SCALE_WEIGHT * len(w) * _LEAST_SCALE * np.trace(model.shape) / np.trace(S)
+        step = np.trace(gradient) - _SCALE_WEIGHT * len(w) + pull
+        step /= n_users * float(w @ w) + pull + _LEAST_SITE
+        return np.asarray(S * np.exp(np.clip(step, -radius, radius)))
+    to_floor, penalty = solve_lower(shape_chol, L), model.penalty
+    E = to_floor.T @ to_floor  # L^T shape^-1 L
+    T = model.floor * np.linalg.inv(E)  # floor * L^-1 shape L^-T
+    gradient = gradient - model.prior_weight * (np.eye(len(w)) - T) - penalty * E
+    pull = 0.5 * (model.prior_weight * np.diag(T) + penalty * np.diag(E))
+    step = gradient / (n_users * np.outer(w, w) + pull[:, None] + pull + _LEAST_SITE)
+    size, directions = np.linalg.eigh(0.5 * (step + step.T))
+    root = L @ (directions * np.exp(0.5 * np.clip(size, -radius, radius)))
+    return _limit_rank(model, root @ root.T, shape_chol)
+
+
+def _limit_rank(model: Hierarchy, S: Array, shape_chol: Array) -> Array:
+    """Return S with the floor in all but its `max_rank` strongest directions, in units of `shape`."""
+    n_free = model.max_rank + model.users.order
+    if n_free >= S.shape[0]:
+        return S
+    size, directions = np.linalg.eigh(solve_lower(shape_chol, solve_lower(shape_chol, S).T))
+    size[:-n_free] = np.minimum(size[:-n_free], model.floor)
+    root = shape_chol @ (directions * np.sqrt(np.maximum(size, _LEAST_SITE)))
+    return np.asarray(root @ root.T)
+
+
+def _scales(model: Hierarchy, state: HierarchyState, consensus: _Consensus) -> dict[str, Scale]:
+    """Return the scales of the consensus: the prior's pseudo-counts and the variables that the data determine."""
+    scales, start = dict(state.scales), 0
+    for name, size in model.parts:
+        part = slice(start, start + size)
+        scale = scales[name]
+        determined = size - scale.mean * float(np.sum(consensus.half[:, part] ** 2))
+        scales[name] = scale.updated(max(determined, 0.0), float(np.sum(consensus.mean[part] ** 2)))
+        start += size
+    return scales
+
+
+def _effects(
+    model: Hierarchy, state: HierarchyState, information: Array, alpha: Array, shape_chol: Array
+) -> HierarchyState:
+    """Return the state after a Newton step of B, whose columns have the prior N(0, shape / precision).
+
+    The information about B is taken for the product of that about items and that of the covariates, so that the step
+    is exact where all users are asked alike.
+    """
+    x = model.covariates
+    assert x is not None  # noqa: S101 - type narrowing: only called with covariates
+    w, Q = np.linalg.eigh(shape_chol.T @ information @ shape_chol / model.n_users)
+    spread, rotation = np.linalg.eigh(x.T @ x)
+    basis = shape_chol @ Q
+    known = np.outer(np.maximum(w, 0.0), np.maximum(spread, 0.0))
+    gradient = basis.T @ (model.users.by_user(alpha).T @ x) @ rotation
+    E = Q.T @ solve_lower(shape_chol, state.B) @ rotation
+    precision = known + state.effect_precision
+    E = E + (gradient - state.effect_precision * E) / precision
+    determined = float(np.sum(known / precision))
+    effect_precision = (2.0 * _EFFECT_SHAPE + determined) / (2.0 * _EFFECT_RATE + float(np.sum(E**2)))
+    return replace(
+        state,
+        B=basis @ E @ rotation.T,
+        effect_precision=effect_precision,
+        effects=E,
+        effect_variance=1.0 / precision,
+        effect_bases=(basis, rotation),
+    )

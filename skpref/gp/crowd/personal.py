@@ -1,0 +1,364 @@
+"""The posterior of a hierarchy of users and the predictions from it (docs/maths section 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from skpref import kernels
+from skpref._checks import check_arrays, check_indices, check_positive, check_types, require
+from skpref._compiled.users import personal_moments, user_block
+from skpref._math.linalg import cholesky
+from skpref.gp.crowd.posterior import UNSEEN_USER
+from skpref.gp.crowd.users import UserRows
+from skpref.gp.pairwise.posterior import PairPosterior
+from skpref.inference.basis import InducingBasis, chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skpref._typing import Array, Features, IntArray
+    from skpref.gp.entities import Items
+    from skpref.inference.scale import Scale
+
+
+class _Reach(NamedTuple):
+    """How items follow from the n seen ones: b(x) = weights b + an independent rest."""
+
+    weights: Array  # (n_items, n)
+    rest: Array  # (n_items,): variance
+    half: Array  # (n_items, K): rows of the consensus, whose covariance is half half^T
+
+
+@dataclass(frozen=True, eq=False)
+class Covariates:
+    """Features of users as covariates: standardised, or the rows of a kernel at inducing points."""
+
+    basis: InducingBasis | None  # None: the features themselves
+    centre: Array  # (p,)
+    spread: Array  # (p,)
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, basis=InducingBasis | None)
+        size = check_arrays(self, centre="p", spread="p")["p"]
+        check_positive(self, "spread")
+        fits = self.basis is None or self.basis.chol.shape[0] == size
+        require(fits, self, "basis", "does not fit the covariates")
+
+    def of(self, features: Features) -> Array:
+        """Return the covariates of users, shape (U, p)."""
+        if self.basis is not None:
+            rows = self.basis.rows(features)
+        else:
+            rows = features.toarray() if sparse.issparse(features) else np.asarray(features)
+        return np.asarray((rows - self.centre) / self.spread)
+
+
+@dataclass(frozen=True, eq=False)
+class PersonalPosterior:
+    """Posterior of u(x, user) = m(x) + x_user^T B(x) + b_user(x), with b_user ~ N(0, S) over the seen items.
+
+    An order effect is one more item, the left side. Given m, users are independent, and that of one user follows from
+    the sites of its comparisons.
+    """
+
+    consensus: PairPosterior  # m and the shared order effect
+    m: Array  # (n,): posterior mean of the consensus at the seen items
+    half_rows: Array  # (n, K): its covariance is half_rows half_rows^T
+    S: Array  # (n, n): covariance of b
+    user: IntArray  # (P,): of each comparison, sorted
+    left: IntArray  # (P,)
+    right: IntArray  # (P,)
+    n_users: int
+    tau: Array  # (P,): site precisions
+    nu: Array  # (P,): site linear terms
+    alpha: Array  # (C,): E[b_user] = S A_user^T alpha
+    basis: InducingBasis | None  # of the personal parts over features of items; None without features
+    shape_rows: Array  # (M, n): covariance of the inducing values and the seen items in S's prior, unit scale
+    extension: Array  # (M, n): shape_rows times the inverse of the prior's covariance of the items
+    own_share: float  # share of that prior in which items are independent
+    rest_scale: float  # scale of the prior of items that were not compared
+    covariates: Covariates | None
+    B: Array  # (n, p): effects of the covariates
+    effect_rows: Array  # (n, n): with the next two, the posterior variance of B
+    effect_rotation: Array  # (p, p)
+    effect_variance: Array  # (n, p)
+    x: Array  # (U, p): covariates of the seen users
+    scales: dict[str, Scale]  # of the consensus
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        check_types(self, consensus=PairPosterior, basis=InducingBasis | None, covariates=Covariates | None)
+        check_types(self, n_users=int, own_share=float, rest_scale=float)
+        require(self.n_users >= 0, self, "n_users", "must be at least 0")
+        K = self.consensus.mean.size
+        sizes = check_arrays(self, {"K": K}, m="n", half_rows="n K", S="n n", tau="P", nu="P", alpha="C", B="n p")
+        n, n_points = sizes["n"], 0 if self.basis is None else self.basis.chol.shape[0]
+        check_arrays(self, sizes | {"M": n_points, "U": self.n_users}, shape_rows="M n", extension="M n", x="U p")
+        if sizes["p"]:
+            require(self.covariates is not None, self, "covariates", "are missing")
+            check_arrays(self, sizes, effect_rows="n n", effect_rotation="p p", effect_variance="n p")
+            check_positive(self, "effect_variance", zero=True)
+        check_positive(self, "tau")
+        check_positive(self, "own_share", "rest_scale", zero=True)
+        n_items = n - self.consensus.has_order
+        for name in ("left", "right"):
+            check_indices(self, name, getattr(self, name), 0, n_items, sizes["P"])
+        check_indices(self, "user", self.user, 0, self.n_users, sizes["P"])
+        require(bool((np.diff(self.user) >= 0).all()), self, "user", "must be sorted")
+        require(sizes["C"] == self.users.first.size, self, "alpha", f"must have {self.users.first.size} entries")
+        cholesky(self.S)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what follows from the fields."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def users(self) -> UserRows:
+        """The comparisons in each user's coordinates."""
+        n_items = self.S.shape[0] - self.consensus.has_order
+        sizes = self.n_users, n_items
+        return UserRows.of(self.user, self.left, self.right, sizes, order=self.consensus.has_order)
+
+    @cached_property
+    def V(self) -> Array:
+        """Posterior covariance of m at the seen items, shape (n, n)."""
+        return np.asarray(self.half_rows @ self.half_rows.T)
+
+    @property
+    def n_seen(self) -> int:
+        """Number of seen items, without the left side."""
+        return self.S.shape[0] - int(self.consensus.has_order)
+
+    def for_unseen_users(self) -> PersonalPosterior:
+        """Return the posterior to ask for users without a position: this one."""
+        return self
+
+    def _reach(self, items: Items, *, centred: bool = False) -> _Reach:
+        n, seen = self.S.shape[0], np.flatnonzero(items.position >= 0)
+        weights, rest = np.zeros((items.size, n)), np.zeros(items.size)
+        new = np.flatnonzero(items.position < 0)
+        if new.size:
+            rest[new] = self.rest_scale * self.own_share
+            if self.basis is not None:
+                features = items.take(new).features
+                phi = self.basis.rows(features)
+                weights[new] = phi @ self.extension
+                prior = (1.0 - self.own_share) * kernels.diagonal(self.basis.kernel, features)
+                explained = np.einsum("ij,ij->i", weights[new], phi @ self.shape_rows)
+                rest[new] += self.rest_scale * np.maximum(prior - explained, 0.0)
+        weights[seen, items.position[seen]] = 1.0
+        if centred:
+            weights[:, : self.n_seen] -= 1.0 / self.n_seen
+        return _Reach(weights, rest, self.consensus.half_rows(items, centred=centred))
+
+    def _effects(self, users: Items) -> Array:
+        """Return the covariates of users, zero where there are no features, shape (U, p)."""
+        if self.covariates is None or users.features is None:
+            return np.zeros((users.size, self.B.shape[1]))
+        return self.covariates.of(users.features)
+
+    def _effect_covariance(self, rows: Array, x: Array, users: Items) -> Array:
+        """Return the covariance of rows of B x for a new user, whose x may be unknown, shape (n_rows, n_rows)."""
+        if not self.B.shape[1]:
+            return np.zeros((rows.shape[0], rows.shape[0]))
+        known = users.features is not None
+        moment = np.outer(x, x) if known else self.x.T @ self.x / max(self.n_users, 1)
+        of_rotated = np.einsum("ij,ik,kj->j", self.effect_rotation, moment, self.effect_rotation)
+        lifted, effects = rows @ self.effect_rows, rows @ self.B
+        covariance = (lifted * (self.effect_variance @ of_rotated)) @ lifted.T
+        return np.asarray(covariance if known else covariance + effects @ moment @ effects.T)
+
+    def _effect_variance(self, rows: Array, x: Array, users: Items) -> Array:
+        """Return the variance of row r of B x_r for new users, whose x may be unknown, shape (n_rows,)."""
+        if not self.B.shape[1]:
+            return np.zeros(rows.shape[0])
+        squared = (rows @ self.effect_rows) ** 2 @ self.effect_variance
+        if users.features is not None:
+            return np.asarray(np.einsum("rp,rp->r", squared, (x @ self.effect_rotation) ** 2))
+        moment, effects = self.x.T @ self.x / max(self.n_users, 1), rows @ self.B
+        of_rotated = np.einsum("ij,ik,kj->j", self.effect_rotation, moment, self.effect_rotation)
+        return np.asarray(squared @ of_rotated + np.einsum("rp,rp->r", effects @ moment, effects))
+
+    def _blocks(self) -> tuple[Any, Any, Array, Array]:
+        """Return users' coordinates and places, and the sites, as compiled loops take them."""
+        return self.users.coordinates, self.users.places, self.tau, self.nu
+
+    def pairs(
+        self,
+        users_of_pairs: tuple[Items, IntArray],
+        items: Items,
+        left: IntArray,
+        right: IntArray,
+        *,
+        order: bool = True,
+    ) -> tuple[Array, Array]:
+        """Return posterior means and variances of the projections z of pairs, one user each, shape (P,)."""
+        mean, variance = self.consensus.pairs(items, left, right, order=order)
+        users, index = users_of_pairs
+        position = np.append(users.position, -1)[index]
+        x = np.vstack([self._effects(users), np.zeros((1, self.B.shape[1]))])
+        sided = order and self.consensus.has_order
+        by_user = np.argsort(position, kind="stable")
+        for part in chunks(left.shape[0]):
+            rows = by_user[part]
+            used, inverse = np.unique(np.concatenate([left[rows], right[rows]]), return_inverse=True)
+            a, b = np.split(inverse, 2)
+            reach = self._reach(items.take(used))
+            own, common = reach.weights @ self.S, reach.half @ self.half_rows.T
+            weights = reach.weights[a] - reach.weights[b]
+            own, common = own[a] - own[b], common[a] - common[b]
+            if sided:
+                weights[:, -1] += 1.0
+                own, common = own + self.S[-1], common + self.V[-1]
+            distinct = a != b
+            who, effects = position[rows], x[index[rows]]
+            mean[rows] += np.einsum("rn,rn->r", weights, effects @ self.B.T)
+            variance[rows] += np.einsum("rn,rn->r", own, weights) + distinct * (reach.rest[a] + reach.rest[b])
+            for new, kind in ((index[rows] < 0, UNSEEN_USER), ((who < 0) & (index[rows] >= 0), users)):
+                variance[rows[new]] += self._effect_variance(weights[new], effects[new], kind)
+            old = who >= 0
+            added = personal_moments(who[old], own[old], common[old], self.S, self.V, *self._blocks(), self.alpha)
+            mean[rows[old]] += added[0]
+            variance[rows[old]] += added[1]
+        return mean, np.maximum(variance, 0.0)
+
+    def _one_user(self, position: int) -> tuple[Array, Array, Array]:
+        """Return rows A of the user's coordinates, W and A^T alpha."""
+        start, stop = self.users.starts[position : position + 2]
+        W = user_block(position, self.S, *self._blocks())[1]
+        rows = self._incidence[start:stop].toarray()
+        return rows, W, rows.T @ self.alpha[start:stop]
+
+    @cached_property
+    def _incidence(self) -> sparse.csr_array:
+        """Rows of all coordinates, shape (C, n)."""
+        return self.users.incidence()
+
+    def pair_covariance(self, user: Items, items: Items, left: IntArray, right: IntArray) -> Array:
+        """Return the posterior covariance of the projections z of pairs for one user, order effects included."""
+        covariance = self.consensus.pair_covariance(items, left, right)
+        reach = self._reach(items)
+        weights, half = reach.weights[left] - reach.weights[right], reach.half[left] - reach.half[right]
+        if self.consensus.has_order:
+            weights[:, -1] += 1.0
+            half = half + self.half_rows[-1]
+        own = weights @ self.S
+        rest = np.where(np.eye(items.size, dtype=bool), reach.rest[:, None], 0.0)
+        rest = rest[left] - rest[right]
+        covariance = covariance + own @ weights.T + rest[:, left] - rest[:, right]
+        if user.position[0] < 0:
+            return np.asarray(covariance + self._effect_covariance(weights, self._effects(user)[0], user))
+        rows, W, _ = self._one_user(int(user.position[0]))
+        explained = own @ rows.T @ W
+        common = half @ (rows @ self.half_rows).T
+        cross = common @ explained.T
+        shared = explained @ (rows @ self.half_rows)
+        return np.asarray(covariance - explained @ (own @ rows.T).T + shared @ shared.T - cross - cross.T)
+
+    def utility(self, users: Items, items: Items) -> tuple[Array, Array]:
+        """Return posterior means and variances of personal utilities, shape (n_users, n)."""
+        t, t_variance = self.consensus.utility(items, centred=True)
+        reach = self._reach(items, centred=True)
+        own, x = reach.weights @ self.S, self._effects(users)
+        prior = t_variance + reach.rest + np.einsum("in,in->i", own, reach.weights)
+        mean = t + x @ (reach.weights @ self.B).T
+        variance = np.tile(prior, (users.size, 1))
+        for k, position in enumerate(users.position.tolist()):
+            if position < 0:
+                variance[k] += self._effect_variance(reach.weights, np.tile(x[k], (items.size, 1)), users)
+                continue
+            rows, W, score = self._one_user(position)
+            q, common_rows = own @ rows.T, rows @ self.half_rows
+            explained = q @ W
+            shared = explained @ common_rows
+            mean[k] += own @ score
+            variance[k] += np.einsum("ij,ij->i", shared, shared - 2.0 * reach.half) - np.einsum(
+                "ij,ij->i", explained, q
+            )
+        return mean, np.maximum(variance, 0.0)
+
+    def deviations(self, users: Items, items: Items) -> Array:
+        """Return posterior means of personal minus consensus utilities, shape (n_users, n)."""
+        weights, seen = self._reach(items, centred=True).weights, users.position >= 0
+        mean = self._effects(users) @ self.B.T
+        mean[seen] += self._scores[users.position[seen]] @ self.S
+        return np.asarray(mean @ weights.T)
+
+    @cached_property
+    def _scores(self) -> sparse.csr_array:
+        """A_user^T alpha of each user, shape (U, n)."""
+        return self.users.by_user(self.alpha)
+
+    def side_effects(self, users: Items) -> tuple[Array, Array]:
+        """Return means and variances of the advantage that users give to the left side, shape (n_users,)."""
+        mean, variance = np.empty(users.size), np.empty(users.size)
+        effects = self._effects(users) @ self.B[-1]
+        for k, position in enumerate(users.position.tolist()):
+            mean[k], variance[k] = self.m[-1] + effects[k], self.V[-1, -1] + self.S[-1, -1]
+            if position >= 0:
+                rows, W, score = self._one_user(position)
+                q = rows @ self.S[-1]
+                shared = (rows @ self.half_rows).T @ (W @ q)
+                mean[k] += self.S[-1] @ score
+                variance[k] += shared @ (shared - 2.0 * self.half_rows[-1]) - q @ W @ q
+        return mean, np.maximum(variance, 0.0)
+
+    def draws(
+        self, users: Items, items: Items, n_samples: int, rng: np.random.Generator
+    ) -> tuple[Array, Iterator[Array]]:
+        """Return draws of the consensus (n_samples, n), and for each user draws of its utilities, in order.
+
+        By Matheron's rule: a draw of the prior is corrected by what the user's sites say of it. Draws of the prior are
+        shared by all users, so that only those of one user, with those of the consensus, are a joint sample.
+        """
+        reach, (t, t_variance) = self._reach(items, centred=True), self.consensus.utility(items, centred=True)
+        shared = rng.standard_normal((n_samples, self.half_rows.shape[1]))
+        own_variance = np.maximum(t_variance - np.einsum("ij,ij->i", reach.half, reach.half), 0.0)
+        t = t + shared @ reach.half.T + rng.standard_normal((n_samples, items.size)) * np.sqrt(own_variance)
+        b = rng.standard_normal((n_samples, self.S.shape[0])) @ cholesky(self.S).T
+        rest = rng.standard_normal((n_samples, items.size)) * np.sqrt(reach.rest)
+        seen = self.m + shared @ self.half_rows.T + b
+        return t, self._corrected(users, t + b @ reach.weights.T + rest, seen, reach.weights, rng)
+
+    def _corrected(
+        self, users: Items, prior: Array, seen: Array, weights: Array, rng: np.random.Generator
+    ) -> Iterator[Array]:
+        x, own, n_samples = self._effects(users), weights @ self.S, prior.shape[0]
+        for position, covariates in zip(users.position.tolist(), x, strict=True):
+            effects = self.B @ covariates
+            if position < 0:
+                deviation = np.sqrt(self._effect_variance(weights, np.tile(covariates, (len(weights), 1)), users))
+                yield prior + weights @ effects + rng.standard_normal(prior.shape) * deviation
+                continue
+            rows = self._one_user(position)[0]
+            P, W, D, d, _ = user_block(position, self.S, *self._blocks())
+            size, directions = np.linalg.eigh(D)
+            noise = rng.standard_normal((n_samples, len(d))) * np.sqrt(np.maximum(size, 0.0)) @ directions.T
+            residual = d + noise - (seen + effects) @ rows.T @ D
+            yield prior + weights @ effects + (residual - residual @ P @ W) @ (own @ rows.T).T
+
+    def sample(self, users: Items, items: Items, n_samples: int, rng: np.random.Generator) -> Array:
+        """Draw personal utilities from the posterior, shape (n_samples, n_users, n)."""
+        return np.stack(list(self.draws(users, items, n_samples, rng)[1]), axis=1)
+
+    def factors(self, n_factors: int) -> tuple[Array, Array, Array]:
+        """Return the principal directions of tastes, strongest first: scales (D,), items (n_seen, D), users (U, D)."""
+        n, D = self.n_seen, n_factors
+        centring = np.eye(n) - 1.0 / n
+        spread = self.B[:n] @ self.x.T / np.sqrt(max(self.n_users, 1))
+        size, directions = np.linalg.eigh(centring @ (self.S[:n, :n] + spread @ spread.T) @ centring)
+        kept = np.argsort(-size)[: min(D, n)]
+        scales, items, of_users = np.zeros(D), np.zeros((n, D)), np.zeros((self.n_users, D))
+        variance = np.maximum(size[kept], 0.0)
+        scales[: kept.size] = variance / n
+        items[:, : kept.size] = directions[:, kept] * np.sqrt(variance)
+        mean = self._scores @ self.S[:, :n] + self.x @ self.B[:n].T
+        inverse = np.divide(1.0, np.sqrt(variance), out=np.zeros(kept.size), where=variance > 0.0)
+        of_users[:, : kept.size] = (mean @ directions[:, kept]) * inverse
+        return scales, items, of_users

@@ -1,0 +1,96 @@
+"""The comparisons of each user in coordinates of the user's own, as few as possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+
+if TYPE_CHECKING:
+    from skpref._typing import Array, BoolArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class UserRows:
+    """Comparisons sorted by user, and each user's coordinates: the compared pairs, or the items in them."""
+
+    user: IntArray  # (P,)
+    left: IntArray  # (P,)
+    right: IntArray  # (P,)
+    n_items: int  # with an order effect, the left side counts as one more item
+    starts: IntArray  # (U + 1,): first coordinate of each user
+    first: IntArray  # (C,): a coordinate is the row e_first - e_second of the items
+    second: IntArray  # (C,): -1 where it is an item
+    by_pairs: BoolArray  # (U,): whether the coordinates are pairs
+    rows: IntArray  # (U + 1,): first comparison of each user
+    a: IntArray  # (P,): z = sign (g_a - g_b) (+ the user's last coordinate, with an order effect)
+    b: IntArray  # (P,): -1 where the coordinate is a pair
+    sign: Array  # (P,)
+    order: bool  # whether there is an order effect
+
+    @classmethod
+    def of(cls, user: IntArray, left: IntArray, right: IntArray, sizes: tuple[int, int], *, order: bool) -> UserRows:
+        """Return the rows of comparisons that are sorted by user; `sizes` are the numbers of users and items."""
+        n_users, n_items = sizes
+        users = np.arange(n_users + 1)
+        low, high = np.minimum(left, right), np.maximum(left, right)
+        pairs, pair_of = np.unique((user * n_items + low) * n_items + high, return_inverse=True)
+        items, item_of = np.unique(
+            np.concatenate([user, user]) * n_items + np.concatenate([left, right]), return_inverse=True
+        )
+        first_pair = np.searchsorted(pairs, users * n_items * n_items)
+        first_item = np.searchsorted(items, users * n_items)
+        n_pairs, n_own_items = np.diff(first_pair), np.diff(first_item)
+        by_pairs = (n_pairs <= n_own_items) & (not order)
+        starts = np.concatenate([[0], np.cumsum(np.where(by_pairs, n_pairs, n_own_items + order))])
+        first, second = np.full(starts[-1], n_items), np.full(starts[-1], -1)
+        # Where a user's pairs (or items) go: as many places on as the user's coordinates begin later.
+        place_of_pair = np.arange(pairs.size) + np.repeat(starts[:-1] - first_pair[:-1], n_pairs)
+        place_of_item = np.arange(items.size) + np.repeat(starts[:-1] - first_item[:-1], n_own_items)
+        used = np.repeat(by_pairs, n_pairs)
+        first[place_of_pair[used]] = pairs[used] // n_items % n_items
+        second[place_of_pair[used]] = pairs[used] % n_items
+        used = np.repeat(~by_pairs, n_own_items)
+        first[place_of_item[used]] = items[used] % n_items
+        local_item = place_of_item - np.repeat(starts[:-1], n_own_items)
+        local_pair = place_of_pair - np.repeat(starts[:-1], n_pairs)
+        pairwise, (at_left, at_right) = by_pairs[user], np.split(local_item[item_of], 2)
+        a = np.where(pairwise, local_pair[pair_of], at_left)
+        b = np.where(pairwise, -1, at_right)
+        sign = np.where(pairwise & (left > right), -1.0, 1.0)
+        rows = np.searchsorted(user, users)
+        return cls(user, left, right, n_items + order, starts, first, second, by_pairs, rows, a, b, sign, order)
+
+    @property
+    def coordinates(self) -> tuple[IntArray, IntArray, IntArray, BoolArray]:
+        """The coordinates, as compiled loops take them."""
+        return self.starts, self.first, self.second, self.by_pairs
+
+    @property
+    def places(self) -> tuple[IntArray, IntArray, IntArray, Array, bool]:
+        """The places of the comparisons among them."""
+        return self.rows, self.a, self.b, self.sign, self.order
+
+    @property
+    def owner(self) -> IntArray:
+        """User of each coordinate, shape (C,)."""
+        return np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts))
+
+    def incidence(self, weight: Array | None = None) -> sparse.csr_array:
+        """Return the rows A of the coordinates, times `weight`, shape (C, n_items)."""
+        n, paired = self.first.size, np.flatnonzero(self.second >= 0)
+        weight = np.ones(n) if weight is None else weight
+        row = np.concatenate([np.arange(n), paired])
+        column = np.concatenate([self.first, self.second[paired]])
+        value = np.concatenate([weight, -weight[paired]])
+        return sparse.coo_array((value, (row, column)), shape=(n, self.n_items)).tocsr()
+
+    def by_user(self, weight: Array) -> sparse.csr_array:
+        """Return the sums of weight times rows over each user's coordinates, A_u^T weight, shape (U, n_items)."""
+        n_users = self.starts.size - 1
+        sums = sparse.csr_array(
+            (np.ones(self.first.size), np.arange(self.first.size), self.starts), shape=(n_users, self.first.size)
+        )
+        return sums @ self.incidence(weight)
