@@ -190,7 +190,7 @@ def _of_comparison(a, b, sign, order, value, covariance):  # type: ignore[no-unt
 
 @njit()
 def marginals(S, m, V, coordinates, places, tau, nu, shift):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return moments of the comparisons' z (P,), the sum of A^T E[alpha alpha^T - W] A, and the mean of alpha.
+    """Return moments of the comparisons' z (P,), the sum of A^T E[alpha alpha^T - W] A, E[alpha], sum of tr (P W)^2.
 
     The posterior mean of b_u is S A^T alpha, and m ~ N(m, V) is what all users share.
     """
@@ -198,7 +198,7 @@ def marginals(S, m, V, coordinates, places, tau, nu, shift):  # type: ignore[no-
     rows, a, b, sign, order = places
     n_items = S.shape[0]
     mean, variance = np.empty(tau.shape[0]), np.empty(tau.shape[0])
-    G, alpha = np.zeros((n_items, n_items)), np.empty(first.shape[0])
+    G, alpha, information = np.zeros((n_items, n_items)), np.empty(first.shape[0]), 0.0
     for u in range(starts.shape[0] - 1):
         P, W, D, d, _ = user_block(u, S, coordinates, places, tau, nu)
         low, n = starts[u], starts[u + 1] - starts[u]
@@ -211,6 +211,7 @@ def marginals(S, m, V, coordinates, places, tau, nu, shift):  # type: ignore[no-
         residual = d - D @ common
         own = residual - W @ (P @ residual)
         PW = P @ W
+        information += np.sum(PW * PW.T)
         T = -PW
         for x in range(n):
             T[x, x] += 1.0
@@ -224,7 +225,7 @@ def marginals(S, m, V, coordinates, places, tau, nu, shift):  # type: ignore[no-
                 _scatter(G, first[low + x], second[low + x], first[low + y], second[low + y], moment)
         for p in range(rows[u], rows[u + 1]):
             mean[p], variance[p] = _of_comparison(a[p], b[p], sign[p], order, value, covariance)
-    return mean, variance, G, alpha
+    return mean, variance, G, alpha, information
 
 
 @njit()

@@ -3,13 +3,13 @@
 The covariance S of the personal parts has a prior shape (a kernel of the items' features and a share of independent
 items), a floor, and a penalty on its trace, which leaves it few strong directions. All are chosen by prediction or
 evidence, since a wrong choice either explains noise or prunes taste: kernel and share by the evidence of S = scale *
-shape, the penalty by the likelihood of comparisons that were held out.
+shape, the rest by the likelihood of comparisons that were held out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
@@ -23,14 +23,14 @@ from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import Covariates, PersonalPosterior
 from skpref.gp.crowd.users import UserRows
 from skpref.gp.pairwise.fit import PairData, choose_kernel, pair_model, start_kernel
-from skpref.gp.pairwise.posterior import PairPosterior
+from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
 from skpref.inference.basis import InducingBasis
 from skpref.kernels import Linear
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
-    from skpref._typing import Array, BoolArray, Features
+    from skpref._typing import Array, BoolArray, Features, IntArray
     from skpref.data import Comparisons
     from skpref.gp.crowd.model import CrowdConfig, CrowdData
     from skpref.gp.pairwise.fit import PairModel
@@ -47,8 +47,8 @@ _CANDIDATES = (
 )
 _LEAST_WEIGHT = 0.5  # of the prior, in users
 _NO_TASTE = 1e-6  # scale of the personal parts of a model without factors
-_FOLDS = 5
-_SMALL, _MEDIUM = 5_000, 50_000  # comparisons up to which all folds, or one, are held out; beyond, users are drawn
+_FOLDS, _SMALL = 5, 5_000  # all folds are held out in turn up to so many comparisons, one of more
+_MAX_CHOICE = 50_000  # comparisons by which shape and regularisation are chosen
 _CHOICE_PASSES, _CHOICE_TOL = 40, 0.03  # of fits that only choose
 _SHARES = (0.03, 0.3)  # of independent items in the shape, where items have features
 _FACTORS = (0.5, 1.0, 2.0)  # on the length-scales of the consensus
@@ -141,11 +141,15 @@ def fit_crowd_hierarchy(
     scales = {name: scale for name, scale in pair.scales().items() if config.consensus or name == "order"}
     likelihood = config.pair.likelihood
     if start is None:
-        shape = _choose_shape(model, data, items, kernels.factors, scales, config, pair)
+        few = _some_users(model, rng)
+        shape = _choose_shape(few, data, items, kernels.factors, scales, config, pair)
         model = replace(model, shape=shape.matrix)
         scale = 1.0 if config.n_factors else _NO_TASTE
-        first = _fit(model, start_state(model, scales, likelihood, scale)).state
-        chosen = _regularise(model, scales, likelihood, first, rng)
+        part = replace(few, shape=shape.matrix)
+        isotropic = _fit(part, start_state(part, scales, likelihood, scale))
+        chosen, first = _regularise(part, isotropic, scales, likelihood), isotropic.state
+        if few.n_users < model.n_users:
+            first = replace(start_state(model, scales, likelihood, scale), S=first.S)
     else:
         shape = _Shape.of(
             start.posterior.basis, data.items, c.n_items, start.posterior.own_share, order=config.pair.order
@@ -158,7 +162,7 @@ def fit_crowd_hierarchy(
     fit = fit_hierarchy(model, first, max_iter=schedule.max_iter, tol=schedule.tol, on_iteration=schedule.on_iteration)
     factor_kernel = None if data.items is None else items if shape.basis is None else shape.basis.kernel
     return HierarchicalFit(
-        _posterior(model, fit, basis, shape, covariates),
+        _posterior(model, fit, data.items, basis, shape, covariates),
         chosen,
         Kernels(items, factor_kernel, user_kernel),
         pair.points,
@@ -262,46 +266,46 @@ def _stretched(kernel: Kernel, factor: float) -> Kernel:
 
 
 def _regularise(
-    model: Hierarchy,
-    scales: dict[str, Scale],
-    likelihood: Likelihood,
-    isotropic: HierarchyState,
-    rng: np.random.Generator,
+    model: Hierarchy, isotropic: HierarchyFit, scales: dict[str, Scale], likelihood: Likelihood
 ) -> Regularisation:
-    """Return floor and penalty with the largest likelihood of held-out comparisons."""
-    scale = float(np.trace(isotropic.S) / np.trace(model.shape))
+    """Return the regularisation with the largest likelihood of held-out comparisons."""
+    scale, n_items = float(np.trace(isotropic.state.S) / np.trace(model.shape)), len(model.shape)
     if not model.max_rank:
         return Regularisation(_NO_TASTE, penalty=1.0)
-    n_items, total = len(model.shape), np.zeros(1 + len(_CANDIDATES))
-    for learn, test in _splits(model, rng):
-        part, held = _subset(model, learn), _subset(model, test)
+    fold, total = _folds(model, isotropic), np.zeros(1 + len(_CANDIDATES))
+    for k in range(_FOLDS if model.y.size <= _SMALL else 1):
+        part, held = _subset(model, fold != k), _subset(model, fold == k)
         fit = _fit(part, start_state(part, scales, likelihood, scale))
         total[0] += _log_likelihood(part, fit, held)
         part_scale = float(np.trace(fit.state.S) / np.trace(model.shape))
-        for k in range(len(_CANDIDATES)):
-            candidate = replace(part, **vars(Regularisation.candidate(k, part_scale, n_items)))
+        for number in range(len(_CANDIDATES)):
+            candidate = replace(part, **vars(Regularisation.candidate(number, part_scale, n_items)))
             fit = _fit(candidate, fit.state)
-            total[k + 1] += _log_likelihood(candidate, fit, held)
+            total[number + 1] += _log_likelihood(candidate, fit, held)
     best = int(np.argmax(total))
     return Regularisation.candidate(best - 1, scale, n_items) if best else Regularisation(scale)
 
 
-def _splits(model: Hierarchy, rng: np.random.Generator) -> list[tuple[BoolArray, BoolArray]]:
-    """Return comparisons to learn from and to test with: folds in which each user's comparisons are spread."""
-    user, n = model.users.user, model.y.size
-    used = np.ones(n, dtype=bool)
-    if n > _MEDIUM:
-        drawn = np.zeros(model.n_users, dtype=bool)
-        order = rng.permutation(model.n_users)
-        counts = np.cumsum(np.diff(model.users.rows)[order])
-        drawn[order[: max(1, int(np.searchsorted(counts, _MEDIUM)))]] = True
-        used = drawn[user]
-    shuffled = rng.permutation(n)
-    shuffled = shuffled[np.argsort(user[shuffled], kind="stable")]
-    within, offset = np.arange(n) - model.users.rows[user], rng.integers(_FOLDS, size=model.n_users)
-    fold = np.empty(n, dtype=np.int64)
-    fold[shuffled] = (within + offset[user]) % _FOLDS
-    return [(used & (fold != k), used & (fold == k)) for k in range(_FOLDS if n <= _SMALL else 1)]
+def _folds(model: Hierarchy, fit: HierarchyFit) -> IntArray:
+    """Return a fold of each comparison that names, numbers and sides of items and users do not change, shape (P,).
+
+    It is a hash of the ranks of the two items in the consensus, and of all answers of the user in the same terms.
+    """
+    users = model.users
+    rank = np.argsort(np.argsort(np.round(model.consensus @ fit.mean, 6), kind="stable")).astype(np.uint64)
+    left, right = rank[users.left], rank[users.right]
+    pair = _mixed(_mixed(np.minimum(left, right)) + np.maximum(left, right))
+    answer = np.round(1000.0 * np.where(left < right, model.y, 1.0 - model.y)).astype(np.uint64)
+    of_user = np.zeros(model.n_users, dtype=np.uint64)
+    np.add.at(of_user, users.user, _mixed(pair + answer))
+    return (_mixed(pair + of_user[users.user]) % np.uint64(_FOLDS)).astype(np.int64)
+
+
+def _mixed(x: Any) -> Any:
+    """Scramble 64-bit integers (the finaliser of SplitMix64)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return (x ^ (x >> np.uint64(31))) + np.uint64(0x9E3779B97F4A7C15)
 
 
 def _subset(model: Hierarchy, rows: BoolArray) -> Hierarchy:
@@ -315,24 +319,42 @@ def _subset(model: Hierarchy, rows: BoolArray) -> Hierarchy:
 def _log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> float:
     """Return the predictive log-likelihood of comparisons that a fit did not see."""
     users, state, test = model.users, fit.state, held.users
-    rows = np.zeros((held.y.size, users.n_items))
-    at = np.arange(held.y.size)
+    rows, at = np.zeros((held.y.size, users.n_items)), np.arange(held.y.size)
     rows[at, test.left] += 1.0
     rows[at, test.right] -= 1.0
     if test.order:
         rows[:, -1] = 1.0
     half = model.consensus @ fit.half.T
     own, V = rows @ state.S, half @ half.T
-    common = rows @ V
-    added = personal_moments(
-        test.user, own, common, state.S, V, users.coordinates, users.places, state.tau, state.nu, fit.alpha
-    )
+    common, blocks = rows @ V, (users.coordinates, users.places, state.tau, state.nu, fit.alpha)
+    added = personal_moments(test.user, own, common, state.S, V, *blocks)
     mean = rows @ (model.consensus @ fit.mean) + added[0]
     if model.covariates is not None:
         mean += np.einsum("rn,rn->r", rows, model.covariates[test.user] @ state.B.T)
     variance = np.einsum("rn,rn->r", own + common, rows) + added[1]
     log_p, _, _ = state.likelihood.tilted(held.y, mean, np.maximum(variance, 0.0))
     return float(held.weight @ log_p)
+
+
+def _some_users(model: Hierarchy, rng: np.random.Generator) -> Hierarchy:
+    """Return the model of so many users, drawn at random, that their comparisons are about 50,000; or of all."""
+    if model.y.size <= _MAX_CHOICE:
+        return model
+    order = rng.permutation(model.n_users)
+    counts = np.cumsum(np.diff(model.users.rows)[order])
+    drawn = np.zeros(model.n_users, dtype=bool)
+    drawn[order[: max(1, int(np.searchsorted(counts, _MAX_CHOICE)))]] = True
+    return _of_users(model, drawn)
+
+
+def _of_users(model: Hierarchy, drawn: BoolArray) -> Hierarchy:
+    """Return the model of some users."""
+    users = model.users
+    rows, sizes = drawn[users.user], (int(drawn.sum()), users.n_items - users.order)
+    number = np.cumsum(drawn) - 1
+    kept = UserRows.of(number[users.user[rows]], users.left[rows], users.right[rows], sizes, order=users.order)
+    x = None if model.covariates is None else model.covariates[drawn]
+    return replace(model, users=kept, y=model.y[rows], weight=model.weight[rows], covariates=x)
 
 
 def _covariates(
@@ -375,6 +397,7 @@ def _grown(S: Array, prior: Array, *, order: bool) -> Array:
 def _posterior(
     model: Hierarchy,
     fit: HierarchyFit,
+    X: Features,
     basis: InducingBasis | None,
     shape: _Shape,
     covariates: Covariates | None,
@@ -398,6 +421,7 @@ def _posterior(
         dict(state.scales),
         float(average @ fit.mean),
         fit.half @ average,
+        None if consensus_basis is None else AverageResidual.of(consensus_basis, X),
     )
     extension = solve_lower(chol := cholesky(shape.matrix), shape.rows.T)
     extension = solve_lower_t(chol, extension).T

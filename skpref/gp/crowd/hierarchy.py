@@ -137,7 +137,7 @@ def fit_hierarchy(
         shift = _shift(model, state)
         consensus = _consensus(model, state, shift)
         arguments = model.users.coordinates, model.users.places, state.tau, state.nu, shift
-        mean, variance, moment, alpha = marginals(state.S, consensus.m, consensus.V, *arguments)
+        mean, variance, moment, alpha, squared = marginals(state.S, consensus.m, consensus.V, *arguments)
         tau, nu, log_sites, likelihood = _sites(model, state, mean, variance)
         evidence = log_sites + consensus.log_integral
         bounds.append(evidence - _penalty(model, state, shape_chol))
@@ -157,7 +157,8 @@ def fit_hierarchy(
         if len(bounds) > _WARM_UP:
             after = replace(after, scales=_scales(model, state, consensus))
             if model.max_rank or model.users.order:
-                after = replace(after, S=_scored(model, state, consensus.information, moment, shape_chol, radius))
+                information = consensus.information, squared
+                after = replace(after, S=_scored(model, state, information, moment, shape_chol, radius))
             if model.covariates is not None:
                 after = _effects(model, after, consensus.information, alpha, shape_chol)
         state = after
@@ -229,28 +230,33 @@ def _penalty(model: Hierarchy, state: HierarchyState, shape_chol: Array) -> floa
 
 
 def _scored(
-    model: Hierarchy, state: HierarchyState, information: Array, moment: Array, shape_chol: Array, radius: float
+    model: Hierarchy,
+    state: HierarchyState,
+    information: tuple[Array, float],
+    moment: Array,
+    shape_chol: Array,
+    radius: float,
 ) -> Array:
     """Return S after a step of Fisher scoring in its matrix logarithm."""
-    S, n_users = state.S, model.n_users
-    L = cholesky(S)
-    w, Q = np.linalg.eigh(L.T @ information @ L / n_users)
+    L = cholesky(state.S)
+    w, Q = np.linalg.eigh(L.T @ information[0] @ L / model.n_users)
     L, w = L @ Q, np.clip(w, 0.0, 1.0)
-    gradient = L.T @ moment @ L
+    gradient, n = L.T @ moment @ L, len(w)
+    # Users see different directions: what they know of S together is more than that of so many average users.
+    n_users = max(float(model.n_users), information[1] / max(float(w @ w), _LEAST_SITE))
     if model.penalty is None:
         # A weak prior: without one the scale of tastes that the answers do not show would fall for ever.
-        pull = _SCALE_WEIGHT * len(w) * _LEAST_SCALE * np.trace(model.shape) / np.trace(S)
-        step = np.trace(gradient) - _SCALE_WEIGHT * len(w) + pull
-        step /= n_users * float(w @ w) + pull + _LEAST_SITE
-        return np.asarray(S * np.exp(np.clip(step, -radius, radius)))
-    to_floor, penalty = solve_lower(shape_chol, L), model.penalty
+        pull = _SCALE_WEIGHT * n * _LEAST_SCALE * np.trace(model.shape) / np.trace(state.S) + _LEAST_SITE
+        size = (np.trace(gradient) - _SCALE_WEIGHT * n + pull) / (n_users * float(w @ w) + pull)
+        return np.asarray(state.S * np.exp(np.clip(size, -radius, radius)))
+    to_floor = solve_lower(shape_chol, L)
     E = to_floor.T @ to_floor  # L^T shape^-1 L
     T = model.floor * np.linalg.inv(E)  # floor * L^-1 shape L^-T
-    gradient = gradient - model.prior_weight * (np.eye(len(w)) - T) - penalty * E
-    pull = 0.5 * (model.prior_weight * np.diag(T) + penalty * np.diag(E))
+    gradient = gradient - model.prior_weight * (np.eye(n) - T) - model.penalty * E
+    pull = 0.5 * (model.prior_weight * np.diag(T) + model.penalty * np.diag(E))
     step = gradient / (n_users * np.outer(w, w) + pull[:, None] + pull + _LEAST_SITE)
-    size, directions = np.linalg.eigh(0.5 * (step + step.T))
-    root = L @ (directions * np.exp(0.5 * np.clip(size, -radius, radius)))
+    sizes, directions = np.linalg.eigh(0.5 * (step + step.T))
+    root = L @ (directions * np.exp(0.5 * np.clip(sizes, -radius, radius)))
     return _limit_rank(model, root @ root.T, shape_chol)
 
 
