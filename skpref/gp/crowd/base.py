@@ -20,6 +20,7 @@ from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd.fit import CrowdFit, WarmStart, fit_crowd
 from skpref.gp.crowd.fit_hierarchy import (
     MAX_ITEMS,
+    MAX_WEIGHT,
     HierarchicalFit,
     HierarchyWarmStart,
     Regularisation,
@@ -175,7 +176,9 @@ class CrowdBase(ComparisonClassifier):
         kernels = Kernels(self.kernel, self.factor_kernel, self.user_kernel)
         arguments = data, kernels, self._crowd_config(), as_generator(self.random_state)
         fit: CrowdFit | HierarchicalFit
-        if isinstance(start, HierarchyWarmStart) or (start is None and self._is_hierarchical(compared.n_items)):
+        small = self.inference != "auto" or float(compared.weight.max(initial=0.0)) <= MAX_WEIGHT
+        hierarchical = self._is_hierarchical(compared.n_items) and small
+        if isinstance(start, HierarchyWarmStart) or (start is None and hierarchical):
             fit = fit_crowd_hierarchy(*arguments, start)
         else:
             fit = fit_crowd(*arguments, start)

@@ -55,7 +55,8 @@ class CrowdGPPL(CrowdBase):
     Rows of X are comparisons: (user id, left id, right id). The utility of item x for user u is
     f(x, u) = t(x) + sum_d w_d(u) v_d(x): a consensus t plus `n_factors` products of a user factor w_d and an item
     factor v_d, all Gaussian processes ([SG20] section 3.2). The left item is preferred with probability
-    Phi(f(left, u) - f(right, u)). Factors that the data do not support are dropped.
+    Phi(f(left, u) - f(right, u)). By default the personal parts have a learnt covariance over the items, and each user
+    a posterior of its own that knows all correlations; [SG20]'s factorised posterior is ``inference="vb"``.
 
     Parameters
     ----------
@@ -63,19 +64,24 @@ class CrowdGPPL(CrowdBase):
         Features of the items. The ids of the rows of an array or a data frame are 0, 1, ...; use
         ``Table(frame, ids=frame.index)`` for others. None: the items have no features, and their ids are read from X.
     users : Table, array-like or CSR of shape (n_users, n_user_features), default=None
-        Features of the users, likewise. None: users are independent, with one number per user and factor.
+        Features of the users, likewise: covariates with linear effects on all utilities, beside which each user keeps
+        a taste of its own. (With the factorised posterior: the factors w_d are functions of them.) None: users are
+        independent.
     n_factors : int, default=20
-        Largest number of factors. Factors without effect on the answers are dropped; 0 leaves the consensus only.
+        Largest number of directions in which users differ (of factors). What the answers do not support is left out;
+        0 leaves the consensus only.
     kernel : Kernel, default=None
         Covariance of t, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. It is also that of the v_d
         unless `factor_kernel` is given. None: `ProductMatern` (nu = 3/2) whose length-scales are the median distances
         of the features times a factor.
     factor_kernel : Kernel, default=None
-        Covariance of the v_d over the features of the items. None: `kernel`, or without one the default kernel with
-        a factor of its own on the length-scales, since users may differ in finer details than the consensus shows.
+        Covariance of personal parts over the features of the items. None: that of the consensus with length-scales
+        and a share of independent items chosen by the evidence, since users may differ in other details than the
+        consensus shows. Items that are independent are among the choices, so that features help or stay out of the
+        way.
     user_kernel : Kernel, default=None
-        Covariance of the w_d over the features of the users. None: `ProductMatern` (nu = 3/2) with median
-        length-scales times the square root of the number of features.
+        Covariance of the effects of users' features. None: linear; with the factorised posterior `ProductMatern`
+        (nu = 3/2) with median length-scales times the square root of the number of features.
     consensus : bool, default=True
         Whether the model has a consensus t; False is an ablation of [SG20].
     item_effects : bool, default=True
@@ -89,10 +95,15 @@ class CrowdGPPL(CrowdBase):
         What `fit` does with a comparison of an item with itself, which usually shows an error in the data.
     likelihood : {"probit", "logit", "probit-ties"} or Likelihood, default="probit"
         Thurstone-Mosteller, Bradley-Terry, or Thurstone-Mosteller with ties as a third answer.
-    inference : {"auto", "vb", "svi", "linearised"}, default="auto"
-        "vb": variational Bayes with full passes, each of which raises the bound. "svi": with mini-batches; if users
+    inference : {"auto", "ep", "laplace", "vb", "svi", "linearised"}, default="auto"
+        "ep": expectation propagation in a hierarchy: users are integrated out one by one, and the covariance of their
+        tastes over the items is learnt by scoring, held down as far as held-out comparisons ask for. "laplace": the
+        same with Laplace's approximation. "vb": [SG20]'s factorised posterior by variational Bayes with full passes,
+        each of which raises the bound; it prunes tastes that few answers show. "svi": that with mini-batches; if users
         have no features, a batch holds all comparisons of its users. "linearised": the approximation of [SG20].
-        "auto": "vb", with mini-batches while comparisons times factors exceed 8 million.
+        "auto": "ep" for up to 500 compared items, which is most accurate and best calibrated; for more, with
+        `optimizer` or with weights above 1e9, "vb", with mini-batches while comparisons times factors exceed 8
+        million.
     n_inducing : int, default=300
         Largest number M of inducing points of the items.
     n_inducing_users : int, default=300
@@ -104,7 +115,7 @@ class CrowdGPPL(CrowdBase):
     max_iter : int, default=200
         Largest number of passes over the comparisons.
     tol : float, default=1e-3
-        Stop when a full pass raises the bound by less than ``tol / 100`` of its size. For "svi": when the mean bound
+        Stop when a full pass changes the bound by less than ``tol / 100`` of its size. For "svi": when the mean bound
         of a pass changes by less than `tol` of its size. It is larger than in `GPPLClassifier`, because factors still
         rotate slowly when predictions no longer change.
     delay : float, default=1.0
@@ -116,7 +127,8 @@ class CrowdGPPL(CrowdBase):
     rate_s0 : float, default=2.0
         Rate of that prior.
     shape_sd0 : float, default=2.0
-        Shape of the Gamma prior of the inverse variance s_d of each item factor. With the default mean of 10, factors
+        Shape of the Gamma prior of the inverse variance s_d of each item factor, of the factorised posterior only, as
+        are the next three. With the default mean of 10, factors
         that the data do not support shrink to a hundredth of the variance of the answer noise; a dozen entities
         outweigh the prior.
     rate_sd0 : float, default=0.2
@@ -144,7 +156,7 @@ class CrowdGPPL(CrowdBase):
     classes_ : ndarray of shape (2,)
         The two sides as `fit` was given them: [0, 1] or [False, True] for right and left preferred, or
         ["left", "right"].
-    posterior_ : CrowdPosterior
+    posterior_ : PersonalPosterior or CrowdPosterior
         What predictions need, except the features.
     item_ids_ : ndarray of shape (n_seen_items,)
         Ids of the items that were compared.
@@ -155,9 +167,10 @@ class CrowdGPPL(CrowdBase):
     user_factors_ : ndarray of shape (n_seen_users, n_factors)
         Posterior means of w.
     item_factors_ : ndarray of shape (n_seen_items, n_factors)
-        Posterior means of v, minus their averages.
+        Directions in which users differ: principal axes of the learnt covariance, the strongest first. With the
+        factorised posterior, posterior means of v, minus their averages.
     factor_scales_ : ndarray of shape (n_factors,)
-        Prior variance 1 / (E[s_d] E[s_d^w]) of utilities due to each factor. Scales and means of dropped factors are 0.
+        Variance of utilities due to each factor; 0 for factors that were left out.
     order_effect_ : tuple of float
         Posterior mean and standard deviation of the shared advantage of the left side; zeros without `order_effect`.
     kernel_ : Kernel or None
@@ -169,13 +182,15 @@ class CrowdGPPL(CrowdBase):
     inducing_points_ : ndarray or CSR of shape (M, n_features), or None
         Inducing points of the items.
     inducing_users_ : ndarray or CSR, or None
-        Inducing points of the users.
+        Inducing points of the users; None also where their features are covariates as they are.
     likelihood_ : Likelihood
         The likelihood with its learnt parameters.
     lower_bound_ : float
-        Bound on the log evidence, in nats.
+        Bound on the log evidence, in nats, of the factors that were kept: it may exceed the evidence of all. With "ep"
+        and "laplace" an approximation of the log evidence, less the penalties of the hyperparameters, which is no
+        bound.
     lower_bounds_ : list of float
-        The bound after each pass.
+        The same after each pass.
     n_iter_ : int
         Number of passes.
     converged_ : bool

@@ -18,6 +18,7 @@ from skpref import inducing
 from skpref._checks import check_positive
 from skpref._compiled.users import personal_moments
 from skpref._math.linalg import cholesky, solve_lower, solve_lower_t
+from skpref.exceptions import DataError
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, HierarchyState, fit_hierarchy, start_state
 from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import Covariates, PersonalPosterior
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from skpref.likelihoods import Likelihood
 
 MAX_ITEMS = 500  # for which "auto" learns a full covariance of items: each pass factors several of that size
+MAX_WEIGHT = 1e9  # of an answer: beyond, what the other answers say is lost to rounding
 # What is compared with S = scale * shape: the weight of its prior, in users an item; the prior's scale, in units of
 # that scale; and the penalty of the trace. From close to that to few strong directions. Chosen on simulations of 5 to
 # 100 items and on draws of Sushi rankings other than those of the benchmark.
@@ -132,6 +134,12 @@ def fit_crowd_hierarchy(
     """Choose kernels, shape and penalty of the personal covariance, and infer the posterior."""
     c = data.comparisons
     assert c.user is not None  # noqa: S101 - type narrowing
+    if float(c.weight.max(initial=0.0)) > MAX_WEIGHT:
+        raise DataError(
+            f"sample_weight: the answers of a user about a pair weigh up to {c.weight.max():.3g} together; "
+            f"inference={config.pair.inference!r} takes at most {MAX_WEIGHT:.0e}. Divide the weights, or use "
+            "inference='vb'."
+        )
     by_user = np.lexsort((c.right, c.left, c.user))
     c = replace(c, **{name: getattr(c, name)[by_user] for name in ("user", "left", "right", "y", "weight")})
     pair, items, basis = _consensus_basis(replace(data, comparisons=c), kernels, config, rng, start)

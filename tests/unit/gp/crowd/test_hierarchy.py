@@ -1,0 +1,144 @@
+"""Users with posteriors of their own: against the joint Gaussian, against exact sums, under renaming."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from skpref import CrowdGPPL
+from skpref.datasets import make_crowd
+from skpref.exceptions import DataError
+from skpref.gp.crowd.hierarchy import Hierarchy, fit_hierarchy, start_state
+from skpref.gp.crowd.users import UserRows
+from skpref.inference.scale import FixedScale
+from skpref.likelihoods import PairwiseProbit
+
+if TYPE_CHECKING:
+    from skpref.gp.crowd.personal import PersonalPosterior
+
+DATA = make_crowd(n_users=12, n_items=6, n_comparisons=200, n_factors=1, random_state=2)
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "ids": {},
+    "order": {"order_effect": True},
+    "users": {"users": DATA.user_table},
+    "items": {"items": DATA.table},
+    "all": {"items": DATA.table, "users": DATA.user_table, "order_effect": True},
+}
+
+
+def joint(posterior: PersonalPosterior) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean and covariance of (consensus variables, b of each user) by one dense solve; rows of the consensus."""
+    consensus, n = posterior.consensus, posterior.S.shape[0]
+    rows = posterior.half_rows @ np.linalg.inv(consensus.half.T)
+    sizes = {"f": consensus.n_basis, "offset": consensus.n_seen, "order": int(consensus.has_order)}
+    prior = [np.full(size, posterior.scales[name].mean) for name, size in sizes.items() if size]
+    K = consensus.mean.size
+    precision = np.zeros((K + n * posterior.n_users,) * 2)
+    precision[:K, :K] = np.diag(np.concatenate(prior))
+    linear = np.zeros(len(precision))
+    for u in range(posterior.n_users):
+        own = slice(K + u * n, K + (u + 1) * n)
+        precision[own, own] = np.linalg.inv(posterior.S)
+    for p, u in enumerate(posterior.user):
+        a = contrast(posterior, posterior.left[p], posterior.right[p])
+        row = np.zeros(len(precision))
+        row[:K], row[K + u * n : K + (u + 1) * n] = a @ rows, a
+        precision += posterior.tau[p] * np.outer(row, row)
+        linear += row * (posterior.nu[p] - posterior.tau[p] * (a @ posterior.B @ posterior.x[u]))
+    covariance = np.linalg.inv(precision)
+    return covariance @ linear, covariance, rows
+
+
+def contrast(posterior: PersonalPosterior, left: int, right: int) -> np.ndarray:
+    a = np.zeros(posterior.S.shape[0])
+    a[left], a[right] = 1.0, -1.0
+    if posterior.consensus.has_order:
+        a[-1] = 1.0
+    return a
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_predictions_are_those_of_the_joint_gaussian(layout: str) -> None:
+    model = CrowdGPPL(**LAYOUTS[layout], random_state=0).fit(DATA.comparisons, DATA.y)
+    posterior = model.posterior_
+    mean, covariance, of_consensus = joint(posterior)
+    n, K = posterior.S.shape[0], posterior.consensus.mean.size
+    asked = [(u, a, b) for u in (0, 3) for a, b in ((0, 1), (2, 4), (5, 0))]
+    wanted = []
+    for u, a, b in asked:
+        row, c = np.zeros(len(mean)), contrast(posterior, a, b)
+        row[:K], row[K + u * n : K + (u + 1) * n] = c @ of_consensus, c
+        wanted.append((row @ mean + c @ posterior.B @ posterior.x[u], row @ covariance @ row))
+    named = [(model.user_ids_[u], model.item_ids_[a], model.item_ids_[b]) for u, a, b in asked]
+    np.testing.assert_allclose(model.latent_mean_and_variance(named), np.transpose(wanted), rtol=1e-9)
+    centred = np.eye(n)[: posterior.n_seen]
+    centred[:, : posterior.n_seen] -= 1.0 / posterior.n_seen
+    got = model.utility(model.item_ids_, users=model.user_ids_[:2], return_std=True)
+    for u in range(2):
+        T = np.zeros((posterior.n_seen, len(mean)))
+        T[:, :K], T[:, K + u * n : K + (u + 1) * n] = centred @ of_consensus, centred
+        np.testing.assert_allclose(got[0][u], T @ mean + centred @ posterior.B @ posterior.x[u], atol=1e-9)
+        np.testing.assert_allclose(got[1][u], np.sqrt(np.diag(T @ covariance @ T.T)), rtol=1e-9)
+
+
+def test_evidence_is_near_the_exact_one() -> None:
+    # One user and two items: p(y) is one integral over the difference, whose prior variance is 2 / s + 2 S.
+    users = UserRows.of(np.zeros(2, int), np.array([0, 1]), np.array([1, 0]), (1, 2), order=False)
+    y = np.array([1.0, 1.0])
+    model = Hierarchy(users, y, np.ones(2), False, np.eye(2), (("offset", 2),), np.eye(2), None, 1.0, 1.0, None, 2)
+    state = start_state(model, {"offset": FixedScale(2.0)}, PairwiseProbit(), 0.5)
+    fit = fit_hierarchy(model, state, max_iter=2, tol=0.0)  # the sites move, S not yet
+    z, w = np.polynomial.hermite_e.hermegauss(60)
+    z = z * np.sqrt(2.0 / 2.0 + 2.0 * 0.5)
+    exact = np.log(w @ (ndtr(z) * ndtr(-z)) / w.sum())
+    assert fit.evidence == pytest.approx(exact, abs=0.02)
+
+
+def test_learnt_tastes_predict_better_than_the_consensus_and_stay_out_where_there_are_none() -> None:
+    gain = []
+    for n_factors in (2, 0):
+        data = make_crowd(
+            60, 10, n_factors=n_factors, n_features=0, n_user_features=0, comparisons_per_user=40, random_state=5
+        )
+        test = np.arange(len(data.y)) % 4 == 0
+        loss = []
+        for rank in (20, 0):
+            model = CrowdGPPL(n_factors=rank, random_state=0).fit(data.comparisons[~test], data.y[~test])
+            p = model.predict_proba(data.comparisons[test])[:, 1]
+            loss.append(-np.mean(np.log(np.where(data.y[test] == 1, p, 1.0 - p))))
+        gain.append(loss[1] - loss[0])
+    assert gain[0] > 0.05
+    assert gain[1] > -0.01
+
+
+def test_names_sides_and_order_of_rows_do_not_matter() -> None:
+    rng = np.random.default_rng(0)
+    data = make_crowd(15, 8, 150, n_factors=2, n_features=0, n_user_features=0, random_state=1)
+    X, y = data.comparisons, data.y
+    plain = CrowdGPPL(random_state=0).fit(X, y).predict_proba(X)[:, 1]
+    items, users, order = rng.permutation(8), rng.permutation(15), rng.permutation(len(y))
+    renamed = np.column_stack([users[X[:, 0]], items[X[:, 2]], items[X[:, 1]]])
+    other = CrowdGPPL(random_state=7).fit(renamed[order], 1 - y[order])
+    np.testing.assert_allclose(1.0 - other.predict_proba(renamed)[:, 1], plain, atol=1e-6)
+
+
+def test_a_new_user_and_a_new_item_join() -> None:
+    model = CrowdGPPL(random_state=0).fit(DATA.comparisons, DATA.y)
+    chosen = model._state
+    model.partial_fit([("new", 0, 1)] * 5 + [("new", 0, "item")] * 5, [1] * 10)
+    assert model._state is chosen
+    p = model.predict_proba([("new", 0, 1), ("new", 0, "item"), ("nobody", 0, "item")])[:, 1]
+    assert p[0] > 0.6
+    assert p[1] > 0.6
+    assert p[2] < p[1]
+
+
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+def test_weights_that_leave_floating_point_are_refused() -> None:
+    weight = np.where(np.arange(len(DATA.y)) == 3, 1e10, 1.0)
+    with pytest.raises(DataError, match="sample_weight: the answers of a user about a pair weigh up to 1e"):
+        CrowdGPPL(inference="ep").fit(DATA.comparisons, DATA.y, weight)
+    assert np.isfinite(CrowdGPPL(max_iter=5).fit(DATA.comparisons, DATA.y, weight).lower_bound_)

@@ -1,0 +1,35 @@
+"""Comparisons in coordinates of each user."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skpref.gp.crowd.users import UserRows
+
+
+@pytest.mark.parametrize("order", [False, True])
+@pytest.mark.parametrize("n", [8, 60])
+def test_coordinates_give_the_comparisons(n: int, order: bool) -> None:
+    rng = np.random.default_rng(n)
+    n_users, n_items = 7, 6
+    user = np.sort(rng.integers(0, n_users, n))
+    left = rng.integers(0, n_items, n)
+    right = (left + rng.integers(1, n_items, n)) % n_items
+    users = UserRows.of(user, left, right, (n_users, n_items), order=order)
+    A = users.incidence().toarray()
+    for p, u in enumerate(user):
+        start, stop = users.starts[u : u + 2]
+        row = A[start + users.a[p]] - (A[start + users.b[p]] if users.b[p] >= 0 else 0.0)
+        row = users.sign[p] * row + (A[stop - 1] if order else 0.0)
+        wanted = np.zeros(n_items + order)
+        wanted[left[p]], wanted[right[p]] = 1.0, -1.0
+        if order:
+            wanted[-1] = 1.0
+        np.testing.assert_array_equal(row, wanted)
+    own_items = [len(set(left[user == u]) | set(right[user == u])) for u in range(n_users)]
+    own_pairs = [
+        len({tuple(sorted(x)) for x in zip(left[user == u], right[user == u], strict=True)}) for u in range(n_users)
+    ]
+    fewest = own_items if order else np.minimum(own_items, own_pairs)
+    np.testing.assert_array_equal(np.diff(users.starts), np.add(fewest, order))
