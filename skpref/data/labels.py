@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import column_or_1d
 
 from skpref._validation import assert_all_finite
+from skpref.data.ids import is_missing
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _numbers(values: NDArray[Any]) -> Array:
     if None not in numbers:
         return np.array(numbers, dtype=np.float64)
     row = numbers.index(None)
-    if cells[row] is None or cells[row] != cells[row]:
+    if is_missing(cells[row]):
         raise DataError(f"Input y contains NaN: there is no label in comparison {row}; leave such rows out")
     raise DataError(f"Unknown label type: {cells[row]!r:.80} in comparison {row}; {_LABELS}")
 

@@ -359,7 +359,10 @@ def from_matrix(
         row, column, y = _stored(matrix)
         shape = matrix.shape
     else:
-        table = np.ma.asarray(matrix)
+        is_frame = hasattr(matrix, "iloc") and matrix.ndim == 2
+        has_categories = is_frame and any(str(dtype) == "category" for dtype in matrix.dtypes)
+        # Missing values of categories of integers would become zeros.
+        table = np.ma.asarray(matrix.astype(object) if has_categories else matrix)
         refuse_dates(table, "matrix")
         values = np.ma.getdata(table)
         if values.dtype.kind == "c":

@@ -436,6 +436,7 @@ PARTS: list[tuple[str, str, Callable[[Any], Any], str]] = [
     ("ordinal, vb", "posterior_.mean", cut, "mean has shape"),
     ("ordinal, vb", "_state.blocks.f.linear", cut, "precision has shape"),
     ("svgp", "posterior_.half", lambda a: 0.0 * a, "half must have a positive diagonal"),
+    ("svgp", "y_mean_", always(float("nan")), "y_mean_ must be finite"),
     ("svgp", "y_scale_", always(0.0), "y_scale_ must be positive"),
     ("svgp", "_rows", always(None), "both missing"),
     ("classes, two", "_rows.1", lambda a: a + 5, "_rows holds an index outside"),

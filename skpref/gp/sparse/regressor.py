@@ -343,6 +343,7 @@ class SVGPRegressor(RegressorMixin, SparseGP):
         width = self.n_features_in_
         check_latent(self, self.posterior_, self.kernel_, width)
         check_types(self, posterior_=SparseLatent, likelihood_=Likelihood, y_mean_=float, _sums=Moments | None)
+        require(np.isfinite(self.y_mean_), self, "y_mean_", "must be finite")
         size = self.posterior_.basis.points.shape[0]
         same = check_features(self, "inducing_points_", self.inducing_points_, size) == width
         require(same, self, "inducing_points_", f"must have {width} columns")

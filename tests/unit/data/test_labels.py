@@ -55,6 +55,12 @@ def test_row_67_what_is_no_label(y, text):
         read_labels(y, 3)
 
 
+def test_pandas_na_among_words():
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(DataError, match="Input y contains NaN: there is no label in comparison 1"):
+        read_labels(["left", pd.NA, "right"], 3)
+
+
 def test_labels_without_an_end_on_both_sides():
     with pytest.raises(ValueError, match="Input y contains infinity"):
         read_labels([np.inf, -np.inf, 1.0], 3)

@@ -239,3 +239,11 @@ def test_matrices_that_cannot_be_read():
     with pytest.raises(DataError, match="an integer that is too large"):
         from_matrix([[10**400]])
     assert from_matrix(np.ma.array([[1.0, 2.0]], mask=[[0, 1]], dtype=np.float16))[1].tolist() == [1.0]
+
+
+def test_a_frame_of_categories_with_a_missing_one():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": [1, 2], "b": [2, 3]}, dtype="int8").astype("category")
+    frame.iloc[-1, -1] = None
+    _, y = from_matrix(frame)[:2]
+    assert list(y) == [1.0, 2.0, 2.0]
