@@ -399,7 +399,8 @@ def _grown(S: Array, prior: Array, *, order: bool) -> Array:
     among_old = prior[np.ix_(old, old)]
     chol = cholesky(among_old)
     reach = solve_lower_t(chol, solve_lower(chol, prior[old]))
-    return np.asarray(prior + reach.T @ (S - among_old) @ reach)
+    grown = prior + reach.T @ (S - among_old) @ reach
+    return np.asarray(0.5 * (grown + grown.T))
 
 
 def _posterior(

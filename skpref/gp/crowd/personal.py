@@ -112,7 +112,8 @@ class PersonalPosterior:
         check_indices(self, "user", self.user, 0, self.n_users, sizes["P"])
         require(bool((np.diff(self.user) >= 0).all()), self, "user", "must be sorted")
         require(sizes["C"] == self.users.first.size, self, "alpha", f"must have {self.users.first.size} entries")
-        cholesky(self.S)
+        positive = np.array_equal(self.S, self.S.T) and np.linalg.eigvalsh(self.S)[0] > 0.0
+        require(positive, self, "S", "must be a covariance")
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what follows from the fields."""
@@ -178,12 +179,15 @@ class PersonalPosterior:
         """Return the variance of row r of B x_r for new users, whose x may be unknown, shape (n_rows,)."""
         if not self.B.shape[1]:
             return np.zeros(rows.shape[0])
-        squared = (rows @ self.effect_rows) ** 2 @ self.effect_variance
+        # Not by BLAS, in which the bits of a row depend on its place among the others.
+        squared = np.einsum("rn,nk->rk", rows, self.effect_rows) ** 2
+        squared = np.einsum("rk,kp->rp", squared, self.effect_variance)
         if users.features is not None:
-            return np.asarray(np.einsum("rp,rp->r", squared, (x @ self.effect_rotation) ** 2))
-        moment, effects = self.x.T @ self.x / max(self.n_users, 1), rows @ self.B
+            return np.asarray(np.einsum("rp,rp->r", squared, np.einsum("rp,pk->rk", x, self.effect_rotation) ** 2))
+        moment, effects = self.x.T @ self.x / max(self.n_users, 1), np.einsum("rn,np->rp", rows, self.B)
         of_rotated = np.einsum("ij,ik,kj->j", self.effect_rotation, moment, self.effect_rotation)
-        return np.asarray(squared @ of_rotated + np.einsum("rp,rp->r", effects @ moment, effects))
+        of_effects = np.einsum("rp,pq,rq->r", effects, moment, effects)
+        return np.asarray(np.einsum("rp,p->r", squared, of_rotated) + of_effects)
 
     def _blocks(self) -> tuple[Any, Any, Array, Array]:
         """Return users' coordinates and places, and the sites, as compiled loops take them."""
@@ -209,8 +213,12 @@ class PersonalPosterior:
             rows = by_user[part]
             used, inverse = np.unique(np.concatenate([left[rows], right[rows]]), return_inverse=True)
             a, b = np.split(inverse, 2)
-            reach = self._reach(items.take(used))
-            own, common = reach.weights @ self.S, reach.half @ self.half_rows.T
+            compared = items.take(used)
+            reach, new_items = self._reach(compared), np.flatnonzero(compared.position < 0)
+            # Rows of the seen items are looked up, so that the bits do not depend on what else is asked.
+            own, common = self.S[compared.position], self.V[compared.position]
+            own[new_items] = reach.weights[new_items] @ self.S
+            common[new_items] = reach.half[new_items] @ self.half_rows.T
             weights = reach.weights[a] - reach.weights[b]
             own, common = own[a] - own[b], common[a] - common[b]
             if sided:
