@@ -230,13 +230,16 @@ def marginals(S, m, V, coordinates, places, tau, nu, shift):  # type: ignore[no-
 
 @njit()
 def personal_moments(user, own, common, S, V, coordinates, places, tau, nu, alpha):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return what knowing the user adds to mean and variance of rows, shape (n,); the rows of a user are together.
+    """Return what knowing the user adds to mean and variance of rows (n,), and A^T W of what it explains (n, n_items).
+
+    The rows of a user are together.
 
     `own` (n, n_items) is the prior covariance of a row's personal part with the items' b, `common` its posterior
     covariance with the items' m.
     """
     starts, first, second, _ = coordinates
     mean, variance, last = np.zeros(user.shape[0]), np.zeros(user.shape[0]), -1
+    explained = np.zeros((user.shape[0], S.shape[0]))
     W, Q, n, low = np.empty((0, 0)), np.empty((0, 0)), 0, 0
     for p in range(user.shape[0]):
         u = user[p]
@@ -254,4 +257,8 @@ def personal_moments(user, own, common, S, V, coordinates, places, tau, nu, alph
             mean[p] += q[x] * alpha[low + x]
         Wq = W @ q
         variance[p] = np.dot(Wq, Q @ Wq) - np.dot(q, Wq) - 2.0 * np.dot(c, Wq)
-    return mean, variance
+        for x in range(n):
+            explained[p, first[low + x]] += Wq[x]
+            if second[low + x] >= 0:
+                explained[p, second[low + x]] -= Wq[x]
+    return mean, variance, explained

@@ -233,7 +233,8 @@ class PersonalPosterior:
             old = who >= 0
             added = personal_moments(who[old], own[old], common[old], self.S, self.V, *self._blocks(), self.alpha)
             mean[rows[old]] += added[0]
-            variance[rows[old]] += added[1]
+            # What the user's answers do not explain keeps the uncertainty of the effects.
+            variance[rows[old]] += added[1] + self._effect_variance(weights[old] - added[2], effects[old], users)
         return mean, np.maximum(variance, 0.0)
 
     def _one_user(self, position: int) -> tuple[Array, Array, Array]:
@@ -267,6 +268,7 @@ class PersonalPosterior:
         common = half @ (rows @ self.half_rows).T
         cross = common @ explained.T
         shared = explained @ (rows @ self.half_rows)
+        covariance = covariance + self._effect_covariance(weights - explained @ rows, self._effects(user)[0], user)
         return np.asarray(covariance - explained @ (own @ rows.T).T + shared @ shared.T - cross - cross.T)
 
     def utility(self, users: Items, items: Items) -> tuple[Array, Array]:
@@ -286,8 +288,10 @@ class PersonalPosterior:
             explained = q @ W
             shared = explained @ common_rows
             mean[k] += own @ score
-            variance[k] += np.einsum("ij,ij->i", shared, shared - 2.0 * reach.half) - np.einsum(
-                "ij,ij->i", explained, q
+            variance[k] += np.einsum("ij,ij->i", shared, shared - 2.0 * reach.half)
+            variance[k] -= np.einsum("ij,ij->i", explained, q)
+            variance[k] += self._effect_variance(
+                reach.weights - explained @ rows, np.tile(x[k], (items.size, 1)), users
             )
         return mean, np.maximum(variance, 0.0)
 
@@ -339,17 +343,25 @@ class PersonalPosterior:
     ) -> Iterator[Array]:
         x, own, n_samples = self._effects(users), weights @ self.S, prior.shape[0]
         for position, covariates in zip(users.position.tolist(), x, strict=True):
-            effects = self.B @ covariates
+            effects = self._effect_draws(covariates, n_samples, users, rng)
             if position < 0:
-                deviation = np.sqrt(self._effect_variance(weights, np.tile(covariates, (len(weights), 1)), users))
-                yield prior + weights @ effects + rng.standard_normal(prior.shape) * deviation
+                yield prior + effects @ weights.T
                 continue
             rows = self._one_user(position)[0]
             P, W, D, d, _ = user_block(position, self.S, *self._blocks())
             size, directions = np.linalg.eigh(D)
             noise = rng.standard_normal((n_samples, len(d))) * np.sqrt(np.maximum(size, 0.0)) @ directions.T
             residual = d + noise - (seen + effects) @ rows.T @ D
-            yield prior + weights @ effects + (residual - residual @ P @ W) @ (own @ rows.T).T
+            yield prior + effects @ weights.T + (residual - residual @ P @ W) @ (own @ rows.T).T
+
+    def _effect_draws(self, x: Array, n_samples: int, users: Items, rng: np.random.Generator) -> Array:
+        """Draw B x at the seen items, x of the population where a user's is unknown, shape (n_samples, n)."""
+        if not self.B.shape[1]:
+            return np.zeros((1, self.S.shape[0]))
+        known = users.features is not None
+        rows = np.tile(x, (n_samples, 1)) if known else self.x[rng.integers(self.n_users, size=n_samples)]
+        of_basis = np.sqrt((rows @ self.effect_rotation) ** 2 @ self.effect_variance.T)
+        return np.asarray(rows @ self.B.T + rng.standard_normal(of_basis.shape) * of_basis @ self.effect_rows.T)
 
     def sample(self, users: Items, items: Items, n_samples: int, rng: np.random.Generator) -> Array:
         """Draw personal utilities from the posterior, shape (n_samples, n_users, n)."""

@@ -259,6 +259,9 @@ def test_users_of_the_table_without_comparisons(both: CrowdGPPL) -> None:
     alike = np.flatnonzero(PEOPLE[:-1, 0] == PEOPLE[-1, 0])
     gap = np.abs(mean[2:] - mean[0]).mean(axis=1)
     assert gap[alike].mean() < np.delete(gap, alike).mean()
+    assert max(std[2:].mean(), std[0].mean()) < std[1].mean()
+    factorised = quick(TABLE, USERS, inference="vb").fit(NAMED, Y)
+    std = factorised.utility(SEEN, users=[silent, unseen, *SPOKE], return_std=True)[1]
     assert std[2:].mean() < std[0].mean() < std[1].mean()
     assert both.predict_proba([(silent, *SEEN[:2])])[0, 1] != both.predict_proba([(unseen, *SEEN[:2])])[0, 1]
     with pytest.raises(UnknownIdError, match=f"user '{silent}' is in no comparison"):

@@ -52,6 +52,16 @@ def joint(posterior: PersonalPosterior) -> tuple[np.ndarray, np.ndarray, np.ndar
     return covariance @ linear, covariance, rows
 
 
+def of_effects(posterior: PersonalPosterior, u: int, row: np.ndarray) -> float:
+    """Variance of a row of u's utilities that the uncertainty of B leaves, given what u's answers explain."""
+    own, n = posterior.user == u, posterior.S.shape[0]
+    A = np.array([contrast(posterior, a, b) for a, b in zip(posterior.left[own], posterior.right[own], strict=True)])
+    D = A.T @ np.diag(posterior.tau[own]) @ A
+    left = row @ np.linalg.inv(np.eye(n) + posterior.S @ D)
+    of_basis = posterior.effect_variance @ (posterior.x[u] @ posterior.effect_rotation) ** 2
+    return float((left @ posterior.effect_rows) ** 2 @ of_basis)
+
+
 def contrast(posterior: PersonalPosterior, left: int, right: int) -> np.ndarray:
     a = np.zeros(posterior.S.shape[0])
     a[left], a[right] = 1.0, -1.0
@@ -71,7 +81,8 @@ def test_predictions_are_those_of_the_joint_gaussian(layout: str) -> None:
     for u, a, b in asked:
         row, c = np.zeros(len(mean)), contrast(posterior, a, b)
         row[:K], row[K + u * n : K + (u + 1) * n] = c @ of_consensus, c
-        wanted.append((row @ mean + c @ posterior.B @ posterior.x[u], row @ covariance @ row))
+        variance = row @ covariance @ row + of_effects(posterior, u, c)
+        wanted.append((row @ mean + c @ posterior.B @ posterior.x[u], variance))
     named = [(model.user_ids_[u], model.item_ids_[a], model.item_ids_[b]) for u, a, b in asked]
     np.testing.assert_allclose(model.latent_mean_and_variance(named), np.transpose(wanted), rtol=1e-9)
     centred = np.eye(n)[: posterior.n_seen]
@@ -81,7 +92,8 @@ def test_predictions_are_those_of_the_joint_gaussian(layout: str) -> None:
         T = np.zeros((posterior.n_seen, len(mean)))
         T[:, :K], T[:, K + u * n : K + (u + 1) * n] = centred @ of_consensus, centred
         np.testing.assert_allclose(got[0][u], T @ mean + centred @ posterior.B @ posterior.x[u], atol=1e-9)
-        np.testing.assert_allclose(got[1][u], np.sqrt(np.diag(T @ covariance @ T.T)), rtol=1e-9)
+        variance = np.diag(T @ covariance @ T.T) + [of_effects(posterior, u, row) for row in centred]
+        np.testing.assert_allclose(got[1][u], np.sqrt(variance), rtol=1e-9)
 
 
 def test_evidence_is_near_the_exact_one() -> None:
