@@ -31,4 +31,6 @@ def test_llmfao_people_differ(shared: Path) -> None:
     # Over five splits: .769 / .495 against .710 / .570 of pooled GPPL and .707 / .574 of crowd-kit's Bradley-Terry.
     assert pair_accuracy(y[decided], personal) > 0.74 > pair_accuracy(y[decided], same)
     assert cross_entropy(y[decided], personal) < 0.53 < cross_entropy(y[decided], same)
-    assert 1 <= np.count_nonzero(crowd.factor_scales_) < 20
+    assert crowd.factor_scales_[0] > 0.0
+    factorised = CrowdGPPL(inference="vb", **options).fit(X[train], y[train])
+    assert 1 <= np.count_nonzero(factorised.factor_scales_) < 20
