@@ -116,7 +116,7 @@ class _Shape:
         if basis is None:
             return cls(matrix, None, rows, 1.0)
         phi = basis.rows(X)
-        matrix[:n_items, :n_items] = (1.0 - share) * phi @ phi.T
+        matrix[:n_items, :n_items] = (1.0 - share) * (phi @ phi.T)  # exactly symmetric, in this order
         unexplained = (1.0 - share) * basis.residual(X, phi) + share
         matrix[np.arange(n_items), np.arange(n_items)] += unexplained
         rows = np.zeros((phi.shape[1], n_items + order))

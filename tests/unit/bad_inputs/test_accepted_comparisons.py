@@ -137,13 +137,17 @@ def test_row_24_a_user_of_dropped_comparisons_is_unseen() -> None:
 
 def test_rows_17_18_constant_and_equal_users() -> None:
     users = partial(at.crowd, None)
-    with pytest.warns(DataWarning, match="2 of 2 features are constant over the users who compared"):
-        same = users(Table(np.ones((U, 2)), ids=USER_NAMES)).fit(at.NAMED_TRIPLES, PREFERRED)
-    personal = same.utility(users=USER_NAMES)
-    np.testing.assert_allclose(personal, np.tile(personal[:1], (U, 1)), atol=1e-9)
     twins = Table(np.vstack([PEOPLE[:3], PEOPLE[:3]]), ids=USER_NAMES)
-    personal = users(twins).fit(at.NAMED_TRIPLES, PREFERRED).utility(users=USER_NAMES)
-    np.testing.assert_allclose(personal[:3], personal[3:], atol=1e-9)
+    for inference in ("vb", "auto"):
+        with pytest.warns(DataWarning, match="2 of 2 features are constant over the users who compared"):
+            same = users(Table(np.ones((U, 2)), ids=USER_NAMES), inference=inference).fit(at.NAMED_TRIPLES, PREFERRED)
+        equal = users(twins, inference=inference).fit(at.NAMED_TRIPLES, PREFERRED)
+        # By "vb" users are their features; by default those with equal features keep tastes of their own beside them.
+        asked, people = (USER_NAMES, USER_NAMES) if inference == "vb" else (np.ones((U, 2)), twins.features)
+        personal = same.utility(users=asked)
+        np.testing.assert_allclose(personal, np.tile(personal[:1], (U, 1)), atol=1e-9)
+        personal = equal.utility(users=people)
+        np.testing.assert_allclose(personal[:3], personal[3:], atol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore:.*did not converge", "ignore:n_factors")
@@ -182,8 +186,12 @@ def test_row_40_users_without_comparisons() -> None:
     silent = at.crowd(None, users).fit(at.NAMED_TRIPLES, PREFERRED)
     plain = at.crowd(None, USERS).fit(at.NAMED_TRIPLES, PREFERRED).predict_proba(at.NAMED_TRIPLES)
     np.testing.assert_allclose(silent.predict_proba(at.NAMED_TRIPLES), plain, atol=1e-9)
-    # So far from all others that nothing is known of the user: the consensus.
-    np.testing.assert_allclose(silent.utility(users=["silent"])[0], silent.utility(), atol=1e-3)
+    # Far from all others: linear effects reach there, and say that they do not know.
+    std = silent.utility(users=["silent", "unseen"], return_std=True)[1]
+    assert std[0].min() > std[1].max()
+    # By a kernel nothing is known of the user: the consensus.
+    distant = at.crowd(None, users, inference="vb").fit(at.NAMED_TRIPLES, PREFERRED)
+    np.testing.assert_allclose(distant.utility(users=["silent"])[0], distant.utility(), atol=1e-3)
     weighted = at.crowd().fit([*at.NAMED_TRIPLES, ["silent", "x0", "x1"]], [*PREFERRED, 1], [1.0] * P + [0.0])
     wanted = fitted("CrowdGPPL").predict_proba(at.NAMED_TRIPLES)
     np.testing.assert_array_equal(weighted.predict_proba(at.NAMED_TRIPLES), wanted)
