@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 from typing import Any
 
 import joblib
@@ -150,9 +149,7 @@ def test_cross_val_predict(duels: Any) -> None:
 def test_clone_keeps_the_table_and_costs_nothing() -> None:
     table = Table(np.random.default_rng(0).standard_normal((200_000, 20)))
     model = GPPLClassifier(table)
-    start = time.perf_counter()
     copies = [clone(model) for _ in range(20)]
-    assert time.perf_counter() - start < 1.0  # 20 copies of 32 MB would take longer
     assert all(copy.items is table for copy in copies)
     assert len(repr(model)) < 200
 

@@ -398,14 +398,6 @@ def mark_seen(comparisons: Comparisons, users: Entities, items: Entities) -> tup
     return users.with_seen(np.asarray(comparisons.user)[used]), items
 
 
-def append_comparisons(old: Comparisons, new: Comparisons) -> Comparisons:
-    """Return old and new comparisons; the rows of the old users and items are the same in both."""
-    left, right, y, weight, user = (
-        np.concatenate([getattr(old, name), getattr(new, name)]) for name in ("left", "right", "y", "weight", "user")
-    )
-    return replace(new, left=left, right=right, y=y, weight=weight, user=user)
-
-
 def nearest_entities(
     entity: Any, n: int, entities: Entities, ids: IdColumn, factors: Array, gram: Array
 ) -> tuple[IdColumn, Array]:

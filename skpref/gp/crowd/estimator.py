@@ -15,13 +15,13 @@ from skpref._callbacks import fit_callbacks
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import Table, read_pairs
+from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten, single_id
 from skpref.data.labels import classes_of
 from skpref.exceptions import DataError
 from skpref.gp.crowd.annotators import describe_annotators
 from skpref.gp.crowd.base import (
     CrowdBase,
-    append_comparisons,
     comparisons_of_seen,
     is_pairs,
     mark_seen,

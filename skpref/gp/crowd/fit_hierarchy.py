@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from skpref.likelihoods import Likelihood
 
 MAX_ITEMS = 500  # for which "auto" learns a full covariance of items: each pass factors several of that size
+_MOST_ITEMS = 2_000  # that "ep" and "laplace" take when asked for: 32 MB a matrix, seconds a pass
 MAX_WEIGHT = 1e9  # of an answer: beyond, what the other answers say is lost to rounding
 # What is compared with S = scale * shape: the weight of its prior, in users an item; the prior's scale, in units of
 # that scale; and the penalty of the trace. From close to that to few strong directions. Chosen on simulations of 5 to
@@ -134,6 +135,11 @@ def fit_crowd_hierarchy(
     """Choose kernels, shape and penalty of the personal covariance, and infer the posterior."""
     c = data.comparisons
     assert c.user is not None  # noqa: S101 - type narrowing
+    if c.n_items > _MOST_ITEMS:
+        raise DataError(
+            f"inference={config.pair.inference!r} learns a covariance of all items and takes at most {_MOST_ITEMS} "
+            f"compared items; got {c.n_items}. Use inference='vb'."
+        )
     if float(c.weight.max(initial=0.0)) > MAX_WEIGHT:
         raise DataError(
             f"sample_weight: the answers of a user about a pair weigh up to {c.weight.max():.3g} together; "
@@ -168,6 +174,11 @@ def fit_crowd_hierarchy(
     model = replace(model, **vars(chosen))
     schedule = config.pair.schedule
     fit = fit_hierarchy(model, first, max_iter=schedule.max_iter, tol=schedule.tol, on_iteration=schedule.on_iteration)
+    if not np.isfinite(fit.bounds[-1]):
+        raise DataError(
+            f"The posterior left floating point after {len(fit.bounds)} iterations of "
+            f"inference={config.pair.inference!r}. Use inference='vb', or smaller weights."
+        )
     factor_kernel = None if data.items is None else items if shape.basis is None else shape.basis.kernel
     return HierarchicalFit(
         _posterior(model, fit, data.items, basis, shape, covariates),
@@ -264,7 +275,7 @@ def _choose_shape(
         fit = _fit(candidate, first)
         state = fit.state
         evidence.append(fit.evidence)
-    return candidates[int(np.argmax(evidence))]
+    return candidates[int(np.argmax(np.nan_to_num(evidence, nan=-np.inf)))]
 
 
 def _stretched(kernel: Kernel, factor: float) -> Kernel:
@@ -290,7 +301,7 @@ def _regularise(
             candidate = replace(part, **vars(Regularisation.candidate(number, part_scale, n_items)))
             fit = _fit(candidate, fit.state)
             total[number + 1] += _log_likelihood(candidate, fit, held)
-    best = int(np.argmax(total))
+    best = int(np.argmax(np.nan_to_num(total, nan=-np.inf)))
     return Regularisation.candidate(best - 1, scale, n_items) if best else Regularisation(scale)
 
 
@@ -340,12 +351,16 @@ def _log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> flo
     if model.covariates is not None:
         mean += np.einsum("rn,rn->r", rows, model.covariates[test.user] @ state.B.T)
     variance = np.einsum("rn,rn->r", own + common, rows) + added[1]
+    if model.covariates is not None:
+        basis, rotation = state.effect_bases
+        of_rotated = (model.covariates[test.user] @ rotation) ** 2
+        variance += np.einsum("rn,np,rp->r", ((rows - added[2]) @ basis) ** 2, state.effect_variance, of_rotated)
     log_p, _, _ = state.likelihood.tilted(held.y, mean, np.maximum(variance, 0.0))
     return float(held.weight @ log_p)
 
 
 def _some_users(model: Hierarchy, rng: np.random.Generator) -> Hierarchy:
-    """Return the model of so many users, drawn at random, that their comparisons are about 50,000; or of all."""
+    """Return the model of so many users, drawn at random, that their comparisons are about 20,000; or of all."""
     if model.y.size <= _MAX_CHOICE:
         return model
     order = rng.permutation(model.n_users)

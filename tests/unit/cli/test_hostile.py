@@ -123,14 +123,14 @@ def test_a_full_disk_is_named_and_a_replaced_model_is_told(folder: Path, capsys:
 
 
 # ---------------------------------------------------------------------------------------------------------------- files
-def test_a_header_of_twenty_thousand_columns_is_read_at_once(tmp_path: Path) -> None:
-    names = [f"c{k}" for k in range(20_000)]
+def test_a_header_of_a_hundred_thousand_columns_is_no_hang(tmp_path: Path) -> None:
+    names = [f"c{k}" for k in range(100_000)]
     path = tmp_path / "wide.csv"
     path.write_text(f"{','.join(names)}\n{','.join('1' for _ in names)}\n", "utf-8")
     began = time.process_time()
     sheet = read_sheet(path)
-    assert time.process_time() - began < 0.5
-    assert len(sheet.names) == 20_000
+    assert time.process_time() - began < 20.0  # 0.4 s measured; each name compared with all others took minutes
+    assert len(sheet.names) == 100_000
 
 
 def test_gzip_is_read_by_what_it_holds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -154,3 +154,16 @@ def test_weights_that_leave_floating_point_are_refused() -> None:
     with pytest.raises(DataError, match="sample_weight: the answers of a user about a pair weigh up to 1e"):
         CrowdGPPL(inference="ep").fit(DATA.comparisons, DATA.y, weight)
     assert np.isfinite(CrowdGPPL(max_iter=5).fit(DATA.comparisons, DATA.y, weight).lower_bound_)
+
+
+def test_more_items_than_a_covariance_can_have_are_refused() -> None:
+    rows = [("u", i, i + 1) for i in range(2001)]
+    with pytest.raises(DataError, match=r"takes at most 2000 compared items; got 2002\. Use inference='vb'"):
+        CrowdGPPL(inference="ep").fit(rows)
+
+
+def test_a_posterior_that_is_not_finite_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = PairwiseProbit()
+    monkeypatch.setattr(PairwiseProbit, "_tilted", lambda _, y, mu, v: (y * np.nan, mu, -v))
+    with pytest.raises(DataError, match="The posterior left floating point"):
+        CrowdGPPL(likelihood=wrong, inference="ep", random_state=0).fit(DATA.comparisons, DATA.y)
