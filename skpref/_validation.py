@@ -26,6 +26,7 @@ __all__ = [
     "check_numbers",
     "check_sparse",
     "check_structure",
+    "refuse_collection",
     "refuse_dates",
     "validate_data",
 ]
@@ -39,6 +40,7 @@ _DATES: Final = (date, time, timedelta, np.datetime64, np.timedelta64)
 @_QUIETLY
 def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
     """Return what scikit-learn's `validate_data` returns for checked input."""
+    refuse_collection(y, "y")
     if options.get("y_numeric"):
         y = check_numbers(y, "y")
     X = _checked(X, "X", options)
@@ -77,6 +79,15 @@ def _checked(X: Any, name: str, options: dict[str, Any]) -> Any:
     return check_sparse(X, name) if options.get("accept_sparse") else X  # scikit-learn refuses it
 
 
+def refuse_collection(values: Any, name: str) -> None:
+    """Refuse a collection of Dask, which NumPy would load into this process without a word."""
+    if any(base.__module__.partition(".")[0] == "dask" for base in type(values).__mro__):
+        raise TypeError(
+            f"{name} is a collection of Dask ({type(values).__name__}), but data in memory are required: pass "
+            f"{name}.compute() if they fit into memory."
+        )
+
+
 def _too_large(name: str) -> DataError:
     return DataError(f"Input {name} contains infinity or a value too large for dtype('float64'): an integer.")
 
@@ -84,6 +95,7 @@ def _too_large(name: str) -> DataError:
 # --------------------------------------------------------------------------------------------- dates and missing values
 def check_numbers(X: Any, name: str) -> Any:
     """Return an array-like as it is, lists as an array; refuse dates, masked elements and missing values of pandas."""
+    refuse_collection(X, name)
     if isinstance(X, list | tuple):
         try:
             X = (np.ma.array if any(map(np.ma.is_masked, X)) else np.asarray)(X)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from skpref._validation import refuse_collection
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def shorten(value: object) -> str:
 def as_ids(column: ArrayLike, name: str = "X", noun: str = "comparison", kind: str = "item") -> IdColumn:
     """Convert a column of ids to an array of dtype int64, uint64 or object, shape (n,)."""
     where = _Where(name, noun, kind)
+    refuse_collection(column, name)
     if isinstance(column, list | tuple):
         return _from_objects(list(column), where)
     if np.ma.is_masked(column):
@@ -314,6 +316,7 @@ def _columns(X: Any, name: str, layout: _Layout) -> list[tuple[Any, str]]:  # no
 
 
 def _values_of_columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # noqa: ANN401  # any array-like
+    refuse_collection(X, name)
     if sparse.issparse(X):
         raise TypeError(
             f"Sparse data was passed for {name}, but dense data is required: {layout.noun}. {layout.advice}"

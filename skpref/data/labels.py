@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from skpref._validation import assert_all_finite
+from skpref._validation import assert_all_finite, refuse_collection
 from skpref.data.ids import is_missing
 from skpref.exceptions import DataError
 
@@ -28,6 +28,7 @@ def read_labels(y: Any, n_rows: int | None = None) -> Array:  # noqa: ANN401  # 
     """Return labels as numbers, shape (n,): 1 where the left item is preferred; None means that it always is."""
     if y is None:
         return np.ones(n_rows or 0)
+    refuse_collection(y, "y")
     values = np.asarray(y)
     if values.dtype.kind not in "biufUSO":
         raise DataError(f"Unknown label type: {values.dtype}; {_LABELS}")

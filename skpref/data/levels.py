@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from skpref._validation import check_numbers
+from skpref._validation import check_numbers, refuse_collection
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError, DataWarning
 
@@ -111,6 +111,7 @@ def with_levels_of(classes: NDArray[Any], y: ArrayLike) -> NDArray[Any]:
 
 def as_labels(y: ArrayLike) -> NDArray[Any]:
     """Return labels as an array of unchanged values, whereas NumPy turns a NaN among strings into the string 'nan'."""
+    refuse_collection(y, "y")
     values = np.asarray(y)
     if values.dtype.kind in "US" and isinstance(y, list | tuple) and not all(isinstance(v, str | bytes) for v in y):
         values = np.asarray(y, dtype=object)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import skpref
 from skpref._validation import check_array, check_numbers, check_sparse
 from skpref.data import from_matrix
 from skpref.exceptions import DataError
@@ -174,3 +175,29 @@ def test_masked_ratings_are_no_ratings() -> None:
     assert (rated.tolist(), ratings.tolist()) == ([[0, 0], [1, 0], [1, 1]], [5.0, 2.0, 3.0])
     with pytest.raises(DataError, match="matrix holds dates"):
         from_matrix(np.array([["2020-01-01", "NaT"]], "M8[D]"))
+
+
+# --------------------------------------------------------------------------------------------------- Dask collections
+PLACES: dict[str, Callable[[Any, Any], Any]] = {
+    "X of comparisons": lambda rows, one: skpref.GPPLClassifier().fit(rows, [1, 0, 1]),
+    "y of comparisons": lambda rows, one: skpref.GPPLClassifier().fit([(0, 1), (1, 2), (0, 2)], one),
+    "weights": lambda rows, one: skpref.GPPLClassifier().fit([(0, 1), (1, 2), (0, 2)], [1, 0, 1], one),
+    "X of rows": lambda rows, one: skpref.SVGPRegressor().fit(rows, [0.0, 1.0, 2.0]),
+    "y of rows": lambda rows, one: skpref.SVGPRegressor().fit([[0.0], [1.0], [2.0]], one),
+    "y of classes": lambda rows, one: skpref.SVGPClassifier().fit([[0.0], [1.0], [2.0]], one),
+    "y of grades": lambda rows, one: skpref.GPOrdinalRegressor().fit([[0.0], [1.0], [2.0]], one),
+    "y of ratings": lambda rows, one: skpref.GibbsM3F().fit([(0, 1), (1, 2), (0, 2)], one),
+    "features": lambda rows, one: skpref.Table(rows),
+    "ids": lambda rows, one: skpref.Table(np.eye(3), ids=one),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_dask_collections_are_refused_and_not_loaded(place: str, kind: str) -> None:
+    array, frame = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+    rows, one = array.ones((3, 2)), array.ones(3)
+    if kind == "frame":
+        rows, one = frame.from_dask_array(rows), frame.from_dask_array(one)
+    with pytest.raises(TypeError, match=r"of Dask.*\.compute\(\)"):
+        PLACES[place](rows, one)
