@@ -42,6 +42,18 @@ __all__ = [
 IdColumn = NDArray[Any]
 """A one-dimensional array of ids with dtype int64, uint64 or object."""
 
+
+class _EncodedIds(NDArray[Any] if TYPE_CHECKING else np.ndarray):  # type: ignore[misc]
+    """A column of ids that remembers its distinct ids and their places in it; what is cut out of it does not."""
+
+    distinct: IdColumn | None
+    codes: NDArray[np.int64] | None
+
+    def __array_finalize__(self, source: object) -> None:
+        """Forget the encoding: it is that of one whole column."""
+        self.distinct = self.codes = None
+
+
 MAX_ID_CHARACTERS = 80
 _INT64_MAX = 2**63 - 1
 _UINT64_MAX = 2**64 - 1
@@ -69,6 +81,8 @@ def shorten(value: object) -> str:
 
 def as_ids(column: ArrayLike, name: str = "X", noun: str = "comparison", kind: str = "item") -> IdColumn:
     """Convert a column of ids to an array of dtype int64, uint64 or object, shape (n,)."""
+    if isinstance(column, _EncodedIds) and column.distinct is not None:
+        return column
     where = _Where(name, noun, kind)
     refuse_collection(column, name)
     if isinstance(column, list | tuple):
@@ -83,6 +97,13 @@ def as_ids(column: ArrayLike, name: str = "X", noun: str = "comparison", kind: s
         hint = "" if values.ndim else f"; for one {kind}, give a list with its id"
         raise DataError(f"{name} must hold one-dimensional columns of ids, got {values.ndim} dimensions{hint}")
     return _from_array(values, where)
+
+
+def encoding_of(ids: IdColumn) -> tuple[IdColumn, NDArray[np.int64] | slice]:
+    """Return ids among which are all of a column, and the place of each there: distinct ids where they are known."""
+    if isinstance(ids, _EncodedIds) and ids.distinct is not None and ids.codes is not None:
+        return ids.distinct, ids.codes
+    return ids, slice(None)
 
 
 class _Where(NamedTuple):
@@ -108,10 +129,12 @@ def _from_series(column: Any, where: _Where) -> IdColumn | None:  # noqa: ANN401
     if codes.size and int(codes.min()) < 0:
         raise DataError(where.missing(int(np.argmin(codes))))
     try:
-        ids: IdColumn = as_ids(np.asarray(distinct), *where)[codes]
+        ids = as_ids(np.asarray(distinct), *where)
     except DataError:  # the general path names the row
         return None
-    return ids
+    encoded: _EncodedIds = ids[codes].view(_EncodedIds)
+    encoded.distinct, encoded.codes = ids, codes
+    return encoded
 
 
 def _to_array(column: Any) -> NDArray[Any]:  # noqa: ANN401  # any array-like

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cached_property
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 
 from skpref._checks import require
-from skpref.data.ids import as_ids, in_other_kinds, integers, kinds_of, objects, pack_ids, shorten, unpack_ids
+from skpref.data.ids import (
+    as_ids,
+    encoding_of,
+    in_other_kinds,
+    integers,
+    kinds_of,
+    objects,
+    pack_ids,
+    shorten,
+    unpack_ids,
+)
+from skpref.data.strings import encoded_strings, places_of_strings
 from skpref.exceptions import DataError, UnknownIdError
 
 if TYPE_CHECKING:
@@ -107,7 +119,7 @@ class Vocabulary:
             An id is missing, or one column holds integers and another strings.
         """
         read = [as_ids(column, name) for column in columns]
-        ids = _distinct(read)
+        ids = _distinct([encoding_of(column)[0] for column in read])
         if len(columns) > 1 and len(kinds_of(ids)) > 1:
             _refuse_columns_of_other_kinds(read, name)
         return _vocabulary(ids, positional=False)
@@ -165,7 +177,8 @@ class Vocabulary:
             An id is missing or a float is not integral.
         """
         ids = as_ids(column, name, noun, kind)
-        rows = self._lookup(ids)
+        distinct, codes = encoding_of(ids)
+        rows = self._lookup(distinct)[codes]
         if rows.size and int(rows.min()) < 0:
             self._refuse_other_kinds(ids, rows, name, noun, kind)
             if unknown == "raise":
@@ -300,6 +313,8 @@ def _distinct(columns: list[IdColumn]) -> IdColumn:
     kinds = {column.dtype for column in columns}
     if len(kinds) == 1 and np.dtype(object) not in kinds:
         return _distinct_integers(np.concatenate(columns))
+    if (strings := encoded_strings(columns)) is not None:
+        return strings[0]
     values = list(dict.fromkeys(chain.from_iterable(column.tolist() for column in columns)))
     with suppress(TypeError):  # mixed types have no common order
         values = sorted(values)
@@ -331,10 +346,18 @@ class _HashIndex:
     """Ids of any type: a dictionary."""
 
     def __init__(self, ids: IdColumn) -> None:
-        values = ids.tolist()
-        self._row = dict(zip(values, range(len(values)), strict=True))
+        self._ids = ids
+
+    @cached_property
+    def _row(self) -> dict[Hashable, int]:
+        values = self._ids.tolist()
+        return dict(zip(values, range(len(values)), strict=True))
 
     def rows(self, ids: IdColumn) -> IntArray:
+        # A short column does not pay for a table of all ids that Arrow makes anew.
+        places = places_of_strings(ids, self._ids) if 4 * ids.size > self._ids.size else None
+        if places is not None:
+            return places
         return np.fromiter(map(self._row.get, ids.tolist(), repeat(-1)), dtype=np.int64, count=ids.size)
 
 

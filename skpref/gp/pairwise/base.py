@@ -130,9 +130,8 @@ class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
         """Return a digest of all that two fits must share for the second to start from the first."""
         points = None if isinstance(self.inducing, str) else self.inducing
         search = self.length_scale_factor, self.optimizer
-        items = None if ids is None else list(ids)
-        model = kernel_parameters(self.kernel), self.n_inducing, config.offsets, config.order, search, items
-        return digest(model, data.X, points)
+        model = kernel_parameters(self.kernel), self.n_inducing, config.offsets, config.order, search
+        return digest(model, data.X, points, ids)
 
     def _max_inducing(self, X: Features) -> int:
         if isinstance(self.inducing, str):
