@@ -228,7 +228,8 @@ class VariationalFMOrdinal(ClassifierMixin, FMBase):
             self.classes_, level = ordered_levels(column if categorical else labels, order, fewest=fewest, steps=True)
             X, level, weight = self._positive_rows(X, level, sample_weight)
             if np.unique(level).size < fewest or self.classes_.size < 2:
-                raise DataError("at least 2 classes (levels) must have rows of positive weight.")
+                msg = f"at least 2 classes (levels) must have rows of positive weight; got {np.unique(level).size}."
+                raise DataError(msg + " Rows of sample_weight zero do not count.")
             warm = self._can_warm_start(X) and old_classes == self.classes_.tolist()
             likelihood = OrdinalProbit.start(level, self.classes_.size, weight)
             data = TrainingRows(X, level.astype(np.float64), weight)

@@ -26,6 +26,7 @@ from skpref import (
     Table,
     VariationalFM,
     VariationalFMClassifier,
+    VariationalFMOrdinal,
 )
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "BayesianGPLVM": latent,
     "VariationalFM": partial(machine, VariationalFM),
     "VariationalFMClassifier": partial(machine, VariationalFMClassifier),
+    "VariationalFMOrdinal": partial(machine, VariationalFMOrdinal),
     "GibbsM3F": partial(gibbs, GibbsM3F),
     "GibbsIPM3F": partial(gibbs, GibbsIPM3F),
 }
@@ -110,6 +112,7 @@ TRAINING: dict[str, tuple[Any, ...]] = {
     "BayesianGPLVM": (X,),
     "VariationalFM": (X, SCORE),
     "VariationalFMClassifier": (X, CLASS),
+    "VariationalFMOrdinal": (X, LEVEL),
     "GibbsM3F": (RATED, RATING),
     "GibbsIPM3F": (RATED, RATING),
 }
@@ -243,6 +246,7 @@ ROWS = [
             ("SVGPClassifier", {}),
             ("VariationalFM", {}),
             ("VariationalFMClassifier", {}),
+            ("VariationalFMOrdinal", {}),
         )
     ),
     *_methods("GPOrdinalRegressor", X, "predict predict_proba predict_latent"),
@@ -258,6 +262,8 @@ ROWS = [
     *_methods("VariationalFM", X, "partial_fit", and_target=SCORE),
     *_methods("VariationalFMClassifier", X, "predict predict_proba sample_y"),
     *_methods("VariationalFMClassifier", X, "partial_fit", and_target=CLASS),
+    *_methods("VariationalFMOrdinal", X, "predict predict_proba sample_y"),
+    *_methods("VariationalFMOrdinal", X, "partial_fit", and_target=LEVEL),
 ]
 # Estimators that learn from comparisons of items with names. Places of pairs put users before them for CrowdGPPL.
 LEARN: dict[str, Callable[..., Any]] = {
@@ -332,6 +338,7 @@ LEVELS = [
     Place("GPOrdinalRegressor.fit(y)-vb", LEVEL, lambda y, **more: ordinal(inference="vb", **more).fit(X, y)),
     Place("GPOrdinalRegressor.fit(y)-K", LEVEL, lambda y, **more: ordinal(kernel="precomputed", **more).fit(K, y)),
     Place("GPOrdinalRegressor.partial_fit(y)", LEVEL, lambda y, **more: ordinal(**more).partial_fit(X, y)),
+    Place("VariationalFMOrdinal.fit(y)", LEVEL, lambda y, **more: machine(VariationalFMOrdinal, **more).fit(X, y)),
 ]
 
 
@@ -372,6 +379,7 @@ UNFITTED = {
     "BayesianGPLVM": "transform inverse_transform reconstruct score_samples score",
     "VariationalFM": "predict score sample_y",
     "VariationalFMClassifier": "predict predict_proba score sample_y",
+    "VariationalFMOrdinal": "predict predict_proba score sample_y",
     "GibbsM3F": "predict predict_proba predict_score score",
     "GibbsIPM3F": "predict predict_proba predict_score score",
 }

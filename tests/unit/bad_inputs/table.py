@@ -304,13 +304,19 @@ ROWS = [
         "n_factors is 2, but the model was fitted with 5; set n_factors back, or call fit with all rows",
         DataError,
     ),
-    Row(
-        15,
-        "n_samples=0",
-        call("VariationalFM.sample_y", lambda: fitted("VariationalFM").sample_y(at.X, 0)),
-        None,
-        "n_samples must be an integer of at least 1; got 0",
-        DataError,
+    *(
+        Row(15, "n_samples=0", call(name, draw), None, "n_samples must be an integer of at least 1; got 0", DataError)
+        for name, draw in {
+            "VariationalFM.sample_y": lambda: fitted("VariationalFM").sample_y(at.X, 0),
+            "VariationalFMClassifier.sample_y": lambda: fitted("VariationalFMClassifier").sample_y(at.X, 0),
+            "VariationalFMOrdinal.sample_y": lambda: fitted("VariationalFMOrdinal").sample_y(at.X, 0),
+            "SVGPRegressor.sample_y": lambda: fitted("SVGPRegressor").sample_y(at.X, 0),
+            "GPPLRegressor.sample_y": lambda: fitted("GPPLRegressor").sample_y(at.X, 0),
+            "GPPLClassifier.sample_utility": lambda: fitted("GPPLClassifier").sample_utility(n_samples=0),
+            "GPPLClassifier.rank": lambda: fitted("GPPLClassifier").rank(n_samples=0),
+            "CrowdGPPL.rank": lambda: fitted("CrowdGPPL").rank(n_samples=0),
+            "CrowdGPPL.annotators": lambda: fitted("CrowdGPPL").annotators(n_samples=0),
+        }.items()
     ),
     Row(
         16,
@@ -373,7 +379,14 @@ ROWS = [
         1.0 - at.CLASS,
         "number of classes has to be greater than one: at least 2 classes must have rows of positive weight; got 1",
     ),
-    Row(42, "1.5", CLASSIFIED, lambda y: y + 0.5 + 0.1 * np.arange(len(y)), "Unknown label type: continuous"),
+    # VariationalFMOrdinal takes levels with fractions, such as half stars.
+    Row(
+        42,
+        "1.5",
+        pick(CLASSIFIED, "fit", without="FMOrdinal"),
+        lambda y: y + 0.5 + 0.1 * np.arange(len(y)),
+        "Unknown label type: continuous",
+    ),
     Row(42, "None", CLASSIFIED, [None, *NAMES[1:]], r"Input y contains NaN \(row 0\)"),
     Row(42, "NaN among names", CLASSIFIED, [*NAMES[:-1], float("nan")], r"Input y contains NaN \(row 29\)"),
     Row(42, "mixed types", CLASSIFIED, [1, *NAMES[1:]], "Unknown label type"),

@@ -55,6 +55,7 @@ LEARNERS = {
     "BayesianGPLVM": Learner(partial(_of_rows, "BayesianGPLVM"), sparse_atol=None),
     "VariationalFM": Learner(partial(_of_rows, "VariationalFM"), sparse_atol=0.0),
     "VariationalFMClassifier": Learner(partial(_of_rows, "VariationalFMClassifier"), sparse_atol=0.0),
+    "VariationalFMOrdinal": Learner(partial(_of_rows, "VariationalFMOrdinal"), sparse_atol=0.0),
 }
 
 

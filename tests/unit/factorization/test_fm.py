@@ -328,6 +328,18 @@ def test_answers_one_by_one_are_like_answers_at_once():
     assert np.sqrt(np.mean((mean - other) ** 2)) < 0.35 * np.std(y)
 
 
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize("posterior", ["full", "factorised"])
+def test_rows_of_hardly_any_weight_move_nothing(make, posterior):
+    """The posterior is the prior of later rows."""
+    model = fitted(make, posterior=posterior, tol=0.0, n_epochs=5)
+    before = model.posterior_.machine
+    model.partial_fit(X[TEST], target(make)[TEST], sample_weight=np.full(150, 1e-9))
+    np.testing.assert_allclose(model.posterior_.machine.mean, before.mean, atol=1e-5)
+    np.testing.assert_allclose(model.posterior_.machine.variance, before.variance, atol=1e-5)
+    np.testing.assert_allclose(model.posterior_.machine.bias, before.bias, rtol=1e-5)
+
+
 def test_partial_fit_keeps_the_classes():
     model = VariationalFMClassifier(n_factors=0).partial_fit(X[:1], LIKES[:1], classes=["leave", "like"])
     assert model.classes_.tolist() == ["leave", "like"]

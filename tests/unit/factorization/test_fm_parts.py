@@ -280,3 +280,20 @@ def test_precisions_without_an_inverse_are_no_overflow(posterior):
     scaled = rows / [1e12, 1.0, 1.0, 1.0]
     model = VariationalFM(posterior=posterior, random_state=1).fit(scaled, rows[:, 1] + rows[:, 2] * rows[:, 3])
     assert np.isfinite(model.predict(scaled)).all()
+
+
+@pytest.mark.parametrize("unit", [0.02, 0.1, 1.0, 30.0])
+def test_interactions_at_the_start_do_not_depend_on_the_units_of_x(unit):
+    def start(scale):
+        return start_machine(compressed(X * scale), weight, machine.prior.group, 2, Gaussian(2.0), rng(1))
+
+    rng = np.random.default_rng
+    machine, X, _, weight = problem(0, Gaussian(2.0))
+    np.testing.assert_allclose(start(unit).mean[:, 1:] * unit, start(1.0).mean[:, 1:], rtol=1e-12)
+    np.testing.assert_allclose(start(unit).variance * unit**2, start(1.0).variance, rtol=1e-12)
+    assert not start(unit).mean[:, 0].any()
+    # Two ones in every row: interactions have a standard deviation of 0.1 sqrt(d).
+    ones = sparse.csr_array(np.ones((3, 2)))
+    factors = start_machine(compressed(ones), np.ones(3), np.zeros(2, int), 10_000, Gaussian(2.0), rng(2)).mean[:, 1:]
+    np.testing.assert_allclose(factors.std(), 0.1, rtol=0.05)
+    assert start_machine(compressed(0.0 * ones), np.ones(3), np.zeros(2, int), 1, Gaussian(2.0), rng(2)).mean.any()

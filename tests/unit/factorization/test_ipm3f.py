@@ -188,7 +188,7 @@ def test_partial_fit_learns_more():
 
 
 def test_a_state_with_more_users_and_items_keeps_what_it_has():
-    problem = clone(SMALL).fit(X, Y)._problem
+    problem = clone(SMALL).fit(X, Y).set_params(alpha=20.0)._problem
     few, many = (problem(_encoded(X[X[:, 0] < n], Y[X[:, 0] < n]).merged()) for n in (30, 60))
     first = start_state(few, 3)
     second = start_state(many, 3, first)
@@ -197,8 +197,10 @@ def test_a_state_with_more_users_and_items_keeps_what_it_has():
         n, k = first[name].shape
         np.testing.assert_array_equal(second[name][:n, :k], first[name])
     assert second["users"][:30, K:].sum() == 0
-    assert second["feature"][:K].tolist() == first["feature"].tolist()
-    assert (np.diff(second["feature"]) > 0).all()
+    # New features have the next numbers.
+    n_born = int(first["born"]) + second["users"].shape[1] - K
+    assert second["feature"].tolist() == [*first["feature"], *range(int(first["born"]), n_born)]
+    assert second["born"] == n_born > first["born"]
 
 
 def _encoded(rows, levels):

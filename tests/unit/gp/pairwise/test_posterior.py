@@ -218,3 +218,12 @@ def test_as_many_items_as_allowed_have_a_joint_covariance(monkeypatch):
     _, fit, items = make(3)
     monkeypatch.setattr(pair_posterior, "_MAX_DENSE_ITEMS", items.size)
     assert fit.posterior.covariance(items)[1].shape == (items.size, items.size)
+
+
+def test_white_noise_of_an_item_is_in_its_variance(monkeypatch):
+    monkeypatch.setitem(globals(), "KERNEL", RBF(1.0) + WhiteKernel(0.5))
+    _, fit, items = make(3)
+    mean, C = dense(fit, items)
+    assert_allclose(fit.posterior.utility(items)[1], np.diag(C)[:9], rtol=1e-7)
+    assert_allclose(fit.posterior.covariance(items)[0], mean[:9], atol=1e-8)
+    assert_allclose(fit.posterior.covariance(items)[1], C[:9, :9], atol=1e-8)

@@ -1,0 +1,79 @@
+"""What the chains of max-margin factorization sample, against plain NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skpref.data import Ratings
+from skpref.exceptions import DataError
+from skpref.factorization.max_margin import ipm3f_chain, m3f_chain
+from skpref.factorization.max_margin.chains import _check_trace
+from skpref.factorization.max_margin.m3f_chain import MarginPrior
+from skpref.inference.gibbs import Chain
+
+USERS, ITEMS, LEVELS, COST, MARGIN = 7, 5, 4, 0.3, 2.0
+RHO = m3f_chain.threshold_means(None, LEVELS, MARGIN)
+CELLS = np.argwhere(np.random.default_rng(0).random((USERS, ITEMS)) < 0.8)
+WEIGHTS = {"none": np.ones(len(CELLS)), "equal": np.full(len(CELLS), 1.7), "own": np.linspace(0.1, 3.0, len(CELLS))}
+
+
+def ratings_of(weight):
+    level = np.random.default_rng(1).integers(0, LEVELS, len(CELLS))
+    return Ratings(CELLS[:, 0], CELLS[:, 1], level, weight, USERS, ITEMS, LEVELS)
+
+
+def problems(ratings, *, own=True):
+    """The problems of both models."""
+    prior = MarginPrior(1.3, RHO, 2.5, own=own)
+    return {
+        m3f_chain: m3f_chain.problem_of(ratings, COST, prior, 3, MARGIN, np.float64),
+        ipm3f_chain: ipm3f_chain.problem_of(ratings, COST, prior, MARGIN, 2.0, 10),
+    }
+
+
+@pytest.mark.parametrize("weight", WEIGHTS.values(), ids=WEIGHTS)
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("model", [m3f_chain, ipm3f_chain], ids=["m3f", "ipm3f"])
+def test_the_risk_is_the_weighted_hinge_losses_and_the_prior(model, own, weight):
+    ratings = ratings_of(weight)
+    problem = problems(ratings, own=own)[model]
+    state = model.start_state(problem, 5)
+    state["thresholds"] += np.random.default_rng(3).standard_normal(state["thresholds"].shape)
+    U, V, theta = (
+        state["users"].astype(float),
+        state["items"],
+        np.broadcast_to(state["thresholds"], (USERS, LEVELS - 1)),
+    )
+    loss = 0.0
+    for u, i, level, w in zip(ratings.user, ratings.item, ratings.level, weight, strict=True):
+        for r in range(LEVELS - 1):
+            side = 1.0 if r >= level else -1.0
+            loss += w * COST * max(0.0, MARGIN - side * (theta[u, r] - U[u] @ V[i]))
+    penalty = (V**2).sum() / (2.0 * 1.3**2) + ((state["thresholds"] - RHO) ** 2).sum() / (2.0 * 2.5**2)
+    penalty += -ipm3f_chain.log_ibp(state["users"], 2.0) if model is ipm3f_chain else (U**2).sum() / (2.0 * 1.3**2)
+    assert_allclose(model.risk_of(problem, state), loss + penalty, rtol=1e-10)
+
+
+def test_ratings_without_weight_or_without_ratings_are_no_trouble():
+    rows = m3f_chain.rows_of(ratings_of(np.ones(len(CELLS))).by_user(), COST, 3)
+    assert rows.cost.tolist() == [COST]
+    none = Ratings(*(np.zeros(0, int) for _ in range(3)), np.zeros(0), USERS, ITEMS, LEVELS)
+    for model, problem in problems(none).items():
+        assert problem.users.cost.tolist() == problem.items.cost.tolist() == [COST]
+        assert np.isfinite(model.step_of(problem)(model.start_state(problem, 0), 1)[1].objective)
+
+
+def test_prior_means_of_thresholds_are_three_margins_apart_around_zero():
+    assert_array_equal(m3f_chain.threshold_means("symmetric", 5, 9.0), [-40.5, -13.5, 13.5, 40.5])
+
+
+@pytest.mark.parametrize(("widths", "sound"), [([0.0, 0.0], True), ([0.0, 1.0], False), ([-1.0, 0.0], False)])
+def test_a_chain_never_has_more_features_than_it_made(widths, sound):
+    chain = Chain({}, sweep=2, trace={"risk": [1.0, 2.0], "n_factors": widths})
+    if sound:
+        _check_trace(chain, 0)
+    else:
+        with pytest.raises(DataError, match="must hold numbers of features"):
+            _check_trace(chain, 0)
