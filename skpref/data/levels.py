@@ -81,8 +81,6 @@ def _check_natural_order(classes: NDArray[Any], *, categorical: bool) -> None:
 def encode_levels(y: ArrayLike, classes: NDArray[Any]) -> IntArray:
     """Return the number of each label's level, shape (n,)."""
     values = column_or_1d(as_labels(y))
-    if values.dtype.kind in "US" and classes.dtype.kind not in "USO":
-        classes = classes.astype(object)
     try:
         order = np.argsort(classes)
         ranked = classes[order]

@@ -37,8 +37,8 @@ class Identity(StationaryKernelMixin, NormalizedKernelMixin, LayoutKernelBase):
            [1., 0., 0.]])
     """
 
-    def __init__(self) -> None:  # scikit-learn reads parameters off the signature and refuses object's
-        super().__init__()
+    def __init__(self) -> None:
+        """Take nothing; scikit-learn reads parameters off the signature and refuses object's."""
 
     def __repr__(self) -> str:
         """Show the name."""

@@ -106,8 +106,7 @@ def problem_of(
 def rows_of(view: ByRow, cost: float, n_factors: int) -> Rows:
     """Return the ratings of one side in CSR form, split into portions of equal work."""
     weight = view.weight
-    equal = not weight.size or bool((weight == weight[0]).all())
-    costs = cost * (weight[:1] if equal and weight.size else weight)
+    costs = cost * (weight[:1] if (weight == weight[:1]).all() else weight)
     costs = costs if costs.size else np.array([cost])
     return Rows(view.start, view.column, view.level, costs, portions(view.start, n_factors))
 

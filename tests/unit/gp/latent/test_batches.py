@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref import BayesianGPLVM
-from skpref.gp.latent import estimator
+from skpref.gp.latent import batches, estimator
+from skpref.gp.latent.bound import Inputs, LatentHyper
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 _rng = np.random.default_rng(3)
@@ -47,3 +48,40 @@ def test_passes_improve_on_the_sample() -> None:
 def test_same_seed_same_bits_and_large_batches_are_no_batches() -> None:
     assert_array_equal(fitted(max_iter=2).embedding_, fitted(max_iter=2).embedding_)
     assert_array_equal(fitted(batch_size=600, max_iter=20).embedding_, fitted(batch_size=None, max_iter=20).embedding_)
+
+
+@pytest.mark.parametrize(
+    ("estimates", "n_passes", "converged"),
+    [
+        ([0.0, 9.0, 18.0, 18.9, 30.0], 4, True),  # less than 1 nat
+        ([0.0, 9.0, 18.0, 19.1, 20.3], 5, False),  # more
+        ([0.0, 0.1, 9.0, 9.1, 30.0], 4, True),  # the first two passes decide nothing
+        ([0.0, 20.0, 10.0, 18.0, 30.0], 3, True),  # from the best so far
+    ],
+)
+def test_passes_end_when_one_gains_less_than_the_tolerance(
+    monkeypatch: pytest.MonkeyPatch, estimates: list[float], n_passes: int, *, converged: bool
+) -> None:
+    Y, hyper = _start_of_batches()
+    inputs = Inputs(Y[:, :2].copy(), np.full((30, 2), 0.5))
+    passes = iter(estimates)
+    monkeypatch.setattr(batches._Steps, "one_pass", lambda *_: next(passes))
+    # 1/120 nats for each of 120 entries.
+    end = batches.fit_batches(Y, (inputs, hyper), 10, np.random.default_rng(0), max_iter=5, tol=1 / 120, callback=None)
+    assert end.bounds[:-1] == estimates[:n_passes]
+    assert end.converged is converged
+
+
+def test_inducing_inputs_first_move_by_a_thousandth_of_a_length_scale_of_at_most_one() -> None:
+    Y, hyper = _start_of_batches()
+    inputs = Inputs(Y[:, :2].copy(), np.full((30, 2), 0.5))
+    steps = batches._Steps(Y, inputs, hyper, 30)
+    steps.one_pass(np.random.default_rng(0))
+    moved = np.abs(steps.hyper.Z - hyper.Z)
+    # Length-scales 20 and 1/5. Adam's first step has the length of its rate wherever the gradient is not zero.
+    assert_allclose(moved, np.tile([1e-3, 1e-3 / 5.0], (6, 1)), rtol=1e-2)
+
+
+def _start_of_batches() -> tuple[np.ndarray, LatentHyper]:
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((30, 4)), LatentHyper(rng.standard_normal((6, 2)), np.log([20.0**-2, 25.0]), 0.0, 1.0)

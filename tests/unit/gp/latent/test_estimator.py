@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skpref import BayesianGPLVM
 from skpref.gp.latent.bound import Inputs, LatentHyper
-from skpref.gp.latent.estimator import _Search, _Variables
+from skpref.gp.latent.estimator import _initial, _Search, _Variables
 from skpref.inference.hyper import Optimum
 
 _rng = np.random.default_rng(4)
@@ -245,3 +245,30 @@ def test_far_from_all_rows_the_functions_are_the_prior(model: BayesianGPLVM, far
     mean, std = model.inverse_transform(np.full((1, 4), far), return_std=True)
     assert_allclose(mean[0], model.mean_, atol=1e-9)
     assert_allclose(std[0], np.hypot(model.amplitude_, model.noise_))
+
+
+def test_rows_without_noise_end_at_the_limits_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their variances would become as small as the noise, and the length-scale of a coordinate without use infinite."""
+    ends = []
+    run = _Search.run
+    monkeypatch.setattr(_Search, "run", lambda *args, **options: ends.append(run(*args, **options)) or ends[0])
+    line = np.linspace(-1.0, 1.0, 12)[:, None] * np.ones(40)
+    model = BayesianGPLVM(2, n_inducing=6, tol=1e-6, max_iter=300, random_state=0).fit(line)
+    assert_allclose(np.log(ends[0].inputs.s).min(axis=0)[0], -15.0, atol=1e-9)
+    assert 11.0 < np.log(model.length_scale_[1]) < 12.5 + 1e-9
+    assert np.isfinite(model.lower_bound_)
+    assert 0.0 < model.noise_ < 1e-2
+
+
+def test_the_start_correlates_rows_at_the_mean_distance() -> None:
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((50, 2)) @ np.diag([3.0, 1.0]) @ rng.standard_normal((2, 7))
+    inputs, hyper = _initial(Y, 4, 10, rng)
+    share = np.linalg.svd(Y - Y.mean(axis=0), compute_uv=False)[:2] ** 2
+    # Squared distances are 2 on average in each coordinate; those without variance have a thousandth of the weight.
+    assert_allclose(np.exp(hyper.log_w), 0.25 * np.array([*share / share.sum(), 1e-3, 1e-3]), rtol=1e-6)
+    assert_allclose(inputs.mu[:, :2].std(axis=0, ddof=1), 1.0, rtol=1e-6)
+    assert_allclose(inputs.mu[:, 2:].std(), 0.1, rtol=0.3)
+    assert_array_equal(inputs.s, 0.9)
+    assert hyper.Z.shape == (10, 4)
+    assert_allclose(np.exp(hyper.log_beta), 50.0)
