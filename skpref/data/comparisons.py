@@ -52,6 +52,8 @@ class Comparisons:
         distinguished.
     n_users : int, default=0
         Number of users, including those without comparisons; 0 without `user`.
+    covariates : ndarray of shape (P, n_covariates), dtype float64, default=None
+        What favours the left item where it is positive, such as a difference between the two; None means nothing.
 
     Raises
     ------
@@ -77,6 +79,7 @@ class Comparisons:
     n_items: int
     user: IntArray | None = None
     n_users: int = 0
+    covariates: Array | None = None
 
     def __post_init__(self) -> None:
         """Check everything, since compiled loops use these numbers as indices."""
@@ -88,7 +91,12 @@ class Comparisons:
         _check_range(left, right, self.n_items)
         _check_users(user, self.n_users)
         _check_self(left, right)
-        for name, values in (("left", left), ("right", right), ("y", y), ("weight", weight), ("user", user)):
+        covariates = self.covariates
+        if covariates is not None:
+            covariates = check_array(covariates, input_name="covariates", dtype=np.float64, ensure_min_samples=0)
+            check_consistent_length(left, covariates)
+        columns = {"left": left, "right": right, "y": y, "weight": weight, "user": user, "covariates": covariates}
+        for name, values in columns.items():
             object.__setattr__(self, name, None if values is None else _read_only(values))
 
     @property
@@ -112,12 +120,30 @@ class Comparisons:
         left, right = (np.bincount(side, self.weight, self.n_items) for side in (self.left, self.right))
         return np.asarray(left + right)
 
+    def take(self, rows: NDArray[Any]) -> Comparisons:
+        """Select comparisons.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n,) or (P,)
+            Numbers of comparisons, or a mask.
+
+        Returns
+        -------
+        Comparisons
+            These comparisons; items and users keep their numbers.
+        """
+        user, covariates = (None if column is None else column[rows] for column in (self.user, self.covariates))
+        left, right, y, weight = self.left[rows], self.right[rows], self.y[rows], self.weight[rows]
+        return replace(self, left=left, right=right, y=y, weight=weight, user=user, covariates=covariates)
+
     def merged(self, *, keep_order: bool = False, keep_ties: bool = False) -> Comparisons:
-        """Merge all comparisons of the same two items by the same user.
+        """Merge all comparisons of the same two items by the same user, with the same covariates.
 
         This is exact: sum_i w_i (y_i log p + (1 - y_i) log(1 - p)) depends on the
         weights and labels of a pair through sum_i w_i and sum_i w_i y_i only.
-        Without `user`, all comparisons count as those of one user.
+        Without `user`, all comparisons count as those of one user. Where (b, a)
+        becomes (a, b), covariates change their signs.
 
         Parameters
         ----------
@@ -136,15 +162,15 @@ class Comparisons:
             weight zero are left out.
         """
         used = self.weight > 0.0
-        pairs = self if used.all() else _take(self, used)
+        pairs = self if used.all() else self.take(used)
         if not keep_order:
             pairs = _left_first(pairs)
         if not keep_ties:
             return _grouped(pairs)
         # The mean of a win and a loss would be read as a tie, so only equal labels are merged, and soft ones never.
-        parts = [_grouped(_take(pairs, rows)) for rows in _by_label(pairs.y)]
+        parts = [_grouped(pairs.take(rows)) for rows in _by_label(pairs.y)]
         soft = (pairs.y != 0.0) & (pairs.y != 0.5) & (pairs.y != 1.0)
-        return _concatenated([*parts, _take(pairs, soft)])
+        return _concatenated([*parts, pairs.take(soft)])
 
     def compact(self) -> tuple[Comparisons, IntArray]:
         """Renumber the items so that only those with comparisons remain.
@@ -192,38 +218,34 @@ class Comparisons:
 # grouping
 
 
-def _take(pairs: Comparisons, rows: NDArray[Any]) -> Comparisons:
-    user = None if pairs.user is None else pairs.user[rows]
-    left, right, y, weight = pairs.left[rows], pairs.right[rows], pairs.y[rows], pairs.weight[rows]
-    return Comparisons(left, right, y, weight, pairs.n_items, user, pairs.n_users)
-
-
 def _left_first(pairs: Comparisons) -> Comparisons:
     """Return every comparison with left < right."""
     left, right = np.minimum(pairs.left, pairs.right), np.maximum(pairs.left, pairs.right)
-    return replace(pairs, left=left, right=right, y=np.where(pairs.left > pairs.right, 1.0 - pairs.y, pairs.y))
+    swap, covariates = pairs.left > pairs.right, pairs.covariates
+    if covariates is not None:
+        covariates = np.where(swap[:, None], -covariates, covariates)
+    return replace(pairs, left=left, right=right, y=np.where(swap, 1.0 - pairs.y, pairs.y), covariates=covariates)
 
 
 def _grouped(pairs: Comparisons) -> Comparisons:
-    """Merge the rows of the same user, left and right."""
+    """Merge the rows of the same user, left, right and covariates."""
     columns, sizes = [pairs.left, pairs.right], [pairs.n_items, pairs.n_items]
     if pairs.user is not None:
         columns, sizes = [pairs.user, *columns], [pairs.n_users, *sizes]
+    for column in () if pairs.covariates is None else pairs.covariates.T:
+        code, size = _renumbered(column)
+        columns, sizes = [*columns, code], [*sizes, size]
     first, group = _group_rows(columns, sizes)
     total = _sums(group, pairs.weight, first.size)
     label = _sums(group, pairs.weight * pairs.y, first.size) / total
-    user = None if pairs.user is None else pairs.user[first]
-    return Comparisons(pairs.left[first], pairs.right[first], label, total, pairs.n_items, user, pairs.n_users)
+    return replace(pairs.take(first), y=label, weight=total)
 
 
 def _concatenated(parts: list[Comparisons]) -> Comparisons:
-    left, right, y, weight = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("left", "right", "y", "weight")
-    )
-    users = [part.user for part in parts if part.user is not None]
-    return Comparisons(
-        left, right, y, weight, parts[0].n_items, np.concatenate(users) if users else None, parts[0].n_users
-    )
+    names = ("left", "right", "y", "weight", "user", "covariates")
+    columns = {name: [getattr(part, name) for part in parts] for name in names}
+    joined: dict[str, Any] = {name: np.concatenate(held) for name, held in columns.items() if held[0] is not None}
+    return replace(parts[0], **joined)
 
 
 def append_comparisons(old: Comparisons, new: Comparisons) -> Comparisons:
@@ -254,7 +276,7 @@ def _group_rows(columns: Sequence[IntArray], sizes: Sequence[int]) -> tuple[IntA
     return first, group
 
 
-def _renumbered(column: IntArray) -> tuple[IntArray, int]:
+def _renumbered(column: NDArray[Any]) -> tuple[IntArray, int]:
     values, rows = np.unique(column, return_inverse=True)
     return rows, int(values.size)
 
@@ -335,6 +357,7 @@ def from_labels(
     names: IdColumn | None = None,
     user: ArrayLike | None = None,
     n_users: int = 0,
+    covariates: Array | None = None,
 ) -> Comparisons:
     """Build the record from rows of items and labels.
 
@@ -359,6 +382,8 @@ def from_labels(
         are not distinguished.
     n_users : int, default=0
         Number of users, needed with `user`.
+    covariates : ndarray of shape (P, n_covariates), default=None
+        What favours the left item where it is positive.
 
     Returns
     -------
@@ -384,10 +409,11 @@ def from_labels(
         keep = first != second
         first, second, labels, weight = first[keep], second[keep], labels[keep], weight[keep]
         users = None if users is None else users[keep]
+        covariates = None if covariates is None else covariates[keep]
     elif names is not None:
         _check_range(first, second, n_items)
         _check_self(first, second, names)
-    return Comparisons(first, second, labels, weight, n_items, users, n_users)
+    return Comparisons(first, second, labels, weight, n_items, users, n_users, covariates)
 
 
 def from_pairs(

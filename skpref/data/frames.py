@@ -25,6 +25,7 @@ __all__ = ["ComparisonRows", "from_choices", "from_rankings", "from_results", "f
 
 Frame: TypeAlias = Any  # of pandas, polars or pyarrow, or a dict of columns
 Cell: TypeAlias = Any
+Column: TypeAlias = str | int  # name, or the position in an array
 
 _MOST_PAIRS = 20_000_000  # that rankings are taken apart into: a gigabyte
 _BOTH = "both bad", "both-bad", "bothbad", "tie bothbad", "tie both bad", "both good"
@@ -138,7 +139,7 @@ def from_winners(
     >>> from_winners(matches, winner="winner_name", loser="loser_name").y.tolist()
     [1.0, 1.0]
     """
-    reader = _Reader(frame)
+    reader = TableReader(frame)
     if loser is not None:
         first, second = reader.ids(winner), reader.ids(loser)
         y = np.ones(first.size)
@@ -191,7 +192,7 @@ def from_results(
     >>> from_results(games, "home", "away", ("goals", "against")).y.tolist()
     [1.0, 0.5]
     """
-    reader = _Reader(frame)
+    reader = TableReader(frame)
     first, second = reader.ids(left), reader.ids(right)
     y = 0.5 + 0.5 * np.sign(reader.numbers(score))
     return _rows(reader, (first, second), y, user, sample_weight, covariates)
@@ -239,7 +240,7 @@ def from_choices(
     >>> rows.X.tolist(), rows.sample_weight.round(2).tolist()
     ([['tea', 'milk'], ['tea', 'water'], ['water', 'milk']], [0.67, 0.67, 1.0])
     """
-    reader = _Reader(frame)
+    reader = TableReader(frame)
     rows = reader.lists(offered)
     answers, weight = reader.cells(chosen), reader.weights(sample_weight)
     pairs, origin = [], []
@@ -302,7 +303,7 @@ def from_rankings(
     >>> from_rankings(races, by="race", item="driver", rank="place").y.tolist()
     [1.0, 0.5]
     """
-    reader = _Reader(frame)
+    reader = TableReader(frame)
     if (columns is None) == (by is None):
         raise DataError("from_rankings needs either columns (items, the best first) or by (one row for each item)")
     if columns is not None:
@@ -361,29 +362,26 @@ def winner_fault(cell: Cell, left: Cell, right: Cell) -> str:
 
 
 # -------------------------------------------------------------------------------------------------------------- columns
-class _Reader:
+class TableReader:
     """Columns of a table, by name."""
 
     def __init__(self, frame: Frame) -> None:
-        names = getattr(frame, "column_names", None)  # pyarrow
-        names = getattr(frame, "columns", None) if names is None else names
-        if names is None and hasattr(frame, "keys"):
-            names = frame.keys()
+        names = column_names(frame)
         if names is None:
             raise DataError(f"frame must be a data frame or a dict of columns; got {type(frame).__name__}")
-        self._frame, self._names = frame, list(names)
-        lengths = {str(name): len(frame[name]) for name in self._names} if isinstance(frame, Mapping) else {}
+        self._frame, self.names = frame, names
+        lengths = {str(name): len(frame[name]) for name in names} if isinstance(frame, Mapping) else {}
         if len(set(lengths.values())) > 1:
             raise DataError(f"the columns of frame have different lengths: {shorten(lengths)}")
 
-    def cells(self, name: str) -> list[Cell]:
+    def cells(self, name: Column) -> list[Cell]:
         """Return the values of a column, None where one is missing."""
         column = self._column(name)
         method = next((m for m in ("to_pylist", "tolist", "to_list") if hasattr(column, m)), None)
         cells = column if method is None else getattr(column, method)()
         return [None if is_missing(cell) else cell for cell in cells]
 
-    def ids(self, name: str) -> IdColumn:
+    def ids(self, name: Column) -> IdColumn:
         """Return a column of ids, shape (n,)."""
         column = self._column(name)
         return as_ids(column.to_pylist() if hasattr(column, "to_pylist") else column, f"column {name!r}", "row")
@@ -394,16 +392,20 @@ class _Reader:
             raise DataError(f"two columns of items at least are needed; got {names!r:.80}")
         return list(zip(*(self.cells(name) for name in names), strict=True))
 
-    def numbers(self, name: str | tuple[str, str]) -> Array:
+    def numbers(self, name: Column | tuple[Column, Column]) -> Array:
         """Return a column of numbers, or the difference between two, shape (n,)."""
-        if not isinstance(name, str):
+        if isinstance(name, tuple):
             first, second = name
             return self.numbers(first) - self.numbers(second)
-        cells = self.cells(name)
-        values = np.array([_number(cell) for cell in cells])
+        column = self._column(name)
+        if getattr(getattr(column, "dtype", None), "kind", "O") in "biuf":  # of numpy
+            values = np.asarray(column, dtype=np.float64)
+        else:
+            values = np.array([_number(cell) for cell in self.cells(name)])
         if not np.isfinite(values).all():
             row = int(np.argmin(np.isfinite(values)))
-            raise DataError(f"column {name!r} must hold finite numbers; got {shorten(cells[row])} in row {row}")
+            cell = shorten(self.cells(name)[row])
+            raise DataError(f"column {name!r} must hold finite numbers; got {cell} in row {row}")
         return values
 
     def labels(self, winner: str, left: tuple[str, IdColumn], right: tuple[str, IdColumn]) -> Array:
@@ -418,19 +420,28 @@ class _Reader:
             raise DataError(f"column {winner!r}, row {row}: {fault}")
         return y
 
-    def weights(self, name: str | None) -> Array:
+    def weights(self, name: Column | None) -> Array:
         """Return a column of weights, or ones, shape (n,)."""
-        n = len(self._column(self._names[0]))
+        n = len(self._column(self.names[0]))
         return np.ones(n) if name is None else read_weights(self.numbers(name), n).copy()
 
-    def _column(self, name: str) -> Sequence[Cell]:
-        if self._names.count(name) != 1:
-            near = difflib.get_close_matches(str(name), [str(other) for other in self._names], n=1)
+    def _column(self, name: Column) -> Sequence[Cell]:
+        if self.names.count(name) != 1:
+            near = difflib.get_close_matches(str(name), [str(other) for other in self.names], n=1)
             hint = f"; did you mean {near[0]!r}?" if near else "."
-            what = "there are two columns" if name in self._names else "there is no column"
-            raise DataError(f"{what} {name!r}{hint} Found: {', '.join(map(str, self._names[:20]))}")
+            what = "there are two columns" if name in self.names else "there is no column"
+            raise DataError(f"{what} {name!r}{hint} Found: {', '.join(map(str, self.names[:20]))}")
         column: Sequence[Cell] = self._frame[name]
         return column
+
+
+def column_names(frame: Frame) -> list[Any] | None:
+    """Return the names of the columns of a data frame or a dict of columns; None for anything else."""
+    names = getattr(frame, "column_names", None)  # pyarrow
+    names = getattr(frame, "columns", None) if names is None else names
+    if names is None and hasattr(frame, "keys"):
+        names = frame.keys()
+    return None if names is None else list(names)
 
 
 def _number(cell: Cell) -> float:
@@ -441,7 +452,7 @@ def _number(cell: Cell) -> float:
 
 
 def _rows(
-    reader: _Reader,
+    reader: TableReader,
     sides: tuple[IdColumn, IdColumn],
     y: Array,
     user: str | None,
@@ -456,7 +467,7 @@ def _rows(
 
 
 def _pairs_of_rows(
-    reader: _Reader, pairs: list[tuple[Any, Any]], y: Array, origin: IntArray, weight: Array, user: str | None
+    reader: TableReader, pairs: list[tuple[Any, Any]], y: Array, origin: IntArray, weight: Array, user: str | None
 ) -> ComparisonRows:
     """Return pairs that come from rows of a table, each with the user and the weight of its row."""
     if not pairs:

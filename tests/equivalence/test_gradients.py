@@ -42,16 +42,21 @@ LAYOUTS = {
     "joint": {"offsets": True, "order": True},
     "mean-field": {"offsets": True, "order": False, "joint_size": 0},
     "order": {"offsets": False, "order": True},
+    "covariates": {"offsets": True, "order": True, "n_covariates": 2},
 }
 TIGHT = svi.Schedule(max_iter=3000, tol=1e-12)
 
 
-def make_model(seed, likelihood, *, n_inducing, offsets, order, joint_size=2500, form=np.asarray, n=7, p=18):
+def make_model(
+    seed, likelihood, *, n_inducing, offsets, order, n_covariates=0, joint_size=2500, form=np.asarray, n=7, p=18
+):
     rng = np.random.default_rng(seed)
     left = rng.integers(0, n, p)
     right = (left + rng.integers(1, n, p)) % n
     y = np.where(rng.random(p) < 0.7, rng.integers(0, 2, p), rng.random(p))
     comparisons = Comparisons(left, right, y, rng.exponential(size=p) + 0.1, n)
+    if n_covariates:
+        comparisons = replace(comparisons, covariates=rng.normal(size=(p, n_covariates)))
     config = PairConfig(
         likelihood=likelihood,
         inference="vb",

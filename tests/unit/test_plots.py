@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from skpref import CrowdGPPL, GPPLClassifier
-from skpref.exceptions import MissingExtraError
+from skpref.exceptions import DataError, MissingExtraError
 from skpref.plots import (
     AnnotatorDisplay,
     BoundDisplay,
+    CovariateEffectsDisplay,
     PairCalibrationDisplay,
     RankingDisplay,
     WinMatrixDisplay,
@@ -167,3 +168,16 @@ def test_names_are_drawn_literally(tmp_path: Path) -> None:
     )
     for display in (ranked, people, bound, predictions):
         display.figure_.savefig(tmp_path / "a.png")
+
+
+def test_effects_are_drawn_for_typical_values():
+    rng = np.random.default_rng(0)
+    pairs = np.array([rng.permutation(4)[:2] for _ in range(100)])
+    X = np.column_stack([pairs, 10.0 * rng.choice([-1, 1], 100)])
+    model = GPPLClassifier(covariates=[2], order_effect=True).fit(X, rng.integers(0, 2, 100))
+    display = CovariateEffectsDisplay.from_estimator(model, credibility=0.8, ax=offscreen_axes())
+    assert display.names == ["2", "left side"]
+    np.testing.assert_allclose(display.effect, [10.0 * model.coef_[0], model.order_effect_[0]])
+    assert "80 %" in display.ax_.get_xlabel()
+    with pytest.raises(DataError, match="no effects to plot"):
+        CovariateEffectsDisplay.from_estimator(GPPLClassifier().fit(pairs))

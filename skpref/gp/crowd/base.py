@@ -367,14 +367,6 @@ def refuse_unknown_users(users: Entities, ids: Any, rows: IntArray, noun: str) -
     raise UnknownIdError(msg)
 
 
-def is_pairs(X: Any) -> bool:
-    """Tell whether rows hold two ids each, and no user."""
-    if hasattr(X, "shape"):
-        return len(X.shape) == 2 and X.shape[1] == 2
-    rows = isinstance(X, list | tuple) and all(isinstance(row, list | tuple | np.ndarray) for row in X)
-    return rows and {len(row) for row in X} == {2}
-
-
 def comparisons_of_seen(comparisons: Comparisons, users: Entities, items: Entities) -> Comparisons:
     """Return the comparisons of positive weight, in positions of the seen users and items."""
     used = comparisons.weight > 0.0

@@ -23,7 +23,6 @@ from skpref.gp.crowd.annotators import describe_annotators
 from skpref.gp.crowd.base import (
     CrowdBase,
     comparisons_of_seen,
-    is_pairs,
     mark_seen,
     nearest_entities,
     refuse_unknown_users,
@@ -32,6 +31,7 @@ from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.entities import Entities, holds_features
 from skpref.gp.pairwise.base import GAMMA_PARAMETER, SHARED_CONSTRAINTS, probability_positive
+from skpref.gp.pairwise.columns import is_pairs
 from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -28,11 +29,16 @@ from skpref.gp.pairwise.base import (
     probability_positive,
     utility_moments,
 )
+from skpref.gp.pairwise.columns import PairColumns, PairRows, is_pairs
+from skpref.gp.pairwise.effects import describe_effects
 from skpref.gp.pairwise.fit import PairConfig, PairData
 from skpref.gp.pairwise.ranking import Ranking, rank_items, whole_numbers
+from skpref.gp.pairwise.sides import warn_of_sides
 from skpref.gp.pairwise.win_matrix import WinMatrix, win_matrix
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike
     from sklearn.gaussian_process.kernels import Kernel
 
@@ -45,9 +51,10 @@ if TYPE_CHECKING:
 class GPPLClassifier(ComparisonClassifier):
     """Gaussian-process preference learning from comparisons of items that are named by ids.
 
-    Rows of X are comparisons: (left id, right id). The utility of an item is u = f(x) + o: a Gaussian process over
-    its features plus an offset of its own. The left item is preferred with probability Phi(u_left - u_right)
-    ([SG20] eq. 3). Without features this is a Bayesian Thurstone model.
+    Rows of X are comparisons: (left id, right id), or rows of a table that has columns of both ids. The utility of an
+    item is u = f(x) + o: a Gaussian process over its features plus an offset of its own. The left item is preferred
+    with probability Phi(u_left - u_right) ([SG20] eq. 3). Without features this is a Bayesian Thurstone model.
+    Covariates c of a comparison, such as who is at home or which answer is longer, add c^T beta to the difference.
 
     Parameters
     ----------
@@ -61,6 +68,17 @@ class GPPLClassifier(ComparisonClassifier):
         Whether each item has an offset. The offset of an unseen item is unknown and adds to its variance.
     order_effect : bool, default=False
         Whether to learn an advantage of the left side (the home team, the answer shown first).
+    covariates : list of str, int or pair, default=None
+        Columns of X whose effects are learnt, by name or by position; a pair of columns is their difference:
+        ``["home", ("length_a", "length_b")]``. A column that is no difference must favour the left side where it is
+        positive, and change its sign with the sides: "home" is 1 where the left side is at home, -1 where the right
+        one is, and 0 on neutral ground. The model is then the same for (a, b, c) as for (b, a, -c). Coefficients
+        have one normal prior, whose scale is learnt, in units of the root mean square of each column. Predictions for
+        rows of two columns, the ids, are those for covariates of 0.
+    left, right : str or int, default=None
+        Columns of X with the ids; None: the first and the second one.
+    weight : str or int, default=None
+        Column of X with the weights of the comparisons, read by `fit`; None: see `sample_weight`.
     on_self : {"raise", "drop"}, default="raise"
         What `fit` does with a comparison of an item with itself, which usually shows an error in the data.
     likelihood : {"probit", "logit", "probit-ties"} or Likelihood, default="probit"
@@ -117,6 +135,12 @@ class GPPLClassifier(ComparisonClassifier):
         Connected component of each of them in the graph of comparisons.
     order_effect_ : tuple of float
         Posterior mean and standard deviation of the advantage of the left side; zeros without `order_effect`.
+    coef_ : ndarray of shape (n_covariates,)
+        Posterior means of the effects of the covariates: units of the answer noise for one unit of the covariate.
+    coef_std_ : ndarray of shape (n_covariates,)
+        Their posterior standard deviations; `covariate_table` has credible intervals.
+    covariate_names_ : ndarray of shape (n_covariates,)
+        Names of the covariates.
     kernel_ : Kernel or None
         The kernel with its final hyperparameters; None without features.
     inducing_points_ : ndarray or CSR of shape (M, n_features), or None
@@ -134,7 +158,7 @@ class GPPLClassifier(ComparisonClassifier):
     converged_ : bool
         Whether `tol` was met.
     n_features_in_ : int
-        Number of columns of X: 2.
+        Number of columns of X.
 
     See Also
     --------
@@ -162,6 +186,10 @@ class GPPLClassifier(ComparisonClassifier):
         "items": [Table, "array-like", "sparse matrix", None],
         "item_effects": ["boolean"],
         "order_effect": ["boolean"],
+        "covariates": ["array-like", None],
+        "left": [str, Integral, None],
+        "right": [str, Integral, None],
+        "weight": [str, Integral, None],
         "on_self": [StrOptions({"raise", "drop"})],
     }
 
@@ -172,6 +200,10 @@ class GPPLClassifier(ComparisonClassifier):
         *,
         item_effects: bool = True,
         order_effect: bool = False,
+        covariates: Sequence[str | int | tuple[str | int, str | int]] | None = None,
+        left: str | int | None = None,
+        right: str | int | None = None,
+        weight: str | int | None = None,
         on_self: Literal["raise", "drop"] = "raise",
         likelihood: str | Likelihood = "probit",
         inference: str = "auto",
@@ -195,6 +227,10 @@ class GPPLClassifier(ComparisonClassifier):
         self.kernel = kernel
         self.item_effects = item_effects
         self.order_effect = order_effect
+        self.covariates = covariates
+        self.left = left
+        self.right = right
+        self.weight = weight
         self.on_self = on_self
         self.likelihood = likelihood
         self.inference = inference
@@ -220,9 +256,10 @@ class GPPLClassifier(ComparisonClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n, 2)
+        X : array-like of shape (n, 2) or (n, n_columns)
             Ids of the left and the right item: integers, strings or other hashables, in an array, a list of pairs or
-            a data frame.
+            a data frame (pandas, polars). With `covariates`, `left`, `right` or `weight`: rows of a table that has
+            these columns; others are left alone.
         y : array-like of shape (n,), default=None
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
@@ -240,16 +277,26 @@ class GPPLClassifier(ComparisonClassifier):
         ValueError
             If an id is unknown or missing, an item is compared with itself, a label is outside [0, 1], a weight is
             negative, ids are integers in one column and strings in another, or an order effect is to be learnt from
-            comparisons that the same side always won.
+            comparisons that the same side always won. If a column of `covariates` is missing, holds something other
+            than finite numbers, or is the same in all rows.
+
+        Warns
+        -----
+        DataWarning
+            If one side wins more often than the items explain, and no order effect is learnt.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            left, right = self._read(X, reset=True)
-            items = Entities.read(self.items, left, right, estimator=self, kind="item")
-            comparisons = self._encode(items, left, right, y, sample_weight)
+            rows = self._read(X, reset=True)
+            items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
+            comparisons = self._encode(items, rows, y, sample_weight)
+            if self._columns is not None:
+                self._columns.check_varying(comparisons)
             self.classes_ = classes_of(y)
             data, config = self._prepare(items, comparisons)
             self._set_attributes(self._infer(data, config, self.item_ids_))
             self._keep(data.comparisons)
+            if not self.order_effect:
+                warn_of_sides(comparisons, self._expected(comparisons), frames=4)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -300,31 +347,57 @@ class GPPLClassifier(ComparisonClassifier):
             return self.fit(X, y, sample_weight)
         with unchanged_on_failure(self):
             ties = as_likelihood(self.likelihood).ties_are_answers, self.likelihood_.ties_are_answers
-            if self.order_effect != self.posterior_.has_order or ties[0] != ties[1]:
+            if self.order_effect != self.posterior_.has_order or ties[0] != ties[1] or not self._same_covariates():
                 msg = (
-                    "order_effect, or whether the likelihood has ties, differs from the first call; partial_fit cannot "
+                    "covariates, order_effect, or whether the likelihood has ties, differs from the first call; "
+                    "partial_fit cannot change it. Set it back, or call fit with all comparisons."
                 )
-                raise DataError(f"{msg}change it. Set it back, or call fit with all comparisons.")
-            columns = self._read(X, reset=False)
-            all_items = self._items.with_new(items, *columns)
-            new, old = self._encode(all_items, *columns, y, sample_weight), self._comparisons
+                raise DataError(msg)
+            rows = self._read(X, reset=False)
+            if rows.covariates is None and self.covariate_names_.size:  # bare pairs: covariates of 0
+                rows = rows._replace(covariates=np.zeros((rows.left.size, self.covariate_names_.size)))
+            all_items = self._items.with_new(items, rows.left, rows.right)
+            new, old = self._encode(all_items, rows, y, sample_weight), self._comparisons
             old = replace(old, left=self._items.seen[old.left], right=self._items.seen[old.right], n_items=new.n_items)
             data, config = self._prepare(all_items, append_comparisons(old, new))
             self._set_attributes(self._infer(data, config, self.item_ids_, resume=True))
             self._keep(data.comparisons)
         return self
 
-    def _encode(self, items: Entities, left: IdColumn, right: IdColumn, y: Any, sample_weight: Any) -> Comparisons:
+    @property
+    def _columns(self) -> PairColumns | None:
+        """The columns of X that parameters name; None where X has two columns of ids."""
+        return PairColumns.of(self.left, self.right, self.covariates, self.weight)
+
+    def _same_covariates(self) -> bool:
+        """Tell whether the parameters name the covariates of the fit."""
+        return self.covariate_names_.tolist() == ([] if self._columns is None else self._columns.names)
+
+    def _encode(self, items: Entities, rows: PairRows, y: Any, sample_weight: Any) -> Comparisons:
         """Return comparisons by rows of the vocabulary."""
+        if rows.weight is not None and sample_weight is not None:
+            raise DataError(
+                f"weights are given twice: by weight={self.weight!r} and by sample_weight; give one of them"
+            )
         return from_labels(
-            items.vocabulary.encode(left, "X"),
-            items.vocabulary.encode(right, "X"),
+            items.vocabulary.encode(rows.left, "X"),
+            items.vocabulary.encode(rows.right, "X"),
             y,
             items.vocabulary.size,
-            sample_weight=sample_weight,
+            sample_weight=sample_weight if rows.weight is None else rows.weight,
             on_self=self.on_self,
             names=items.vocabulary.ids,
+            covariates=rows.covariates,
         )
+
+    def _expected(self, comparisons: Comparisons) -> Array | None:
+        """Return the predicted shares of the left side; None without covariates, where only the two items count."""
+        if comparisons.covariates is None:
+            return None
+        items = self._items.rows(np.arange(self._items.vocabulary.size))
+        left, right = comparisons.left, comparisons.right
+        moments = self.posterior_.pairs(items, left, right, covariates=comparisons.covariates)
+        return self.likelihood_.predict(*moments)
 
     def _prepare(self, items: Entities, comparisons: Comparisons) -> tuple[PairData, PairConfig]:
         """Return what a fit to comparisons by rows of the vocabulary needs; store which items they compare."""
@@ -343,6 +416,9 @@ class GPPLClassifier(ComparisonClassifier):
         self._comparisons = comparisons
         mean, variance = self.posterior_.order_effect
         self.order_effect_ = mean, float(np.sqrt(variance))
+        self.coef_, covariance = self.posterior_.coefficients
+        self.coef_std_ = np.sqrt(np.diagonal(covariance))
+        self.covariate_names_ = np.array([] if self._columns is None else self._columns.names, dtype=str)
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
@@ -354,28 +430,42 @@ class GPPLClassifier(ComparisonClassifier):
         require(same, self, "item_ids_", "must be the ids of the compared items")
         check_indices(self, "components_", self.components_, 0, items.seen.size, items.seen.size)
         require(are_classes(self.classes_), self, "classes_", "must be 0 and 1, False and True, or left and right")
-        require(self.n_features_in_ == 2, self, "n_features_in_", "must be 2")
+        wide = 2 if self._columns is None else max(2, int(self.n_features_in_))
+        require(self.n_features_in_ == wide, self, "n_features_in_", "must be 2, or more where columns are named")
+        n_covariates = posterior.covariate_scale.size
+        require(self._same_covariates(), self, "covariate_names_", "must be the names of the covariates")
+        require(self.covariate_names_.size == n_covariates, self, "posterior_", "must have the effects of covariates")
         sound = not posterior.has_offsets or posterior.n_seen == items.seen.size
         require(sound, self, "posterior_", f"must have the offsets of {items.seen.size} items")
         width = 0 if posterior.basis is None else posterior.basis.points.shape[1]
         require(items.n_features == width, self, "_items", f"must have {width} features")
 
-    def _read(self, X: Any, *, reset: bool) -> tuple[IdColumn, IdColumn]:
-        """Return the ids of the left and the right items; store or check the names of the columns."""
-        left, right = read_pairs(X)
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        return left, right
+    def _read(self, X: Any, *, reset: bool) -> PairRows:
+        """Return the columns of X; store or check their names.
 
-    def _pairs(self, X: Any) -> tuple[Items, IntArray, IntArray]:
+        After a fit of more columns, rows of two are ids: their covariates are 0.
+        """
+        columns = self._columns
+        if not reset and columns is not None and self.n_features_in_ > 2 and is_pairs(X):
+            return columns.read_ids(X)
+        rows = PairRows(*read_pairs(X), None, None) if columns is None else columns.read(X)
+        if reset or columns is None or not columns.by_name:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        return rows
+
+    def _pairs(self, X: Any) -> tuple[Items, IntArray, IntArray, Array | None]:
         check_is_fitted(self)
-        return self._items.pairs(*self._read(X, reset=False))
+        rows = self._read(X, reset=False)
+        if not self._same_covariates():
+            raise DataError("covariates have changed since fit; set them back, or fit again")
+        return *self._items.pairs(rows.left, rows.right), rows.covariates
 
     def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
-        items, left, right = self._pairs(X)
-        return self.posterior_.pairs(items, left, right, order=order)
+        items, left, right, covariates = self._pairs(X)
+        return self.posterior_.pairs(items, left, right, covariates=covariates if order else None, order=order)
 
     def latent_covariance(self, X: ArrayLike) -> Array:
-        """Return the posterior covariance of the utility differences of pairs, order effect included.
+        """Return the posterior covariance of the utility differences of pairs, all effects included.
 
         Parameters
         ----------
@@ -387,14 +477,13 @@ class GPPLClassifier(ComparisonClassifier):
         ndarray of shape (n, n)
             Covariances, in squared units of the answer noise.
         """
-        items, left, right = self._pairs(X)
-        return self.posterior_.pair_covariance(items, left, right)
+        return self.posterior_.pair_covariance(*self._pairs(X))
 
     def predict_preference(self, X: ArrayLike) -> Array:
         """Return the probability that the left item has the larger utility.
 
-        It leaves out the answer noise and the order effect. Compare it with aggregated answers (a majority of many, a
-        gold standard), and `predict_proba` with single answers. With more data it tends to 0 or 1.
+        It leaves out the answer noise, covariates and the order effect. Compare it with aggregated answers (a majority
+        of many, a gold standard), and `predict_proba` with single answers. With more data it tends to 0 or 1.
 
         Parameters
         ----------
@@ -505,6 +594,24 @@ class GPPLClassifier(ComparisonClassifier):
         )
         return ranking.on_scale(scale, self.likelihood_)
 
+    def covariate_table(self, *, credibility: float = 0.9) -> Any:
+        """Return the effects of covariates with their uncertainty.
+
+        Parameters
+        ----------
+        credibility : float, default=0.9
+            Posterior probability of each interval.
+
+        Returns
+        -------
+        pandas.DataFrame or CovariateEffects
+            One row for each covariate, and one for the order effect where it is learnt; the columns are those of
+            `CovariateEffects`. A data frame where pandas is installed.
+        """
+        check_is_fitted(self)
+        names = self.covariate_names_.tolist()
+        return describe_effects(self.posterior_, names, self.likelihood_, credibility).frame()
+
     def win_matrix(self, items: ArrayLike | None = None) -> WinMatrix:
         """Return the probability that one item is preferred to another, and how often it was.
 
@@ -516,7 +623,8 @@ class GPPLClassifier(ComparisonClassifier):
         Returns
         -------
         WinMatrix
-            Predicted and observed shares of the item in the row against that in the column, without the order effect.
+            Predicted and observed shares of the item in the row against that in the column, without covariates and the
+            order effect.
         """
         check_is_fitted(self)
         if items is None:

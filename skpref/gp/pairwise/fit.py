@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -104,6 +105,15 @@ class PairModel:
     last: list[tuple[Array, svi.State]] = field(default_factory=list)  # last theta and q of the search, or empty
     passes: list[int] = field(default_factory=list)  # of each fit of the search
 
+    @cached_property
+    def covariate_scale(self) -> Array:
+        """Root mean square of each covariate, in whose units coefficients have one prior, shape (q,).
+
+        Covariates are not centred: the two sides are to be exchangeable.
+        """
+        c = self.data.comparisons
+        return np.ones(0) if c.covariates is None else root_mean_square(c.covariates, c.weight)
+
     def scales(self) -> dict[str, Scale]:
         """Return the prior of each inverse variance, by name."""
         config = self.config
@@ -111,6 +121,8 @@ class PairModel:
         scales: dict[str, Scale] = {name: GammaScale.prior(config.shape_s0, config.rate_s0) for name in names}
         if len(names) > 1:
             scales["offset"] = GammaScale.prior(_OFFSET_STRENGTH * config.shape_s0, _OFFSET_STRENGTH * config.rate_s0)
+        if self.data.comparisons.covariates is not None:
+            scales["covariate"] = GammaScale.prior(config.shape_s0, config.rate_s0)
         return scales | ({"order": FixedScale(1.0)} if config.order else {})
 
     def basis(self, kernel: Kernel | None) -> InducingBasis | None:
@@ -135,7 +147,8 @@ class PairModel:
             rows = basis.rows(self.data.X)
             if not self.exact:
                 residual = basis.pair_residual(self.data.X, rows, c.left, c.right)
-        return PairTerm(rows, c.left, c.right, c.n_items, offsets, self.config.order, residual)
+        covariates = None if c.covariates is None else c.covariates / self.covariate_scale
+        return PairTerm(rows, c.left, c.right, c.n_items, offsets, self.config.order, residual, covariates)
 
     def problem(
         self, basis: InducingBasis | None, features: PairTerm | None = None
@@ -239,9 +252,7 @@ def subsample(model: PairModel, rng: np.random.Generator) -> PairModel:
     if n_pairs <= _HYPER_PAIRS:
         return model
     index = np.sort(rng.choice(n_pairs, _HYPER_PAIRS, replace=False))
-    user = None if c.user is None else c.user[index]
-    sample = replace(c, left=c.left[index], right=c.right[index], y=c.y[index], weight=c.weight[index], user=user)
-    sample, items = sample.compact()
+    sample, items = c.take(index).compact()
     return replace(model, data=PairData(model.data.X[items], sample), exact=False, last=[])
 
 
@@ -306,7 +317,15 @@ def _fit_posterior(
     blocks = [(term, result.state.blocks[name]) for name, term in problem.terms.items()]
     items = None if model.exact else model.data.X
     posterior = pair_posterior(basis, blocks, dict(result.state.scales), config, items)
+    posterior = replace(posterior, covariate_scale=model.covariate_scale)
     return PairFit(posterior, result.state, result.likelihood, kernel, result.bounds, bound, result.converged)
+
+
+def root_mean_square(values: Array, weight: Array) -> Array:
+    """Return the root of the weighted mean of squares of each column; finite for any finite column."""
+    largest = np.abs(values).max(axis=0, initial=0.0)
+    largest[largest == 0.0] = 1.0
+    return np.asarray(largest * np.sqrt(np.average(np.square(values / largest), axis=0, weights=weight)))
 
 
 def block_sizes(state: svi.State) -> dict[str, tuple[type, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,12 +17,12 @@ from skpref._checks import (
     check_types,
     require,
 )
-from skpref._compiled.pairs import squared_differences
 from skpref._math.linalg import product
 from skpref._math.threads import limit_blas_threads
 from skpref.exceptions import DataError
 from skpref.inference.basis import InducingBasis, chunks
 from skpref.inference.scale import check_scales
+from skpref.inference.terms.pairs import difference_variance
 
 if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
@@ -71,10 +71,10 @@ class AverageResidual:
 
 @dataclass(frozen=True, eq=False)
 class PairPosterior:
-    """Posterior of u(item) = phi(x)^T v + o_item (+ an order effect of the left side).
+    """Posterior of u(item) = phi(x)^T v + o_item, and of effects of covariates and of the order.
 
-    The covariance of the dense block is S = half^T half. Its variables are [v (M), offsets (N), order effect (1)],
-    where each part may be absent.
+    The covariance of the dense block is S = half^T half. Its variables are [v (M), offsets (N), coefficients of the
+    covariates (q), order effect (1)], where each part may be absent.
     """
 
     basis: InducingBasis | None  # kernel and inducing points; None without features
@@ -88,6 +88,7 @@ class PairPosterior:
     centre_mean: float  # posterior mean of the average utility of the seen items
     centre_half: Array  # (K,): average of their half rows
     average_residual: AverageResidual | None  # of the seen items; None where inducing points leave nothing
+    covariate_scale: Array = field(default_factory=lambda: np.ones(0))  # (q,): the units of the coefficients
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
@@ -95,7 +96,9 @@ class PairPosterior:
         require(np.isfinite(self.centre_mean), self, "centre_mean", "must be finite")
         n = check_arrays(self, offset_mean="N")["N"]
         joint = self.has_offsets and self.offset_variance is None
-        size = self.n_basis + (n if joint else 0) + int(self.has_order)
+        check_arrays(self, covariate_scale="q")
+        check_positive(self, "covariate_scale")
+        size = self.n_basis + (n if joint else 0) + self.covariate_scale.size + int(self.has_order)
         check_arrays(self, {"K": size}, mean="K", half="K K", centre_half="K")
         check_diagonals(self, "half")
         check_types(self, average_residual=AverageResidual | None)
@@ -127,6 +130,29 @@ class PairPosterior:
         if not self.has_order:
             return 0.0, 0.0
         return float(self.mean[-1]), float(self.half[:, -1] @ self.half[:, -1])
+
+    @property
+    def coefficients(self) -> tuple[Array, Array]:
+        """Posterior mean (q,) and covariance (q, q) of the effects of the covariates, in their own units."""
+        start = self.mean.size - self.covariate_scale.size - int(self.has_order)
+        part = slice(start, start + self.covariate_scale.size)
+        half = self.half[:, part] / self.covariate_scale
+        return self.mean[part] / self.covariate_scale, half.T @ half
+
+    def _extra(self, n_pairs: int, covariates: Array | None, *, order: bool) -> tuple[Array, Array, Array] | None:
+        """Return covariates and the order effect's ones (n, E), with means (E,) and rows of `half` (E, K) of effects.
+
+        Covariates that are None are 0.
+        """
+        n_covariates = self.covariate_scale.size * (covariates is not None)
+        order = order and self.has_order
+        if not n_covariates and not order:
+            return None
+        columns = [] if covariates is None else [covariates / self.covariate_scale]
+        columns += [np.ones((n_pairs, 1))] if order else []
+        start = self.mean.size - int(self.has_order) - n_covariates
+        part = slice(start, start + n_covariates + int(order))
+        return np.hstack(columns), self.mean[part], np.ascontiguousarray(self.half[:, part].T)
 
     def _rows(self, items: Items, *, centred: bool = False) -> tuple[Array, Array, Array]:
         """Return posterior means (n,), rows of `half` (n, K) and of phi (n, M) for items."""
@@ -231,36 +257,55 @@ class PairPosterior:
         return out
 
     def pairs(
-        self, items: Items, left: IntArray, right: IntArray, *, item_effects: bool = True, order: bool = True
+        self,
+        items: Items,
+        left: IntArray,
+        right: IntArray,
+        *,
+        covariates: Array | None = None,
+        item_effects: bool = True,
+        order: bool = True,
     ) -> tuple[Array, Array]:
-        """Return posterior means and variances of the projections z of pairs, shape (P,)."""
+        """Return posterior means and variances of the projections z of pairs, shape (P,); no covariates are zeros."""
         mean, variance = np.empty(left.shape[0]), np.empty(left.shape[0])
+        extra = self._extra(left.shape[0], covariates, order=order)
         with limit_blas_threads(self.half.shape[0]):
             for part in chunks(left.shape[0]):
                 used, inverse = np.unique(np.concatenate([left[part], right[part]]), return_inverse=True)
                 a, b = np.split(inverse, 2)
-                mean[part], variance[part] = self._pair_chunk(items.take(used), a, b, (item_effects, order))
+                share = None if extra is None else (extra[0][part], *extra[1:])
+                mean[part], variance[part] = self._pair_chunk(items.take(used), a, b, share, item_effects=item_effects)
         return mean, variance
 
-    def pair_covariance(self, items: Items, left: IntArray, right: IntArray) -> Array:
-        """Return the posterior covariance between the projections z of pairs, order effect included, shape (P, P)."""
+    def pair_covariance(self, items: Items, left: IntArray, right: IntArray, covariates: Array | None = None) -> Array:
+        """Return the posterior covariance between the projections z of pairs, all effects included, shape (P, P)."""
         covariance = between_pairs(self.covariance(items)[1], left, right)
-        if self.has_order:
-            shift, half = self.half[:, -1], self._rows(items)[1]
-            with_order = (half[left] - half[right]) @ shift
-            covariance += with_order[:, None] + with_order + shift @ shift
+        extra = self._extra(left.shape[0], covariates, order=True)
+        if extra is not None:
+            design, _, effects = extra
+            half = self._rows(items)[1]
+            with_items = (half[left] - half[right]) @ effects.T @ design.T
+            covariance += with_items + with_items.T + design @ (effects @ effects.T) @ design.T
         return covariance
 
-    def _pair_chunk(self, items: Items, a: IntArray, b: IntArray, parts: tuple[bool, bool]) -> tuple[Array, Array]:
-        item_effects, order = parts[0], parts[1] and self.has_order
+    def _pair_chunk(
+        self,
+        items: Items,
+        a: IntArray,
+        b: IntArray,
+        extra: tuple[Array, Array, Array] | None,
+        *,
+        item_effects: bool,
+    ) -> tuple[Array, Array]:
         u, half, phi = self._rows(items)
         own = self._own_variance(items, item_effects=item_effects)
-        shift = self.half[:, -1] if order else None
-        variance = squared_differences(half, a, b, shift) + np.where(a == b, 0.0, own[a] + own[b])
+        design, mean, effects = (None, self.mean, half) if extra is None else extra
+        variance = difference_variance(half, a, b, effects, design) + np.where(a == b, 0.0, own[a] + own[b])
         if self.basis is not None:
             residual = self.basis.pair_residual(items.features, phi, a, b)
             variance += np.where(a == b, 0.0, residual) / self.scales["f"].mean
-        return u[a] - u[b] + (self.order_effect[0] if order else 0.0), variance
+        difference = u[a] - u[b]
+        return difference if design is None else difference + design @ mean, variance
 
 
 def between_pairs(covariance: Array, left: IntArray, right: IntArray) -> Array:

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PairTerm:
-    """Comparisons of items: z_i = u(left_i) - u(right_i) (+ the order effect).
+    """Comparisons of items: z_i = u(left_i) - u(right_i) + c_i^T beta (+ the order effect).
 
     The utility of an item is ``basis[item] @ v_f + o_item``; either part may be missing. Variables are ordered
-    [v_f (M), o (N, when `offsets`), order effect (1, when `order`)]. All sums over comparisons are sums over the
-    weighted graph of items: with its Laplacian Q = D^T W D, the Gram matrix is basis^T Q basis, which costs
-    N M^2 + P M and not P M^2.
+    [v_f (M), o (N, when `offsets`), beta (q), order effect (1, when `order`)]. The order effect is the coefficient of
+    a covariate that is always 1, with a prior of its own; `extra` has all covariates, that one last. All sums over
+    comparisons are sums over the weighted graph of items: with its Laplacian Q = D^T W D, the Gram matrix is
+    basis^T Q basis, which costs N M^2 + P M and not P M^2.
     """
 
     basis: Array | None  # (N, M): rows phi(x_item); None when there are no features
@@ -39,6 +40,15 @@ class PairTerm:
     offsets: bool = False  # whether every item has its own independent offset
     order: bool = False  # whether the left side has a learnt advantage
     residual: Array | None = None  # (P,): r_i; None means zero
+    covariates: Array | None = None  # (P, q): c_i; None means that there are none
+
+    @cached_property
+    def extra(self) -> Array | None:
+        """Covariates and a column of ones for the order effect, shape (P, E); None where both are missing."""
+        ones = np.ones((self.n_observations, 1))
+        if self.covariates is None:
+            return ones if self.order else None
+        return np.column_stack([self.covariates, ones]) if self.order else self.covariates
 
     @property
     def n_basis(self) -> int:
@@ -47,7 +57,13 @@ class PairTerm:
 
     @property
     def segments(self) -> tuple[Segment, ...]:
-        sizes = {"f": self.n_basis, "offset": self.n_items * self.offsets, "order": int(self.order)}
+        n_covariates = 0 if self.covariates is None else int(self.covariates.shape[1])
+        sizes = {
+            "f": self.n_basis,
+            "offset": self.n_items * self.offsets,
+            "covariate": n_covariates,
+            "order": int(self.order),
+        }
         return tuple(Segment(name, size) for name, size in sizes.items() if size)
 
     @property
@@ -60,6 +76,8 @@ class PairTerm:
 
     def prior_variance(self, expected: Mapping[str, float]) -> Array:
         total = np.full(self.n_observations, 1.0 / expected["order"] if self.order else 0.0)
+        if self.covariates is not None:
+            total += np.square(self.covariates).sum(axis=1) / expected["covariate"]
         if self.offsets:
             total += 2.0 / expected["offset"]
         if self.basis is not None:
@@ -87,7 +105,7 @@ class PairTerm:
         """Return the row that gives the average utility of the items, shape (K,)."""
         parts = [] if self.basis is None else [self.basis.mean(axis=0)]
         parts += [np.full(self.n_items, 1.0 / self.n_items)] if self.offsets else []
-        parts += [np.zeros(1)] if self.order else []
+        parts += [] if self.extra is None else [np.zeros(self.extra.shape[1])]
         return np.concatenate(parts)
 
     def matvec(self, v: Array) -> Array:
@@ -96,13 +114,13 @@ class PairTerm:
             z = pair_differences(u, self.left, self.right)
         else:
             z = u[self.left] - u[self.right]
-        return z + v[..., -1:] if self.order else z
+        return z if self.extra is None else z + v[..., -self.extra.shape[1] :] @ self.extra.T
 
     def rmatvec(self, g: Array) -> Array:
         item = self.item_sums(g)
         parts = [] if self.basis is None else [item @ self.basis]
         parts += [item] if self.offsets else []
-        parts += [g.sum(axis=-1, keepdims=True)] if self.order else []
+        parts += [] if self.extra is None else [g @ self.extra]
         return np.concatenate(parts, axis=-1)
 
     def item_sums(self, g: Array) -> Array:
@@ -128,8 +146,9 @@ class PairTerm:
                 out[:m, m:stop] = spread.T
         if self.offsets:
             out[m:stop, m:stop] = self._laplacian(weight)
-        if self.order:
-            out[-1] = out[:, -1] = self.rmatvec(weight)
+        if self.extra is not None:
+            last = self.rmatvec(self.extra.T * weight)
+            out[stop:], out[:, stop:] = last, last.T
         return out
 
     def _laplacian(self, weight: Array) -> Array:
@@ -147,50 +166,47 @@ class PairTerm:
         return np.asarray(np.bincount(self.left, weight, n) + np.bincount(self.right, weight, n), dtype=np.float64)
 
     def gram_diagonal(self, weight: Array) -> Array:
-        if self.basis is None and not self.order:
+        if self.basis is None and self.extra is None:
             return self._degrees(weight)
         diagonals = [np.diagonal(self.gram(w)) for w in np.atleast_2d(weight)]
         return np.reshape(diagonals, (*weight.shape[:-1], -1))
 
     def variance(self, block: Block) -> Array:
         if not isinstance(block, DenseBlock):
-            if self.basis is not None or self.order:
-                raise TypeError("a diagonal block holds offsets alone; got a term with a basis or an order effect")
+            if self.basis is not None or self.extra is not None:
+                raise TypeError("a diagonal block holds offsets alone; got a term with a basis or covariates")
             d = block.covariance_diagonal
             return np.asarray(d[self.left] + d[self.right])
-        half, shift = self._half_rows(block)
-        return squared_differences(half, self.left, self.right, shift)
-
-    def _half_rows(self, block: DenseBlock) -> tuple[Array, Array]:
-        """Rows L^-1 a_item of the items and L^-1 of the order column (zero without one)."""
-        f, offset, order = self.split(block.inverse_chol.T)
+        f, offset, extra = self.split(block.inverse_chol.T)
         half = np.zeros((self.n_items, block.size)) if self.basis is None else product(self.basis, np.asfortranarray(f))
         if self.offsets:
             half += offset
-        return half, order[0] if self.order else np.zeros(block.size)
+        return difference_variance(half, self.left, self.right, extra, self.extra)
 
     def basis_adjoint(self, block: DenseBlock, gradient: Array, curvature: Array, expected_scale: float) -> Array:
         """Return dL/dbasis at fixed q (docs/maths section 5), summed over comparisons item by item, shape (N, M)."""
         assert self.basis is not None  # noqa: S101 - a term without basis has no kernel to adjust
         m = self.n_basis
         covariance = product(block.inverse_chol.T, np.asfortranarray(block.inverse_chol[:, :m]))
-        f, offset, order = self.split(covariance)
+        f, offset, extra = self.split(covariance)
         rows = product(self.basis, np.ascontiguousarray(f))
         if self.offsets:
             rows += offset
         if self.residual is not None:
             rows -= self.basis / expected_scale
         adjoint = np.outer(self.item_sums(gradient), block.mean[:m]) + 2.0 * self.laplacian_times(curvature, rows)
-        if self.order:
-            adjoint += 2.0 * np.outer(self.item_sums(curvature), order[0])
+        if self.extra is not None:
+            adjoint += 2.0 * self.item_sums(self.extra.T * curvature).T @ extra
         return adjoint
 
     def take(self, index: IntArray, members: IntArray | None = None) -> LinearTerm:
         del members
         # Pairs cost N M^2 for each Gram matrix, rows B M^2.
-        if (self.basis is None and not self.order) or len(index) > self.n_items:
-            residual = None if self.residual is None else self.residual[index]
-            return replace(self, left=self.left[index], right=self.right[index], residual=residual)
+        if (self.basis is None and self.extra is None) or len(index) > self.n_items:
+            residual, covariates = (None if a is None else a[index] for a in (self.residual, self.covariates))
+            return replace(
+                self, left=self.left[index], right=self.right[index], residual=residual, covariates=covariates
+            )
         return self.explicit(index)
 
     def explicit(self, index: IntArray) -> RowTerm:
@@ -199,12 +215,27 @@ class PairTerm:
         residual = None if self.residual is None else self.residual[index]
         shape = len(index), sum(segment.size for segment in self.segments)
         rows = np.zeros(shape) if self.offsets else np.empty(shape)
-        _, offset, order = self.split(rows.T)
+        _, offset, extra = self.split(rows.T)
         if self.basis is not None:
             row_differences(self.basis, left, right, rows)
         if self.offsets:
             batch = np.arange(len(index))
             offset[left, batch] += 1.0
             offset[right, batch] -= 1.0
-        order[:] = 1.0
+        if self.extra is not None:
+            extra[:] = self.extra[index].T
         return RowTerm(rows, self.segments, residual)
+
+
+def difference_variance(half: Array, left: IntArray, right: IntArray, extra_half: Array, extra: Array | None) -> Array:
+    """Return |half[left] - half[right] + extra @ extra_half|^2 for every comparison, shape (P,).
+
+    Rows of `half` belong to items, those of `extra_half` (E, K) to the columns of `extra` (P, E).
+    """
+    variance = squared_differences(half, left, right)
+    if extra is None:
+        return variance
+    with_items = product(half, np.ascontiguousarray(extra_half.T))
+    cross = np.einsum("ij,ij->i", extra, with_items[left] - with_items[right])
+    own = np.einsum("ij,ij->i", extra @ (extra_half @ extra_half.T), extra)
+    return np.asarray(np.maximum(variance + 2.0 * cross + own, 0.0))

@@ -601,3 +601,23 @@ def test_groups_of_any_kind(qid):
 def test_bad_scores(arguments, message):
     with pytest.raises(ValueError, match=message):
         from_scores(**arguments)
+
+
+def test_merging_keeps_covariates_apart_and_turns_their_signs():
+    covariates = np.array([[2.0, 0.0], [-2.0, 0.0], [2.0, 1.0], [2.0, -0.0]])
+    pairs = Comparisons([0, 1, 0, 0], [1, 0, 1, 1], [1, 1, 1, 0], np.ones(4), 2, covariates=covariates)
+    merged = pairs.merged()
+    assert merged.covariates.tolist() == [[2.0, 0.0], [2.0, 1.0]]
+    assert merged.y.tolist() == [1.0 / 3.0, 1.0]
+    assert merged.weight.tolist() == [3.0, 1.0]
+    assert pairs.merged(keep_order=True).covariates.tolist() == [[2.0, 0.0], [2.0, 1.0], [-2.0, 0.0]]
+    assert pairs.take(np.array([2])).covariates.tolist() == [[2.0, 1.0]]
+
+
+def test_covariates_are_checked():
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        Comparisons([0], [1], [1.0], np.ones(1), 2, covariates=np.ones((2, 1)))
+    with pytest.raises(ValueError, match="covariates contains NaN"):
+        Comparisons([0], [1], [1.0], np.ones(1), 2, covariates=np.array([[np.nan]]))
+    dropped = from_labels([0, 0], [0, 1], [1, 1], 2, on_self="drop", covariates=np.array([[1.0], [2.0]]))
+    assert dropped.covariates.tolist() == [[2.0]]

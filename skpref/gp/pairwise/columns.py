@@ -1,0 +1,131 @@
+"""Which columns of X hold the ids, the covariates and the weights of comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from skpref.data import read_pairs
+from skpref.data.frames import TableReader, column_names
+from skpref.data.ids import shorten
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from skpref._typing import Array
+    from skpref.data import Comparisons, IdColumn
+
+Column = str | int  # name or position
+
+
+class PairRows(NamedTuple):
+    """Comparisons as they stand in X."""
+
+    left: IdColumn  # (n,)
+    right: IdColumn  # (n,)
+    covariates: Array | None  # (n, q); None: none, or all zero
+    weight: Array | None  # (n,); None: not in X
+
+
+@dataclass(frozen=True)
+class PairColumns:
+    """The columns that an estimator reads, by name or by position."""
+
+    left: Column
+    right: Column
+    covariates: tuple[Column | tuple[Column, Column], ...]  # a pair of columns is their difference
+    weight: Column | None
+
+    @classmethod
+    def of(cls, left: Any, right: Any, covariates: Any, weight: Any) -> PairColumns | None:
+        """Return the columns that parameters name; None if they name none, and X has two columns of ids."""
+        if left is None and right is None and weight is None and (covariates is None or not len(covariates)):
+            return None
+        terms = tuple(_covariate(term) for term in ([] if covariates is None else covariates))
+        return cls(0 if left is None else left, 1 if right is None else right, terms, weight)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the covariates; that of a difference has both."""
+        return [" - ".join(map(str, term)) if isinstance(term, tuple) else str(term) for term in self.covariates]
+
+    @property
+    def by_name(self) -> bool:
+        """Whether no column is a position."""
+        terms = [c for term in self.covariates for c in (term if isinstance(term, tuple) else [term])]
+        weight = [] if self.weight is None else [self.weight]
+        return all(isinstance(c, str) for c in [self.left, self.right, *terms, *weight])
+
+    def read(self, X: Any) -> PairRows:
+        """Return the ids, covariates and weights of rows that have all the columns."""
+        reader = _reader(X)
+        covariates = [reader.numbers(_named(reader, term)) for term in self.covariates]
+        return PairRows(
+            reader.ids(_named(reader, self.left)),
+            reader.ids(_named(reader, self.right)),
+            np.column_stack(covariates) if covariates else None,
+            None if self.weight is None else reader.weights(_named(reader, self.weight)),
+        )
+
+    def read_ids(self, X: Any) -> PairRows:
+        """Return the ids of rows of two columns, left and right unless their names say otherwise."""
+        if {self.left, self.right} == set(column_names(X) or []):
+            reader = TableReader(X)
+            return PairRows(reader.ids(self.left), reader.ids(self.right), None, None)
+        return PairRows(*read_pairs(X), None, None)
+
+    def check_varying(self, comparisons: Comparisons) -> None:
+        """Refuse a covariate that is the same in all comparisons of positive weight."""
+        if comparisons.covariates is None:
+            return
+        used = comparisons.covariates[comparisons.weight > 0.0]
+        for name, values in zip(self.names, used.T, strict=True):
+            if values.size and (values == values[0]).all():
+                advice = "learn it by order_effect=True" if values[0] else "leave it out of covariates"
+                raise DataError(f"covariate {name!r} is {values[0]:g} in every comparison; {advice}")
+
+
+def _covariate(term: Any) -> Column | tuple[Column, Column]:
+    if isinstance(term, str | Integral):
+        return term  # type: ignore[return-value]
+    if isinstance(term, list | tuple) and len(term) == 2 and all(isinstance(name, str | Integral) for name in term):
+        return term[0], term[1]
+    raise DataError(
+        f"covariates must be columns, or pairs of columns whose difference counts; got {shorten(term)}. Write them as "
+        'covariates=["home", ("length_a", "length_b")]'
+    )
+
+
+def _named(reader: TableReader, column: Any) -> Any:
+    """Return a column by its name: positions in a frame become names."""
+    if isinstance(column, tuple):
+        return tuple(_named(reader, part) for part in column)
+    if isinstance(column, str) and reader.names and isinstance(reader.names[0], int):
+        raise DataError(f"column {column!r} is not in X, whose columns have no names: pass a data frame, or positions")
+    if isinstance(column, str) or column in reader.names:
+        return column
+    if not 0 <= column < len(reader.names):
+        raise DataError(f"there is no column {column} in X, which has {len(reader.names)}; positions start at 0")
+    return reader.names[column]
+
+
+def _reader(X: Any) -> TableReader:
+    if column_names(X) is not None:
+        return TableReader(X)
+    rows = np.array(X, dtype=object) if isinstance(X, Sequence) else np.asarray(X)
+    if rows.ndim != 2:
+        raise DataError(f"Expected 2D array, got {rows.ndim}D array instead: X must have one row for each comparison")
+    if not rows.shape[0]:
+        raise DataError(f"Found array with 0 sample(s) (shape={rows.shape}) while a minimum of 1 is required for X")
+    return TableReader({column: rows[:, column] for column in range(rows.shape[1])})
+
+
+def is_pairs(X: Any) -> bool:
+    """Tell whether rows hold two ids each, and nothing else."""
+    if hasattr(X, "shape"):
+        return len(X.shape) == 2 and X.shape[1] == 2
+    rows = isinstance(X, list | tuple) and all(isinstance(row, list | tuple | np.ndarray) for row in X)
+    return rows and {len(row) for row in X} == {2}

@@ -1,0 +1,53 @@
+"""Whether one side of comparisons wins more often than its items explain."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skpref.exceptions import DataWarning
+
+if TYPE_CHECKING:
+    from skpref._typing import Array
+    from skpref.data import Comparisons
+
+_FAR = 3.5  # standard errors: about one warning in 2,000 data sets without an advantage of a side
+
+
+def warn_of_sides(comparisons: Comparisons, expected: Array | None, frames: int) -> None:
+    """Warn if a side wins more often than `expected` (n,) by the model; None: as often as in the other order."""
+    used = comparisons.take(comparisons.weight > 0.0)
+    if not used.n_pairs or (used.y == used.y[0]).all():  # rows are (winner, loser)
+        return
+    z = side_advantage(used, used.y - (0.5 if expected is None else expected[comparisons.weight > 0.0]))
+    if abs(z) <= _FAR:
+        return
+    side = "left" if z > 0 else "right"
+    msg = (
+        f"The {side} side wins more often than the items explain ({abs(z):.1f} standard errors; it wins "
+        f"{np.mean(used.y if z > 0 else 1.0 - used.y):.1%} of all). Learn the advantage by order_effect=True. If the "
+        "sides were chosen after the answer, such as winners first, swap the sides of random rows instead."
+    )
+    warnings.warn(msg, DataWarning, stacklevel=frames)
+
+
+def side_advantage(comparisons: Comparisons, residual: Array) -> float:
+    """Return by how many standard errors the left side does better than the right one.
+
+    It compares the rows (a, b) with the rows (b, a) of the same two items, so that it does not depend on utilities: the
+    test of Cochran, Mantel and Haenszel, where residuals replace wins. 0 where nobody met in both orders.
+    """
+    c = comparisons
+    swap = c.left > c.right
+    code = np.minimum(c.left, c.right) * np.int64(c.n_items) + np.maximum(c.left, c.right)
+    pair = np.unique(code, return_inverse=True)[1]
+    # Of the item with the lower number, in either order; the other one's residual is its negative.
+    lower = np.where(swap, -residual, residual)
+    n, n_left = np.bincount(pair), np.bincount(pair, ~swap)
+    mean = np.bincount(pair, lower) / n
+    excess = np.bincount(pair, np.where(swap, 0.0, lower)) - n_left * mean
+    spread = np.bincount(pair, np.square(lower - mean[pair]))
+    variance = float((n_left * (n - n_left) / (n * np.maximum(n - 1.0, 1.0)) * spread).sum())
+    return float(excess.sum() / np.sqrt(variance)) if variance > 0.0 else 0.0

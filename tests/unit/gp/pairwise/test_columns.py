@@ -1,0 +1,48 @@
+"""Which columns of X hold what."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skpref.exceptions import DataError
+from skpref.gp.pairwise.columns import PairColumns, is_pairs
+
+
+def test_no_parameters_name_no_columns():
+    assert PairColumns.of(None, None, None, None) is None
+    assert PairColumns.of(None, None, [], None) is None
+
+
+def test_the_first_two_columns_are_ids():
+    rows = PairColumns.of(None, None, [2, (3, 2)], None).read([["a", "b", 1, 5], ["b", "c", 2, 2]])
+    assert rows.left.tolist() == ["a", "b"]
+    assert rows.right.tolist() == ["b", "c"]
+    assert rows.covariates.tolist() == [[1.0, 4.0], [2.0, 0.0]]
+    assert rows.weight is None
+
+
+def test_names_of_differences():
+    columns = PairColumns.of("a", "b", ["home", ("p", "q")], None)
+    assert columns.names == ["home", "p - q"]
+    assert columns.by_name
+    assert not PairColumns.of("a", "b", [("p", 3)], None).by_name
+
+
+def test_empty_rows_are_refused():
+    with pytest.raises(DataError, match="0 sample"):
+        PairColumns.of(None, None, [2], None).read(np.empty((0, 3)))
+
+
+@pytest.mark.parametrize(
+    ("X", "pairs"),
+    [
+        ([["a", "b"]], True),
+        (np.zeros((3, 2)), True),
+        (np.zeros((3, 3)), False),
+        ([["a", "b", 1]], False),
+        ("ab", False),
+    ],
+)
+def test_rows_of_two_ids(X, pairs):
+    assert is_pairs(X) == pairs

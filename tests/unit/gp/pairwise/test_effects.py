@@ -1,0 +1,53 @@
+"""The table of effects."""
+
+from __future__ import annotations
+
+import importlib.util
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skpref import GPPLClassifier
+from skpref.gp.pairwise.effects import CovariateEffects
+
+
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([*np.array([rng.permutation(4)[:2] for _ in range(200)]).T, rng.normal(size=200)])
+    return GPPLClassifier(covariates=[2], likelihood="logit", order_effect=True).fit(X, rng.integers(0, 2, 200))
+
+
+def test_columns_follow_from_mean_and_std(model):
+    table = model.covariate_table(credibility=0.8)
+    assert list(table["name"]) == ["2", "left side"]
+    effect, std = np.asarray(table["effect"]), np.asarray(table["std"])
+    assert_allclose(effect, [model.coef_[0], model.order_effect_[0]])
+    assert_allclose(std, [model.coef_std_[0], model.order_effect_[1]])
+    width = NormalDist().inv_cdf(0.9) * std
+    assert_allclose(table["effect_high"], effect + width)
+    assert_allclose(table["effect_low"], effect - width)
+    assert_allclose(table["odds_ratio"], np.exp(effect))
+    assert_allclose(table["probability_positive"], [NormalDist().cdf(z) for z in effect / std])
+
+
+def test_no_effects_make_an_empty_table():
+    assert len(GPPLClassifier().fit([["a", "b"], ["b", "c"]]).covariate_table()) == 0
+
+
+def test_without_pandas_the_record_is_returned(model, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    table = model.covariate_table()
+    assert isinstance(table, CovariateEffects)
+    assert len(table) == 2
+    assert list(table.columns()) == [
+        *("name", "effect", "std", "effect_low", "effect_high"),
+        *("odds_ratio", "probability_positive", "typical"),
+    ]
+
+
+def test_credibility_is_checked(model):
+    with pytest.raises(ValueError, match="credibility"):
+        model.covariate_table(credibility=1.5)
