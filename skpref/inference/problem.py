@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from skpref.inference.terms.base import LinearView, Projection, precision_of
 from skpref.inference.terms.products import FactorTerm, FactorView, ProductTerm
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from skpref._typing import Array, IntArray
     from skpref.inference.scale import Scale
@@ -75,6 +75,52 @@ class Problem:
         """Return how many variables of the full problem each variable of a block represents: more than 1 in batches."""
         del name
         return 1.0
+
+    # What the loop asks of the observations: sums over them, which `ShardedProblem` adds up over parts of them.
+    def evaluate(self, state: State, earlier: Evaluation | None = None, moved: Collection[str] = ()) -> Evaluation:
+        """Return projections, sites and bound at a state; only the blocks `moved` differ from an earlier evaluation."""
+        old = {} if earlier is None else {k: p for k, p in earlier.projections.items() if k not in moved}
+        return _evaluation(self, state, {k: old[k] if k in old else _project(self, state, k) for k in self.sides})
+
+    def normal_equations(
+        self, evaluation: Evaluation, expected: Mapping[str, float], diagonal: Mapping[str, bool]
+    ) -> dict[str, tuple[Any, Array]]:
+        """Return curvature and gradient of the fit in each block named: a diagonal, or a Gram matrix a dense part."""
+        weight, equations = evaluation.sites.weight, {}
+        for name, is_diagonal in diagonal.items():
+            block_view = view(self, evaluation, expected, name)
+            gradient = _gradient(block_view, evaluation, name)
+            curvature = block_view.gram_diagonal(weight) if is_diagonal else block_view.grams(weight)
+            equations[name] = curvature, gradient
+        return equations
+
+    def gradient(self, evaluation: Evaluation, expected: Mapping[str, float], names: Sequence[str]) -> Array:
+        """Return the gradient of the fit in the variables of blocks, one block after the other, shape (K,)."""
+        return np.concatenate([_gradient(view(self, evaluation, expected, k), evaluation, k) for k in names])
+
+    def normal_matrix(
+        self, evaluation: Evaluation, expected: Mapping[str, float], names: Sequence[str]
+    ) -> Callable[[Array], Array]:
+        """Return the function x -> A^T diag(weight) A x, A the design of all variables of blocks."""
+        weight, views = evaluation.sites.weight, [view(self, evaluation, expected, name) for name in names]
+        cuts = np.cumsum([sum(segment.size for segment in block_view.segments) for block_view in views])[:-1]
+
+        def times(x: Array) -> Array:
+            projected = [block_view.forward(part) for block_view, part in zip(views, np.split(x, cuts), strict=True)]
+            z = weight * sum(block_view.total(p) for block_view, p in zip(views, projected, strict=True))
+            fit = [block_view.backward(z, weight, p) for block_view, p in zip(views, projected, strict=True)]
+            return np.concatenate(fit)
+
+        return times
+
+    def pulls(self, evaluation: Evaluation, expected: Mapping[str, float]) -> dict[str, float]:
+        """Return what the bound gains per unit of 1/E[s] of every scale by smaller residuals."""
+        pull: dict[str, float] = {}
+        for block_name in self.sides:
+            block_view = view(self, evaluation, expected, block_name)
+            for name, amount in block_view.pull(evaluation.sites.weight).items():
+                pull[name] = pull.get(name, 0.0) + amount
+        return pull
 
     def batch(self, index: IntArray) -> MiniBatch:
         """Return the mini-batch of the observations `index`, weighted so that its expectation is the full problem."""
@@ -213,13 +259,12 @@ def _prior_block(side: LinearTerm | FactorTerm, expected: Mapping[str, float], *
 
 def evaluate(problem: Problem, state: State) -> Evaluation:
     """Return projections, sites and bound at a state."""
-    return _evaluation(problem, state, {name: _project(problem, state, name) for name in problem.sides})
+    return problem.evaluate(state)
 
 
 def reevaluate(problem: Problem, state: State, earlier: Evaluation, moved: Collection[str] = ()) -> Evaluation:
     """Return sites and bound anew where only the blocks `moved` (or only scales) have changed."""
-    new = {name: _project(problem, state, name) for name in moved}
-    return _evaluation(problem, state, {**earlier.projections, **new})
+    return problem.evaluate(state, earlier, moved)
 
 
 def _project(problem: Problem, state: State, name: str) -> Projection:
@@ -239,11 +284,22 @@ def _evaluation(problem: Problem, state: State, projections: Mapping[str, Projec
         shares = [term.prior_variance(expected) for term in problem.terms.values()]
         prior = np.sum(shares + [product.prior_variance(expected) for product in problem.products], axis=0)
     sites = problem.rule(problem.likelihood, problem.y, (mu, v, prior), problem.weight)
-    fit = float(np.sum(sites.value))
-    if problem.rule.integrates:
-        bound = fit - divergence(problem, state)
-        return Evaluation(projections, mu, v, sites, bound, bound)
-    return Evaluation(projections, mu, v, sites, *_laplace_objective(problem, state, fit))
+    return Evaluation(projections, mu, v, sites, *objectives(problem, state, float(np.sum(sites.value))))
+
+
+def objectives(problem: Problem, state: State, fit: float) -> tuple[float, float]:
+    """Return objective and bound, given what the sites add to them."""
+    if not problem.rule.integrates:
+        return _laplace_objective(problem, state, fit)
+    bound = fit - divergence(problem, state)
+    return bound, bound
+
+
+def _gradient(block_view: View, evaluation: Evaluation, name: str) -> Array:
+    projection, sites = evaluation.projections.get(name), evaluation.sites
+    # The parts of a `ShardedProblem` keep projections only where they are costly; linear terms do without.
+    projected = np.empty(0) if projection is None else projection.mean
+    return block_view.backward(sites.gradient, -sites.weight, projected)
 
 
 def moments(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
@@ -30,7 +30,6 @@ from skpref.inference.problem import (
     initial_state,
     reevaluate,
     second_moments,
-    view,
 )
 from skpref.inference.rescaling import balance
 from skpref.inference.scale import GammaScale
@@ -115,21 +114,19 @@ def conjugate_blocks(
 
     Each block is treated with the others at their current moments.
     """
-    return {name: _conjugate(problem, state, evaluation, name) for name in group or problem.sides}
+    diagonal = {name: isinstance(state.blocks[name], DiagonalBlock) for name in group or problem.sides}
+    equations = problem.normal_equations(evaluation, state.expected, diagonal)
+    return {name: _conjugate(problem, state, name, *equations[name]) for name in diagonal}
 
 
-def _conjugate(problem: Problem, state: State, evaluation: Evaluation, name: str) -> Block:
-    expected, block, sites = state.expected, state.blocks[name], evaluation.sites
-    block_view, projected = view(problem, evaluation, expected, name), evaluation.projections[name].mean
-    prior = precision_of(block_view.segments, expected)
+def _conjugate(problem: Problem, state: State, name: str, curvature: Any, gradient: Array) -> Block:  # noqa: ANN401 - of `normal_equations`
+    block, prior = state.blocks[name], precision_of(problem.sides[name].segments, state.expected)
     # The linear parameter is (Lambda* - prior) m + the gradient of the fit.
-    gradient = block_view.backward(sites.gradient, -sites.weight, projected)
     if isinstance(block, DiagonalBlock):
-        gram = block_view.gram_diagonal(sites.weight)
-        return DiagonalBlock(prior + gram, gram * block.mean + gradient)
-    grams, parts = block_view.grams(sites.weight), []
-    runs = (np.split(x, len(grams)) for x in (prior, block.mean, gradient))
-    for gram, p, m, g in zip(grams, *runs, strict=True):
+        return DiagonalBlock(prior + curvature, curvature * block.mean + gradient)
+    parts = []
+    runs = (np.split(x, len(curvature)) for x in (prior, block.mean, gradient))
+    for gram, p, m, g in zip(curvature, *runs, strict=True):
         linear = symmetric_product(gram, m) + g
         gram[np.diag_indices_from(gram)] += p
         parts.append(DenseBlock(gram, linear))
@@ -148,16 +145,13 @@ def joint_means(
     names = list(targets)
     if len(names) == 1 and isinstance(targets[names[0]], DenseBlock):
         return dict(targets)
-    expected, sites = state.expected, evaluation.sites
-    weight, views = sites.weight, [view(problem, evaluation, expected, name) for name in names]
-    prior = np.concatenate([precision_of(block_view.segments, expected) for block_view in views])
+    expected = state.expected
+    prior = np.concatenate([precision_of(problem.sides[name].segments, expected) for name in names])
     cuts = np.cumsum([targets[name].size for name in names])[:-1]
+    curvature_times = problem.normal_matrix(evaluation, expected, names)
 
     def normal_matrix(x: Array) -> Array:
-        projected = [block_view.forward(part) for block_view, part in zip(views, np.split(x, cuts), strict=True)]
-        z = weight * sum(block_view.total(p) for block_view, p in zip(views, projected, strict=True))
-        fit = [block_view.backward(z, weight, p) for block_view, p in zip(views, projected, strict=True)]
-        return np.asarray(prior * x + np.concatenate(fit))
+        return np.asarray(prior * x + curvature_times(x))
 
     def whiten(x: Array) -> Array:
         parts = zip(names, np.split(x, cuts), strict=True)
@@ -168,11 +162,7 @@ def joint_means(
         return np.concatenate([targets[name].colour(part) for name, part in parts])
 
     start = np.concatenate([state.blocks[name].mean for name in names])
-    fit = [
-        block_view.backward(sites.gradient, -weight, evaluation.projections[name].mean)
-        for block_view, name in zip(views, names, strict=True)
-    ]
-    gradient = whiten(np.concatenate(fit) - prior * start)
+    gradient = whiten(problem.gradient(evaluation, expected, names) - prior * start)
     shape = (len(prior), len(prior))
     operator = LinearOperator(shape, lambda x: whiten(normal_matrix(colour(x))), dtype=np.float64)
     norm = float(np.linalg.norm(gradient))
@@ -284,15 +274,10 @@ def _with_rescaled_blocks(state: State, candidate: State, closed_form: Mapping[s
 
 def conjugate_scales(problem: Problem, state: State, evaluation: Evaluation) -> dict[str, Scale]:
     """Return the stationary q(s) given the blocks, the residual's pull included (docs/maths section 4)."""
-    pull = dict.fromkeys(state.scales, 0.0)
-    if problem.rule.integrates:
-        for block_name in problem.sides:
-            block_view = view(problem, evaluation, state.expected, block_name)
-            for name, amount in block_view.pull(evaluation.sites.weight).items():
-                pull[name] += amount
+    pull = problem.pulls(evaluation, state.expected) if problem.rule.integrates else {}
     scales = dict(state.scales)
     for name, (size, square, trace) in second_moments(problem, state).items():
-        scales[name] = scales[name].updated(size, square + trace, pull[name])
+        scales[name] = scales[name].updated(size, square + trace, pull.get(name, 0.0))
     return scales
 
 

@@ -1,0 +1,100 @@
+"""Full passes over shards: the sums of a problem in one piece, the same bits wherever equal shards are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skpref.inference import svi
+from skpref.inference.shards import InMemory, OnDisk, PairRows, ShardedProblem, realigned, summed, with_residuals
+from skpref.inference.sites import LAPLACE
+from tests.unit.inference.conftest import LAYOUTS, draw_problem
+
+SCHEDULE = svi.Schedule(max_iter=40, tol=1e-6)
+
+
+def cut(case, n_shards):
+    """Cut the comparisons of a problem into runs, of which some may be empty."""
+    problem = case.problem
+    term = next(iter(problem.terms.values()))
+    runs = np.array_split(np.arange(problem.n_observations), n_shards)
+    residual = term.residual
+    arrays = term.left, term.right, problem.y, problem.weight
+    return [PairRows(*(x[run] for x in arrays), None if residual is None else residual[run]) for run in runs]
+
+
+def sharded(case, shards, n_shards=3):
+    rows = [shards.store(part) for part in cut(case, n_shards)]
+    return ShardedProblem.of(case.problem, shards, rows)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("rule", ["vb", "laplace"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fit_in_shards_is_the_fit_in_one_piece(layout, rule, seed):
+    case = draw_problem(seed, layout, order=layout == "features")
+    case.problem = replace(case.problem, rule=LAPLACE) if rule == "laplace" else case.problem
+    whole = svi.fit(case.problem, case.state, SCHEDULE, case.rng)
+    fits = [svi.fit(sharded(case, shards), case.state, SCHEDULE, case.rng) for shards in (InMemory(), OnDisk())]
+    # Joint means are solved to 1e-7, and of few variables in a number of steps that rounding decides.
+    assert_allclose(fits[0].bounds, whole.bounds, rtol=1e-7 if layout == "mean-field" else 1e-9)
+    for name, block in whole.state.blocks.items():
+        means = [fit.state.blocks[name].mean for fit in fits]
+        assert_allclose(means[0], block.mean, atol=1e-7 if layout == "mean-field" else 1e-8)
+        np.testing.assert_array_equal(means[0], means[1])
+    assert fits[0].bounds == fits[1].bounds
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_one_shard_gives_the_bits_of_the_problem_in_one_piece(layout):
+    case = draw_problem(5, layout)
+    whole = svi.fit(case.problem, case.state, SCHEDULE, case.rng)
+    alone = svi.fit(sharded(case, InMemory(), 1), case.state, SCHEDULE, case.rng)
+    assert alone.bounds == whole.bounds
+
+
+def test_files_go_with_their_handles_and_the_folder_with_the_last(tmp_path):
+    shards = OnDisk(str(tmp_path))
+    first, second = shards.store(np.arange(3.0)), shards.store({"a": np.ones(2), "b": "text"})
+    (folder,) = tmp_path.iterdir()
+    values = list(shards.collect(lambda *x: x, [first, second], [1, 2], shared=["all"]))
+    np.testing.assert_array_equal(values[0][0], np.arange(3.0))
+    assert (values[1][0]["b"], values[1][1:]) == ("text", (2, "all"))
+    assert values[0][0].flags.writeable
+    del first
+    assert len(list(folder.iterdir())) == 1
+    del shards, second
+    assert list(Path(tmp_path).iterdir()) == []
+
+
+def test_sums_are_added_in_order():
+    parts = [
+        {"a": (0.1, np.array([1e16, 1.0]))},
+        {"a": (0.2, np.array([1.0, 2.0]))},
+        {"a": (0.3, np.array([-1e16, 3.0]))},
+    ]
+    total = summed(iter(parts))["a"]
+    assert total[0] == 0.1 + 0.2 + 0.3
+    np.testing.assert_array_equal(total[1], [0.0, 6.0])
+
+
+def test_realigned_arrays_are_writable_and_start_at_a_multiple_of_64_bytes():
+    wire = np.zeros(8 * 5 + 1, dtype=np.uint8)[1:].view(np.float64)
+    wire[:] = np.arange(5)
+    wire.flags.writeable = False
+    copy = realigned({"x": wire})["x"]
+    np.testing.assert_array_equal(copy, wire)
+    assert copy.flags.writeable
+    assert copy.ctypes.data % 64 == 0
+
+
+def test_residuals_are_those_of_the_pairs():
+    case = draw_problem(1, "features")
+    term = case.problem.terms["f"]
+    rows = replace(cut(case, 1)[0], residual=None)
+    _, done = with_residuals(rows, case.basis, case.X, case.basis.rows(case.X))
+    np.testing.assert_array_equal(done.residual, term.residual)
