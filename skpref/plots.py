@@ -212,9 +212,7 @@ class CovariateEffectsDisplay(_Display):
         self.credibility = credibility
 
     @classmethod
-    def from_estimator(
-        cls, estimator: Any, *, credibility: float = 0.9, ax: Axes | None = None
-    ) -> CovariateEffectsDisplay:
+    def from_estimator(cls, estimator: Any, *, credibility: float = 0.9, ax: Axes | None = None) -> Self:
         """Plot the effects of a fitted estimator.
 
         Parameters
@@ -231,16 +229,15 @@ class CovariateEffectsDisplay(_Display):
         CovariateEffectsDisplay
             The display with its plot.
         """
-        table = estimator.covariate_table(credibility=credibility)
-        columns = table.columns() if callable(table.columns) else {name: table[name] for name in table.columns}
+        columns = estimator.covariate_table(credibility=credibility)
+        columns = columns.columns() if callable(columns.columns) else columns
         if not len(columns["name"]):
             raise DataError("the estimator has no effects to plot: fit it with covariates=[...] or order_effect=True")
         effect, std = (np.asarray(columns["typical"] * columns[name]) for name in ("effect", "std"))
         return cls(list(columns["name"]), effect, std, credibility).plot(ax=ax)
 
     def _draw(self, ax: Axes) -> None:
-        place = np.arange(len(self.names))
-        half_width = ndtri(0.5 + 0.5 * self.credibility) * np.asarray(self.std)
+        place, half_width = np.arange(len(self.names)), ndtri(0.5 + 0.5 * self.credibility) * np.asarray(self.std)
         ax.axvline(0.0, color="black", linewidth=0.8)
         ax.errorbar(np.asarray(self.effect), place, xerr=half_width, fmt="o", color=_COLOUR, ecolor=_PALE, elinewidth=3)
         ax.set_yticks(place, [_shortened(name) for name in self.names], parse_math=False)
