@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+import skpref
 from skpref.exceptions import DataError
 from tests.unit.bad_inputs import places as at
 from tests.unit.bad_inputs.rows import Case, cases
@@ -32,6 +33,11 @@ def test_a_clear_error(case: Case) -> None:
 
 def test_every_row_is_here() -> None:
     assert {row.number for row in ROWS} | ACCEPTED | ELSEWHERE == set(range(61)) | FOUND_LATER
+
+
+def test_every_estimator_is_here() -> None:
+    public = [name for name in skpref.__all__ if hasattr(getattr(skpref, name), "fit")]
+    assert set(at.MAKERS) == set(public) - {"OneHotDesign"}  # which has tests of its own
 
 
 @pytest.mark.parametrize("name", at.MAKERS)
