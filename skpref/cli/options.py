@@ -46,7 +46,7 @@ _FEATURES = ("label", "features", "group")
 
 # A model is a line here, a function that reads its data, and its options in the parser.
 MODELS = {
-    "gppl": Model("skpref.cli.tasks.comparisons:read", "comparisons: one view for all", _COMPARISONS),
+    "gppl": Model("skpref.cli.tasks.comparisons:read", "comparisons: one view for all", (*_COMPARISONS, "covariates")),
     "crowd": Model(
         "skpref.cli.tasks.comparisons:read",
         "comparisons: a consensus and a view of each user",
@@ -105,6 +105,7 @@ class Data:
     ranking: tuple[str, ...] | None = None
     offered: tuple[str, ...] | None = None
     chosen: str | None = None
+    covariates: tuple[str, ...] | None = None
     label: str | None = None
     weight: str | None = None
     separator: str | None = None
@@ -347,6 +348,8 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
     text = "columns of items of which one was chosen; --chosen names the column of its id, or of its column"
     add("--offered", type=read_names, metavar="A,B,...", help=text)
     add("--chosen", type=read_text, metavar="COLUMN", help="column of the choice (default: chosen)")
+    text = "columns whose effects are learnt, or differences of two, such as home,length_a-length_b; positive: for left"
+    add("--covariates", type=read_names, metavar="A,B-C,...", help=text)
     add("--weight", type=read_text, metavar="COLUMN", help="column of weights (default: weight); of other rows, too")
     add("--items", type=read_path, help="file of the items' features")
     add("--id", type=read_text, metavar="COLUMN", help="column of ids in ITEMS (default: id)")
@@ -541,11 +544,11 @@ def _add_sync(commands: Any) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- experiment
-_LISTS = ("features", "levels", "class_order", "score", "ranking", "offered", "columns")
+_LISTS = ("features", "levels", "class_order", "score", "ranking", "offered", "covariates", "columns")
 _SECTIONS = {
     "data": [
         *("file", "dataset", "columns", "separator", "encoding", "items", "users", "id", "group"),
-        *(*_PAIRS, *_SIDES, "label", "weight", "features", "levels", "class_order", "duplicates"),
+        *(*_PAIRS, *_SIDES, "covariates", "label", "weight", "features", "levels", "class_order", "duplicates"),
     ],
     "model": ["name", "max_inducing", "sweeps", "factors"],
     "search": ["trials", "timeout", "folds", "holdout", "seed", "storage"],

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from skpref._estimator import last_step
 from skpref.cli.files import Format, check_file, nearest, read_sheet, write_csv
 from skpref.cli.report import cut, print_json, table
-from skpref.cli.tasks.layouts import side_names
+from skpref.cli.tasks.layouts import read_covariates, side_names
 from skpref.cli.tasks.ratings import read_columns
 from skpref.data import OneHotDesign
 from skpref.data.labels import left_column
@@ -89,6 +89,9 @@ def _pairs(model: GPPLClassifier, sheet: Sheet, options: Predict) -> Columns:
     names = side_names(sheet, options)
     sheet.require(names, "The file to predict has the columns left and right, or others named by --left and --right")
     columns = _sides(model, sheet, names)
+    covariates = model.covariate_names_.tolist()
+    if covariates:
+        columns.extend(read_covariates(sheet, tuple(covariates), vary=False).T.astype(object))
     return {"probability_left": _probability_left(model, columns)}
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.cli.tasks.base import Files
     from skpref.gp.crowd import CrowdGPPL
+    from skpref.gp.pairwise import GPPLClassifier
     from skpref.metrics import Calibration
 
 _SHOWN = 20  # items in the plot
@@ -55,6 +56,20 @@ def ranking_text(ranking: Any, top: int, title: str = "Ranking") -> str:
     title += f", top {n} of {len(ranking)}" if n < len(ranking) else f" ({n})"
     unit = "Elo points ± std" if elo else "utility ± std"
     return "\n".join([title, *table(("rank", "item", unit, "P(best)", "90 % of ranks"), rows)])
+
+
+def effects_text(model: GPPLClassifier) -> str:
+    """Return the effects of covariates and of the order as a table."""
+    effects = model.covariate_table()
+    columns = effects.columns() if callable(effects.columns) else effects
+    names = ("name", "effect", "std", "effect_low", "effect_high", "odds_ratio")
+    rows = [
+        (cut(name), f"{effect:+.4g} ± {std:.2g}", f"{low:+.4g} to {high:+.4g}", f"{ratio:.3f}")
+        for name, effect, std, low, high, ratio in zip(*(columns[name] for name in names), strict=True)
+    ]
+    return "\n".join(
+        ["Effects on the left side, of one unit", *table(("covariate", "effect ± std", "90 % interval", "odds"), rows)]
+    )
 
 
 def factor_strengths(model: CrowdGPPL) -> Array:

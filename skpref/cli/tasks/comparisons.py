@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -15,6 +15,7 @@ from skpref.cli.files import Sheet, nearest, read_items, read_sheet, read_table
 from skpref.cli.rankings import (
     annotators_text,
     calibration_text,
+    effects_text,
     factors_text,
     plots,
     ranking_text,
@@ -23,7 +24,7 @@ from skpref.cli.rankings import (
     write_ranking,
 )
 from skpref.cli.tasks.base import LOG_LOSS, Files, Rows, Task, check_size, read_data, read_groups, read_weights
-from skpref.cli.tasks.layouts import Answers, read_answers
+from skpref.cli.tasks.layouts import Answers, read_answers, read_covariates
 from skpref.cli.tasks.pair_settings import Crowd, PairEstimator, Pairs
 from skpref.data import Table, Vocabulary
 from skpref.metrics import calibration, cross_entropy, pair_accuracy
@@ -110,11 +111,15 @@ class Comparisons:
     users: Table | None = None  # features of the users
     # whether left and right are where the items were shown, and not drawn for winners and losers
     has_sides: bool = True
+    covariates: tuple[str, ...] = ()  # names of the columns of rows after those of the items
 
     @property
     def n_items(self) -> int:
         """Number of items that are known."""
-        return len(set(self.rows.X[:, -2:].ravel().tolist())) if self.items is None else self.items.n_items
+        first = 0 if self.user is None else 1
+        return (
+            len(set(self.rows.X[:, first : first + 2].ravel().tolist())) if self.items is None else self.items.n_items
+        )
 
     @property
     def n_users(self) -> int:
@@ -161,10 +166,11 @@ class ComparisonTask(Task):
         self.data = data
         self.rows = data.rows
         self._max_inducing = max_inducing
+        has_ties = bool((data.rows.y == 0.5).any())
         if data.user is None:
-            self._kind: Pairs | Crowd = Pairs(data.items, data.n_items, max_inducing, seed)
+            traits = has_ties, data.has_sides, data.covariates
+            self._kind: Pairs | Crowd = Pairs(data.items, data.n_items, max_inducing, seed, *traits)
         else:
-            has_ties = bool((data.rows.y == 0.5).any())
             sizes = data.n_items, data.n_users
             self._kind = Crowd(data.items, data.users, *sizes, has_ties, data.has_sides, max_inducing, seed)
         self.space = self._kind.space()
@@ -228,6 +234,8 @@ class ComparisonTask(Task):
         ranking, annotators = outcome.findings
         title = "Ranking" if annotators is None else "Ranking by the consensus"
         parts = [calibration_text(_tuned(outcome).calibration), ranking_text(ranking, _TOP, title)]
+        if annotators is None and (outcome.model.order_effect or outcome.model.covariate_names_.size):
+            parts.append(effects_text(outcome.model))
         if annotators is not None:
             parts += [factors_text(outcome.model), annotators_text(annotators)]
         if self.data.profiles is not None:
@@ -272,10 +280,16 @@ def read_comparisons(options: Data) -> Comparisons:
             _check_known(sheet, name, column, items.vocabulary, str(options.items), rows=answers.origin)
     user, users = _read_users(sheet, options, answers.names)
     rows = _rows(sheet, user, answers, options)
+    if options.covariates is not None:
+        rows = _with_covariates(sheet, rows, answers, options.covariates)
     check_size(sheet, rows.size, "comparisons", options)
     source = " + ".join(str(file) for file in (options.data, options.items, options.users) if file is not None)
     has_sides = answers.y is not None and not (rows.y == rows.y[0]).all()  # winners first say nothing of sides
-    return Comparisons(rows, items, source, options.group, user=_user_column(options), users=users, has_sides=has_sides)
+    names = options.covariates or ()
+    user_name = _user_column(options)
+    return Comparisons(
+        rows, items, source, options.group, user=user_name, users=users, has_sides=has_sides, covariates=names
+    )
 
 
 def _user_column(options: Data) -> str | None:
@@ -319,6 +333,15 @@ def _check_known(
         raise sheet.fault(f"unknown {noun} {ids[row][:80]!r}, not in {where}{hint}{more}", place, name)
 
 
+def _with_covariates(sheet: Sheet, rows: Rows, answers: Answers, names: tuple[str, ...]) -> Rows:
+    """Return the rows with the covariates as further columns, of which the signs follow the sides."""
+    if not answers.pairs:
+        raise sheet.fault("--covariates are of rows with one comparison each; leave --ranking or --offered out")
+    values = read_covariates(sheet, names)
+    swapped = (rows.X[:, 0] != answers.left)[:, None]
+    return replace(rows, X=np.column_stack([rows.X, np.where(swapped, -values, values).astype(object)]))
+
+
 def _rows(sheet: Sheet, user: NDArray[Any] | None, answers: Answers, options: Data) -> Rows:
     left, right, y, origin = answers.left, answers.right, answers.y, answers.origin
     weight, groups = read_weights(sheet, options.weight)[origin] * answers.share, read_groups(sheet, options.group)
@@ -350,4 +373,4 @@ def read_travellers() -> Comparisons:
     kinds = np.unique(modes)
     means = np.vstack([items.features[modes == kind].mean(axis=0) for kind in kinds])
     profiles = Table(means, np.array([f"average {kind}" for kind in kinds], dtype=object), feature_names=names)
-    return Comparisons(rows, items, "modechoice (statsmodels)", "traveller", profiles)
+    return Comparisons(rows, items, "modechoice (statsmodels)", "traveller", profiles, has_sides=False)

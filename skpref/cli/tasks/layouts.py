@@ -64,6 +64,29 @@ def read_answers(sheet: Sheet, options: Data) -> Answers:
     return Answers(left, right, y, names, every, ones)
 
 
+def read_covariates(sheet: Sheet, names: tuple[str, ...], *, vary: bool = True) -> Array:
+    """Return columns of numbers, and of differences A-B of two, shape (n, q); refuse constant ones unless `vary`."""
+    columns = []
+    for name in names:
+        parts = next(iter(_differences(sheet, name)), (name,))
+        sheet.require(parts, "It was asked for by --covariates; A-B is the difference of the columns A and B")
+        numbers = [sheet.numbers(part, meaning="a covariate") for part in parts]
+        values = numbers[0] if len(parts) == 1 else numbers[0] - numbers[1]
+        if vary and values.size and (values == values[0]).all():
+            raise sheet.fault(f"covariate {name!r} is {values[0]:g} in every row: it has no effect to learn")
+        columns.append(values)
+    return np.column_stack(columns)
+
+
+def _differences(sheet: Sheet, name: str) -> list[tuple[str, str]]:
+    """Return how a name that is no column is the difference of two columns."""
+    if name in sheet.columns:
+        return []
+    cuts = [i for i, character in enumerate(name) if character == "-"]
+    pairs = [(name[:i].strip(), name[i + 1 :].strip()) for i in cuts]
+    return [pair for pair in pairs if set(pair) <= sheet.columns.keys()]
+
+
 def _several(sheet: Sheet, options: Data) -> Answers:
     """Return the comparisons of rankings, or of choices among several items."""
     others = ("left", "right", "winner", "loser", "label", "score", "ranking")

@@ -78,10 +78,17 @@ class Pairs:
     n_items: int
     max_inducing: int
     seed: int = 0
+    has_ties: bool = False  # y = 0.5 occurs: then likelihoods with ties are among the choices
+    has_sides: bool = False  # left and right are where the items were shown: then the left side may have an advantage
+    covariates: tuple[str, ...] = ()  # names of the columns of X after those of the items
 
     def space(self) -> dict[str, Any]:
         """Return what to choose from."""
-        space: dict[str, Any] = {"likelihood": ["probit", "logit"], **_PRIORS}
+        space: dict[str, Any] = {"likelihood": _likelihoods(ties=self.has_ties), **_PRIORS}
+        if self.has_sides:
+            space["order_effect"] = [False, True]
+        if self.covariates:
+            space["covariates"] = [True, False]
         if self.items is None:
             return space
         space |= {"kernel": list(_KERNELS), **_LENGTH_SCALE, "ard": [False, True], "item_effects": [False, True]}
@@ -90,7 +97,10 @@ class Pairs:
     def defaults(self) -> Settings:
         """Return the settings of an estimator that is not tuned."""
         params = GPPLClassifier().get_params(deep=False)
-        settings: Settings = {name: params[name] for name in ("likelihood", "shape_s0", "rate_s0")}
+        names = [name for name in ("likelihood", "shape_s0", "rate_s0", "order_effect") if name in self.space()]
+        settings: Settings = {name: params[name] for name in names}
+        if self.covariates:
+            settings["covariates"] = True
         if self.items is None:
             return settings
         settings |= {"kernel": _DEFAULT_KERNEL, "length_scale": "auto", "ard": params["optimizer"] is not None}
@@ -109,8 +119,12 @@ class Pairs:
     def build(self, settings: Settings) -> GPPLClassifier:
         """Return the estimator that settings stand for, not fitted."""
         settings = self.resolve(settings)
-        shared = {name: settings[name] for name in ("likelihood", "shape_s0", "rate_s0")}
+        names = ("likelihood", "shape_s0", "rate_s0", "order_effect")
+        shared = {name: settings[name] for name in names if name in settings}
         model = GPPLClassifier(self.items, random_state=self.seed, **shared)
+        if self.covariates:
+            chosen = {name: 2 + k for k, name in enumerate(self.covariates)} if settings["covariates"] else None
+            model.set_params(left=0, right=1, covariates=chosen)
         if self.items is None:
             return model
         model.set_params(item_effects=settings["item_effects"], optimizer="l-bfgs-b" if settings["ard"] else None)
@@ -156,7 +170,7 @@ class Crowd:
         """Return what to choose from."""
         space: dict[str, Any] = {
             "n_factors": stats.randint(0, self.most_factors + 1),
-            "likelihood": ["probit", "logit", *(["probit-ties"] if self.has_ties else [])],
+            "likelihood": _likelihoods(ties=self.has_ties),
             **_PRIORS,
             "rate_sd0": stats.loguniform(0.02, 20.0),
         }
@@ -197,6 +211,11 @@ def _with_length_scale(settings: Settings, *, automatic: bool) -> Settings:
     """Return settings with a factor of the length-scale only where the estimator does not choose it."""
     kept = {name: value for name, value in settings.items() if name != "length_scale_factor" or not automatic}
     return kept | {"length_scale": "auto" if automatic else "factor"}
+
+
+def _likelihoods(*, ties: bool) -> list[str]:
+    """Return the likelihoods to choose from; both of ties and without, the probit first."""
+    return ["probit", "logit", *(["probit-ties"] if ties else [])]
 
 
 def _inducing(name: str, most: int, n: int) -> dict[str, LogInteger]:

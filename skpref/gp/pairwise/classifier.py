@@ -37,7 +37,7 @@ from skpref.gp.pairwise.sides import warn_of_sides
 from skpref.gp.pairwise.win_matrix import WinMatrix, win_matrix
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike
     from sklearn.gaussian_process.kernels import Kernel
@@ -68,7 +68,7 @@ class GPPLClassifier(ComparisonClassifier):
         Whether each item has an offset. The offset of an unseen item is unknown and adds to its variance.
     order_effect : bool, default=False
         Whether to learn an advantage of the left side (the home team, the answer shown first).
-    covariates : list of str, int or pair, default=None
+    covariates : list of str, int or pair, or dict of them by name, default=None
         Columns of X whose effects are learnt, by name or by position; a pair of columns is their difference:
         ``["home", ("length_a", "length_b")]``. A column that is no difference must favour the left side where it is
         positive, and change its sign with the sides: "home" is 1 where the left side is at home, -1 where the right
@@ -186,7 +186,7 @@ class GPPLClassifier(ComparisonClassifier):
         "items": [Table, "array-like", "sparse matrix", None],
         "item_effects": ["boolean"],
         "order_effect": ["boolean"],
-        "covariates": ["array-like", None],
+        "covariates": ["array-like", dict, None],
         "left": [str, Integral, None],
         "right": [str, Integral, None],
         "weight": [str, Integral, None],
@@ -200,7 +200,7 @@ class GPPLClassifier(ComparisonClassifier):
         *,
         item_effects: bool = True,
         order_effect: bool = False,
-        covariates: Sequence[str | int | tuple[str | int, str | int]] | None = None,
+        covariates: Sequence[Any] | Mapping[str, Any] | None = None,
         left: str | int | None = None,
         right: str | int | None = None,
         weight: str | int | None = None,

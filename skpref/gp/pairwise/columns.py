@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -37,6 +37,7 @@ class PairColumns:
     left: Column
     right: Column
     covariates: tuple[Column | tuple[Column, Column], ...]  # a pair of columns is their difference
+    names: list[str]  # of the covariates
     weight: Column | None
 
     @classmethod
@@ -44,13 +45,10 @@ class PairColumns:
         """Return the columns that parameters name; None if they name none, and X has two columns of ids."""
         if left is None and right is None and weight is None and (covariates is None or not len(covariates)):
             return None
-        terms = tuple(_covariate(term) for term in ([] if covariates is None else covariates))
-        return cls(0 if left is None else left, 1 if right is None else right, terms, weight)
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the covariates; that of a difference has both."""
-        return [" - ".join(map(str, term)) if isinstance(term, tuple) else str(term) for term in self.covariates]
+        named = isinstance(covariates, Mapping)
+        terms = tuple(map(_covariate, covariates.values() if named else [] if covariates is None else covariates))
+        names = [str(name) for name in covariates] if named else [_name(term) for term in terms]
+        return cls(0 if left is None else left, 1 if right is None else right, terms, names, weight)
 
     @property
     def by_name(self) -> bool:
@@ -86,6 +84,11 @@ class PairColumns:
             if values.size and (values == values[0]).all():
                 advice = "learn it by order_effect=True" if values[0] else "leave it out of covariates"
                 raise DataError(f"covariate {name!r} is {values[0]:g} in every comparison; {advice}")
+
+
+def _name(term: Column | tuple[Column, Column]) -> str:
+    """Return the name of a covariate; that of a difference has both columns."""
+    return " - ".join(map(str, term)) if isinstance(term, tuple) else str(term)
 
 
 def _covariate(term: Any) -> Column | tuple[Column, Column]:

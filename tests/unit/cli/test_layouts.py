@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
-from skpref import load
+from skpref import GPPLClassifier, load
 from skpref.cli import main
 from skpref.cli.files import Format, read_sheet
 from skpref.cli.options import parse
@@ -177,6 +178,49 @@ def test_an_index_without_a_name_is_no_obstacle() -> None:
     assert fit(csv_text(",model_a,model_b,winner,x", rows)).item_ids_.size == 4
 
 
+HOME = csv_text(
+    "model_a,model_b,winner,home,length_a,length_b,x-y",
+    [(*row[:3], (-1) ** k, 10 * (k % 3), 10 * (k % 2), k % 4) for k, row in enumerate(rows_of("a", "b", "tie"))],
+)
+
+
+def test_covariates_are_columns_or_differences(capsys: pytest.CaptureFixture[str]) -> None:
+    names = "home,length_a-length_b,x-y"
+    model = fit(HOME, "--covariates", names)
+    assert model.covariate_names_.tolist() == names.split(",")
+    rows = np.genfromtxt("votes.csv", delimiter=",", names=True, dtype=None, encoding="utf-8", deletechars="")
+    X = np.column_stack([rows["model_a"], rows["model_b"]]).astype(object)
+    C = np.column_stack([rows["home"], rows["length_a"] - rows["length_b"], rows["x-y"]])
+    direct = GPPLClassifier(covariates=[2, 3, 4], random_state=0, max_iter=3, tol=1.0).fit(
+        np.hstack([X, C.astype(object)]), LABELS
+    )
+    assert_allclose(model.coef_, direct.coef_, rtol=1e-9)
+    capsys.readouterr()
+    assert main(["predict", "model.skpref", "votes.csv", "--json"]) == 0
+    predicted = [row["probability_left"] for row in json.loads(capsys.readouterr().out)]
+    assert_allclose(predicted, direct.predict_proba(np.hstack([X, C.astype(object)]))[:, 1], rtol=1e-9)
+
+
+def test_covariates_of_winners_follow_the_sides() -> None:
+    rows = [("a", "b", 1), ("b", "a", 1), ("a", "c", 2), ("c", "b", 3)] * 10
+    Path("votes.csv").write_text(csv_text("winner,loser,home", rows), "utf-8")
+    read_rows = read(parse(["tune", "votes.csv", "--covariates", "home"])).rows
+    signed = np.where(read_rows.y == 1.0, 1.0, -1.0) * read_rows.X[:, 2].astype(float)
+    assert signed.tolist() == [1.0, 1.0, 2.0, 3.0] * 10
+    assert 0 < read_rows.y.sum() < 40
+
+
+def test_tune_tries_the_order_effect_ties_and_covariates(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("votes.csv").write_text(HOME + HOME.split("\n", 1)[1], "utf-8")
+    options = ["--covariates", "home", "--trials", "2", "--folds", "2", "--no-mlflow", "--out", "out"]
+    task = read(parse(["tune", "votes.csv", *options]))
+    assert task.space["order_effect"] == [False, True]
+    assert task.space["covariates"] == [True, False]
+    assert "probit-ties" in task.space["likelihood"]
+    assert main(["tune", "votes.csv", *options]) == 0
+    assert "Effects on the left side" in capsys.readouterr().out
+
+
 ARENA = csv_text("model_a,model_b,winner,turn", rows_of("a", "b", "tie"))
 REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     "neither": (
@@ -198,6 +242,16 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     "twice ranked": ("1,2\na,b\nb,b\n", ("--ranking", "1,2"), "votes.csv, line 3: item 'b' occurs twice"),
     "three scores": (ARENA, ("--score", "a,b,c"), "--score takes one or two columns; got 3"),
     "weights": (ARENA, ("--weight", "n"), "there is no column 'n'. It was asked for by --weight"),
+    "covariates": (HOME, ("--covariates", "hom"), "there is no column 'hom'; did you mean 'home'? It was asked for by"),
+    "difference": (HOME, ("--covariates", "home-away"), "there is no column 'home-away'"),
+    "words": (HOME, ("--covariates", "winner"), "column 'winner': expected a number (a covariate), got 'a'"),
+    "constant": (HOME, ("--covariates", "home-home"), "covariate 'home-home' is 0 in every row"),
+    "of rankings": (HOME, ("--covariates", "home", "--ranking", "model_a,model_b"), "leave --ranking or --offered out"),
+    "of a crowd": (
+        HOME,
+        ("--covariates", "home", "--model", "crowd"),
+        "--covariates is for --model gppl, not for crowd",
+    ),
     "encoding": (
         ARENA.replace("gpt", "gépt").encode("latin-1"),
         (),
