@@ -93,6 +93,7 @@ _RECORDS = _named(
     {
         "skpref.data.comparisons": "Comparisons",
         "skpref.data.ratings": "Ratings",
+        "skpref.data.shards": "ComparisonCounts",
         "skpref.factorization.machine.model": "Bias Machine Prior",
         "skpref.factorization.machine.posterior": "FMPosterior",
         "skpref.factorization.max_margin.posterior": "Calibration Factors IPM3FPosterior M3FPosterior "

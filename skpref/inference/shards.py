@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skpref._typing import Array, IntArray
-    from skpref.data import Comparisons
     from skpref.inference.basis import InducingBasis
     from skpref.inference.problem import State
-__all__ = ["InMemory", "OnDisk", "PairRows", "ShardedProblem", "Shards", "realigned", "with_residuals"]
+__all__ = ["InMemory", "OnDisk", "ShardRows", "ShardedProblem", "Shards", "realigned", "summed"]
 
 _NOTHING = np.empty(0)
 _ALIGNMENT = 64  # bytes; NumPy and BLAS may take another route to other bits for arrays that start elsewhere
@@ -191,7 +190,7 @@ def _aligned(shape: tuple[int, ...], dtype: str, order: Any) -> NDArray[Any]:  #
 
 # ------------------------------------------------------------------------------------------------------------ a shard
 @dataclass(frozen=True, eq=False)
-class PairRows:
+class ShardRows:
     """The comparisons of a shard, as arrays."""
 
     left: IntArray  # (P,): items
@@ -200,19 +199,8 @@ class PairRows:
     weight: Array  # (P,)
     residual: Array | None = None  # (P,): what inducing points leave
 
-    @classmethod
-    def of(cls, comparisons: Comparisons) -> PairRows:
-        """Return the arrays of a record; copies, which may be written to as compiled loops expect."""
-        c = comparisons
-        return cls(c.left.copy(), c.right.copy(), c.y.copy(), c.weight.copy())
 
-
-def with_residuals(rows: PairRows, basis: InducingBasis, X: Any, phi: Array) -> tuple[None, PairRows]:  # noqa: ANN401 - features
-    """Return the comparisons of a shard with what the inducing points leave of each."""
-    return None, replace(rows, residual=basis.pair_residual(X, phi, rows.left, rows.right))
-
-
-def _part(template: Problem, rows: PairRows) -> Problem:
+def _part(template: Problem, rows: ShardRows) -> Problem:
     """Return the problem of a shard's comparisons."""
     terms = {}
     for name, term in template.terms.items():
@@ -222,8 +210,14 @@ def _part(template: Problem, rows: PairRows) -> Problem:
     return replace(template, terms=terms, y=rows.y, weight=rows.weight)
 
 
+def _with_residuals(rows: ShardRows, template: Problem, basis: InducingBasis, X: Any) -> tuple[None, ShardRows]:  # noqa: ANN401 - features
+    """Return the comparisons of a shard with what the inducing points leave of each."""
+    (phi,) = (term.basis for term in template.terms.values() if isinstance(term, PairTerm) and term.basis is not None)
+    return None, replace(rows, residual=basis.pair_residual(X, phi, rows.left, rows.right))
+
+
 def _see(
-    rows: PairRows, earlier: Evaluation | None, template: Problem, state: State, moved: Collection[str]
+    rows: ShardRows, earlier: Evaluation | None, template: Problem, state: State, moved: Collection[str]
 ) -> tuple[tuple[float, dict[str, float]], Evaluation]:
     """Return what a shard's sites add to the objective and the pulls of its residuals, and what is used again."""
     part = _part(template, rows)
@@ -238,7 +232,7 @@ def _see(
 
 
 def _normal_equations(
-    rows: PairRows,
+    rows: ShardRows,
     evaluation: Evaluation,
     template: Problem,
     expected: Mapping[str, float],
@@ -248,7 +242,7 @@ def _normal_equations(
 
 
 def _normal_product(
-    rows: PairRows,
+    rows: ShardRows,
     evaluation: Evaluation,
     template: Problem,
     expected: Mapping[str, float],
@@ -289,16 +283,21 @@ class ShardedProblem(Problem):
     """A problem whose comparisons are in shards; terms, y and weight have no rows."""
 
     shards: Shards = field(default_factory=InMemory)
-    rows: Sequence[Any] = ()  # handles on the `PairRows` of each shard
+    rows: Sequence[Any] = ()  # handles on the `ShardRows` of each shard
     template: Any = None  # handle on this problem without its shards
 
     @classmethod
     def of(cls, template: Problem, shards: Shards, rows: Sequence[Any]) -> ShardedProblem:
         """Return the problem of the shards' comparisons with the terms, likelihood and rule of a template."""
         empty = np.empty(0, dtype=np.int64)
-        template = _part(template, PairRows(empty, empty, _NOTHING, _NOTHING, _NOTHING))
+        template = _part(template, ShardRows(empty, empty, _NOTHING, _NOTHING, _NOTHING))
         parts = template.terms, template.likelihood, template.y, template.weight, template.rule
         return cls(*parts, shards=shards, rows=rows, template=shards.share(template))
+
+    def with_residuals(self, basis: InducingBasis, X: Any) -> ShardedProblem:  # noqa: ANN401 - features
+        """Return the problem with what the inducing points leave of each comparison."""
+        shared = self.template, self.shards.share(basis), self.shards.share(X)
+        return replace(self, rows=self.shards.keep(_with_residuals, self.rows, shared=shared)[1])
 
     def evaluate(self, state: State, earlier: Evaluation | None = None, moved: Collection[str] = ()) -> Evaluation:
         """Return the bound at a state; what belongs to single comparisons stays with the shards."""

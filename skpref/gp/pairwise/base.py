@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.data import IdColumn
     from skpref.gp.entities import Items
+    from skpref.gp.pairwise.sharded import ShardedComparisons
 
 _LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit, "probit-ties": PairwiseProbitTies}
 # Shapes and rates of Gamma priors; beyond these, scales overflow or the iteration no longer gets anywhere.
@@ -286,7 +287,7 @@ def as_likelihood(likelihood: str | Likelihood) -> Likelihood:
     return _LIKELIHOODS[likelihood]() if isinstance(likelihood, str) else likelihood
 
 
-def connected_components(comparisons: Comparisons, frames: int) -> IntArray:
+def connected_components(comparisons: Comparisons | ShardedComparisons, frames: int) -> IntArray:
     """Return the connected component of each item; warn if there are several, raise if nothing is compared."""
     if not comparisons.n_pairs:
         msg = (

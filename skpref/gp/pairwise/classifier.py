@@ -18,11 +18,11 @@ from skpref._math.random import as_generator
 from skpref.data import Comparisons, Table, from_labels, read_pairs
 from skpref.data.comparisons import append_comparisons
 from skpref.data.labels import are_classes, classes_of, refuse_one_side
+from skpref.data.shards import ComparisonCounts, is_stored, open_dataset
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import (
     SHARED_CONSTRAINTS,
-    ComparisonClassifier,
     as_likelihood,
     connected_components,
     draw_utilities,
@@ -33,6 +33,7 @@ from skpref.gp.pairwise.columns import PairColumns, PairRows, is_pairs
 from skpref.gp.pairwise.effects import describe_effects
 from skpref.gp.pairwise.fit import PairConfig, PairData
 from skpref.gp.pairwise.ranking import Ranking, rank_items, whole_numbers
+from skpref.gp.pairwise.sharded import ShardedClassifier
 from skpref.gp.pairwise.sides import warn_of_sides
 from skpref.gp.pairwise.win_matrix import WinMatrix, win_matrix
 
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from skpref.likelihoods import Likelihood
 
 
-class GPPLClassifier(ComparisonClassifier):
+class GPPLClassifier(ShardedClassifier):
     """Gaussian-process preference learning from comparisons of items that are named by ids.
 
     Rows of X are comparisons: (left id, right id), or rows of a table that has columns of both ids. The utility of an
@@ -256,11 +257,12 @@ class GPPLClassifier(ComparisonClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n, 2) or (n, n_columns)
+        X : array-like of shape (n, 2) or (n, n_columns), str, Path or pyarrow.dataset.Dataset
             Ids of the left and the right item: integers, strings or other hashables, in an array, a list of pairs or
             a data frame (pandas, polars). With `covariates`, `left`, `right` or `weight`: rows of a table that has
-            these columns; others are left alone.
-        y : array-like of shape (n,), default=None
+            these columns; others are left alone. Or a Parquet file, a folder of them, or a dataset with columns left,
+            right and y, unless parameters name others: about a million rows at a time are in memory then.
+        y : array-like of shape (n,) or str, default=None
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
             (winner, loser).
@@ -286,6 +288,8 @@ class GPPLClassifier(ComparisonClassifier):
             If one side wins more often than the items explain, and no order effect is learnt.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
+            if is_stored(X):
+                return self._fit_dataset(open_dataset(X), y, sample_weight)
             rows = self._read(X, reset=True)
             items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
             comparisons = self._encode(items, rows, y, sample_weight)
@@ -357,7 +361,7 @@ class GPPLClassifier(ComparisonClassifier):
             if rows.covariates is None and self.covariate_names_.size:  # bare pairs: covariates of 0
                 rows = rows._replace(covariates=np.zeros((rows.left.size, self.covariate_names_.size)))
             all_items = self._items.with_new(items, rows.left, rows.right)
-            new, old = self._encode(all_items, rows, y, sample_weight), self._comparisons
+            new, old = self._encode(all_items, rows, y, sample_weight), self._kept_comparisons("partial_fit")
             old = replace(old, left=self._items.seen[old.left], right=self._items.seen[old.right], n_items=new.n_items)
             data, config = self._prepare(all_items, append_comparisons(old, new))
             self._set_attributes(self._infer(data, config, self.item_ids_, resume=True))
@@ -411,7 +415,7 @@ class GPPLClassifier(ComparisonClassifier):
         config = self._config(offsets=items.features is None or self.item_effects, order=self.order_effect)
         return PairData(items.seen_features, comparisons), config
 
-    def _keep(self, comparisons: Comparisons) -> None:
+    def _keep(self, comparisons: Comparisons | ComparisonCounts) -> None:
         """Store what a fit leaves besides the posterior."""
         self._comparisons = comparisons
         mean, variance = self.posterior_.order_effect
@@ -423,7 +427,7 @@ class GPPLClassifier(ComparisonClassifier):
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
         super()._check_fitted()
-        check_types(self, _items=Entities, _comparisons=Comparisons)
+        check_types(self, _items=Entities, _comparisons=Comparisons | ComparisonCounts)
         posterior, items = self.posterior_, self._items
         require(self._comparisons.n_items == items.seen.size, self, "_comparisons", "must be of the compared items")
         same = np.array_equal(self.item_ids_, items.seen_ids)
@@ -631,4 +635,4 @@ class GPPLClassifier(ComparisonClassifier):
             mean = self.posterior_.utility(self._items.rows(self._items.seen))[0]
             items = self.item_ids_[np.argsort(-mean, kind="stable")]
         ids, chosen = self._select(items)
-        return win_matrix(self.posterior_, self.likelihood_, ids, chosen, self._comparisons)
+        return win_matrix(self.posterior_, self.likelihood_, ids, chosen, self._kept_comparisons("win_matrix"))

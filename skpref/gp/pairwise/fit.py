@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features
     from skpref.data import Comparisons
+    from skpref.gp.pairwise.sharded import ShardedComparisons
     from skpref.inference.blocks import Block
     from skpref.likelihoods import Likelihood
 
 _RULES = {"vb": VARIATIONAL, "svi": VARIATIONAL, "laplace": LAPLACE, "linearised": LINEARISED}
 _JOINT_SIZE = 1500  # variables up to which inducing values and offsets share one dense block: 0.1 s per pass
-_HYPER_PAIRS = 50_000  # comparisons that the search for length-scales uses
+HYPER_PAIRS = 50_000  # comparisons that the search for length-scales uses
 # Passes over the data of all fits of the search for one factor on the length-scales. Ordinary data need 100 to 200;
 # with huge weights of separable comparisons no fit converges, and a search among unfinished fits would not end either.
 _SEARCH_PASSES = 600
@@ -90,7 +91,8 @@ class PairData:
     """The seen items and their comparisons."""
 
     X: Features  # (N, d); None without features
-    comparisons: Comparisons  # rows of X
+    comparisons: Comparisons  # rows of X; none of them where there are many in shards
+    shards: ShardedComparisons | None = None  # the comparisons, where they are in shards
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -247,11 +249,10 @@ def choose_kernel(model: PairModel, kernel: Kernel, rng: np.random.Generator) ->
 
 def subsample(model: PairModel, rng: np.random.Generator) -> PairModel:
     """Return the model of at most 50,000 comparisons with their own weights: its evidence is that of the sample."""
-    c = model.data.comparisons
-    n_pairs = c.left.shape[0]
-    if n_pairs <= _HYPER_PAIRS:
+    c = model.data.shards or model.data.comparisons
+    if c.n_pairs <= HYPER_PAIRS:
         return model
-    index = np.sort(rng.choice(n_pairs, _HYPER_PAIRS, replace=False))
+    index = np.sort(rng.choice(c.n_pairs, HYPER_PAIRS, replace=False))
     sample, items = c.take(index).compact()
     return replace(model, data=PairData(model.data.X[items], sample), exact=False, last=[])
 
@@ -300,6 +301,8 @@ def _fit_posterior(
     problem, diagonal = model.problem(basis)
     inference = _inference(model, basis)
     problem = replace(problem, rule=_RULES[inference])
+    if model.data.shards is not None:
+        problem = model.data.shards.problem(problem, basis, model.data.X)
     schedule = config.schedule if inference == "svi" else replace(config.schedule, batch_size=None)
     start = svi.initial_state(problem, model.scales(), diagonal=diagonal)
     if (
@@ -336,6 +339,8 @@ def block_sizes(state: svi.State) -> dict[str, tuple[type, int]]:
 def _inference(model: PairModel, basis: InducingBasis | None) -> str:
     if model.config.inference != "auto":
         return model.config.inference
+    if model.data.shards is not None:
+        return "vb"
     rows = 0 if basis is None else basis.chol.shape[0]
     return "vb" if full_passes_fit(model.data.comparisons.n_items, rows) else "svi"
 

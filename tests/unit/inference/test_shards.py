@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skpref.inference import svi
-from skpref.inference.shards import InMemory, OnDisk, PairRows, ShardedProblem, realigned, summed, with_residuals
+from skpref.inference.shards import InMemory, OnDisk, ShardedProblem, ShardRows, realigned, summed
 from skpref.inference.sites import LAPLACE
 from tests.unit.inference.conftest import LAYOUTS, draw_problem
 
@@ -24,7 +24,7 @@ def cut(case, n_shards):
     runs = np.array_split(np.arange(problem.n_observations), n_shards)
     residual = term.residual
     arrays = term.left, term.right, problem.y, problem.weight
-    return [PairRows(*(x[run] for x in arrays), None if residual is None else residual[run]) for run in runs]
+    return [ShardRows(*(x[run] for x in arrays), None if residual is None else residual[run]) for run in runs]
 
 
 def sharded(case, shards, n_shards=3):
@@ -96,5 +96,5 @@ def test_residuals_are_those_of_the_pairs():
     case = draw_problem(1, "features")
     term = case.problem.terms["f"]
     rows = replace(cut(case, 1)[0], residual=None)
-    _, done = with_residuals(rows, case.basis, case.X, case.basis.rows(case.X))
-    np.testing.assert_array_equal(done.residual, term.residual)
+    problem = ShardedProblem.of(case.problem, InMemory(), [rows]).with_residuals(case.basis, case.X)
+    np.testing.assert_array_equal(problem.rows[0].residual, term.residual)

@@ -166,7 +166,7 @@ def test_the_search_subsamples_many_comparisons(monkeypatch):
         sizes.append(model.data.comparisons.left.size)
         return original(model, kernel)
 
-    monkeypatch.setattr(pair_fit, "_HYPER_PAIRS", 40)
+    monkeypatch.setattr(pair_fit, "HYPER_PAIRS", 40)
     monkeypatch.setattr(pair_fit, "bound_and_gradient", spy)
     fit = run(data, RBF(1.0), optimizer="l-bfgs-b", offsets=False)
     assert set(sizes) == {40}
@@ -176,7 +176,7 @@ def test_the_search_subsamples_many_comparisons(monkeypatch):
 def test_sampled_comparisons_keep_their_weights(monkeypatch):
     data, weight = draw(9), np.arange(1.0, 151.0)
     data = replace(data, comparisons=replace(data.comparisons, weight=weight, y=weight / 200.0))
-    monkeypatch.setattr(pair_fit, "_HYPER_PAIRS", 40)
+    monkeypatch.setattr(pair_fit, "HYPER_PAIRS", 40)
     model = pair_model(data, RBF(1.0), CONFIG, np.random.default_rng(0), None)
     sample = pair_fit.subsample(model, np.random.default_rng(1)).data.comparisons
     assert_allclose(sample.weight, 200.0 * sample.y)

@@ -1,0 +1,202 @@
+"""Comparisons in shards: what is read of each shard where it is, and what all shards must agree on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from skpref._checks import check_arrays, check_positive
+from skpref.data.comparisons import Comparisons, from_labels
+from skpref.data.ids import as_ids, encoding_of, shorten
+from skpref.data.labels import classes_of
+from skpref.data.vocabulary import Vocabulary
+from skpref.exceptions import DataError, MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from skpref._typing import Array, IntArray
+    from skpref.data.comparisons import OnSelf
+    from skpref.data.ids import IdColumn
+
+_SHARD_ROWS = 1 << 20  # of a shard on disk: 100 MB while a pass is at it
+_ENDINGS = ".parquet", ".pq"
+
+
+class ShardColumns(NamedTuple):
+    """Names of the columns of comparisons; None where there is none."""
+
+    left: str
+    right: str
+    y: str | None
+    weight: str | None
+
+
+class ShardOptions(NamedTuple):
+    """How the comparisons of a shard are read and merged."""
+
+    on_self: OnSelf
+    keep_order: bool
+    keep_ties: bool
+
+
+class ShardSummary(NamedTuple):
+    """What all must know of a shard."""
+
+    ids: IdColumn  # distinct ids of its rows
+    used: IntArray  # those, by number, that occur in a comparison of positive weight
+    component: IntArray  # connected component of each of them
+    weight: Array  # total weight of the comparisons of each of them
+    n_pairs: int  # merged comparisons
+    labels: tuple[float, float] | None  # least and greatest label of positive weight; None without any
+    classes: NDArray[Any] | None  # the two sides as the labels write them; None without rows
+
+
+@dataclass(frozen=True, eq=False)
+class ComparisonCounts:
+    """What is left of comparisons that were in shards: how often each item was compared."""
+
+    weight: Array  # (n_items,): total weights
+
+    def validate(self) -> None:
+        """Raise DataError unless there is a weight of each item."""
+        check_arrays(self, weight="N")
+        check_positive(self, "weight", zero=True)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+        return int(self.weight.size)
+
+    def counts(self) -> Array:
+        """Return the total weight of the comparisons of each item, shape (n_items,)."""
+        return self.weight
+
+
+def read_shard(left: Any, right: Any, y: Any, weight: Any, options: ShardOptions) -> tuple[ShardSummary, Comparisons]:  # noqa: ANN401  # array-likes
+    """Return the summary of a shard and its merged comparisons, by the numbers of `used`."""
+    (left_ids, left_codes), (right_ids, right_codes) = (_ids(column, side) for column, side in _sides(left, right))
+    vocabulary = Vocabulary.from_columns(left_ids, right_ids)
+    rows = from_labels(
+        vocabulary.encode(left_ids)[left_codes],
+        vocabulary.encode(right_ids)[right_codes],
+        y,
+        vocabulary.size,
+        sample_weight=weight,
+        on_self=options.on_self,
+        names=vocabulary.ids,
+    )
+    labels = rows.y[rows.weight > 0.0]
+    merged, used = rows.merged(keep_order=options.keep_order, keep_ties=options.keep_ties).compact()
+    summary = ShardSummary(
+        vocabulary.ids,
+        used,
+        merged.components()[1][: used.size],
+        merged.counts()[: used.size],
+        merged.n_pairs,
+        (float(labels.min()), float(labels.max())) if labels.size else None,
+        classes_of(y) if left_ids.size else None,
+    )
+    return summary, merged
+
+
+def _sides(left: Any, right: Any) -> list[tuple[Any, str]]:  # noqa: ANN401  # array-likes
+    return [(left, "the left items"), (right, "the right items")]
+
+
+def _ids(column: Any, name: str) -> tuple[IdColumn, Any]:  # noqa: ANN401  # array-like
+    """Return distinct ids of a column and their places in it."""
+    if not hasattr(column, "dictionary_encode"):
+        return encoding_of(as_ids(column, name))
+    column = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        raise DataError(f"missing item id in comparison {row} of {name}")
+    if str(column.type).removeprefix("u").startswith("int"):
+        return encoding_of(as_ids(column.to_numpy(), name))
+    encoded = column if hasattr(column, "indices") else column.dictionary_encode()
+    return as_ids(encoded.dictionary.to_numpy(zero_copy_only=False), name), encoded.indices.to_numpy()
+
+
+def check_classes(classes: list[NDArray[Any]]) -> NDArray[Any]:
+    """Return the two sides as the labels of all shards write them."""
+    first = classes[0]
+    other = next((c for c in classes if c.tolist() != first.tolist() or c.dtype.kind != first.dtype.kind), None)
+    if other is not None:
+        raise DataError(
+            f"y holds {first.tolist()} in one shard and {other.tolist()} in another: write the labels of all of them "
+            "in the same way"
+        )
+    return first
+
+
+# ------------------------------------------------------------------------------------------------------------ datasets
+def is_stored(X: Any) -> bool:  # noqa: ANN401  # anything
+    """Tell whether X is a path to Parquet files or a dataset of pyarrow."""
+    if isinstance(X, str) or hasattr(X, "__fspath__"):
+        return True
+    return any(base.__module__.startswith("pyarrow._dataset") for base in type(X).__mro__)
+
+
+def open_dataset(X: Any) -> Any:  # noqa: ANN401  # a path or a dataset of pyarrow
+    """Return the dataset of a path to a Parquet file or a folder of them."""
+    try:
+        from pyarrow import dataset
+    except ImportError as error:
+        raise MissingExtraError("Parquet files need pyarrow: pip install 'skpref[frames]'") from error
+    if not (isinstance(X, str) or hasattr(X, "__fspath__")):
+        return X
+    try:
+        return dataset.dataset(X, format="parquet")
+    except (OSError, ValueError) as error:
+        raise DataError(f"X is {shorten(str(X))}, which is no Parquet file and no folder of them: {error}") from error
+
+
+def dataset_columns(names: list[str], columns: ShardColumns, *, labels_are_named: bool) -> ShardColumns:
+    """Return the columns that a dataset has; labels may be missing unless they were asked for by name."""
+    wanted = [name for name in columns if name is not None and (name != columns.y or labels_are_named)]
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        raise DataError(
+            f"there is no column {missing[0]!r} in X, which has the columns {', '.join(map(str, names[:20]))}; name "
+            "the columns by left=, right= and weight= of the estimator and y= of fit"
+        )
+    return columns if columns.y in names else columns._replace(y=None)
+
+
+def dataset_shards(dataset: Any, columns: ShardColumns, options: ShardOptions) -> Iterator[Any]:  # noqa: ANN401
+    """Yield summary and comparisons of runs of about a million rows of a dataset of pyarrow."""
+    start = 0
+    for table in _runs(dataset, [name for name in columns if name is not None]):
+        left, right = table[columns.left], table[columns.right]
+        y, weight = (None if name is None else _values(table[name]) for name in (columns.y, columns.weight))
+        try:
+            yield read_shard(left, right, y, weight, options)
+        except DataError as error:
+            raise type(error)(f"{error} (rows {start} to {start + len(table) - 1} of X)") from error
+        start += len(table)
+
+
+def _values(column: Any) -> NDArray[Any]:  # noqa: ANN401  # of pyarrow
+    return np.asarray(column.combine_chunks().to_numpy(zero_copy_only=False))
+
+
+def _runs(dataset: Any, names: list[str]) -> Iterator[Any]:  # noqa: ANN401  # of pyarrow
+    import pyarrow as pa
+
+    parts, size = [], 0
+    batches = dataset.to_batches(
+        columns=list(dict.fromkeys(names)), batch_size=_SHARD_ROWS, batch_readahead=1, fragment_readahead=1
+    )
+    for batch in batches:
+        parts.append(batch)
+        size += len(batch)
+        if size >= _SHARD_ROWS:
+            yield pa.Table.from_batches(parts)
+            parts, size = [], 0
+    if size:
+        yield pa.Table.from_batches(parts)

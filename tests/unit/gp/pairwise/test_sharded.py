@@ -1,0 +1,195 @@
+"""Fits to Parquet files: the result of the same comparisons in memory, and what needs memory refused in words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+import skpref
+from skpref import GPPLClassifier, Table
+from skpref.data import shards
+from skpref.exceptions import DataError, DataWarning, UnknownIdError
+from skpref.gp.pairwise import sharded
+
+pandas = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+IDS = np.array([f"item {k}" for k in range(12)])
+
+
+@pytest.fixture(autouse=True)
+def _small_shards(monkeypatch):
+    monkeypatch.setattr(shards, "_SHARD_ROWS", 70)
+
+
+def frame(seed=0, n=300, *, ids=IDS):
+    rng = np.random.default_rng(seed)
+    left = rng.integers(0, len(ids), n)
+    right = (left + rng.integers(1, len(ids), n)) % len(ids)
+    z = np.linspace(-1, 1, len(ids))
+    y = (z[left] - z[right] + rng.normal(size=n) > 0).astype(int)
+    return pandas.DataFrame({"left": ids[left], "right": ids[right], "y": y, "times": rng.integers(0, 3, n)})
+
+
+@pytest.fixture
+def stored(tmp_path):
+    rows = frame()
+    rows.to_parquet(tmp_path / "rows.parquet")
+    return rows, tmp_path / "rows.parquet"
+
+
+def both(rows, path, **options):
+    """Fit in memory and to the file; the same comparisons count."""
+    weight = rows[options["weight"]] if "weight" in options else None
+    here = GPPLClassifier(random_state=0, **{**options, "weight": None})
+    return here.fit(rows[["left", "right"]], rows.y, weight), GPPLClassifier(random_state=0, **options).fit(path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"weight": "times"},
+        {"order_effect": True},
+        {"likelihood": "logit", "inference": "laplace"},
+        {"items": Table(np.random.default_rng(1).normal(size=(12, 2)), ids=IDS), "n_inducing": 5},
+    ],
+    ids=["plain", "weights", "order effect", "laplace", "features"],
+)
+def test_a_fit_to_a_file_is_the_fit_in_memory(stored, options):
+    here, there = both(*stored, **options)
+    for a, b in zip(here.utility(return_std=True), there.utility(return_std=True), strict=True):
+        assert_allclose(a, b, atol=1e-10)
+    assert_allclose(there.lower_bounds_, here.lower_bounds_, rtol=1e-10)
+    assert_allclose(there.order_effect_, here.order_effect_, atol=1e-10)
+    columns = ("feature_names_in_", "n_features_in_") if "weight" not in options else ()
+    for name in ("item_ids_", "components_", "classes_", *columns):
+        np.testing.assert_array_equal(getattr(there, name), getattr(here, name))
+    np.testing.assert_array_equal(there.rank().n_comparisons, here.rank().n_comparisons)
+    pairs = stored[0][["left", "right"]]
+    assert_allclose(there.predict_proba(pairs), here.predict_proba(pairs), atol=1e-10)
+
+
+def test_independent_offsets_and_a_sample_for_the_length_scales(stored, monkeypatch):
+    monkeypatch.setattr("skpref.gp.pairwise.fit._JOINT_SIZE", 0)
+    here, there = both(*stored)
+    assert_allclose(there.utility(), here.utility(), atol=1e-8)
+    monkeypatch.setattr(sharded, "HYPER_PAIRS", 40)
+    monkeypatch.setattr("skpref.gp.pairwise.fit.HYPER_PAIRS", 40)
+    items = Table(np.linspace(-1, 1, 12)[:, None], ids=IDS)
+    fits = [GPPLClassifier(items, random_state=0).fit(stored[1]) for _ in range(2)]
+    assert fits[0].lower_bounds_ == fits[1].lower_bounds_
+    assert np.corrcoef(fits[0].utility(IDS), here.utility(IDS))[0, 1] > 0.9
+
+
+def test_a_folder_a_dataset_and_named_columns(stored, tmp_path):
+    from pyarrow import dataset
+
+    rows, path = stored
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    rows.iloc[:100].to_parquet(folder / "0.parquet")
+    rows.iloc[100:100].to_parquet(folder / "1.parquet")
+    rows.iloc[100:].to_parquet(folder / "2.parquet")
+    renamed = tmp_path / "renamed.parquet"
+    rows.rename(columns={"left": "a", "right": "b", "y": "won"}).to_parquet(renamed)
+    wanted = GPPLClassifier().fit(path).utility()
+    named = GPPLClassifier(left="a", right="b").fit(str(renamed), "won")
+    for other in (GPPLClassifier().fit(str(folder)), GPPLClassifier().fit(dataset.dataset(path)), named):
+        assert_allclose(other.utility(), wanted, atol=1e-10)
+
+
+def test_rows_without_labels_are_winner_and_loser(stored, tmp_path):
+    rows, _ = stored
+    swap = rows.y == 0
+    won = pandas.DataFrame({"left": rows.left.where(~swap, rows.right), "right": rows.right.where(~swap, rows.left)})
+    won.to_parquet(tmp_path / "won.parquet")
+    wanted = GPPLClassifier().fit(stored[1]).utility()
+    assert_allclose(GPPLClassifier().fit(tmp_path / "won.parquet").utility(), wanted, atol=1e-10)
+
+
+def test_components_join_across_shards(tmp_path):
+    pairs = [("a", "b"), ("c", "d"), ("e", "f"), ("b", "c")]
+    rows = pandas.DataFrame([pair for pair in pairs for _ in range(70)], columns=["left", "right"])
+    rows.to_parquet(tmp_path / "rows.parquet")
+    with pytest.warns(DataWarning, match="2 connected components"):
+        model = GPPLClassifier().fit(tmp_path / "rows.parquet")
+    assert model.components_.tolist() == [0, 0, 0, 0, 1, 1]
+
+
+def test_a_fit_to_a_file_is_cloned_saved_and_loaded(stored, tmp_path):
+    model = GPPLClassifier(weight="times").fit(stored[1])
+    skpref.save(model, tmp_path / "model.skpref")
+    loaded = skpref.load(tmp_path / "model.skpref")
+    np.testing.assert_array_equal(loaded.utility(), model.utility())
+    np.testing.assert_array_equal(loaded.rank().n_comparisons, model.rank().n_comparisons)
+    np.testing.assert_array_equal(clone(model).fit(stored[1]).utility(), model.utility())
+
+
+@pytest.mark.parametrize("method", ["partial_fit", "win_matrix"])
+def test_what_needs_the_comparisons_is_refused(stored, method):
+    model = GPPLClassifier().fit(stored[1])
+    arguments = (stored[0][["left", "right"]], stored[0].y) if method == "partial_fit" else ()
+    with pytest.raises(DataError, match=f"{method} needs the comparisons of the fit"):
+        getattr(model, method)(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"inference": "svi"}, "inference='svi' needs all comparisons in memory"),
+        ({"likelihood": "probit-ties"}, "likelihood='probit-ties' needs all"),
+        ({"covariates": ["times"]}, "covariates=.* needs all"),
+        ({"left": "home"}, "no column 'home' in X, which has the columns left, right, y, times"),
+        ({"right": 1}, "right must be the name of a column where X is on disk; got int"),
+        ({"weight": "much"}, "no column 'much'"),
+    ],
+)
+def test_parameters_that_a_file_cannot_have(stored, options, message):
+    with pytest.raises(DataError, match=message):
+        GPPLClassifier(**options).fit(stored[1])
+
+
+def test_arguments_that_a_file_cannot_have(stored):
+    with pytest.raises(DataError, match="y must be the name of a column where X is on disk; got Series"):
+        GPPLClassifier().fit(stored[1], stored[0].y)
+    with pytest.raises(DataError, match="no column 'answer'"):
+        GPPLClassifier().fit(stored[1], "answer")
+    with pytest.raises(DataError, match="no Parquet file"):
+        GPPLClassifier().fit(str(stored[1]) + "x")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("left", None, r"missing item id in comparison 10 of the left items \(rows 140 to 209 of X\)"),
+        ("left", "item 3", r"compares item 'item 3' with itself.* \(rows 140 to 209 of X\)"),
+        ("y", 7, r"labels must be 0 or 1.*\(rows 140 to 209 of X\)"),
+        ("times", -1, r"Negative values.*\(rows 140 to 209 of X\)"),
+    ],
+)
+def test_rows_that_no_fit_can_use_are_named(tmp_path, column, value, message):
+    rows = frame()
+    rows.loc[150, "right"] = "item 3"
+    rows.loc[150, column] = value
+    rows.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(DataError, match=message):
+        GPPLClassifier(weight="times").fit(tmp_path / "rows.parquet")
+
+
+def test_shards_that_disagree_are_refused(tmp_path, stored):
+    with pytest.raises(UnknownIdError, match="unknown item 'item 11'"):
+        GPPLClassifier(Table(np.eye(11), ids=IDS[:11])).fit(stored[1])
+    won = frame().assign(y=1)
+    won.to_parquet(tmp_path / "won.parquet")
+    with pytest.raises(DataError, match="order_effect=True, but every label says that the left item won"):
+        GPPLClassifier(order_effect=True).fit(tmp_path / "won.parquet")
+    won.iloc[:0].to_parquet(tmp_path / "empty.parquet")
+    with pytest.raises(DataError, match="it has no rows"):
+        GPPLClassifier().fit(tmp_path / "empty.parquet")
+    won.assign(times=0).to_parquet(tmp_path / "zero.parquet")
+    with pytest.raises(DataError, match="at least 2 items with a comparison of positive weight"):
+        GPPLClassifier(weight="times").fit(tmp_path / "zero.parquet")
+    with pytest.raises(DataError, match=r"\[0, 1\] in one shard and \[False, True\] in another"):
+        shards.check_classes([np.array([0, 1]), np.array([False, True])])
