@@ -128,8 +128,8 @@ class GibbsIPM3F(MaxMarginFactorization):
         Regularised risk of the averages, mean over chains.
     r_hat_, effective_sample_size_ : float
         Diagnostics of the risks after burn-in; NaN for fewer than four sweeps. Above 1.1 (for a single short chain
-        above what chance explains) R-hat is a `ConvergenceWarning`: more sweeps are needed, often several hundred while
-        the number of features still grows (`n_factors_`).
+        above what chance explains, at most 2) R-hat is a `ConvergenceWarning`: more sweeps are needed, often several
+        hundred while the number of features still grows (`n_factors_`).
     n_iter_ : int
         Number of sweeps of each chain.
     n_features_in_ : int

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray, RandomState
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
 
+# R-hat of a single chain of enough sweeps: if chance explains more, the chain is too short for averages.
+_LARGEST_RHAT, _SWEEPS_TO_JUDGE = 2.0, 40
 # Squares and inverse squares of scales, and products of them, stay far from the ends of the floating-point range.
 _MOST_OPTIMISM = 1e6
 _SCALE = Interval(Real, 1e-9, 1e9, closed="both")
@@ -361,6 +363,8 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             chains = complete_chains(gibbs.run(starts, lambda _: step, plan))
             self._set_traces(chains, problem)
         limit = gibbs.rhat_limit(len(chains), chains[0].n_averaged, self._chain_model.tau)
+        if chains[0].n_averaged >= _SWEEPS_TO_JUDGE:
+            limit = min(limit, _LARGEST_RHAT)
         if self.r_hat_ > limit:
             msg = f"The chains of {type(self).__name__} are not stationary: R-hat of the risk is {self.r_hat_:.2f}, "
             msg += f"above {limit:.2f}. Increase n_sweeps and burn_in, and n_chains to see when they are enough."

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 from scipy.stats import poisson
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skpref.data.ratings import Ratings
@@ -301,3 +303,22 @@ def test_the_buffet_process_of_one_user_is_a_poisson_number_and_of_none_its_rate
     # Two users who share one feature: the first tastes it alone, the second takes it with probability 1/2.
     both = poisson(alpha).logpmf(1) + np.log(0.5) + poisson(alpha / 2).logpmf(0)
     np.testing.assert_allclose(log_ibp(np.ones((2, 1), dtype=bool), alpha), both, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("default:The chains of Gibbs.* are not stationary")
+def test_a_single_default_chain_whose_risk_still_falls_warns():
+    """Several such chains have an R-hat of 2."""
+    rng = np.random.default_rng(0)
+    U, V = rng.standard_normal((120, 3)), rng.standard_normal((60, 3))
+    rows = np.argwhere(rng.random((120, 60)) < 0.2)
+    score = np.einsum("nk,nk->n", U[rows[:, 0]], V[rows[:, 1]]) + rng.standard_normal(len(rows))
+    levels = np.searchsorted(np.quantile(score, [0.2, 0.4, 0.6, 0.8]), score)
+    model = GibbsIPM3F(random_state=0)
+    with pytest.warns(
+        ConvergenceWarning, match=r"R-hat of the risk is \d.*, above 2.00. Increase n_sweeps and burn_in"
+    ):
+        model.fit(rows, levels)
+    assert model.r_hat_ > 2.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clone(model).set_params(n_sweeps=49).fit(rows, levels)  # too few sweeps to judge by
