@@ -116,6 +116,7 @@ _RECORDS = _named(
         "skpref.likelihoods.counts": "Poisson",
         "skpref.likelihoods.gaussian": "Gaussian",
         "skpref.likelihoods.ordinal": "OrdinalProbit",
+        "skpref.likelihoods.ordinal_mixtures": "OrdinalLogit OrdinalRobust",
         "skpref.likelihoods.pairwise": "PairwiseLogit PairwiseProbit",
         "skpref.likelihoods.robust": "StudentT",
         "skpref.likelihoods.ties": "PairwiseProbitTies",

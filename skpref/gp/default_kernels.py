@@ -39,7 +39,7 @@ def default_kernel(X: Features, rng: np.random.Generator) -> Kernel:
 def named_kernel(name: str, X: Features, rng: np.random.Generator) -> Kernel:
     """Return the "ard", "linear", "linear-ard" or default kernel for the features of X."""
     if name == "ard":
-        return stationary(RBF, deviations(X))
+        return stationary(np.inf, deviations(X))
     if name in {"linear", "linear-ard"}:
         scale = deviations(X)
         far = np.flatnonzero(far_from_zero(X, scale))
@@ -53,11 +53,11 @@ def named_kernel(name: str, X: Features, rng: np.random.Generator) -> Kernel:
     return default_kernel(X, rng)
 
 
-def stationary(kind: type, scale: Array) -> Kernel:
-    """Return an RBF or Matern-3/2 kernel with one length-scale per feature; `scale` has its unit, shape (d,)."""
+def stationary(nu: float, scale: Array) -> Kernel:
+    """Return a Matern kernel with one length-scale per feature, an RBF for nu = inf; `scale` has its unit, (d,)."""
     start = np.exp(SHARED_LOG_SCALE) * np.sqrt(scale.size) * scale
     bounds = np.column_stack([_SCALE_BOUNDS[0] * start, _SCALE_BOUNDS[1] * start])
-    return Matern(start, bounds, nu=1.5) if kind is Matern else RBF(start, bounds)
+    return RBF(start, bounds) if nu == np.inf else Matern(start, bounds, nu=nu)
 
 
 def linear(scale: Array, variance: float) -> Kernel:
@@ -78,6 +78,22 @@ def deviations(X: Features) -> Array:
     deviation, size = standard_deviations(X), np.abs(X).max(axis=0)
     size = size.toarray().ravel() if sparse.issparse(X) else size
     return np.where(deviation > 0.0, deviation, np.maximum(size, 1.0))
+
+
+def feature_scales(X: Features) -> Array:
+    """Return the `deviations` of the features, but the range over sqrt(2) where there are two values, shape (d,).
+
+    In units of its deviation a rare category would be far from all others.
+    """
+    low, high = (end.toarray().ravel() if sparse.issparse(X) else end for end in (X.min(axis=0), X.max(axis=0)))
+    if sparse.issparse(X):
+        at_end = X.data == high[X.indices]
+        counts = [np.bincount(X.indices[kind], minlength=X.shape[1]) for kind in (at_end, ~at_end)]
+        often, other = counts  # stored numbers: the other value is 0
+        two_values = (low == 0.0) & (often > 0) & (other == 0)
+    else:
+        two_values = (low < high) & np.all((low == X) | (high == X), axis=0)
+    return np.where(two_values, (high - low) / np.sqrt(2.0), deviations(X))
 
 
 def standard_deviations(X: Features) -> Array:

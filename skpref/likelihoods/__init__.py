@@ -4,6 +4,7 @@ from skpref.likelihoods.base import Likelihood
 from skpref.likelihoods.counts import Poisson
 from skpref.likelihoods.gaussian import Gaussian
 from skpref.likelihoods.ordinal import OrdinalProbit
+from skpref.likelihoods.ordinal_mixtures import OrdinalLogit, OrdinalRobust
 from skpref.likelihoods.pairwise import (
     PairwiseLikelihood,
     PairwiseLogit,
@@ -15,7 +16,9 @@ from skpref.likelihoods.ties import PairwiseProbitTies
 __all__ = [
     "Gaussian",
     "Likelihood",
+    "OrdinalLogit",
     "OrdinalProbit",
+    "OrdinalRobust",
     "PairwiseLikelihood",
     "PairwiseLogit",
     "PairwiseProbit",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.likelihoods.base import Triple
 
-__all__ = ["OrdinalProbit"]
+__all__ = ["OrdinalProbit", "level_numbers"]
 
 _HALVINGS: Final = 20
 _SMALLEST_GAIN: Final = 1e-10  # gain of a step, relative to the objective, below which `learnt` stops
@@ -72,6 +72,8 @@ class OrdinalProbit(Likelihood):
     """
 
     has_parameters: ClassVar[bool] = True
+    # Standard deviation of the normal noise that is most like this one at noise=1.
+    width: ClassVar[float] = 1.0
 
     thresholds: tuple[float, ...]
     noise: float = 1.0
@@ -102,8 +104,8 @@ class OrdinalProbit(Likelihood):
         Returns
         -------
         OrdinalProbit
-            The noise is 1. Each level counts half an observation more than it has, so levels without observations keep
-            an interval between their neighbours.
+            The noise has a standard deviation of 1. Each level counts half an observation more than it has, so levels
+            without observations keep an interval between their neighbours.
 
         Raises
         ------
@@ -112,13 +114,13 @@ class OrdinalProbit(Likelihood):
         """
         if n_levels < 2:
             raise DataError(f"n_levels must be at least 2; got {n_levels}")
-        level = _levels(np.asarray(y, dtype=np.float64), n_levels).ravel()
+        level = level_numbers(np.asarray(y, dtype=np.float64), n_levels).ravel()
         mass = None if weight is None else np.asarray(weight, dtype=np.float64).ravel()
         count = np.bincount(level, mass, minlength=n_levels) + 0.5
         # From the nearer end, so that small tails keep their digits.
         lower, upper = np.cumsum(count)[:-1] / count.sum(), (np.cumsum(count[::-1])[::-1] / count.sum())[1:]
         b = np.where(lower < upper, ndtri(lower), -ndtri(upper))
-        return cls(tuple((np.sqrt(2.0) * b).tolist()), 1.0)
+        return cls(tuple((np.sqrt(2.0) * b).tolist()), 1.0 / cls.width)
 
     @property
     def n_levels(self) -> int:
@@ -195,7 +197,7 @@ class OrdinalProbit(Likelihood):
             The derivative.
         """
         y, z = broadcast(y, z)
-        level = _levels(y, self.n_levels)
+        level = level_numbers(y, self.n_levels)
         third = self._by_level(level, lambda k, at: (_third(self._band(k, at, self.noise)),), z)[0]
         return np.asarray(third / self.noise**3)
 
@@ -215,7 +217,7 @@ class OrdinalProbit(Likelihood):
             dl/dtheta, d2l/(dtheta dz) and d3l/(dtheta dz2).
         """
         s, (y, z) = self.noise, broadcast(y, z)
-        level = _levels(y, self.n_levels)
+        level = level_numbers(y, self.n_levels)
         parts = self._by_level(level, lambda k, at: _theta_channels(self._band(k, at, s)), z)
         value, first, second = (
             self._in_theta(level, -part[0] / s ** (k + 1), part[1] / s ** (k + 1), part[2] / s**k)
@@ -239,7 +241,7 @@ class OrdinalProbit(Likelihood):
             dE/dtheta.
         """
         y, mu, v = broadcast(y, mu, v)
-        level = _levels(y, self.n_levels)
+        level = level_numbers(y, self.n_levels)
         by_z, by_upper, _, by_scale = self._expected(SCORES, level, mu, v)
         return self._in_theta(level, -by_z / self.noise, by_upper / self.noise, by_scale)
 
@@ -259,7 +261,7 @@ class OrdinalProbit(Likelihood):
             d log Z/dtheta.
         """
         y, mu, v = broadcast(y, mu, v)
-        level, width = _levels(y, self.n_levels), np.sqrt(self.noise**2 + v)
+        level, width = level_numbers(y, self.n_levels), np.sqrt(self.noise**2 + v)
         by_z, by_upper, _, by_scale = self._at(SCORES, level, mu, width)
         return self._in_theta(level, -by_z / width, by_upper / width, by_scale * (self.noise / width) ** 2)
 
@@ -325,7 +327,7 @@ class OrdinalProbit(Likelihood):
 
     def _after_newton_step(self, data: tuple[Array, Array, Array, Array], *, learn_noise: bool) -> Self:
         y, mu, v, weight = data
-        level = _levels(y, self.n_levels)
+        level = level_numbers(y, self.n_levels)
         free = self._free_directions(np.bincount(level, weight, minlength=self.n_levels) > 0.0)
         if free is None:
             return self
@@ -387,16 +389,16 @@ class OrdinalProbit(Likelihood):
 
     def _derivatives(self, y: Array, z: Array) -> Triple:
         s = self.noise
-        value, first, second = self._at(VALUES, _levels(y, self.n_levels), z, np.full(z.shape, s))
+        value, first, second = self._at(VALUES, level_numbers(y, self.n_levels), z, np.full(z.shape, s))
         return value, first / s, second / s**2
 
     def _expectation(self, y: Array, mu: Array, v: Array) -> Triple:
-        value, first, second = self._expected(VALUES, _levels(y, self.n_levels), mu, v)
+        value, first, second = self._expected(VALUES, level_numbers(y, self.n_levels), mu, v)
         return value, first / self.noise, 0.5 * second / self.noise**2
 
     def _tilted(self, y: Array, mu: Array, v: Array) -> Triple:
         width = np.sqrt(self.noise**2 + v)
-        log_z, first, second = self._at(VALUES, _levels(y, self.n_levels), mu, width)
+        log_z, first, second = self._at(VALUES, level_numbers(y, self.n_levels), mu, width)
         return log_z, first / width, second / width**2
 
     def _predict(self, mu: Array, v: Array) -> Array:
@@ -473,7 +475,7 @@ def _theta_channels(terms: Band) -> tuple[Array, ...]:
     )
 
 
-def _levels(y: Array, n_levels: int) -> IntArray:
+def level_numbers(y: Array, n_levels: int) -> IntArray:
     """Return y as whole numbers 0..r-1."""
     with np.errstate(invalid="ignore"):
         level = y.astype(np.int64)

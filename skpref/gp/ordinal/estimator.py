@@ -28,8 +28,8 @@ from skpref.data.tables import canonical, stack, unique_rows
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
-from skpref.gp.ordinal.evidence import ExactEvidence, OrdinalData
-from skpref.gp.ordinal.fit import FINAL_TOL, OrdinalConfig, OrdinalFit, check_fitted, fit_ordinal
+from skpref.gp.ordinal.evidence import ExactEvidence, OrdinalData, check_covariance
+from skpref.gp.ordinal.fit import FINAL_TOL, LIKELIHOODS, OrdinalConfig, OrdinalFit, check_fitted, fit_ordinal
 from skpref.gp.posterior import ExactLatent, SparseLatent, WarmStart
 from skpref.gp.relevance import prior_relevance
 from skpref.inference.basis import full_passes_fit
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features, IntArray
 
-_SYMMETRY = 1e-8  # largest asymmetry of a precomputed covariance, relative to its largest entry
 _HALF = 0.5 - 1e-12  # a level whose cumulative probability is 1/2 up to rounding is the median
 
 
@@ -57,19 +56,25 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernel : Kernel, {"auto", "ard", "linear", "linear-ard", "precomputed"} or None, default=None
+    kernel : Kernel, {"auto", "ard", "linear", "linear-ard", "precomputed"} or None, default="auto"
         Covariance of f: a kernel of `skpref.kernels` or scikit-learn, or
 
+        - "auto": an average over smooth and rough kernels, with one length-scale or one per feature, with and without a
+          linear part, weighted by their evidence under weak priors. The search looks at samples of 250 and then 600
+          rows (1,000 before "vb" and "svi"); thresholds and noise are then fitted to all rows. Features need no
+          scaling, and `n_restarts_optimizer` is not used. A feature more than 1e5 standard deviations from 0 leaves out
+          linear parts: centre it.
         - None: the squared exponential of [CG05]_ with one length-scale, which starts at the median distance of rows.
           Standardise the features first.
-        - "auto": an average over smooth and rough kernels, with one length-scale or one per feature, with and without a
-          linear part, weighted by their evidence. Features need no scaling, and `n_restarts_optimizer` is not used. A
-          feature more than 1e5 standard deviations from 0 leaves out linear parts: centre it.
         - "ard": a squared exponential with one length-scale per feature.
         - "linear": a linear kernel, whose one weight variance is in units of the features' standard deviations.
         - "linear-ard": a linear kernel with one weight variance per feature. These three adapt to the number of
           features, which `RFE` changes.
         - "precomputed": X is the covariance of the rows.
+    likelihood : {"auto", "probit", "logit", "robust"}, default="auto"
+        Probability of the levels given f: "probit" has normal noise, "logit" logistic noise (proportional odds), and
+        "robust" is "probit" with 3 in 100 labels at random. "auto": by evidence where ``kernel="auto"`` and the
+        inference is "ep" or "laplace", which "logit" and "robust" need; else "probit".
     inference : {"auto", "ep", "laplace", "vb", "svi"}, default="auto"
         "ep": expectation propagation at all rows, time n^3. "laplace": a Gaussian at the mode, faster and less
         accurate. "vb": full passes through `n_inducing` inducing points, time linear in n. "svi": the same in
@@ -124,19 +129,20 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
     thresholds_ : ndarray of shape (n_classes - 1,)
         b_1 < ... < b_{r-1}, in prior standard deviations of f (for a kernel of unit amplitude).
     noise_ : float
-        Standard deviation of the noise, in the same unit.
+        Standard deviation of the noise (the scale of logistic noise), in the same unit.
     log_marginal_likelihood_value_ : float
         Log evidence in nats, as approximated by the inference.
     lower_bound_ : float
         Variational lower bound on the log evidence.
     lower_bounds_ : list of float
-        Objective at every evaluation of the search; for "vb" and "svi" the bound after each pass of the last inference.
+        Objective at every evaluation of the search ("auto": of the best model); for "vb" and "svi" the bound after each
+        pass of the last inference.
     posterior_ : ExactLatent or SparseLatent
         Posterior of f.
     ensemble_ : list of OrdinalMember
         Models whose probabilities are averaged, with their weights, the best first. With "auto" there can be several;
         the other attributes are those of the best.
-    likelihood_ : OrdinalProbit
+    likelihood_ : OrdinalProbit, OrdinalLogit or OrdinalRobust
         Likelihood with learnt thresholds and noise.
     inference_ : {"ep", "laplace", "vb", "svi"}
         The inference that was used.
@@ -175,6 +181,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [Kernel, StrOptions({"auto", "ard", "linear", "linear-ard", "precomputed"}), None],
+        "likelihood": [StrOptions({"auto", *LIKELIHOODS})],
         "inference": [StrOptions({"auto", "ep", "laplace", "vb", "svi"})],
         "optimizer": [StrOptions({"l-bfgs-b"}), None],
         "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
@@ -195,8 +202,9 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
 
     def __init__(
         self,
-        kernel: Kernel | str | None = None,
+        kernel: Kernel | str | None = "auto",
         *,
+        likelihood: str = "auto",
         inference: str = "auto",
         optimizer: str | None = "l-bfgs-b",
         n_restarts_optimizer: int = 2,
@@ -215,6 +223,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
     ) -> None:
         self.kernel = kernel
+        self.likelihood = likelihood
         self.inference = inference
         self.optimizer = optimizer
         self.n_restarts_optimizer = n_restarts_optimizer
@@ -375,7 +384,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         weight = read_weights(sample_weight, rows.shape[0])
         self._precomputed = precomputed
         if precomputed:
-            _check_covariance(rows)
+            check_covariance(rows)
         used = weight > 0.0
         if reset and np.unique(level[used]).size < min_levels:
             raise DataError(
@@ -450,6 +459,12 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
                     f"inference={inference!r} needs rows of features; got kernel='precomputed'. Use 'ep' or 'laplace'."
                 )
                 raise DataError(msg)
+            if self.likelihood not in {"auto", "probit"}:
+                msg = (
+                    f"likelihood={self.likelihood!r} needs inference='ep' or 'laplace'; got {inference!r}. Use "
+                    "likelihood='probit', or raise n_max_exact."
+                )
+                raise DataError(msg)
             check_memory(data.n, min(self.n_inducing, data.n), whose="rows")
         else:
             if data.n > self.n_max_exact:
@@ -469,6 +484,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         )
         return OrdinalConfig(
             inference=inference,
+            likelihood=self.likelihood,
             evidence=self.evidence,
             optimizer=self.optimizer,
             n_restarts=self.n_restarts_optimizer,
@@ -673,19 +689,3 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
 def _printer(name: str) -> Callable[[float], None]:
     """Return a function that prints the evidence."""
     return lambda value: print(f"{name}: log evidence {value:.4f}")  # noqa: T201 - asked for by verbose
-
-
-def _check_covariance(K: Array) -> None:
-    """Refuse a matrix that is not symmetric and positive semi-definite."""
-    if K.shape[0] != K.shape[1]:
-        msg = f"Precomputed matrix must be square: a covariance of the training rows; got shape {K.shape}."
-        raise DataError(msg)
-    asymmetry = np.abs(K - K.T)
-    if asymmetry.max(initial=0.0) > _SYMMETRY * np.abs(K).max(initial=1.0):
-        i, j = np.unravel_index(int(np.argmax(asymmetry)), K.shape)
-        msg = f"a precomputed covariance must be symmetric; got K[{i}, {j}]={K[i, j]:.6g}, K[{j}, {i}]={K[j, i]:.6g}."
-        raise DataError(msg)
-    lowest = float(np.linalg.eigvalsh(K)[0])
-    if lowest < -_SYMMETRY * float(np.abs(np.diagonal(K)).max(initial=1.0)) * K.shape[0]:
-        msg = f"a precomputed covariance must be positive semi-definite; its lowest eigenvalue is {lowest:.3g}."
-        raise DataError(msg)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from skpref import kernels
+from skpref.exceptions import DataError
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.ep import cavities, ep_gradient, expectation_propagation, variational_bound
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _SEARCH_BOUND_TOL = 1e-4  # tolerance of a sparse inference within a search, as `Schedule.tol`
 _MODE_TOL = 1e-5  # error of Laplace's mode, in posterior standard deviations
+_SYMMETRY = 1e-8  # largest asymmetry of a precomputed covariance, relative to its largest entry
 _NEAR = 1.5  # change of log hyper-parameters up to which an inference starts at the posterior of the last one
 
 
@@ -50,10 +52,6 @@ class OrdinalData:
             assert self.K is not None  # noqa: S101 - there is a kernel or K
             return self.K
         return kernels.gram(kernel, self.X)
-
-    def kernel_gradient(self, kernel: Kernel | None, adjoint: Array) -> Array:
-        """Pull the gradient in the covariance back to the kernel's theta, shape (n_theta,)."""
-        return np.zeros(0) if kernel is None else kernels.gram_vjp(kernel, self.X, adjoint)
 
 
 class EvidenceValue(NamedTuple):
@@ -105,22 +103,23 @@ class ExactEvidence:
         """Return the evidence and its gradients."""
         K, q = self.infer(kernel, likelihood)
         y, w = self.data.y, self.data.weight
-        value = q.log_evidence
+        value, in_kernel = q.log_evidence, np.zeros(0)
+        if kernel is not None:
+            laplaces = self.method == "laplace"
+            adjoint = laplace_gradient(K, likelihood, y, w, q) if laplaces else ep_gradient(q)
+            in_kernel = kernels.gram_vjp(kernel, self.data.X, adjoint)
         if self.method == "laplace":
-            adjoint = laplace_gradient(K, likelihood, y, w, q)
             c = mode_adjoint(K, likelihood, y, w, q)
             direct, slope, curvature = likelihood.theta_derivatives(y, q.mean)
             in_likelihood = direct @ w + slope @ (w * c) + curvature @ (0.5 * w * q.variance)
+        elif self.bound:
+            value = variational_bound(likelihood, y, w, q)
+            in_likelihood = likelihood.theta_expectation(y, q.mean, q.variance) @ w
         else:
-            adjoint = ep_gradient(q)
-            if self.bound:
-                value = variational_bound(likelihood, y, w, q)
-                in_likelihood = likelihood.theta_expectation(y, q.mean, q.variance) @ w
-            else:
-                in_likelihood = likelihood.theta_tilted(y, *cavities(q)) @ w
+            in_likelihood = likelihood.theta_tilted(y, *cavities(q)) @ w
         if self.on_value is not None:
             self.on_value(value)
-        return EvidenceValue(value, self.data.kernel_gradient(kernel, adjoint), in_likelihood, q.converged)
+        return EvidenceValue(value, in_kernel, in_likelihood, q.converged)
 
 
 @dataclass(eq=False)
@@ -158,3 +157,19 @@ class SparseEvidence:
         gradient, _ = inducing_gradient(basis, self.data.X, problem, result.state, evaluation)
         in_likelihood = likelihood.theta_expectation(self.data.y, evaluation.mu, evaluation.v) @ self.data.weight
         return EvidenceValue(evaluation.bound, gradient, in_likelihood, result.converged)
+
+
+def check_covariance(K: Array) -> None:
+    """Refuse a matrix that is not symmetric and positive semi-definite."""
+    if K.shape[0] != K.shape[1]:
+        msg = f"Precomputed matrix must be square: a covariance of the training rows; got shape {K.shape}."
+        raise DataError(msg)
+    asymmetry = np.abs(K - K.T)
+    if asymmetry.max(initial=0.0) > _SYMMETRY * np.abs(K).max(initial=1.0):
+        i, j = np.unravel_index(int(np.argmax(asymmetry)), K.shape)
+        msg = f"a precomputed covariance must be symmetric; got K[{i}, {j}]={K[i, j]:.6g}, K[{j}, {i}]={K[j, i]:.6g}."
+        raise DataError(msg)
+    lowest = float(np.linalg.eigvalsh(K)[0])
+    if lowest < -_SYMMETRY * float(np.abs(np.diagonal(K)).max(initial=1.0)) * K.shape[0]:
+        msg = f"a precomputed covariance must be positive semi-definite; its lowest eigenvalue is {lowest:.3g}."
+        raise DataError(msg)

@@ -15,20 +15,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import RBF, Matern
+from sklearn.gaussian_process.kernels import RBF
 
-from skpref.gp.default_kernels import SHARED_LOG_SCALE, deviations, far_from_zero, linear, stationary
+from skpref.gp.default_kernels import SHARED_LOG_SCALE, deviations, far_from_zero, feature_scales, linear, stationary
 from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, NormalPrior, search
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features
     from skpref.gp.ordinal.evidence import Evidence
+    from skpref.inference.exact import ExactPosterior
     from skpref.likelihoods import OrdinalProbit
 
+_SMOOTHNESS = (1.5, np.inf, 0.5)  # of the kernels with one length-scale; the first is searched from the start
 # Priors of "auto", means and standard deviations of logarithms:
 _NOISE = (-1.0, 1.5)  # noise
 _SHARED_SCALE = (SHARED_LOG_SCALE, 1.0)  # a length-scale that features share, in deviations of a feature times sqrt(d)
@@ -38,7 +40,11 @@ _LINEAR_FIXED_SD = 1e-2  # the scale of a linear kernel alone, which the noise d
 _ABSENT_SD = 1.0  # width of a level between thresholds that the data do not determine
 _LINEAR_ODDS = 1.0  # nats against a linear part: where it is wrong it predicts badly far from the data
 _MIN_WEIGHT = 0.02  # below which a family is left out
+_LARGE_MIN_WEIGHT = 0.2  # the same where each model takes time
+_MORE_ITERATIONS = 6  # of a search that continues at more rows
+_HOPELESS = 3.0  # nats that the start of a search with another likelihood may lie behind
 _MAX_ARD_FEATURES = 64  # beyond which length-scales of single features are not tried
+_SEARCH_TOL = 2e-2  # see `hyper.maximise`: a search ends when an iteration gains less than 2e-4 of the evidence
 _STEP = 0.05  # of the differences of gradients that give H
 _MIN_CURVATURE = 1e-2  # least eigenvalue of H: a direction without information is 10 e-folds wide
 
@@ -50,26 +56,76 @@ class FamilyFit(NamedTuple):
     kernel: Kernel | None  # with its learnt hyper-parameters
     likelihood: OrdinalProbit  # thresholds and noise
     trace: list[float]  # objective at every evaluation
+    space: HyperparameterSpace  # what was searched
+    occam: float = 0.0  # what was added to the maximum: log of the share of the prior that the data leave
     weight: float = 1.0  # posterior probability of the family
+    last: ExactPosterior | None = None  # posterior at which the next inference starts
 
 
-def weigh_families(evidence: Evidence, X: Features, y: Array, likelihood: OrdinalProbit) -> list[FamilyFit]:
-    """Search every family, richer ones from the end of simpler ones, and return those of enough weight, best first."""
-    scale = deviations(X)
-    near = not far_from_zero(X, scale).any()
-    smooth, rough = (
-        _fit_family(evidence, _one_scale_space(kernel, likelihood), y)
-        for kernel in (stationary(RBF, scale), stationary(Matern, scale))
-    )
-    best = max(smooth, rough, key=lambda fit: fit.evidence)
-    spaces = [(_linear_space(scale, likelihood), _LINEAR_ODDS)] if near else []
-    spaces += _extended_spaces(best, scale, linear_part=near)
-    fits = [smooth, rough, *(_fit_family(evidence, space, y, odds) for space, odds in spaces)]
+class SearchRows(NamedTuple):
+    """Rows that a search looks at."""
+
+    evidence: Evidence
+    X: Features
+    y: Array
+
+
+def weigh_families(
+    few: SearchRows, more: SearchRows | None, likelihood: OrdinalProbit, others: Iterable[type[OrdinalProbit]]
+) -> list[FamilyFit]:
+    """Search all families, at few rows and then at more, and return those of enough weight, best first.
+
+    The best kernel is tried with the `others`, too. With `more` rows their weights tell, and fewer models are kept.
+    """
+    fits = _search_families(few, likelihood)
+    if more is not None:
+        fits = _rescored(more.evidence, fits)
+    rows = more or few
+    fits = _with_single_scales(rows, fits)
     fits.sort(key=lambda fit: -fit.evidence)
-    weight = np.exp([fit.evidence - fits[0].evidence for fit in fits])
-    kept = weight >= _MIN_WEIGHT * weight.sum()
+    variants = [fits[0], *(_with_other_likelihood(rows.evidence, fits[0], kind) for kind in others)]
+    if more is None:
+        return _weigh([*variants, *fits[1:]], _MIN_WEIGHT)
+    return _weigh([max(variants, key=lambda fit: fit.evidence), *fits[1:]], _LARGE_MIN_WEIGHT)
+
+
+def _search_families(rows: SearchRows, likelihood: OrdinalProbit) -> list[FamilyFit]:
+    """Search the families of few hyper-parameters, each from the end of the one before."""
+    evidence, X, y = rows
+    scale = feature_scales(X)
+    fits: list[FamilyFit] = []
+    for nu in _SMOOTHNESS:
+        start = fits[0].likelihood if fits else likelihood
+        fits.append(_fit_family(evidence, _one_scale_space(stationary(nu, scale), start), y))
+    if not far_from_zero(X, deviations(X)).any():
+        best = max(fits, key=lambda fit: fit.evidence)
+        fits.append(_fit_family(evidence, _linear_space(scale, fits[0].likelihood), y, _LINEAR_ODDS))
+        fits.append(_fit_family(evidence, _linear_part_space(best, scale), y, _LINEAR_ODDS))
+    return fits
+
+
+def _rescored(evidence: Evidence, fits: list[FamilyFit]) -> list[FamilyFit]:
+    """Evaluate families at more rows, and continue the search of the best."""
+    fits = sorted((_continued(evidence, fit, 0) for fit in fits), key=lambda fit: -fit.evidence)
+    return [_continued(evidence, fits[0], _MORE_ITERATIONS), *fits[1:]]
+
+
+def _with_single_scales(rows: SearchRows, fits: list[FamilyFit]) -> list[FamilyFit]:
+    """Add the best family of one length-scale with one per feature."""
+    scale = feature_scales(rows.X)
+    if not 1 < scale.size <= _MAX_ARD_FEATURES:
+        return fits
+    best = max((fit for fit in fits if isinstance(fit.kernel, RBF)), key=lambda fit: fit.evidence)
+    return [*fits, _fit_family(rows.evidence, _single_scales_space(best, scale), rows.y)]
+
+
+def _weigh(fits: list[FamilyFit], min_weight: float) -> list[FamilyFit]:
+    """Return the families of enough weight, best first."""
+    ranked = sorted(fits, key=lambda fit: -fit.evidence)
+    weight = np.exp([fit.evidence - ranked[0].evidence for fit in ranked])
+    kept = weight >= min_weight * weight.sum()
     share = (weight / weight[kept].sum()).tolist()
-    return [fit._replace(weight=w) for fit, w, keep in zip(fits, share, kept, strict=True) if keep]
+    return [fit._replace(weight=w) for fit, w, keep in zip(ranked, share, kept, strict=True) if keep]
 
 
 # --------------------------------------------------------------------------------------------------------- the families
@@ -78,7 +134,7 @@ def _one_scale_space(kernel: Kernel, likelihood: OrdinalProbit) -> Hyperparamete
     n, r = kernel.theta.size, likelihood.n_levels
     scale = NormalPrior(_one_hot(n + r, 0), float(kernel.theta[0]), _SHARED_SCALE[1])
     return HyperparameterSpace(
-        kernel, likelihood, np.zeros(n, dtype=np.int64), (scale, _single_prior(n + r, n, _NOISE))
+        kernel, likelihood, np.zeros(n, dtype=np.int64), (scale, _noise_prior(likelihood, n + r, n))
     )
 
 
@@ -87,32 +143,40 @@ def _linear_space(scale: Array, likelihood: OrdinalProbit) -> HyperparameterSpac
     kernel, n, r = linear(scale, 1.0), scale.size, likelihood.n_levels
     # Thresholds, noise and the scale of f are determined up to a factor: noise alone is learnt.
     fixed_scale = NormalPrior(_one_hot(n + r, 0), float(kernel.theta[0]), _LINEAR_FIXED_SD)
-    priors = _single_prior(n + r, n, _NOISE), fixed_scale
+    priors = _noise_prior(likelihood, n + r, n), fixed_scale
     return HyperparameterSpace(kernel.clone_with_theta(kernel.theta), likelihood, np.zeros(n, dtype=np.int64), priors)
 
 
-def _extended_spaces(fit: FamilyFit, scale: Array, *, linear_part: bool) -> Iterator[tuple[HyperparameterSpace, float]]:
-    """Yield the spaces with a linear part, and with one length-scale per feature, and the odds against them in nats."""
-    r, d, likelihood = fit.likelihood.n_levels, scale.size, fit.likelihood
-    mean = np.log(np.exp(_SHARED_SCALE[0]) * np.sqrt(d) * scale)
+def _linear_part_space(fit: FamilyFit, scale: Array) -> HyperparameterSpace:
+    """Return the space with a linear part, which starts at its prior mean."""
+    d, r = scale.size, fit.likelihood.n_levels
     size = 2 * d + r
     priors = (
-        NormalPrior(_one_hot(size, 0), float(mean[0]), _SHARED_SCALE[1]),
+        NormalPrior(_one_hot(size, 0), float(_log_scale_mean(scale)[0]), _SHARED_SCALE[1]),
         NormalPrior(_one_hot(size, d), float(np.log(1.0 / (d * scale[0] ** 2)) + _LINEAR[0]), _LINEAR[1]),
-        _single_prior(size, 2 * d, _NOISE),
+        _noise_prior(fit.likelihood, size, 2 * d),
     )
-    if linear_part:
-        start = fit.kernel + linear(scale, float(np.exp(_LINEAR[0])))
-        yield HyperparameterSpace(start, likelihood, np.repeat([0, 1], d), priors), _LINEAR_ODDS
-    if 1 < d <= _MAX_ARD_FEATURES:
-        size = d + r
-        average = np.zeros(size)
-        average[:d] = 1.0 / d
-        shift = mean.mean()
-        single = [NormalPrior(_one_hot(size, k) - average, float(mean[k] - shift), _SCALE_SD) for k in range(d)]
-        shared = NormalPrior(average, float(shift), _SHARED_SCALE[1])
-        noise = _single_prior(size, d, _NOISE)
-        yield HyperparameterSpace(fit.kernel, likelihood, None, (shared, *single, noise)), 0.0
+    start = fit.kernel + linear(scale, float(np.exp(_LINEAR[0])))
+    return HyperparameterSpace(start, fit.likelihood, np.repeat([0, 1], d), priors)
+
+
+def _single_scales_space(fit: FamilyFit, scale: Array) -> HyperparameterSpace:
+    """Return the space of one length-scale per feature."""
+    d, r = scale.size, fit.likelihood.n_levels
+    size, mean = d + r, _log_scale_mean(scale)
+    average = np.zeros(size)
+    average[:d] = 1.0 / d
+    shift = float(mean.mean())
+    single = [NormalPrior(_one_hot(size, k) - average, float(mean[k]) - shift, _SCALE_SD) for k in range(d)]
+    shared = NormalPrior(average, shift, _SHARED_SCALE[1])
+    return HyperparameterSpace(
+        fit.kernel, fit.likelihood, None, (shared, *single, _noise_prior(fit.likelihood, size, d))
+    )
+
+
+def _log_scale_mean(scale: Array) -> Array:
+    """Return the prior mean of log length-scales, shape (d,)."""
+    return np.log(np.exp(_SHARED_SCALE[0]) * np.sqrt(scale.size) * scale)
 
 
 def _single_prior(size: int, place: int, normal: tuple[float, float]) -> NormalPrior:
@@ -127,15 +191,41 @@ def _one_hot(size: int, place: int) -> Array:
     return out
 
 
+def _noise_prior(likelihood: OrdinalProbit, size: int, place: int) -> NormalPrior:
+    """Return the prior of the noise."""
+    return _single_prior(size, place, (_NOISE[0] - float(np.log(likelihood.width)), _NOISE[1]))
+
+
 # -------------------------------------------------------------------------------------------------------- their weights
 def _fit_family(evidence: Evidence, space: HyperparameterSpace, y: Array, odds: float = 0.0) -> FamilyFit:
     """Search one family and return its evidence with hyper-parameters integrated out."""
     space = with_absent_levels(space, y)
     objective = LogPosterior(evidence, space)
-    kernel, likelihood, optimum = search(objective)
+    kernel, likelihood, optimum = search(objective, tol=_SEARCH_TOL)
     trace = list(objective.trace)
-    value = optimum.value + 0.5 * (_log_prior_determinant(space) - _log_curvature(objective, optimum.theta))
-    return FamilyFit(value - odds, kernel, likelihood, trace)
+    occam = 0.5 * (_log_prior_determinant(space) - _log_curvature(objective, optimum.theta)) - odds
+    return FamilyFit(optimum.value + occam, kernel, likelihood, trace, space, occam)
+
+
+def _with_other_likelihood(evidence: Evidence, fit: FamilyFit, kind: type[OrdinalProbit]) -> FamilyFit:
+    """Search a family again with another likelihood, from its end."""
+    old = fit.likelihood
+    shift, n = float(np.log(kind.width / old.width)), fit.space.kernel_theta.size
+    priors = tuple(prior._replace(mean=prior.mean - prior.weights[n] * shift) for prior in fit.space.priors)
+    likelihood = kind(old.thresholds, old.noise * old.width / kind.width)
+    start = _continued(evidence, fit._replace(likelihood=likelihood, space=replace(fit.space, priors=priors)), 0)
+    return _continued(evidence, start) if start.evidence > fit.evidence - _HOPELESS else start
+
+
+def _continued(evidence: Evidence, fit: FamilyFit, max_iter: int = 100) -> FamilyFit:
+    """Continue the search of a family, perhaps by another evidence; the curvature is taken to be the same."""
+    space = replace(fit.space, kernel=fit.kernel, likelihood=fit.likelihood)
+    objective = LogPosterior(evidence, space)
+    if max_iter == 0:
+        return fit._replace(evidence=objective(space.start)[0] + fit.occam, space=space)
+    kernel, likelihood, optimum = search(objective, max_iter=max_iter, tol=_SEARCH_TOL)
+    value = optimum.value + fit.occam
+    return FamilyFit(value, kernel, likelihood, fit.trace + objective.trace, space, fit.occam)
 
 
 def _log_prior_determinant(space: HyperparameterSpace) -> float:
@@ -147,9 +237,10 @@ def _log_prior_determinant(space: HyperparameterSpace) -> float:
 
 
 def _log_curvature(objective: LogPosterior, free: Array) -> float:
-    """Return log |H / (2 pi)| by differences of the gradient."""
+    """Return log |H / (2 pi)| in kernel and noise by differences of the gradient."""
+    k = objective.space.n_kernel + 1
     at_optimum = objective(free)[1]
-    H = np.array([(at_optimum - objective(free + _STEP * step)[1]) / _STEP for step in np.eye(free.size)])
+    H = np.array([(at_optimum - objective(free + _STEP * step)[1])[:k] / _STEP for step in np.eye(k, free.size)])
     values = np.linalg.eigvalsh(0.5 * (H + H.T))
     return float(np.sum(np.log(np.maximum(values, _MIN_CURVATURE) / (2.0 * np.pi))))
 

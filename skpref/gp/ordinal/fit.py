@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from sklearn.base import clone
@@ -15,8 +15,8 @@ from skpref.data import unique_rows
 from skpref.data.tables import same_rows
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import named_kernel
-from skpref.gp.ordinal.evidence import ExactEvidence, SparseEvidence
-from skpref.gp.ordinal.families import FamilyFit, weigh_families, with_absent_levels
+from skpref.gp.ordinal.evidence import EvidenceValue, ExactEvidence, SparseEvidence
+from skpref.gp.ordinal.families import FamilyFit, SearchRows, weigh_families, with_absent_levels
 from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, search
 from skpref.gp.posterior import (
     ExactLatent,
@@ -29,18 +29,23 @@ from skpref.gp.posterior import (
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.blocks import DenseBlock
-from skpref.inference.ep import variational_bound
+from skpref.inference.ep import cavities, variational_bound
 from skpref.inference.scale import FixedScale
-from skpref.likelihoods import OrdinalProbit
+from skpref.likelihoods import OrdinalLogit, OrdinalProbit, OrdinalRobust
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sklearn.gaussian_process.kernels import Kernel
 
-    from skpref._typing import Features
+    from skpref._typing import Array, Features
     from skpref.gp.ordinal.evidence import Evidence, OrdinalData
 
+LIKELIHOODS: Final = {"probit": OrdinalProbit, "logit": OrdinalLogit, "robust": OrdinalRobust}
+_FEW_ROWS, _MORE_ROWS = 250, 600  # that an exact search of families looks at, first and last
+_SPARSE_ROWS = 1000  # the same before an inference through inducing points
+_REFINEMENTS = 2  # fits of thresholds and noise at all rows that follow it
+_REFINEMENT_TOL = 1e-2  # of their inference, and of their search
 _SAMPLE_ROWS = 20_000  # that the search through inducing points looks at
 _SEARCH_TOL = (
     1e-3  # of exact inference within a search: the evidence is stationary in the sites, its error about n 1e-6
@@ -54,6 +59,7 @@ class OrdinalConfig:
     """Settings of a fit, from the estimator's parameters."""
 
     inference: str  # "ep", "laplace", "vb" or "svi"
+    likelihood: str  # "auto" or one of LIKELIHOODS
     evidence: str  # objective of a search with "ep": "ep" or "bound"
     optimizer: str | None  # None: hyper-parameters stay as they are
     n_restarts: int  # further starts of the search
@@ -105,25 +111,28 @@ def fit_ordinal(
     """Search for the hyper-parameters, then infer the posterior of every model that is kept."""
     exact = config.inference in {"ep", "laplace"}
     with limit_blas_threads(data.n if exact else config.n_inducing):
-        first_kernel, likelihood = _first_hyperparameters(data, n_levels, kernel, rng, start)
-        averages = kernel == "auto" and start is None and config.optimizer is not None
+        first_kernel, likelihood = _first_hyperparameters(data, n_levels, kernel, config, rng, start)
         fixed_kernel = start is not None and start.search == "skip"
-
-        def search_with(evidence: Evidence) -> list[FamilyFit]:
-            if averages:
-                return weigh_families(evidence, data.X, data.y, likelihood)
-            return [_search(evidence, data, first_kernel, likelihood, config, rng, fixed_kernel=fixed_kernel)]
-
-        if exact:
-            families = search_with(_exact_evidence(data, config))
-            fits = [_infer_exact(data, family, config) for family in families]
+        if kernel == "auto" and start is None and config.optimizer is not None:
+            families = _sampled_families(data, likelihood, config, rng)
+            fits = [
+                _infer_exact(data, family, config)
+                if exact
+                else _infer_sparse(data, family, _choose_points(data, family.kernel, config, rng), None, config, rng)
+                for family in families
+            ]
+        elif exact:
+            evidence = _exact_evidence(data, config)
+            families = [_search(evidence, data, first_kernel, likelihood, config, rng, fixed_kernel=fixed_kernel)]
+            fits = [_infer_exact(data, families[0], config)]
         else:
             points, state = _inducing_points(data, first_kernel, config, rng, start)
-            evidence = _sparse_evidence(_sample(data, rng), points, first_kernel, config)
-            families = search_with(evidence)
-            if evidence.last is not None:
-                state = evidence.last[1] if len(families) == 1 else None
-            fits = [_infer_sparse(data, family, points, state, config, rng) for family in families]
+            sparse_evidence = _sparse_evidence(_sample(data, _SAMPLE_ROWS, rng), points, first_kernel, config)
+            families = [
+                _search(sparse_evidence, data, first_kernel, likelihood, config, rng, fixed_kernel=fixed_kernel)
+            ]
+            state = state if sparse_evidence.last is None else sparse_evidence.last[1]
+            fits = [_infer_sparse(data, families[0], points, state, config, rng)]
     members = [
         OrdinalMember(family.weight, fit.latent, fit.likelihood) for family, fit in zip(families, fits, strict=True)
     ]
@@ -131,13 +140,18 @@ def fit_ordinal(
 
 
 def _first_hyperparameters(
-    data: OrdinalData, n_levels: int, kernel: Kernel | str | None, rng: np.random.Generator, start: WarmStart | None
+    data: OrdinalData,
+    n_levels: int,
+    kernel: Kernel | str | None,
+    config: OrdinalConfig,
+    rng: np.random.Generator,
+    start: WarmStart | None,
 ) -> tuple[Kernel | None, OrdinalProbit]:
     """Return kernel and likelihood at the start of the search."""
     if start is not None:
         assert isinstance(start.likelihood, OrdinalProbit)  # noqa: S101
         return start.kernel, start.likelihood
-    likelihood = OrdinalProbit.start(data.y, n_levels, data.weight)
+    likelihood = LIKELIHOODS.get(config.likelihood, OrdinalProbit).start(data.y, n_levels, data.weight)
     if data.K is not None:
         return None, likelihood
     if kernel is None or isinstance(kernel, str):
@@ -177,7 +191,7 @@ def _search(
 ) -> FamilyFit:
     """Return the hyper-parameters of the highest evidence."""
     if config.optimizer is None:
-        return FamilyFit(float("nan"), kernel, likelihood, [])
+        return FamilyFit(float("nan"), kernel, likelihood, [], HyperparameterSpace(kernel, likelihood))
     if fixed_kernel:
         space = with_absent_levels(HyperparameterSpace(None, likelihood), data.y)
         objective = LogPosterior(_with_fixed_kernel(evidence, kernel), space)
@@ -185,7 +199,48 @@ def _search(
     else:
         objective = LogPosterior(evidence, with_absent_levels(HyperparameterSpace(kernel, likelihood), data.y))
         kernel, likelihood, optimum = search(objective, n_restarts=config.n_restarts, rng=rng)
-    return FamilyFit(optimum.value, kernel, likelihood, objective.trace)
+    return FamilyFit(optimum.value, kernel, likelihood, objective.trace, objective.space)
+
+
+def _sampled_families(
+    data: OrdinalData, likelihood: OrdinalProbit, config: OrdinalConfig, rng: np.random.Generator
+) -> list[FamilyFit]:
+    """Search all families at samples of rows, then thresholds and noise of the best at all rows."""
+    exact = config.inference in {"ep", "laplace"}
+    if not exact:  # its thresholds and noise are learnt with the posterior
+        config = replace(config, inference="laplace" if np.any(data.weight < 1.0) else "ep")
+    few, more = _sample(data, _FEW_ROWS, rng), _sample(data, _MORE_ROWS if exact else _SPARSE_ROWS, rng)
+    others = (OrdinalLogit, OrdinalRobust) if config.likelihood == "auto" and exact else ()
+    few_rows, more_rows = (SearchRows(_exact_evidence(rows, config), rows.X, rows.y) for rows in (few, more))
+    families = weigh_families(few_rows, more_rows if more.n > few.n else None, likelihood, others)
+    return [_refined(data, family, config) for family in families] if exact and data.n > more.n else families
+
+
+def _refined(data: OrdinalData, family: FamilyFit, config: OrdinalConfig) -> FamilyFit:
+    """Fit thresholds and noise to the predictions of each row by all others, with the kernel as it is.
+
+    At a fixed point this maximises the evidence, whose gradient is that of the predictions ([RW06] section 5.5.2).
+    """
+    evidence = replace(_exact_evidence(data, config), tol=_REFINEMENT_TOL)
+    likelihood, trace = family.likelihood, list(family.trace)
+    for _ in range(_REFINEMENTS):
+        _, q = evidence.infer(family.kernel, likelihood)
+        space = with_absent_levels(HyperparameterSpace(None, likelihood), data.y)
+        _, likelihood, optimum = search(LogPosterior(_left_out(data, *cavities(q)), space), tol=_REFINEMENT_TOL)
+        trace.append(optimum.value)
+    return family._replace(likelihood=likelihood, trace=trace, last=evidence.last)
+
+
+def _left_out(data: OrdinalData, mean: Array, variance: Array) -> Evidence:
+    """Return the log probability of all labels where each f_i ~ N(mean_i, variance_i), as an evidence."""
+
+    def evidence(kernel: Kernel | None, likelihood: OrdinalProbit) -> EvidenceValue:
+        del kernel
+        value = float(data.weight @ likelihood.tilted(data.y, mean, variance)[0])
+        in_theta = likelihood.theta_tilted(data.y, mean, variance) @ data.weight
+        return EvidenceValue(value, np.zeros(0), in_theta, converged=True)
+
+    return evidence
 
 
 def _with_fixed_kernel(evidence: Evidence, kernel: Kernel | None) -> Evidence:
@@ -197,7 +252,7 @@ def _with_fixed_kernel(evidence: Evidence, kernel: Kernel | None) -> Evidence:
 def _infer_exact(data: OrdinalData, family: FamilyFit, config: OrdinalConfig) -> OrdinalFit:
     """Return the posterior at all rows."""
     kernel, likelihood = family.kernel, family.likelihood
-    _, q = _exact_evidence(data, config, final=True).infer(kernel, likelihood)
+    _, q = replace(_exact_evidence(data, config, final=True), last=family.last).infer(kernel, likelihood)
     prior = float("nan") if data.K is None else float(np.mean(np.diagonal(data.K)))
     latent = ExactLatent(kernel, data.X, q.alpha, q.root_w, q.chol, prior)
     bound = variational_bound(likelihood, data.y, data.weight, q)
@@ -270,11 +325,11 @@ def _points_are_rows(data: OrdinalData, points: Features, kernel: Kernel | None)
     return np.array_equal(kernels.diagonal(kernel, points), kernels.paired(kernel, points, points))
 
 
-def _sample(data: OrdinalData, rng: np.random.Generator) -> OrdinalData:
+def _sample(data: OrdinalData, n_rows: int, rng: np.random.Generator) -> OrdinalData:
     """Draw rows for a search, with their own weights: its evidence is that of the sample."""
-    if data.n <= _SAMPLE_ROWS:
+    if data.n <= n_rows:
         return data
-    index = np.sort(rng.choice(data.n, _SAMPLE_ROWS, replace=False))
+    index = np.sort(rng.choice(data.n, n_rows, replace=False))
     return replace(data, X=data.X[index], y=data.y[index], weight=data.weight[index])
 
 

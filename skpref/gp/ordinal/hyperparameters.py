@@ -141,7 +141,12 @@ class LogPosterior:
 
 
 def search(
-    objective: LogPosterior, *, n_restarts: int = 0, rng: np.random.Generator | None = None, max_iter: int = 100
+    objective: LogPosterior,
+    *,
+    n_restarts: int = 0,
+    rng: np.random.Generator | None = None,
+    max_iter: int = 100,
+    tol: float = 1e-4,
 ) -> tuple[Kernel | None, OrdinalProbit, hyper.Optimum]:
     """Maximise by L-BFGS-B, and return kernel and likelihood at the optimum."""
     space = objective.space
@@ -152,6 +157,13 @@ def search(
         return objective(free)
 
     best = hyper.maximise(
-        value, space.start, space.bounds, n_restarts=n_restarts, rng=rng, box=space.restart_box, max_iter=max_iter
+        value,
+        space.start,
+        space.bounds,
+        n_restarts=n_restarts,
+        rng=rng,
+        box=space.restart_box,
+        max_iter=max_iter,
+        tol=tol,
     )
     return *space.at(best.theta), best

@@ -45,7 +45,7 @@ def fixed(**options: Any) -> GPOrdinalRegressor:
 
 
 def learning(**options: Any) -> GPOrdinalRegressor:
-    return GPOrdinalRegressor(**{"n_restarts_optimizer": 0, "random_state": 0, **options})
+    return GPOrdinalRegressor(**{"kernel": None, "n_restarts_optimizer": 0, "random_state": 0, **options})
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,10 @@ def draw(n=50):
     return OrdinalData(np.arange(2.0 * n).reshape(n, 2), rng.integers(0, 3, n), rng.exponential(size=n))
 
 
-def test_a_search_looks_at_different_rows_with_their_own_weights(monkeypatch):
+def test_a_search_looks_at_different_rows_with_their_own_weights():
     data, rng = draw(), np.random.default_rng(1)
-    monkeypatch.setattr(fit, "_SAMPLE_ROWS", 50)
-    assert fit._sample(data, rng) is data
-    monkeypatch.setattr(fit, "_SAMPLE_ROWS", 40)
-    part = fit._sample(data, rng)
+    assert fit._sample(data, 50, rng) is data
+    part = fit._sample(data, 40, rng)
     rows = (part.X[:, 0] / 2.0).astype(int)
     assert part.n == len(set(rows)) == 40
     assert_allclose(part.X, data.X[rows])

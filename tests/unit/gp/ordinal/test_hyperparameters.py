@@ -15,13 +15,13 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from skpref import GPOrdinalRegressor
 from skpref._math.linalg import NotPositiveDefiniteError
 from skpref.exceptions import DataError
-from skpref.gp.default_kernels import default_kernel, named_kernel
+from skpref.gp.default_kernels import default_kernel, feature_scales, named_kernel
 from skpref.gp.ordinal.evidence import EvidenceValue, ExactEvidence, OrdinalData, SparseEvidence
-from skpref.gp.ordinal.families import weigh_families, with_absent_levels
+from skpref.gp.ordinal.families import SearchRows, weigh_families, with_absent_levels
 from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, NormalPrior, search
 from skpref.inference.svi import Schedule
 from skpref.kernels import Linear
-from skpref.likelihoods import OrdinalProbit
+from skpref.likelihoods import OrdinalLogit, OrdinalProbit, OrdinalRobust
 
 RNG = np.random.default_rng(3)
 N = 24
@@ -222,7 +222,7 @@ def draw(truth: str, seed: int, n: int = 90, d: int = 4) -> tuple[np.ndarray, np
 def preferred(truth: str, seed: int) -> Any:
     rows, y = draw(truth, seed)
     evidence = ExactEvidence(OrdinalData(rows, y, np.ones(y.size)), "laplace", tol=1e-3)
-    fits = weigh_families(evidence, rows, y, OrdinalProbit.start(y, 5))
+    fits = weigh_families(SearchRows(evidence, rows, y), None, OrdinalProbit.start(y, 5), ())
     weights = [fit.weight for fit in fits]
     assert sum(weights) == pytest.approx(1.0)
     assert weights == sorted(weights, reverse=True)
@@ -254,8 +254,47 @@ def test_features_far_from_0_have_no_linear_kernel(convert) -> None:
     with pytest.raises(DataError, match=r"column 1 of X lies more than 100000 standard deviations .* StandardScaler"):
         named_kernel("linear-ard", far, np.random.default_rng(0))
     data = OrdinalData(far, y, np.ones(y.size))
-    families = weigh_families(ExactEvidence(data, "laplace", tol=1e-3), far, y, OrdinalProbit.start(y, 5))
+    rows = SearchRows(ExactEvidence(data, "laplace", tol=1e-3), far, y)
+    families = weigh_families(rows, None, OrdinalProbit.start(y, 5), ())
     assert "Linear" not in str([fit.kernel for fit in families])
+
+
+def test_more_rows_choose_another_family_and_go_on_with_its_search() -> None:
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(90, 2))
+    y = np.digitize(np.sin(4.0 * rows[:, 0]) + 0.1 * rng.normal(size=90), [-0.5, 0.5]).astype(float)
+
+    def of(n: int) -> SearchRows:
+        data = OrdinalData(rows[:n], y[:n], np.ones(n))
+        return SearchRows(ExactEvidence(data, "ep", tol=1e-3), rows[:n], y[:n])
+
+    start = OrdinalProbit.start(y, 3)
+    few = weigh_families(of(12), None, start, ())
+    more = weigh_families(of(12), of(90), start, ())
+    assert few[0].weight < 0.5  # 12 rows do not show the waves
+    assert isinstance(more[0].kernel, RBF)
+    length_scale = more[0].kernel.length_scale
+    assert length_scale[0] < 0.5 * length_scale[1]
+    assert sum(fit.weight for fit in more) == pytest.approx(1.0)
+
+
+def test_the_evidence_tells_labels_at_random_from_noise() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-2.0, 2.0, (150, 1))
+    y = np.digitize(rows[:, 0], [-0.7, 0.6]).astype(float)
+    wrong = rng.random(150) < 0.05
+    y[wrong] = rng.integers(0, 3, wrong.sum())
+    data = SearchRows(ExactEvidence(OrdinalData(rows, y, np.ones(150)), "ep", tol=1e-3), rows, y)
+    fits = weigh_families(data, None, OrdinalProbit.start(y, 3), (OrdinalLogit, OrdinalRobust))
+    assert isinstance(fits[0].likelihood, OrdinalRobust)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_rare_categories_are_as_far_from_others_as_frequent_ones(convert) -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.arange(100) < 2, np.arange(100) < 50, np.zeros(100), rng.normal(size=100)]).astype(float)
+    scale = feature_scales(convert(X))
+    assert_allclose(scale, [2.0**-0.5, 2.0**-0.5, 1.0, X[:, 3].std()])
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
