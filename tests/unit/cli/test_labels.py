@@ -66,7 +66,7 @@ def test_ordered_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     out, _ = capsys.readouterr()
     for expected in (
         r"grades\.csv: 45 rows of 2 columns, labels low, middle, high, 15 groups; sha256 [0-9a-f]{12}",
-        r"Search: 1 trials .*\n  best: trial 0, cross-validated MAE 0\.\d{4}\n  kernel=None",
+        r"Search: 1 trials .*\n  best: trial 0, cross-validated MAE 0\.\d{4}\n  kernel=auto",
         r"Hold-out \(9 rows, 36 to learn from, split by person\)",
         r"median level +\d\.\d{4}",
         r"feature +relevance\n +size",
@@ -85,7 +85,7 @@ def test_few_settings_are_tried_once_each(folder: Path) -> None:
     options = ["--trials", "30", "--folds", "2", "--no-mlflow", "--features", "size, noise"]
     assert main(["tune", "grades.csv", "--model", "ordinal", *options]) == 0
     trials = rows_of(folder / "skpref-out" / "trials.csv")
-    assert [row["kernel"] for row in trials] == ["", "ard", "linear-ard", "auto"]
+    assert [row["kernel"] for row in trials] == ["auto", "", "ard", "linear-ard"]
 
 
 @pytest.mark.parametrize("binary", [False, True])
