@@ -55,7 +55,7 @@ class IPM3F(RowsAsUsers, GibbsIPM3F):
 
 # Equal rows are one user here: `duplicates` says what becomes of their ratings.
 MORE = {"C": 1.0, "duplicates": "mean", "random_state": 0}
-MODELS = [M3F(n_factors=3, n_sweeps=30, burn_in=10, **MORE), IPM3F(n_sweeps=60, burn_in=20, **MORE)]
+MODELS = [M3F(n_factors=3, n_sweeps=30, burn_in=10, **MORE), IPM3F(n_sweeps=50, burn_in=20, **MORE)]
 
 
 @parametrize_with_checks(MODELS)
