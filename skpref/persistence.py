@@ -119,7 +119,7 @@ _RECORDS = _named(
         "skpref.likelihoods.ordinal_mixtures": "OrdinalLogit OrdinalRobust",
         "skpref.likelihoods.pairwise": "PairwiseLogit PairwiseProbit",
         "skpref.likelihoods.robust": "StudentT",
-        "skpref.likelihoods.ties": "PairwiseProbitTies",
+        "skpref.likelihoods.ties": "PairwiseLogitTies PairwiseProbitTies",
     }
 )
 _OTHERS = _named(

@@ -11,7 +11,7 @@ from skpref.likelihoods.pairwise import (
     PairwiseProbit,
 )
 from skpref.likelihoods.robust import StudentT
-from skpref.likelihoods.ties import PairwiseProbitTies
+from skpref.likelihoods.ties import PairwiseLogitTies, PairwiseProbitTies, PairwiseTies
 
 __all__ = [
     "Gaussian",
@@ -21,8 +21,10 @@ __all__ = [
     "OrdinalRobust",
     "PairwiseLikelihood",
     "PairwiseLogit",
+    "PairwiseLogitTies",
     "PairwiseProbit",
     "PairwiseProbitTies",
+    "PairwiseTies",
     "Poisson",
     "StudentT",
 ]

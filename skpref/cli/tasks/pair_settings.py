@@ -215,7 +215,7 @@ def _with_length_scale(settings: Settings, *, automatic: bool) -> Settings:
 
 def _likelihoods(*, ties: bool) -> list[str]:
     """Return the likelihoods to choose from; both of ties and without, the probit first."""
-    return ["probit", "logit", *(["probit-ties"] if ties else [])]
+    return ["probit", "logit", *(["probit-ties", "logit-ties"] if ties else [])]
 
 
 def _inducing(name: str, most: int, n: int) -> dict[str, LogInteger]:

@@ -93,7 +93,7 @@ class CrowdGPPL(CrowdBase):
         Prediction for an unseen user: the consensus, with the variance of personal utilities added; or an error.
     on_self : {"raise", "drop"}, default="raise"
         What `fit` does with a comparison of an item with itself, which usually shows an error in the data.
-    likelihood : {"probit", "logit", "probit-ties"} or Likelihood, default="probit"
+    likelihood : {"probit", "logit", "probit-ties", "logit-ties"} or Likelihood, default="probit"
         Thurstone-Mosteller, Bradley-Terry, or Thurstone-Mosteller with ties as a third answer.
     inference : {"auto", "ep", "laplace", "vb", "svi", "linearised"}, default="auto"
         "ep": expectation propagation in a hierarchy: users are integrated out one by one, and the covariance of their

@@ -38,7 +38,14 @@ from skpref.inference.problem import State
 from skpref.inference.scale import check_scales
 from skpref.inference.svi import Schedule
 from skpref.kernels.checks import check_kernel
-from skpref.likelihoods import Likelihood, PairwiseLogit, PairwiseProbit, PairwiseProbitTies
+from skpref.likelihoods import (
+    Likelihood,
+    PairwiseLogit,
+    PairwiseLogitTies,
+    PairwiseProbit,
+    PairwiseProbitTies,
+    PairwiseTies,
+)
 from skpref.metrics import pair_accuracy
 
 if TYPE_CHECKING:
@@ -50,7 +57,12 @@ if TYPE_CHECKING:
     from skpref.gp.entities import Items
     from skpref.gp.pairwise.sharded import ShardedComparisons
 
-_LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit, "probit-ties": PairwiseProbitTies}
+_LIKELIHOODS = {
+    "probit": PairwiseProbit,
+    "logit": PairwiseLogit,
+    "probit-ties": PairwiseProbitTies,
+    "logit-ties": PairwiseLogitTies,
+}
 # Shapes and rates of Gamma priors; beyond these, scales overflow or the iteration no longer gets anywhere.
 GAMMA_PARAMETER = Interval(Real, 1e-6, 1e6, closed="both")
 SHARED_CONSTRAINTS: dict[str, list[Any]] = {
@@ -223,22 +235,37 @@ class ComparisonClassifier(ClassifierMixin, PairwiseGP):
         mean = self._moments(X)[0]
         return mean if left_column(self.classes_) else -mean
 
-    def predict_proba(self, X: ArrayLike) -> Array:
-        """Return the probabilities of the two answers to each comparison.
+    def predict_proba(self, X: ArrayLike, *, ties: bool = False) -> Array:
+        """Return the probabilities of the answers to each comparison.
 
         Parameters
         ----------
         X : array-like of shape (n, n_columns)
             Comparisons, with the columns of `fit`.
+        ties : bool, default=False
+            Whether a tie is one of the answers, which needs ``likelihood="probit-ties"`` or ``"logit-ties"``. With
+            these, the two probabilities of the default are those among answers that are no ties.
 
         Returns
         -------
-        ndarray of shape (n, 2)
+        ndarray of shape (n, 2) or (n, 3)
             Probabilities of the two sides in the order of `classes_`: right, left for labels that are numbers or
-            booleans, and left, right (sorted) for words.
+            booleans, and left, right (sorted) for words. With `ties`: left, tie, right, whatever the labels.
         """
+        if ties:
+            return self._answers(X)
         left = self._left_probability(X)
         return np.column_stack([1.0 - left, left] if left_column(self.classes_) else [left, 1.0 - left])
+
+    def _answers(self, X: Any) -> Array:
+        """Return the probabilities of left, tie and right, shape (n, 3)."""
+        moments = self._moments(X)  # checks that the estimator is fitted
+        if not isinstance(self.likelihood_, PairwiseTies):
+            raise DataError(
+                f"ties=True needs a likelihood in which a tie is an answer; got {type(self.likelihood_).__name__}. "
+                "Fit with likelihood='probit-ties' or 'logit-ties'"
+            )
+        return self.likelihood_.predict_answers(*moments)
 
     def _left_probability(self, X: Any) -> Array:
         """Return the probability that the left item is preferred, shape (n,)."""

@@ -82,8 +82,8 @@ class GPPLClassifier(ShardedClassifier):
         Column of X with the weights of the comparisons, read by `fit`; None: see `sample_weight`.
     on_self : {"raise", "drop"}, default="raise"
         What `fit` does with a comparison of an item with itself, which usually shows an error in the data.
-    likelihood : {"probit", "logit", "probit-ties"} or Likelihood, default="probit"
-        Thurstone-Mosteller, Bradley-Terry, or Thurstone-Mosteller with ties as a third answer.
+    likelihood : {"probit", "logit", "probit-ties", "logit-ties"} or Likelihood, default="probit"
+        Thurstone-Mosteller or Bradley-Terry, each also with ties as a third answer: see ``predict_proba(ties=True)``.
     inference : {"auto", "vb", "svi", "laplace", "linearised"}, default="auto"
         "vb": variational Bayes with full passes. "svi": with mini-batches. "laplace": a Gaussian at the mode.
         "linearised": the approximation of [SG20], which is overconfident. "auto": "vb" while the kernel rows of the

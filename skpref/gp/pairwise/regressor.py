@@ -54,7 +54,7 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
     kernel : Kernel, default=None
         Covariance of the utilities, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. None:
         `ProductMatern` (nu = 3/2) whose length-scales are the median distances of the features times a factor.
-    likelihood : {"probit", "logit", "probit-ties"} or Likelihood, default="probit"
+    likelihood : {"probit", "logit", "probit-ties", "logit-ties"} or Likelihood, default="probit"
         Thurstone-Mosteller, Bradley-Terry, or Thurstone-Mosteller with ties as a third answer (which only
         `GPPLClassifier` can observe).
     inference : {"auto", "vb", "svi", "laplace", "linearised"}, default="auto"

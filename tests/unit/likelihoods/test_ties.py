@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,23 +12,26 @@ from scipy.special import ndtr
 
 from skpref._math.quadrature import gauss_hermite
 from skpref.exceptions import DataError
-from skpref.likelihoods import PairwiseProbit, PairwiseProbitTies
+from skpref.likelihoods import PairwiseLogit, PairwiseLogitTies, PairwiseProbit, PairwiseProbitTies
 
 LABELS = np.array([0.0, 0.5, 1.0, 0.2, 0.9])
 thresholds = st.floats(0.01, 3.0)
 projections = st.floats(-8.0, 8.0)
+both = pytest.mark.parametrize("ties", [PairwiseProbitTies, PairwiseLogitTies])
 
 
+@both
 @given(thresholds, st.floats(-1e6, 1e6))
-def test_three_answers_add_up_to_one_and_stay_finite(b: float, z: float) -> None:
-    log_prob = PairwiseProbitTies(b).log_prob([0.0, 0.5, 1.0], [z, z, z])
+def test_three_answers_add_up_to_one_and_stay_finite(ties: Any, b: float, z: float) -> None:
+    log_prob = ties(b).log_prob([0.0, 0.5, 1.0], [z, z, z])
     assert np.isfinite(log_prob).all()
     np.testing.assert_allclose(np.exp(log_prob).sum(), 1.0, rtol=1e-10)
 
 
+@both
 @given(thresholds, projections)
-def test_derivatives_are_those_of_log_prob(b: float, z: float) -> None:
-    likelihood, h = PairwiseProbitTies(b), 1e-4
+def test_derivatives_are_those_of_log_prob(ties: Any, b: float, z: float) -> None:
+    likelihood, h = ties(b), 1e-4
     z_all = np.full(LABELS.shape, z)
     _, first, second = likelihood.derivatives(LABELS, z_all)
     up, down = likelihood.derivatives(LABELS, z_all + h), likelihood.derivatives(LABELS, z_all - h)
@@ -35,10 +40,11 @@ def test_derivatives_are_those_of_log_prob(b: float, z: float) -> None:
     assert np.all(second <= 0.0)
 
 
+@both
 @settings(max_examples=25)
 @given(thresholds, st.floats(-4.0, 4.0), st.floats(0.0, 4.0))
-def test_expectation_matches_fine_quadrature(b: float, mu: float, v: float) -> None:
-    likelihood, (x, w) = PairwiseProbitTies(b), gauss_hermite(200)
+def test_expectation_matches_fine_quadrature(ties: Any, b: float, mu: float, v: float) -> None:
+    likelihood, (x, w) = ties(b), gauss_hermite(200)
     value, first, second = likelihood.expectation(LABELS, np.full(5, mu), np.full(5, v))
     for i, label in enumerate(LABELS):
         parts = likelihood.derivatives(np.full(x.shape, label), mu + np.sqrt(v) * x)
@@ -55,9 +61,10 @@ def test_tilted_normaliser_is_the_probability_of_the_answer(b: float, mu: float,
     np.testing.assert_allclose(np.exp(log_z), [left, right, 1.0 - left - right], rtol=1e-6, atol=1e-9)
 
 
+@both
 @given(thresholds, st.floats(-1e6, 1e6), st.floats(0.0, 10.0))
-def test_prediction_is_symmetric_and_a_probability(b: float, mu: float, v: float) -> None:
-    p, q = PairwiseProbitTies(b).predict([mu, -mu], [v, v])
+def test_prediction_is_symmetric_and_a_probability(ties: Any, b: float, mu: float, v: float) -> None:
+    p, q = ties(b).predict([mu, -mu], [v, v])
     assert 0.0 <= p <= 1.0
     np.testing.assert_allclose(p + q, 1.0, rtol=1e-12)
 
@@ -68,16 +75,17 @@ def test_a_vanishing_threshold_is_the_probit() -> None:
     np.testing.assert_allclose(got, PairwiseProbit().log_prob(np.ones(7), z), rtol=1e-7)
 
 
+@both
 @given(st.integers(0, 2**32 - 1), st.floats(0.05, 2.0))
-def test_derivatives_in_the_threshold(seed: int, b: float) -> None:
+def test_derivatives_in_the_threshold(ties: Any, seed: int, b: float) -> None:
     rng, h = np.random.default_rng(seed), 1e-4
     mu, v, weight = rng.normal(size=5), rng.exponential(size=5), rng.exponential(size=5)
 
     def at(shift: float) -> np.ndarray:
-        return np.array(PairwiseProbitTies(b * np.exp(shift))._in_log_threshold(LABELS, mu, v, weight))
+        return np.array(ties(b * np.exp(shift))._in_log_threshold(LABELS, mu, v, weight))
 
     here, up, down = at(0.0), at(h), at(-h)
-    assert here[0] == pytest.approx(weight @ PairwiseProbitTies(b).expectation(LABELS, mu, v)[0], rel=1e-12)
+    assert here[0] == pytest.approx(weight @ ties(b).expectation(LABELS, mu, v)[0], rel=1e-12)
     np.testing.assert_allclose(here[1:], (up - down)[:2] / (2.0 * h), rtol=1e-5, atol=1e-5)
 
 
@@ -97,7 +105,50 @@ def test_learning_never_lowers_the_objective_and_finds_the_threshold(seed: int, 
     assert abs(likelihood.threshold - b) < 5 * 1.2 / np.sqrt(1000)
 
 
+@both
 @pytest.mark.parametrize("threshold", [0.0, -1.0, np.nan, np.inf])
-def test_threshold_must_be_positive(threshold: float) -> None:
+def test_threshold_must_be_positive(ties: Any, threshold: float) -> None:
     with pytest.raises(DataError, match="threshold must be a positive finite number"):
-        PairwiseProbitTies(threshold)
+        ties(threshold)
+
+
+def test_a_vanishing_threshold_is_the_logit() -> None:
+    z = np.linspace(-3, 3, 7)
+    got = PairwiseLogitTies(1e-9).log_prob(np.zeros(7), z)
+    np.testing.assert_allclose(got, PairwiseLogit().log_prob(np.zeros(7), z), rtol=1e-7)
+
+
+def test_the_logit_is_the_model_of_rao_and_kupper() -> None:
+    left, right, theta = 3.0, 0.7, 1.8  # strengths, exp(b)
+    p = PairwiseLogitTies(np.log(theta)).predict_answers(np.array([np.log(left / right)]), np.zeros(1))[0]
+    tie = (theta**2 - 1) * left * right / ((left + theta * right) * (theta * left + right))
+    np.testing.assert_allclose(p, [left / (left + theta * right), tie, right / (theta * left + right)], rtol=1e-12)
+
+
+@both
+@given(thresholds, st.floats(-4.0, 4.0), st.floats(0.0, 4.0))
+def test_answers_are_the_mean_probabilities(ties: Any, b: float, mu: float, v: float) -> None:
+    likelihood, (x, w) = ties(b), gauss_hermite(200)
+    answers = likelihood.predict_answers(np.array([mu]), np.array([v]))[0]
+    z = mu + np.sqrt(v) * x
+    expected = [np.exp(likelihood.log_prob(label, z)) @ w for label in (1.0, 0.5, 0.0)]
+    np.testing.assert_allclose(answers, expected, rtol=1e-6, atol=1e-9)
+    among_sides = answers[0] / (answers[0] + answers[2])
+    np.testing.assert_allclose(likelihood.predict(mu, v), among_sides, rtol=1e-9)
+
+
+@both
+@given(thresholds, st.floats(-1e6, 1e6), st.floats(0.0, 1e6))
+def test_answers_sum_to_one_wherever_z_is(ties: Any, b: float, mu: float, v: float) -> None:
+    answers = ties(b).predict_answers(np.array([mu, -mu]), np.array([v, v]))
+    np.testing.assert_allclose(answers.sum(axis=1), 1.0, rtol=1e-12)
+    assert (answers >= 0.0).all()
+    np.testing.assert_allclose(answers[0], answers[1, ::-1], rtol=1e-9, atol=1e-300)
+
+
+@both
+@pytest.mark.parametrize("b", [1e-6, 50.0, 1e4])
+def test_extreme_thresholds_stay_finite(ties: Any, b: float) -> None:
+    likelihood, z = ties(b), np.array([-1e3, 0.0, 1e3])
+    assert np.isfinite(likelihood.log_prob(np.full(3, 0.5), z)).all()
+    assert np.isfinite(likelihood._in_log_threshold(np.full(3, 0.5), z, np.ones(3), np.ones(3))).all()

@@ -491,7 +491,7 @@ def test_order_effects_of_all_and_of_each(layout: str) -> None:
     assert z[0] == pytest.approx(2.0 * mean)
 
 
-@pytest.mark.parametrize("likelihood", ["probit", "logit", "probit-ties"])
+@pytest.mark.parametrize("likelihood", ["probit", "logit", "probit-ties", "logit-ties"])
 @pytest.mark.parametrize("layout", ["ids", "both"])
 def test_every_likelihood(likelihood: str, layout: str) -> None:
     fitted = quick(*LAYOUTS[layout], likelihood=likelihood).fit(NAMED, Y)

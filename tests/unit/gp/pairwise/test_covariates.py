@@ -296,3 +296,29 @@ def test_an_advantage_that_a_covariate_explains_is_no_advantage_of_a_side():
         warnings.simplefilter("error")
         GPPLClassifier(covariates=["home"], likelihood="logit", **NAMES).fit(X, y)
         GPPLClassifier(order_effect=True, **NAMES).fit(X, y)
+
+
+@pytest.mark.parametrize("likelihood", ["probit-ties", "logit-ties"])
+def test_ties_stand_beside_covariates(likelihood, tmp_path):
+    X, _ = arena(2000, effects=(0.8, 0.0))
+    rng = np.random.default_rng(1)
+    rank = X["model_a"].map("uvwxyz".index) - X["model_b"].map("uvwxyz".index)
+    noise = rng.normal(size=2000) if likelihood == "probit-ties" else rng.logistic(size=2000)
+    z = 0.3 * rank + 0.8 * X["home"] + noise
+    y = np.where(z > 0.5, "left", np.where(z < -0.5, "right", "tie"))
+    model = GPPLClassifier(covariates=["home"], likelihood=likelihood, **NAMES).fit(X, y)
+    assert abs(model.coef_[0] - 0.8) < 4.0 * model.coef_std_[0]
+    assert abs(model.likelihood_.threshold - 0.5) < 0.08
+    p = model.predict_proba(X, ties=True)
+    assert_allclose(p.sum(axis=1), 1.0)
+    assert_allclose(p[:, 0] / (p[:, 0] + p[:, 2]), model.predict_proba(X)[:, 0], rtol=1e-9)
+    assert_allclose(model.predict_proba(swapped(X), ties=True), p[:, ::-1], atol=1e-9)
+    assert abs(p[:, 1].mean() - np.mean(y == "tie")) < 0.03
+    save(model, tmp_path / "model.skpref")
+    assert_array_equal(load(tmp_path / "model.skpref").predict_proba(X, ties=True), p)
+    assert_allclose(clone(model).partial_fit(X, y).coef_, model.coef_)
+
+
+def test_ties_need_a_likelihood_of_ties(battles, model):
+    with pytest.raises(DataError, match="ties=True needs a likelihood in which a tie is an answer; got PairwiseLogit"):
+        model.predict_proba(battles[0], ties=True)
