@@ -249,7 +249,7 @@ class PairwiseLogitTies(PairwiseTies):
 
     def _both(self, z: Array, v: Array | None) -> Array:
         """Return the terms of both helped wins: value, first and second derivative, stacked, shape (2, 3, n)."""
-        shifted = [(1.0, z + self.threshold), (0.0, z - self.threshold)]
+        shifted = [(np.ones(z.shape), z + self.threshold), (np.zeros(z.shape), z - self.threshold)]
         if v is None:
             return np.array([self.side.derivatives(label, at) for label, at in shifted])
         return np.array([self.side.expectation(label, at, v) for label, at in shifted])

@@ -36,6 +36,7 @@ from skpref.gp.pairwise.ranking import Ranking, rank_items, whole_numbers
 from skpref.gp.pairwise.sharded import ShardedClassifier
 from skpref.gp.pairwise.sides import warn_of_sides
 from skpref.gp.pairwise.win_matrix import WinMatrix, win_matrix
+from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -395,12 +396,14 @@ class GPPLClassifier(ShardedClassifier):
         )
 
     def _expected(self, comparisons: Comparisons) -> Array | None:
-        """Return the predicted shares of the left side; None without covariates, where only the two items count."""
+        """Return the predicted labels, a tie as 0.5; None without covariates, where only the two items count."""
         if comparisons.covariates is None:
             return None
         items = self._items.rows(np.arange(self._items.vocabulary.size))
         left, right = comparisons.left, comparisons.right
         moments = self.posterior_.pairs(items, left, right, covariates=comparisons.covariates)
+        if isinstance(self.likelihood_, PairwiseTies):
+            return np.asarray(self.likelihood_.predict_answers(*moments) @ [1.0, 0.5, 0.0])
         return self.likelihood_.predict(*moments)
 
     def _prepare(self, items: Entities, comparisons: Comparisons) -> tuple[PairData, PairConfig]:

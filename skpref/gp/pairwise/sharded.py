@@ -21,7 +21,7 @@ from skpref.data.shards import (
 )
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
-from skpref.gp.pairwise.base import ComparisonClassifier, connected_components
+from skpref.gp.pairwise.base import ComparisonClassifier, as_likelihood, connected_components
 from skpref.gp.pairwise.fit import HYPER_PAIRS, PairData
 from skpref.inference.shards import OnDisk, ShardedProblem, ShardRows, summed
 
@@ -90,9 +90,7 @@ def check_model(estimator: Any) -> None:
     reasons = {
         f"inference={estimator.inference!r}": str(estimator.inference) not in _FULL_PASSES,
         f"covariates={estimator.covariates!r}": estimator.covariates is not None and len(estimator.covariates) > 0,
-        f"likelihood={estimator.likelihood!r}": getattr(
-            estimator.likelihood, "has_parameters", estimator.likelihood == "probit-ties"
-        ),
+        f"likelihood={estimator.likelihood!r}": as_likelihood(estimator.likelihood).has_parameters,
     }
     for parameter, refused in reasons.items():
         if refused:
