@@ -54,5 +54,6 @@ def _as_floats(sample_weight: Any, n_rows: int) -> Array:  # noqa: ANN401 - any 
         return np.full(n_rows, float(sample_weight))  # type: ignore[arg-type]  # refuses complex numbers
     if n_rows == 0 and np.shape(sample_weight) == (0,):
         return np.ones(0)
-    weight: Array = _check_sample_weight(sample_weight, np.empty(n_rows), dtype=np.float64, **_ZEROS_ALLOWED)
+    with np.errstate(invalid="ignore", over="ignore"):  # scikit-learn adds up infinities of both signs
+        weight: Array = _check_sample_weight(sample_weight, np.empty(n_rows), dtype=np.float64, **_ZEROS_ALLOWED)
     return weight

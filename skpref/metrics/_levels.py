@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils import check_consistent_length, column_or_1d
 
+from skpref._validation import assert_all_finite
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.metrics._pairs import codes, undefined

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import xlog1py, xlogy
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils import check_consistent_length, column_or_1d
 
+from skpref._validation import assert_all_finite
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 

@@ -192,6 +192,8 @@ def test_scorers(named: bool) -> None:
         ([], [], None, "at least 1 observation with positive weight"),
         ([1, np.nan], [1, 2], None, "Input y_true contains NaN"),
         ([1, 2], [1, np.inf], None, "Input y_pred contains infinity"),
+        ([np.inf, -np.inf], [1, 2], None, "Input y_true contains infinity"),
+        ([1, 2], [1, 2], [np.inf, -np.inf], "Input sample_weight contains infinity"),
         (np.array(["a", 1], dtype=object), [1, 2], None, "y_true must hold numbers only, or strings only"),
     ],
 )

@@ -167,6 +167,8 @@ def test_calibration_of_the_truth_is_perfect() -> None:
         ([1.0, 0.0], [0.5], None, "inconsistent numbers of samples"),
         ([np.nan], [0.5], None, "Input y contains NaN"),
         ([1.0], [np.inf], None, "Input p contains infinity"),
+        ([1.0, 0.0], [np.inf, -np.inf], None, "Input p contains infinity"),
+        ([1.0, 0.0], [0.5, 0.5], [np.inf, -np.inf], "Input sample_weight contains infinity"),
     ],
 )
 def test_clear_errors(metric, y, p, weight, message: str) -> None:
@@ -179,6 +181,9 @@ def test_clear_errors_of_rankings() -> None:
         concordance([1, 2], [1, 2], qid=[0])
     with pytest.raises(ValueError, match="Input y_score contains NaN"):
         kendall_tau([1, 2], [1, np.nan])
+    for metric in (kendall_tau, concordance):
+        with pytest.raises(ValueError, match="Input y_score contains infinity"):
+            metric([1, 2, 3], [np.inf, -np.inf, 0.0])
     with pytest.raises(DataError, match="Negative values in data passed to `sample_weight`"):
         concordance([1, 2], [1, 2], sample_weight=[1, -2])
     with pytest.raises(DataError, match="n_bins must be at least 1; got 0"):
