@@ -32,7 +32,17 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.inference.basis import InducingBasis
     from skpref.inference.problem import State
-__all__ = ["InMemory", "OnDisk", "ShardRows", "ShardedProblem", "Shards", "realigned", "summed"]
+__all__ = [
+    "InMemory",
+    "OnDisk",
+    "ShardRows",
+    "ShardedProblem",
+    "Shards",
+    "put_together",
+    "realigned",
+    "summed",
+    "taken_apart",
+]
 
 _NOTHING = np.empty(0)
 _ALIGNMENT = 64  # bytes; NumPy and BLAS may take another route to other bits for arrays that start elsewhere
@@ -111,7 +121,7 @@ class _Stored:
 
     def __init__(self, shards: OnDisk, path: Path, value: Any) -> None:  # noqa: ANN401 - anything
         self._shards, self._path = shards, path  # the folder lives as long as a file of it is needed
-        frame, arrays = _taken_apart(value)
+        frame, arrays = taken_apart(value)
         with path.open("wb") as file:
             pickle.dump((frame, [_layout(array) for array in arrays]), file)
             for array in arrays:
@@ -124,16 +134,16 @@ class _Stored:
             arrays = [_aligned(*layout) for layout in layouts]
             for array in arrays:
                 file.readinto(_flat(array).data)
-        return _put_together(frame, arrays)
+        return put_together(frame, arrays)
 
 
 def realigned(value: Any) -> Any:  # noqa: ANN401 - anything
     """Return a copy of a value whose arrays are writable and aligned, as those that come off a wire may not be."""
-    frame, arrays = _taken_apart(value)
+    frame, arrays = taken_apart(value)
     copies = [_aligned(*_layout(array)) for array in arrays]
     for copy, array in zip(copies, arrays, strict=True):
         copy[...] = array
-    return _put_together(frame, copies)
+    return put_together(frame, copies)
 
 
 class _FramePickler(pickle.Pickler):
@@ -159,14 +169,16 @@ class _FrameUnpickler(pickle.Unpickler):
         return self._arrays[number]
 
 
-def _taken_apart(value: Any) -> tuple[bytes, list[NDArray[Any]]]:  # noqa: ANN401 - anything
+def taken_apart(value: Any) -> tuple[bytes, list[NDArray[Any]]]:  # noqa: ANN401 - anything
+    """Return a value without its arrays as a pickle, and the arrays."""
     file = io.BytesIO()
     pickler = _FramePickler(file)
     pickler.dump(value)
     return file.getvalue(), pickler.arrays
 
 
-def _put_together(frame: bytes, arrays: Sequence[NDArray[Any]]) -> Any:  # noqa: ANN401 - anything
+def put_together(frame: bytes, arrays: Sequence[NDArray[Any]]) -> Any:  # noqa: ANN401 - anything
+    """Return the value of a pickle and arrays."""
     return _FrameUnpickler(io.BytesIO(frame), arrays).load()
 
 

@@ -162,15 +162,17 @@ class ShardedClassifier(ComparisonClassifier):
         """Return the names of the columns of X, as a fit in memory has them."""
         return [columns.left, columns.right] if self._columns is None else list(names)
 
-    def _shard_columns(self, names: list[str], y: Any, sample_weight: Any) -> ShardColumns:
+    def _shard_columns(
+        self, names: list[str], y: Any, sample_weight: Any, *, first: str = "left", second: str = "right"
+    ) -> ShardColumns:
         """Return the columns of a dataset that parameters name."""
         check_model(self)
         weight = self.weight if sample_weight is None else sample_weight
-        named = [self.left or "left", self.right or "right", "y" if y is None else y, weight]
+        named = [self.left or first, self.right or second, "y" if y is None else y, weight]
         for parameter, name in zip(("left", "right", "y", "weight"), named, strict=True):
             if name is not None and not isinstance(name, str):
                 raise DataError(
-                    f"{parameter} must be the name of a column where X is on disk; got {type(name).__name__}"
+                    f"{parameter} must be the name of a column where X is not in memory; got {type(name).__name__}"
                 )
         return dataset_columns(names, ShardColumns(*named), labels_are_named=y is not None)
 

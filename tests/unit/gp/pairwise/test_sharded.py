@@ -142,7 +142,7 @@ def test_what_needs_the_comparisons_is_refused(stored, method):
         ({"likelihood": "probit-ties"}, "likelihood='probit-ties' needs all"),
         ({"covariates": ["times"]}, "covariates=.* needs all"),
         ({"left": "home"}, "no column 'home' in X, which has the columns left, right, y, times"),
-        ({"right": 1}, "right must be the name of a column where X is on disk; got int"),
+        ({"right": 1}, "right must be the name of a column where X is not in memory; got int"),
         ({"weight": "much"}, "no column 'much'"),
     ],
 )
@@ -152,7 +152,7 @@ def test_parameters_that_a_file_cannot_have(stored, options, message):
 
 
 def test_arguments_that_a_file_cannot_have(stored):
-    with pytest.raises(DataError, match="y must be the name of a column where X is on disk; got Series"):
+    with pytest.raises(DataError, match="y must be the name of a column where X is not in memory; got Series"):
         GPPLClassifier().fit(stored[1], stored[0].y)
     with pytest.raises(DataError, match="no column 'answer'"):
         GPPLClassifier().fit(stored[1], "answer")

@@ -1,0 +1,101 @@
+"""Shards on the workers of a Dask cluster.
+
+Everything is a future with its own recipe: a lost worker costs the recomputation of its shards, and nothing waits for a
+worker that does not come back. Arrays are copied to aligned memory wherever they come off the wire, since NumPy and
+BLAS may take another route to other bits for arrays that start elsewhere.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from skpref.inference.shards import put_together, realigned, taken_apart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["OnDask", "Parcel"]
+
+_SMALL = 50_000  # bytes that are sent eight times sooner than they are fetched once
+_AT_ONCE = 16  # results that are on their way to the client at a time
+_NO_WARNING = {"distributed.admin.large-graph-warning-threshold": "100 GB"}  # states and vocabularies must travel
+
+
+class Parcel:
+    """A value whose arrays are writable and aligned on every worker, and whose size Dask knows."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return _unpacked, taken_apart(self.value)
+
+    def __sizeof__(self) -> int:
+        frame, arrays = taken_apart(self.value)
+        return len(frame) + sum(array.nbytes for array in arrays)
+
+
+def _unpacked(frame: bytes, arrays: list[NDArray[Any]]) -> Parcel:
+    return Parcel(put_together(frame, realigned(arrays)))
+
+
+class OnDask:
+    """Shards on the workers of a cluster."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def share(self, value: Any) -> Any:
+        """Return a future of a large value, which reaches each worker once; a small one travels with each task."""
+        parcel = Parcel(value)
+        return parcel if sys.getsizeof(parcel) <= _SMALL else self._map(_same, [parcel])[0]
+
+    def keep(
+        self, function: Callable[..., tuple[Any, Any]], *columns: Sequence[Any], shared: Sequence[Any] = ()
+    ) -> tuple[list[Any], list[Any]]:
+        """Return the first results and futures of the second ones."""
+        both = self._map(_run, [function] * len(columns[0]), *columns, shared=list(shared))
+        brought, kept = self._map(_first, both), self._map(_second, both)
+        del both
+        return list(self._in_order(brought)), kept
+
+    def collect(
+        self, function: Callable[..., Any], *columns: Sequence[Any], shared: Sequence[Any] = ()
+    ) -> Iterator[Any]:
+        """Yield the results."""
+        return self._in_order(self._map(_run, [function] * len(columns[0]), *columns, shared=list(shared)))
+
+    def _map(self, function: Callable[..., Any], *columns: Sequence[Any], **shared: Any) -> list[Any]:
+        import dask
+
+        # Impure: two fits at once never share a key.
+        with dask.config.set(_NO_WARNING):
+            return list(self._client.map(function, *columns, pure=False, **shared))
+
+    def _in_order(self, futures: list[Any]) -> Iterator[Any]:
+        for start in range(0, len(futures), _AT_ONCE):
+            for parcel in self._client.gather(futures[start : start + _AT_ONCE]):
+                yield parcel.value
+
+
+def _same(parcel: Parcel) -> Parcel:
+    return parcel
+
+
+def _run(function: Callable[..., Any], *entries: Any, shared: Sequence[Any]) -> Parcel:
+    return Parcel(function(*map(_value, entries), *map(_value, shared)))
+
+
+def _first(parcel: Parcel) -> Parcel:
+    return Parcel(parcel.value[0])
+
+
+def _second(parcel: Parcel) -> Parcel:
+    return Parcel(parcel.value[1])
+
+
+def _value(entry: Any) -> Any:
+    return entry.value if isinstance(entry, Parcel) else entry

@@ -1,0 +1,206 @@
+"""Comparisons on a cluster of processes: the results in memory, the same bits for any number of workers, and faults."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+import skpref
+from skpref import GPPLClassifier, Table
+from skpref.dask import DaskGPPLClassifier
+from skpref.dask.shards import OnDask, Parcel
+from skpref.exceptions import DataError
+
+distributed = pytest.importorskip("distributed")
+array = pytest.importorskip("dask.array")
+frames = pytest.importorskip("dask.dataframe")
+pandas = pytest.importorskip("pandas")
+IDS = np.array([f"item {k}" for k in range(8)])
+TOL = 0.1  # few passes: rounds cost 30 ms each
+LIMIT = 60  # seconds after which a fit hangs
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Start two worker processes."""
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    with distributed.Client(cluster) as connected:
+        yield connected
+
+
+@pytest.fixture
+def _separate_offsets(monkeypatch):
+    # Offsets in a block of their own take rounds of conjugate gradients, as those of many items do.
+    monkeypatch.setattr("skpref.gp.pairwise.fit._JOINT_SIZE", 0)
+
+
+def rows(seed=0, n=200):
+    rng = np.random.default_rng(seed)
+    left = rng.integers(0, IDS.size, n)
+    right = (left + rng.integers(1, IDS.size, n)) % IDS.size
+    z = np.linspace(-1, 1, IDS.size)
+    y = (z[left] - z[right] + rng.normal(size=n) > 0).astype(int)
+    return pandas.DataFrame({"left": IDS[left], "right": IDS[right], "y": y, "times": rng.integers(0, 3, n)})
+
+
+def lazy(frame, n=4):
+    """Return a frame in n partitions, the second of which is empty."""
+    parts = frames.from_pandas(frame, npartitions=n - 1)
+    empty = frames.from_pandas(frame.iloc[:0], npartitions=1)
+    return frames.concat([parts.partitions[0], empty, *(parts.partitions[k] for k in range(1, parts.npartitions))])
+
+
+def fitted(frame, **options):
+    collection = lazy(frame)
+    return DaskGPPLClassifier(random_state=0, tol=TOL, **options).fit(collection[["left", "right"]], collection["y"])
+
+
+@pytest.mark.usefixtures("_separate_offsets")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"order_effect": True, "likelihood": "logit"},
+        {"items": Table(np.random.default_rng(1).normal(size=(8, 2)), ids=IDS), "n_inducing": 5},
+    ],
+    ids=["plain", "order effect", "features"],
+)
+def test_the_result_is_that_of_a_fit_in_memory(client, options):
+    frame = rows()
+    pairs = frame[["left", "right"]]
+    here, there = GPPLClassifier(random_state=0, tol=TOL, **options).fit(pairs, frame.y), fitted(frame, **options)
+    for a, b in zip(here.utility(return_std=True), there.utility(return_std=True), strict=True):
+        assert_allclose(a, b, atol=1e-8)
+    assert_allclose(there.lower_bounds_, here.lower_bounds_, rtol=1e-9)
+    for name in ("item_ids_", "components_", "classes_", "feature_names_in_", "n_features_in_"):
+        assert_array_equal(getattr(there, name), getattr(here, name))
+    for method in ("predict", "predict_proba", "decision_function", "predict_preference"):
+        answers = getattr(there, method)(lazy(frame)[["left", "right"]])
+        assert isinstance(answers, array.Array)
+        assert_allclose(answers.compute(), getattr(here, method)(pairs), atol=1e-8)
+        assert_allclose(getattr(there, method)(pairs), getattr(here, method)(pairs), atol=1e-8)
+
+
+def test_weights_and_labels_as_columns_or_arrays(client):
+    frame, collection = rows(), lazy(rows())
+    wanted = GPPLClassifier(tol=TOL).fit(frame[["left", "right"]], frame.y, frame.times).utility()
+    named = DaskGPPLClassifier(tol=TOL, weight="times").fit(collection, "y")
+    apart = DaskGPPLClassifier(tol=TOL).fit(collection[["left", "right"]], collection["y"], collection["times"])
+    ids = collection[["left", "right"]].to_dask_array(lengths=True)
+    arrays = DaskGPPLClassifier(tol=TOL).fit(ids, collection["y"].to_dask_array(), collection["times"].to_dask_array())
+    for model in (named, apart, arrays):
+        assert_allclose(model.utility(), wanted, atol=1e-8)
+    assert not hasattr(arrays, "feature_names_in_")
+    assert_allclose(arrays.predict_proba(ids).compute(), arrays.predict_proba(frame[["left", "right"]].to_numpy()))
+
+
+def test_one_worker_gives_the_bits_of_two(client, cluster):
+    both = fitted(rows())
+    cluster.scale(1)
+    try:
+        one = fitted(rows())
+        assert len(client.scheduler_info()["workers"]) == 1
+    finally:
+        cluster.scale(2)
+        client.wait_for_workers(2, timeout=LIMIT)
+    assert one.lower_bounds_ == both.lower_bounds_
+    assert_array_equal(one.utility(), both.utility())
+
+
+@pytest.mark.usefixtures("_separate_offsets")
+def test_a_fit_survives_the_death_of_a_worker(client, monkeypatch):
+    wanted = fitted(rows())
+    collect, rounds = OnDask.collect, []
+
+    def killing(self, *args, **options):
+        rounds.append(1)
+        if len(rounds) == 12:
+            os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+        return collect(self, *args, **options)
+
+    monkeypatch.setattr(OnDask, "collect", killing)
+    with ThreadPoolExecutor(1) as threads:
+        model = threads.submit(fitted, rows()).result(LIMIT)
+    assert len(rounds) > 20
+    assert model.lower_bounds_ == wanted.lower_bounds_
+    assert_array_equal(model.utility(), wanted.utility())
+    client.wait_for_workers(2, timeout=LIMIT)
+
+
+def test_two_fits_at_once(client):
+    wanted = [fitted(rows(seed)).utility() for seed in (0, 1)]
+    with ThreadPoolExecutor(2) as threads:
+        running = [threads.submit(fitted, rows(seed)) for seed in (0, 1)]
+        for run, utility in zip(running, wanted, strict=True):
+            assert_array_equal(run.result(LIMIT).utility(), utility)
+
+
+def test_the_local_model_is_saved_and_needs_no_client(client, tmp_path):
+    model = fitted(rows(), order_effect=True)
+    local = model.to_local()
+    assert type(local) is GPPLClassifier
+    assert local.order_effect
+    skpref.save(local, tmp_path / "model.skpref")
+    pairs = rows()[["left", "right"]]
+    for other in (local, skpref.load(tmp_path / "model.skpref"), pickle.loads(pickle.dumps(model))):
+        assert_array_equal(other.predict_proba(pairs), model.predict_proba(pairs))
+    with pytest.raises(DataError, match="partial_fit needs the comparisons"):
+        local.partial_fit(pairs, rows().y)
+
+
+def test_the_client_is_an_attribute_and_no_parameter(client):
+    model = DaskGPPLClassifier()
+    assert model.client is client
+    model.client = "another"
+    assert model.client == "another"
+    assert "client" not in model.get_params()
+    assert clone(model).client is client
+    assert not hasattr(pickle.loads(pickle.dumps(model)), "_client")
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments", "message"),
+    [
+        ({}, lambda c: (rows()[["left", "right"]], None), "X must be a frame or an array of Dask; got DataFrame"),
+        ({}, lambda c: (c, rows().y), "y must be a frame or an array of Dask; got Series"),
+        ({}, lambda c: (c, c["y"].repartition(npartitions=2)), "X has 4 partitions and y has 2"),
+        ({}, lambda c: (c, "answer"), "no column 'answer' in X, which has the columns left, right"),
+        ({}, lambda c: (c[["left"]], c["y"]), "no column 'a second column' in X"),
+        ({}, lambda c: (c, c["times"]), r"labels must be 0 or 1.*\(partition . of X\)"),
+        ({"inference": "svi"}, lambda c: (c, c["y"]), "inference='svi' needs all comparisons in memory"),
+        ({"items": Table(np.eye(7), ids=IDS[:7])}, lambda c: (c, c["y"]), "unknown item 'item 7'"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(client, options, arguments, message):
+    with pytest.raises(DataError, match=message):
+        DaskGPPLClassifier(**options).fit(*arguments(lazy(rows())))
+
+
+def test_without_a_client_the_message_says_how_to_start_one(monkeypatch):
+    def missing():
+        raise ValueError("No clients found")
+
+    monkeypatch.setattr(distributed, "default_client", missing)
+    with pytest.raises(DataError, match="there is no client of a Dask cluster: start one by"):
+        DaskGPPLClassifier().fit(lazy(rows()))
+
+
+def test_parcels_know_their_size_and_arrive_aligned():
+    parcel = Parcel({"x": np.arange(1000.0), "y": "text"})
+    assert 8000 < parcel.__sizeof__() < 9000
+    copy = pickle.loads(pickle.dumps(parcel, protocol=5)).value
+    assert_array_equal(copy["x"], parcel.value["x"])
+    assert (copy["x"].ctypes.data % 64, copy["x"].flags.writeable, copy["y"]) == (0, True, "text")
