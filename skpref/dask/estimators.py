@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["DaskGPPLClassifier"]
 
+_Model = TypeVar("_Model", bound=GPPLClassifier)
 
-def _with_its_parameters(cls: type[GPPLClassifier]) -> type[GPPLClassifier]:
+
+def _with_its_parameters(cls: type[_Model]) -> type[_Model]:
     """Put the parameters and attributes of `GPPLClassifier` into the docstring before those of the class."""
     own, parent = inspect.cleandoc(cls.__doc__ or ""), inspect.cleandoc(GPPLClassifier.__doc__ or "")
     before, _, after = own.partition("Attributes\n----------\n")
@@ -42,8 +44,8 @@ class DaskGPPLClassifier(GPPLClassifier):
     order of the partitions: the same partitions give the same bits for any number of workers. The result is that of
     `GPPLClassifier` on the same comparisons, up to rounding. Length-scales are learnt from 50,000 comparisons.
 
-    ``inference="svi"`` and ``"linearised"``,
-    covariates and ``likelihood="probit-ties"`` need all comparisons in memory and are refused.
+    ``inference="svi"`` and ``"linearised"``, covariates and likelihoods with ties need all comparisons in memory and are
+    refused.
 
     Attributes
     ----------
@@ -155,20 +157,22 @@ class DaskGPPLClassifier(GPPLClassifier):
         """
         return self._lazily("predict", X) if _is_collection(X) else super().predict(X)
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any, *, ties: bool = False) -> Any:
         """Return the probabilities of the two answers to each comparison.
 
         Parameters
         ----------
         X : dask.dataframe.DataFrame, dask.array.Array or array-like of shape (n, 2)
             Comparisons, with the columns of `fit`.
+        ties : bool, default=False
+            Must be False, since likelihoods with ties need all comparisons in memory.
 
         Returns
         -------
         dask.array.Array or ndarray of shape (n, 2)
             Probabilities in the order of `classes_`; of a collection computed when they are asked for.
         """
-        return self._lazily("predict_proba", X) if _is_collection(X) else super().predict_proba(X)
+        return self._lazily("predict_proba", X) if _is_collection(X) else super().predict_proba(X, ties=ties)
 
     def decision_function(self, X: Any) -> Any:
         """Return the posterior mean of the utility difference, of the second class of `classes_` minus the first.
