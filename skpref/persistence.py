@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 import zipfile
+from copy import copy
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from numbers import Integral
@@ -24,6 +26,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from skpref._archive import check_schema, open_zip, read_file, read_schema, renumbered, require, write_archive
 from skpref._checks import check_columns
@@ -385,12 +388,27 @@ def _check_estimator(estimator: BaseEstimator, memo: dict[int, Any], where: str)
     check_columns(estimator)
     if isinstance(estimator, Pipeline):
         estimator._validate_steps()  # noqa: SLF001 - names, and what is a transformer
+    if isinstance(estimator, OneHotEncoder) and "categories_" in held:
+        _check_encoder(estimator, where)
     if not ours:
         return
     if any(name.endswith("_") for name in held.keys() - params):
         estimator._check_fitted()  # noqa: SLF001 - of this package
     else:
         require(held.keys() - params <= _UNFITTED, where or cls.__name__, "is not fitted, but has a state")
+
+
+def _check_encoder(encoder: OneHotEncoder, where: str) -> None:
+    """Encode every category: SciPy follows the columns that the encoder's private state gives without a check."""
+    widest = max((len(column) for column in encoder.categories_), default=0)
+    rows = np.column_stack([np.resize(np.asarray(column, dtype=object), widest) for column in encoder.categories_])
+    probe = copy(encoder).set_params(sparse_output=True).set_output(transform="default")
+    probe.__dict__.pop("feature_names_in_", None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of categories that are dropped
+        encoded = probe.transform(rows)
+    encoded.check_format(full_check=True)
+    require(encoded.shape[1] == len(encoder.get_feature_names_out()), where, "has columns that no category has")
 
 
 def _inner(value: Any) -> Iterator[Any]:

@@ -402,6 +402,41 @@ def test_a_text_of_many_words_fits_in_a_file(tmp_path: Path) -> None:
     assert load(tmp_path / "m").vocabulary_ == model.vocabulary_
 
 
+KINDS = np.array([["a", 1.0], ["b", 2.0], ["b", np.nan], ["c", 7.0]] * 4, dtype=object)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{}, {"drop": "first"}, {"drop": "if_binary"}, {"min_frequency": 5}, {"max_categories": 2}],
+)
+@pytest.mark.parametrize("column", [[0], [1], [0, 1]])
+def test_every_encoder_comes_back(params: dict[str, Any], column: list[int], tmp_path: Path) -> None:
+    rows = KINDS[:, column] if column != [1] else KINDS[:, column].astype(float)
+    before = quiet(
+        OneHotEncoder(handle_unknown="infrequent_if_exist", **params).set_output(transform="default").fit, rows
+    )
+    save(before, tmp_path / "m")
+    assert np.array_equal(dense(load(tmp_path / "m").transform(rows)), dense(before.transform(rows)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("_n_features_outs", [0, 0]),
+        ("_n_features_outs", [-1, 4]),
+        ("_n_features_outs", [3, 2**40]),
+        ("_n_features_outs", None),
+        ("_drop_idx_after_grouping", np.array([-9, 7], dtype=object)),
+        ("_default_to_infrequent_mappings", [np.array([0, 10**9, 1]), None]),
+    ],
+)
+def test_encoders_that_write_out_of_bounds_are_refused(name: str, value: Any, tmp_path: Path) -> None:
+    encoder = OneHotEncoder(min_frequency=1).fit(KINDS)
+    setattr(encoder, name, value)
+    with pytest.raises(DataError, match="OneHotEncoder"):
+        save(encoder, tmp_path / "m")
+
+
 # --------------------------------------------------------------------------------------------------------------- saving
 class Own(RBF):
     """A kernel that a file cannot name."""

@@ -36,7 +36,9 @@ _SCALE_WEIGHT, _LEAST_SCALE = 0.5, 0.01  # users that the prior of the scale of 
 _RADIUS = 1.0  # of a step in the logarithms of the eigenvalues of S
 _LEAST_RADIUS = 1e-3
 _FALLS = 1e-6  # relative fall of the objective that shortens the next step
-_EFFECT_SHAPE, _EFFECT_RATE = 1.0, 0.1  # Gamma prior of the precision of effects: without support they stay small
+# Gamma prior of the precision of effects; the rate is divided by the number of covariates, which share what they
+# explain. Without support effects stay small.
+_EFFECT_SHAPE, _EFFECT_RATE = 1.0, 0.1
 _WARM_UP = 2  # iterations of the sites before S moves
 
 
@@ -134,7 +136,7 @@ def fit_hierarchy(
     begin, bounds, radius, damping, converged = time.perf_counter(), list[float](), _RADIUS, _DAMPING, False
     shape_chol = cholesky(model.shape)
     while True:
-        shift = _shift(model, state)
+        shift = _shift(model, state.B)
         consensus = _consensus(model, state, shift)
         arguments = model.users.coordinates, model.users.places, state.tau, state.nu, shift
         mean, variance, moment, alpha, squared = marginals(state.S, consensus.m, consensus.V, *arguments)
@@ -164,11 +166,11 @@ def fit_hierarchy(
         state = after
 
 
-def _shift(model: Hierarchy, state: HierarchyState) -> Array:
-    """Return the prior means of the coordinates that covariates give, shape (C,)."""
+def _shift(model: Hierarchy, B: Array) -> Array:
+    """Return the prior means of the coordinates that effects B of the covariates give, shape (C,)."""
     if model.covariates is None:
         return np.zeros(model.users.first.size)
-    rows = model.users.incidence() @ state.B
+    rows = model.users.incidence() @ B
     return np.asarray(np.einsum("cp,cp->c", rows, model.covariates[model.users.owner]))
 
 
@@ -220,7 +222,7 @@ def _penalty(model: Hierarchy, state: HierarchyState, shape_chol: Array) -> floa
     if model.covariates is not None:
         E, precision, variance = state.effects, state.effect_precision, state.effect_variance
         penalty += 0.5 * precision * float(np.sum(E**2)) - 0.5 * float(np.sum(np.log(precision * variance)))
-        penalty += _EFFECT_RATE * precision - _EFFECT_SHAPE * np.log(precision)
+        penalty += _EFFECT_RATE / E.shape[1] * precision - _EFFECT_SHAPE * np.log(precision)
     if model.penalty is not None:
         whitened = solve_lower(shape_chol, solve_lower(shape_chol, state.S).T)
         chol = cholesky(whitened)
@@ -288,8 +290,8 @@ def _effects(
 ) -> HierarchyState:
     """Return the state after a Newton step of B, whose columns have the prior N(0, shape / precision).
 
-    The information about B is taken for the product of that about items and that of the covariates, so that the step
-    is exact where all users are asked alike.
+    The information about B is taken for the product of that about items and that of the covariates, as if all users
+    were asked alike; where they are not, the best length of the step is less than one.
     """
     x = model.covariates
     assert x is not None  # noqa: S101 - type narrowing: only called with covariates
@@ -300,9 +302,14 @@ def _effects(
     gradient = basis.T @ (model.users.by_user(alpha).T @ x) @ rotation
     E = Q.T @ solve_lower(shape_chol, state.B) @ rotation
     precision = known + state.effect_precision
-    E = E + (gradient - state.effect_precision * E) / precision
+    slope = gradient - state.effect_precision * E
+    step = slope / precision
+    arguments = model.users.coordinates, model.users.places, state.tau, np.zeros_like(state.nu)
+    curvature = -integrate_out(state.S, *arguments, _shift(model, basis @ step @ rotation.T))[3]
+    curvature += state.effect_precision * float(np.sum(step**2))
+    E = E + min(float(np.sum(slope * step)) / max(curvature, _LEAST_SITE), 1.0) * step
     determined = float(np.sum(known / precision))
-    effect_precision = (2.0 * _EFFECT_SHAPE + determined) / (2.0 * _EFFECT_RATE + float(np.sum(E**2)))
+    effect_precision = (2.0 * _EFFECT_SHAPE + determined) / (2.0 * _EFFECT_RATE / x.shape[1] + float(np.sum(E**2)))
     return replace(
         state,
         B=basis @ E @ rotation.T,

@@ -167,3 +167,16 @@ def test_a_posterior_that_is_not_finite_is_refused(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(PairwiseProbit, "_tilted", lambda _, y, mu, v: (y * np.nan, mu, -v))
     with pytest.raises(DataError, match="The posterior left floating point"):
         CrowdGPPL(likelihood=wrong, inference="ep", random_state=0).fit(DATA.comparisons, DATA.y)
+
+
+def test_effects_of_rare_features_do_not_overshoot() -> None:
+    # Two users of 100 share a feature: what their answers say of its effects is far from that of average users.
+    rng = np.random.default_rng(0)
+    taste, rare = rng.standard_normal((100, 30)), np.arange(100) < 2
+    rows = np.array([[u, *rng.choice(30 if u > 1 else 4, 2, replace=False)] for u in range(100) for _ in range(6)])
+    u, a, b = rows.T
+    X = np.column_stack([rng.standard_normal((100, 3)), rare])
+    model = CrowdGPPL(users=X, random_state=0).fit(rows, taste[u, a] > taste[u, b])
+    plain = CrowdGPPL(random_state=0).fit(rows, taste[u, a] > taste[u, b])
+    assert np.all(np.diff(model.lower_bounds_[4:]) > -1e-3 * abs(model.lower_bound_))
+    assert np.abs(model.predict_proba(rows) - plain.predict_proba(rows)).mean() < 0.05
