@@ -161,8 +161,18 @@ def _pairwise(estimator: Any) -> dict[str, Any]:
     return space
 
 
+def _answers(estimator: Any) -> dict[str, Any]:
+    """Return what is worth a search of what enters an answer besides utilities: sides, covariates, ties."""
+    space: dict[str, Any] = {"order_effect": [False, True]}
+    if estimator.covariates is not None and not (estimator.left is None and estimator.right is None):
+        space["covariates"] = [estimator.covariates, None]
+    if str(estimator.likelihood).endswith("-ties"):
+        space["likelihood"] = ["probit", "logit", "probit-ties", "logit-ties"]
+    return space
+
+
 def _items(estimator: Any) -> dict[str, Any]:
-    space, items = _pairwise(estimator), estimator.items
+    space, items = _pairwise(estimator) | _answers(estimator), estimator.items
     if items is not None and estimator.kernel is None:
         space["kernel"] = [None, *_kernels(items.features)]
     if items is not None and items.features.shape[1] <= _MANY_FEATURES:

@@ -22,6 +22,7 @@ optuna = pytest.importorskip("optuna")
 ESTIMATORS = [
     skpref.GPPLClassifier(),
     skpref.GPPLClassifier(Table(np.eye(3))),
+    skpref.GPPLClassifier(covariates=["home", ("a", "b")], left="l", right="r", likelihood="logit-ties"),
     skpref.GPPLRegressor(),
     skpref.CrowdGPPL(),
     skpref.GPOrdinalRegressor(),
@@ -63,6 +64,16 @@ def test_spaces_know_what_does_not_matter() -> None:
     assert "item_effects" not in default_space(GPPLClassifier())
     assert "n_factors" not in default_space(GibbsIPM3F())
     assert "alpha" not in default_space(GibbsM3F())
+
+
+def test_answers_depend_on_sides_covariates_and_ties() -> None:
+    space = default_space(GPPLClassifier(covariates=["home"], left="a", right="b", likelihood="probit-ties"))
+    assert space["order_effect"] == [False, True]
+    assert space["covariates"] == [["home"], None]
+    assert space["likelihood"] == ["probit", "logit", "probit-ties", "logit-ties"]
+    # Without names of the ids, X would have to have two columns.
+    assert "covariates" not in default_space(GPPLClassifier(covariates=[2]))
+    assert default_space(GPPLClassifier())["likelihood"] == ["probit", "logit"]
 
 
 class Dice:

@@ -1,0 +1,64 @@
+"""
+A league with home advantage and ties
+=====================================
+
+Matches end in a win, a tie or a loss; the home team has an advantage, and so has the team with more days of rest. All
+of that is learnt at once, with uncertainty, from half a season. The league is simulated: 18 teams who meet twice.
+"""
+
+# %%
+# The table has one row for each match. Some are on neutral ground, so `home` is a column of its own: 1 where the left
+# team is at home, 0 on neutral ground. (If the left team were always at home, ``order_effect=True`` would learn it.)
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from skpref import GPPLClassifier
+from skpref.metrics import answers_log_loss, answers_rps
+from skpref.plots import CovariateEffectsDisplay, RankingDisplay
+
+rng = np.random.default_rng(1)
+teams = np.array([f"team {letter}" for letter in "ABCDEFGHIJKLMNOPQR"])
+strength = rng.normal(0.0, 0.8, teams.size)
+left, right = np.nonzero(~np.eye(teams.size, dtype=bool))
+games = pd.DataFrame({"team_1": teams[left], "team_2": teams[right], "home": rng.random(left.size) < 0.85})
+games = games.assign(home=games["home"].astype(int), rest_1=rng.integers(2, 8, left.size))
+games["rest_2"] = rng.integers(2, 8, left.size)
+z = strength[left] - strength[right] + 0.5 * games["home"] + 0.1 * (games["rest_1"] - games["rest_2"])
+margin = z + rng.logistic(size=left.size)
+result = np.select([margin > 0.6, margin < -0.6], ["left", "right"], "tie")
+games.assign(result=result).head()
+
+# %%
+# ``"logit-ties"`` makes a tie an answer of its own. The first half of the season teaches, the second one tests.
+season = rng.permutation(left.size)
+first, second = np.sort(season[: left.size // 2]), np.sort(season[left.size // 2 :])
+model = GPPLClassifier(
+    covariates=["home", ("rest_1", "rest_2")], left="team_1", right="team_2", likelihood="logit-ties"
+).fit(games.iloc[first], result[first])
+print(f"threshold of a tie: {model.likelihood_.threshold:.2f}")
+model.covariate_table().round(3)
+
+# %%
+# Three probabilities for each match to come.
+p = model.predict_proba(games.iloc[second], ties=True)
+pd.DataFrame(p[:5], columns=["win", "tie", "loss"], index=games.iloc[second[:5]]["team_1"]).round(2)
+
+# %%
+# Forecasts of football are compared by the ranked probability score; the shares of the three results are the baseline.
+shares = np.tile([np.mean(result[first] == word) for word in ("left", "tie", "right")], (second.size, 1))
+for title, forecast in (("model", p), ("shares of results", shares)):
+    loss, rps = answers_log_loss(result[second], forecast), answers_rps(result[second], forecast)
+    print(f"{title:18s} log loss {loss:.3f}   RPS {rps:.3f}")
+
+# %%
+# The table of the league, freed of the schedule: neutral ground, the same rest.
+fig, axes = plt.subplots(1, 2, figsize=(11, 5), layout="constrained")
+RankingDisplay.from_estimator(model, ax=axes[0])
+CovariateEffectsDisplay.from_estimator(model, ax=axes[1])
+plt.show()
+
+# %%
+# A match on neutral ground after equal rest: rows of ids alone.
+best, second_best = model.rank().id[:2]
+print(f"{best} against {second_best}: {model.predict_proba([(best, second_best)], ties=True).round(2)[0]}")
