@@ -44,8 +44,8 @@ class DaskGPPLClassifier(GPPLClassifier):
     order of the partitions: the same partitions give the same bits for any number of workers. The result is that of
     `GPPLClassifier` on the same comparisons, up to rounding. Length-scales are learnt from 50,000 comparisons.
 
-    ``inference="svi"`` and ``"linearised"``, covariates and likelihoods with ties need all comparisons in memory and are
-    refused.
+    ``inference="svi"`` and ``"linearised"``, covariates and likelihoods with ties need all comparisons in memory and
+    are refused.
 
     Attributes
     ----------

@@ -78,7 +78,17 @@ def test_import_skpref_does_not_touch_the_network_or_the_disk(tmp_path: Path) ->
 
 # What import-linter's layers cannot say: these two stand beside the levels and may use some of them only.
 SIDE_ROOMS = {
-    "metrics": {"_typing", "_validation", "_math", "exceptions", "kernels", "likelihoods", "inducing", "data", "metrics"},
+    "metrics": {
+        "_typing",
+        "_validation",
+        "_math",
+        "exceptions",
+        "kernels",
+        "likelihoods",
+        "inducing",
+        "data",
+        "metrics",
+    },
     "datasets": {"_typing", "_math", "exceptions", "data", "datasets"},
 }
 
