@@ -40,34 +40,30 @@ def _with_its_parameters(cls: type[_Model]) -> type[_Model]:
 class DaskGPPLClassifier(GPPLClassifier):
     """`GPPLClassifier` on collections of Dask.
 
-        Each partition is a shard. A pass sends the posterior to the shards, and brings sums back, which are added in the
-        order of the partitions: the same partitions give the same bits for any number of workers. The result is that of
-        `GPPLClassifier` on the same comparisons, up to rounding. Length-scales are learnt from 50,000 comparisons.
+    Each partition is a shard. A pass sends the posterior to the shards, and brings sums back, which are added in the
+    order of the partitions: the same partitions give the same bits for any number of workers. The result is that of
+    `GPPLClassifier` on the same comparisons, up to rounding. Length-scales are learnt from 50,000 comparisons.
 
-    <<<<<<< HEAD
-        ``inference="svi"`` and ``"linearised"``, covariates and likelihoods with ties need all comparisons in memory and
-    =======
-        ``inference="svi"`` and ``"linearised"``, covariates, and likelihoods with ties need all comparisons in memory and
-    >>>>>>> 3716aca (benchmarks/scale.py: comparisons in files and on a cluster)
-        are refused.
+    ``inference="svi"`` and ``"linearised"``, covariates and likelihoods with ties need all comparisons in memory and
+    are refused.
 
-        Attributes
-        ----------
-        client : distributed.Client
-            The client to use; set it before `fit`, or leave it to be the current client.
+    Attributes
+    ----------
+    client : distributed.Client
+        The client to use; set it before `fit`, or leave it to be the current client.
 
-        See Also
-        --------
-        GPPLClassifier : The same in memory, or with Parquet files on one machine.
+    See Also
+    --------
+    GPPLClassifier : The same in memory, or with Parquet files on one machine.
 
-        Examples
-        --------
-        >>> import dask.dataframe
-        >>> from distributed import Client
-        >>> from skpref.dask import DaskGPPLClassifier
-        >>> with Client() as client:  # doctest: +SKIP
-        ...     rows = dask.dataframe.read_parquet("comparisons/")
-        ...     model = DaskGPPLClassifier().fit(rows[["left", "right"]], rows["y"]).to_local()
+    Examples
+    --------
+    >>> import dask.dataframe
+    >>> from distributed import Client
+    >>> from skpref.dask import DaskGPPLClassifier
+    >>> with Client() as client:  # doctest: +SKIP
+    ...     rows = dask.dataframe.read_parquet("comparisons/")
+    ...     model = DaskGPPLClassifier().fit(rows[["left", "right"]], rows["y"]).to_local()
     """
 
     @property
