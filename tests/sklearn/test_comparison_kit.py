@@ -8,6 +8,7 @@ from sklearn.utils.validation import validate_data
 
 from skpref import CrowdGPPL, GPPLClassifier, GPPLRegressor, Table
 from skpref.data import read_pairs
+from skpref.gp.pairwise.columns import PairRows
 from skpref.kernels import Linear
 from skpref.testing import IdColumns, _comparisons, check_comparison_estimator
 
@@ -205,9 +206,9 @@ class WithUsers(GPPLClassifier):
             pairs = [row[1:] for row in X]
         else:
             pairs = X[:, 1:] if X.ndim == 2 else X
-        left, right = read_pairs(pairs)
+        rows = PairRows(*read_pairs(pairs), None, None)
         validate_data(self, X, reset=reset, skip_check_array=True)
-        return left, right
+        return rows
 
 
 def test_the_kit_reads_estimators_of_three_columns() -> None:

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from skpref import GPOrdinalRegressor, GPPLClassifier, GPPLRegressor
+from skpref.gp.pairwise.columns import PairRows
 
 # The checks' data hold constant features, graphs in pieces, and max_iter=1.
 pytestmark = [
@@ -120,7 +121,7 @@ class RowsAsIds(GPPLClassifier):
 
     def _read(self, X, *, reset):
         X = validate_data(self, X, reset=reset, dtype=np.float64, order="C")
-        return [row.tobytes() for row in X], [b"fixed"] * X.shape[0]
+        return PairRows([row.tobytes() for row in X], [b"fixed"] * X.shape[0], None, None)
 
     def fit(self, X, y, sample_weight=None):
         X, y = validate_data(self, X, y, dtype=np.float64)
