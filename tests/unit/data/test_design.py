@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils._param_validation import InvalidParameterError
 
-from skpref import VariationalFM
+from skpref import VariationalFM, load, save
 from skpref.data import OneHotDesign, feature_groups, one_hot_design
 from skpref.exceptions import DataError, UnknownIdError
 
@@ -193,3 +193,11 @@ def test_groups_of_what_has_none():
     for unfitted in (OneHotEncoder(), OneHotDesign(), make_column_transformer((OneHotEncoder(), [0]))):
         with pytest.raises(NotFittedError):
             feature_groups(unfitted)
+
+
+def test_a_design_of_one_user_or_one_item_is_saved(tmp_path):
+    for pairs in ([["ann", "tea"], ["ann", "milk"]], [["ann", "tea"], ["bob", "tea"]], [["ann", "tea"]]):
+        for implicit in (False, True):
+            design = OneHotDesign(implicit=implicit).fit(pairs)
+            save(design, tmp_path / "design")
+            assert (load(tmp_path / "design").transform(pairs) != design.transform(pairs)).nnz == 0

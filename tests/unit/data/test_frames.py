@@ -179,3 +179,29 @@ def test_a_ranking_is_worth_what_its_weights_say() -> None:
         scores = np.sort(np.random.default_rng(k).standard_normal((40_000, k)), axis=1).mean(axis=0)
         worth = np.pi / (k * (k - 1)) * np.sum(scores**2)
         assert worth == pytest.approx(3 / (k + 1), rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    {
+        "left right tie": [1.0, 0.0, 0.5],
+        "A B both": [1.0, 0.0, 0.5],
+        "first second draw": [1.0, 0.0, 0.5],
+        "1 2 X": [1.0, 0.0, 0.5],
+        "1 0 0.5": [1.0, 0.0, 0.5],
+        "True False tied": [1.0, 0.0, 0.5],
+        "home away equal": [1.0, 0.0, 0.5],
+        "H A D": [1.0, 0.0, 0.5],
+        "white black same": [1.0, 0.0, 0.5],
+        "W L D": [1.0, 0.0, 0.5],
+        "win loss neither": [1.0, 0.0, 0.5],
+        "1-0 0-1 1/2-1/2": [1.0, 0.0, 0.5],
+    }.items(),
+    ids=str,
+)
+def test_every_word_for_a_side(words: str, expected: list[float]) -> None:
+    table = {"a": ["x", "y", "z"], "b": ["u", "v", "w"], "result": words.split()}
+    assert from_winners(table, "a", "b", "result").y.tolist() == expected
+    # The last words alone decide nothing else.
+    two = {name: cells[:2] for name, cells in table.items()}
+    assert from_winners(two, "a", "b", "result").y.tolist() == expected[:2]

@@ -176,6 +176,8 @@ def test_spelt():
     assert format_levels(np.array([1.0, 2.0, 3.0])) == "1..3"
     assert format_levels(np.array(["a", "b"])) == "a, b"
     assert format_levels(np.arange(0, 40, 2)).endswith("18, ...")
+    assert format_levels(np.arange(0, 22, 2)).endswith(", 18, ...")
+    assert format_levels(np.arange(0, 20, 2)).endswith(", 16, 18")
 
 
 # --------------------------------------------------------------------------
@@ -247,3 +249,13 @@ def test_a_frame_of_categories_with_a_missing_one():
     frame.iloc[-1, -1] = None
     _, y = from_matrix(frame)[:2]
     assert list(y) == [1.0, 2.0, 2.0]
+
+
+def test_ids_of_a_matrix_keep_their_kinds():
+    stars = [[5.0, np.nan], [np.nan, 3.0]]
+    for users, items in (([7, 8], ["x", "y"]), (["ann", "bob"], [1, 2])):
+        X, y = from_matrix(stars, users, items)
+        assert X.dtype == object
+        assert X.tolist() == [[users[0], items[0]], [users[1], items[1]]]
+        assert y.tolist() == [5.0, 3.0]
+    assert from_matrix(stars, [7, 8], [1, 2])[0].dtype.kind == "i"

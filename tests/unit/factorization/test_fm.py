@@ -253,6 +253,17 @@ def test_mini_batches_stop_when_the_bound_no_longer_rises(make):
 
 
 @pytest.mark.parametrize("make", MODELS)
+def test_without_patience_the_first_pass_that_gains_too_little_is_the_last(make):
+    options = {"batch_size": 100, "learning_rate": 0.1, "n_epochs": 60, "tol": 1e-3}
+    model = fitted(make, early_stopping=True, validation_fraction=None, n_iter_no_change=1, **options)
+    gain = model.lower_bounds_[1:] - np.maximum.accumulate(model.lower_bounds_)[:-1]
+    assert model.converged_
+    assert len(gain) > 2
+    assert np.all(gain[:-1] > 1e-3 * 550)
+    assert gain[-1] <= 1e-3 * 550
+
+
+@pytest.mark.parametrize("make", MODELS)
 def test_normalised_divergences_change_mini_batches_only(make):
     assert not np.allclose(
         *(outputs(fitted(make, batch_size=50, n_epochs=4, kl_weights=w)) for w in ("unbiased", "normalised"))

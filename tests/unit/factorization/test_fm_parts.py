@@ -32,6 +32,7 @@ def problem(seed, likelihood, n=12, K=7, d=2, scale=1.0):
     machine = replace(
         machine,
         bias=Bias(0.4, 0.3),
+        bias_prior=Bias(-0.7, 0.2),
         mean=rng.standard_normal(shape),
         variance=rng.uniform(0.1, 1.0, shape),
         prior=prior,

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from skpref import GibbsM3F
 from skpref.data import Ratings
 from skpref.exceptions import DataError
 from skpref.factorization.max_margin import ipm3f_chain, m3f_chain
-from skpref.factorization.max_margin.chains import _check_trace
+from skpref.factorization.max_margin.chains import _check_trace, check_resumed
 from skpref.factorization.max_margin.m3f_chain import MarginPrior
 from skpref.inference.gibbs import Chain
 
@@ -77,3 +78,15 @@ def test_a_chain_never_has_more_features_than_it_made(widths, sound):
     else:
         with pytest.raises(DataError, match="must hold numbers of features"):
             _check_trace(chain, 0)
+
+
+@pytest.mark.parametrize(("seed", "sound"), [(0, True), (2**63 - 1, True), (2**63, False), (2**64 - 1, False)])
+def test_seeds_of_chains_are_those_that_are_drawn(seed, sound):
+    problem = problems(ratings_of(np.ones(len(CELLS))))[m3f_chain]
+    start = Chain(m3f_chain.start_state(problem, 5))
+    chain = Chain({**start.state, "seed": np.array(seed, np.uint64)})
+    if sound:
+        check_resumed(GibbsM3F._chain_model, problem, start, chain)
+    else:
+        with pytest.raises(DataError, match="has a seed that is no number from 0 to 9223372036854775807"):
+            check_resumed(GibbsM3F._chain_model, problem, start, chain)

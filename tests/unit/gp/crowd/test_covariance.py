@@ -67,3 +67,13 @@ def test_order_effects_of_a_user():
         assert C[3, 3] > 0.0
     with pytest.raises(DataError, match="X must be of one user; got 3 and others"):
         model.latent_covariance([[3, 0, 1], [4, 0, 1]])
+
+
+def test_order_effects_of_a_user_by_the_factorised_posterior():
+    options = {"n_factors": 1, "order_effect": True, "inference": "vb", "max_iter": 30, "random_state": 0}
+    model = CrowdGPPL(**options).fit(DATA.comparisons, DATA.y)
+    model.posterior_.bias_variance[:] *= np.linspace(0.2, 0.9, len(model.user_ids_))  # of each user another one
+    for user in (3, 17, "unseen"):
+        pairs = [[user, a, b] for a, b in PAIRS]
+        C, variance = model.latent_covariance(pairs), model.latent_mean_and_variance(pairs)[1]
+        np.testing.assert_allclose(np.diagonal(C), variance, atol=1e-12)

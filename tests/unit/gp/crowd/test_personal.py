@@ -1,0 +1,63 @@
+"""What users' posteriors say of items that were not compared, against the joint prior of seen and new items."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.gaussian_process.kernels import RBF
+
+from skpref import CrowdGPPL
+from skpref.datasets import make_crowd
+from skpref.gp.crowd import fit_hierarchy
+from skpref.gp.crowd.fit_hierarchy import _Shape
+from skpref.gp.entities import Items
+from skpref.inference.basis import InducingBasis
+
+DATA = make_crowd(n_users=12, n_items=6, n_comparisons=200, n_factors=1, random_state=2)
+FEATURES = np.asarray(DATA.table.features)
+NEW = FEATURES[:3] + np.array([[0.0], [0.5], [3.0]])
+
+
+def fitted(**options: Any) -> CrowdGPPL:
+    return CrowdGPPL(**{"max_iter": 20, "random_state": 0, **options}).fit(DATA.comparisons, DATA.y)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.4, 1.0])
+@pytest.mark.parametrize("order", [False, True])
+def test_new_items_follow_from_the_seen_ones_as_in_the_prior(
+    monkeypatch: pytest.MonkeyPatch, share: float, *, order: bool
+) -> None:
+    def shape(_model: Any, data: Any, _items: Any, kernel: Any, _scales: Any, _config: Any, pair: Any) -> _Shape:
+        return _Shape.of(InducingBasis.at(kernel, pair.points), data.items, 6, share, order=order)
+
+    monkeypatch.setattr(fit_hierarchy, "_choose_shape", shape)
+    model = fitted(items=DATA.table, order_effect=order, kernel=RBF(1.5), factor_kernel=RBF(1.0))
+    posterior, n, kernel = model.posterior_, 6, RBF(1.0)
+    assert posterior.own_share == share
+    seen = FEATURES[model.item_ids_]
+    # With as many inducing points as items, nothing of the kernel is lost.
+    prior = (1.0 - share) * kernel(np.vstack([seen, NEW])) + share * np.eye(n + 3)
+    weights = np.zeros((3, n + order))
+    weights[:, :n] = prior[n:, :n] @ np.linalg.inv(prior[:n, :n])
+    rest = posterior.rest_scale * np.diag(prior[n:, n:] - weights[:, :n] @ prior[:n, n:])
+    reach = posterior._reach(Items(NEW, np.full(3, -1)))
+    assert_allclose(reach.weights, weights, atol=1e-6)
+    assert_allclose(reach.rest, rest, atol=1e-6 * posterior.rest_scale)
+    assert posterior.rest_scale > 0.0
+
+
+def test_new_items_without_features_are_independent() -> None:
+    posterior = fitted().posterior_
+    reach = posterior._reach(Items(None, np.array([-1, 2])))
+    assert_allclose(reach.rest, [posterior.rest_scale, 0.0])
+    assert_allclose(reach.weights, [np.zeros(6), np.eye(6)[2]])
+
+
+def test_kernels_that_are_given_are_those_of_the_consensus_and_of_tastes() -> None:
+    model = fitted(items=DATA.table, kernel=RBF(1.5), factor_kernel=RBF(0.7))
+    assert model.kernel_ == RBF(1.5)
+    assert model.factor_kernel_ == model.posterior_.basis.kernel == RBF(0.7)
+    assert fitted(items=None).factor_kernel_ is None
