@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpref._callbacks import fit_callbacks
 from skpref._estimator import unchanged_on_failure
 from skpref.dask.shards import OnDask
-from skpref.data.shards import ShardColumns, read_shard
+from skpref.data.shards import ShardColumns, read_shard, with_shared_ids
 from skpref.exceptions import DataError, MissingExtraError
 from skpref.gp.pairwise import GPPLClassifier
 
@@ -118,8 +118,10 @@ class DaskGPPLClassifier(GPPLClassifier):
             futures = [None if column is None else self.client.compute(column) for column in (parts, y_parts, weights)]
             numbers = list(range(len(parts)))
             held = [[None] * len(parts) if column is None else column for column in futures]
+            ids: dict[Any, Any] = {}
             summaries, rows = shards.keep(_read_partition, numbers, *held, shared=(columns, self._shard_options()))
             del futures, held
+            summaries = [with_shared_ids(summary, ids) for summary in summaries]
             self._fit_shards(shards, summaries, rows, self._names_in(names, columns))
             if not frame:
                 del self.feature_names_in_

@@ -262,7 +262,7 @@ class GPPLClassifier(ShardedClassifier):
             Ids of the left and the right item: integers, strings or other hashables, in an array, a list of pairs or
             a data frame (pandas, polars). With `covariates`, `left`, `right` or `weight`: rows of a table that has
             these columns; others are left alone. Or a Parquet file, a folder of them, or a dataset with columns left,
-            right and y, unless parameters name others: about a million rows at a time are in memory then.
+            right and y, unless parameters name others: a million rows at a time are in memory then.
         y : array-like of shape (n,) or str, default=None
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are

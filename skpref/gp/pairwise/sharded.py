@@ -18,6 +18,7 @@ from skpref.data.shards import (
     check_classes,
     dataset_columns,
     dataset_shards,
+    with_shared_ids,
 )
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
@@ -153,8 +154,9 @@ class ShardedClassifier(ComparisonClassifier):
         """Fit to a dataset of pyarrow, a shard of which is in memory at a time."""
         columns = self._shard_columns(dataset.schema.names, y, sample_weight)
         shards, summaries, rows = OnDisk(), [], []
+        ids: dict[Any, Any] = {}
         for summary, comparisons in dataset_shards(dataset, columns, self._shard_options()):
-            summaries.append(summary)
+            summaries.append(with_shared_ids(summary, ids))
             rows.append(shards.store(comparisons))
         return self._fit_shards(shards, summaries, rows, self._names_in(dataset.schema.names, columns))
 
