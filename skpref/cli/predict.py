@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skpref._typing import Array
     from skpref.cli.files import Sheet
     from skpref.cli.options import Predict, Rank
 
@@ -92,12 +91,16 @@ def _pairs(model: GPPLClassifier, sheet: Sheet, options: Predict) -> Columns:
     covariates = model.covariate_names_.tolist()
     if covariates:
         columns.extend(read_covariates(sheet, tuple(covariates), vary=False).T.astype(object))
-    return {"probability_left": _probability_left(model, columns)}
+    return _answers(model, columns)
 
 
-def _probability_left(model: GPPLClassifier | CrowdGPPL, columns: list[NDArray[Any]]) -> Array:
-    """Return the probability that the left item is preferred, shape (n,)."""
-    return model.predict_proba(np.column_stack(columns))[:, left_column(model.classes_)]
+def _answers(model: GPPLClassifier | CrowdGPPL, columns: list[NDArray[Any]]) -> Columns:
+    """Return the probability that the left item is preferred, and those of three answers where a tie is one."""
+    X = np.column_stack(columns)
+    predicted: Columns = {"probability_left": model.predict_proba(X)[:, left_column(model.classes_)]}
+    if model.likelihood_.ties_are_answers:
+        predicted |= zip(("p_left", "p_tie", "p_right"), model.predict_proba(X, ties=True).T, strict=True)
+    return predicted
 
 
 def _sides(model: GPPLClassifier | CrowdGPPL, sheet: Sheet, names: tuple[str, str]) -> list[NDArray[Any]]:
@@ -131,7 +134,7 @@ def _crowd(model: CrowdGPPL, sheet: Sheet, options: Predict) -> Columns:
     names = side_names(sheet, options)
     sheet.require((user, *names), purpose)
     asked = _ids(sheet, user, "user", getattr(model.users, "ids", model.user_ids_))
-    return {"probability_left": _probability_left(model, [asked, *_sides(model, sheet, names)])}
+    return _answers(model, [asked, *_sides(model, sheet, names)])
 
 
 def _rated(trained: Any, sheet: Sheet, options: Predict) -> NDArray[Any]:

@@ -163,6 +163,15 @@ def test_predict_reads_the_same_names(capsys: pytest.CaptureFixture[str]) -> Non
     assert "probability_left" in json.loads(capsys.readouterr().out)[0]
 
 
+def test_predict_has_the_probability_of_a_tie(capsys: pytest.CaptureFixture[str]) -> None:
+    fit(csv_text("model_a,model_b,winner,x", rows_of("a", "b", "tie")), "--set", "likelihood=probit-ties")
+    capsys.readouterr()
+    assert main(["predict", "model.skpref", "votes.csv", "--json"]) == 0
+    for row in json.loads(capsys.readouterr().out):
+        assert row["p_left"] + row["p_tie"] + row["p_right"] == pytest.approx(1.0)
+        assert row["probability_left"] == pytest.approx(row["p_left"] / (row["p_left"] + row["p_right"]))
+
+
 def test_ranks_are_printed_in_elo_points(capsys: pytest.CaptureFixture[str]) -> None:
     fit(csv_text("model_a,model_b,winner,turn", rows_of("a", "b", "tie")))
     capsys.readouterr()

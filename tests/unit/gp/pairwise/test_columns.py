@@ -29,6 +29,12 @@ def test_names_of_differences():
     assert not PairColumns.of("a", "b", [("p", 3)], None).by_name
 
 
+def test_a_dict_names_effects():
+    columns = PairColumns.of(None, None, {"length": (3, 2), 7: 2}, None)
+    assert columns.names == ["length", "7"]
+    assert columns.read([["a", "b", 1, 5]]).covariates.tolist() == [[4.0, 1.0]]
+
+
 def test_empty_rows_are_refused():
     with pytest.raises(DataError, match="0 sample"):
         PairColumns.of(None, None, [2], None).read(np.empty((0, 3)))
