@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skpref._math.linalg import NotPositiveDefiniteError
+from skpref.gp.hyperpriors import NormalPrior, log_density
 from skpref.gp.ordinal.evidence import EvidenceValue
 from skpref.inference import hyper
 
@@ -27,14 +28,6 @@ _LOG_GAP = np.log([1e-4, 1e2])
 # them does not end (weights of 1 and 1e300 together).
 _MOST_UNCONVERGED = 10
 _RESTART_WIDTH = 1.5  # restarts are uniform within so many e-folds of the first start
-
-
-class NormalPrior(NamedTuple):
-    """A normal prior of a weighted sum of hyper-parameters, weights^T theta ~ N(mean, sd^2)."""
-
-    weights: Array
-    mean: float
-    sd: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,12 +88,7 @@ class HyperparameterSpace:
 
     def log_prior(self, theta: Array) -> tuple[float, Array]:
         """Return the log density of the priors at (kernel theta, likelihood theta), up to a constant, with gradient."""
-        value, gradient = 0.0, np.zeros_like(theta)
-        for weights, mean, sd in self.priors:
-            off = (float(weights @ theta) - mean) / sd
-            value -= 0.5 * off * off
-            gradient -= off / sd * weights
-        return value, gradient
+        return log_density(self.priors, theta)
 
     def free_gradient(self, gradient: Array) -> Array:
         """Pull a gradient in (kernel theta, likelihood theta) back to the free parameters, shape (n_free,)."""

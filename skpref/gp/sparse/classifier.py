@@ -64,8 +64,9 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
     ----------
     kernel : Kernel, default=None
         Covariance of f: a kernel of `skpref.kernels` or scikit-learn. None: an amplitude times a squared exponential
-        with one length-scale per feature (ARD). Its length-scales start at the standard deviations of the features, so
-        features need no scaling.
+        with one length-scale per feature (ARD), which start at the standard deviations of the features, so features
+        need no scaling. Weak priors draw length-scales to each other and keep the amplitude finite. Where features are
+        heavy-tailed put a `QuantileTransformer` before it.
     likelihood : {"probit", "logit"}, default="probit"
         Probability of a class given f. "probit" has predictive probabilities in closed form.
     n_inducing : int, default=300
@@ -392,7 +393,9 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
         callback = None if many and effective_n_jobs(self.n_jobs) > 1 else on_iteration(self)
         search_rows = max(_MIN_SEARCH_ROWS, _SHARED_SEARCH_ROWS // self.classes_.size) if many else _SEARCH_ROWS
         sparse = self._sparse_config(self.n_inducing, None, _MANY_CLASSES_TOL * self.tol if many else self.tol)
-        return GeneralConfig(sparse, self.inference, self._schedule(callback), self.learning_rate, search_rows)
+        return GeneralConfig(
+            sparse, self.inference, self._schedule(callback), self.learning_rate, search_rows, has_priors=True
+        )
 
     def _store(self, fits: list[GeneralFit]) -> None:
         """Set the attributes of a fit."""

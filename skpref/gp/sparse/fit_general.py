@@ -9,6 +9,7 @@ import numpy as np
 
 from skpref._math.threads import limit_blas_threads
 from skpref.data.tables import unique_rows
+from skpref.gp.hyperpriors import classifier_priors, log_density
 from skpref.gp.posterior import SparseLatent, WarmStart
 from skpref.gp.sparse.fit import (
     COLD_START_ROWS,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features, IntArray
+    from skpref.gp.hyperpriors import NormalPrior
     from skpref.gp.sparse.search import SparseConfig
     from skpref.likelihoods import Likelihood
 
@@ -96,6 +98,7 @@ class GeneralConfig:
     schedule: svi.Schedule  # iterations, tolerance, mini-batches
     learning_rate: float  # step of Adam
     search_rows: int = SAMPLE_ROWS  # rows that a search looks at
+    has_priors: bool = False  # whether the default kernel's hyper-parameters have weak priors
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +131,7 @@ class _OptimalBound:
     state: svi.State | None = None
     evaluation: svi.Evaluation | None = None
     lost: float = 0.0  # nats that the inducing points lose
+    priors: tuple[NormalPrior, ...] = ()  # of the kernel's theta
 
     def __call__(self, parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
         """Return the bound with its gradients, and the sum of the weights."""
@@ -141,7 +145,8 @@ class _OptimalBound:
         theta, points = inducing_gradient(basis, self.data.X, problem, result.state, evaluation)
         if term.residual is not None:
             self.lost = 0.5 * float(evaluation.sites.weight @ term.residual)
-        return ObjectiveValue(evaluation.bound, theta, 0.0, points), float(self.data.weight.sum())
+        prior, slope = log_density(self.priors, parameters.kernel.theta)
+        return ObjectiveValue(evaluation.bound + prior, theta + slope, 0.0, points), float(self.data.weight.sum())
 
     def _start(self, problem: svi.Problem) -> svi.State:
         """Return the better of the two starts."""
@@ -188,7 +193,8 @@ def fit_general(
             starts = [parameters]
             if kernel is None and start is None and data.n <= COLD_START_ROWS:
                 starts.append(with_shorter_scales(parameters))
-            first_objective = _OptimalBound(sample, likelihood, config.schedule.max_iter, state)
+            priors = classifier_priors(distinct) if kernel is None and config.has_priors else ()
+            first_objective = _OptimalBound(sample, likelihood, config.schedule.max_iter, state, priors=priors)
             search, objective = _search(first_objective, starts, sparse)
             _move_points(search, objective, distinct)
             state, likelihood = objective.state, objective.likelihood
