@@ -18,7 +18,8 @@ import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
 from skpref.gp.default_kernels import SHARED_LOG_SCALE, deviations, far_from_zero, feature_scales, linear, stationary
-from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, NormalPrior, search
+from skpref.gp.hyperpriors import NormalPrior
+from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, search
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

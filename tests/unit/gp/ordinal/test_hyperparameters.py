@@ -16,9 +16,10 @@ from skpref import GPOrdinalRegressor
 from skpref._math.linalg import NotPositiveDefiniteError
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import default_kernel, feature_scales, named_kernel
+from skpref.gp.hyperpriors import NormalPrior
 from skpref.gp.ordinal.evidence import EvidenceValue, ExactEvidence, OrdinalData, SparseEvidence
 from skpref.gp.ordinal.families import SearchRows, weigh_families, with_absent_levels
-from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, NormalPrior, search
+from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, search
 from skpref.inference.svi import Schedule
 from skpref.kernels import Linear
 from skpref.likelihoods import OrdinalLogit, OrdinalProbit, OrdinalRobust
