@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 _NOTHING = np.empty(0)
+_FEW_ROWS = 2_000_000  # comparisons whose items and weights are brought here: 24 bytes each, and no more rounds
 _ALIGNMENT = 64  # bytes; NumPy and BLAS may take another route to other bits for arrays that start elsewhere
 
 
@@ -264,6 +265,10 @@ def _normal_product(
     return _part(template, rows).normal_matrix(evaluation, expected, names)(x)
 
 
+def _weighted_pairs(rows: ShardRows, evaluation: Evaluation) -> tuple[IntArray, IntArray, Array]:
+    return rows.left, rows.right, evaluation.sites.weight
+
+
 def summed(results: Iterable[Any]) -> Any:  # noqa: ANN401 - numbers and arrays in tuples and dicts
     """Return the sum of results in their order; numbers, arrays, and tuples and dicts of them."""
     total = None
@@ -297,14 +302,15 @@ class ShardedProblem(Problem):
     shards: Shards = field(default_factory=InMemory)
     rows: Sequence[Any] = ()  # handles on the `ShardRows` of each shard
     template: Any = None  # handle on this problem without its shards
+    n_rows: int = 0  # number of comparisons
 
     @classmethod
-    def of(cls, template: Problem, shards: Shards, rows: Sequence[Any]) -> ShardedProblem:
+    def of(cls, template: Problem, shards: Shards, rows: Sequence[Any], n_rows: int) -> ShardedProblem:
         """Return the problem of the shards' comparisons with the terms, likelihood and rule of a template."""
         empty = np.empty(0, dtype=np.int64)
         template = _part(template, ShardRows(empty, empty, _NOTHING, _NOTHING, _NOTHING))
         parts = template.terms, template.likelihood, template.y, template.weight, template.rule
-        return cls(*parts, shards=shards, rows=rows, template=shards.share(template))
+        return cls(*parts, shards=shards, rows=rows, template=shards.share(template), n_rows=n_rows)
 
     def with_residuals(self, basis: InducingBasis, X: Any) -> ShardedProblem:  # noqa: ANN401 - features
         """Return the problem with what the inducing points leave of each comparison."""
@@ -342,9 +348,15 @@ class ShardedProblem(Problem):
     def normal_matrix(
         self, evaluation: Evaluation, expected: Mapping[str, float], names: Sequence[str]
     ) -> Callable[[Array], Array]:
-        """Return the function x -> A^T diag(weight) A x: a round over the shards."""
+        """Return the function x -> A^T diag(weight) A x: a round over the shards, or of few comparisons brought here."""
         assert isinstance(evaluation, _ShardedEvaluation)  # noqa: S101 - what `evaluate` returns
         views = evaluation.views
+        if self.n_rows <= _FEW_ROWS:
+            columns = zip(*self.shards.collect(_weighted_pairs, self.rows, views), strict=True)
+            left, right, weight = (np.concatenate(column) for column in columns)
+            whole = _part(self, ShardRows(left, right, _NOTHING, weight))
+            seen = Evaluation({}, _NOTHING, _NOTHING, Sites(_NOTHING, _NOTHING, weight), np.nan, np.nan)
+            return Problem.normal_matrix(whole, seen, expected, names)
 
         def times(x: Array) -> Array:
             shared = self.template, expected, tuple(names), self.shards.share(x)

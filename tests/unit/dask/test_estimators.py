@@ -45,6 +45,7 @@ def client(cluster):
 def _separate_offsets(monkeypatch):
     # Offsets in a block of their own take rounds of conjugate gradients, as those of many items do.
     monkeypatch.setattr("skpref.gp.pairwise.fit._JOINT_SIZE", 0)
+    monkeypatch.setattr("skpref.inference.shards._FEW_ROWS", 0)
 
 
 def rows(seed=0, n=200):
