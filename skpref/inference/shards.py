@@ -348,7 +348,7 @@ class ShardedProblem(Problem):
     def normal_matrix(
         self, evaluation: Evaluation, expected: Mapping[str, float], names: Sequence[str]
     ) -> Callable[[Array], Array]:
-        """Return the function x -> A^T diag(weight) A x: a round over the shards, or of few comparisons brought here."""
+        """Return the function x -> A^T diag(weight) A x: a round over the shards unless comparisons are few."""
         assert isinstance(evaluation, _ShardedEvaluation)  # noqa: S101 - what `evaluate` returns
         views = evaluation.views
         if self.n_rows <= _FEW_ROWS:
