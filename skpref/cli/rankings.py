@@ -60,8 +60,7 @@ def ranking_text(ranking: Any, top: int, title: str = "Ranking") -> str:
 
 def effects_text(model: GPPLClassifier) -> str:
     """Return the effects of covariates and of the order as a table."""
-    effects = model.covariate_table()
-    columns = effects.columns() if callable(effects.columns) else effects
+    columns = _effects(model)
     names = ("name", "effect", "std", "effect_low", "effect_high", "odds_ratio")
     rows = [
         (cut(name), f"{effect:+.4g} ± {std:.2g}", f"{low:+.4g} to {high:+.4g}", f"{ratio:.3f}")
@@ -70,6 +69,13 @@ def effects_text(model: GPPLClassifier) -> str:
     return "\n".join(
         ["Effects on the left side, of one unit", *table(("covariate", "effect ± std", "90 % interval", "odds"), rows)]
     )
+
+
+def _effects(model: GPPLClassifier) -> dict[str, Any]:
+    """Return the columns of the table of effects."""
+    table = model.covariate_table()
+    # A data frame where pandas is installed, else a record.
+    return dict(table.columns()) if callable(table.columns) else {name: table[name] for name in table.columns}
 
 
 def factor_strengths(model: CrowdGPPL) -> Array:
@@ -143,6 +149,12 @@ def write_factors(model: CrowdGPPL, path: Path) -> None:
     living = living_factors(model)
     rows = zip(model.user_ids_.tolist(), model.user_factors_[:, living].tolist(), strict=True)
     write_csv(path, ["user", *(f"factor_{d}" for d in living)], ([user, *values] for user, values in rows))
+
+
+def write_effects(model: GPPLClassifier, path: Path) -> None:
+    """Write the table of effects as CSV."""
+    columns = {name: column.tolist() for name, column in _effects(model).items()}
+    write_csv(path, list(columns), zip(*columns.values(), strict=True))
 
 
 def write_ranking(ranking: Any, path: Path) -> None:

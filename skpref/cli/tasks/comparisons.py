@@ -20,6 +20,7 @@ from skpref.cli.rankings import (
     plots,
     ranking_text,
     write_annotators,
+    write_effects,
     write_factors,
     write_ranking,
 )
@@ -234,7 +235,7 @@ class ComparisonTask(Task):
         ranking, annotators = outcome.findings
         title = "Ranking" if annotators is None else "Ranking by the consensus"
         parts = [calibration_text(_tuned(outcome).calibration), ranking_text(ranking, _TOP, title)]
-        if annotators is None and (outcome.model.order_effect or outcome.model.covariate_names_.size):
+        if _has_effects(outcome):
             parts.append(effects_text(outcome.model))
         if annotators is not None:
             parts += [factors_text(outcome.model), annotators_text(annotators)]
@@ -246,6 +247,8 @@ class ComparisonTask(Task):
     def files(self, outcome: Outcome) -> Files:
         ranking, annotators = outcome.findings
         files: Files = {"ranking.csv": partial(write_ranking, ranking)}
+        if _has_effects(outcome):
+            files["effects.csv"] = partial(write_effects, outcome.model)
         if annotators is not None:
             files["annotators.csv"] = partial(write_annotators, annotators)
             files["factors.csv"] = partial(write_factors, outcome.model)
@@ -254,6 +257,12 @@ class ComparisonTask(Task):
     def next_command(self, model: Path) -> str:
         user = "" if self.data.user is None else " [--user ID]"
         return f"Rank new items:   skpref rank {model} ITEMS.csv{user}"
+
+
+def _has_effects(outcome: Outcome) -> bool:
+    """Tell whether the final model of one view for all has effects of covariates or of the order."""
+    model = outcome.model
+    return outcome.findings.annotators is None and bool(model.order_effect or model.covariate_names_.size)
 
 
 def _tuned(outcome: Outcome) -> PairFigures:

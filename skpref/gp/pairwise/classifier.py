@@ -442,6 +442,10 @@ class GPPLClassifier(ShardedClassifier):
         n_covariates = posterior.covariate_scale.size
         require(self._same_covariates(), self, "covariate_names_", "must be the names of the covariates")
         require(self.covariate_names_.size == n_covariates, self, "posterior_", "must have the effects of covariates")
+        held = getattr(self._comparisons, "covariates", None)
+        width = 0 if held is None else held.shape[1]
+        kept = width == n_covariates or isinstance(self._comparisons, ComparisonCounts)
+        require(kept, self, "_comparisons", f"must have {n_covariates} covariates")
         sound = not posterior.has_offsets or posterior.n_seen == items.seen.size
         require(sound, self, "posterior_", f"must have the offsets of {items.seen.size} items")
         width = 0 if posterior.basis is None else posterior.basis.points.shape[1]

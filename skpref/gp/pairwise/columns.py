@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from skpref.data import Comparisons, IdColumn
 
 Column = str | int  # name or position
+_LARGEST = 1e150  # size of a covariate: squares stay finite, and so do effects of one unit
 
 
 class PairRows(NamedTuple):
@@ -60,7 +61,7 @@ class PairColumns:
     def read(self, X: Any) -> PairRows:
         """Return the ids, covariates and weights of rows that have all the columns."""
         reader = _reader(X)
-        covariates = [reader.numbers(_named(reader, term)) for term in self.covariates]
+        covariates = [_numbers(reader, term, name) for term, name in zip(self.covariates, self.names, strict=True)]
         return PairRows(
             reader.ids(_named(reader, self.left)),
             reader.ids(_named(reader, self.right)),
@@ -113,6 +114,19 @@ def _named(reader: TableReader, column: Any) -> Any:
     if not 0 <= column < len(reader.names):
         raise DataError(f"there is no column {column} in X, which has {len(reader.names)}; positions start at 0")
     return reader.names[column]
+
+
+def _numbers(reader: TableReader, term: Any, name: str) -> Array:
+    """Return a covariate, shape (n,); refuse numbers whose effects leave float64."""
+    with np.errstate(over="ignore"):
+        values = reader.numbers(_named(reader, term))
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest > _LARGEST or 0.0 < largest < 1.0 / _LARGEST:
+        raise DataError(
+            f"covariate {name!r}: its largest number is {largest:g}, which must be from {1.0 / _LARGEST:g} to "
+            f"{_LARGEST:g}; use another unit"
+        )
+    return values
 
 
 def _reader(X: Any) -> TableReader:

@@ -228,6 +228,7 @@ def test_tune_tries_the_order_effect_ties_and_covariates(capsys: pytest.CaptureF
     assert "probit-ties" in task.space["likelihood"]
     assert main(["tune", "votes.csv", *options]) == 0
     assert "Effects on the left side" in capsys.readouterr().out
+    assert Path("out/effects.csv").read_text("utf-8").startswith("name,effect,std,effect_low")
 
 
 ARENA = csv_text("model_a,model_b,winner,turn", rows_of("a", "b", "tie"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -262,9 +263,28 @@ def test_wrong_values_are_named(battles, model):
         GPPLClassifier(covariates="home").fit(X, y)
 
 
+def test_units_beyond_float64_are_refused(battles, model):
+    X, y = battles
+    for unit in (1e300, 1e-300):
+        with pytest.raises(
+            DataError, match=r"covariate 'home': its largest number is 1e[-+]300, which must be from 1e-15"
+        ):
+            clone(model).fit(X.assign(home=X["home"] * unit), y)
+    wide = X.assign(length_a=X["length_a"] * 8e305, length_b=X["length_b"] * -8e305)
+    with pytest.raises(DataError, match=r"covariate 'length_a - length_b': its largest number is inf"):
+        clone(model).fit(wide, y)
+
+
+def test_a_damaged_model_has_other_covariates(model):
+    damaged = pickle.loads(pickle.dumps(model))
+    damaged._comparisons = replace(damaged._comparisons, covariates=None)
+    with pytest.raises(DataError, match="must have 2 covariates"):
+        damaged._check_fitted()
+
+
 def test_huge_and_tiny_units_are_no_matter(battles, model):
     X, y = battles
-    for unit in (1e-150, 1e150):
+    for unit in (1e-150, 1e140):
         other = clone(model).fit(X.assign(home=X["home"] * unit), y)
         assert_allclose(other.coef_[0] * unit, model.coef_[0], rtol=1e-9)
 
