@@ -81,7 +81,7 @@ def same(one: SearchResult, other: SearchResult) -> bool:
 # --------------------------------------------------------------------------------------------------------------- trials
 def test_the_first_trial_has_the_defaults_and_seeds_count(tmp_path: Path, builds: Builds) -> None:
     one, two, other = (searched(tmp_path, builds, seed=seed)[0] for seed in (5, 5, 6))
-    assert one.trials[0].settings == {"likelihood": "probit", "shape_s0": 2.0, "rate_s0": 2.0}
+    assert one.trials[0].settings == {"likelihood": "probit", "shape_s0": 2.0, "rate_s0": 2.0, "order_effect": False}
     assert same(one, two)
     assert not same(one, other)
 
@@ -175,7 +175,8 @@ def test_a_search_that_was_stopped_ends_as_if_it_had_not_been(
 
 
 def test_all_settings_of_a_small_space_are_tried_after_a_stop_too(tmp_path: Path, builds: Builds) -> None:
-    asked = {"trials": 9, "storage": str(tmp_path / "a"), "space": {"shape_s0": [1.0, 2.0, 3.0], "rate_s0": 1.0}}
+    space = {"shape_s0": [1.0, 2.0, 3.0], "rate_s0": 1.0, "order_effect": False}
+    asked = {"trials": 9, "storage": str(tmp_path / "a"), "space": space}
     whole, _ = searched(tmp_path, builds, **asked | {"storage": None})
     assert len({str(trial.settings) for trial in whole.trials}) == len(whole.trials) == 6
     builds.fail = lambda n, _: (_ for _ in ()).throw(KeyboardInterrupt) if n == n_stop else None

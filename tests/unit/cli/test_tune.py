@@ -172,7 +172,7 @@ def test_ctrl_c_keeps_the_finished_trials_and_still_reports(
         return scored[-1]
 
     monkeypatch.setattr(base, "cross_entropy", interrupted)
-    arguments = ["tune", "votes.csv", "--trials", "50", "--folds", "2", "--no-mlflow"]
+    arguments = ["tune", "votes.csv", "--trials", "50", "--folds", "2", "--no-mlflow", "--seed", "2"]
     assert main(arguments) == 0
     out, _ = capsys.readouterr()
     assert "Search (stopped by the user): 2 trials" in out
