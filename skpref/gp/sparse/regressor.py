@@ -266,7 +266,6 @@ class SVGPRegressor(RegressorMixin, SparseGP):
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             self._rows = self._read(X, y, sample_weight)
-            self._sums: Moments | None = None
             self._learn(self._warm_start("resume") if self.warm_start else None)
             if not self.converged_:
                 warn_not_converged(self, self.n_iter_, 4)
@@ -275,9 +274,10 @@ class SVGPRegressor(RegressorMixin, SparseGP):
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Update the fit with more rows.
 
-        Up to 10,000 rows are kept, and every call learns kernel, noise and inducing points from all of them. After
-        that, kernel and points stay: rows are added to the sums that determine noise and posterior and are then
-        dropped, so memory does not grow. With `window`, the latest rows are kept instead, and only they count.
+        Rows are added to the sums that determine noise and posterior, while kernel and points stay. Up to 10,000 rows
+        are kept too, and kernel, noise and points are learnt from all of them again whenever their number has doubled
+        since. After that they are dropped, so memory does not grow. With `window`, the latest rows are kept instead,
+        and only they count.
 
         Likelihoods other than the Gaussian have no such sums: all rows (or those in the window) are kept, the kernel
         stays as learnt by the first call, and the inference resumes at the earlier posterior.
@@ -307,20 +307,24 @@ class SVGPRegressor(RegressorMixin, SparseGP):
             first = not hasattr(self, "posterior_")
             new_rows = self._read(X, y, sample_weight, reset=first)
             if first:
-                self._rows, self._sums = self._in_window(new_rows), None
+                self._rows = self._in_window(new_rows)
             elif self._rows is None:
                 return self._update_posterior(new_rows, self._sums)
             else:
                 self._add_rows(new_rows)
             rows, collapses = self._rows, self._collapses()
-            if first or rows[1].shape[0] <= _KEPT_ROWS or not collapses:
+            few = rows[1].shape[0] <= _KEPT_ROWS
+            if not first:
+                self._rows_until_search -= new_rows[1].shape[0]
+            if first or not collapses or (few and self._rows_until_search <= 0):
                 self._learn(None if first else self._warm_start("compare" if collapses else "skip"))
                 if not collapses and not self.converged_:
                     warn_not_converged(self, self.n_iter_, 3)
                 return self
-            if self.window is None:
+            has_sums = self.window is None and self._sums is not None
+            if self.window is None and not few:
                 self._rows = None
-            return self._update_posterior(rows, None)
+            return self._update_posterior(new_rows if has_sums else rows, self._sums if has_sums else None)
 
     def _read(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool = True
@@ -342,7 +346,8 @@ class SVGPRegressor(RegressorMixin, SparseGP):
         """Raise DataError unless the fitted attributes fit together."""
         width = self.n_features_in_
         check_latent(self, self.posterior_, self.kernel_, width)
-        check_types(self, posterior_=SparseLatent, likelihood_=Likelihood, y_mean_=float, _sums=Moments | None)
+        check_types(self, posterior_=SparseLatent, likelihood_=Likelihood, y_mean_=float)
+        check_types(self, _sums=Moments | None, _rows_until_search=int)
         require(np.isfinite(self.y_mean_), self, "y_mean_", "must be finite")
         size = self.posterior_.basis.points.shape[0]
         same = check_features(self, "inducing_points_", self.inducing_points_, size) == width
@@ -394,6 +399,8 @@ class SVGPRegressor(RegressorMixin, SparseGP):
             if start is not None and start.search == "skip":
                 scale = TargetScale(self.y_mean_, self.y_scale_)  # the posterior to resume at is in these units
             self._learn_general(targets, scale, rng, start)
+        self._sums: Moments | None = None
+        self._rows_until_search: int = self._rows[1].shape[0]
         self._warm_key = digest(self._settings())
 
     def _learn_general(

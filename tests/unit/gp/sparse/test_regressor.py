@@ -225,6 +225,20 @@ def test_a_stream_ends_where_all_rows_at_once_end(monkeypatch):
     assert np.isfinite(stream.log_marginal_likelihood())
 
 
+def test_a_stream_searches_again_when_its_rows_have_doubled(monkeypatch):
+    searches, search = [], sparse_regressor.fit_collapsed
+    monkeypatch.setattr(sparse_regressor, "fit_collapsed", lambda rows, *a: searches.append(rows.n) or search(rows, *a))
+    stream = model(learn_inducing=False, tol=1e-2)
+    for part in np.split(np.arange(300), 10):
+        stream.partial_fit(X[part], Y[part])
+    assert searches == [30, 60, 120, 240]
+    assert stream.n_samples_seen_ == 300
+    whole = model(kernel=stream.kernel_, inducing=stream.inducing_points_, optimizer=None, noise=stream.noise_)
+    assert_allclose(stream.predict(X), whole.fit(X, Y).predict(X), atol=0.02)
+    again = pickle.loads(pickle.dumps(stream)).partial_fit(X[:30], Y[:30])
+    assert np.array_equal(again.predict(X), stream.partial_fit(X[:30], Y[:30]).predict(X))
+
+
 def test_a_window_counts_the_latest_rows_alone():
     stream = model(window=60)
     for part in np.split(np.arange(300), 5):
