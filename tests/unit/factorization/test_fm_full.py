@@ -205,6 +205,8 @@ def test_rotated_factors_give_the_same_moments(seed, d):
         )
 
     assert price(rotated) <= price(machine) + 1e-9 * abs(price(machine))
+    # Which side comes first does not matter.
+    np.testing.assert_allclose(price(balanced(machine, 1 - sides)), price(rotated), rtol=1e-8)
 
 
 def test_groups_on_both_sides_are_not_turned():

@@ -12,6 +12,7 @@ from skpref.exceptions import DataError
 from skpref.factorization.max_margin import ipm3f_chain, m3f_chain
 from skpref.factorization.max_margin.chains import _check_trace, check_resumed
 from skpref.factorization.max_margin.m3f_chain import MarginPrior
+from skpref.factorization.max_margin.posterior import Factors
 from skpref.inference.gibbs import Chain
 
 USERS, ITEMS, LEVELS, COST, MARGIN = 7, 5, 4, 0.3, 2.0
@@ -90,3 +91,37 @@ def test_seeds_of_chains_are_those_that_are_drawn(seed, sound):
     else:
         with pytest.raises(DataError, match="has a seed that is no number from 0 to 9223372036854775807"):
             check_resumed(GibbsM3F._chain_model, problem, start, chain)
+
+
+FACTORS = Factors(np.ones((2, 4, 3), np.uint8), np.ones((2, 5, 3), np.float32), np.ones((2, 1, 3)))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ({"users": FACTORS.users.tolist()}, "users must be a table of each chain or sample"),
+        ({"users": FACTORS.users[0]}, "users must be a table of each chain or sample"),
+        ({"items": FACTORS.items.astype(np.int64)}, "items must be a table of each chain or sample"),
+        ({"items": FACTORS.items.astype(">f8")}, "items must be a table of each chain or sample"),
+        ({"thresholds": FACTORS.thresholds.astype(complex)}, "thresholds must be a table of each chain or sample"),
+        ({"items": FACTORS.items[:1]}, "items must be of 2 samples"),
+        ({"items": FACTORS.items.astype(np.uint8)}, "items must be real numbers"),
+        ({"items": FACTORS.items[:, :, :2]}, "items must have 3 factors"),
+        ({"thresholds": np.ones((2, 2, 3))}, "thresholds must be of all users, or shared"),
+        ({"thresholds": np.ones((2, 1, 0))}, "thresholds must be of all users, or shared"),
+    ],
+)
+def test_damaged_factors_are_refused(damage, message):
+    FACTORS.validate()
+    FACTORS._replace(thresholds=np.ones((2, 4, 3))).validate()
+    with pytest.raises(DataError, match=message):
+        FACTORS._replace(**damage).validate()
+
+
+def test_new_users_have_the_prior_variance_of_scores():
+    U, V = np.zeros((1, 2, 3)), np.arange(6.0).reshape(1, 2, 3)
+    user, item = np.array([-1, 0, -1, 1]), np.array([1, 1, -1, -1])
+    variance = Factors(U + 2.0, V, np.ones((1, 1, 1))).prior_variances(user, item, 1.5)
+    # x = u . v with u, v ~ N(0, sigma^2 I) where they are unseen.
+    s = 1.5**2
+    assert_allclose(variance, [[s * (9.0 + 16.0 + 25.0), 0.0, 3.0 * s**2, s * 12.0]])
