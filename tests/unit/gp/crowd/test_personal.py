@@ -61,3 +61,16 @@ def test_kernels_that_are_given_are_those_of_the_consensus_and_of_tastes() -> No
     assert model.kernel_ == RBF(1.5)
     assert model.factor_kernel_ == model.posterior_.basis.kernel == RBF(0.7)
     assert fitted(items=None).factor_kernel_ is None
+
+
+@pytest.mark.parametrize("position", [-1, 3])
+def test_draws_of_users_with_features_have_the_moments(position: int) -> None:
+    posterior = fitted(users=DATA.user_table, items=DATA.table).posterior_
+    person = Items(np.array([[2.0, -1.0]])[:, : DATA.user_table.features.shape[1]], np.array([position]))
+    items = Items(np.vstack([FEATURES, NEW]), np.array([*range(6), -1, -1, -1]))
+    n = 20_000
+    draws = posterior.sample(person, items, n, np.random.default_rng(0))[:, 0]
+    mean, variance = posterior.utility(person, items)
+    assert np.abs(posterior.B).max() > 1e-3
+    assert np.all(np.abs(draws.mean(axis=0) - mean[0]) < 6.0 * np.sqrt(variance[0] / n))
+    assert_allclose(draws.var(axis=0), variance[0], rtol=6.0 * np.sqrt(2.0 / n))
