@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpref._callbacks import fit_callbacks
 from skpref._estimator import unchanged_on_failure
-from skpref.dask.shards import OnDask
+from skpref.dask.shards import OnDask, released_on_failure
 from skpref.data.shards import ShardColumns, read_shard, with_shared_ids
 from skpref.exceptions import DataError, MissingExtraError
 from skpref.gp.pairwise import GPPLClassifier
@@ -119,7 +119,8 @@ class DaskGPPLClassifier(GPPLClassifier):
             numbers = list(range(len(parts)))
             held = [[None] * len(parts) if column is None else column for column in futures]
             ids: dict[Any, Any] = {}
-            summaries, rows = shards.keep(_read_partition, numbers, *held, shared=(columns, self._shard_options()))
+            with released_on_failure([future for column in held for future in column if future is not None]):
+                summaries, rows = shards.keep(_read_partition, numbers, *held, shared=(columns, self._shard_options()))
             del futures, held
             summaries = [with_shared_ids(summary, ids) for summary in summaries]
             self._fit_shards(shards, summaries, rows, self._names_in(names, columns))

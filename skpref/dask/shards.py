@@ -8,6 +8,7 @@ BLAS may take another route to other bits for arrays that start elsewhere.
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from skpref.inference.shards import put_together, realigned, taken_apart
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["OnDask", "Parcel"]
+__all__ = ["OnDask", "Parcel", "released_on_failure"]
 
 _SMALL = 50_000  # bytes that are sent eight times sooner than they are fetched once
 _AT_ONCE = 16  # results that are on their way to the client at a time
@@ -59,8 +60,8 @@ class OnDask:
         """Return the first results and futures of the second ones."""
         both = self._map(_run, [function] * len(columns[0]), *columns, shared=list(shared))
         brought, kept = self._map(_first, both), self._map(_second, both)
-        del both
-        return list(self._in_order(brought)), kept
+        with released_on_failure([*both, *kept]):
+            return list(self._in_order(brought)), kept
 
     def collect(
         self, function: Callable[..., Any], *columns: Sequence[Any], shared: Sequence[Any] = ()
@@ -76,9 +77,21 @@ class OnDask:
             return list(self._client.map(function, *columns, pure=False, **shared))
 
     def _in_order(self, futures: list[Any]) -> Iterator[Any]:
-        for start in range(0, len(futures), _AT_ONCE):
-            for parcel in self._client.gather(futures[start : start + _AT_ONCE]):
-                yield parcel.value
+        with released_on_failure(futures):
+            for start in range(0, len(futures), _AT_ONCE):
+                for parcel in self._client.gather(futures[start : start + _AT_ONCE]):
+                    yield parcel.value
+
+
+@contextmanager
+def released_on_failure(futures: Sequence[Any]) -> Iterator[None]:
+    """Release futures if the body fails: its traceback refers to them, and Dask keeps it."""
+    try:
+        yield
+    except BaseException:
+        for future in futures:
+            future.release()
+        raise
 
 
 def _same(parcel: Parcel) -> Parcel:

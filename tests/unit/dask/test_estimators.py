@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -188,6 +190,23 @@ def test_the_client_is_an_attribute_and_no_parameter(client):
 def test_what_cannot_be_fitted_is_refused(client, options, arguments, message):
     with pytest.raises(DataError, match=message):
         DaskGPPLClassifier(**options).fit(*arguments(lazy(rows())))
+
+
+def n_tasks(dask_scheduler):
+    return len(dask_scheduler.tasks)
+
+
+def test_a_fit_leaves_nothing_on_the_cluster_even_where_it_fails(client):
+    model = fitted(rows())
+    with pytest.raises(DataError, match="labels must be 0 or 1"):
+        DaskGPPLClassifier().fit(lazy(rows()), "times")
+    assert model.n_iter_
+    gc.collect()  # errors of other tests refer to futures
+    for _ in range(100):  # of .1 s: news travel to the scheduler
+        if not (left := client.run_on_scheduler(n_tasks)):
+            break
+        time.sleep(0.1)
+    assert left == 0
 
 
 def test_without_a_client_the_message_says_how_to_start_one(monkeypatch):
