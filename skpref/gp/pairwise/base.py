@@ -201,7 +201,7 @@ class ComparisonClassifier(ClassifierMixin, PairwiseGP):
     def latent_mean_and_variance(self, X: ArrayLike) -> tuple[Array, Array]:
         """Return the posterior mean and variance of the utility difference, left minus right.
 
-        The order effect is included, the answer noise is not.
+        Covariates and the order effect are included, the answer noise is not.
 
         Parameters
         ----------

@@ -322,8 +322,8 @@ class GPPLClassifier(ShardedClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n, 2)
-            Ids of the left and the right item.
+        X : array-like of shape (n, 2) or (n, n_columns)
+            Ids of the left and the right item, or rows with the columns of `fit`.
         y : array-like of shape (n,), default=None
             Labels, as in `fit`; the first call is the same as `fit` and sets `classes_`.
         sample_weight : array-like of shape (n,), default=None
@@ -341,8 +341,8 @@ class GPPLClassifier(ShardedClassifier):
         Raises
         ------
         ValueError
-            As in `fit`. Also if features of new items are missing or do not match, or if `order_effect` or whether ties
-            are answers has changed since the first call.
+            As in `fit`. Also if features of new items are missing or do not match, or if `covariates`, `order_effect`
+            or whether ties are answers has changed since the first call.
         """
         if not hasattr(self, "posterior_"):
             if items is not None:
@@ -480,8 +480,8 @@ class GPPLClassifier(ShardedClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n, 2)
-            Ids of the left and the right item; at most 10,000 distinct items.
+        X : array-like of shape (n, 2) or (n, n_columns)
+            Ids of the left and the right item, or rows with the columns of `fit`; at most 10,000 distinct items.
 
         Returns
         -------

@@ -52,11 +52,15 @@ class PairColumns:
         return cls(0 if left is None else left, 1 if right is None else right, terms, names, weight)
 
     @property
+    def _others(self) -> list[Column]:
+        """Columns of covariates and weights."""
+        terms = [c for term in self.covariates for c in (term if isinstance(term, tuple) else [term])]
+        return terms if self.weight is None else [*terms, self.weight]
+
+    @property
     def by_name(self) -> bool:
         """Whether no column is a position."""
-        terms = [c for term in self.covariates for c in (term if isinstance(term, tuple) else [term])]
-        weight = [] if self.weight is None else [self.weight]
-        return all(isinstance(c, str) for c in [self.left, self.right, *terms, *weight])
+        return all(isinstance(c, str) for c in [self.left, self.right, *self._others])
 
     def read(self, X: Any) -> PairRows:
         """Return the ids, covariates and weights of rows that have all the columns."""
@@ -71,7 +75,10 @@ class PairColumns:
 
     def read_ids(self, X: Any) -> PairRows:
         """Return the ids of rows of two columns, left and right unless their names say otherwise."""
-        if {self.left, self.right} == set(column_names(X) or []):
+        names = set(column_names(X) or [])
+        if names & {column for column in self._others if isinstance(column, str)}:
+            return self.read(X)  # says which columns are missing
+        if {self.left, self.right} == names:
             reader = TableReader(X)
             return PairRows(reader.ids(self.left), reader.ids(self.right), None, None)
         return PairRows(*read_pairs(X), None, None)

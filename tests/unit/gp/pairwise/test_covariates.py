@@ -257,6 +257,8 @@ def test_wrong_values_are_named(battles, model):
         model.fit(X[["model_a", "model_b"]].to_numpy(), y)
     with pytest.raises(DataError, match=r"there is no column 'length_b'"):
         model.predict_proba(X.drop(columns="length_b"))
+    with pytest.raises(DataError, match=r"there is no column 'length_a'"):
+        model.predict_proba(X[["model_a", "home"]])
     with pytest.raises(DataError, match="got 1D array"):
         GPPLClassifier(covariates=[2]).fit(["a", "b"], [1, 0])
     with pytest.raises(ValueError, match="covariates"):
