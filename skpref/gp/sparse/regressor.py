@@ -6,7 +6,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -34,6 +34,7 @@ from skpref.gp.sparse.base import SHARED_CONSTRAINTS, SparseGP
 from skpref.gp.sparse.evidence import bound, moments
 from skpref.gp.sparse.fit import fit_collapsed, refit_from_moments
 from skpref.gp.sparse.fit_general import GeneralConfig, Observations, fit_general
+from skpref.gp.sparse.scoring import ScoredCounts
 from skpref.gp.sparse.search import SparseParameters
 from skpref.gp.sparse.targets import (
     TargetScale,
@@ -43,15 +44,16 @@ from skpref.gp.sparse.targets import (
     gaussian_rows,
     initial_likelihood,
     noise_of,
+    noise_variance,
+    read_exposure,
     target_scale,
+    variance_rule,
 )
 from skpref.inference.basis import InducingBasis
 from skpref.inference.collapsed import Moments
 from skpref.likelihoods import Gaussian, Likelihood, StudentT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import ArrayLike
     from sklearn.gaussian_process.kernels import Kernel
 
@@ -67,7 +69,7 @@ _N_INDUCING, _N_INDUCING_FEW_ROWS, _FEW_ROWS = 500, 1000, 2000  # n_inducing="au
 _STANDARDISED = ("gaussian", "student-t")
 
 
-class SVGPRegressor(RegressorMixin, SparseGP):
+class SVGPRegressor(ScoredCounts, SparseGP):
     """Gaussian-process regression through inducing points, for any number of rows.
 
     f has a Gaussian-process prior, and y is f plus noise. M inducing points stand for all rows: time n M^2, memory
@@ -139,6 +141,8 @@ class SVGPRegressor(RegressorMixin, SparseGP):
         Posterior of f, of standardised targets.
     y_mean_, y_scale_ : float
         Mean and standard deviation of the targets; 0 and 1 where they are not standardised.
+    exposure_scale_ : float
+        Exposure that the rate of `likelihood_` is of: the mean exposure of the first fit, 1 without exposures.
     inference_ : {"collapsed", "vb", "svi"}
         The inference that was used.
     lower_bound_ : float
@@ -150,7 +154,7 @@ class SVGPRegressor(RegressorMixin, SparseGP):
     converged_ : bool
         Whether searches and inference met their tolerance.
     n_samples_seen_ : float
-        Sum of the weights of the rows in the posterior.
+        Sum of the weights of the rows in the posterior, times their exposures over `exposure_scale_`.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str
@@ -237,7 +241,9 @@ class SVGPRegressor(RegressorMixin, SparseGP):
     # ------------------------------------------------------------- fitting
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, exposure: ArrayLike | None = None
+    ) -> Self:
         """Learn kernel, noise, inducing points and the posterior of f.
 
         Parameters
@@ -248,6 +254,9 @@ class SVGPRegressor(RegressorMixin, SparseGP):
             Targets.
         sample_weight : array-like of shape (n,), default=None
             Weights >= 0 of the log likelihoods; a weight of 2 is the same as two copies of the row. None: 1.
+        exposure : array-like of shape (n,), default=None
+            Time, area or population > 0 that a count was taken over, with "poisson": its mean is this times the rate
+            that f describes. None: 1.
 
         Returns
         -------
@@ -265,13 +274,15 @@ class SVGPRegressor(RegressorMixin, SparseGP):
             If a search or the inference did not meet its tolerance in `max_iter` iterations.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            self._rows = self._read(X, y, sample_weight)
+            self._rows = self._read(X, y, sample_weight, exposure)
             self._learn(self._warm_start("resume") if self.warm_start else None)
             if not self.converged_:
                 warn_not_converged(self, self.n_iter_, 4)
         return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, exposure: ArrayLike | None = None
+    ) -> Self:
         """Update the fit with more rows.
 
         Rows are added to the sums that determine noise and posterior, while kernel and points stay. Up to 10,000 rows
@@ -290,6 +301,8 @@ class SVGPRegressor(RegressorMixin, SparseGP):
             Their targets.
         sample_weight : array-like of shape (n,), default=None
             Their weights >= 0. None: 1.
+        exposure : array-like of shape (n,), default=None
+            Their exposures > 0, as in `fit`. None: 1.
 
         Returns
         -------
@@ -305,7 +318,7 @@ class SVGPRegressor(RegressorMixin, SparseGP):
         self._validate_params()
         with unchanged_on_failure(self):
             first = not hasattr(self, "posterior_")
-            new_rows = self._read(X, y, sample_weight, reset=first)
+            new_rows = self._read(X, y, sample_weight, exposure, reset=first)
             if first:
                 self._rows = self._in_window(new_rows)
             elif self._rows is None:
@@ -327,9 +340,18 @@ class SVGPRegressor(RegressorMixin, SparseGP):
             return self._update_posterior(new_rows if has_sums else rows, self._sums if has_sums else None)
 
     def _read(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool = True
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        exposure: ArrayLike | None,
+        *,
+        reset: bool = True,
     ) -> tuple[Features, Array, Array]:
-        """Return rows of positive weight, targets and weights."""
+        """Return rows of positive weight, targets and weights.
+
+        A count y of exposure e is a count y / e of weight e: the log likelihoods differ by a constant.
+        """
         rows, targets = validate_data(
             self, X, y, accept_sparse="csr", dtype=np.float64, order="C", y_numeric=True, reset=reset
         )
@@ -339,6 +361,13 @@ class SVGPRegressor(RegressorMixin, SparseGP):
         if not np.any(used):
             msg = "at least 1 row of positive weight is required; every sample_weight is zero."
             raise DataError(msg)
+        check_counts(self.likelihood, targets)
+        exposures = read_exposure(exposure, rows.shape[0], self.likelihood)
+        if reset:
+            self.exposure_scale_ = 1.0 if exposures is None else float(exposures[used].mean())
+        if exposures is not None or self.exposure_scale_ != 1.0:
+            relative = (1.0 if exposures is None else exposures) / self.exposure_scale_
+            targets, weight = targets / relative, weight * relative
         # A copy: the rows are kept, and the caller may change the table later.
         return canonical(rows[used]), targets[used], weight[used]
 
@@ -352,7 +381,7 @@ class SVGPRegressor(RegressorMixin, SparseGP):
         size = self.posterior_.basis.points.shape[0]
         same = check_features(self, "inducing_points_", self.inducing_points_, size) == width
         require(same, self, "inducing_points_", f"must have {width} columns")
-        check_positive(self, "y_scale_", *(["noise_"] if self.inference_ == "collapsed" else []))
+        check_positive(self, "exposure_scale_", "y_scale_", *(["noise_"] if self.inference_ == "collapsed" else []))
         if self._rows is not None:
             check_kept_rows(self, self._rows, width)
         sums = self._sums
@@ -384,7 +413,6 @@ class SVGPRegressor(RegressorMixin, SparseGP):
 
     def _learn(self, start: WarmStart | None) -> None:
         """Fit all rows that are kept, from the end of an earlier fit or from scratch."""
-        check_counts(self.likelihood, self._rows[1])
         targets = distinct_targets(*self._rows)
         n = targets.X.shape[0]
         if n > 1:
@@ -453,7 +481,7 @@ class SVGPRegressor(RegressorMixin, SparseGP):
         """Update noise and posterior by new rows and the sums over earlier ones; kernel and points stay."""
         scale = TargetScale(self.y_mean_, self.y_scale_)
         rows = gaussian_rows(distinct_targets(*new_rows), scale)
-        parameters = SparseParameters(self.kernel_, self._noise_variance(), self.inducing_points_)
+        parameters = SparseParameters(self.kernel_, noise_variance(self.likelihood_), self.inducing_points_)
         basis = self.posterior_.basis
         with limit_blas_threads(basis.chol.shape[0]):
             total = moments(rows, basis) if sums is None else sums + moments(rows, basis)
@@ -478,7 +506,13 @@ class SVGPRegressor(RegressorMixin, SparseGP):
     # ------------------------------------------------------------- predicting
 
     def predict(
-        self, X: ArrayLike, return_std: bool = False, return_cov: bool = False, *, noise: bool = True
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        noise: bool = True,
+        exposure: ArrayLike | None = None,
     ) -> Array | tuple[Array, Array]:
         """Predict targets.
 
@@ -492,6 +526,8 @@ class SVGPRegressor(RegressorMixin, SparseGP):
             Whether to return the covariance too, of at most 10,000 rows.
         noise : bool, default=True
             Whether they are those of a new y, as in scikit-learn's `BayesianRidge`, or of f, without noise.
+        exposure : array-like of shape (n,), default=None
+            Exposures > 0 of the counts, as in `fit`. None: 1.
 
         Returns
         -------
@@ -509,18 +545,21 @@ class SVGPRegressor(RegressorMixin, SparseGP):
             msg = "return_std and return_cov cannot both be True: ask for one of them."
             raise DataError(msg)
         rows = self._check_new_rows(X)
+        exposures = read_exposure(exposure, rows.shape[0], self.likelihood)
         if return_cov:
             mean, covariance = self._joint(rows)
-            covariance.flat[:: rows.shape[0] + 1] += self._noise_variance() if noise else 0.0
+            covariance.flat[:: rows.shape[0] + 1] += noise_variance(self.likelihood_) if noise else 0.0
             return self._to_units_of_y(mean), covariance * self.y_scale_**2
         linear = self._is_linear()
         mean, variance = self.posterior_.latent(rows, variance=return_std or not linear)
+        if exposures is not None or self.exposure_scale_ != 1.0:
+            mean = mean + np.log((1.0 if exposures is None else exposures) / self.exposure_scale_)
         predicted = self._to_units_of_y(mean if linear else self.likelihood_.predict(mean, variance))
         if not return_std:
             return predicted
         if noise and not linear:
-            return predicted, np.sqrt(self._predictive_variance()(mean, variance))
-        noise_deviation = np.sqrt(self._noise_variance()) if noise else 0.0
+            return predicted, np.sqrt(variance_rule(self.likelihood_)(mean, variance))
+        noise_deviation = np.sqrt(noise_variance(self.likelihood_)) if noise else 0.0
         return predicted, np.hypot(np.sqrt(variance), noise_deviation) * self.y_scale_
 
     def predict_latent(self, X: ArrayLike, return_std: bool = False) -> Array | tuple[Array, Array]:
@@ -578,20 +617,6 @@ class SVGPRegressor(RegressorMixin, SparseGP):
     def _is_linear(self) -> bool:
         """Tell whether y is f plus noise."""
         return isinstance(self.likelihood_, Gaussian | StudentT)
-
-    def _predictive_variance(self) -> Callable[[Array, Array], Array]:
-        """Return the likelihood's rule for the variance of a new y."""
-        rule: Callable[[Array, Array], Array] | None = getattr(self.likelihood_, "predictive_variance", None)
-        if rule is None:
-            msg = f"{type(self.likelihood_).__name__} has no variance of a new y: use predict_latent."
-            raise DataError(msg)
-        return rule
-
-    def _noise_variance(self) -> float:
-        """Return the variance of the noise, in variances of the targets."""
-        if isinstance(self.likelihood_, Gaussian):
-            return 1.0 / self.likelihood_.precision
-        return float(self._predictive_variance()(np.zeros(1), np.zeros(1))[0])
 
     def _joint(self, rows: Features) -> tuple[Array, Array]:
         """Return mean and covariance of the joint posterior of f."""

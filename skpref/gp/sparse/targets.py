@@ -12,6 +12,8 @@ from skpref.gp.sparse.evidence import GaussianRows
 from skpref.likelihoods import Gaussian, Likelihood, Poisson, StudentT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.sparse.fit_general import Observations
 
@@ -78,6 +80,26 @@ def check_counts(likelihood: str | Likelihood, y: Array) -> None:
         raise DataError(msg)
 
 
+def read_exposure(exposure: object, n_rows: int, likelihood: str | Likelihood) -> Array | None:
+    """Return the exposures of the rows, finite and positive, shape (n_rows,), or None if there are none."""
+    if exposure is None:
+        return None
+    if likelihood != "poisson" and not isinstance(likelihood, Poisson):
+        msg = (
+            f"exposure needs likelihood='poisson'; got likelihood={likelihood!r}. For other targets use sample_weight."
+        )
+        raise DataError(msg)
+    try:
+        values = np.broadcast_to(np.asarray(exposure, dtype=np.float64), n_rows)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"exposure must be numbers, one per row of {n_rows}: {error}") from error
+    wrong = np.flatnonzero(~((values > 0.0) & np.isfinite(values)))
+    if wrong.size:
+        msg = f"exposure must be positive and finite; got {values[wrong[0]]:g} in row {wrong[0]}. Leave out such rows."
+        raise DataError(msg)
+    return values
+
+
 def initial_likelihood(likelihood: str | Likelihood, noise: float | None, data: Observations) -> Likelihood:
     """Return the likelihood at its initial parameters."""
     if isinstance(likelihood, Likelihood):
@@ -95,6 +117,22 @@ def noise_of(likelihood: Likelihood) -> float | None:
     if isinstance(likelihood, Gaussian):
         return float(likelihood.precision**-0.5)
     return likelihood.scale if isinstance(likelihood, StudentT) else None
+
+
+def variance_rule(likelihood: Likelihood) -> Callable[[Array, Array], Array]:
+    """Return the likelihood's rule for the variance of a new y."""
+    rule: Callable[[Array, Array], Array] | None = getattr(likelihood, "predictive_variance", None)
+    if rule is None:
+        msg = f"{type(likelihood).__name__} has no variance of a new y: use predict_latent."
+        raise DataError(msg)
+    return rule
+
+
+def noise_variance(likelihood: Likelihood) -> float:
+    """Return the variance of the noise, in variances of the targets."""
+    if isinstance(likelihood, Gaussian):
+        return 1.0 / likelihood.precision
+    return float(variance_rule(likelihood)(np.zeros(1), np.zeros(1))[0])
 
 
 def draw_noise(likelihood: Likelihood, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
