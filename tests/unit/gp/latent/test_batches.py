@@ -85,3 +85,17 @@ def test_inducing_inputs_first_move_by_a_thousandth_of_a_length_scale_of_at_most
 def _start_of_batches() -> tuple[np.ndarray, LatentHyper]:
     rng = np.random.default_rng(0)
     return rng.standard_normal((30, 4)), LatentHyper(rng.standard_normal((6, 2)), np.log([20.0**-2, 25.0]), 0.0, 1.0)
+
+
+def test_the_divergence_is_that_of_the_functions_from_their_prior() -> None:
+    Y, hyper = _start_of_batches()
+    steps = batches._Steps(Y, Inputs(Y[:, :2].copy(), np.full((30, 2), 0.5)), hyper, 30)
+    # q(u) of each output is N(P^-1 beta C, P^-1), P = I + beta G, and p(u) is N(0, I).
+    beta = np.exp(hyper.log_beta)
+    gram = np.tril(steps._gram) + np.tril(steps._gram, -1).T
+    S = np.linalg.inv(np.eye(6) + beta * gram)
+    mean = S @ (beta * steps._cross)
+    wanted = 0.5 * (4 * (np.trace(S) - 6 - np.linalg.slogdet(S)[1]) + (mean**2).sum())
+    assert_allclose(steps._divergence, wanted, rtol=1e-8)
+    steps._gram, steps._cross = 0.0 * steps._gram, 0.0 * steps._cross
+    assert_allclose(steps._divergence, 0.0, atol=1e-12)
