@@ -208,6 +208,8 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     path, buffer = Path(path), io.BytesIO()
     name = type(estimator).__name__
     if _full_name(estimator) not in _ESTIMATORS:
+        if hasattr(estimator, "to_local"):
+            raise DataError(f"cannot save a {name}, which belongs to a cluster: save its to_local()")
         raise DataError(
             f"cannot save a {name}; only {', '.join(saved_classes())}, and pipelines of them with scikit-learn's "
             "usual transformers, can be saved"

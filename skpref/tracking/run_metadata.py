@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from skpref._estimator import digest
+from skpref._validation import refuse_collection
 from skpref._version import __version__
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def _tables(part: Any) -> list[Any]:
 
 
 def _plain(values: Any) -> Any:
+    refuse_collection(values, "the data")
     try:
         array = np.asarray(values)
     except ValueError:  # rows of several lengths: `fit` raises the error

@@ -19,6 +19,7 @@ from skpref import GPPLClassifier, Table
 from skpref.dask import DaskGPPLClassifier
 from skpref.dask.shards import OnDask, Parcel
 from skpref.exceptions import DataError
+from skpref.tracking.run_metadata import describe_data
 
 distributed = pytest.importorskip("distributed")
 array = pytest.importorskip("dask.array")
@@ -158,6 +159,8 @@ def test_the_local_model_is_saved_and_needs_no_client(client, tmp_path):
     assert local.order_effect
     skpref.save(local, tmp_path / "model.skpref")
     pairs = rows()[["left", "right"]]
+    with pytest.raises(DataError, match=r"cannot save a DaskGPPLClassifier.*to_local\(\)"):
+        skpref.save(model, tmp_path / "cluster.skpref")
     for other in (local, skpref.load(tmp_path / "model.skpref"), pickle.loads(pickle.dumps(model))):
         assert_array_equal(other.predict_proba(pairs), model.predict_proba(pairs))
     with pytest.raises(DataError, match="partial_fit needs the comparisons"):
@@ -190,6 +193,12 @@ def test_the_client_is_an_attribute_and_no_parameter(client):
 def test_what_cannot_be_fitted_is_refused(client, options, arguments, message):
     with pytest.raises(DataError, match=message):
         DaskGPPLClassifier(**options).fit(*arguments(lazy(rows())))
+
+
+@pytest.mark.parametrize("values", [array.ones((3, 2)), lazy(rows())], ids=["array", "frame"])
+def test_tracking_does_not_load_a_collection(values):
+    with pytest.raises(TypeError, match="the data is a collection of Dask"):
+        describe_data(values, None, None)
 
 
 def n_tasks(dask_scheduler):
