@@ -7,6 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import coo_array, diags_array
+from scipy.sparse.linalg import cg
 from sklearn.base import clone
 
 from skpref import inducing, kernels
@@ -323,10 +325,32 @@ def _fit_posterior(
     result = svi.fit(problem, start, schedule, rng)
     bound = result.evaluation.bound if result.evaluation is not None else result.bounds[-1]
     blocks = [(term, result.state.blocks[name]) for name, term in problem.terms.items()]
+    if diagonal and basis is None and model.data.comparisons.covariates is not None and result.evaluation is not None:
+        blocks[0] = blocks[0][0], effects_without_offsets(problem, result.state, result.evaluation.sites.weight)
     items = None if model.exact else model.data.X
     posterior = pair_posterior(basis, blocks, dict(result.state.scales), config, items)
     posterior = replace(posterior, covariate_scale=model.covariate_scale)
     return PairFit(posterior, result.state, result.likelihood, kernel, result.bounds, bound, result.converged)
+
+
+def effects_without_offsets(problem: svi.Problem, state: svi.State, weight: Array) -> DenseBlock:
+    """Return the effects of covariates with the offsets integrated out, which q(v) has as known (given the sites).
+
+    Their precision falls by B^T (L + s I)^-1 B, with the Laplacian L of the weighted comparisons and B = D^T W C.
+    """
+    effects, offsets, block = problem.terms["f"], problem.terms["offsets"], state.blocks["f"]
+    assert isinstance(effects, PairTerm)  # noqa: S101
+    assert isinstance(offsets, PairTerm)  # noqa: S101
+    assert isinstance(block, DenseBlock)  # noqa: S101
+    assert effects.extra is not None  # noqa: S101
+    shared = offsets.rmatvec(effects.extra.T * weight)
+    n, diagonal = offsets.n_items, offsets.gram_diagonal(weight) + state.expected["offset"]
+    between = coo_array((-weight, (offsets.left, offsets.right)), shape=(n, n)).tocsr()
+    precision = between + between.T + diags_array(diagonal)
+    solved = np.array([cg(precision, row, rtol=1e-8, M=diags_array(1.0 / diagonal))[0] for row in shared])
+    lower = np.tril(block.precision)
+    reduced = lower + np.tril(lower, -1).T - shared @ solved.T
+    return DenseBlock(reduced, reduced @ block.mean)
 
 
 def root_mean_square(values: Array, weight: Array) -> Array:

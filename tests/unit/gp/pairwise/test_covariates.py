@@ -18,6 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skpref import GPPLClassifier, Table, load, save
 from skpref.exceptions import DataError, DataWarning
+from skpref.gp.pairwise import fit as pair_fit
 
 pd = pytest.importorskip("pandas")
 NAMES = {"left": "model_a", "right": "model_b"}
@@ -344,3 +345,23 @@ def test_ties_stand_beside_covariates(likelihood, tmp_path):
 def test_ties_need_a_likelihood_of_ties(battles, model):
     with pytest.raises(DataError, match="ties=True needs a likelihood in which a tie is an answer; got PairwiseLogit"):
         model.predict_proba(battles[0], ties=True)
+
+
+def test_standard_deviations_of_effects_count_offsets_that_stand_apart(monkeypatch):
+    rng = np.random.default_rng(0)
+    left, right = rng.integers(0, 60, (2, 300))
+    X = np.column_stack([left, right, rng.normal(size=(300, 2))])[left != right]
+    z = rng.normal(size=60)[X[:, 0].astype(int)] + 0.5 * X[:, 2]
+    y = (rng.random(len(X)) < 1.0 / (1.0 + np.exp(-z))).astype(int)
+    model = GPPLClassifier(covariates=[2, 3], order_effect=True, tol=1e-9)
+    joint = clone(model).fit(X, y)
+    monkeypatch.setattr(pair_fit, "_JOINT_SIZE", 0)
+    apart = clone(model).fit(X, y)
+    assert apart.posterior_.offset_variance is not None
+    # The same but for the sites, which are at other variances.
+    assert_allclose(apart.coef_std_, joint.coef_std_, rtol=0.02)
+    assert_allclose(apart.order_effect_[1], joint.order_effect_[1], rtol=0.02)
+    monkeypatch.setattr(pair_fit, "effects_without_offsets", lambda problem, state, weight: state.blocks["f"])
+    known = clone(model).fit(X, y)
+    assert (known.coef_std_ < 0.96 * joint.coef_std_).all()
+    assert_allclose(known.coef_, apart.coef_, rtol=1e-9)
