@@ -12,9 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from skpref._callbacks import fit_callbacks
 from skpref._estimator import unchanged_on_failure
 from skpref.dask.shards import OnDask, released_on_failure
+from skpref.data.labels import left_column, read_labels
 from skpref.data.shards import ShardColumns, read_shard, with_shared_ids
 from skpref.exceptions import DataError, MissingExtraError
 from skpref.gp.pairwise import GPPLClassifier
+from skpref.metrics import pair_accuracy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -206,6 +208,33 @@ class DaskGPPLClassifier(GPPLClassifier):
             P(u_left > u_right); of a collection computed when it is asked for.
         """
         return self._lazily("predict_preference", X) if _is_collection(X) else super().predict_preference(X)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy of the predicted sides; ties do not count.
+
+        Parameters
+        ----------
+        X : dask.dataframe.DataFrame, dask.array.Array or array-like of shape (n, 2)
+            Comparisons, with the columns of `fit`.
+        y : collection of Dask or array-like of shape (n,), default=None
+            Labels as in `fit`. They, their weights and the predictions come to the client.
+        sample_weight : collection of Dask or array-like of shape (n,), default=None
+            Weights of the comparisons; None weighs all alike.
+
+        Returns
+        -------
+        float
+            Share of correct predictions, in [0, 1].
+        """
+        if not _is_collection(X):
+            return super().score(X, y, sample_weight)
+        y, sample_weight = (self._here(values) for values in (y, sample_weight))
+        left = self._here(self.predict_proba(X))[:, left_column(self.classes_)]
+        return pair_accuracy(read_labels(y, left.size), left, sample_weight=sample_weight)
+
+    def _here(self, values: Any) -> Any:
+        """Return a collection as an array in memory; anything else as it is."""
+        return np.asarray(self.client.compute(values).result()) if _is_collection(values) else values
 
     def to_local(self) -> GPPLClassifier:
         """Return the fitted model as a `GPPLClassifier`, which needs no cluster and can be saved.

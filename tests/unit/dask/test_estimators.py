@@ -111,6 +111,17 @@ def test_weights_and_labels_as_columns_or_arrays(client):
     assert_allclose(arrays.predict_proba(ids).compute(), arrays.predict_proba(frame[["left", "right"]].to_numpy()))
 
 
+def test_scores_of_collections(client):
+    frame = rows()
+    collection, pairs = lazy(frame), frame[["left", "right"]]
+    model = fitted(frame)
+    wanted = model.score(pairs, frame.y), model.score(pairs, frame.y, frame.times)
+    assert 0.5 < wanted[0] != wanted[1]
+    lazy_pairs = collection[["left", "right"]]
+    assert model.score(lazy_pairs, collection["y"]) == pytest.approx(wanted[0])
+    assert model.score(lazy_pairs, collection["y"], collection["times"]) == pytest.approx(wanted[1])
+
+
 def test_one_worker_gives_the_bits_of_two(client, cluster):
     both = fitted(rows())
     cluster.scale(1)
