@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 LIKELIHOODS: Final = {"probit": OrdinalProbit, "logit": OrdinalLogit, "robust": OrdinalRobust}
 _FEW_ROWS, _MORE_ROWS = 250, 600  # that an exact search of families looks at, first and last
 _SPARSE_ROWS = 1000  # the same before an inference through inducing points
+_SAMPLE_TOL = 1e-2  # of their inference, whose evidence is then off by some hundredths of a nat
 _REFINEMENTS = 2  # fits of thresholds and noise at all rows that follow it
 _REFINEMENT_TOL = 1e-2  # of their inference, and of their search
 _SAMPLE_ROWS = 20_000  # that the search through inducing points looks at
@@ -211,7 +212,9 @@ def _sampled_families(
         config = replace(config, inference="laplace" if np.any(data.weight < 1.0) else "ep")
     few, more = _sample(data, _FEW_ROWS, rng), _sample(data, _MORE_ROWS if exact else _SPARSE_ROWS, rng)
     others = (OrdinalLogit, OrdinalRobust) if config.likelihood == "auto" and exact else ()
-    few_rows, more_rows = (SearchRows(_exact_evidence(rows, config), rows.X, rows.y) for rows in (few, more))
+    few_rows, more_rows = (
+        SearchRows(replace(_exact_evidence(rows, config), tol=_SAMPLE_TOL), rows.X, rows.y) for rows in (few, more)
+    )
     families = weigh_families(few_rows, more_rows if more.n > few.n else None, likelihood, others)
     return [_refined(data, family, config) for family in families] if exact and data.n > more.n else families
 
