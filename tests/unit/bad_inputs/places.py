@@ -370,18 +370,18 @@ WEIGHTS = [
 # Estimators that are not fitted: every method that needs a fit. The value is what the method gets.
 UNFITTED = {
     "GPPLRegressor": "predict score sample_y predict_preference",
-    "GPPLClassifier": "predict predict_proba decision_function score utility rank sample_utility",
+    "GPPLClassifier": "predict predict_proba decision_function score utility rank sample_utility win_matrix",
     "CrowdGPPL": "predict predict_proba decision_function predict_preference score utility rank annotators "
-    "similar_users similar_items",
+    "similar_users similar_items latent_covariance",
     "GPOrdinalRegressor": "predict predict_proba predict_latent score log_marginal_likelihood",
-    "SVGPRegressor": "predict score sample_y",
+    "SVGPRegressor": "predict score sample_y log_marginal_likelihood",
     "SVGPClassifier": "predict predict_proba score",
     "BayesianGPLVM": "transform inverse_transform reconstruct score_samples score",
     "VariationalFM": "predict score sample_y",
     "VariationalFMClassifier": "predict predict_proba score sample_y",
     "VariationalFMOrdinal": "predict predict_proba score sample_y",
-    "GibbsM3F": "predict predict_proba predict_score score",
-    "GibbsIPM3F": "predict predict_proba predict_score score",
+    "GibbsM3F": "predict predict_proba predict_score score recommend",
+    "GibbsIPM3F": "predict predict_proba predict_score score recommend",
 }
 # Constructors: the value is a dict of parameters.
 PARAMETERS = {

@@ -298,3 +298,18 @@ def test_interactions_at_the_start_do_not_depend_on_the_units_of_x(unit):
     factors = start_machine(compressed(ones), np.ones(3), np.zeros(2, int), 10_000, Gaussian(2.0), rng(2)).mean[:, 1:]
     np.testing.assert_allclose(factors.std(), 0.1, rtol=0.05)
     assert start_machine(compressed(0.0 * ones), np.ones(3), np.zeros(2, int), 1, Gaussian(2.0), rng(2)).mean.any()
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_covariances_are_symmetric_up_to_rounding_of_their_size(scale):
+    machine = problem(0, Gaussian(2.0))[0].with_posterior(full=True)
+    skew = np.zeros((3, 3))
+    skew[0, 1] = 1.0
+    for asymmetry, sound in ((1e-12, True), (1e-8, False)):
+        variance = scale * (np.eye(3) + asymmetry * skew) * np.ones((7, 1, 1))
+        damaged = replace(machine, variance=variance)
+        if sound:
+            damaged.validate()
+        else:
+            with pytest.raises(DataError, match="variance must be symmetric"):
+                damaged.validate()

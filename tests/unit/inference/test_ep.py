@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import norm
 
 from skpref.exceptions import DataError
+from skpref.inference import ep
 from skpref.inference.ep import cavities, ep_gradient, expectation_propagation, variational_bound
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit, PairwiseProbitTies
 
@@ -312,3 +314,25 @@ def test_sharp_sites():
     assert together.converged
     assert apart.converged
     assert_allclose(together.log_evidence, apart.log_evidence, rtol=1e-7)
+
+
+def test_sites_that_cannot_be_matched_stay_as_they_are():
+    """Both of their parameters do; the others are matched."""
+
+    class Bent(PairwiseProbit):
+        def _tilted(self, y, mu, v):
+            log_z, first, second = super()._tilted(y, mu, v)
+            return log_z, first, np.where(y == 0.0, 0.1, second)
+
+    y, tau, nu = np.array([1.0, 0.0]), np.array([0.3, 0.4]), np.array([-0.5, 0.6])
+    state = SimpleNamespace(
+        variance=np.full(2, 0.7), mean=np.array([0.2, -0.1]), alpha=np.zeros(2), retained=np.full(2, 0.8)
+    )
+    tilted = ep._tilt(Bent(), y, np.ones(2), state, (tau, nu))
+    assert tilted.sound.tolist() == [True, False]
+    assert (tilted.tau[1], tilted.nu[1]) == (0.4, 0.6)
+    # The cavity has the variance v / .8; the tilted distribution's moments make the site.
+    _, first, second = PairwiseProbit().tilted(y[:1], state.mean[:1], state.variance[:1] / 0.8)
+    shrink = 1.0 + state.variance[0] / 0.8 * second
+    assert_allclose(tilted.tau[0], -second[0] / shrink)
+    assert_allclose(tilted.nu[0], (first - state.mean[0] * second)[0] / shrink)
