@@ -140,6 +140,8 @@ def fit(options: Fit) -> int:
         save(model, options.out)
     if options.json:
         print_json({**task.describe(), "estimator": type(last_step(model)).__name__, "file": str(options.out)})
+    if text := task.effects(model):
+        say(options, "\n".join(map(printable, text.splitlines())))
     say(options, f"Written to {options.out}{replaced}\n{task.next_command(options.out)}")
     return 0
 

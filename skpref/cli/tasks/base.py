@@ -210,6 +210,11 @@ class Task(ABC):
         del outcome
         return {}
 
+    def effects(self, model: Any) -> str:
+        """Return what the final model says of covariates and of the order; empty where it has none."""
+        del model
+        return ""
+
     @abstractmethod
     def next_command(self, model: Path) -> str:
         """Return the command that uses the model, with what it does before it."""

@@ -235,8 +235,7 @@ class ComparisonTask(Task):
         ranking, annotators = outcome.findings
         title = "Ranking" if annotators is None else "Ranking by the consensus"
         parts = [calibration_text(_tuned(outcome).calibration), ranking_text(ranking, _TOP, title)]
-        if _has_effects(outcome):
-            parts.append(effects_text(outcome.model))
+        parts += filter(None, [self.effects(outcome.model)])
         if annotators is not None:
             parts += [factors_text(outcome.model), annotators_text(annotators)]
         if self.data.profiles is not None:
@@ -247,22 +246,20 @@ class ComparisonTask(Task):
     def files(self, outcome: Outcome) -> Files:
         ranking, annotators = outcome.findings
         files: Files = {"ranking.csv": partial(write_ranking, ranking)}
-        if _has_effects(outcome):
+        if self.effects(outcome.model):
             files["effects.csv"] = partial(write_effects, outcome.model)
         if annotators is not None:
             files["annotators.csv"] = partial(write_annotators, annotators)
             files["factors.csv"] = partial(write_factors, outcome.model)
         return files | plots(outcome.model.lower_bounds_, ranking, _tuned(outcome).calibration, annotators)
 
+    def effects(self, model: Any) -> str:
+        has_some = self.data.user is None and (model.order_effect or model.covariate_names_.size)
+        return effects_text(model) if has_some else ""
+
     def next_command(self, model: Path) -> str:
         user = "" if self.data.user is None else " [--user ID]"
         return f"Rank new items:   skpref rank {model} ITEMS.csv{user}"
-
-
-def _has_effects(outcome: Outcome) -> bool:
-    """Tell whether the final model of one view for all has effects of covariates or of the order."""
-    model = outcome.model
-    return outcome.findings.annotators is None and bool(model.order_effect or model.covariate_names_.size)
 
 
 def _tuned(outcome: Outcome) -> PairFigures:

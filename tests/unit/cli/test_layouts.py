@@ -196,6 +196,8 @@ HOME = csv_text(
 def test_covariates_are_columns_or_differences(capsys: pytest.CaptureFixture[str]) -> None:
     names = "home,length_a-length_b,x-y"
     model = fit(HOME, "--covariates", names)
+    table = capsys.readouterr().out.split("Effects on the left side")[1].splitlines()
+    assert [line.split()[0] for line in table[2:5]] == names.split(",")
     assert model.covariate_names_.tolist() == names.split(",")
     rows = np.genfromtxt("votes.csv", delimiter=",", names=True, dtype=None, encoding="utf-8", deletechars="")
     X = np.column_stack([rows["model_a"], rows["model_b"]]).astype(object)
