@@ -1,4 +1,4 @@
-"""Reports on the users of a crowd: agreement, accuracy, distance from the consensus, position bias."""
+"""Reports on the users of a crowd: agreement, accuracy, reliability, distance from the consensus, position bias."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import numpy as np
 from scipy.special import ndtri
 
 from skpref._estimator import check_credibility, check_n_samples
+from skpref.gp.crowd.personal import PersonalPosterior
+from skpref.gp.crowd.reliability import learn_reliability, percentiles_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from skpref._typing import Array, IntArray
     from skpref.data import Comparisons, IdColumn
-    from skpref.gp.crowd.personal import PersonalPosterior
     from skpref.gp.crowd.posterior import CrowdPosterior
     from skpref.gp.entities import Items
     from skpref.likelihoods import Likelihood
@@ -51,6 +52,15 @@ class Annotators:
     distance : ndarray of shape (n,)
         Root mean square difference of personal and consensus utilities over the seen items, in units of the answer
         noise.
+    reliability : ndarray of shape (n,) or None, default=None
+        Posterior mean of rho, where the user answers as if differences of the consensus were rho times as large: 1 is
+        an average user, 0 answers at random, a negative value is against the consensus. None with ``inference="vb"``.
+    reliability_low : ndarray of shape (n,) or None, default=None
+        Lower end of its credible interval.
+    reliability_high : ndarray of shape (n,) or None, default=None
+        Upper end of its credible interval.
+    p_random : ndarray of shape (n,) or None, default=None
+        Posterior probability that rho = 0: the user answers at random.
     bias : ndarray of shape (n,) or None, default=None
         Posterior mean of the advantage that the user gives to the left side; None without an order effect.
     bias_low : ndarray of shape (n,) or None, default=None
@@ -75,6 +85,10 @@ class Annotators:
     accuracy_low: Array
     accuracy_high: Array
     distance: Array
+    reliability: Array | None = None
+    reliability_low: Array | None = None
+    reliability_high: Array | None = None
+    p_random: Array | None = None
     bias: Array | None = None
     bias_low: Array | None = None
     bias_high: Array | None = None
@@ -125,9 +139,15 @@ def describe_annotators(
     check_n_samples(n_samples)
     users, items = seen
     percentiles = np.array([50.0 * (1.0 - credibility), 50.0 * (1.0 + credibility)])
-    accuracy = _accuracies(
-        posterior, users, items, _sample_pairs(comparisons, rng), likelihood, n_samples, percentiles, rng
-    )
+    pairs = _sample_pairs(comparisons, rng)
+    draws = _accuracy_draws(posterior, users, items, pairs, likelihood, n_samples, rng)
+    reliability: tuple[Array | None, ...] = (None,) * 4
+    factors = None
+    if isinstance(posterior, PersonalPosterior) and posterior.half_rows.any():
+        learnt = learn_reliability(posterior, comparisons, likelihood, rng)
+        reliability = *learnt.summary(percentiles), learnt.random
+        factors = learnt.accuracy(*pairs, likelihood)
+    accuracy = _summary(draws, factors, percentiles)
     bias = _biases(posterior, users, credibility) if posterior.consensus.has_order else (None, None, None)
     n_labels = np.bincount(np.asarray(comparisons.user), comparisons.weight, users.size).astype(np.float64)
     return Annotators(
@@ -136,6 +156,7 @@ def describe_annotators(
         _agreement(posterior, items, comparisons, users.size),
         *accuracy,
         _distances(posterior, users, items),
+        *reliability,
         *bias,
     )
 
@@ -160,29 +181,43 @@ def _agreement(posterior: Posterior, items: Items, comparisons: Comparisons, n_u
     return np.divide(agreeing, total, out=np.full(n_users, np.nan), where=total > 0.0)
 
 
-def _accuracies(
+def _accuracy_draws(
     posterior: Posterior,
     users: Items,
     items: Items,
     pairs: tuple[IntArray, IntArray, Array],
     likelihood: Likelihood,
     n_samples: int,
-    percentiles: Array,
     rng: np.random.Generator,
-) -> tuple[Array, Array, Array]:
-    """Return mean and interval of the probability that an answer of each user agrees with the consensus."""
+) -> Array:
+    """Return draws of the probability that an answer of each user agrees with the consensus, shape (U, S)."""
     left, right, weight = pairs
     used, inverse = np.unique(np.concatenate([left, right]), return_inverse=True)
     a, b = np.split(inverse, 2)
     t, draws = posterior.draws(users, items.take(used), n_samples, rng)
     side = np.sign(t[:, a] - t[:, b])
-    result = np.empty((3, users.size))
+    result = np.empty((users.size, n_samples))
     for u, f in enumerate(draws):
         z = side * (f[:, a] - f[:, b])
-        probability = likelihood.predict(z, np.zeros_like(z)) @ weight
-        result[0, u] = probability.mean()
-        result[1:, u] = np.percentile(probability, percentiles)
-    return result[0], result[1], result[2]
+        result[u] = likelihood.predict(z, np.zeros_like(z)) @ weight
+    return result
+
+
+def _summary(draws: Array, factors: tuple[Array, Array] | None, percentiles: Array) -> tuple[Array, Array, Array]:
+    """Return means and intervals of draws, mixed with what a factor of the consensus says where there is one.
+
+    Utilities of a user's own know tastes and are too sure of users who are noisy or not like the crowd; the factor is
+    the other way round. Half and half covers what either leaves out.
+    """
+    n = draws.shape[1]
+    shared, shares = (np.zeros(0), np.zeros((len(draws), 0))) if factors is None else factors
+    own = np.full(n, (0.5 if shared.size else 1.0) / n)
+    result = np.empty((3, len(draws)))
+    for u, (values, weight) in enumerate(zip(draws, shares, strict=True)):
+        value, mixed = np.concatenate([values, shared]), np.concatenate([own, 0.5 * weight])
+        result[0, u] = value @ mixed
+        result[1:, u] = percentiles_of(value, mixed, percentiles)
+    return result[0], np.minimum(result[1], result[0]), np.maximum(result[2], result[0])
 
 
 def _distances(posterior: Posterior, users: Items, items: Items) -> Array:

@@ -582,15 +582,15 @@ class CrowdGPPL(CrowdBase):
 
         return rank_draws(ids, (mean[0], variance[0]), credibility, n_samples, draws)
 
-    def annotators(self, *, credibility: float = 0.9, n_samples: int = 500, random_state: RandomState = 0) -> Any:
-        """Describe every user with comparisons: agreement, accuracy, distance from the consensus, position bias.
+    def annotators(self, *, credibility: float = 0.9, n_samples: int = 200, random_state: RandomState = 0) -> Any:
+        """Describe every user with comparisons: agreement, accuracy, reliability, distance from the consensus, bias.
 
         Parameters
         ----------
         credibility : float, default=0.9
             Posterior probability of each interval.
-        n_samples : int, default=500
-            Posterior draws of the accuracies and their intervals.
+        n_samples : int, default=200
+            Posterior draws of the users' utilities, for the accuracies and their intervals.
         random_state : int, RandomState, Generator or None, default=0
             Seed of the draws.
 

@@ -149,6 +149,7 @@ def check_one_answer(report: Any, low: float) -> None:
 # ---------------------------------------------------------------------------------------------------------- formats
 def test_columns_and_options() -> None:
     columns = ["user", "n_labels", "agreement", "accuracy", "accuracy_low", "accuracy_high", "distance"]
+    columns += ["reliability", "reliability_low", "reliability_high", "p_random"]
     plain, biased = quick().fit(CHAIN, LABELS), quick(order_effect=True).fit(CHAIN, LABELS)
     assert list(plain.annotators(n_samples=10)) == columns
     assert list(biased.annotators(n_samples=10)) == [*columns, "bias", "bias_low", "bias_high"]

@@ -1,0 +1,155 @@
+"""How closely each user follows the consensus: rho in z = rho (m_left - m_right), m the consensus of the others.
+
+It has the role of Crowd-BT's reliability, with a posterior for each user. Its prior is learnt from the crowd: rho is 0
+(answers at random), log-normal, or minus that (answers the other way round). Three things keep intervals honest. The
+consensus is that of the other users. Its errors, which all users share, are drawn a few times. And where a user has
+tastes, answers go astray together, so that they count for the share of their information that is not about tastes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import logsumexp
+
+from skpref._compiled.users import user_block
+from skpref._math.linalg import cholesky, solve_lower
+from skpref.gp.crowd.users import UserRows
+
+if TYPE_CHECKING:
+    from skpref._typing import Array, IntArray
+    from skpref.data import Comparisons
+    from skpref.gp.crowd.personal import PersonalPosterior
+    from skpref.likelihoods import Likelihood
+
+_SIZES = np.geomspace(0.1, 10.0, 20)  # of rho, 1 being that of an average user
+_GRID = np.concatenate([-_SIZES[::-1], [0.0], _SIZES])
+_PSEUDO_USERS = np.array([0.5, 0.5, 9.0])  # who answer the other way round, at random, and with the consensus
+_SPREAD, _SPREAD_USERS = 0.5, 1.0  # prior guess of the standard deviation of log rho, and users it counts for
+_EM_STEPS = 50
+_DRAWS = 8  # of the consensus, in mirrored pairs
+_LEAST = 1e-12  # divisor
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Posterior of rho on a grid, for draws of the consensus."""
+
+    weight: Array  # (S, U, G): probability of each draw and grid point, which sum to one for each user
+    consensus: Array  # (S, n): draws of m
+
+    @property
+    def of_points(self) -> Array:
+        """Probabilities of the grid points, shape (U, G)."""
+        return np.asarray(self.weight.sum(axis=0))
+
+    @property
+    def random(self) -> Array:
+        """Probability that a user answers at random, shape (U,)."""
+        return self.of_points[:, _SIZES.size]
+
+    def summary(self, percentiles: Array) -> tuple[Array, Array, Array]:
+        """Return posterior means of rho and the ends of its intervals, shape (U,) each."""
+        ends = np.array([percentiles_of(_GRID, weight, percentiles) for weight in self.of_points])
+        return self.of_points @ _GRID, ends[:, 0], ends[:, 1]
+
+    def accuracy(self, left: IntArray, right: IntArray, weight: Array, likelihood: Likelihood) -> tuple[Array, Array]:
+        """Return accuracies at draws and grid points, the same for all users (S G,), and their probabilities (U, S G).
+
+        The accuracy is the probability that an answer to one of these pairs, weighted, agrees with m.
+        """
+        apart = np.abs(self.consensus[:, left] - self.consensus[:, right])
+        z = _GRID[:, None] * apart[:, None, :]
+        value = likelihood.predict(z, np.zeros_like(z)) @ weight
+        return value.ravel(), self.weight.transpose(1, 0, 2).reshape(self.weight.shape[1], -1)
+
+
+def percentiles_of(value: Array, weight: Array, percentiles: Array) -> Array:
+    """Return percentiles of values that have weights, which sum to one."""
+    order = np.argsort(value)
+    below = np.cumsum(weight[order]) - 0.5 * weight[order]
+    return np.asarray(np.interp(percentiles / 100.0, below, value[order]))
+
+
+def learn_reliability(
+    posterior: PersonalPosterior,
+    comparisons: Comparisons,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
+) -> Reliability:
+    """Return the posterior of the reliability of all seen users."""
+    noise = rng.standard_normal((_DRAWS // 2, posterior.half_rows.shape[1]))
+    noise = np.vstack([noise, -noise]) @ posterior.half_rows.T
+    log_likelihood = _log_likelihoods(posterior, comparisons, likelihood, noise)
+    log_joint = log_likelihood + _learnt_prior(logsumexp(log_likelihood, axis=0) - np.log(len(noise)))
+    weight = np.exp(log_joint - logsumexp(log_joint, axis=(0, 2), keepdims=True))
+    return Reliability(weight, (posterior.m + noise)[:, : posterior.n_seen])
+
+
+def _log_likelihoods(
+    posterior: PersonalPosterior, comparisons: Comparisons, likelihood: Likelihood, noise: Array
+) -> Array:
+    """Return log p(answers of a user | draw of the consensus, rho), shape (S, U, G)."""
+    by_user = np.lexsort((comparisons.right, comparisons.left, np.asarray(comparisons.user)))
+    c = replace(
+        comparisons, **{name: getattr(comparisons, name)[by_user] for name in ("user", "left", "right", "y", "weight")}
+    )
+    order, n = posterior.consensus.has_order, posterior.n_seen
+    users = UserRows.of(np.asarray(c.user), c.left, c.right, (posterior.n_users, n), order=order)
+    centred = posterior.m - posterior.m[:n].mean()
+    centred[n:] = 0.0
+    unexplained = np.eye(len(centred)) - np.outer(centred, centred) / max(float(centred @ centred), _LEAST)
+    tastes = unexplained @ posterior.S @ unexplained.T
+    sites = users.coordinates, posterior.users.places, posterior.tau, posterior.nu
+    incidence, result = users.incidence(), np.zeros((len(noise), posterior.n_users, _GRID.size))
+    for u in range(posterior.n_users):
+        A = incidence[users.starts[u] : users.starts[u + 1]].toarray()
+        P, W, D, d, _ = user_block(u, posterior.S, *sites)
+        mean, shift = A @ posterior.m, A @ posterior.B @ posterior.x[u]
+        d = d - D @ shift
+        residual = d - D @ mean
+        side = (mean + shift + P @ (residual - W @ (P @ residual)))[-1] if order else 0.0
+        draws = _of_others(mean, A @ posterior.half_rows, W, d - W @ (P @ d), noise @ A.T)
+        own = slice(users.rows[u], users.rows[u + 1])
+        at, paired = np.arange(own.stop - own.start), users.b[own] >= 0
+        rows = np.zeros((at.size, len(A)))
+        rows[at, users.a[own]] = users.sign[own]
+        rows[at[paired], users.b[own][paired]] = -users.sign[own][paired]
+        z = (draws @ rows.T)[:, None, :] * _GRID[:, None] + side
+        along = D @ (A @ centred)
+        of_consensus, of_tastes = float(A @ centred @ along), float(along @ (A @ tastes @ A.T) @ along)
+        share = of_consensus / max(of_consensus + of_tastes, _LEAST)
+        result[:, u] = share * (likelihood.log_prob(c.y[own], z) @ c.weight[own])
+    return result
+
+
+def _of_others(mean: Array, half: Array, W: Array, linear: Array, noise: Array) -> Array:
+    """Return draws of A m without what a user's own answers say of it, near to those of its posterior."""
+    Q = half @ half.T
+    to_others = np.linalg.inv(np.eye(len(Q)) - Q @ W)
+    covariance = to_others @ Q
+    root, wider = cholesky(Q), cholesky(0.5 * (covariance + covariance.T))
+    return np.asarray(to_others @ (mean - Q @ linear) + solve_lower(root, noise.T).T @ wider.T)
+
+
+def _learnt_prior(log_likelihood: Array) -> Array:
+    """Return the log prior of the grid points by EM over the users, shape (G,)."""
+    n, log_size = _SIZES.size, np.log(_SIZES)
+    kinds, centre, spread = _PSEUDO_USERS / _PSEUDO_USERS.sum(), 0.0, _SPREAD
+    for _ in range(_EM_STEPS):
+        of_size = -0.5 * ((log_size - centre) / spread) ** 2
+        of_size -= logsumexp(of_size)
+        reverse, chance, with_it = np.log(kinds)
+        log_prior = np.concatenate([reverse + of_size[::-1], [chance], with_it + of_size])
+        post = log_likelihood + log_prior
+        total = np.exp(post - logsumexp(post, axis=1, keepdims=True)).sum(axis=0)
+        of_sizes = total[:n][::-1] + total[n + 1 :]
+        counts = _PSEUDO_USERS + np.array([total[:n].sum(), total[n], total[n + 1 :].sum()])
+        kinds = counts / counts.sum()
+        n_sized = of_sizes.sum() + _SPREAD_USERS
+        centre = float(of_sizes @ log_size) / n_sized
+        squares = of_sizes @ (log_size - centre) ** 2 + _SPREAD_USERS * _SPREAD**2
+        spread = float(np.sqrt(squares / n_sized))
+    return np.asarray(log_prior)
