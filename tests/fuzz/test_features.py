@@ -72,8 +72,8 @@ def test_any_sparse_matrix_is_used_or_refused(data: Any, name: str, method: str,
         learn(data, name, method, shape, rows)
 
 
-# Parameters that are about predictions, and may be changed after the fit.
-OF_PREDICTIONS = {"prediction", "unknown", "unknown_user"}
+# Parameters that are about predictions, or about the columns of any table, and may be changed after the fit.
+OF_PREDICTIONS = {"prediction", "unknown", "unknown_user", "left", "right", "weight", "covariates"}
 
 
 @settings(max_examples=3 * EXAMPLES)

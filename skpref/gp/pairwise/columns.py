@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from skpref.data import Comparisons, IdColumn
 
 Column = str | int  # name or position
+_WANTED = (
+    "covariates must be columns, or pairs of columns whose difference counts; got {}. Write them as "
+    'covariates=["home", ("length_a", "length_b")]'
+)
 _LARGEST = 1e150  # size of a covariate: squares stay finite, and so do effects of one unit
 
 
@@ -44,6 +48,11 @@ class PairColumns:
     @classmethod
     def of(cls, left: Any, right: Any, covariates: Any, weight: Any) -> PairColumns | None:
         """Return the columns that parameters name; None if they name none, and X has two columns of ids."""
+        for name, column in (("left", left), ("right", right), ("weight", weight)):
+            if not (column is None or _is_column(column)):
+                raise DataError(f"{name} must be a column of X, by name or by position; got {shorten(column)}")
+        if not (covariates is None or isinstance(covariates, Mapping | list | tuple) or np.ndim(covariates) == 1):
+            raise DataError(_WANTED.format(shorten(covariates)))
         if left is None and right is None and weight is None and (covariates is None or not len(covariates)):
             return None
         named = isinstance(covariates, Mapping)
@@ -70,8 +79,16 @@ class PairColumns:
             reader.ids(_named(reader, self.left)),
             reader.ids(_named(reader, self.right)),
             np.column_stack(covariates) if covariates else None,
-            None if self.weight is None else reader.weights(_named(reader, self.weight)),
+            self._weights(reader),
         )
+
+    def _weights(self, reader: TableReader) -> Array | None:
+        if self.weight is None:
+            return None
+        try:
+            return reader.weights(_named(reader, self.weight))
+        except DataError as error:
+            raise DataError(f"weight={self.weight!r} of X: {error}") from error
 
     def read_ids(self, X: Any) -> PairRows:
         """Return the ids of rows of two columns, left and right unless their names say otherwise."""
@@ -100,14 +117,15 @@ def _name(term: Column | tuple[Column, Column]) -> str:
 
 
 def _covariate(term: Any) -> Column | tuple[Column, Column]:
-    if isinstance(term, str | Integral):
-        return term  # type: ignore[return-value]
-    if isinstance(term, list | tuple) and len(term) == 2 and all(isinstance(name, str | Integral) for name in term):
+    if _is_column(term):
+        return term  # type: ignore[no-any-return]
+    if isinstance(term, list | tuple) and len(term) == 2 and all(map(_is_column, term)):
         return term[0], term[1]
-    raise DataError(
-        f"covariates must be columns, or pairs of columns whose difference counts; got {shorten(term)}. Write them as "
-        'covariates=["home", ("length_a", "length_b")]'
-    )
+    raise DataError(_WANTED.format(shorten(term)))
+
+
+def _is_column(name: Any) -> bool:
+    return isinstance(name, str | Integral) and not isinstance(name, bool)
 
 
 def _named(reader: TableReader, column: Any) -> Any:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
+from skpref import GPPLClassifier
 from skpref.exceptions import DataError
 from skpref.gp.pairwise.columns import PairColumns, is_pairs
 
@@ -52,3 +55,20 @@ def test_empty_rows_are_refused():
 )
 def test_rows_of_two_ids(X, pairs):
     assert is_pairs(X) == pairs
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"left": b"x"}, "left must be a column of X, by name or by position; got b'x'"),
+        ({"right": 1.5}, "right must be a column of X"),
+        ({"weight": True}, "weight must be a column of X"),
+        ({"weight": 0}, "weight=0 of X: column 0 must hold finite numbers; got 'a' in row 0"),
+        *(({"covariates": value}, "covariates must be columns") for value in (True, b"x", "auto", [True], np.array(2))),
+    ],
+)
+def test_what_is_no_column_is_refused_after_the_fit(params: dict[str, object], message: str) -> None:
+    rows = [("a", "b", 1.0), ("b", "c", 2.0)]
+    model = GPPLClassifier(weight=2).fit(rows, [1, 0]).set_params(**params)
+    with pytest.raises(DataError, match=re.escape(message)):
+        model.predict_proba(rows)
