@@ -118,7 +118,7 @@ def _name(term: Column | tuple[Column, Column]) -> str:
 
 def _covariate(term: Any) -> Column | tuple[Column, Column]:
     if _is_column(term):
-        return term  # type: ignore[no-any-return]
+        return term
     if isinstance(term, list | tuple) and len(term) == 2 and all(map(_is_column, term)):
         return term[0], term[1]
     raise DataError(_WANTED.format(shorten(term)))
@@ -143,8 +143,11 @@ def _named(reader: TableReader, column: Any) -> Any:
 
 def _numbers(reader: TableReader, term: Any, name: str) -> Array:
     """Return a covariate, shape (n,); refuse numbers whose effects leave float64."""
-    with np.errstate(over="ignore"):
-        values = reader.numbers(_named(reader, term))
+    try:
+        with np.errstate(over="ignore"):
+            values = reader.numbers(_named(reader, term))
+    except DataError as error:
+        raise DataError(f"covariate {name!r} of X: {error}") from error
     largest = float(np.abs(values).max(initial=0.0))
     if largest > _LARGEST or 0.0 < largest < 1.0 / _LARGEST:
         raise DataError(
