@@ -16,6 +16,7 @@ from skpref.data.labels import left_column, read_labels
 from skpref.data.shards import ShardColumns, read_shard, with_shared_ids
 from skpref.exceptions import DataError, MissingExtraError
 from skpref.gp.pairwise import GPPLClassifier
+from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.metrics import pair_accuracy
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ class DaskGPPLClassifier(GPPLClassifier):
 
     def _dask_columns(self, X: Any, y: Any, sample_weight: Any) -> ShardColumns:
         """Return the columns of X that parameters name; None for labels and weights that are given apart."""
+        refuse_two_weights(self.weight, sample_weight)
         if hasattr(X, "columns"):
             first, second, *_ = [*map(str, X.columns), "a second column", "a third"]
             chosen = self._shard_columns(
@@ -177,7 +179,11 @@ class DaskGPPLClassifier(GPPLClassifier):
         dask.array.Array or ndarray of shape (n, 2)
             Probabilities in the order of `classes_`; of a collection computed when they are asked for.
         """
-        return self._lazily("predict_proba", X) if _is_collection(X) else super().predict_proba(X, ties=ties)
+        if not _is_collection(X):
+            return super().predict_proba(X, ties=ties)
+        if ties:
+            raise DataError("ties must be False: likelihoods with ties need all comparisons in memory; got ties=True")
+        return self._lazily("predict_proba", X)
 
     def decision_function(self, X: Any) -> Any:
         """Return the posterior mean of the utility difference, of the second class of `classes_` minus the first.

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from skpref.data.ids import IdColumn
 
 _SHARD_ROWS = 1 << 20  # of a shard on disk, of which reading takes 400 MB
-_ENDINGS = ".parquet", ".pq"
 
 
 class ShardColumns(NamedTuple):
@@ -158,9 +157,12 @@ def open_dataset(X: Any) -> Any:  # noqa: ANN401  # a path or a dataset of pyarr
     if not (isinstance(X, str) or hasattr(X, "__fspath__")):
         return X
     try:
-        return dataset.dataset(X, format="parquet")
+        stored = dataset.dataset(X, format="parquet")
     except (OSError, ValueError) as error:
         raise DataError(f"X is {shorten(str(X))}, which is no Parquet file and no folder of them: {error}") from error
+    if not stored.files:
+        raise DataError(f"X is {shorten(str(X))}, a folder without Parquet files")
+    return stored
 
 
 def dataset_columns(names: list[str], columns: ShardColumns, *, labels_are_named: bool) -> ShardColumns:

@@ -44,8 +44,10 @@ def encoded_strings(columns: Sequence[IdColumn]) -> tuple[IdColumn, list[IntArra
     order = pc.sort_indices(distinct)
     place = np.empty(len(distinct), dtype=np.int64)
     place[order.to_numpy()] = np.arange(len(distinct))
-    rows = [place[chunk.indices.to_numpy()] for chunk in encoded.chunks]
-    return distinct.take(order).to_numpy(zero_copy_only=False), rows
+    # Arrow drops chunks without entries.
+    rows = place[np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])]
+    ends = np.cumsum([column.size for column in columns])
+    return distinct.take(order).to_numpy(zero_copy_only=False), np.split(rows, ends[:-1])
 
 
 def places_of_strings(ids: IdColumn, known: IdColumn) -> IntArray | None:

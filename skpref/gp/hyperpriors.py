@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features
 
-# Of classifiers, means and standard deviations of logarithms:
-_VARIANCE = (1.0, 1.5)  # variance of f
-_SHARED_SD = 1.0  # a length-scale that features share, about `SHARED_LOG_SCALE`
+# Means and standard deviations of logarithms:
+_VARIANCE = (1.0, 1.5)  # variance of f of a classifier
+SHARED_SD = 1.0  # a length-scale that features share, about its `mean_log_scales`
 _SINGLE_SD = 0.5  # the length-scale of a feature, about the shared one
 
 
@@ -39,8 +39,30 @@ def log_density(priors: Iterable[NormalPrior], theta: Array) -> tuple[float, Arr
 
 def classifier_priors(X: Features) -> tuple[NormalPrior, ...]:
     """Return the priors of a variance times an RBF kernel with one length-scale per feature."""
-    d = X.shape[1]
-    mean = SHARED_LOG_SCALE + np.log(np.sqrt(d) * feature_scales(X))
-    unit, average = np.eye(d + 1), np.append(0.0, np.full(d, 1.0 / d))
-    single = (NormalPrior(unit[1 + k] - average, float(mean[k] - mean.mean()), _SINGLE_SD) for k in range(d))
-    return NormalPrior(unit[0], *_VARIANCE), NormalPrior(average, float(mean.mean()), _SHARED_SD), *single
+    size = 1 + X.shape[1]
+    return NormalPrior(one_hot(size, 0), *_VARIANCE), *length_scale_priors(feature_scales(X), size, first=1)
+
+
+def length_scale_priors(scale: Array, size: int, *, first: int = 0) -> tuple[NormalPrior, ...]:
+    """Return the priors of one length-scale per feature, which stand from `first` on among `size` hyper-parameters.
+
+    The first prior is of the average of their logarithms, the others are of each about that average; `scale` has the
+    units of the features, shape (d,).
+    """
+    d, mean, average = scale.size, mean_log_scales(scale), np.zeros(size)
+    average[first : first + d] = 1.0 / d
+    shared = float(mean.mean())
+    single = (NormalPrior(one_hot(size, first + k) - average, float(mean[k]) - shared, _SINGLE_SD) for k in range(d))
+    return NormalPrior(average, shared, SHARED_SD), *single
+
+
+def mean_log_scales(scale: Array) -> Array:
+    """Return the prior means of log length-scales, shape (d,)."""
+    return np.log(np.exp(SHARED_LOG_SCALE) * np.sqrt(scale.size) * scale)
+
+
+def one_hot(size: int, place: int) -> Array:
+    """Return the unit vector, shape (size,)."""
+    out = np.zeros(size)
+    out[place] = 1.0
+    return out

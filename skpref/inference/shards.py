@@ -190,7 +190,8 @@ def _layout(array: NDArray[Any]) -> tuple[tuple[int, ...], str, str]:
 
 def _flat(array: NDArray[Any]) -> NDArray[np.uint8]:
     """Return the bytes of an array in its order; a view of a contiguous one."""
-    return array.reshape(-1, order=_layout(array)[2]).view(np.uint8)  # type: ignore[call-overload, no-any-return]
+    order = _layout(array)[2]
+    return array.ravel(order).view(np.uint8)  # type: ignore[arg-type]
 
 
 def _aligned(shape: tuple[int, ...], dtype: str, order: Any) -> NDArray[Any]:  # noqa: ANN401 - "C" or "F"
@@ -355,8 +356,8 @@ class ShardedProblem(Problem):
             columns = zip(*self.shards.collect(_weighted_pairs, self.rows, views), strict=True)
             left, right, weight = (np.concatenate(column) for column in columns)
             whole = _part(self, ShardRows(left, right, _NOTHING, weight))
-            seen = Evaluation({}, _NOTHING, _NOTHING, Sites(_NOTHING, _NOTHING, weight), np.nan, np.nan)
-            return Problem.normal_matrix(whole, seen, expected, names)
+            curvatures = Evaluation({}, _NOTHING, _NOTHING, Sites(_NOTHING, _NOTHING, weight), np.nan, np.nan)
+            return Problem.normal_matrix(whole, curvatures, expected, names)
 
         def times(x: Array) -> Array:
             shared = self.template, expected, tuple(names), self.shards.share(x)

@@ -94,7 +94,7 @@ class CrowdGPPL(CrowdBase):
     on_self : {"raise", "drop"}, default="raise"
         What `fit` does with a comparison of an item with itself, which usually shows an error in the data.
     likelihood : {"probit", "logit", "probit-ties", "logit-ties"} or Likelihood, default="probit"
-        Thurstone-Mosteller, Bradley-Terry, or Thurstone-Mosteller with ties as a third answer.
+        Thurstone-Mosteller or Bradley-Terry, each also with ties as a third answer.
     inference : {"auto", "ep", "laplace", "vb", "svi", "linearised"}, default="auto"
         "ep": expectation propagation in a hierarchy: users are integrated out one by one, and the covariance of their
         tastes over the items is learnt by scoring, held down as far as held-out comparisons ask for. "laplace": the

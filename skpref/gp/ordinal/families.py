@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from sklearn.gaussian_process.kernels import RBF
 
-from skpref.gp.default_kernels import SHARED_LOG_SCALE, deviations, far_from_zero, feature_scales, linear, stationary
-from skpref.gp.hyperpriors import NormalPrior
+from skpref.gp.default_kernels import deviations, far_from_zero, feature_scales, linear, stationary
+from skpref.gp.hyperpriors import SHARED_SD, NormalPrior, length_scale_priors, mean_log_scales, one_hot
 from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, search
 
 if TYPE_CHECKING:
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
     from skpref.likelihoods import OrdinalProbit
 
 _SMOOTHNESS = (1.5, np.inf, 0.5)  # of the kernels with one length-scale; the first is searched from the start
-# Priors of "auto", means and standard deviations of logarithms:
+# Priors of "auto" beside those of `hyperpriors`, means and standard deviations of logarithms:
 _NOISE = (-1.0, 1.5)  # noise
-_SHARED_SCALE = (SHARED_LOG_SCALE, 1.0)  # a length-scale that features share, in deviations of a feature times sqrt(d)
-_SCALE_SD = 0.5  # the length-scale of a feature, about the shared one
 _LINEAR = (-0.7, 1.5)  # variance of the linear part
 _LINEAR_FIXED_SD = 1e-2  # the scale of a linear kernel alone, which the noise determines
 _ABSENT_SD = 1.0  # width of a level between thresholds that the data do not determine
@@ -133,7 +131,7 @@ def _weigh(fits: list[FamilyFit], min_weight: float) -> list[FamilyFit]:
 def _one_scale_space(kernel: Kernel, likelihood: OrdinalProbit) -> HyperparameterSpace:
     """Return the space of one factor on all length-scales, which start at their prior mean."""
     n, r = kernel.theta.size, likelihood.n_levels
-    scale = NormalPrior(_one_hot(n + r, 0), float(kernel.theta[0]), _SHARED_SCALE[1])
+    scale = NormalPrior(one_hot(n + r, 0), float(kernel.theta[0]), SHARED_SD)
     return HyperparameterSpace(
         kernel, likelihood, np.zeros(n, dtype=np.int64), (scale, _noise_prior(likelihood, n + r, n))
     )
@@ -143,7 +141,7 @@ def _linear_space(scale: Array, likelihood: OrdinalProbit) -> HyperparameterSpac
     """Return the space of a linear kernel of unit prior variance."""
     kernel, n, r = linear(scale, 1.0), scale.size, likelihood.n_levels
     # Thresholds, noise and the scale of f are determined up to a factor: noise alone is learnt.
-    fixed_scale = NormalPrior(_one_hot(n + r, 0), float(kernel.theta[0]), _LINEAR_FIXED_SD)
+    fixed_scale = NormalPrior(one_hot(n + r, 0), float(kernel.theta[0]), _LINEAR_FIXED_SD)
     priors = _noise_prior(likelihood, n + r, n), fixed_scale
     return HyperparameterSpace(kernel.clone_with_theta(kernel.theta), likelihood, np.zeros(n, dtype=np.int64), priors)
 
@@ -153,8 +151,8 @@ def _linear_part_space(fit: FamilyFit, scale: Array) -> HyperparameterSpace:
     d, r = scale.size, fit.likelihood.n_levels
     size = 2 * d + r
     priors = (
-        NormalPrior(_one_hot(size, 0), float(_log_scale_mean(scale)[0]), _SHARED_SCALE[1]),
-        NormalPrior(_one_hot(size, d), float(np.log(1.0 / (d * scale[0] ** 2)) + _LINEAR[0]), _LINEAR[1]),
+        NormalPrior(one_hot(size, 0), float(mean_log_scales(scale)[0]), SHARED_SD),
+        NormalPrior(one_hot(size, d), float(np.log(1.0 / (d * scale[0] ** 2)) + _LINEAR[0]), _LINEAR[1]),
         _noise_prior(fit.likelihood, size, 2 * d),
     )
     start = fit.kernel + linear(scale, float(np.exp(_LINEAR[0])))
@@ -163,38 +161,15 @@ def _linear_part_space(fit: FamilyFit, scale: Array) -> HyperparameterSpace:
 
 def _single_scales_space(fit: FamilyFit, scale: Array) -> HyperparameterSpace:
     """Return the space of one length-scale per feature."""
-    d, r = scale.size, fit.likelihood.n_levels
-    size, mean = d + r, _log_scale_mean(scale)
-    average = np.zeros(size)
-    average[:d] = 1.0 / d
-    shift = float(mean.mean())
-    single = [NormalPrior(_one_hot(size, k) - average, float(mean[k]) - shift, _SCALE_SD) for k in range(d)]
-    shared = NormalPrior(average, shift, _SHARED_SCALE[1])
-    return HyperparameterSpace(
-        fit.kernel, fit.likelihood, None, (shared, *single, _noise_prior(fit.likelihood, size, d))
-    )
-
-
-def _log_scale_mean(scale: Array) -> Array:
-    """Return the prior mean of log length-scales, shape (d,)."""
-    return np.log(np.exp(_SHARED_SCALE[0]) * np.sqrt(scale.size) * scale)
-
-
-def _single_prior(size: int, place: int, normal: tuple[float, float]) -> NormalPrior:
-    """Return the prior of one hyper-parameter."""
-    return NormalPrior(_one_hot(size, place), *normal)
-
-
-def _one_hot(size: int, place: int) -> Array:
-    """Return the unit vector, shape (size,)."""
-    out = np.zeros(size)
-    out[place] = 1.0
-    return out
+    d = scale.size
+    size = d + fit.likelihood.n_levels
+    priors = *length_scale_priors(scale, size), _noise_prior(fit.likelihood, size, d)
+    return HyperparameterSpace(fit.kernel, fit.likelihood, None, priors)
 
 
 def _noise_prior(likelihood: OrdinalProbit, size: int, place: int) -> NormalPrior:
     """Return the prior of the noise."""
-    return _single_prior(size, place, (_NOISE[0] - float(np.log(likelihood.width)), _NOISE[1]))
+    return NormalPrior(one_hot(size, place), _NOISE[0] - float(np.log(likelihood.width)), _NOISE[1])
 
 
 # -------------------------------------------------------------------------------------------------------- their weights
@@ -262,5 +237,5 @@ def with_absent_levels(space: HyperparameterSpace, y: Array) -> HyperparameterSp
     n, start = space.kernel_theta.size, space.likelihood.theta
     # theta: log noise, b_1, then the log widths of levels 1 to r - 2.
     places = [1 + level for level in sorted(undetermined)]
-    widths = tuple(NormalPrior(_one_hot(n + r, n + k), float(start[k]), _ABSENT_SD) for k in places)
+    widths = tuple(NormalPrior(one_hot(n + r, n + k), float(start[k]), _ABSENT_SD) for k in places)
     return replace(space, priors=space.priors + widths)

@@ -29,7 +29,7 @@ from skpref.gp.pairwise.base import (
     probability_positive,
     utility_moments,
 )
-from skpref.gp.pairwise.columns import PairColumns, PairRows, is_pairs
+from skpref.gp.pairwise.columns import PairColumns, PairRows, is_pairs, refuse_two_weights
 from skpref.gp.pairwise.effects import describe_effects
 from skpref.gp.pairwise.fit import PairConfig, PairData
 from skpref.gp.pairwise.ranking import Ranking, rank_items, whole_numbers
@@ -380,10 +380,7 @@ class GPPLClassifier(ShardedClassifier):
 
     def _encode(self, items: Entities, rows: PairRows, y: Any, sample_weight: Any) -> Comparisons:
         """Return comparisons by rows of the vocabulary."""
-        if rows.weight is not None and sample_weight is not None:
-            raise DataError(
-                f"weights are given twice: by weight={self.weight!r} and by sample_weight; give one of them"
-            )
+        refuse_two_weights(None if rows.weight is None else self.weight, sample_weight)
         return from_labels(
             items.vocabulary.encode(rows.left, "X"),
             items.vocabulary.encode(rows.right, "X"),

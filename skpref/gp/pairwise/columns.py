@@ -168,6 +168,12 @@ def _reader(X: Any) -> TableReader:
     return TableReader({column: rows[:, column] for column in range(rows.shape[1])})
 
 
+def refuse_two_weights(weight: Any, sample_weight: Any) -> None:
+    """Refuse weights of a column of X and others beside them."""
+    if weight is not None and sample_weight is not None:
+        raise DataError(f"weights are given twice: by weight={weight!r} and by sample_weight; give one of them")
+
+
 def is_pairs(X: Any) -> bool:
     """Tell whether rows hold two ids each, and nothing else."""
     if hasattr(X, "shape"):

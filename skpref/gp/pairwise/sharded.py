@@ -23,6 +23,7 @@ from skpref.data.shards import (
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import ComparisonClassifier, as_likelihood, connected_components
+from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.gp.pairwise.fit import HYPER_PAIRS, PairData
 from skpref.inference.shards import OnDisk, ShardedProblem, ShardRows, summed
 
@@ -169,8 +170,9 @@ class ShardedClassifier(ComparisonClassifier):
     ) -> ShardColumns:
         """Return the columns of a dataset that parameters name."""
         check_model(self)
-        weight = self.weight if sample_weight is None else sample_weight
-        named = [self.left or first, self.right or second, "y" if y is None else y, weight]
+        refuse_two_weights(self.weight, sample_weight)
+        sides = [first if self.left is None else self.left, second if self.right is None else self.right]
+        named = [*sides, "y" if y is None else y, self.weight if sample_weight is None else sample_weight]
         for parameter, name in zip(("left", "right", "y", "weight"), named, strict=True):
             if name is not None and not isinstance(name, str):
                 raise DataError(

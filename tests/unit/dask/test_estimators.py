@@ -120,6 +120,8 @@ def test_scores_of_collections(client):
     lazy_pairs = collection[["left", "right"]]
     assert model.score(lazy_pairs, collection["y"]) == pytest.approx(wanted[0])
     assert model.score(lazy_pairs, collection["y"], collection["times"]) == pytest.approx(wanted[1])
+    with pytest.raises(DataError, match="ties must be False"):
+        model.predict_proba(lazy_pairs, ties=True)
 
 
 def test_one_worker_gives_the_bits_of_two(client, cluster):
@@ -199,6 +201,7 @@ def test_the_client_is_an_attribute_and_no_parameter(client):
         ({}, lambda c: (c, c["times"]), r"labels must be 0 or 1.*\(partition . of X\)"),
         ({"inference": "svi"}, lambda c: (c, c["y"]), "inference='svi' needs all comparisons in memory"),
         ({"items": Table(np.eye(7), ids=IDS[:7])}, lambda c: (c, c["y"]), "unknown item 'item 7'"),
+        ({"weight": "times"}, lambda c: (c, c["y"], c["times"]), "weights are given twice: by weight='times'"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused(client, options, arguments, message):

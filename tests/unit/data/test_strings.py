@@ -27,7 +27,7 @@ def by_python(columns: list[Any]) -> list[str]:
 
 def test_vocabulary_and_rows_are_those_of_python(always: None) -> None:
     rng = np.random.default_rng(0)
-    columns = [objects(rng.choice(objects(WORDS), n)) for n in (40, 1, 7)]
+    columns = [objects(rng.choice(objects(WORDS), n)) for n in (0, 40, 1, 0, 7)]
     assert strings.arrow_strings(columns) is not None
     vocabulary = Vocabulary.from_columns(*columns)
     assert vocabulary.ids.tolist() == by_python(columns)

@@ -73,6 +73,14 @@ def test_files_go_with_their_handles_and_the_folder_with_the_last(tmp_path):
     assert list(Path(tmp_path).iterdir()) == []
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_arrays_of_any_layout_are_read_as_they_were(tmp_path, order):
+    whole = np.asarray(np.arange(24.0).reshape(4, 6), order=order)
+    arrays = [whole, whole[::2, 1::2], whole[0, ::2], whole[:0], np.array(3.0), np.array(["a", "bc"])]
+    for array, copy in zip(arrays, OnDisk(str(tmp_path)).store(arrays).read(), strict=True):
+        np.testing.assert_array_equal(copy, array)
+
+
 def test_sums_are_added_in_order():
     parts = [
         {"a": (0.1, np.array([1e16, 1.0]))},

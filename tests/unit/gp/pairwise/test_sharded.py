@@ -143,6 +143,7 @@ def test_what_needs_the_comparisons_is_refused(stored, method):
         ({"covariates": ["times"]}, "covariates=.* needs all"),
         ({"left": "home"}, "no column 'home' in X, which has the columns left, right, y, times"),
         ({"right": 1}, "right must be the name of a column where X is not in memory; got int"),
+        ({"left": 0}, "left must be the name of a column where X is not in memory; got int"),
         ({"weight": "much"}, "no column 'much'"),
     ],
 )
@@ -151,13 +152,18 @@ def test_parameters_that_a_file_cannot_have(stored, options, message):
         GPPLClassifier(**options).fit(stored[1])
 
 
-def test_arguments_that_a_file_cannot_have(stored):
+def test_arguments_that_a_file_cannot_have(stored, tmp_path):
     with pytest.raises(DataError, match="y must be the name of a column where X is not in memory; got Series"):
         GPPLClassifier().fit(stored[1], stored[0].y)
     with pytest.raises(DataError, match="no column 'answer'"):
         GPPLClassifier().fit(stored[1], "answer")
     with pytest.raises(DataError, match="no Parquet file"):
         GPPLClassifier().fit(str(stored[1]) + "x")
+    with pytest.raises(DataError, match="weights are given twice: by weight='times' and by sample_weight"):
+        GPPLClassifier(weight="times").fit(stored[1], "y", "times")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="empty', a folder without Parquet files"):
+        GPPLClassifier().fit(tmp_path / "empty")
 
 
 @pytest.mark.parametrize(
