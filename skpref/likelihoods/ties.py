@@ -120,7 +120,7 @@ class PairwiseTies(Likelihood):
         left, right = self.side.predict(mu - self.threshold, v), self.side.predict(-mu - self.threshold, v)
         total = left + right
         # If both tails underflow, the answer is certain.
-        return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), (mu > 0.0).astype(np.float64))
+        return np.where(total > 0.0, left / np.where(total > 0.0, total, 1.0), np.heaviside(mu, 0.5))
 
     def predict_answers(self, mu: Array, v: Array) -> Array:
         """Return the probabilities of the three answers.

@@ -69,6 +69,12 @@ def test_prediction_is_symmetric_and_a_probability(ties: Any, b: float, mu: floa
     np.testing.assert_allclose(p + q, 1.0, rtol=1e-12)
 
 
+@pytest.mark.parametrize("b", [1.0, 800.0])
+def test_equal_items_have_equal_chances_where_all_but_ties_underflow(b: float) -> None:
+    for ties in (PairwiseProbitTies, PairwiseLogitTies):
+        assert ties(b).predict([0.0], [0.0]) == 0.5
+
+
 def test_a_vanishing_threshold_is_the_probit() -> None:
     z = np.linspace(-3, 3, 7)
     got = PairwiseProbitTies(1e-9).log_prob(np.ones(7), z)
