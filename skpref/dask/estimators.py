@@ -13,7 +13,7 @@ from skpref._callbacks import fit_callbacks
 from skpref._estimator import unchanged_on_failure
 from skpref.dask.shards import OnDask, released_on_failure
 from skpref.data.labels import left_column, read_labels
-from skpref.data.shards import ShardColumns, read_shard, with_shared_ids
+from skpref.data.shards import ShardColumns, located, read_shard, with_shared_ids
 from skpref.exceptions import DataError, MissingExtraError
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.gp.pairwise.columns import refuse_two_weights
@@ -126,7 +126,7 @@ class DaskGPPLClassifier(GPPLClassifier):
                 summaries, rows = shards.keep(_read_partition, numbers, *held, shared=(columns, self._shard_options()))
             del futures, held
             summaries = [with_shared_ids(summary, ids) for summary in summaries]
-            self._fit_shards(shards, summaries, rows, self._names_in(names, columns))
+            self._fit_shards(shards, summaries, rows, self._names_in(names, columns), frames=4)
             if not frame:
                 del self.feature_names_in_
         return self
@@ -344,5 +344,5 @@ def _read_partition(
             raise DataError(f"X has {len(left)} rows and {name} has {len(values)} in partition {number}")
     try:
         return read_shard(left, right, y, weight, options)
-    except DataError as error:
-        raise type(error)(f"{error} (partition {number} of X)") from error
+    except ValueError as error:
+        raise located(error, f"partition {number} of X") from error

@@ -117,7 +117,10 @@ def _ids(column: Any, name: str) -> tuple[IdColumn, Any]:  # noqa: ANN401  # arr
         raise DataError(f"missing item id in comparison {row} of {name}")
     if str(column.type).removeprefix("u").startswith("int"):
         return encoding_of(as_ids(column.to_numpy(), name))
-    encoded = column if hasattr(column, "indices") else column.dictionary_encode()
+    try:
+        encoded = column if hasattr(column, "indices") else column.dictionary_encode()
+    except NotImplementedError as error:
+        raise DataError(f"ids must be strings, numbers or dates; got the type {column.type} of {name}") from error
     return as_ids(encoded.dictionary.to_numpy(zero_copy_only=False), name), encoded.indices.to_numpy()
 
 
@@ -185,9 +188,15 @@ def dataset_shards(dataset: Any, columns: ShardColumns, options: ShardOptions) -
         y, weight = (None if name is None else _values(table[name]) for name in (columns.y, columns.weight))
         try:
             yield read_shard(left, right, y, weight, options)
-        except DataError as error:
-            raise type(error)(f"{error} (rows {start} to {start + len(table) - 1} of X)") from error
+        except ValueError as error:
+            raise located(error, f"rows {start} to {start + len(table) - 1} of X") from error
         start += len(table)
+
+
+def located(error: ValueError, place: str) -> DataError:
+    """Return an error that says in which shard it was."""
+    kind = type(error) if isinstance(error, DataError) else DataError
+    return kind(f"{error} ({place})")
 
 
 def _values(column: Any) -> NDArray[Any]:  # noqa: ANN401  # of pyarrow
@@ -201,11 +210,14 @@ def _runs(dataset: Any, names: list[str]) -> Iterator[Any]:  # noqa: ANN401  # o
     batches = dataset.to_batches(
         columns=list(dict.fromkeys(names)), batch_size=_SHARD_ROWS, batch_readahead=1, fragment_readahead=1
     )
-    for batch in batches:
-        parts.append(batch)
-        size += len(batch)
-        if size >= _SHARD_ROWS:
-            yield pa.Table.from_batches(parts)
-            parts, size = [], 0
+    try:
+        for batch in batches:
+            parts.append(batch)
+            size += len(batch)
+            if size >= _SHARD_ROWS:
+                yield pa.Table.from_batches(parts)
+                parts, size = [], 0
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"X cannot be read: {error}; all files must be Parquet, of the first one's types") from error
     if size:
         yield pa.Table.from_batches(parts)

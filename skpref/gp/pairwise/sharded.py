@@ -159,7 +159,7 @@ class ShardedClassifier(ComparisonClassifier):
         for summary, comparisons in dataset_shards(dataset, columns, self._shard_options()):
             summaries.append(with_shared_ids(summary, ids))
             rows.append(shards.store(comparisons))
-        return self._fit_shards(shards, summaries, rows, self._names_in(dataset.schema.names, columns))
+        return self._fit_shards(shards, summaries, rows, self._names_in(dataset.schema.names, columns), frames=5)
 
     def _names_in(self, names: list[str], columns: ShardColumns) -> list[str]:
         """Return the names of the columns of X, as a fit in memory has them."""
@@ -186,12 +186,21 @@ class ShardedClassifier(ComparisonClassifier):
         return ShardOptions(self.on_self, keep_order=self.order_effect, keep_ties=ties)
 
     def _fit_shards(
-        self, shards: Shards, summaries: Sequence[ShardSummary], rows: Sequence[Any], names: list[str]
+        self,
+        shards: Shards,
+        summaries: Sequence[ShardSummary],
+        rows: Sequence[Any],
+        names: list[str],
+        *,
+        frames: int,
     ) -> Self:
-        """Fit to comparisons in shards, of which there are summaries here and handles on the comparisons."""
+        """Fit to comparisons in shards, of which there are summaries here and handles on the comparisons.
+
+        `frames` counts from here to the caller of `fit`, whose line warnings name.
+        """
         items, comparisons = join(self, shards, summaries, rows)
         self._items, self.item_ids_ = items, items.seen_ids
-        self.components_ = connected_components(comparisons, frames=6)
+        self.components_ = connected_components(comparisons, frames=frames + 1)
         self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
         self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
         config = self._config(offsets=items.features is None or self.item_effects, order=self.order_effect)

@@ -18,7 +18,7 @@ import skpref
 from skpref import GPPLClassifier, Table
 from skpref.dask import DaskGPPLClassifier
 from skpref.dask.shards import OnDask, Parcel
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, DataWarning
 from skpref.tracking.run_metadata import describe_data
 
 distributed = pytest.importorskip("distributed")
@@ -207,6 +207,13 @@ def test_the_client_is_an_attribute_and_no_parameter(client):
 def test_what_cannot_be_fitted_is_refused(client, options, arguments, message):
     with pytest.raises(DataError, match=message):
         DaskGPPLClassifier(**options).fit(*arguments(lazy(rows())))
+
+
+def test_warnings_name_the_line_of_the_caller(client):
+    collection = lazy(pandas.DataFrame({"left": ["a", "c"] * 20, "right": ["b", "d"] * 20}))
+    with pytest.warns(DataWarning, match="2 connected components") as caught:
+        DaskGPPLClassifier(tol=TOL).fit(collection)
+    assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize("values", [array.ones((3, 2)), lazy(rows())], ids=["array", "frame"])

@@ -113,8 +113,9 @@ def test_components_join_across_shards(tmp_path):
     pairs = [("a", "b"), ("c", "d"), ("e", "f"), ("b", "c")]
     rows = pandas.DataFrame([pair for pair in pairs for _ in range(70)], columns=["left", "right"])
     rows.to_parquet(tmp_path / "rows.parquet")
-    with pytest.warns(DataWarning, match="2 connected components"):
+    with pytest.warns(DataWarning, match="2 connected components") as caught:
         model = GPPLClassifier().fit(tmp_path / "rows.parquet")
+    assert caught[0].filename == __file__
     assert model.components_.tolist() == [0, 0, 0, 0, 1, 1]
 
 
@@ -172,6 +173,7 @@ def test_arguments_that_a_file_cannot_have(stored, tmp_path):
         ("left", None, r"missing item id in comparison 10 of the left items \(rows 140 to 209 of X\)"),
         ("left", "item 3", r"compares item 'item 3' with itself.* \(rows 140 to 209 of X\)"),
         ("y", 7, r"labels must be 0 or 1.*\(rows 140 to 209 of X\)"),
+        ("y", np.nan, r"Input y contains NaN.*\(rows 140 to 209 of X\)"),
         ("times", -1, r"Negative values.*\(rows 140 to 209 of X\)"),
     ],
 )
@@ -182,6 +184,21 @@ def test_rows_that_no_fit_can_use_are_named(tmp_path, column, value, message):
     rows.to_parquet(tmp_path / "rows.parquet")
     with pytest.raises(DataError, match=message):
         GPPLClassifier(weight="times").fit(tmp_path / "rows.parquet")
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path):
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    frame().to_parquet(folder / "1.parquet")
+    frame().assign(y="left").to_parquet(folder / "2.parquet")
+    with pytest.raises(DataError, match=r"X cannot be read: .*'left'.* of the first one's types"):
+        GPPLClassifier().fit(folder)
+    (folder / "2.parquet").write_text("no table")
+    with pytest.raises(DataError, match=r"X cannot be read: .*2\.parquet"):
+        GPPLClassifier().fit(folder)
+    frame().assign(left=[[1]] * 300).to_parquet(tmp_path / "lists.parquet")
+    with pytest.raises(DataError, match=r"ids must be strings, numbers or dates; got the type list.* of the left"):
+        GPPLClassifier().fit(tmp_path / "lists.parquet")
 
 
 def test_shards_that_disagree_are_refused(tmp_path, stored):
