@@ -23,7 +23,7 @@ from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, HierarchyState, f
 from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import Covariates, PersonalPosterior
 from skpref.gp.crowd.users import UserRows
-from skpref.gp.pairwise.fit import PairData, choose_kernel, pair_model, start_kernel
+from skpref.gp.pairwise.fit import PairData, choose_kernel, pair_model, root_mean_square, start_kernel
 from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
 from skpref.inference.basis import InducingBasis
 from skpref.kernels import Linear
@@ -125,6 +125,7 @@ class _Shape:
         return cls(matrix, basis, rows, share)
 
 
+@np.errstate(invalid="ignore", over="ignore", divide="ignore")  # a posterior that is not finite is refused in words
 def fit_crowd_hierarchy(
     data: CrowdData,
     kernels: Kernels,
@@ -400,10 +401,10 @@ def _covariates(
         basis = InducingBasis.at(kernel, points)
     width = users.shape[1] if basis is None else basis.chol.shape[0]
     rows = Covariates(basis, np.zeros(width), np.ones(width)).of(users)
-    spread = rows.std(axis=0)
+    mean = rows.mean(axis=0)
     # Columns of features have units of their own; rows of a kernel are in its units.
-    unit = np.where((spread > 0.0) & (basis is None), spread, 1.0)
-    return Covariates(basis, rows.mean(axis=0), unit), Linear() if kernel is None else kernel
+    unit = np.ones(width) if basis is not None else root_mean_square(rows - mean, np.ones(len(rows)))
+    return Covariates(basis, mean, unit), Linear() if kernel is None else kernel
 
 
 def _grown(S: Array, prior: Array, *, order: bool) -> Array:

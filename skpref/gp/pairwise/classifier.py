@@ -280,13 +280,14 @@ class GPPLClassifier(ShardedClassifier):
         ValueError
             If an id is unknown or missing, an item is compared with itself, a label is outside [0, 1], a weight is
             negative, ids are integers in one column and strings in another, or an order effect is to be learnt from
-            comparisons that the same side always won. If a column of `covariates` is missing, holds something other
-            than finite numbers, or is the same in all rows.
+            comparisons that the same side always won. If a column of `covariates` is missing or holds something other
+            than finite numbers.
 
         Warns
         -----
         DataWarning
-            If one side wins more often than the items explain, and no order effect is learnt.
+            If one side wins more often than the items explain, and no order effect is learnt. If a covariate is the
+            same in all comparisons.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             if is_stored(X):
@@ -295,7 +296,7 @@ class GPPLClassifier(ShardedClassifier):
             items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
             comparisons = self._encode(items, rows, y, sample_weight)
             if self._columns is not None:
-                self._columns.check_varying(comparisons)
+                self._columns.check_varying(comparisons, frames=4)
             self.classes_ = classes_of(y)
             data, config = self._prepare(items, comparisons)
             self._set_attributes(self._infer(data, config, self.item_ids_))
@@ -448,7 +449,7 @@ class GPPLClassifier(ShardedClassifier):
         width = 0 if posterior.basis is None else posterior.basis.points.shape[1]
         require(items.n_features == width, self, "_items", f"must have {width} features")
 
-    def _read(self, X: Any, *, reset: bool) -> PairRows:
+    def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
         """Return the columns of X; store or check their names.
 
         After a fit of more columns, rows of two are ids: their covariates are 0.
@@ -456,14 +457,14 @@ class GPPLClassifier(ShardedClassifier):
         columns = self._columns
         if not reset and columns is not None and self.n_features_in_ > 2 and is_pairs(X):
             return columns.read_ids(X)
-        rows = PairRows(*read_pairs(X), None, None) if columns is None else columns.read(X)
+        rows = PairRows(*read_pairs(X), None, None) if columns is None else columns.read(X, weighted=weighted)
         if reset or columns is None or not columns.by_name:
             validate_data(self, X, reset=reset, skip_check_array=True)
         return rows
 
     def _pairs(self, X: Any) -> tuple[Items, IntArray, IntArray, Array | None]:
         check_is_fitted(self)
-        rows = self._read(X, reset=False)
+        rows = self._read(X, reset=False, weighted=False)
         if not self._same_covariates():
             raise DataError("covariates have changed since fit; set them back, or fit again")
         return *self._items.pairs(rows.left, rows.right), rows.covariates

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -12,7 +14,8 @@ import numpy as np
 from skpref.data import read_pairs
 from skpref.data.frames import TableReader, column_names
 from skpref.data.ids import shorten
-from skpref.exceptions import DataError
+from skpref.data.labels import refuse_one_side
+from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
     from skpref._typing import Array
@@ -71,15 +74,15 @@ class PairColumns:
         """Whether no column is a position."""
         return all(isinstance(c, str) for c in [self.left, self.right, *self._others])
 
-    def read(self, X: Any) -> PairRows:
-        """Return the ids, covariates and weights of rows that have all the columns."""
+    def read(self, X: Any, *, weighted: bool = True) -> PairRows:
+        """Return the ids, covariates and, if asked for, weights of rows that have all the columns."""
         reader = _reader(X)
         covariates = [_numbers(reader, term, name) for term, name in zip(self.covariates, self.names, strict=True)]
         return PairRows(
             reader.ids(_named(reader, self.left)),
             reader.ids(_named(reader, self.right)),
             np.column_stack(covariates) if covariates else None,
-            self._weights(reader),
+            self._weights(reader) if weighted else None,
         )
 
     def _weights(self, reader: TableReader) -> Array | None:
@@ -94,21 +97,27 @@ class PairColumns:
         """Return the ids of rows of two columns, left and right unless their names say otherwise."""
         names = set(column_names(X) or [])
         if names & {column for column in self._others if isinstance(column, str)}:
-            return self.read(X)  # says which columns are missing
+            return self.read(X, weighted=False)  # says which columns are missing
         if {self.left, self.right} == names:
             reader = TableReader(X)
             return PairRows(reader.ids(self.left), reader.ids(self.right), None, None)
         return PairRows(*read_pairs(X), None, None)
 
-    def check_varying(self, comparisons: Comparisons) -> None:
-        """Refuse a covariate that is the same in all comparisons of positive weight."""
+    def check_varying(self, comparisons: Comparisons, frames: int) -> None:
+        """Warn of a covariate that is the same in all comparisons of positive weight; refuse one that explains all."""
         if comparisons.covariates is None:
             return
         used = comparisons.covariates[comparisons.weight > 0.0]
         for name, values in zip(self.names, used.T, strict=True):
-            if values.size and (values == values[0]).all():
-                advice = "learn it by order_effect=True" if values[0] else "leave it out of covariates"
-                raise DataError(f"covariate {name!r} is {values[0]:g} in every comparison; {advice}")
+            if not values.size or (values != values[0]).any():
+                continue
+            where = f"covariate {name!r} is {values[0]:g} in every comparison"
+            if values[0]:
+                refuse_one_side(comparisons.y, comparisons.weight, where)
+                meaning = "its effect is an advantage of a side, as that of order_effect=True"
+            else:
+                meaning = "its effect has the prior's mean, 0, and the prior's standard deviation for a unit of 1"
+            warnings.warn(f"{where}: {meaning}. Leave it out, or add comparisons.", DataWarning, stacklevel=frames)
 
 
 def _name(term: Column | tuple[Column, Column]) -> str:
@@ -158,13 +167,21 @@ def _numbers(reader: TableReader, term: Any, name: str) -> Array:
 
 
 def _reader(X: Any) -> TableReader:
-    if column_names(X) is not None:
+    if isinstance(X, Mapping):
+        raise DataError("X is a dict; make a data frame of it: pandas.DataFrame(X)")
+    names = column_names(X)
+    if names is not None:
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise DataError(f"X has more than one column {twice[0]!r}; give columns different names")
         return TableReader(X)
-    rows = np.array(X, dtype=object) if isinstance(X, Sequence) else np.asarray(X)
+    rows = np.array(X, dtype=object) if isinstance(X, Sequence | np.ma.MaskedArray) else np.asarray(X)
     if rows.ndim != 2:
         raise DataError(f"Expected 2D array, got {rows.ndim}D array instead: X must have one row for each comparison")
     if not rows.shape[0]:
         raise DataError(f"Found array with 0 sample(s) (shape={rows.shape}) while a minimum of 1 is required for X")
+    if np.ma.isMaskedArray(X):
+        rows[np.ma.getmaskarray(X)] = None  # missing ids and numbers are refused where they are read
     return TableReader({column: rows[:, column] for column in range(rows.shape[1])})
 
 

@@ -43,7 +43,7 @@ class CovariateEffects:
     probability_positive : ndarray of shape (n,)
         Posterior probability that the coefficient is positive.
     typical : ndarray of shape (n,)
-        Root mean square of the covariate in the comparisons of `fit`.
+        Root mean square of the covariate in the comparisons of `fit`; 1 if it is 0 in all of them.
 
     Examples
     --------

@@ -354,10 +354,11 @@ def effects_without_offsets(problem: svi.Problem, state: svi.State, weight: Arra
 
 
 def root_mean_square(values: Array, weight: Array) -> Array:
-    """Return the root of the weighted mean of squares of each column; finite for any finite column."""
+    """Return the root of the weighted mean of squares of each column, 1 where all are 0; finite for finite columns."""
     largest = np.abs(values).max(axis=0, initial=0.0)
     largest[largest == 0.0] = 1.0
-    return np.asarray(largest * np.sqrt(np.average(np.square(values / largest), axis=0, weights=weight)))
+    root = largest * np.sqrt(np.average(np.square(values / largest), axis=0, weights=weight))
+    return np.where(root == 0.0, 1.0, root)
 
 
 def block_sizes(state: svi.State) -> dict[str, tuple[type, int]]:

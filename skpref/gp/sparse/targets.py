@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from skpref._validation import check_numbers
 from skpref.data.tables import unique_rows
 from skpref.exceptions import DataError
 from skpref.gp.sparse.evidence import GaussianRows
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _INITIAL_NOISE: Final = 0.1  # variance, in variances of the targets
 _MIN_RATE: Final = 1e-6  # of a Poisson likelihood where all counts are 0
+_LARGEST_EXPOSURE: Final = 1e100  # sums and ratios of exposures stay finite
 _ROUNDING: Final = 1e-12  # relative standard deviation below which all targets are equal
 
 
@@ -89,14 +91,25 @@ def read_exposure(exposure: object, n_rows: int, likelihood: str | Likelihood) -
             f"exposure needs likelihood='poisson'; got likelihood={likelihood!r}. For other targets use sample_weight."
         )
         raise DataError(msg)
+    check_numbers(exposure, "exposure")
+    if getattr(getattr(exposure, "dtype", None), "kind", None) == "c":  # NumPy would drop the imaginary part
+        raise DataError(f"exposure must be numbers, one per row of {n_rows}: they are complex")
     try:
-        values = np.broadcast_to(np.asarray(exposure, dtype=np.float64), n_rows)
+        values = np.asarray(exposure, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"exposure must be numbers, one per row of {n_rows}: {error}") from error
+    if values.shape not in {(), (n_rows,)}:
+        raise DataError(f"exposure must be numbers, one per row of {n_rows}; got an array of shape {values.shape}")
+    values = np.broadcast_to(values, n_rows)
     wrong = np.flatnonzero(~((values > 0.0) & np.isfinite(values)))
     if wrong.size:
         msg = f"exposure must be positive and finite; got {values[wrong[0]]:g} in row {wrong[0]}. Leave out such rows."
         raise DataError(msg)
+    if n_rows and (values.max() > _LARGEST_EXPOSURE or values.min() < 1.0 / _LARGEST_EXPOSURE):
+        raise DataError(
+            f"exposure must be from {1.0 / _LARGEST_EXPOSURE:g} to {_LARGEST_EXPOSURE:g}; got {values.min():g} to "
+            f"{values.max():g}. Use another unit"
+        )
     return values
 
 

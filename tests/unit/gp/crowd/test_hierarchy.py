@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.special import ndtr
 
-from skpref import CrowdGPPL
+from skpref import CrowdGPPL, Table
 from skpref.datasets import make_crowd
 from skpref.exceptions import DataError
 from skpref.gp.crowd.hierarchy import Hierarchy, fit_hierarchy, start_state
@@ -154,6 +155,18 @@ def test_weights_that_leave_floating_point_are_refused() -> None:
     with pytest.raises(DataError, match="sample_weight: the answers of a user about a pair weigh up to 1e"):
         CrowdGPPL(inference="ep").fit(DATA.comparisons, DATA.y, weight)
     assert np.isfinite(CrowdGPPL(max_iter=5).fit(DATA.comparisons, DATA.y, weight).lower_bound_)
+
+
+def test_huge_weights_and_features_are_used_or_refused_without_a_warning_of_numpy() -> None:
+    rng = np.random.default_rng(0)
+    left = rng.integers(0, 8, 120)
+    rows = np.column_stack([rng.integers(0, 5, 120), left, (left + rng.integers(1, 8, 120)) % 8])
+    y = rng.random(120) < 0.5
+    with pytest.raises(DataError, match="The posterior left floating point"):
+        CrowdGPPL(random_state=0).fit(rows, y, np.full(120, 1e8))
+    feature = np.arange(5.0)[:, None]
+    fits = [CrowdGPPL(users=Table(unit * feature, ids=range(5)), random_state=0).fit(rows, y) for unit in (1.0, 1e200)]
+    assert_allclose(fits[1].utility(), fits[0].utility(), rtol=1e-6, atol=1e-8)
 
 
 def test_more_items_than_a_covariance_can_have_are_refused() -> None:

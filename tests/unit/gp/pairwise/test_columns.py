@@ -63,7 +63,6 @@ def test_rows_of_two_ids(X, pairs):
         ({"left": b"x"}, "left must be a column of X, by name or by position; got b'x'"),
         ({"right": 1.5}, "right must be a column of X"),
         ({"weight": True}, "weight must be a column of X"),
-        ({"weight": 0}, "weight=0 of X: column 0 must hold finite numbers; got 'a' in row 0"),
         *(({"covariates": value}, "covariates must be columns") for value in (True, b"x", "auto", [True], np.array(2))),
     ],
 )
@@ -72,3 +71,11 @@ def test_what_is_no_column_is_refused_after_the_fit(params: dict[str, object], m
     model = GPPLClassifier(weight=2).fit(rows, [1, 0]).set_params(**params)
     with pytest.raises(DataError, match=re.escape(message)):
         model.predict_proba(rows)
+
+
+def test_weights_are_numbers() -> None:
+    rows = [("a", "b", 1.0), ("b", "c", 2.0)]
+    model = GPPLClassifier(weight=2).fit(rows, [1, 0]).set_params(weight=0)
+    for learn in (model.fit, model.partial_fit):
+        with pytest.raises(DataError, match="weight=0 of X: column 0 must hold finite numbers; got 'a' in row 0"):
+            learn(rows, [1, 0])

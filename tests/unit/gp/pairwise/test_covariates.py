@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import log_expit
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -145,12 +145,62 @@ def test_effects_stand_beside_many_items_whose_offsets_are_independent():
     assert_allclose(model.latent_mean_and_variance(X[:5])[0].size, 5)
 
 
-def test_a_covariate_that_is_always_one_would_be_the_order_effect(battles):
+def test_a_covariate_that_is_always_zero_keeps_its_prior(battles, model):
     X, y = battles
-    with pytest.raises(DataError, match=r"'judge' is 1 in every comparison; learn it by order_effect=True"):
-        GPPLClassifier(covariates=["judge"], **NAMES).fit(X.assign(judge=1), y)
-    with pytest.raises(DataError, match=r"'length_a - home' is 0 in every comparison; leave it out"):
-        GPPLClassifier(covariates=[("length_a", "home")], **NAMES).fit(X.assign(length_a=X["home"]), y)
+    with pytest.warns(DataWarning, match="'judge' is 0 in every comparison: its effect has the prior's mean, 0"):
+        idle = GPPLClassifier(covariates=[*COVARIATES, "judge"], likelihood="logit", **NAMES).fit(X.assign(judge=0), y)
+    assert idle.coef_[2] == 0.0
+    assert idle.coef_std_[2] == pytest.approx(idle.posterior_.scales["covariate"].mean ** -0.5, rel=0.01)
+    assert_allclose(idle.coef_[:2], model.coef_, rtol=0.05)
+    assert_allclose(idle.predict_proba(X.assign(judge=0)), model.predict_proba(X), atol=0.01)
+    assert (np.abs(idle.predict_proba(X) - 0.5) <= np.abs(idle.predict_proba(X.assign(judge=0)) - 0.5)).all()
+
+
+def test_a_covariate_that_is_always_one_is_an_order_effect(battles):
+    X, y = battles
+    with pytest.warns(DataWarning, match="'judge' is 1 in every comparison: its effect is an advantage of a side"):
+        constant = GPPLClassifier(covariates=["judge"], likelihood="logit", **NAMES).fit(X.assign(judge=1), y)
+    ordered = GPPLClassifier(order_effect=True, likelihood="logit", **NAMES).fit(X, y)
+    assert abs(constant.coef_[0] - ordered.order_effect_[0]) < 0.5 * ordered.order_effect_[1]
+    with pytest.raises(DataError, match="is 1 in every comparison, but every label says that the left item won"):
+        GPPLClassifier(covariates=["judge"], **NAMES).fit(X.assign(judge=1))
+
+
+@pytest.mark.filterwarnings("ignore:covariate 'home' is 0:skpref.exceptions.DataWarning")
+def test_a_fold_without_values_of_a_covariate_has_a_score(battles):
+    X, y = battles
+    rare = X.assign(home=(np.arange(len(X)) < 3).astype(int))
+    scores = cross_val_score(
+        GPPLClassifier(covariates=["home"], **NAMES), rare, y, scoring="neg_log_loss", cv=KFold(4), error_score="raise"
+    )
+    assert np.isfinite(scores).all()
+
+
+def test_later_comparisons_teach_a_covariate_that_was_zero(battles, model):
+    X, y = battles
+    first = X["home"] == 0
+    with pytest.warns(DataWarning, match="'home' is 0 in every comparison"):
+        grown = clone(model).fit(X[first], y[first])
+    grown.partial_fit(X[~first], y[~first])
+    assert_allclose(grown.coef_, model.coef_, rtol=0.01)
+
+
+def test_predictions_need_no_weights(battles):
+    X, y = battles
+    weighted = GPPLClassifier(covariates=["home"], weight="worth", **NAMES).fit(X, y)
+    assert_array_equal(weighted.predict_proba(X.drop(columns="worth")), weighted.predict_proba(X))
+    assert_array_equal(weighted.predict_proba(X.assign(worth=-1.0)), weighted.predict_proba(X))
+
+
+def test_tables_that_cannot_be_read_are_refused_in_words(battles):
+    X, y = battles
+    with pytest.raises(DataError, match="more than one column 'judge'; give columns different names"):
+        GPPLClassifier(covariates=["home"], **NAMES).fit(pd.concat([X, X[["judge"]]], axis=1), y)
+    with pytest.raises(DataError, match=r"X is a dict; make a data frame of it: pandas.DataFrame\(X\)"):
+        GPPLClassifier(covariates=["home"], **NAMES).fit({name: X[name] for name in X}, y)
+    rows = np.ma.masked_equal([[0, 1, 5], [1, 2, 7], [2, 0, 6]], 7)
+    with pytest.raises(DataError, match="column 2 must hold finite numbers; got None in row 1"):
+        GPPLClassifier(covariates=[2]).fit(rows, [1, 0, 1])
 
 
 def test_positions_name_columns_of_arrays_and_frames(battles, model):

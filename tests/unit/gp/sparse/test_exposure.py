@@ -78,7 +78,13 @@ def test_exposures_are_routed_in_cross_validation() -> None:
     [
         (np.zeros(60), "exposure must be positive and finite; got 0 in row 0"),
         (np.full(60, np.nan), "exposure must be positive and finite; got nan"),
-        (np.ones(59), "exposure must be numbers, one per row of 60"),
+        (np.ones(59), r"exposure must be numbers, one per row of 60; got an array of shape \(59,\)"),
+        (np.ones((60, 1)), r"exposure must be numbers, one per row of 60; got an array of shape \(60, 1\)"),
+        (np.ones(60) * 1j, "exposure must be numbers, one per row of 60: they are complex"),
+        (np.full(60, np.datetime64("2020-01-01")), "exposure holds dates"),
+        (np.ma.masked_less(np.arange(60.0), 1.0), "exposure contains NaN: row 0 is masked"),
+        (np.full(60, 1.7e308), r"exposure must be from 1e-100 to 1e\+100; got 1.7e\+308 to 1.7e\+308"),
+        (np.full(60, 1e-300), r"exposure must be from 1e-100 to 1e\+100"),
         (["a"] * 60, "exposure must be numbers, one per row of 60"),
     ],
 )
