@@ -128,7 +128,7 @@ def test_a_crowd_asks_only_what_its_data_can_answer() -> None:
     plain, ties, features, few = (drawn(kind) for kind in CROWDS.values())
     assert {s["n_factors"] for s in plain} == set(range(6))
     assert {s["likelihood"] for s in plain} == {"probit", "logit"}
-    assert {s["likelihood"] for s in ties} == {"probit", "logit", "probit-ties"}
+    assert {s["likelihood"] for s in ties} == {"probit", "logit", "probit-ties", "logit-ties"}
     assert max(s["n_factors"] for s in ties) == 20
     assert min(s["n_factors"] for s in ties) == 0
     assert {s["order_effect"] for s in ties} == {s["item_effects"] for s in features} == {False, True}

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -311,6 +311,7 @@ def test_the_augmented_bound(likelihood: OrdinalProbit, seed: int) -> None:
 
 
 @given(ordinals(), seeds)
+@example(OrdinalProbit(thresholds=(0.0, 1.125), noise=0.40625), 0)  # a level 12 deviations away
 def test_the_augmented_bound_is_that_of_independent_noisy_scores(likelihood: OrdinalProbit, seed: int) -> None:
     """Its q: z ~ N(mu, v) and, independent of it, h ~ N(mu, noise^2) cut off at the level's thresholds."""
     y, mu, v = observations(likelihood, seed, 3)
