@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from scipy.special import xlogy
 from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
 
 from skpref.data.labels import left_column, read_labels
 from skpref.data.weights import read_weights
@@ -160,7 +161,11 @@ def answers_rps_scorer(estimator: Any, X: Any, y: ArrayLike, sample_weight: Arra
 def _predicted(estimator: Any, X: Any) -> Array:
     """Return the probabilities of left, tie and right, shape (n, 3)."""
     last = getattr(estimator, "steps", [("", estimator)])[-1][1]
-    if last.likelihood_.ties_are_answers:
+    check_is_fitted(last)
+    likelihood = getattr(last, "likelihood_", None)
+    if not hasattr(likelihood, "ties_are_answers"):
+        raise DataError(f"scorers of answers need a GPPLClassifier or a CrowdGPPL; got {type(last).__name__}")
+    if likelihood.ties_are_answers:
         return np.asarray(estimator.predict_proba(X, ties=True))
     sides = estimator.predict_proba(X)
     left = left_column(estimator.classes_)

@@ -462,7 +462,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
             if self.likelihood not in {"auto", "probit"}:
                 msg = (
                     f"likelihood={self.likelihood!r} needs inference='ep' or 'laplace'; got {inference!r}. Use "
-                    "likelihood='probit', or raise n_max_exact."
+                    "likelihood='probit', or inference='ep' and n_max_exact at least the number of rows."
                 )
                 raise DataError(msg)
             check_memory(data.n, min(self.n_inducing, data.n), whose="rows")

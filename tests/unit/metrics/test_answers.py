@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -59,6 +61,14 @@ def test_bad_input_is_refused(y, p, weight, message):
     for measure in (answers_log_loss, answers_rps):
         with pytest.raises((DataError, ValueError), match=message):
             measure(y, p, sample_weight=weight)
+
+
+def test_scorers_refuse_what_gives_no_answers():
+    with pytest.raises(NotFittedError):
+        answers_rps_scorer(GPPLClassifier(), [["a", "b"]], [1])
+    other = LogisticRegression().fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(DataError, match="need a GPPLClassifier or a CrowdGPPL; got LogisticRegression"):
+        answers_log_loss_scorer(make_pipeline(FunctionTransformer(), other), [[0.0]], [1])
 
 
 @pytest.mark.parametrize("scorer", [answers_log_loss_scorer, answers_rps_scorer])
