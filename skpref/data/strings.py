@@ -50,9 +50,9 @@ def encoded_strings(columns: Sequence[IdColumn]) -> tuple[IdColumn, list[IntArra
     return distinct.take(order).to_numpy(zero_copy_only=False), np.split(rows, ends[:-1])
 
 
-def places_of_strings(ids: IdColumn, known: IdColumn) -> IntArray | None:
-    """Return the place of each id among known ones, -1 where it is unknown; None as above."""
-    strings = arrow_strings([ids, known])
+def places_of_strings(ids: IdColumn, vocabulary: IdColumn) -> IntArray | None:
+    """Return the place of each id in a vocabulary, -1 where it is not there; None as above."""
+    strings = arrow_strings([ids, vocabulary])
     if strings is None:
         return None
     import pyarrow.compute as pc

@@ -72,23 +72,23 @@ class _OrdinalMixture(OrdinalProbit):
         y, z = broadcast(y, z)
         _, share, first, second = self._parts(y, z)
         third = np.stack([part.third_derivative(y, z) for part in self._probits()])
-        one = np.sum(share * first, axis=0)
-        two = np.sum(share * (second + first**2), axis=0)
-        three = np.sum(share * (third + 3.0 * first * second + first**3), axis=0)
-        return np.asarray(three - 3.0 * two * one + 2.0 * one**3)
+        p1 = np.sum(share * first, axis=0)  # derivatives of p, over p
+        p2 = np.sum(share * (second + first**2), axis=0)
+        p3 = np.sum(share * (third + 3.0 * first * second + first**3), axis=0)
+        return np.asarray(p3 - 3.0 * p2 * p1 + 2.0 * p1**3)
 
     def theta_derivatives(self, y: ArrayLike, z: ArrayLike) -> Triple:
         y, z = broadcast(y, z)
         _, share, first, second = self._parts(y, z)
-        one, two = np.sum(share * first, axis=0), np.sum(share * (second + first**2), axis=0)
+        p1, p2 = np.sum(share * first, axis=0), np.sum(share * (second + first**2), axis=0)  # derivatives of p, over p
         value, slope, bend = (np.zeros((self.n_levels, *y.shape)) for _ in range(3))
         for q, a, b, part in zip(share, first, second, self._probits(), strict=True):
             in_theta, of_first, of_second = part.theta_derivatives(y, z)
             value += q * in_theta
             slope += q * (of_first + in_theta * a)
             bend += q * (of_second + 2.0 * a * of_first + in_theta * (b + a**2))
-        slope -= value * one
-        return value, slope, bend - value * two - 2.0 * one * slope
+        slope -= value * p1
+        return value, slope, bend - value * p2 - 2.0 * p1 * slope
 
     def theta_expectation(self, y: ArrayLike, mu: ArrayLike, v: ArrayLike) -> Array:
         return self._expectations(lambda level, z: tuple(self.theta_derivatives(level, z)[0]), *broadcast(y, mu, v))

@@ -162,7 +162,7 @@ def _predicted(estimator: Any, X: Any) -> Array:
     """Return the probabilities of left, tie and right, shape (n, 3)."""
     last = getattr(estimator, "steps", [("", estimator)])[-1][1]
     check_is_fitted(last)
-    likelihood = getattr(last, "likelihood_", None)
+    likelihood: Any = getattr(last, "likelihood_", None)
     if not hasattr(likelihood, "ties_are_answers"):
         raise DataError(f"scorers of answers need a GPPLClassifier or a CrowdGPPL; got {type(last).__name__}")
     if likelihood.ties_are_answers:
