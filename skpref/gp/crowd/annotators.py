@@ -211,12 +211,13 @@ def _summary(draws: Array, factors: tuple[Array, Array] | None, percentiles: Arr
     """
     n = draws.shape[1]
     shared, shares = (np.zeros(0), np.zeros((len(draws), 0))) if factors is None else factors
-    own = np.full(n, (0.5 if shared.size else 1.0) / n)
     result = np.empty((3, len(draws)))
     for u, (values, weight) in enumerate(zip(draws, shares, strict=True)):
+        own = np.full(n, (1.0 - 0.5 * weight.sum()) / n)
         value, mixed = np.concatenate([values, shared]), np.concatenate([own, 0.5 * weight])
+        used = mixed > 0.0
         result[0, u] = value @ mixed
-        result[1:, u] = percentiles_of(value, mixed, percentiles)
+        result[1:, u] = percentiles_of(value[used], mixed[used], percentiles)
     return result[0], np.minimum(result[1], result[0]), np.maximum(result[2], result[0])
 
 

@@ -2,7 +2,8 @@
 
 It has the role of Crowd-BT's reliability, with a posterior for each user. Its prior is learnt from the crowd: rho is 0
 (answers at random), log-normal, or minus that (answers the other way round). Three things keep intervals honest. The
-consensus is that of the other users. Its errors, which all users share, are drawn a few times. And where a user has
+consensus is that of the other users; where they leave more of it open than they know, as where there is one user, rho
+keeps its prior. Its errors, which all users share, are drawn a few times. And where a user has
 tastes, answers go astray together, so that they count for the share of their information that is not about tastes.
 """
 
@@ -19,7 +20,7 @@ from skpref._math.linalg import cholesky, solve_lower
 from skpref.gp.crowd.users import UserRows
 
 if TYPE_CHECKING:
-    from skpref._typing import Array, IntArray
+    from skpref._typing import Array, BoolArray, IntArray
     from skpref.data import Comparisons
     from skpref.gp.crowd.personal import PersonalPosterior
     from skpref.likelihoods import Likelihood
@@ -39,6 +40,7 @@ class Reliability:
 
     weight: Array  # (S, U, G): probability of each draw and grid point, which sum to one for each user
     consensus: Array  # (S, n): draws of m
+    known: BoolArray  # (U,): whether the other users know the consensus on the user's pairs
 
     @property
     def of_points(self) -> Array:
@@ -58,12 +60,14 @@ class Reliability:
     def accuracy(self, left: IntArray, right: IntArray, weight: Array, likelihood: Likelihood) -> tuple[Array, Array]:
         """Return accuracies at draws and grid points, the same for all users (S G,), and their probabilities (U, S G).
 
-        The accuracy is the probability that an answer to one of these pairs, weighted, agrees with m.
+        The accuracy is the probability that an answer to one of these pairs, weighted, agrees with m. Probabilities
+        are zero for users of whose pairs the others know nothing.
         """
         apart = np.abs(self.consensus[:, left] - self.consensus[:, right])
         z = _GRID[:, None] * apart[:, None, :]
         value = likelihood.predict(z, np.zeros_like(z)) @ weight
-        return value.ravel(), self.weight.transpose(1, 0, 2).reshape(self.weight.shape[1], -1)
+        probability = self.known[:, None] * self.weight.transpose(1, 0, 2).reshape(self.weight.shape[1], -1)
+        return value.ravel(), probability
 
 
 def percentiles_of(value: Array, weight: Array, percentiles: Array) -> Array:
@@ -82,16 +86,16 @@ def learn_reliability(
     """Return the posterior of the reliability of all seen users."""
     noise = rng.standard_normal((_DRAWS // 2, posterior.half_rows.shape[1]))
     noise = np.vstack([noise, -noise]) @ posterior.half_rows.T
-    log_likelihood = _log_likelihoods(posterior, comparisons, likelihood, noise)
+    log_likelihood, known = _log_likelihoods(posterior, comparisons, likelihood, noise)
     log_joint = log_likelihood + _learnt_prior(logsumexp(log_likelihood, axis=0) - np.log(len(noise)))
     weight = np.exp(log_joint - logsumexp(log_joint, axis=(0, 2), keepdims=True))
-    return Reliability(weight, (posterior.m + noise)[:, : posterior.n_seen])
+    return Reliability(weight, (posterior.m + noise)[:, : posterior.n_seen], known)
 
 
 def _log_likelihoods(
     posterior: PersonalPosterior, comparisons: Comparisons, likelihood: Likelihood, noise: Array
-) -> Array:
-    """Return log p(answers of a user | draw of the consensus, rho), shape (S, U, G)."""
+) -> tuple[Array, BoolArray]:
+    """Return log p(answers of a user | draw of the consensus, rho) (S, U, G), and whose pairs others know (U,)."""
     by_user = np.lexsort((comparisons.right, comparisons.left, np.asarray(comparisons.user)))
     c = replace(
         comparisons, **{name: getattr(comparisons, name)[by_user] for name in ("user", "left", "right", "y", "weight")}
@@ -104,6 +108,7 @@ def _log_likelihoods(
     tastes = unexplained @ posterior.S @ unexplained.T
     sites = users.coordinates, posterior.users.places, posterior.tau, posterior.nu
     incidence, result = users.incidence(), np.zeros((len(noise), posterior.n_users, _GRID.size))
+    known = np.zeros(posterior.n_users, dtype=bool)
     for u in range(posterior.n_users):
         A = incidence[users.starts[u] : users.starts[u + 1]].toarray()
         P, W, D, d, _ = user_block(u, posterior.S, *sites)
@@ -112,6 +117,9 @@ def _log_likelihoods(
         residual = d - D @ mean
         side = (mean + shift + P @ (residual - W @ (P @ residual)))[-1] if order else 0.0
         draws = _of_others(mean, A @ posterior.half_rows, W, d - W @ (P @ d), noise @ A.T)
+        known[u] = _is_known(draws, D)
+        if not known[u]:
+            continue
         own = slice(users.rows[u], users.rows[u + 1])
         at, paired = np.arange(own.stop - own.start), users.b[own] >= 0
         rows = np.zeros((at.size, len(A)))
@@ -122,7 +130,14 @@ def _log_likelihoods(
         of_consensus, of_tastes = float(A @ centred @ along), float(along @ (A @ tastes @ A.T) @ along)
         share = of_consensus / max(of_consensus + of_tastes, _LEAST)
         result[:, u] = share * (likelihood.log_prob(c.y[own], z) @ c.weight[own])
-    return result
+    return result, known
+
+
+def _is_known(draws: Array, D: Array) -> bool:
+    """Tell whether draws of the others' consensus on a user's pairs have more in common than sets them apart."""
+    mean = draws.mean(axis=0)
+    rest = draws - mean
+    return float(mean @ D @ mean) > float(np.mean(np.sum(rest @ D * rest, axis=1)))
 
 
 def _of_others(mean: Array, half: Array, W: Array, linear: Array, noise: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from scipy.special import ndtr
 
 from skpref import CrowdGPPL
+from skpref.exceptions import DataWarning
 from skpref.gp.crowd import reliability
 from skpref.gp.crowd.reliability import percentiles_of
 from tests.unit.gp.crowd.test_hierarchy import joint
@@ -79,6 +81,18 @@ def test_few_answers_leave_the_prior_of_the_crowd() -> None:
     width = report["reliability_high"] - report["reliability_low"]
     assert width[99] > 1.3 * width.drop(99).median()
     assert 0.5 < report["reliability"][99] < 1.5
+
+
+def test_pairs_that_no_other_user_compared_leave_the_prior() -> None:
+    X, y, m = crowd(0, 2, 6, 400, np.ones(2))
+    truth = np.mean(ndtr(np.abs(m[X[:, 1]] - m[X[:, 2]])))
+    for rows in (X * [0, 1, 1], X + [0, 10, 10] * X[:, :1]):  # one user; two without a common item
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The comparisons form 2 connected components", DataWarning)
+            report = CrowdGPPL(random_state=0).fit(rows, y).annotators(n_samples=100)
+        assert (report["reliability_low"] < 0.0).all()
+        assert (report["reliability_high"] > 2.0).all()
+        assert np.abs(report["accuracy"] - truth).max() < 0.05
 
 
 def test_without_a_consensus_or_with_the_factorised_posterior_there_is_no_reliability() -> None:
