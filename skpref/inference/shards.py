@@ -107,7 +107,11 @@ class OnDisk(InMemory):
 
     def store(self, value: Any) -> Any:  # noqa: ANN401 - anything
         """Write a value to a file of its own, which is removed with the handle that is returned."""
-        return _Stored(self, self._folder / str(next(self._numbers)), value)
+        try:
+            return _Stored(self, self._folder / str(next(self._numbers)), value)
+        except OSError as error:
+            advice = f"comparisons are written to {self._folder}; set TMPDIR to a folder with more room"
+            raise OSError(error.errno, f"{error.strerror}: {advice}") from error
 
     def collect(
         self, function: Callable[..., Any], *columns: Sequence[Any], shared: Sequence[Any] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,6 +80,17 @@ def test_arrays_of_any_layout_are_read_as_they_were(tmp_path, order):
     arrays = [whole, whole[::2, 1::2], whole[0, ::2], whole[:0], np.array(3.0), np.array(["a", "bc"])]
     for array, copy in zip(arrays, OnDisk(str(tmp_path)).store(arrays).read(), strict=True):
         np.testing.assert_array_equal(copy, array)
+
+
+def test_a_full_disk_names_its_folder_and_the_way_out(tmp_path, monkeypatch):
+    def full(*_args, **_options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    shards = OnDisk(str(tmp_path))
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(OSError, match=r"No space left on device: .*skpref-shards-.*set TMPDIR") as caught:
+        shards.store(np.ones(3))
+    assert caught.value.errno == errno.ENOSPC
 
 
 def test_sums_are_added_in_order():
