@@ -75,15 +75,16 @@ def _refuse_numbers(labels: Array) -> NoReturn:
     )
 
 
-def refuse_one_side(y: Array, weight: Array, term: str = "order_effect=True") -> None:
+def refuse_one_side(y: Array, weight: Array, covariate: str | None = None) -> None:
     """Refuse to learn an advantage of a side from comparisons which the same side always won."""
     used = y[weight > 0.0]
     if used.size and (used[0] in {0.0, 1.0}) and (used == used[0]).all():
         side = "left" if used[0] else "right"
+        remedy = "the order effect out: order_effect=False" if covariate is None else "it out"
         raise DataError(
-            f"{term}, but every label says that the {side} item won, as where rows are (winner, loser): that"
-            " would be learnt as the advantage of a side. Say which side was shown first (left and right as shown, "
-            "y = 1 where left won, else 0), or leave this effect out"
+            f"{covariate or 'order_effect=True'}, but every label says that the {side} item won, as where rows are "
+            "(winner, loser): that would be learnt as the advantage of a side. Say which side was shown "
+            f"first (left and right as shown, y = 1 where left won, else 0), or leave {remedy}"
         )
 
 
