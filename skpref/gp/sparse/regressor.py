@@ -46,6 +46,7 @@ from skpref.gp.sparse.targets import (
     noise_of,
     noise_variance,
     read_exposure,
+    standardised,
     target_scale,
     variance_rule,
 )
@@ -436,7 +437,7 @@ class SVGPRegressor(ScoredCounts, SparseGP):
     ) -> None:
         """Fit by natural-gradient steps, for any likelihood and for mini-batches."""
         config = self._config(scale, targets.X.shape[0])
-        y = (targets.y - scale.mean) / scale.deviation
+        y = standardised(targets, scale)
         data = Observations(targets.X[targets.row], y, targets.weight)
         searches = start is None or start.search != "skip"
         if self.likelihood == "gaussian" and self.optimizer == "l-bfgs-b" and searches:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _INITIAL_NOISE: Final = 0.1  # variance, in variances of the targets
 _MIN_RATE: Final = 1e-6  # of a Poisson likelihood where all counts are 0
+_LARGEST: Final = 1e100  # of a standardised target
 _LARGEST_EXPOSURE: Final = 1e100  # sums and ratios of exposures stay finite
 _ROUNDING: Final = 1e-12  # relative standard deviation below which all targets are equal
 
@@ -61,10 +62,23 @@ def target_scale(targets: DistinctTargets) -> TargetScale:
     return TargetScale(mean * largest, deviation * largest if deviation > _ROUNDING else max(1.0, _ROUNDING * largest))
 
 
+def standardised(targets: DistinctTargets, scale: TargetScale) -> Array:
+    """Return (y - mean) / deviation; refuse targets whose squares would overflow, shape (m,)."""
+    with np.errstate(over="ignore"):
+        y = (targets.y - scale.mean) / scale.deviation
+    if y.size and np.abs(y).max() > _LARGEST:
+        largest = targets.y[np.argmax(np.abs(y))]
+        raise DataError(
+            f"y must be within {_LARGEST:g} standard deviations of the first targets ({scale.deviation:g}); got "
+            f"{largest:g}. Use another unit, or call fit"
+        )
+    return np.asarray(y)
+
+
 def gaussian_rows(targets: DistinctTargets, scale: TargetScale) -> GaussianRows:
     """Return distinct rows with the means of their standardised targets."""
     n = targets.X.shape[0]
-    y = (targets.y - scale.mean) / scale.deviation
+    y = standardised(targets, scale)
     weight = np.bincount(targets.row, targets.weight, n).astype(np.float64)
     mean = np.bincount(targets.row, targets.weight * y, n) / weight
     scatter = float(targets.weight @ (y - mean[targets.row]) ** 2)

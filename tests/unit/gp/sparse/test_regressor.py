@@ -373,3 +373,13 @@ def test_which_points_may_move_points(n_points, learn, inducing, wanted):
     config = SparseConfig("l-bfgs-b", n_points, inducing, learn, noise=None, max_iter=9, tol=1e-4)
     assert may_move_points(X, SparseParameters(KERNEL, 0.1, X[:n_points]), config) is wanted
     assert not may_move_points(sparse.csr_array(X), SparseParameters(KERNEL, 0.1, X[:n_points]), config)
+
+
+def test_targets_whose_squares_overflow_beside_the_first_ones_are_refused() -> None:
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    model = SVGPRegressor(random_state=0).fit(X, X[:, 0])
+    before = model.predict(X)
+    with pytest.raises(DataError, match=r"y must be within 1e\+100 standard deviations of the first targets"):
+        model.partial_fit(X[:1], [1e299])
+    np.testing.assert_array_equal(model.predict(X), before)
+    assert np.isfinite(model.partial_fit(X[:1], [1e80]).predict(X)).all()
