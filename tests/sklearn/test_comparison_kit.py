@@ -199,7 +199,7 @@ def test_columns_of_other_things() -> None:
 class WithUsers(GPPLClassifier):
     """Three columns: user, left, right; the user is read and not used."""
 
-    def _read(self, X, *, reset):
+    def _read(self, X, *, reset, weighted=True):
         if hasattr(X, "iloc"):
             pairs = X.iloc[:, 1:]
         elif isinstance(X, list):

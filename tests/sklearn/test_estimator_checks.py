@@ -119,7 +119,7 @@ class RowsAsIds(GPPLClassifier):
         tags.input_tags.categorical = tags.input_tags.string = False
         return tags
 
-    def _read(self, X, *, reset):
+    def _read(self, X, *, reset, weighted=True):
         X = validate_data(self, X, reset=reset, dtype=np.float64, order="C")
         return PairRows([row.tobytes() for row in X], [b"fixed"] * X.shape[0], None, None)
 
