@@ -2,9 +2,9 @@
 
 It has the role of Crowd-BT's reliability, with a posterior for each user. Its prior is learnt from the crowd: rho is 0
 (answers at random), log-normal, or minus that (answers the other way round). Three things keep intervals honest. The
-consensus is that of the other users; where they leave more of it open than they know, as where there is one user, rho
-keeps its prior. Its errors, which all users share, are drawn a few times. And where a user has
-tastes, answers go astray together, so that they count for the share of their information that is not about tastes.
+consensus is that of the other users; where they say little of the user's pairs, rho keeps its prior. Errors of the
+consensus, which all users share, are drawn a few times. And where a user has tastes, answers go astray together, so
+that they count for the share of their information that is not about tastes.
 """
 
 from __future__ import annotations
