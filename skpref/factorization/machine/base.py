@@ -25,6 +25,7 @@ from skpref._math.random import as_generator
 from skpref._validation import validate_data
 from skpref.data.ids import shorten
 from skpref.data.levels import read_labels
+from skpref.data.tables import unique_rows
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, DataWarning
 from skpref.factorization.machine.fields import one_hot_groups, rows_without
@@ -67,6 +68,7 @@ CONSTRAINTS: Final[dict[str, list[Any]]] = {
 }
 
 _LARGEST: Final = 1e25  # limit on features: the squares of curvatures are eighth powers and must fit into float64
+_PROBE: Final = 2000  # rows looked at for repeats
 
 
 class TrainingRows(NamedTuple):
@@ -79,6 +81,18 @@ class TrainingRows(NamedTuple):
     def take(self, rows: IntArray) -> TrainingRows:
         """Return some rows."""
         return TrainingRows(self.X[rows], self.y[rows], self.weight[rows])
+
+    def merged(self) -> TrainingRows:
+        """Return each distinct row once with the sum of its weights if most rows are repeated, else all rows."""
+        probe = self.take(np.linspace(0, self.y.size - 1, min(self.y.size, _PROBE)).astype(np.int64))
+        if np.unique(probe.y).size > _PROBE / 2 or probe._distinct()[0].size > probe.y.size / 2:
+            return self
+        first, number = self._distinct()
+        rows = self.take(first)
+        return rows._replace(weight=np.bincount(number, self.weight, first.size))
+
+    def _distinct(self) -> tuple[IntArray, IntArray]:
+        return unique_rows(sparse.hstack([self.X, self.y[:, None]], format="csr"))
 
 
 class _EarlyStopping:
@@ -277,7 +291,7 @@ class FMBase(CallbackMixin, BaseEstimator):
     ) -> tuple[Machine, Machine, list[float], bool]:
         if self.batch_size is None and self.n_samples == 0:
             last, bounds, converged = coordinate_ascent(
-                machine.with_posterior(full=self.posterior == "full"), data, plan
+                machine.with_posterior(full=self.posterior == "full"), data.merged(), plan
             )
             return last, last, bounds, converged
         n = data.y.size

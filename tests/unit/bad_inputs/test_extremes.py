@@ -229,7 +229,7 @@ def test_comparisons(name: str, case: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["GPPLClassifier", "CrowdGPPL", *FEATURES, *at.GIBBS])
 def test_many_equal_rows(name: str) -> None:
-    n = {"BayesianGPLVM": 1000, "VariationalFMOrdinal": 20_000}.get(name, 100_000)
+    n = 1000 if name == "BayesianGPLVM" else 100_000
     if name in FEATURES:
         rows, targets = np.repeat(X[:2], n // 2, axis=0), (np.repeat([0, 1], n // 2),)
         targets = targets if len(at.TRAINING[name]) > 1 else ()

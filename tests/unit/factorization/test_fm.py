@@ -16,6 +16,8 @@ from sklearn.pipeline import make_pipeline
 from skpref import OneHotDesign, VariationalFM, VariationalFMClassifier
 from skpref._compiled.jit import limited_threads
 from skpref.exceptions import DataError, DataWarning
+from skpref.factorization.machine import base
+from skpref.factorization.machine.fit import coordinate_ascent
 
 USERS, ITEMS, D = 40, 25, 2
 MODELS = VariationalFM, VariationalFMClassifier
@@ -161,6 +163,23 @@ def test_a_weight_of_two_is_the_row_twice(make):
     rows = np.concatenate([np.arange(200), np.arange(60)])
     twice = make(n_factors=D, random_state=0).fit(X[rows], y[rows])
     np.testing.assert_allclose(outputs(weighted), outputs(twice), rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_many_equal_rows_cost_as_few_and_change_nothing(make, monkeypatch):
+    rows, y = np.arange(4000) % 40, target(make)[:40]
+    sizes = []
+
+    def counted(machine, data, plan):
+        sizes.append(data.y.size)
+        return coordinate_ascent(machine, data, plan)
+
+    monkeypatch.setattr(base, "coordinate_ascent", counted)
+    repeated = make(n_factors=D, random_state=0).fit(X[rows], y[rows])
+    weighted = make(n_factors=D, random_state=0).fit(X[:40], y, sample_weight=np.full(40, 100.0))
+    make(n_factors=D, random_state=0).fit(X[TRAIN], target(make)[TRAIN])
+    assert sizes == [40, 40, len(target(make)[TRAIN])]
+    np.testing.assert_allclose(outputs(repeated), outputs(weighted), rtol=1e-6)
 
 
 def test_units_of_the_target_do_not_matter():

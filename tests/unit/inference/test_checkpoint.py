@@ -83,7 +83,9 @@ def test_a_checkpoint_of_another_run_or_a_stranger_is_refused_and_left_alone(tmp
         assert path.read_bytes() == content
     np.savez(path.with_suffix(".npz"), x=np.zeros(2))
     os.mkfifo(tmp_path / "pipe")  # nobody writes to it: who waits, waits for ever
-    for other in (path.with_suffix(".npz"), tmp_path / "pipe", tmp_path):
+    with pytest.raises(CheckpointError, match=f"checkpoint is the path of a file, got the folder '{tmp_path}'; add a"):
+        run(starts(), lambda _: step, Plan(9, 1, checkpoint=Checkpoint(tmp_path, "key")))
+    for other in (path.with_suffix(".npz"), tmp_path / "pipe"):
         with pytest.raises(CheckpointError, match="no checkpoint of this fit"):
             run(starts(), lambda _: step, Plan(9, 1, checkpoint=Checkpoint(other, "key")))
     with pytest.raises(CheckpointError, match="does not exist"):
