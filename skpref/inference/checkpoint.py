@@ -122,7 +122,8 @@ def read_checkpoint(
     if not path.parent.is_dir():
         raise CheckpointError(f"checkpoint: the folder {path.parent} does not exist; make it first")
     if path.is_dir():
-        raise CheckpointError(f"The parameter checkpoint is the path of a file, got the folder {str(path)!r}; add a name")
+        msg = f"The parameter checkpoint is the path of a file, got the folder {str(path)!r}; add a name"
+        raise CheckpointError(msg)
     try:
         return _read(checkpoint, starts, check)
     except FileNotFoundError:

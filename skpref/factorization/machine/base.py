@@ -85,13 +85,14 @@ class TrainingRows(NamedTuple):
     def merged(self) -> TrainingRows:
         """Return each distinct row once with the sum of its weights if most rows are repeated, else all rows."""
         probe = self.take(np.linspace(0, self.y.size - 1, min(self.y.size, _PROBE)).astype(np.int64))
-        if np.unique(probe.y).size > _PROBE / 2 or probe._distinct()[0].size > probe.y.size / 2:
+        if np.unique(probe.y).size > _PROBE / 2 or probe.distinct()[0].size > probe.y.size / 2:
             return self
-        first, number = self._distinct()
+        first, number = self.distinct()
         rows = self.take(first)
         return rows._replace(weight=np.bincount(number, self.weight, first.size))
 
-    def _distinct(self) -> tuple[IntArray, IntArray]:
+    def distinct(self) -> tuple[IntArray, IntArray]:
+        """Return one example of each distinct row, and the number of every row's example."""
         return unique_rows(sparse.hstack([self.X, self.y[:, None]], format="csr"))
 
 
