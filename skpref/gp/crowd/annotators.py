@@ -12,6 +12,7 @@ from scipy.special import ndtri
 from skpref._estimator import check_credibility, check_n_samples
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.reliability import learn_reliability, percentiles_of
+from skpref.gp.crowd.tabulated import Tabulated
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -164,10 +165,12 @@ def describe_annotators(
 def _sample_pairs(comparisons: Comparisons, rng: np.random.Generator) -> tuple[IntArray, IntArray, Array]:
     """Return compared pairs (left, right, weight): all of them, or 300 drawn in proportion to their weights."""
     n, weight = comparisons.n_pairs, comparisons.weight / comparisons.weight.sum()
-    if n <= _PAIRS:
-        return comparisons.left, comparisons.right, weight
-    rows = rng.choice(n, _PAIRS, p=weight)
-    return comparisons.left[rows], comparisons.right[rows], np.full(_PAIRS, 1.0 / _PAIRS)
+    rows = np.arange(n)
+    if n > _PAIRS:
+        rows, weight = rng.choice(n, _PAIRS, p=weight), np.full(_PAIRS, 1.0 / _PAIRS)
+    sides = np.sort(np.column_stack([comparisons.left, comparisons.right])[rows], axis=1)
+    pairs, number = np.unique(sides, axis=0, return_inverse=True)
+    return pairs[:, 0], pairs[:, 1], np.asarray(np.bincount(number.ravel(), weight), dtype=np.float64)
 
 
 def _agreement(posterior: Posterior, items: Items, comparisons: Comparisons, n_users: int) -> Array:
@@ -195,11 +198,10 @@ def _accuracy_draws(
     used, inverse = np.unique(np.concatenate([left, right]), return_inverse=True)
     a, b = np.split(inverse, 2)
     t, draws = posterior.draws(users, items.take(used), n_samples, rng)
-    side = np.sign(t[:, a] - t[:, b])
+    side, predict = np.sign(t[:, a] - t[:, b]), Tabulated(lambda z: likelihood.predict(z, np.zeros_like(z)))
     result = np.empty((users.size, n_samples))
     for u, f in enumerate(draws):
-        z = side * (f[:, a] - f[:, b])
-        result[u] = likelihood.predict(z, np.zeros_like(z)) @ weight
+        result[u] = predict.mean_over_pairs(f, side, a, b, weight)
     return result
 
 

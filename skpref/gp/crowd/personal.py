@@ -241,13 +241,8 @@ class PersonalPosterior:
         """Return rows A of the user's coordinates, W and A^T alpha."""
         start, stop = self.users.starts[position : position + 2]
         W = user_block(position, self.S, *self._blocks())[1]
-        rows = self._incidence[start:stop].toarray()
+        rows = self.users.of_user(position)
         return rows, W, rows.T @ self.alpha[start:stop]
-
-    @cached_property
-    def _incidence(self) -> sparse.csr_array:
-        """Rows of all coordinates, shape (C, n)."""
-        return self.users.incidence()
 
     def pair_covariance(self, user: Items, items: Items, left: IntArray, right: IntArray) -> Array:
         """Return the posterior covariance of the projections z of pairs for one user, order effects included."""
@@ -347,7 +342,7 @@ class PersonalPosterior:
             if position < 0:
                 yield prior + effects @ weights.T
                 continue
-            rows = self._one_user(position)[0]
+            rows = self.users.of_user(position)
             P, W, D, d, _ = user_block(position, self.S, *self._blocks())
             size, directions = np.linalg.eigh(D)
             noise = rng.standard_normal((n_samples, len(d))) * np.sqrt(np.maximum(size, 0.0)) @ directions.T

@@ -10,6 +10,7 @@ that they count for the share of their information that is not about tastes.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,9 +18,12 @@ from scipy.special import logsumexp
 
 from skpref._compiled.users import user_block
 from skpref._math.linalg import cholesky, solve_lower
+from skpref.gp.crowd.tabulated import Tabulated
 from skpref.gp.crowd.users import UserRows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from skpref._typing import Array, BoolArray, IntArray
     from skpref.data import Comparisons
     from skpref.gp.crowd.personal import PersonalPosterior
@@ -32,6 +36,7 @@ _SPREAD, _SPREAD_USERS = 0.5, 1.0  # prior guess of the standard deviation of lo
 _EM_STEPS = 50
 _DRAWS = 8  # of the consensus, in mirrored pairs
 _LEAST = 1e-12  # divisor
+_MOST_TABLES, _REACH = 8, 100.0  # labels that have tables of their log-likelihood, and the largest |z| in these
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +69,8 @@ class Reliability:
         are zero for users of whose pairs the others know nothing.
         """
         apart = np.abs(self.consensus[:, left] - self.consensus[:, right])
-        z = _GRID[:, None] * apart[:, None, :]
-        value = likelihood.predict(z, np.zeros_like(z)) @ weight
+        predict = Tabulated(lambda z: likelihood.predict(z, np.zeros_like(z)))
+        value = predict(_GRID[:, None] * apart[:, None, :]) @ weight
         probability = self.known[:, None] * self.weight.transpose(1, 0, 2).reshape(self.weight.shape[1], -1)
         return value.ravel(), probability
 
@@ -107,10 +112,10 @@ def _log_likelihoods(
     unexplained = np.eye(len(centred)) - np.outer(centred, centred) / max(float(centred @ centred), _LEAST)
     tastes = unexplained @ posterior.S @ unexplained.T
     sites = users.coordinates, posterior.users.places, posterior.tau, posterior.nu
-    incidence, result = users.incidence(), np.zeros((len(noise), posterior.n_users, _GRID.size))
+    log_prob, result = _of_labels(likelihood, c.y), np.zeros((len(noise), posterior.n_users, _GRID.size))
     known = np.zeros(posterior.n_users, dtype=bool)
     for u in range(posterior.n_users):
-        A = incidence[users.starts[u] : users.starts[u + 1]].toarray()
+        A = users.of_user(u)
         P, W, D, d, _ = user_block(u, posterior.S, *sites)
         mean, shift = A @ posterior.m, A @ posterior.B @ posterior.x[u]
         d = d - D @ shift
@@ -129,8 +134,28 @@ def _log_likelihoods(
         along = D @ (A @ centred)
         of_consensus, of_tastes = float(A @ centred @ along), float(along @ (A @ tastes @ A.T) @ along)
         share = of_consensus / max(of_consensus + of_tastes, _LEAST)
-        result[:, u] = share * (likelihood.log_prob(c.y[own], z) @ c.weight[own])
+        result[:, u] = share * (log_prob(c.y[own], z) @ c.weight[own])
     return result, known
+
+
+def _of_labels(likelihood: Likelihood, y: Array) -> Callable[[Array, Array], Array]:
+    """Return log p(y | z), from a table for each label where these are few."""
+    labels = np.unique(y)
+    if labels.size > _MOST_TABLES:
+        return likelihood.log_prob
+    tables = [Tabulated(partial(_log_prob_of, likelihood, label), _REACH) for label in labels]
+
+    def log_prob(answers: Array, z: Array) -> Array:
+        result = np.empty(z.shape)
+        for label, table in zip(labels, tables, strict=True):
+            result[..., answers == label] = table(z[..., answers == label])
+        return result
+
+    return log_prob
+
+
+def _log_prob_of(likelihood: Likelihood, label: float, z: Array) -> Array:
+    return likelihood.log_prob(np.full(z.shape, label), z)
 
 
 def _is_known(draws: Array, D: Array) -> bool:

@@ -87,6 +87,15 @@ class UserRows:
         value = np.concatenate([weight, -weight[paired]])
         return sparse.coo_array((value, (row, column)), shape=(n, self.n_items)).tocsr()
 
+    def of_user(self, user: int) -> Array:
+        """Return the rows A of one user's coordinates, shape (n, n_items)."""
+        own = slice(self.starts[user], self.starts[user + 1])
+        first, second = self.first[own], self.second[own]
+        rows, paired = np.zeros((first.size, self.n_items)), np.flatnonzero(second >= 0)
+        rows[np.arange(first.size), first] = 1.0
+        rows[paired, second[paired]] = -1.0
+        return rows
+
     def by_user(self, weight: Array) -> sparse.csr_array:
         """Return the sums of weight times rows over each user's coordinates, A_u^T weight, shape (U, n_items)."""
         n_users = self.starts.size - 1
