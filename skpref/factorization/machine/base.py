@@ -89,7 +89,7 @@ class TrainingRows(NamedTuple):
             return self
         first, number = self.distinct()
         rows = self.take(first)
-        return rows._replace(weight=np.bincount(number, self.weight, first.size))
+        return rows._replace(weight=np.bincount(number, self.weight, first.size).astype(np.float64, copy=False))
 
     def distinct(self) -> tuple[IntArray, IntArray]:
         """Return one example of each distinct row, and the number of every row's example."""
