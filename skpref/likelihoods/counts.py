@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Poisson"]
 
-_LARGEST: Final = 700.0  # of exponents
+_LARGEST: Final = 230.0  # limit on exponents: means are at most 1e100, and their cubes finite
 _LEAST: Final = 1e-300
 
 
@@ -50,7 +50,7 @@ class Poisson(Likelihood):
             raise DataError(f"rate must be a positive finite number; got {self.rate!r}. It is the mean count at z = 0")
 
     def _mean(self, exponent: Array) -> Array:
-        return np.asarray(self.rate * np.exp(np.minimum(exponent, _LARGEST)))
+        return np.asarray(np.exp(np.minimum(exponent + np.log(self.rate), _LARGEST)))
 
     def _derivatives(self, y: Array, z: Array) -> Triple:
         mean = self._mean(z)

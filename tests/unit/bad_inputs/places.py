@@ -370,7 +370,8 @@ WEIGHTS = [
 # Estimators that are not fitted: every method that needs a fit. The value is what the method gets.
 UNFITTED = {
     "GPPLRegressor": "predict score sample_y predict_preference",
-    "GPPLClassifier": "predict predict_proba decision_function score utility rank sample_utility win_matrix",
+    "GPPLClassifier": "predict predict_proba decision_function score utility rank sample_utility win_matrix "
+    "covariate_table",
     "CrowdGPPL": "predict predict_proba decision_function predict_preference score utility rank annotators "
     "similar_users similar_items latent_covariance",
     "GPOrdinalRegressor": "predict predict_proba predict_latent score log_marginal_likelihood",
@@ -380,8 +381,8 @@ UNFITTED = {
     "VariationalFM": "predict score sample_y",
     "VariationalFMClassifier": "predict predict_proba score sample_y",
     "VariationalFMOrdinal": "predict predict_proba score sample_y",
-    "GibbsM3F": "predict predict_proba predict_score score recommend",
-    "GibbsIPM3F": "predict predict_proba predict_score score recommend",
+    "GibbsM3F": "predict predict_proba predict_score score recommend fold_in",
+    "GibbsIPM3F": "predict predict_proba predict_score score recommend fold_in",
 }
 # Constructors: the value is a dict of parameters.
 PARAMETERS = {
@@ -400,6 +401,8 @@ def unfitted_call(name: str, method: str) -> Any:
         "predict_preference": (rows, rows) if name == "GPPLRegressor" else (rows,),
         "similar_users": ("u0",),
         "similar_items": ("x0",),
-        **dict.fromkeys(["utility", "rank", "sample_utility", "annotators", "log_marginal_likelihood"], ()),
+        "fold_in": TRAINING[name],
+        **dict.fromkeys(["utility", "rank", "sample_utility", "annotators", "covariate_table"], ()),
+        "log_marginal_likelihood": (),
     }
     return getattr(MAKERS[name](), method)(*arguments.get(method, (rows,)))

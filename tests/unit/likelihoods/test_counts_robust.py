@@ -98,3 +98,15 @@ def test_a_scale_is_learnt_where_projections_are_certain():
         assert weight @ StudentT(factor * best.scale).log_prob(y, 0.0) < top
     # A perfect fit has the smallest scale, not 0.
     assert StudentT(3.0).learnt(y, y, np.zeros(60), weight).scale == 1e-6
+
+
+def test_means_that_no_float_holds_are_capped_in_silence():
+    huge, v = np.array([-1e4, 0.0, 300.0, 700.0, 1e300]), np.array([0.0, 0.5, 300.0, 700.0, 1e300])
+    with np.errstate(all="raise", under="ignore"):
+        for rate in (1e-100, 1.0, 1e100):
+            likelihood = Poisson(rate)
+            for values in (likelihood.predict(huge, v), likelihood.predictive_variance(huge, v)):
+                assert np.isfinite(values).all()
+            for values in likelihood.expectation(np.ones(5), np.minimum(huge, 1e4), np.minimum(v, 1e4)):
+                assert np.isfinite(values).all()
+            assert np.isfinite(likelihood.learnt(np.ones(5), huge, v, np.ones(5)).rate)

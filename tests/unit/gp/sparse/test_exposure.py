@@ -100,3 +100,12 @@ def test_exposures_are_of_counts() -> None:
         SVGPRegressor(n_inducing=5).fit(X, Y).predict(NEW, exposure=2.0)
     with pytest.raises(DataError, match="y must be counts"):
         model().fit(X, Y + 0.5, exposure=EXPOSURE)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("count", [1e8, 1e15])
+def test_a_huge_count_among_zeros_is_learnt_and_nothing_overflows(count: float) -> None:
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    y = np.where(np.arange(60) == 3, count, 0.0)
+    fitted = SVGPRegressor(likelihood="poisson", n_inducing=10, random_state=0).fit(X, y)
+    assert_allclose(fitted.predict(X)[3], count, rtol=0.01)
