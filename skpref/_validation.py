@@ -6,6 +6,7 @@ numbers. All features enter the package through this module.
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import date, time, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,8 +27,10 @@ __all__ = [
     "check_numbers",
     "check_sparse",
     "check_structure",
+    "column_names",
     "refuse_collection",
     "refuse_dates",
+    "refuse_repeated_columns",
     "validate_data",
 ]
 
@@ -88,6 +91,22 @@ def refuse_collection(values: Any, name: str) -> None:
         )
 
 
+def column_names(frame: Any) -> list[Any] | None:
+    """Return the names of the columns of a data frame or a dict of columns; None for anything else."""
+    names = getattr(frame, "column_names", None)  # pyarrow
+    names = getattr(frame, "columns", None) if names is None else names
+    if names is None and hasattr(frame, "keys"):
+        names = frame.keys()
+    return None if names is None else list(names)
+
+
+def refuse_repeated_columns(X: Any, name: str) -> None:
+    """Refuse a data frame in which two columns have the same name."""
+    for column, count in Counter(column_names(X) or []).items():
+        if count > 1:
+            raise DataError(f"{name} has more than one column {column!r}; give columns different names")
+
+
 def _too_large(name: str) -> DataError:
     return DataError(f"Input {name} contains infinity or a value too large for dtype('float64'): an integer.")
 
@@ -101,6 +120,7 @@ def check_numbers(X: Any, name: str) -> Any:
             X = (np.ma.array if any(map(np.ma.is_masked, X)) else np.asarray)(X)
         except ValueError:  # rows of several lengths
             return X
+    refuse_repeated_columns(X, name)
     if hasattr(X, "iloc"):
         columns = [(None, X)] if X.ndim == 1 else [(label, X.iloc[:, k]) for k, label in enumerate(X.columns)]
         for label, column in columns:

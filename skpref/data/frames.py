@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from skpref._validation import column_names
 from skpref.data.ids import as_ids, is_missing, shorten
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -381,10 +382,10 @@ class TableReader:
         cells = column if method is None else getattr(column, method)()
         return [None if is_missing(cell) else cell for cell in cells]
 
-    def ids(self, name: Column) -> IdColumn:
+    def ids(self, name: Column, kind: str = "item") -> IdColumn:
         """Return a column of ids, shape (n,)."""
         column = self._column(name)
-        return as_ids(column.to_pylist() if hasattr(column, "to_pylist") else column, f"column {name!r}", "row")
+        return as_ids(column.to_pylist() if hasattr(column, "to_pylist") else column, f"column {name!r}", "row", kind)
 
     def lists(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """Return the cells of several columns, row by row."""
@@ -435,15 +436,6 @@ class TableReader:
         return column
 
 
-def column_names(frame: Frame) -> list[Any] | None:
-    """Return the names of the columns of a data frame or a dict of columns; None for anything else."""
-    names = getattr(frame, "column_names", None)  # pyarrow
-    names = getattr(frame, "columns", None) if names is None else names
-    if names is None and hasattr(frame, "keys"):
-        names = frame.keys()
-    return None if names is None else list(names)
-
-
 def _number(cell: Cell) -> float:
     try:
         return float(cell)
@@ -459,7 +451,7 @@ def _rows(
     sample_weight: str | None,
     covariates: Sequence[str | tuple[str, str]],
 ) -> ComparisonRows:
-    columns = sides if user is None else (reader.ids(user), *sides)
+    columns = sides if user is None else (reader.ids(user, "user"), *sides)
     if isinstance(covariates, str):
         raise DataError(f"covariates must be a list of columns, or of pairs of columns; got {covariates!r:.80}")
     C = np.column_stack([reader.numbers(name) for name in covariates]) if len(covariates) else None
@@ -473,5 +465,5 @@ def _pairs_of_rows(
     if not pairs:
         raise DataError("at least 1 comparison is required: no row has two items")
     left, right = (as_ids([pair[side] for pair in pairs], "items") for side in (0, 1))
-    columns = (left, right) if user is None else (reader.ids(user)[origin], left, right)
+    columns = (left, right) if user is None else (reader.ids(user, "user")[origin], left, right)
     return ComparisonRows(np.column_stack(columns), y, weight[origin], None)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from skpref._validation import refuse_collection
+from skpref._validation import refuse_collection, refuse_repeated_columns
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -340,6 +340,7 @@ def _columns(X: Any, name: str, layout: _Layout) -> list[tuple[Any, str]]:  # no
 
 def _values_of_columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # noqa: ANN401  # any array-like
     refuse_collection(X, name)
+    refuse_repeated_columns(X, name)
     if sparse.issparse(X):
         raise TypeError(
             f"Sparse data was passed for {name}, but dense data is required: {layout.noun}. {layout.advice}"

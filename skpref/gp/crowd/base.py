@@ -5,15 +5,14 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from skpref._checks import check_arrays, check_features, check_indices, check_positive, check_types, is_count, require
 from skpref._estimator import check_memory, digest, warn_constant
 from skpref._math.random import as_generator
-from skpref.data import Comparisons, as_ids, from_labels, read_triples
+from skpref.data import Comparisons, as_ids, from_labels
 from skpref.data.ids import shorten, single_id
 from skpref.data.labels import are_classes, refuse_one_side
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
@@ -32,6 +31,7 @@ from skpref.gp.crowd.posterior import CrowdPosterior
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import ComparisonClassifier, as_likelihood, connected_components
+from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.gp.posterior import check_blocks
 from skpref.inference.blocks import StackedBlock
 from skpref.inference.problem import State
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from skpref.data import IdColumn
     from skpref.gp.crowd.posterior import FactorPosterior
     from skpref.gp.entities import Items
+    from skpref.gp.pairwise.columns import PairRows
 
 _DEFAULT_FACTORS = 20  # the default of n_factors: no warning when users are fewer
 
@@ -54,6 +55,7 @@ _DEFAULT_FACTORS = 20  # the default of n_factors: no warning when users are few
 class CrowdBase(ComparisonClassifier):
     """The steps of a fit."""
 
+    _sides: ClassVar[tuple[str, ...]] = ("user", "left", "right")
     users: Any
     posterior_: CrowdPosterior | PersonalPosterior
     _state: Any  # what a warm start needs besides: a State, or the Regularisation of a hierarchy
@@ -65,23 +67,16 @@ class CrowdBase(ComparisonClassifier):
     inducing_users_: Features
     factor_scales_: Array
 
-    def _read(self, X: Any, *, reset: bool) -> tuple[IdColumn, IdColumn, IdColumn]:
-        """Return the ids of users, left and right items; store or check the names of the columns."""
-        columns = read_triples(X)
-        validate_data(self, X, reset=reset, skip_check_array=True)
-        return columns
-
-    def _encode(
-        self, users: Entities, items: Entities, columns: tuple[IdColumn, IdColumn, IdColumn], y: Any, weight: Any
-    ) -> Comparisons:
-        user = users.vocabulary.encode(columns[0], "X", kind="user")
-        left, right = (items.vocabulary.encode(column, "X") for column in columns[1:])
+    def _encode(self, users: Entities, items: Entities, rows: PairRows, y: Any, sample_weight: Any) -> Comparisons:
+        refuse_two_weights(None if rows.weight is None else self.weight, sample_weight)
+        user = users.vocabulary.encode(rows.user, "X", kind="user")
+        left, right = (items.vocabulary.encode(column, "X") for column in (rows.left, rows.right))
         comparisons = from_labels(
             left,
             right,
             y,
             items.vocabulary.size,
-            sample_weight=weight,
+            sample_weight=sample_weight if rows.weight is None else rows.weight,
             on_self=self.on_self,
             names=items.vocabulary.ids,
             user=user,
@@ -192,7 +187,7 @@ class CrowdBase(ComparisonClassifier):
         check_types(self, posterior_=CrowdPosterior | PersonalPosterior, likelihood_=Likelihood)
         check_types(self, _items=Entities, _users=Entities, _comparisons=Comparisons)
         require(are_classes(self.classes_), self, "classes_", "must be 0 and 1, False and True, or left and right")
-        require(self.n_features_in_ == 3, self, "n_features_in_", "must be 3")
+        self._check_width()
         posterior, items = self.posterior_, self._items
         self._check_comparisons()
         check_indices(self, "components_", self.components_, 0, items.seen.size, items.seen.size)

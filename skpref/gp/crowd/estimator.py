@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpref._callbacks import fit_callbacks
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref.data import Table, read_pairs
+from skpref.data import Table
 from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten, single_id
 from skpref.data.labels import classes_of
@@ -31,7 +31,7 @@ from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.entities import Entities, holds_features
 from skpref.gp.pairwise.base import GAMMA_PARAMETER, SHARED_CONSTRAINTS, probability_positive
-from skpref.gp.pairwise.columns import is_pairs
+from skpref.gp.pairwise.columns import has_columns, read_id_columns
 from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ _MAX_DRAWN = 2**24  # entries of factors drawn at once: 128 MB
 class CrowdGPPL(CrowdBase):
     """Preferences of a crowd: a consensus, personal utilities, and a report on each annotator.
 
-    Rows of X are comparisons: (user id, left id, right id). The utility of item x for user u is
-    f(x, u) = t(x) + sum_d w_d(u) v_d(x): a consensus t plus `n_factors` products of a user factor w_d and an item
-    factor v_d, all Gaussian processes ([SG20] section 3.2). The left item is preferred with probability
+    Rows of X are comparisons: (user id, left id, right id), or rows of a table with columns of these. The utility of
+    item x for user u is f(x, u) = t(x) + sum_d w_d(u) v_d(x): a consensus t plus `n_factors` products of a user factor
+    w_d and an item factor v_d, all Gaussian processes ([SG20] section 3.2). The left item is preferred with probability
     Phi(f(left, u) - f(right, u)). By default the personal parts have a learnt covariance over the items, and each user
     a posterior of its own that knows all correlations; [SG20]'s factorised posterior is ``inference="vb"``.
 
@@ -89,6 +89,10 @@ class CrowdGPPL(CrowdBase):
     order_effect : bool, default=False
         Whether to learn an advantage of the left side: one that all users share, and the deviation of each user
         (the position bias of a judge).
+    user, left, right : str or int, default=None
+        Columns of X with the ids, by name or by position; None: the first, the second and the third one.
+    weight : str or int, default=None
+        Column of X with the weights of the comparisons, read by `fit`; None: see `sample_weight`.
     unknown_user : {"consensus", "raise"}, default="consensus"
         Prediction for an unseen user: the consensus, with the variance of personal utilities added; or an error.
     on_self : {"raise", "drop"}, default="raise"
@@ -196,7 +200,7 @@ class CrowdGPPL(CrowdBase):
     converged_ : bool
         Whether `tol` was met.
     n_features_in_ : int
-        Number of columns of X: 3.
+        Number of columns of X.
 
     See Also
     --------
@@ -228,6 +232,10 @@ class CrowdGPPL(CrowdBase):
         "consensus": ["boolean"],
         "item_effects": ["boolean"],
         "order_effect": ["boolean"],
+        "user": [str, Integral, None],
+        "left": [str, Integral, None],
+        "right": [str, Integral, None],
+        "weight": [str, Integral, None],
         "unknown_user": [StrOptions({"consensus", "raise"})],
         "on_self": [StrOptions({"raise", "drop"})],
         "inference": [StrOptions({"auto", "ep", "laplace", "vb", "svi", "linearised"})],
@@ -250,6 +258,10 @@ class CrowdGPPL(CrowdBase):
         consensus: bool = True,
         item_effects: bool = True,
         order_effect: bool = False,
+        user: str | int | None = None,
+        left: str | int | None = None,
+        right: str | int | None = None,
+        weight: str | int | None = None,
         unknown_user: str = "consensus",
         on_self: Literal["raise", "drop"] = "raise",
         likelihood: str | Likelihood = "probit",
@@ -284,6 +296,10 @@ class CrowdGPPL(CrowdBase):
         self.consensus = consensus
         self.item_effects = item_effects
         self.order_effect = order_effect
+        self.user = user
+        self.left = left
+        self.right = right
+        self.weight = weight
         self.unknown_user = unknown_user
         self.on_self = on_self
         self.likelihood = likelihood
@@ -317,8 +333,10 @@ class CrowdGPPL(CrowdBase):
 
         Parameters
         ----------
-        X : array-like of shape (n, 3)
-            Ids of the user, the left and the right item: integers, strings or other hashables.
+        X : array-like of shape (n, 3) or (n, n_columns)
+            Ids of the user, the left and the right item: integers, strings or other hashables, in an array, a list of
+            triples or a data frame (pandas, polars). With `user`, `left`, `right` or `weight`: rows of a table that has
+            these columns; others are left alone.
         y : array-like of shape (n,), default=None
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
@@ -339,10 +357,10 @@ class CrowdGPPL(CrowdBase):
             comparisons that the same side always won.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            columns = self._read(X, reset=True)
-            items = Entities.read(self.items, *columns[1:], estimator=self, kind="item")
-            users = Entities.read(self.users, columns[0], estimator=self, kind="user")
-            comparisons = self._encode(users, items, columns, y, sample_weight)
+            rows = self._read(X, reset=True)
+            items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
+            users = Entities.read(self.users, rows.user, estimator=self, kind="user")
+            comparisons = self._encode(users, items, rows, y, sample_weight)
             users, items = mark_seen(comparisons, users, items)
             warm = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
             self._learn(users, items, comparisons, self._warm_start() if warm else None)
@@ -366,8 +384,8 @@ class CrowdGPPL(CrowdBase):
 
         Parameters
         ----------
-        X : array-like of shape (n, 3)
-            Ids of the user, the left and the right item.
+        X : array-like of shape (n, 3) or (n, n_columns)
+            Ids of the user, the left and the right item, or rows with the columns of `fit`.
         y : array-like of shape (n,), default=None
             Labels, as in `fit`; the first call is the same as `fit` and sets `classes_`.
         sample_weight : array-like of shape (n,), default=None
@@ -395,10 +413,10 @@ class CrowdGPPL(CrowdBase):
             return self.fit(X, y, sample_weight)
         with unchanged_on_failure(self):
             self._check_same_model()
-            columns = self._read(X, reset=False)
-            all_users = self._users.with_new(users, columns[0])
-            all_items = self._items.with_new(items, *columns[1:])
-            new = self._encode(all_users, all_items, columns, y, sample_weight)
+            rows = self._read(X, reset=False)
+            all_users = self._users.with_new(users, rows.user)
+            all_items = self._items.with_new(items, rows.left, rows.right)
+            new = self._encode(all_users, all_items, rows, y, sample_weight)
             all_users, all_items = mark_seen(new, all_users, all_items)
             comparisons = self._merge(append_comparisons(self._comparisons, new))
             self._learn(all_users, all_items, comparisons, self._warm_start())
@@ -408,8 +426,9 @@ class CrowdGPPL(CrowdBase):
 
     def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
         check_is_fitted(self)
-        user, left, right = self._read(X, reset=False)
-        return self.posterior_.pairs(self._users_of_rows(user), *self._items.pairs(left, right), order=order)
+        rows = self._read(X, reset=False, weighted=False)
+        pairs = self._items.pairs(rows.left, rows.right)
+        return self.posterior_.pairs(self._users_of_rows(rows.user), *pairs, order=order)
 
     def _users_of_rows(self, user: Any) -> tuple[Items, IntArray]:
         """Return the distinct known users, and for each row the number of its user among them; -1 if unknown."""
@@ -426,8 +445,8 @@ class CrowdGPPL(CrowdBase):
 
         Parameters
         ----------
-        X : array-like of shape (n, 3)
-            Ids of one user, who may be unseen, and of the left and the right item.
+        X : array-like of shape (n, 3) or (n, n_columns)
+            Ids of one user, who may be unseen, and of the left and the right item, or rows with the columns of `fit`.
 
         Returns
         -------
@@ -440,11 +459,12 @@ class CrowdGPPL(CrowdBase):
             If the rows are of several users.
         """
         check_is_fitted(self)
-        user, left, right = self._read(X, reset=False)
+        rows = self._read(X, reset=False, weighted=False)
+        user = np.asarray(rows.user)
         if len(set(user.tolist())) > 1:
             raise DataError(f"X must be of one user; got {shorten(user[0])} and others.")
         posterior, one_user = self._of_one_user(user[:1])
-        return posterior.pair_covariance(one_user, *self._items.pairs(left, right))
+        return posterior.pair_covariance(one_user, *self._items.pairs(rows.left, rows.right))
 
     def predict_preference(self, X: ArrayLike) -> Array:
         """Return the probability that the left item has the larger utility for the user, or for the consensus.
@@ -453,8 +473,9 @@ class CrowdGPPL(CrowdBase):
 
         Parameters
         ----------
-        X : array-like of shape (n, 3) or (n, 2)
-            Ids of the user, the left and the right item. With two columns (left and right item): the consensus.
+        X : array-like of shape (n, 3), (n, n_columns) or (n, 2)
+            Ids of the user, the left and the right item, or rows with the columns of `fit`. With two columns (left and
+            right item): the consensus.
 
         Returns
         -------
@@ -462,10 +483,11 @@ class CrowdGPPL(CrowdBase):
             P(f(left, u) > f(right, u)).
         """
         check_is_fitted(self)
-        if is_pairs(X):
-            return probability_positive(
-                *self.posterior_.consensus.pairs(*self._items.pairs(*read_pairs(X)), order=False)
-            )
+        if has_columns(X, 2):
+            sides = "left", "right"
+            rows = read_id_columns(X, 2) if self._columns is None else self._columns.read_ids(X, sides)
+            pairs = self._items.pairs(rows.left, rows.right)
+            return probability_positive(*self.posterior_.consensus.pairs(*pairs, order=False))
         return probability_positive(*self._moments(X, order=False))
 
     # ---------------------------------------- consensus and personal utilities

@@ -31,6 +31,7 @@ from skpref.data.labels import left_column, read_labels
 from skpref.data.tables import canonical
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.default_kernels import kernel_parameters
+from skpref.gp.pairwise.columns import ReadsColumns
 from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit, WarmStart, fit_pairs
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.gp.posterior import check_blocks
@@ -183,7 +184,7 @@ class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
             warn_not_converged(self, self.n_iter_, frames)
 
 
-class ComparisonClassifier(ClassifierMixin, PairwiseGP):
+class ComparisonClassifier(ReadsColumns, ClassifierMixin, PairwiseGP):
     """Predictions of a model whose rows of X are comparisons, once the moments of their projections are known."""
 
     def __sklearn_tags__(self) -> Tags:

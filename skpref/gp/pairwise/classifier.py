@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skpref._callbacks import fit_callbacks
 from skpref._checks import check_indices, check_types, require
 from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref.data import Comparisons, Table, from_labels, read_pairs
+from skpref.data import Comparisons, Table, from_labels
 from skpref.data.comparisons import append_comparisons
 from skpref.data.labels import are_classes, classes_of, refuse_one_side
 from skpref.data.shards import ComparisonCounts, is_stored, open_dataset
@@ -29,7 +29,7 @@ from skpref.gp.pairwise.base import (
     probability_positive,
     utility_moments,
 )
-from skpref.gp.pairwise.columns import PairColumns, PairRows, is_pairs, refuse_two_weights
+from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.gp.pairwise.effects import describe_effects
 from skpref.gp.pairwise.fit import PairConfig, PairData
 from skpref.gp.pairwise.ranking import Ranking, rank_items, whole_numbers
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray, MatrixLike, RandomState
     from skpref.data import IdColumn
     from skpref.gp.entities import Items
+    from skpref.gp.pairwise.columns import PairRows
     from skpref.likelihoods import Likelihood
 
 
@@ -370,11 +371,6 @@ class GPPLClassifier(ShardedClassifier):
             self._keep(data.comparisons)
         return self
 
-    @property
-    def _columns(self) -> PairColumns | None:
-        """The columns of X that parameters name; None where X has two columns of ids."""
-        return PairColumns.of(self.left, self.right, self.covariates, self.weight)
-
     def _same_covariates(self) -> bool:
         """Tell whether the parameters name the covariates of the fit."""
         return self.covariate_names_.tolist() == ([] if self._columns is None else self._columns.names)
@@ -435,8 +431,7 @@ class GPPLClassifier(ShardedClassifier):
         require(same, self, "item_ids_", "must be the ids of the compared items")
         check_indices(self, "components_", self.components_, 0, items.seen.size, items.seen.size)
         require(are_classes(self.classes_), self, "classes_", "must be 0 and 1, False and True, or left and right")
-        wide = 2 if self._columns is None else max(2, int(self.n_features_in_))
-        require(self.n_features_in_ == wide, self, "n_features_in_", "must be 2, or more where columns are named")
+        self._check_width()
         n_covariates = posterior.covariate_scale.size
         require(self._same_covariates(), self, "covariate_names_", "must be the names of the covariates")
         require(self.covariate_names_.size == n_covariates, self, "posterior_", "must have the effects of covariates")
@@ -448,19 +443,6 @@ class GPPLClassifier(ShardedClassifier):
         require(sound, self, "posterior_", f"must have the offsets of {items.seen.size} items")
         width = 0 if posterior.basis is None else posterior.basis.points.shape[1]
         require(items.n_features == width, self, "_items", f"must have {width} features")
-
-    def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
-        """Return the columns of X; store or check their names.
-
-        After a fit of more columns, rows of two are ids: their covariates are 0.
-        """
-        columns = self._columns
-        if not reset and columns is not None and self.n_features_in_ > 2 and is_pairs(X):
-            return columns.read_ids(X)
-        rows = PairRows(*read_pairs(X), None, None) if columns is None else columns.read(X, weighted=weighted)
-        if reset or columns is None or not columns.by_name:
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        return rows
 
     def _pairs(self, X: Any) -> tuple[Items, IntArray, IntArray, Array | None]:
         check_is_fitted(self)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import validate_data
 
-from skpref.data import read_pairs
-from skpref.data.frames import TableReader, column_names
+from skpref._checks import require
+from skpref._validation import column_names, refuse_repeated_columns
+from skpref.data import read_pairs, read_triples
+from skpref.data.frames import TableReader
 from skpref.data.ids import shorten
 from skpref.data.labels import refuse_one_side
 from skpref.exceptions import DataError, DataWarning
@@ -34,34 +37,35 @@ class PairRows(NamedTuple):
 
     left: IdColumn  # (n,)
     right: IdColumn  # (n,)
-    covariates: Array | None  # (n, q); None: none, or all zero
-    weight: Array | None  # (n,); None: not in X
+    covariates: Array | None = None  # (n, q); None: none, or all zero
+    weight: Array | None = None  # (n,); None: not in X
+    user: Any = None  # (n,): ids; None: one view for all
 
 
 @dataclass(frozen=True)
 class PairColumns:
     """The columns that an estimator reads, by name or by position."""
 
-    left: Column
-    right: Column
+    ids: dict[str, Column]  # left and right, perhaps after user
     covariates: tuple[Column | tuple[Column, Column], ...]  # a pair of columns is their difference
     names: list[str]  # of the covariates
     weight: Column | None
 
     @classmethod
-    def of(cls, left: Any, right: Any, covariates: Any, weight: Any) -> PairColumns | None:
-        """Return the columns that parameters name; None if they name none, and X has two columns of ids."""
-        for name, column in (("left", left), ("right", right), ("weight", weight)):
+    def of(cls, ids: dict[str, Any], covariates: Any, weight: Any) -> PairColumns | None:
+        """Return the columns that parameters name; None if they name none, and X has columns of ids only."""
+        for name, column in (*ids.items(), ("weight", weight)):
             if not (column is None or _is_column(column)):
                 raise DataError(f"{name} must be a column of X, by name or by position; got {shorten(column)}")
         if not (covariates is None or isinstance(covariates, Mapping | list | tuple) or np.ndim(covariates) == 1):
             raise DataError(_WANTED.format(shorten(covariates)))
-        if left is None and right is None and weight is None and (covariates is None or not len(covariates)):
+        if {*ids.values(), weight} == {None} and (covariates is None or not len(covariates)):
             return None
         named = isinstance(covariates, Mapping)
         terms = tuple(map(_covariate, covariates.values() if named else [] if covariates is None else covariates))
         names = [str(name) for name in covariates] if named else [_name(term) for term in terms]
-        return cls(0 if left is None else left, 1 if right is None else right, terms, names, weight)
+        places = {name: place if column is None else column for place, (name, column) in enumerate(ids.items())}
+        return cls(places, terms, names, weight)
 
     @property
     def _others(self) -> list[Column]:
@@ -72,18 +76,38 @@ class PairColumns:
     @property
     def by_name(self) -> bool:
         """Whether no column is a position."""
-        return all(isinstance(c, str) for c in [self.left, self.right, *self._others])
+        return all(isinstance(c, str) for c in [*self.ids.values(), *self._others])
 
     def read(self, X: Any, *, weighted: bool = True) -> PairRows:
         """Return the ids, covariates and, if asked for, weights of rows that have all the columns."""
         reader = _reader(X)
-        covariates = [_numbers(reader, term, name) for term, name in zip(self.covariates, self.names, strict=True)]
+        terms = [_named(reader, term) for term in self.covariates]
+        ids = {name: _named(reader, column) for name, column in self.ids.items()}
+        self._check_distinct(ids, terms)
+        covariates = [_numbers(reader, term, name) for term, name in zip(terms, self.names, strict=True)]
+        rows = {name: reader.ids(column, "user" if name == "user" else "item") for name, column in ids.items()}
+        if not rows["left"].size:
+            raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no rows")
         return PairRows(
-            reader.ids(_named(reader, self.left)),
-            reader.ids(_named(reader, self.right)),
-            np.column_stack(covariates) if covariates else None,
-            self._weights(reader) if weighted else None,
+            **rows,
+            covariates=np.column_stack(covariates) if covariates else None,
+            weight=self._weights(reader) if weighted else None,
         )
+
+    def _check_distinct(self, ids: dict[str, Any], terms: list[Any]) -> None:
+        """Refuse a column that is two ids, and covariates that are the same but for their sign."""
+        for (first, column), (second, other) in combinations(ids.items(), 2):
+            if column == other:
+                named = ", ".join(f"{name}={self.ids[name]!r}" for name in ids)
+                raise DataError(
+                    f"{first} and {second} are the same column of X, {column!r} ({named}); name all of {', '.join(ids)}"
+                )
+        for (first, term), (second, other) in combinations(zip(self.names, terms, strict=True), 2):
+            if _parts(term) == _parts(other):
+                raise DataError(f"covariates: {first!r} and {second!r} are the same column of X; leave one of them out")
+        for name, term in zip(self.names, terms, strict=True):
+            if isinstance(term, tuple) and term[0] == term[1]:
+                raise DataError(f"covariate {name!r} is the difference of a column and itself, which is 0 in every row")
 
     def _weights(self, reader: TableReader) -> Array | None:
         if self.weight is None:
@@ -93,15 +117,14 @@ class PairColumns:
         except DataError as error:
             raise DataError(f"weight={self.weight!r} of X: {error}") from error
 
-    def read_ids(self, X: Any) -> PairRows:
-        """Return the ids of rows of two columns, left and right unless their names say otherwise."""
+    def read_ids(self, X: Any, sides: tuple[str, ...]) -> PairRows:
+        """Return the ids of rows that hold these and nothing else, in their order unless their names say otherwise."""
         names = set(column_names(X) or [])
         if names & {column for column in self._others if isinstance(column, str)}:
             return self.read(X, weighted=False)  # says which columns are missing
-        if {self.left, self.right} == names:
-            reader = TableReader(X)
-            return PairRows(reader.ids(self.left), reader.ids(self.right), None, None)
-        return PairRows(*read_pairs(X), None, None)
+        if names == {self.ids[side] for side in sides}:
+            return PairColumns({side: self.ids[side] for side in sides}, (), [], None).read(X)
+        return read_id_columns(X, len(sides))
 
     def check_varying(self, comparisons: Comparisons, frames: int) -> None:
         """Warn of a covariate that is the same in all comparisons of positive weight; refuse one that explains all."""
@@ -133,6 +156,11 @@ def _covariate(term: Any) -> Column | tuple[Column, Column]:
     raise DataError(_WANTED.format(shorten(term)))
 
 
+def _parts(term: Any) -> frozenset[Any]:
+    """Return the columns of a covariate."""
+    return frozenset(term if isinstance(term, tuple) else [term])
+
+
 def _is_column(name: Any) -> bool:
     return isinstance(name, str | Integral) and not isinstance(name, bool)
 
@@ -151,10 +179,10 @@ def _named(reader: TableReader, column: Any) -> Any:
 
 
 def _numbers(reader: TableReader, term: Any, name: str) -> Array:
-    """Return a covariate, shape (n,); refuse numbers whose effects leave float64."""
+    """Return a covariate by the names of its columns, shape (n,); refuse numbers whose effects leave float64."""
     try:
         with np.errstate(over="ignore"):
-            values = reader.numbers(_named(reader, term))
+            values = reader.numbers(term)
     except DataError as error:
         raise DataError(f"covariate {name!r} of X: {error}") from error
     largest = float(np.abs(values).max(initial=0.0))
@@ -169,11 +197,8 @@ def _numbers(reader: TableReader, term: Any, name: str) -> Array:
 def _reader(X: Any) -> TableReader:
     if isinstance(X, Mapping):
         raise DataError("X is a dict; make a data frame of it: pandas.DataFrame(X)")
-    names = column_names(X)
-    if names is not None:
-        twice = [name for name, count in Counter(names).items() if count > 1]
-        if twice:
-            raise DataError(f"X has more than one column {twice[0]!r}; give columns different names")
+    if column_names(X) is not None:
+        refuse_repeated_columns(X, "X")
         return TableReader(X)
     rows = np.array(X, dtype=object) if isinstance(X, Sequence | np.ma.MaskedArray) else np.asarray(X)
     if rows.ndim != 2:
@@ -191,9 +216,50 @@ def refuse_two_weights(weight: Any, sample_weight: Any) -> None:
         raise DataError(f"weights are given twice: by weight={weight!r} and by sample_weight; give one of them")
 
 
-def is_pairs(X: Any) -> bool:
-    """Tell whether rows hold two ids each, and nothing else."""
+def read_id_columns(X: Any, width: int) -> PairRows:
+    """Return rows of (left, right), or of (user, left, right)."""
+    if width == 2:
+        return PairRows(*read_pairs(X))
+    user, left, right = read_triples(X)
+    return PairRows(left, right, user=user)
+
+
+def has_columns(X: Any, width: int) -> bool:
+    """Tell whether rows hold so many cells each."""
     if hasattr(X, "shape"):
-        return len(X.shape) == 2 and X.shape[1] == 2
+        return len(X.shape) == 2 and X.shape[1] == width
     rows = isinstance(X, list | tuple) and all(isinstance(row, list | tuple | np.ndarray) for row in X)
-    return rows and {len(row) for row in X} == {2}
+    return rows and {len(row) for row in X} == {width}
+
+
+class ReadsColumns:
+    """An estimator whose parameters name columns of X."""
+
+    weight: Any
+    n_features_in_: int
+    _sides: ClassVar[tuple[str, ...]] = ("left", "right")  # the columns of ids, in the order of X without names
+
+    @property
+    def _columns(self) -> PairColumns | None:
+        """The columns of X that parameters name; None where X has columns of ids only."""
+        ids = {name: getattr(self, name) for name in self._sides}
+        return PairColumns.of(ids, getattr(self, "covariates", None), self.weight)
+
+    def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
+        """Return the columns of X; store or check their names.
+
+        After a fit of more columns, rows with as many as there are ids have covariates of 0.
+        """
+        columns, width = self._columns, len(self._sides)
+        if not reset and columns is not None and self.n_features_in_ > width and has_columns(X, width):
+            return columns.read_ids(X, self._sides)
+        rows = read_id_columns(X, width) if columns is None else columns.read(X, weighted=weighted)
+        if reset or columns is None or not columns.by_name:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        return rows
+
+    def _check_width(self) -> None:
+        """Raise DataError unless X may have had the number of columns of the fit."""
+        width, n = len(self._sides), self.n_features_in_
+        fits = n == width if self._columns is None else n >= width
+        require(fits, self, "n_features_in_", f"must be {width}, or more where columns are named")
