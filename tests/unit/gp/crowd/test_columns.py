@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +16,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skpref import CrowdGPPL, load, save
 from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NAMES: dict[str, Any] = {"user": "judge", "left": "model_a", "right": "model_b"}
 IDS = list(NAMES.values())
@@ -92,7 +94,7 @@ def test_the_consensus_is_asked_by_rows_of_two_columns(battles: Any, model: Crow
 def test_the_covariance_of_one_user(battles: Any, model: CrowdGPPL) -> None:
     X = battles[0][battles[0]["judge"] == "ann"][:4]
     assert_allclose(model.latent_covariance(X), model.latent_covariance(X[IDS].to_numpy()))
-    with pytest.raises(DataError, match="X must be of one user; got '[a-z]+' and others"):
+    with pytest.raises(DataError, match=r"X must be of one user; got '[a-z]+' and others"):
         model.latent_covariance(battles[0])
 
 

@@ -103,7 +103,7 @@ def test_repeated_covariates_are_refused(covariates: object, message: str) -> No
 
 def test_one_column_cannot_be_both_sides() -> None:
     rows = pd.DataFrame({"a": ["x", "y"], "b": ["y", "z"]})
-    with pytest.raises(DataError, match=r"left and right are the same column of X, 'b' \(left='b', right=1\); name all"):
+    with pytest.raises(DataError, match=r"left and right are the same column of X, 'b' \(left='b', right=1\)"):
         GPPLClassifier(left="b").fit(rows, [1, 0])
 
 
@@ -117,5 +117,5 @@ def test_frames_without_rows_are_refused() -> None:
 def test_columns_of_one_name_are_named(estimator: Any) -> None:
     width = 3 if isinstance(estimator, CrowdGPPL) else 2
     rows = pd.DataFrame(np.arange(2.0 * width).reshape(2, width), columns=["b", "a", "a"][-width:])
-    with pytest.raises(DataError, match="X has more than one column 'a'|features has more than one column 'a'"):
+    with pytest.raises(DataError, match="X has more than one column 'a'"):
         estimator(rows) if estimator is Table else estimator.fit(rows, [1, 0])
