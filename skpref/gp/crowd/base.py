@@ -43,7 +43,7 @@ from skpref.likelihoods import Likelihood
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
-    from skpref._typing import Array, Features, IntArray
+    from skpref._typing import Array, BoolArray, Features, IntArray
     from skpref.data import IdColumn
     from skpref.gp.crowd.posterior import FactorPosterior
     from skpref.gp.entities import Items
@@ -122,10 +122,12 @@ class CrowdBase(ComparisonClassifier):
                     f"{msg}partial_fit cannot change it. Set {name} back, or call fit with all comparisons."
                 )
 
-    def _warm_start(self) -> WarmStart | HierarchyWarmStart:
+    def _warm_start(self, changed: BoolArray | None = None) -> WarmStart | HierarchyWarmStart:
+        """Return what the next fit starts from; `changed` are the users with new answers, by position."""
         if isinstance(self.posterior_, PersonalPosterior):
             kernels = Kernels(self.kernel_, self.factor_kernel_, self.user_kernel_)
-            return HierarchyWarmStart(self.posterior_, self._state, kernels, self.inducing_points_)
+            fitted = self.posterior_, self._state, kernels, self.inducing_points_, self.likelihood_
+            return HierarchyWarmStart(*fitted, changed)
         return WarmStart(
             self._state,
             self._segments,

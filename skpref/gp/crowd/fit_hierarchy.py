@@ -22,6 +22,7 @@ from skpref.exceptions import DataError
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, HierarchyState, fit_hierarchy, start_state
 from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import Covariates, PersonalPosterior
+from skpref.gp.crowd.update_hierarchy import is_update, update_hierarchy
 from skpref.gp.crowd.users import UserRows
 from skpref.gp.pairwise.fit import PairData, choose_kernel, pair_model, root_mean_square, start_kernel
 from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
@@ -85,6 +86,8 @@ class HierarchyWarmStart:
     chosen: Regularisation
     kernels: Kernels
     item_points: Features
+    likelihood: Likelihood  # with its learnt parameters
+    changed: BoolArray | None = None  # (U,): users with new answers; None: any
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,9 +175,13 @@ def fit_crowd_hierarchy(
         model, chosen = replace(model, shape=shape.matrix), start.chosen
         first = start_state(model, scales, likelihood, 1.0)
         first = replace(first, S=_grown(start.posterior.S, chosen.floor * shape.matrix, order=config.pair.order))
-    model = replace(model, **vars(chosen))
-    schedule = config.pair.schedule
-    fit = fit_hierarchy(model, first, max_iter=schedule.max_iter, tol=schedule.tol, on_iteration=schedule.on_iteration)
+    model, n_learnt, schedule = replace(model, **vars(chosen)), c.n_pairs, config.pair.schedule
+    if start is not None and start.changed is not None and is_update(model, start.posterior, start.changed):
+        n_learnt = start.posterior.n_learnt
+        fit = update_hierarchy(model, first, start.posterior, start.changed, start.likelihood, schedule)
+    else:
+        report = schedule.on_iteration
+        fit = fit_hierarchy(model, first, max_iter=schedule.max_iter, tol=schedule.tol, on_iteration=report)
     if not np.isfinite(fit.bounds[-1]):
         raise DataError(
             f"The posterior left floating point after {len(fit.bounds)} iterations of "
@@ -182,7 +189,7 @@ def fit_crowd_hierarchy(
         )
     factor_kernel = None if data.items is None else items if shape.basis is None else shape.basis.kernel
     return HierarchicalFit(
-        _posterior(model, fit, data.items, basis, shape, covariates),
+        _posterior(model, fit, data.items, basis, shape, covariates, n_learnt),
         chosen,
         Kernels(items, factor_kernel, user_kernel),
         pair.points,
@@ -368,17 +375,7 @@ def _some_users(model: Hierarchy, rng: np.random.Generator) -> Hierarchy:
     counts = np.cumsum(np.diff(model.users.rows)[order])
     drawn = np.zeros(model.n_users, dtype=bool)
     drawn[order[: max(1, int(np.searchsorted(counts, _MAX_CHOICE)))]] = True
-    return _of_users(model, drawn)
-
-
-def _of_users(model: Hierarchy, drawn: BoolArray) -> Hierarchy:
-    """Return the model of some users."""
-    users = model.users
-    rows, sizes = drawn[users.user], (int(drawn.sum()), users.n_items - users.order)
-    number = np.cumsum(drawn) - 1
-    kept = UserRows.of(number[users.user[rows]], users.left[rows], users.right[rows], sizes, order=users.order)
-    x = None if model.covariates is None else model.covariates[drawn]
-    return replace(model, users=kept, y=model.y[rows], weight=model.weight[rows], covariates=x)
+    return model.of_users(drawn)
 
 
 def _covariates(
@@ -409,6 +406,8 @@ def _covariates(
 
 def _grown(S: Array, prior: Array, *, order: bool) -> Array:
     """Return S for more items, which follow the prior given the old ones; the left side stays last."""
+    if S.shape == prior.shape:
+        return S
     old = np.arange(S.shape[0])
     if order:
         old[-1] = prior.shape[0] - 1
@@ -426,6 +425,7 @@ def _posterior(
     basis: InducingBasis | None,
     shape: _Shape,
     covariates: Covariates | None,
+    n_learnt: int,
 ) -> PersonalPosterior:
     state, order = fit.state, model.users.order
     n_items = model.users.n_items - order
@@ -473,6 +473,8 @@ def _posterior(
         effect_rows=state.effect_bases[0],
         effect_rotation=state.effect_bases[1],
         effect_variance=state.effect_variance,
+        effect_precision=float(state.effect_precision),
+        n_learnt=n_learnt,
         x=np.zeros((model.n_users, p)) if model.covariates is None else model.covariates,
         scales=dict(state.scales),
     )

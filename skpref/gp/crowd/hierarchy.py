@@ -19,12 +19,12 @@ import numpy as np
 from skpref._compiled.users import integrate_out, marginals
 from skpref._events import Iteration
 from skpref._math.linalg import cholesky, inverse_lower, log_det, solve_lower
+from skpref.gp.crowd.users import UserRows
 from skpref.inference.scale import GammaScale
 
 if TYPE_CHECKING:
     from skpref._events import OnIteration
-    from skpref._typing import Array
-    from skpref.gp.crowd.users import UserRows
+    from skpref._typing import Array, BoolArray
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
@@ -58,6 +58,18 @@ class Hierarchy:
     prior_weight: float  # users that this prior counts for
     penalty: float | None  # of tr(shape^-1 S): large values leave few directions; None means S = scale * shape
     max_rank: int  # directions in which S exceeds its floor
+    # What users outside of the model say of m, the precision (n, n) and the linear term (n,). With these S, B, the
+    # scales and the likelihood stay as they are.
+    others: tuple[Array, Array] | None = None
+
+    def of_users(self, chosen: BoolArray) -> Hierarchy:
+        """Return the model of some users, chosen (U,)."""
+        users = self.users
+        rows, sizes = chosen[users.user], (int(chosen.sum()), users.n_items - users.order)
+        number = np.cumsum(chosen) - 1
+        kept = UserRows.of(number[users.user[rows]], users.left[rows], users.right[rows], sizes, order=users.order)
+        x = None if self.covariates is None else self.covariates[chosen]
+        return replace(self, users=kept, y=self.y[rows], weight=self.weight[rows], covariates=x)
 
     @property
     def n_users(self) -> int:
@@ -136,7 +148,7 @@ def fit_hierarchy(
     begin, bounds, radius, damping, converged = time.perf_counter(), list[float](), _RADIUS, _DAMPING, False
     shape_chol = cholesky(model.shape)
     while True:
-        shift = _shift(model, state.B)
+        shift = prior_means(model, state.B)
         consensus = _consensus(model, state, shift)
         arguments = model.users.coordinates, model.users.places, state.tau, state.nu, shift
         mean, variance, moment, alpha, squared = marginals(state.S, consensus.m, consensus.V, *arguments)
@@ -156,7 +168,7 @@ def fit_hierarchy(
             return HierarchyFit(state, consensus.mean, consensus.half, alpha, bounds, evidence, converged)
         mixed = [(1.0 - damping) * old + damping * new for old, new in ((state.tau, tau), (state.nu, nu))]
         after = replace(state, tau=mixed[0], nu=mixed[1], likelihood=likelihood)
-        if len(bounds) > _WARM_UP:
+        if len(bounds) > _WARM_UP and model.others is None:
             after = replace(after, scales=_scales(model, state, consensus))
             if model.max_rank or model.users.order:
                 information = consensus.information, squared
@@ -166,7 +178,7 @@ def fit_hierarchy(
         state = after
 
 
-def _shift(model: Hierarchy, B: Array) -> Array:
+def prior_means(model: Hierarchy, B: Array) -> Array:
     """Return the prior means of the coordinates that effects B of the covariates give, shape (C,)."""
     if model.covariates is None:
         return np.zeros(model.users.first.size)
@@ -177,6 +189,8 @@ def _shift(model: Hierarchy, B: Array) -> Array:
 def _consensus(model: Hierarchy, state: HierarchyState, shift: Array) -> _Consensus:
     users = model.users
     G, h, log_det_users, constant = integrate_out(state.S, users.coordinates, users.places, state.tau, state.nu, shift)
+    if model.others is not None:
+        G, h = G + model.others[0], h + model.others[1]
     prior = np.concatenate([np.full(size, state.scales[name].mean) for name, size in model.parts] or [np.zeros(0)])
     precision = model.consensus.T @ G @ model.consensus
     precision[np.diag_indices_from(precision)] += prior
@@ -194,7 +208,7 @@ def _sites(
 ) -> tuple[Array, Array, float, Likelihood]:
     """Return new sites, the log normalisers of the old ones, and the likelihood with its learnt parameters."""
     w, y, likelihood = model.weight, model.y, state.likelihood
-    if likelihood.has_parameters:
+    if likelihood.has_parameters and model.others is None:
         likelihood = likelihood.learnt(y, mean, variance, w)
     if model.laplace:
         value, first, second = likelihood.derivatives(y, mean)
@@ -305,7 +319,7 @@ def _effects(
     slope = gradient - state.effect_precision * E
     step = slope / precision
     arguments = model.users.coordinates, model.users.places, state.tau, np.zeros_like(state.nu)
-    curvature = -integrate_out(state.S, *arguments, _shift(model, basis @ step @ rotation.T))[3]
+    curvature = -integrate_out(state.S, *arguments, prior_means(model, basis @ step @ rotation.T))[3]
     curvature += state.effect_precision * float(np.sum(step**2))
     E = E + min(float(np.sum(slope * step)) / max(curvature, _LEAST_SITE), 1.0) * step
     determined = float(np.sum(known / precision))

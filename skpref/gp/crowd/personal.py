@@ -88,14 +88,17 @@ class PersonalPosterior:
     effect_rows: Array  # (n, n): with the next two, the posterior variance of B
     effect_rotation: Array  # (p, p)
     effect_variance: Array  # (n, p)
+    effect_precision: float  # of the prior of B
+    n_learnt: int  # comparisons from which S and all else that users share was learnt
     x: Array  # (U, p): covariates of the seen users
     scales: dict[str, Scale]  # of the consensus
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
         check_types(self, consensus=PairPosterior, basis=InducingBasis | None, covariates=Covariates | None)
-        check_types(self, n_users=int, own_share=float, rest_scale=float)
+        check_types(self, n_users=int, own_share=float, rest_scale=float, effect_precision=float, n_learnt=int)
         require(self.n_users >= 0, self, "n_users", "must be at least 0")
+        require(0 <= self.n_learnt <= self.tau.size, self, "n_learnt", "must be a number of its comparisons")
         K = self.consensus.mean.size
         sizes = check_arrays(self, {"K": K}, m="n", half_rows="n K", S="n n", tau="P", nu="P", alpha="C", B="n p")
         n, n_points = sizes["n"], 0 if self.basis is None else self.basis.chol.shape[0]
@@ -104,7 +107,7 @@ class PersonalPosterior:
             require(self.covariates is not None, self, "covariates", "are missing")
             check_arrays(self, sizes, effect_rows="n n", effect_rotation="p p", effect_variance="n p")
             check_positive(self, "effect_variance", zero=True)
-        check_positive(self, "tau")
+        check_positive(self, "tau", "effect_precision")
         check_positive(self, "own_share", "rest_scale", zero=True)
         n_items = n - self.consensus.has_order
         for name in ("left", "right"):

@@ -1,0 +1,94 @@
+"""More answers by some users: near one fit with all answers, sites of the others unmoved, an exact posterior."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skpref import CrowdGPPL
+from skpref.datasets import make_crowd
+from skpref.gp.crowd import update_hierarchy
+from tests.unit.gp.crowd.test_hierarchy import joint
+
+DATA = make_crowd(40, 8, n_factors=2, n_user_features=2, comparisons_per_user=40, random_state=3)
+ROWS, Y = DATA.comparisons, DATA.y
+ORDER = np.argsort(ROWS[:, 0], kind="stable")
+OLD, NEW = ORDER[ROWS[ORDER, 0] < 38], ORDER[ROWS[ORDER, 0] >= 38]  # two users are new,
+OLD, NEW = OLD[20:], np.concatenate([NEW, OLD[:20]])  # and one says more
+LAYOUTS: dict[str, tuple[dict[str, Any], float]] = {  # and how far means may be apart, in standard deviations
+    "ids": ({}, 0.05),
+    "order": ({"order_effect": True}, 0.05),
+    "items": ({"items": DATA.table}, 0.05),
+    "ties": ({"likelihood": "probit-ties"}, 0.1),
+    "laplace": ({"inference": "laplace"}, 0.05),
+    # What all users share moves more here: effects of features, or tastes that hold the consensus as well.
+    "users": ({"users": DATA.user_table}, 0.3),
+    "no consensus": ({"consensus": False}, 0.3),
+}
+
+
+def learnt(monkeypatch: pytest.MonkeyPatch | None = None, **params: Any) -> tuple[CrowdGPPL, Any]:
+    """A model that learnt more answers, all again or (with a patch) those of some users, and its earlier posterior."""
+    if monkeypatch is not None:
+        monkeypatch.setattr(update_hierarchy, "_FEW", 0)
+    model = CrowdGPPL(random_state=0, **params).fit(ROWS[OLD], Y[OLD])
+    before = model.posterior_
+    return model.partial_fit(ROWS[NEW], Y[NEW]), before
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_update_is_near_all_learnt_again(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    params, tolerance = LAYOUTS[layout]
+    whole = learnt(**params)[0]
+    model, before = learnt(monkeypatch, **params)
+    after, earlier = model.posterior_, (model.posterior_.user > 0) & (model.posterior_.user < 38)
+    np.testing.assert_array_equal(after.S, before.S)
+    np.testing.assert_array_equal(after.tau[earlier], before.tau[before.user > 0])
+    assert model.converged_
+    assert after.n_learnt == before.n_learnt < whole.posterior_.n_learnt == after.tau.size
+    got, wanted = (m.utility(np.arange(8), users=[0, 1, 20, 38, 39], return_std=True) for m in (model, whole))
+    assert np.mean(np.abs(got[0] - wanted[0]) / wanted[1]) < tolerance
+    np.testing.assert_allclose(got[1], wanted[1], rtol=0.2)
+
+
+def test_an_update_is_the_exact_posterior_given_its_sites(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, _ = learnt(monkeypatch)
+    mean, covariance, rows = joint(posterior := model.posterior_)
+    K, n, u = posterior.consensus.mean.size, posterior.n_seen, 39
+    T = np.zeros(len(mean))
+    T[:K], T[K + u * n + 2], T[K + u * n + 5] = rows[2] - rows[5], 1.0, -1.0
+    got = model.latent_mean_and_variance([[model.user_ids_[u], model.item_ids_[2], model.item_ids_[5]]])
+    np.testing.assert_allclose(np.ravel(got), [T @ mean, T @ covariance @ T], rtol=1e-9)
+
+
+def test_sites_of_the_users_that_changed_are_stationary(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, _ = learnt(monkeypatch, tol=1e-8)
+    before = model.posterior_
+    after = model.partial_fit(ROWS[NEW], Y[NEW], sample_weight=np.full(NEW.size, 1e-9)).posterior_
+    np.testing.assert_allclose(after.tau, before.tau, rtol=1e-3)
+    np.testing.assert_allclose(after.alpha, before.alpha, atol=1e-4)
+
+
+def test_new_items_and_no_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, before = learnt(monkeypatch)
+    utility = model.utility()
+    model.partial_fit([[0, 0, 1]], [1], sample_weight=[0.0])
+    np.testing.assert_allclose(model.utility(), utility, atol=1e-12)
+    model.partial_fit([[100, 0, 20], [100, 1, 20]], [1, 1])
+    assert model.posterior_.n_learnt == before.n_learnt
+    assert model.utility([20], users=[100])[0, 0] < -0.1
+
+
+def test_new_items_beside_features_of_users_let_all_be_learnt_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, _ = learnt(monkeypatch, users=DATA.user_table)
+    model.partial_fit([[1, 0, 20]], [1])
+    assert model.posterior_.n_learnt == model.posterior_.tau.size
+
+
+def test_all_is_learnt_again_when_answers_have_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(update_hierarchy, "_FEW", 0)
+    model = CrowdGPPL(random_state=0).fit(ROWS[OLD], Y[OLD])
+    model.partial_fit(np.vstack([ROWS[NEW], ROWS[OLD] + [[50, 0, 0]]]), np.append(Y[NEW], Y[OLD]))
+    assert model.posterior_.n_learnt == model.posterior_.tau.size
