@@ -224,7 +224,7 @@ def _plain(value: Any, row: int, where: _Where) -> Hashable:  # noqa: ANN401  # 
         return int(value)
     try:
         hash(value)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # a writable memoryview raises the latter
         text = f"{where.kind} ids must be hashable, got {shorten(value)} in {where.noun} {row} of {where.name}"
         raise DataError(text) from error
     return value  # type: ignore[no-any-return]  # hash() above is the check
@@ -243,7 +243,7 @@ def single_id(value: Any, kind: str) -> IdColumn:  # noqa: ANN401  # an id may b
     """Return the id of one item or user as a column, shape (1,)."""
     try:
         hash(value)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # a writable memoryview raises the latter
         msg = f"{kind} must be the id of one {kind}, got {type(value).__name__} {shorten(value)}"
         raise DataError(f"{msg}: call the method once for each {kind}") from error
     return as_ids([value], kind, "row", kind)

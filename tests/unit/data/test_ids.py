@@ -168,6 +168,11 @@ def test_row_35_fractional_ids(column):
 def test_as_ids_refuses_what_cannot_be_an_id():
     with pytest.raises(DataError, match=r"must be hashable, got \[1\] in comparison 0"):
         as_ids([[1], [2]])
+    view = memoryview(bytearray(b"x"))  # its hash raises ValueError, not TypeError
+    with pytest.raises(DataError, match=r"must be hashable, got <memory"):
+        as_ids([view, view])
+    with pytest.raises(DataError, match=r"item must be the id of one item, got memoryview"):
+        single_id(view, "item")
     with pytest.raises(DataError, match="Complex data not supported"):
         as_ids(np.array([1j]))
     with pytest.raises(DataError, match="one-dimensional columns of ids, got 2"):

@@ -142,6 +142,15 @@ def test_rhat_is_the_formula():
     assert split_rhat(x) == pytest.approx(np.sqrt((within / 2 + between / 2) / within))
 
 
+def test_diagnostics_have_no_unit_and_take_any_number():
+    draws = np.random.default_rng(0).standard_normal((3, 50))
+    huge = np.where(np.arange(50) == 7, 1e308, draws)
+    with np.errstate(over="raise", invalid="raise"):
+        for measure in (split_rhat, effective_sample_size):
+            assert measure(draws * 2.0**1000) == measure(draws)
+            assert np.isfinite(measure(huge))
+
+
 def test_diagnostics_of_nothing_are_no_numbers():
     for draws in (np.zeros((1, 50)), np.zeros((2, 3))):
         assert np.isnan(split_rhat(draws))
