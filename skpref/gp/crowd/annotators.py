@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,6 +12,7 @@ from skpref._estimator import check_credibility, check_n_samples
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.reliability import learn_reliability, percentiles_of
 from skpref.gp.crowd.tabulated import Tabulated
+from skpref.gp.frames import make_frame
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -105,19 +105,20 @@ class Annotators:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
-    def frame(self) -> Any:
-        """Return a data frame where pandas is installed, else the record itself.
+    def to_frame(self) -> Any:
+        """Return a data frame of pandas.
 
         Returns
         -------
-        pandas.DataFrame or Annotators
+        pandas.DataFrame
             One row per user.
-        """
-        if importlib.util.find_spec("pandas") is None:
-            return self
-        import pandas as pd
 
-        return pd.DataFrame(self.columns())
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        return make_frame(self.columns())
 
     def __len__(self) -> int:
         """Number of users."""

@@ -30,6 +30,7 @@ from skpref.gp.crowd.base import (
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.entities import Entities, holds_features
+from skpref.gp.frames import frame_or_record
 from skpref.gp.pairwise.base import GAMMA_PARAMETER, SHARED_CONSTRAINTS, probability_positive
 from skpref.gp.pairwise.columns import has_columns, read_id_columns
 from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items
@@ -637,7 +638,7 @@ class CrowdGPPL(CrowdBase):
             n_samples=n_samples,
             rng=as_generator(random_state),
         )
-        return report.frame()
+        return frame_or_record(report)
 
     def similar_users(self, user: Hashable, n: int = 10) -> tuple[IdColumn, Array]:
         """Return the users whose personal utilities are nearest to those of a user.

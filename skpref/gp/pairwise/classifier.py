@@ -21,6 +21,7 @@ from skpref.data.labels import are_classes, classes_of, refuse_one_side
 from skpref.data.shards import ComparisonCounts, is_stored, open_dataset
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
+from skpref.gp.frames import frame_or_record
 from skpref.gp.pairwise.base import (
     SHARED_CONSTRAINTS,
     as_likelihood,
@@ -601,7 +602,7 @@ class GPPLClassifier(ShardedClassifier):
         """
         check_is_fitted(self)
         names = self.covariate_names_.tolist()
-        return describe_effects(self.posterior_, names, self.likelihood_, credibility).frame()
+        return frame_or_record(describe_effects(self.posterior_, names, self.likelihood_, credibility))
 
     def win_matrix(self, items: ArrayLike | None = None) -> WinMatrix:
         """Return the probability that one item is preferred to another, and how often it was.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from skpref._estimator import check_credibility
+from skpref.gp.frames import make_frame
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -73,19 +73,20 @@ class CovariateEffects:
         """
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def frame(self) -> Any:
-        """Return a data frame where pandas is installed, else the record itself.
+    def to_frame(self) -> Any:
+        """Return a data frame of pandas.
 
         Returns
         -------
-        pandas.DataFrame or CovariateEffects
+        pandas.DataFrame
             One row for each effect.
-        """
-        if importlib.util.find_spec("pandas") is None:
-            return self
-        import pandas as pd
 
-        return pd.DataFrame(self.columns())
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        return make_frame(self.columns())
 
     def __len__(self) -> int:
         """Number of effects."""

@@ -11,7 +11,8 @@ from scipy.special import ndtri
 
 from skpref._estimator import check_credibility, check_n_samples
 from skpref.data.ids import shorten
-from skpref.exceptions import DataError, MissingExtraError
+from skpref.exceptions import DataError
+from skpref.gp.frames import make_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,11 +127,7 @@ class Ranking:
         MissingExtraError
             If pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingExtraError("to_frame needs pandas: pip install 'skpref[frames]'; see columns()") from error
-        return pd.DataFrame(self.columns())
+        return make_frame(self.columns())
 
     def anchored(self, item: Any, at: float = _ELO_MEAN) -> Ranking:
         """Return the ranking with all utilities shifted so that an item has a given one.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.exceptions import MissingExtraError
+from skpref.gp.frames import make_frame
 
 if TYPE_CHECKING:
     from skpref._typing import Array
@@ -65,11 +65,7 @@ class WinMatrix:
         MissingExtraError
             If pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingExtraError("to_frame needs pandas: pip install 'skpref[frames]'") from error
-        return pd.DataFrame(getattr(self, which), index=self.id, columns=self.id)
+        return make_frame(getattr(self, which), index=self.id, columns=self.id)
 
 
 def win_matrix(

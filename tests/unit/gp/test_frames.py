@@ -1,0 +1,38 @@
+"""Records as data frames."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import numpy as np
+import pytest
+
+from skpref.exceptions import MissingExtraError
+from skpref.gp.crowd.annotators import Annotators
+from skpref.gp.frames import frame_or_record
+from skpref.gp.pairwise.effects import CovariateEffects
+from skpref.gp.pairwise.ranking import Ranking
+from skpref.gp.pairwise.win_matrix import WinMatrix
+
+ONE = np.ones(1)
+RECORDS = [Annotators(*[ONE] * 7), CovariateEffects(*[ONE] * 8), Ranking(*[ONE] * 7), WinMatrix(ONE, *[np.eye(1)] * 3)]
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_all_records_have_one_name_for_their_frame(record: object) -> None:
+    assert len(record.to_frame()) == 1
+    assert not hasattr(record, "frame")
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_without_pandas_the_extra_is_named(record: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtraError, match=r"to_frame needs pandas: pip install 'skpref\[frames\]'"):
+        record.to_frame()
+
+
+def test_a_record_is_returned_where_pandas_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert frame_or_record(RECORDS[0]).shape == (1, 7)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    assert frame_or_record(RECORDS[0]) is RECORDS[0]
