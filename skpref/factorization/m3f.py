@@ -204,7 +204,7 @@ class GibbsM3F(MaxMarginFactorization):
     def _problem(self, ratings: Ratings) -> MarginProblem:
         dtype = precision(self.dtype)
         prior = self._prior(ratings.n_levels)
-        return problem_of(ratings, float(self.C), prior, self.n_factors, float(self.margin), dtype)
+        return problem_of(ratings, float(self.C), prior, int(self.n_factors), float(self.margin), dtype)
 
     def _shape(self) -> dict[str, tuple[Any, Any]]:
         fitted = self.posterior_.average.users.shape[2] if hasattr(self, "posterior_") else 0

@@ -45,6 +45,11 @@ def fitted():
     return clone(WELL).fit(X, Y)
 
 
+def test_the_number_of_factors_may_be_any_integer():
+    for number in (True, np.int8(1)):
+        same(clone(SMALL).set_params(n_factors=number).fit(X, Y), clone(SMALL).set_params(n_factors=1).fit(X, Y))
+
+
 def test_it_learns(fitted):
     assert fitted.score(X, Y) > -0.4
     rng = np.random.default_rng(1)
