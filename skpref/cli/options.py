@@ -39,8 +39,8 @@ class Model(NamedTuple):
 
 
 _PAIRS = ("user", "item", "rating")
-_SIDES = ("left", "right", "winner", "loser", "score", "ranking", "offered", "chosen")
-_COMPARISONS = (*_SIDES, "label", "items", "id", "group", "max_inducing")
+_SIDES = ("left", "right", "winner", "loser", "score", "ranking", "contest", "rank", "offered", "chosen")
+_COMPARISONS = (*_SIDES, "item", "label", "items", "id", "group", "max_inducing")
 _RATINGS = (*_PAIRS, "levels", "duplicates", "sweeps", "factors")
 _FEATURES = ("label", "features", "group")
 
@@ -103,6 +103,8 @@ class Data:
     loser: str | None = None
     score: tuple[str, ...] | None = None
     ranking: tuple[str, ...] | None = None
+    contest: str | None = None
+    rank: str | None = None
     offered: tuple[str, ...] | None = None
     chosen: str | None = None
     covariates: tuple[str, ...] | None = None
@@ -345,6 +347,9 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
     add("--score", type=read_names, metavar="A[,B]", help=text)
     text = "columns of rankings, the best first; cells at the end may be empty"
     add("--ranking", type=read_names, metavar="A,B,...", help=text)
+    text = "column that tells rankings apart, such as the race, where a row is one item: --item, --rank (1 is the best)"
+    add("--contest", type=read_text, metavar="COLUMN", help=text)
+    add("--rank", type=read_text, metavar="COLUMN", help="column of ranks, with --contest (default: rank)")
     text = "columns of items of which one was chosen; --chosen names the column of its id, or of its column"
     add("--offered", type=read_names, metavar="A,B,...", help=text)
     add("--chosen", type=read_text, metavar="COLUMN", help="column of the choice (default: chosen)")
@@ -361,7 +366,7 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("ratings").add_argument
     text = "column of who answered or rated (default: user); for --model crowd too"
     add("--user", type=read_text, metavar="COLUMN", help=text)
-    add("--item", type=read_text, metavar="COLUMN", help="column of what was rated (default: item)")
+    add("--item", type=read_text, metavar="COLUMN", help="column of what was rated, or ranked (default: item)")
     add("--rating", type=read_text, metavar="COLUMN", help="column of the ratings (default: rating)")
     add(
         "--levels",

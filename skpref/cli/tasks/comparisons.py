@@ -290,7 +290,7 @@ def read_comparisons(options: Data) -> Comparisons:
         rows = _with_covariates(sheet, rows, answers, options.covariates)
     check_size(sheet, rows.size, "comparisons", options)
     source = " + ".join(str(file) for file in (options.data, options.items, options.users) if file is not None)
-    has_sides = answers.y is not None and not (rows.y == rows.y[0]).all()  # winners first say nothing of sides
+    has_sides = answers.pairs and answers.y is not None and not (rows.y == rows.y[0]).all()  # winners may stand first
     names = options.covariates or ()
     user_name = _user_column(options)
     return Comparisons(
@@ -342,7 +342,7 @@ def _check_known(
 def _with_covariates(sheet: Sheet, rows: Rows, answers: Answers, names: tuple[str, ...]) -> Rows:
     """Return the rows with the covariates as further columns, of which the signs follow the sides."""
     if not answers.pairs:
-        raise sheet.fault("--covariates are of rows with one comparison each; leave --ranking or --offered out")
+        raise sheet.fault("--covariates are of rows with one comparison each, not of rankings or choices")
     values = read_covariates(sheet, names)
     swapped = (rows.X[:, 0] != answers.left)[:, None]
     return replace(rows, X=np.column_stack([rows.X, np.where(swapped, -values, values).astype(object)]))
@@ -355,9 +355,10 @@ def _rows(sheet: Sheet, user: NDArray[Any] | None, answers: Answers, options: Da
         groups = groups[origin]
     elif not answers.pairs and user is None:  # comparisons of one ranking share its noise
         groups = origin.astype(object)
-    if y is None:  # with the winner always on the left, calibration would see ones only
+    if y is None or not answers.pairs:  # with the winner always on the left, calibration would see ones only
+        won = np.ones(left.size) if y is None else y
         swap = np.random.default_rng(options.seed).random(left.size) < 0.5
-        left, right, y = np.where(swap, right, left), np.where(swap, left, right), np.where(swap, 0.0, 1.0)
+        left, right, y = np.where(swap, right, left), np.where(swap, left, right), np.where(swap, 1.0 - won, won)
     ids = [left, right] if user is None else [user[origin], left, right]
     return Rows(np.column_stack(ids), y, weight, groups)
 

@@ -33,7 +33,8 @@ class Answers(NamedTuple):
     names: tuple[str, ...]  # columns of the two items, then those of the answer
     origin: IntArray  # (n,): row of the file
     share: Array  # (n,): weight in that row, below 1 where a row makes several comparisons
-    pairs: bool = True  # whether a row is one comparison, and the first two names are those of its items
+    # Whether a row is one comparison, and the first two names are those of its items. If not, sides mean nothing.
+    pairs: bool = True
 
 
 def side_names(sheet: Sheet, options: Data | Predict) -> tuple[str, str]:
@@ -46,7 +47,8 @@ def side_names(sheet: Sheet, options: Data | Predict) -> tuple[str, str]:
 def read_answers(sheet: Sheet, options: Data) -> Answers:
     """Read and check the columns of items and of who won."""
     every, ones = np.arange(len(sheet.lines)), np.ones(len(sheet.lines))
-    if options.ranking is not None or options.offered is not None or options.chosen is not None:
+    several = options.ranking, options.contest, options.rank, options.item, options.offered, options.chosen
+    if any(option is not None for option in several):
         return _several(sheet, options)
     if _has_losers(sheet, options):
         names: tuple[str, ...] = (options.winner or "winner", options.loser or "loser")
@@ -89,19 +91,32 @@ def _differences(sheet: Sheet, name: str) -> list[tuple[str, str]]:
 
 def _several(sheet: Sheet, options: Data) -> Answers:
     """Return the comparisons of rankings, or of choices among several items."""
-    others = ("left", "right", "winner", "loser", "label", "score", "ranking")
+    others = ("left", "right", "winner", "loser", "label", "score", "ranking", "contest")
     named = [f"--{name}" for name in others if getattr(options, name) is not None]
     if len(named) > (options.offered is None and options.chosen is None):
-        raise DataError(f"one of --ranking and --offered says what a row holds; leave {' and '.join(named)} out")
-    if options.ranking is None and options.offered is None:
+        asked = "one of --ranking, --contest and --offered says what a row holds"
+        raise DataError(f"{asked}; leave {' and '.join(named)} out")
+    if options.chosen is not None and options.offered is None:
         raise DataError("--chosen needs --offered A,B,...: the columns of the items that were offered")
+    if options.contest is None and (options.rank is not None or options.item is not None):
+        name = "--item" if options.rank is None else "--rank"
+        raise DataError(f"{name} needs --contest COLUMN, which tells rankings of one item in a row apart")
     items, chosen = options.ranking or options.offered or (), options.chosen or "chosen"
     names = items if options.ranking is not None else (*items, chosen)
-    sheet.require(names, "It was asked for by --ranking, --offered or --chosen")
+    if options.contest is not None:
+        names = (options.contest, options.item or "item", options.rank or "rank")
+    sheet.require(names, "It was asked for by --ranking, --contest, --offered or --chosen")
     # The row stands where users do; no column has an empty name.
-    columns = {name: [cell or None for cell in sheet.texts(name)] for name in names} | {"": range(len(sheet.lines))}
+    columns: dict[str, Any] = {"": range(len(sheet.lines))}
+    if options.contest is not None:
+        contest, item, rank = names
+        columns |= {contest: sheet.ids(contest), item: sheet.ids(item), rank: sheet.numbers(rank, meaning="a rank")}
+    else:
+        columns |= {name: [cell or None for cell in sheet.texts(name)] for name in names}
     try:
-        if options.ranking is not None:
+        if options.contest is not None:
+            rows = from_rankings(columns, by=contest, item=item, rank=rank, user="")
+        elif options.ranking is not None:
             rows = from_rankings(columns, items, user="")
         else:
             rows = from_choices(columns, items, chosen, user="")
@@ -110,8 +125,9 @@ def _several(sheet: Sheet, options: Data) -> Answers:
     origin = rows.X[:, 0].astype(np.int64)
     same = np.flatnonzero(rows.X[:, 1] == rows.X[:, 2])
     if same.size:
-        raise sheet.fault(f"item {rows.X[same[0], 1]!r} occurs twice", int(origin[same[0]]))
-    return Answers(rows.X[:, 1], rows.X[:, 2], None, names, origin, rows.sample_weight, pairs=False)
+        where = "" if options.contest is None else f" in {columns[names[0]][origin[same[0]]]!r}, which begins here"
+        raise sheet.fault(f"item {rows.X[same[0], 1]!r} occurs twice{where}", int(origin[same[0]]))
+    return Answers(rows.X[:, 1], rows.X[:, 2], rows.y, names, origin, rows.sample_weight, pairs=False)
 
 
 def _has_losers(sheet: Sheet, options: Data) -> bool:

@@ -155,6 +155,23 @@ def test_rankings_and_choices_make_weighted_comparisons() -> None:
     assert rows.n_groups == 12  # the comparisons of a choice stay together
 
 
+def test_rankings_have_one_item_in_a_row() -> None:
+    ranked = sorted(MODELS, key=STRENGTH.__getitem__, reverse=True)
+    rows = [(f"race {k % 9}", f"j{k % 2}", name, place) for place, name in enumerate(ranked, 1) for k in range(9)]
+    text = csv_text("race,user,item,rank", rows)
+    model = fit(text, "--contest", "race")
+    assert model.rank().id.tolist() == ranked
+    assert model.rank().n_comparisons[0] == pytest.approx(9 * 3 * 3 / 5)
+    columns = ("--contest", "race", "--item", "who", "--rank", "place", "--model", "crowd")
+    crowd = fit(text.replace("item,rank", "who,place"), *columns)
+    assert crowd.user_ids_.size == 2
+    tied = read(parse(["tune", "votes.csv", *columns]))
+    assert tied.data.has_sides is False
+    assert 0 < tied.rows.y.mean() < 1  # whoever is first in the file
+    Path("votes.csv").write_text(text.replace(",4", ",3"), "utf-8")
+    assert (read(parse(["tune", "votes.csv", "--contest", "race"])).rows.y == 0.5).sum() == 9
+
+
 def test_predict_reads_the_same_names(capsys: pytest.CaptureFixture[str]) -> None:
     text = csv_text("one;two;winner;x".replace(";", ","), rows_of("a", "b", "tie"), ";")
     fit(text, "--left", "one", "--right", "two", "--separator", "semicolon")
@@ -245,6 +262,18 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     "two answers": (ARENA, ("--winner", "winner", "--score", "turn"), "one of --label, --winner and --score says who"),
     "loser and left": (ARENA, ("--loser", "model_b", "--left", "model_a"), "leave --left out"),
     "two layouts": (ARENA, ("--ranking", "model_a,model_b", "--winner", "winner"), "leave --winner and --ranking out"),
+    "no contest": (ARENA, ("--rank", "turn"), "--rank needs --contest COLUMN, which tells rankings"),
+    "no contest of items": (ARENA, ("--item", "turn"), "--item needs --contest COLUMN, which tells rankings"),
+    "contest and winner": (ARENA, ("--contest", "turn", "--winner", "winner"), "leave --winner and --contest out"),
+    "contest and offer": (ARENA, ("--contest", "turn", "--offered", "a,b"), "leave --contest out"),
+    "no rank": ("race,item,rank\n1,a,\n", ("--contest", "race"), "line 2, column 'rank': a number is missing (a rank)"),
+    "no ranks": ("race,item,place\n1,a,1\n", ("--contest", "race"), "there is no column 'rank'"),
+    "one in each race": ("race,item,rank\n1,a,1\n2,b,1\n", ("--contest", "race"), "no row has two items"),
+    "twice in a race": (
+        "race,item,rank\n1,a,1\n2,a,1\n2,a,2\n",
+        ("--contest", "race"),
+        "votes.csv, line 3: item 'a' occurs twice in '2', which begins here",
+    ),
     "no offer": (ARENA, ("--chosen", "winner"), "--chosen needs --offered A,B"),
     "not offered": (
         ARENA,
@@ -258,7 +287,11 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     "difference": (HOME, ("--covariates", "home-away"), "there is no column 'home-away'"),
     "words": (HOME, ("--covariates", "winner"), "column 'winner': expected a number (a covariate), got 'a'"),
     "constant": (HOME, ("--covariates", "home-home"), "covariate 'home-home' is 0 in every row"),
-    "of rankings": (HOME, ("--covariates", "home", "--ranking", "model_a,model_b"), "leave --ranking or --offered out"),
+    "of rankings": (
+        HOME,
+        ("--covariates", "home", "--ranking", "model_a,model_b"),
+        "not of rankings or choices",
+    ),
     "of a crowd": (
         HOME,
         ("--covariates", "home", "--model", "crowd"),
