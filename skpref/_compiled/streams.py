@@ -130,6 +130,15 @@ def inverse_gaussian_of(m, z, u):  # type: ignore[no-untyped-def]  # noqa: ANN00
 
 
 @njit()
+def hashed(words):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Scramble 64-bit words, shape (n,)."""
+    out = np.empty(words.shape[0], np.uint64)
+    for i in range(words.shape[0]):
+        out[i] = _mixed(words[i]) + _GOLDEN
+    return out
+
+
+@njit()
 def _fill_normal(seed, sweep, block, rows, ziggurat, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     for i in range(out.shape[0]):
         counter, step = open_stream(seed, sweep, block, rows[i])

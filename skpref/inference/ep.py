@@ -125,6 +125,20 @@ def variational_bound(likelihood: Likelihood, y: Array, weight: Array, posterior
     return float(weight @ expected) - divergence
 
 
+def matching_sites(first: Array, second: Array, mu: Array, shrink: Array) -> tuple[Array, Array]:
+    """Return tau and nu with which a cavity of mean mu has the moments of the tilted distribution.
+
+    `first` and `second` are the derivatives of log Z in mu, and shrink = 1 + v second is the tilted variance over v.
+    """
+    return -second / shrink, (first - mu * second) / shrink
+
+
+def log_site_integrals(tau: Array, nu: Array, mu: Array, v: Array) -> Array:
+    """Return log of the integrals of exp(nu f - tau f^2/2) over the cavities N(f; mu, v), shape (n,)."""
+    tv = tau * v
+    return np.asarray(0.5 * (v * nu**2 + 2.0 * mu * nu - tau * mu**2) / (1.0 + tv) - 0.5 * np.log1p(tv))
+
+
 def _share(weight: Array) -> Array:
     """Return 1/w, the share of a site that its cavity removes; 0 where the weight is 0, shape (n,)."""
     return np.divide(1.0, weight, out=np.zeros_like(weight), where=weight > 0.0)
@@ -148,7 +162,7 @@ def _tilt(likelihood: Likelihood, y: Array, weight: Array, state: Conjugate, sit
         v, mu = np.where(usable, v, state.variance), np.where(usable, mu, state.mean)
         log_z, first, second = likelihood.tilted(y, mu, v)
         shrink = 1.0 + v * second
-        tau, nu = -second / shrink, (first - mu * second) / shrink
+        tau, nu = matching_sites(first, second, mu, shrink)
         sound = usable & (shrink > 0.0) & (tau >= 0.0) & np.isfinite(tau) & np.isfinite(nu)
         counts = sound & (weight > 0.0)
         in_mean = np.sqrt(v / kept) * np.abs(first - share * state.alpha)
@@ -160,9 +174,7 @@ def _tilt(likelihood: Likelihood, y: Array, weight: Array, state: Conjugate, sit
 def _log_evidence(state: Conjugate, sites: tuple[Array, Array], tilted: _Tilted, weight: Array) -> float:
     """Return log Z_EP: the normaliser of the sites, each scaled to integrate to Z_i under its cavity."""
     share = _share(weight)
-    tau, nu, mu, v = share * sites[0], share * sites[1], tilted.mu, tilted.v
-    tv = tau * v
-    of_sites = 0.5 * (v * nu**2 + 2.0 * mu * nu - tau * mu**2) / (1.0 + tv) - 0.5 * np.log1p(tv)
+    of_sites = log_site_integrals(share * sites[0], share * sites[1], tilted.mu, tilted.v)
     return log_normaliser(state, sites[1]) + float(weight @ (tilted.log_z - of_sites))
 
 

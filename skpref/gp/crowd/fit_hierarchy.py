@@ -9,13 +9,14 @@ shape, the rest by the likelihood of comparisons that were held out.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import clone
 
 from skpref import inducing
 from skpref._checks import check_positive
+from skpref._compiled.streams import hashed
 from skpref._compiled.users import personal_moments
 from skpref._math.linalg import cholesky, solve_lower, solve_lower_t
 from skpref.exceptions import DataError
@@ -321,18 +322,11 @@ def _folds(model: Hierarchy, fit: HierarchyFit) -> IntArray:
     users = model.users
     rank = np.argsort(np.argsort(np.round(model.consensus @ fit.mean, 6), kind="stable")).astype(np.uint64)
     left, right = rank[users.left], rank[users.right]
-    pair = _mixed(_mixed(np.minimum(left, right)) + np.maximum(left, right))
+    pair = hashed(hashed(np.minimum(left, right)) + np.maximum(left, right))
     answer = np.round(1000.0 * np.where(left < right, model.y, 1.0 - model.y)).astype(np.uint64)
     of_user = np.zeros(model.n_users, dtype=np.uint64)
-    np.add.at(of_user, users.user, _mixed(pair + answer))
-    return (_mixed(pair + of_user[users.user]) % np.uint64(_FOLDS)).astype(np.int64)
-
-
-def _mixed(x: Any) -> Any:
-    """Scramble 64-bit integers (the finaliser of SplitMix64)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return (x ^ (x >> np.uint64(31))) + np.uint64(0x9E3779B97F4A7C15)
+    np.add.at(of_user, users.user, hashed(pair + answer))
+    return (hashed(pair + of_user[users.user]) % np.uint64(_FOLDS)).astype(np.int64)
 
 
 def _subset(model: Hierarchy, rows: BoolArray) -> Hierarchy:

@@ -20,6 +20,7 @@ from skpref._compiled.users import integrate_out, marginals
 from skpref._events import Iteration
 from skpref._math.linalg import cholesky, inverse_lower, log_det, solve_lower
 from skpref.gp.crowd.users import UserRows
+from skpref.inference.ep import log_site_integrals, matching_sites
 from skpref.inference.scale import GammaScale
 
 if TYPE_CHECKING:
@@ -221,12 +222,9 @@ def _sites(
     v = variance / retained
     mu = (mean - variance * share * state.nu) / retained
     log_z, first, second = likelihood.tilted(y, mu, v)
-    left = np.maximum(1.0 + second * v, _LEAST_SITE)
-    tau, nu = np.maximum(-second / left, _LEAST_SITE), (first - second * mu) / left
-    one_tau, one_nu = state.tau / w, state.nu / w
-    spread = 1.0 + one_tau * v
-    normaliser = log_z + 0.5 * np.log(spread) + 0.5 * (mu**2 * one_tau - 2.0 * mu * one_nu - one_nu**2 * v) / spread
-    return w * tau, w * nu, float(w @ normaliser), likelihood
+    tau, nu = matching_sites(first, second, mu, np.maximum(1.0 + second * v, _LEAST_SITE))
+    log_sites = log_z - log_site_integrals(state.tau / w, state.nu / w, mu, v)
+    return w * np.maximum(tau, _LEAST_SITE), w * nu, float(w @ log_sites), likelihood
 
 
 def _penalty(model: Hierarchy, state: HierarchyState, shape_chol: Array) -> float:

@@ -8,6 +8,7 @@ from scipy import stats
 
 from skpref._compiled.streams import (
     ZIGGURAT,
+    hashed,
     inverse_gaussian_of,
     inverse_gaussians,
     normal,
@@ -118,3 +119,8 @@ def test_normal_distribution_over_and_along_streams():
     assert stats.kstest(z.sum(axis=1) / np.sqrt(200), "norm").pvalue > 1e-5
     assert abs((z[:, :-1] * z[:, 1:]).mean()) < 5.0 / np.sqrt(z.size)
     assert stats.kstest(np.abs(z[np.abs(z) > 3.0]), lambda t: 1.0 - stats.norm.sf(t) / stats.norm.sf(3.0)).pvalue > 1e-5
+
+
+def test_hashed_words_are_those_of_plain_integers():
+    words = np.array([0, 1, 2**63, WORD, 12345678901234567890], dtype=np.uint64)
+    assert hashed(words).tolist() == [(mixed(int(word)) + 0x9E3779B97F4A7C15) & WORD for word in words]
