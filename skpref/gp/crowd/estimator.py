@@ -16,41 +16,35 @@ from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data import Table
 from skpref.data.comparisons import append_comparisons
-from skpref.data.ids import shorten, single_id
+from skpref.data.ids import shorten
 from skpref.data.labels import classes_of
 from skpref.exceptions import DataError
 from skpref.gp.crowd.annotators import describe_annotators
 from skpref.gp.crowd.base import (
-    CrowdBase,
     comparisons_of_seen,
     mark_seen,
     nearest_entities,
     refuse_unknown_users,
 )
+from skpref.gp.crowd.leaderboards import CrowdLeaderboards
 from skpref.gp.crowd.personal import PersonalPosterior
-from skpref.gp.crowd.posterior import UNSEEN_USER
-from skpref.gp.entities import Entities, holds_features
+from skpref.gp.entities import Entities
 from skpref.gp.frames import frame_or_record
 from skpref.gp.pairwise.base import GAMMA_PARAMETER, SHARED_CONSTRAINTS, probability_positive
 from skpref.gp.pairwise.columns import has_columns, read_id_columns
-from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from numpy.typing import ArrayLike
 
-    from skpref._typing import Array, BoolArray, IntArray, MatrixLike, RandomState
+    from skpref._typing import Array, IntArray, MatrixLike, RandomState
     from skpref.data import IdColumn
-    from skpref.gp.crowd.posterior import CrowdPosterior
     from skpref.gp.entities import Items
     from skpref.likelihoods import Likelihood
 
-_MAX_PERSONAL = 2**27  # entries of a table of personal utilities: 1 GB
-_MAX_DRAWN = 2**24  # entries of factors drawn at once: 128 MB
 
-
-class CrowdGPPL(CrowdBase):
+class CrowdGPPL(CrowdLeaderboards):
     """Preferences of a crowd: a consensus, personal utilities, and a report on each annotator.
 
     Rows of X are comparisons: (user id, left id, right id), or rows of a table with columns of these. The utility of
@@ -496,118 +490,6 @@ class CrowdGPPL(CrowdBase):
         return probability_positive(*self._moments(X, order=False))
 
     # ---------------------------------------- consensus and personal utilities
-
-    def utility(
-        self,
-        items: Table | MatrixLike | None = None,
-        users: Table | MatrixLike | None = None,
-        *,
-        return_std: bool = False,
-    ) -> Array | tuple[Array, Array]:
-        """Return the posterior utilities of items, for the consensus or for users.
-
-        Parameters
-        ----------
-        items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
-            Ids, or features of items. None: all items.
-        users : array-like of shape (n_users,), Table, or array-like of shape (n_users, n_user_features), default=None
-            Ids, or features of users. None: the consensus. For unseen users see `unknown_user`.
-        return_std : bool, default=False
-            Whether to return standard deviations, too.
-
-        Returns
-        -------
-        mean : ndarray of shape (n,) or (n_users, n)
-            Utilities, in units of the answer noise; the average over the seen items is 0.
-        std : ndarray of shape (n,) or (n_users, n)
-            Only with `return_std`.
-
-        Raises
-        ------
-        ValueError
-            If an item, or with `unknown_user="raise"` a user, is unknown, or if the result takes more than 1 GB.
-        """
-        check_is_fitted(self)
-        _, chosen = self._items.select(items)
-        if users is None:
-            mean, variance = self.posterior_.consensus.utility(chosen, centred=True)
-            return (mean, np.sqrt(variance)) if return_std else mean
-        known_users, is_known = self._select_users(users)
-        if is_known.size * chosen.size > _MAX_PERSONAL:
-            msg = (
-                f"Utilities of {is_known.size} users by {chosen.size} items take "
-                f"{is_known.size * chosen.size / 1.25e8:.1f} GB; pass fewer users or items at a time."
-            )
-            raise DataError(msg)
-        mean, variance = self.posterior_.utility(known_users, chosen)
-        if not is_known.all():
-            # One more row, for all unknown users.
-            row = np.where(is_known, np.cumsum(is_known) - 1, known_users.size)
-            unseen = self.posterior_.for_unseen_users().utility(UNSEEN_USER, chosen)
-            mean, variance = (np.vstack(pair)[row] for pair in zip((mean, variance), unseen, strict=True))
-        return (mean, np.sqrt(variance)) if return_std else mean
-
-    def _select_users(self, users: Any) -> tuple[Items, BoolArray]:
-        """Return the known ones of the users that a caller chose, and which of them are known."""
-        if holds_features(users):
-            chosen = self._users.select(users)[1]
-            return chosen, np.ones(chosen.size, dtype=bool)
-        rows = self._users.vocabulary.encode(users, "users", unknown="mark", noun="row", kind="user")
-        if self.unknown_user == "raise":
-            refuse_unknown_users(self._users, users, rows, "row")
-        return self._users.rows(rows[rows >= 0]), rows >= 0
-
-    def _of_one_user(self, users: Any) -> tuple[CrowdPosterior | PersonalPosterior, Items]:
-        """Return the user that a caller chose, with the posterior to ask, which differs for an unknown one."""
-        chosen, is_known = self._select_users(users)
-        if is_known.all():
-            return self.posterior_, chosen
-        return self.posterior_.for_unseen_users(), UNSEEN_USER
-
-    def rank(
-        self,
-        items: Table | MatrixLike | None = None,
-        user: Hashable = None,
-        *,
-        credibility: float = 0.9,
-        n_samples: int = 2000,
-        random_state: RandomState = 0,
-    ) -> Ranking:
-        """Rank items, the best first, with credible intervals of the ranks.
-
-        Parameters
-        ----------
-        items : array-like of shape (n,), Table, or array-like of shape (n, n_features), default=None
-            Ids, or features of items. None: all items.
-        user : hashable, default=None
-            Id of the user whose ranking it is. None: the consensus. For unseen users see `unknown_user`.
-        credibility : float, default=0.9
-            Posterior probability of each interval.
-        n_samples : int, default=2000
-            Posterior draws; the standard error of `probability_best` is at most 0.011.
-        random_state : int, RandomState, Generator or None, default=0
-            Seed of the draws.
-
-        Returns
-        -------
-        Ranking
-            Columns id, utility, std, rank, probability_best, rank_low, rank_high.
-        """
-        check_is_fitted(self)
-        ids, chosen = self._items.select(items)
-        rng = as_generator(random_state)
-        if user is None:
-            return rank_items(self.posterior_.consensus, ids, chosen, credibility, n_samples, rng)
-        posterior, one_user = self._of_one_user(single_id(user, "user"))
-        mean, variance = posterior.utility(one_user, chosen)
-
-        def draws() -> Array:
-            # A draw holds one number per factor and item: a few draws at a time.
-            step = max(1, _MAX_DRAWN // max(1, chosen.size * self.factor_scales_.size))
-            sizes = [min(step, n_samples - start) for start in range(0, n_samples, step)]
-            return np.vstack([posterior.sample(one_user, chosen, size, rng)[:, 0] for size in sizes])
-
-        return rank_draws(ids, (mean[0], variance[0]), credibility, n_samples, draws)
 
     def annotators(self, *, credibility: float = 0.9, n_samples: int = 200, random_state: RandomState = 0) -> Any:
         """Describe every user with comparisons: agreement, accuracy, reliability, distance from the consensus, bias.

@@ -36,7 +36,7 @@ from skpref.gp.pairwise.fit import PairConfig, PairData
 from skpref.gp.pairwise.ranking import Ranking, rank_items, whole_numbers
 from skpref.gp.pairwise.sharded import ShardedClassifier
 from skpref.gp.pairwise.sides import warn_of_sides
-from skpref.gp.pairwise.win_matrix import WinMatrix, win_matrix
+from skpref.gp.pairwise.win_matrix import WinMatrix, predicted_wins, win_matrix
 from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
@@ -623,4 +623,5 @@ class GPPLClassifier(ShardedClassifier):
             mean = self.posterior_.utility(self._items.rows(self._items.seen))[0]
             items = self.item_ids_[np.argsort(-mean, kind="stable")]
         ids, chosen = self._select(items)
-        return win_matrix(self.posterior_, self.likelihood_, ids, chosen, self._kept_comparisons("win_matrix"))
+        comparisons = self._kept_comparisons("win_matrix")
+        return win_matrix(predicted_wins(self.posterior_, self.likelihood_, chosen), ids, chosen, comparisons)

@@ -68,15 +68,17 @@ class WinMatrix:
         return make_frame(getattr(self, which), index=self.id, columns=self.id)
 
 
-def win_matrix(
-    posterior: PairPosterior, likelihood: Likelihood, ids: IdColumn, items: Items, comparisons: Comparisons
-) -> WinMatrix:
-    """Return the matrix of items of a posterior, of which there were comparisons by position."""
+def predicted_wins(posterior: PairPosterior, likelihood: Likelihood, items: Items) -> Array:
+    """Return the probability that one item is preferred to another, shape (n, n)."""
     mean, covariance = posterior.covariance(items)
     variance = np.diagonal(covariance)
     spread = np.maximum(variance[:, None] + variance - 2.0 * covariance, 0.0)
+    return likelihood.predict((mean[:, None] - mean).ravel(), spread.ravel()).reshape(items.size, items.size)
+
+
+def win_matrix(predicted: Array, ids: IdColumn, items: Items, comparisons: Comparisons) -> WinMatrix:
+    """Return the matrix of items, of which there were comparisons by position."""
     n = items.size
-    predicted = likelihood.predict((mean[:, None] - mean).ravel(), spread.ravel()).reshape(n, n)
     np.fill_diagonal(predicted, np.nan)
     place = np.full(comparisons.n_items + 1, -1)
     place[items.position] = np.arange(n)

@@ -1,0 +1,92 @@
+"""Rankings and matrices of wins of a crowd: scales, numbers of comparisons, one user or all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from skpref import CrowdGPPL
+from skpref.exceptions import DataError, UnknownIdError
+from skpref.gp.crowd import leaderboards
+from skpref.plots import RankingDisplay, WinMatrixDisplay, offscreen_axes
+
+_rng = np.random.default_rng(0)
+N = 120
+A = _rng.integers(0, 4, N)
+B = (A + _rng.integers(1, 4, N)) % 4
+USER = np.array(["ann", "bob", "cat"])[_rng.integers(0, 3, N)]
+ITEM = np.array(list("wxyz"))
+X = np.column_stack([USER, ITEM[A], ITEM[B]]).astype(object)
+Y = (A - B + _rng.standard_normal(N) > 0.0).astype(int)
+
+
+@pytest.fixture(scope="module", params=["ep", "vb"])
+def model(request: pytest.FixtureRequest) -> CrowdGPPL:
+    likelihood = "logit" if request.param == "ep" else "probit"
+    return CrowdGPPL(n_factors=1, inference=request.param, likelihood=likelihood, tol=0.1, random_state=0).fit(X, Y)
+
+
+@pytest.mark.parametrize("user", [None, "bob"])
+def test_points_of_elo(model: CrowdGPPL, user: Any) -> None:
+    plain, elo = model.rank(user=user), model.rank(user=user, scale="elo")
+    points = 400.0 / np.log(10.0) if "Logit" in type(model.likelihood_).__name__ else 289.8
+    assert_allclose(elo.utility, 1500.0 + points * plain.utility, rtol=1e-4)
+    assert elo.id.tolist() == plain.id.tolist()
+    assert elo.anchored("w", at=1000.0)["utility"][elo.id.tolist().index("w")] == 1000.0
+    assert (elo.tied_rank <= elo.rank).all()
+    with pytest.raises(DataError, match="scale must be 'utility' or 'elo'; got 'points'"):
+        model.rank(scale="points")
+
+
+def test_comparisons_are_counted_for_all_or_for_one_user(model: CrowdGPPL) -> None:
+    for user, mine in ((None, np.full(N, True)), ("bob", USER == "bob"), ("nobody", np.full(N, False))):
+        ranking = model.rank(user=user)
+        expected = [((X[mine, 1:] == item).any(axis=1)).sum() for item in ranking.id]
+        assert ranking.n_comparisons.tolist() == expected
+
+
+def test_who_beats_whom(model: CrowdGPPL) -> None:
+    wins = model.win_matrix()
+    assert wins.id.tolist() == model.rank().id.tolist()
+    pairs = [("nobody", a, b) for a in wins.id for b in wins.id if a != b]
+    assert_allclose(wins.predicted[~np.eye(4, dtype=bool)], model.predict_proba(pairs)[:, 1], rtol=1e-6)
+    assert np.isnan(np.diag(wins.predicted)).all()
+    w, z = wins.id.tolist().index("w"), wins.id.tolist().index("z")
+    met = (np.sort(X[:, 1:].astype(str), axis=1) == ["w", "z"]).all(axis=1)
+    assert wins.n_comparisons[w, z] == met.sum()
+    assert wins.observed[z, w] == pytest.approx(np.mean((X[met, 1] == "z") == Y[met]))
+
+
+def test_who_beats_whom_by_one_user(model: CrowdGPPL) -> None:
+    wins = model.win_matrix(["z", "w"], user="bob")
+    assert wins.predicted[0, 1] == pytest.approx(model.predict_proba([("bob", "z", "w")])[0, 1], rel=1e-6)
+    mine = (USER == "bob") & (np.sort(X[:, 1:].astype(str), axis=1) == ["w", "z"]).all(axis=1)
+    assert wins.n_comparisons[0, 1] == mine.sum()
+    assert model.win_matrix(user="bob").id.tolist() == model.rank(user="bob").id.tolist()
+    assert model.win_matrix(user="nobody").n_comparisons.sum() == 0
+
+
+def test_order_effects_are_left_out() -> None:
+    biased = CrowdGPPL(n_factors=1, order_effect=True, tol=0.1, random_state=0).fit(X, Y)
+    wins = biased.win_matrix()
+    assert_allclose(wins.predicted + wins.predicted.T, np.where(np.eye(4), np.nan, 1.0), atol=1e-12)
+
+
+def test_displays(model: CrowdGPPL) -> None:
+    shown = WinMatrixDisplay.from_estimator(model, ax=offscreen_axes())
+    assert len(shown.ids) == 4
+    ranking = model.rank(user="ann", scale="elo")
+    assert "Elo points" in RankingDisplay.from_ranking(ranking, ax=offscreen_axes()).ax_.get_xlabel()
+
+
+def test_what_cannot_be_shown_is_refused(model: CrowdGPPL, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnknownIdError, match="unknown item 'q'"):
+        model.win_matrix(["q", "w"])
+    with pytest.raises(DataError, match="user must be the id of one user"):
+        model.win_matrix(user=["ann"])
+    monkeypatch.setattr(leaderboards, "_MAX_MATRIX", 3)
+    with pytest.raises(DataError, match="win_matrix of 4 items: it takes at most 3; name the items"):
+        model.win_matrix()
