@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from sklearn.base import clone
 from skpref import inducing, kernels
 from skpref._math.threads import limit_blas_threads
 from skpref.data.tables import same_rows, unique_rows
+from skpref.exceptions import DataWarning
 from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
 from skpref.inference import hyper, svi
 from skpref.inference.basis import InducingBasis, full_passes_fit
@@ -49,6 +51,10 @@ _OFFSET_STRENGTH = 0.125
 # covariates most have none: in simulations of 10 and 30 covariates, excess log loss .046 and .052 for .054 and .068.
 _COVARIATE_STRENGTH = 0.125
 _FACTOR_BOUNDS = (0.1, 1000.0)  # of length-scales, in medians of the distances between items
+_INFLATED = (
+    "Mini-batches (inference='svi') learn the offsets of {} items, one by one, so slowly that effects of covariates "
+    "and of the order are a tenth too large or more: use inference='vb', or item_effects=False where items have features."
+)
 
 
 @dataclass(frozen=True)
@@ -311,6 +317,9 @@ def _fit_posterior(
     if model.data.shards is not None:
         problem = model.data.shards.problem(problem, basis, model.data.X)
     schedule = config.schedule if inference == "svi" else replace(config.schedule, batch_size=None)
+    n_pairs, has_effects = model.data.comparisons.y.size, model.data.comparisons.covariates is not None
+    if diagonal and (has_effects or config.order) and (schedule.batch_size or n_pairs) < n_pairs:
+        warnings.warn(_INFLATED.format(model.data.comparisons.n_items), DataWarning, stacklevel=6)
     start = svi.initial_state(problem, model.scales(), diagonal=diagonal)
     if (
         earlier is not None
@@ -325,7 +334,7 @@ def _fit_posterior(
     result = svi.fit(problem, start, schedule, rng)
     bound = result.evaluation.bound if result.evaluation is not None else result.bounds[-1]
     blocks = [(term, result.state.blocks[name]) for name, term in problem.terms.items()]
-    if diagonal and basis is None and model.data.comparisons.covariates is not None and result.evaluation is not None:
+    if diagonal and basis is None and has_effects and result.evaluation is not None:
         blocks[0] = blocks[0][0], effects_without_offsets(problem, result.state, result.evaluation.sites.weight)
     items = None if model.exact else model.data.X
     posterior = pair_posterior(basis, blocks, dict(result.state.scales), config, items)

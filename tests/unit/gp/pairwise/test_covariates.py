@@ -415,3 +415,16 @@ def test_standard_deviations_of_effects_count_offsets_that_stand_apart(monkeypat
     known = clone(model).fit(X, y)
     assert (known.coef_std_ < 0.96 * joint.coef_std_).all()
     assert_allclose(known.coef_, apart.coef_, rtol=1e-9)
+
+
+def test_mini_batches_that_inflate_effects_warn(battles, monkeypatch):
+    X, y = battles
+    monkeypatch.setattr(pair_fit, "_JOINT_SIZE", 0)
+    model = GPPLClassifier(covariates=["home"], inference="svi", batch_size=5, max_iter=50, **NAMES)
+    with pytest.warns(DataWarning, match=r"learn the offsets of 6 items, one by one, .* use inference='vb'") as caught:
+        model.fit(X, y)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        clone(model).set_params(batch_size=len(y)).fit(X, y)  # full passes
+        clone(model).set_params(covariates=None).fit(X, y)
