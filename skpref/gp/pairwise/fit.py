@@ -53,7 +53,7 @@ _COVARIATE_STRENGTH = 0.125
 _FACTOR_BOUNDS = (0.1, 1000.0)  # of length-scales, in medians of the distances between items
 _INFLATED = (
     "Mini-batches (inference='svi') learn the offsets of {} items, one by one, so slowly that effects of covariates "
-    "and of the order are a tenth too large or more: use inference='vb', or item_effects=False where items have features."
+    "and of the order are a tenth too large or more: use inference='vb', or item_effects=False if items have features."
 )
 
 
