@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skpref import SVGPClassifier
-from skpref.gp.hyperpriors import NormalPrior, classifier_priors, log_density
+from skpref.gp.hyperpriors import NormalPrior, classifier_priors, length_scale_priors, log_density
 
 
 def test_the_density_is_a_product_of_normal_ones() -> None:
@@ -41,3 +41,15 @@ def test_many_noise_features_do_not_run_to_the_ends_of_their_ranges() -> None:
     assert np.exp(theta[0]) < 50.0
     assert np.exp(theta[1:]).max() < 60.0
     assert np.argmin(theta[1:]) == 0
+
+
+def test_priors_of_an_amplitude_and_length_scales_by_hand() -> None:
+    X = np.random.default_rng(1).normal(size=(30, 4)) * [1.0, 2.0, 3.0, 4.0]
+    centre = 0.5 + np.log(2.0 * X.std(axis=0))  # of log length-scales: sqrt(4) standard deviations, and e^.5
+    theta = np.array([0.2, 1.0, 3.0, 0.0, 2.0])
+    off = theta[1:] - centre
+    wanted = ((theta[0] - 1.0) / 1.5) ** 2 + off.mean() ** 2 + np.sum(((off - off.mean()) / 0.5) ** 2)
+    assert log_density(classifier_priors(X), theta)[0] == pytest.approx(-0.5 * wanted)
+    first = length_scale_priors(X.std(axis=0), 4)
+    wanted = off.mean() ** 2 + np.sum(((off - off.mean()) / 0.5) ** 2)
+    assert log_density(first, theta[1:])[0] == pytest.approx(-0.5 * wanted)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,12 @@ import pandas as pd
 import pytest
 
 from skpref import CrowdGPPL, GPPLClassifier, GPPLRegressor, Table
-from skpref.exceptions import DataError
+from skpref.data import Comparisons
+from skpref.exceptions import DataError, DataWarning
 from skpref.gp.pairwise.columns import PairColumns, has_columns
 
 NOTHING = {"left": None, "right": None}
+SIDES = tuple(NOTHING)
 
 
 def test_no_parameters_name_no_columns():
@@ -119,3 +123,83 @@ def test_columns_of_one_name_are_named(estimator: Any) -> None:
     rows = pd.DataFrame(np.arange(2.0 * width).reshape(2, width), columns=["b", "a", "a"][-width:])
     with pytest.raises(DataError, match="X has more than one column 'a'"):
         estimator(rows) if estimator is Table else estimator.fit(rows, [1, 0])
+
+
+@pytest.mark.parametrize(
+    ("size", "allowed"), [(1e150, True), (1.01e150, False), (1.0 / 1e150, True), (0.99e-150, False), (0.0, True)]
+)
+def test_limits_of_the_size_of_covariates(size: float, allowed: bool) -> None:
+    columns, rows = PairColumns.of(NOTHING, [2], None), [["a", "b", size], ["b", "c", -size]]
+    if allowed:
+        assert columns.read(rows).covariates.ravel().tolist() == [size, -size]
+        return
+    with pytest.raises(
+        DataError, match=r"covariate '2': its largest number is .*, which must be from 1e-150 to 1e\+150"
+    ):
+        columns.read(rows)
+
+
+@pytest.mark.parametrize(
+    ("named", "wanted"),
+    [
+        ({"left": 2}, ({"left": 2, "right": 1}, (), None)),
+        ({"right": 2}, ({"left": 0, "right": 2}, (), None)),
+        ({"weight": 2}, ({"left": 0, "right": 1}, (), 2)),
+        ({"covariates": [2]}, ({"left": 0, "right": 1}, (2,), None)),
+    ],
+)
+def test_one_named_column_is_enough(named: dict[str, object], wanted: tuple[object, ...]) -> None:
+    ids = {side: named.get(side) for side in NOTHING}
+    columns = PairColumns.of(ids, named.get("covariates"), named.get("weight"))
+    assert columns is not None
+    assert (columns.ids, columns.covariates, columns.weight) == wanted
+    assert not columns.by_name
+
+
+@pytest.mark.parametrize(("position", "text"), [(4, "no column 4 in X, which has 4"), (-1, "no column -1 in X")])
+def test_positions_end_with_the_columns(position: int, text: str) -> None:
+    rows = [["a", "b", 1, 5]]
+    assert PairColumns.of(NOTHING, [3], None).read(rows).covariates.tolist() == [[5.0]]
+    with pytest.raises(DataError, match=rf"{text}.*positions start at 0"):
+        PairColumns.of(NOTHING, [position], None).read(rows)
+
+
+def test_missing_cells_are_refused_where_they_are_read() -> None:
+    rows = np.ma.masked_equal([[0, 1, 5, 8], [1, 2, 6, 7]], 8)
+    assert PairColumns.of(NOTHING, [2], None).read(rows).covariates.tolist() == [[5.0], [6.0]]
+    with pytest.raises(DataError, match=r"covariate '3' of X: .*row 0"):
+        PairColumns.of(NOTHING, [3], None).read(rows)
+
+
+def test_rows_of_two_named_columns_are_ids_by_their_names() -> None:
+    columns = PairColumns.of({"left": "a", "right": "b"}, ["home"], "worth")
+    rows = columns.read_ids(pd.DataFrame({"b": ["x"], "a": ["y"]}), SIDES)
+    assert (rows.left.tolist(), rows.right.tolist()) == (["y"], ["x"])
+    other = columns.read_ids(pd.DataFrame({"b": ["x"], "c": ["y"]}), SIDES)  # by position
+    assert (other.left.tolist(), other.right.tolist()) == (["x"], ["y"])
+    for frame in ({"a": ["x"], "home": [1]}, {"a": ["x"], "worth": [1]}):
+        with pytest.raises(DataError, match="there is no column 'b'|there is no column 'home'"):
+            columns.read_ids(pd.DataFrame(frame))
+
+
+def test_covariates_that_vary_only_in_rows_without_weight_are_constant() -> None:
+    columns, weight = PairColumns.of(NOTHING, {"home": 2, "away": 3}, None), np.array([1.0, 2.0, 0.0])
+    comparisons = Comparisons([0, 1, 2], [1, 2, 0], [1.0, 0.0, 1.0], weight, 3, covariates=[[2, 0], [2, 1], [3, 0]])
+    with pytest.warns(DataWarning, match="covariate 'home' is 2 in every comparison") as record:
+        columns.check_varying(comparisons, 1)
+    assert len(record) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        columns.check_varying(replace(comparisons, weight=np.ones(3)), 1)
+        columns.check_varying(replace(comparisons, weight=np.zeros(3)), 1)
+        columns.check_varying(replace(comparisons, covariates=None), 1)
+
+
+def test_frames_of_three_dimensions_hold_no_pairs() -> None:
+    assert not has_columns(np.zeros((2, 2, 2)), 2)
+    assert not has_columns(np.zeros(2), 2)
+    assert has_columns([np.array(["a", "b"]), ("b", "c")], 2)
+    assert not has_columns([["a", "b"], ["a", "b", 1]], 2)
+    assert not has_columns(["ab", "cd"], 2)
+    with pytest.raises(DataError, match="got 3D array"):
+        PairColumns.of(NOTHING, [2], None).read(np.zeros((2, 3, 3)))

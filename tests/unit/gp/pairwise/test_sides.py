@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -64,3 +66,49 @@ def test_fit_warns_where_it_was_called():
     with pytest.warns(DataWarning, match="order_effect=True") as record:
         GPPLClassifier().fit(np.column_stack([comparisons.left, comparisons.right]), comparisons.y)
     assert record[0].filename == __file__
+
+
+def in_both_orders(n, wins, n_others=0):
+    """Return n comparisons of two items in each order, of which the left side wins some, and pairs in one order."""
+    left, right = np.repeat([0, 1], n), np.repeat([1, 0], n)
+    y = np.tile(np.arange(n) < wins, 2)
+    others = 2 + np.arange(n_others)
+    return Comparisons(
+        np.append(left, others), np.append(right, others + 1), np.append(y, others % 2), np.ones(2 * n + n_others), 30
+    )
+
+
+def test_two_answers_are_one_standard_error():
+    c = in_both_orders(1, 1)
+    assert side_advantage(c, c.y - 0.5) == pytest.approx(1.0)
+    c = in_both_orders(1, 1, n_others=6)
+    assert side_advantage(c, c.y - 0.5) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("wins", "side"), [(33, None), (34, "left"), (17, None), (16, "right")])
+def test_the_limit_is_three_and_a_half_standard_errors(wins, side):
+    comparisons = in_both_orders(50, wins)
+    # With n comparisons in each order, of which the left side wins w, z^2 = (2 n - 1) (2 w / n - 1)^2.
+    assert side_advantage(comparisons, comparisons.y - 0.5) == pytest.approx(np.sqrt(99) * (wins / 25 - 1))
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        warn_of_sides(comparisons, None, 1)
+    assert len(record) == (side is not None)
+    if side is not None:
+        wanted = rf"The {side} side .*\(3\.6 standard errors; it wins 68\.0% of all\)"
+        assert re.match(wanted, str(record[0].message))
+
+
+def test_expected_wins_and_rows_without_weight_are_left_out():
+    comparisons = in_both_orders(50, 45)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_sides(comparisons, comparisons.y, 1)  # the model expects every answer
+        weight = np.where(np.arange(100) % 50 < 5, 1.0, 0.0)  # five wins in each order
+        weight[[45, 95]] = 1.0  # and a loss
+        warn_of_sides(replace(comparisons, weight=weight), None, 1)
+        warn_of_sides(replace(comparisons, weight=weight), comparisons.y, 1)
+        warn_of_sides(replace(comparisons, weight=np.zeros(100)), None, 1)
+    half = np.append(np.full(50, 0.5), np.full(50, 0.9))
+    with pytest.warns(DataWarning, match="The left side"):
+        warn_of_sides(comparisons, half, 1)
