@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from skpref.data import Vocabulary, as_ids, pack_ids, read_pairs, read_triples, unpack_ids
-from skpref.data.ids import in_other_kinds, shorten, single_id
+from skpref.data.ids import in_other_kinds, kinds_of, shorten, single_id
 from skpref.exceptions import DataError, UnknownIdError
 
 INT64_MAX, UINT64_MAX = 2**63 - 1, 2**64 - 1
@@ -607,3 +607,10 @@ def test_a_million_integer_ids_take_a_fraction_of_a_second(factor):
     # 0.01 and 0.13 s measured, 0.3 and 3 sorts: a sort in the same run makes the bound independent of the machine.
     assert time.process_time() - start < 10 * sort
     np.testing.assert_array_equal(words.ids[rows], column)
+
+
+def test_kinds_of_ids_have_the_first_as_their_example() -> None:
+    assert kinds_of(as_ids([3, 1, 2])) == {"integers": 3}
+    assert kinds_of(as_ids(["b", "a"])) == {"strings": "b"}
+    assert kinds_of(as_ids([("a", 1), "b", ("c", 2), "a"])) == {"tuples": ("a", 1), "strings": "b"}
+    assert kinds_of(as_ids(np.zeros(0, dtype=int))) == {}

@@ -69,3 +69,10 @@ def test_columns_of_pandas_are_encoded_once(dtype: str) -> None:
     assert vocabulary.encode(ids).tolist() == [1, 0, 1, 2]
     with pytest.raises(DataError, match="unknown item 'c' in comparison 3"):
         Vocabulary(["a", "b"]).encode(ids)
+
+
+@pytest.mark.parametrize(("n", "converted"), [(19_998, False), (19_999, True)])
+def test_short_columns_are_left_to_python(n: int, converted: bool) -> None:
+    columns = [objects(["a"] * n), objects(["b"])]
+    assert (strings.arrow_strings(columns) is not None) == converted
+    assert strings.arrow_strings([columns[0], np.arange(1)]) is None

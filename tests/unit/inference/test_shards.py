@@ -120,3 +120,38 @@ def test_residuals_are_those_of_the_pairs():
     rows = replace(cut(case, 1)[0], residual=None)
     problem = ShardedProblem.of(case.problem, InMemory(), [rows], 1).with_residuals(case.basis, case.X)
     np.testing.assert_array_equal(problem.rows[0].residual, term.residual)
+
+
+@pytest.mark.parametrize("n", range(1, 70, 7))
+def test_what_is_read_from_a_disk_starts_at_a_multiple_of_64_bytes(tmp_path, n):
+    arrays = [np.arange(float(n)), np.ones((n, 3), order="F"), np.arange(n, dtype=np.int8)]
+    for array, copy in zip(arrays, OnDisk(str(tmp_path)).store(arrays).read(), strict=True):
+        assert copy.ctypes.data % 64 == 0
+        assert copy.flags.c_contiguous == array.flags.c_contiguous
+        assert copy.dtype == array.dtype
+        np.testing.assert_array_equal(copy, array)
+
+
+def test_few_comparisons_are_brought_once_and_many_stay(monkeypatch):
+    case = draw_problem(0, "mean-field")
+    problem = sharded(case, InMemory())
+    evaluation = problem.evaluate(case.state)
+    names = [name for name, block in case.state.blocks.items()][:1]
+    expected = case.state.expected
+    calls = []
+    collect = InMemory.collect
+    monkeypatch.setattr(
+        InMemory, "collect", lambda self, *args, **shared: (calls.append(args[0]), collect(self, *args, **shared))[1]
+    )
+    x = np.ones(sum(case.state.blocks[name].mean.size for name in names))
+    products = []
+    for few_rows, rounds in ((case.problem.n_observations, 1), (case.problem.n_observations - 1, 2)):
+        monkeypatch.setattr("skpref.inference.shards._FEW_ROWS", few_rows)
+        calls.clear()
+        times = problem.normal_matrix(evaluation, expected, names)
+        products.append([times(x), times(2.0 * x)])
+        assert len(calls) == rounds
+    assert_allclose(products[0], products[1])
+    assert_allclose(
+        products[0][0], case.problem.normal_matrix(svi.evaluate(case.problem, case.state), expected, names)(x)
+    )

@@ -110,3 +110,9 @@ def test_means_that_no_float_holds_are_capped_in_silence():
             for values in likelihood.expectation(np.ones(5), np.minimum(huge, 1e4), np.minimum(v, 1e4)):
                 assert np.isfinite(values).all()
             assert np.isfinite(likelihood.learnt(np.ones(5), huge, v, np.ones(5)).rate)
+
+
+@pytest.mark.parametrize(("df", "variance"), [(1.9, np.inf), (2.0, np.inf), (2.5, 5.0 * 4.0), (4.0, 2.0 * 4.0)])
+def test_the_variance_of_a_t_distribution_is_finite_beyond_two_degrees(df: float, variance: float) -> None:
+    got = StudentT(2.0, df).predictive_variance(np.zeros(2), np.array([0.0, 3.0]))
+    np.testing.assert_allclose(got, [variance, variance + 3.0])

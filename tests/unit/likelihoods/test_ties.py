@@ -158,3 +158,20 @@ def test_extreme_thresholds_stay_finite(ties: Any, b: float) -> None:
     likelihood, z = ties(b), np.array([-1e3, 0.0, 1e3])
     assert np.isfinite(likelihood.log_prob(np.full(3, 0.5), z)).all()
     assert np.isfinite(likelihood._in_log_threshold(np.full(3, 0.5), z, np.ones(3), np.ones(3))).all()
+
+
+@both
+def test_a_step_of_the_threshold_is_at_most_a_factor_of_e(ties: Any) -> None:
+    mu, v, weight = np.zeros(50), np.full(50, 0.1), np.ones(50)
+    assert ties(0.01).learnt(np.full(50, 0.5), mu, v, weight).threshold == pytest.approx(0.01 * np.e)
+    likelihood, y = ties(0.4), np.repeat([0.0, 0.5, 1.0], [15, 20, 15])
+    for _ in range(30):
+        likelihood = likelihood.learnt(y, mu, v, weight)
+    assert likelihood.learnt(y, mu, v, weight) is likelihood
+    slope = likelihood._in_log_threshold(y, mu, v, weight)[1]
+    assert abs(slope) < 1e-3
+
+
+def test_a_threshold_beyond_which_nothing_changes_stays() -> None:
+    likelihood = PairwiseProbitTies(500.0)
+    assert likelihood.learnt(np.full(3, 0.5), np.zeros(3), np.ones(3), np.ones(3)) is likelihood

@@ -200,3 +200,9 @@ def test_tiny_and_huge_weights_are_weights_like_others(scale: float) -> None:
         assert_allclose(getattr(scaled, name), getattr(plain, name), rtol=1e-12)
     for metric in (cross_entropy, pair_accuracy):
         assert_allclose(metric(y, p, sample_weight=scale * weight), metric(y, p, sample_weight=weight), rtol=1e-12)
+
+
+@pytest.mark.parametrize("n", range(2, 40))
+def test_equal_and_opposite_rankings_are_at_the_ends_and_never_beyond(n: int) -> None:
+    assert 1.0 - 1e-15 < kendall_tau(np.arange(n), np.arange(n)) <= 1.0
+    assert -1.0 <= kendall_tau(np.arange(n), -np.arange(n)) < -1.0 + 1e-15

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from scipy.special import ndtr
 from skpref import CrowdGPPL, Table
 from skpref.datasets import make_crowd
 from skpref.exceptions import DataError
-from skpref.gp.crowd.hierarchy import Hierarchy, fit_hierarchy, start_state
+from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyState, fit_hierarchy, start_state
 from skpref.gp.crowd.users import UserRows
-from skpref.inference.scale import FixedScale
+from skpref.inference.scale import FixedScale, GammaScale
 from skpref.likelihoods import PairwiseProbit
 
 if TYPE_CHECKING:
@@ -193,3 +194,94 @@ def test_effects_of_rare_features_do_not_overshoot() -> None:
     plain = CrowdGPPL(random_state=0).fit(rows, taste[u, a] > taste[u, b])
     assert np.all(np.diff(model.lower_bounds_[4:]) > -1e-3 * abs(model.lower_bound_))
     assert np.abs(model.predict_proba(rows) - plain.predict_proba(rows)).mean() < 0.05
+
+
+def crowd_model(
+    *, penalty: float | None, laplace: bool = False, max_rank: int = 20
+) -> tuple[Hierarchy, HierarchyState]:
+    """A crowd of 30 users with two covariates, who compare 5 items, and where its inference starts."""
+    rng = np.random.default_rng(4)
+    x, m, n = rng.standard_normal((30, 2)), rng.standard_normal(5), 600
+    g = m + x @ rng.standard_normal((2, 5)) + 0.7 * rng.standard_normal((30, 5))
+    user, left = np.sort(rng.integers(0, 30, n)), rng.integers(0, 5, n)
+    right = (left + rng.integers(1, 5, n)) % 5
+    y = (rng.random(n) < ndtr(g[user, left] - g[user, right])).astype(float)
+    users = UserRows.of(user, left, right, (30, 5), order=False)
+    shape = np.eye(5) + 0.3
+    parts = (("offset", 5),)
+    model = Hierarchy(users, y, np.ones(n), laplace, np.eye(5), parts, shape, x, 0.4, 3.0, penalty, max_rank)
+    return model, start_state(model, {"offset": GammaScale.prior(2.0, 3.0)}, PairwiseProbit(), 0.5)
+
+
+@pytest.mark.parametrize("penalty", [None, 0.7])
+def test_hyperparameters_end_where_the_penalised_evidence_has_no_slope(penalty: float | None) -> None:
+    model, start = crowd_model(penalty=penalty)
+    fit = fit_hierarchy(model, start, max_iter=300, tol=1e-9)
+    state, n = fit.state, 5
+    assert fit.converged
+    assert fit.bounds[-1] > fit.bounds[3]
+
+    def slope(moved: Any, h: float = 1e-3) -> float:
+        ends = [fit_hierarchy(model, moved(step), max_iter=1, tol=0.0).bounds[0] for step in (-h, h)]
+        return (ends[1] - ends[0]) / (2.0 * h)
+
+    def effects(E: np.ndarray) -> HierarchyState:
+        basis, rotation = state.effect_bases
+        return replace(state, effects=E, B=basis @ E @ rotation.T)
+
+    def precision(p: float) -> HierarchyState:
+        information = 1.0 / state.effect_variance - state.effect_precision
+        return replace(state, effect_precision=p, effect_variance=1.0 / (information + p))
+
+    rng = np.random.default_rng(0)
+    in_scale = slope(lambda h: replace(state, scales={"offset": state.scales["offset"].moved(h)}))
+    assert in_scale == pytest.approx(0.0, abs=1e-3)
+    D = rng.standard_normal((n, 2))
+    assert slope(lambda h: effects(state.effects + h * D)) == pytest.approx(0.0, abs=2e-3)
+    assert slope(lambda h: precision(state.effect_precision * np.exp(h))) == pytest.approx(0.0, abs=1e-3)
+    in_size = slope(lambda h: replace(state, S=state.S * np.exp(h)))
+    if penalty is None:  # its own prior, which the evidence leaves out: s^(-n / 4) exp(-.0025 n shape / s)
+        scale = np.trace(state.S) / np.trace(model.shape)
+        assert in_size == pytest.approx(0.25 * n * (1.0 - 0.01 / scale), rel=1e-3)
+        return
+    assert in_size == pytest.approx(0.0, abs=1e-3)
+    L = np.linalg.cholesky(state.S)
+    for _ in range(3):
+        M = rng.standard_normal((n, n))
+        M = 0.5 * (M + M.T)
+        assert slope(lambda h, M=M: replace(state, S=L @ (np.eye(n) + h * M) @ L.T)) == pytest.approx(0.0, abs=2e-3)
+
+
+def test_directions_beyond_the_rank_stay_at_the_floor() -> None:
+    model, start = crowd_model(penalty=0.7, max_rank=1)
+    S = fit_hierarchy(model, start, max_iter=100, tol=1e-4).state.S
+    L = np.linalg.cholesky(model.shape)
+    sizes = np.linalg.eigvalsh(np.linalg.solve(L, np.linalg.solve(L, S).T))
+    assert np.sum(sizes > 0.4 * (1.0 + 1e-9)) == 1
+    free = fit_hierarchy(crowd_model(penalty=0.7)[0], start, max_iter=100, tol=1e-4).state.S
+    assert np.sum(np.linalg.eigvalsh(np.linalg.solve(L, np.linalg.solve(L, free).T)) > 0.4) > 1
+
+
+def test_laplace_ends_at_the_mode() -> None:
+    model, start = crowd_model(penalty=None, laplace=True)
+    state = fit_hierarchy(model, start, max_iter=300, tol=1e-9).state
+    fit = fit_hierarchy(model, state, max_iter=1, tol=0.0)
+    users, n, shift = model.users, 5, state.B @ model.covariates.T
+    # The mode of all b and m maximises sum log p(y | z) less the quadratic forms of their priors.
+    size = n * 31
+    H = np.zeros((size, size))
+    H[:n, :n] = np.eye(n) * state.scales["offset"].mean
+    for u in range(30):
+        own = slice(n + u * n, n + (u + 1) * n)
+        H[own, own] = np.linalg.inv(state.S)
+    rows = np.zeros((model.y.size, size))
+    at = np.arange(model.y.size)
+    for column, sign in ((users.left, 1.0), (users.right, -1.0)):
+        rows[at, column] += sign
+        rows[at, n + users.user * n + column] += sign
+    by_effects = shift[users.left, users.user] - shift[users.right, users.user]
+    v = np.zeros(size)
+    for _ in range(30):
+        _, first, second = PairwiseProbit().derivatives(model.y, rows @ v + by_effects)
+        v += np.linalg.solve(H + rows.T @ (-second[:, None] * rows), rows.T @ first - H @ v)
+    assert_allclose(fit.mean, v[:n], atol=1e-5)

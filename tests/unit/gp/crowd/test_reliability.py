@@ -13,6 +13,7 @@ from skpref import CrowdGPPL
 from skpref.exceptions import DataWarning
 from skpref.gp.crowd import reliability
 from skpref.gp.crowd.reliability import percentiles_of
+from skpref.likelihoods import PairwiseProbit
 from tests.unit.gp.crowd.test_hierarchy import joint
 
 if TYPE_CHECKING:
@@ -105,3 +106,60 @@ def test_weighted_percentiles() -> None:
     value, weight = np.array([3.0, 1.0, 2.0]), np.array([0.25, 0.25, 0.5])
     np.testing.assert_allclose(percentiles_of(value, weight, np.array([0.0, 50.0, 100.0])), [1.0, 2.0, 3.0])
     np.testing.assert_allclose(percentiles_of(value, weight, np.array([50.0 * 0.625])), [1.5])
+
+
+def prior_by_hand(kinds: Array, centre: float, spread: float) -> Array:
+    """Reverse, random and following users, the size of rho log-normal on the grid."""
+    log_size = np.log(np.geomspace(0.1, 10.0, 20))
+    of_size = np.exp(-0.5 * ((log_size - centre) / spread) ** 2)
+    of_size /= of_size.sum()
+    return np.log(np.concatenate([kinds[0] * of_size[::-1], [kinds[1]], kinds[2] * of_size]))
+
+
+def test_without_users_the_prior_is_nine_in_ten_who_follow_the_consensus() -> None:
+    prior = reliability._learnt_prior(np.zeros((0, 41)))
+    np.testing.assert_allclose(prior, prior_by_hand(np.array([0.05, 0.05, 0.9]), 0.0, 0.5))
+
+
+@pytest.mark.parametrize(("place", "kind"), [(35, 2), (20, 1), (3, 0)])
+def test_users_who_are_known_move_the_prior_as_their_counts_say(place: int, kind: int) -> None:
+    log_likelihood = np.full((30, 41), -1e4)
+    log_likelihood[:, place] = 0.0
+    counts = np.array([0.5, 0.5, 9.0]) + 30.0 * (np.arange(3) == kind)
+    log_size = np.log(np.geomspace(0.1, 10.0, 20))[{35: 14, 3: 16}.get(place, 0)]
+    n = 0.0 if kind == 1 else 30.0
+    centre = n * log_size / (n + 1.0)
+    spread = np.sqrt((n * (log_size - centre) ** 2 + 0.25) / (n + 1.0))
+    wanted = prior_by_hand(counts / counts.sum(), centre, spread)
+    np.testing.assert_allclose(reliability._learnt_prior(log_likelihood), wanted, rtol=1e-9)
+
+
+def test_what_a_posterior_of_the_reliability_says() -> None:
+    grid = reliability._GRID
+    assert (grid.size, grid[20]) == (41, 0.0)
+    np.testing.assert_allclose(grid[[0, 19, 21, 40]], [-10.0, -0.1, 0.1, 10.0])
+    weight = np.zeros((2, 3, 41))
+    weight[:, 0, 20] = 0.5  # at random
+    weight[0, 1, [20, 40]] = 0.25, 0.5
+    weight[1, 1, 40] = 0.25
+    weight[:, 2, 0] = 0.2, 0.8
+    record = reliability.Reliability(weight, np.array([[0.0, 0.2], [0.3, 0.0]]), np.array([True, True, False]))
+    np.testing.assert_allclose(record.random, [1.0, 0.25, 0.0])
+    mean, low, high = record.summary(np.array([5.0, 95.0]))
+    np.testing.assert_allclose(mean, [0.0, 7.5, -10.0])
+    assert low[2] == -10.0
+    assert high[1] == 10.0
+    accuracy, probability = record.accuracy(np.array([0]), np.array([1]), np.ones(1), PairwiseProbit())
+    wanted = ndtr(np.concatenate([0.2 * grid, 0.3 * grid]))
+    np.testing.assert_allclose(accuracy, wanted, atol=1e-9)
+    np.testing.assert_allclose(probability[1], weight[:, 1].ravel())
+    np.testing.assert_allclose(probability[2], 0.0)
+
+
+def test_draws_that_differ_more_than_they_agree_know_nothing() -> None:
+    D = np.diag([4.0, 1.0])
+    draws = np.array([[1.9, 0.3], [-0.1, 0.3]])
+    # 4 * .81 + .09 = 3.33 of the mean against 4 of the rest
+    assert not reliability._is_known(draws, D)
+    assert reliability._is_known(draws + 0.1, D)
+    assert not reliability._is_known(draws - draws.mean(axis=0), D)

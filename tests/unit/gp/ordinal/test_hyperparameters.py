@@ -17,8 +17,9 @@ from skpref._math.linalg import NotPositiveDefiniteError
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import default_kernel, feature_scales, named_kernel
 from skpref.gp.hyperpriors import NormalPrior
+from skpref.gp.ordinal import families
 from skpref.gp.ordinal.evidence import EvidenceValue, ExactEvidence, OrdinalData, SparseEvidence
-from skpref.gp.ordinal.families import SearchRows, weigh_families, with_absent_levels
+from skpref.gp.ordinal.families import FamilyFit, SearchRows, weigh_families, with_absent_levels
 from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, search
 from skpref.inference.svi import Schedule
 from skpref.kernels import Linear
@@ -305,3 +306,27 @@ def test_a_constant_column_does_not_move_the_default_kernel(convert) -> None:
     start = default_kernel(X, np.random.default_rng(0))
     assert default_kernel(convert(wider), np.random.default_rng(0)).length_scale == pytest.approx(start.length_scale)
     assert default_kernel(np.ones((5, 2)), np.random.default_rng(0)).length_scale == 1.0
+
+
+def test_limits_of_a_search() -> None:
+    hyper = HyperparameterSpace(RBF(1.0, (0.5, 8.0)), LIKELIHOOD)
+    wanted = np.log([[0.5, 8.0], [1e-3, 1e2], [np.exp(-100.0), np.exp(100.0)], [1e-4, 1e2], [1e-4, 1e2]])
+    assert_allclose(hyper.bounds, wanted)
+    assert_allclose(hyper.restart_box - hyper.start[:, None], np.array([1.5, 1.5, 0, 0, 0])[:, None] * [-1.0, 1.0])
+
+
+def test_families_at_more_rows_are_evaluated_and_the_best_is_searched_on() -> None:
+    calls: list[Any] = []
+
+    def evidence(kernel: Any, likelihood: OrdinalProbit) -> EvidenceValue:
+        calls.append(kernel)
+        off = kernel.theta - 0.3
+        return EvidenceValue(-float(off @ off), -2.0 * off, np.zeros(4), converged=True)
+
+    spaces = [space(RBF(scale)) for scale in (2.0, 1.2, 3.0)]
+    fits = [FamilyFit(0.0, s.kernel, LIKELIHOOD, [], s) for s in spaces]
+    best, *others = families._rescored(evidence, fits)
+    assert_allclose([kernel.length_scale for kernel in calls[:4]], [2.0, 1.2, 3.0, 1.2])
+    assert best.kernel.length_scale == pytest.approx(np.exp(0.3), rel=0.01)
+    assert_allclose([fit.kernel.length_scale for fit in others], [2.0, 3.0])
+    assert others[0].evidence == pytest.approx(-((np.log(2.0) - 0.3) ** 2))
