@@ -133,7 +133,7 @@ class Ratings:
         DataError
             If ratings of an item by a user differ and `duplicates` is "error".
         """
-        key = self.user * max(self.n_items, 1) + self.item
+        key = self.user * self.n_items + self.item
         used = np.flatnonzero(self.weight > 0.0)
         order = used[np.argsort(key[used], kind="stable")]
         key = key[order]
@@ -390,7 +390,7 @@ def _stored(matrix: Any) -> tuple[IntArray, IntArray, NDArray[Any]]:  # noqa: AN
         at = f"row {row[zero[0]]}, column {column[zero[0]]}"
         msg = f"explicit zero in {at} of the matrix ({zero.size} in all): it may be a rating of 0 or none"
         raise DataError(msg + "; drop them by eliminate_zeros(), or pass ids and ratings")
-    if np.unique(row * max(matrix.shape[1], 1) + column).size != row.size:
+    if np.unique(row * matrix.shape[1] + column).size != row.size:
         raise DataError("the matrix stores an entry twice, and would add up the ratings; pass ids and ratings instead")
     return row, column, entries.data
 

@@ -155,7 +155,7 @@ class _FramePickler(pickle.Pickler):
     """Pickles a value without its arrays."""
 
     def __init__(self, file: io.BytesIO) -> None:
-        super().__init__(file, protocol=5)
+        super().__init__(file)
         self.arrays: list[NDArray[Any]] = []
 
     def persistent_id(self, value: Any) -> int | None:  # noqa: ANN401 - anything

@@ -101,7 +101,7 @@ def one_hot_groups(X: Features, group: IntArray) -> IntArray:
     X = _keep_columns(X, candidates[group])
     of_entry = group[X.indices]
     ones = np.bincount(of_entry[X.data == 1.0], minlength=entries.size)
-    different = np.unique(of_entry * n + np.repeat(np.arange(n), np.diff(X.indptr))) // max(n, 1)
+    different = np.unique(of_entry * n + np.repeat(np.arange(n), np.diff(X.indptr))) // n
     return np.flatnonzero(candidates & (ones == n) & (np.bincount(different, minlength=entries.size) == n))
 
 
