@@ -57,7 +57,7 @@ def cholesky(K: Array) -> Array:
     unit = float(np.mean(np.diagonal(K)))
     for jitter in _LADDER:
         L = _potrf(K, jitter * unit)
-        if L is not None and _smallest_pivot(L) > max(_SMALLEST_PIVOT if jitter == 0.0 else 0.5 * jitter, 0.0) * unit:
+        if L is not None and np.diagonal(L).min() ** 2 > (0.5 * jitter or _SMALLEST_PIVOT) * unit:
             return L
     raise NotPositiveDefiniteError(_advice(K, unit))
 
@@ -84,10 +84,6 @@ def _potrf(K: Array, jitter: float) -> Array | None:
     if info != 0:
         return None
     return factor if fortran else factor.T
-
-
-def _smallest_pivot(L: Array) -> float:
-    return float(np.min(np.diagonal(L))) ** 2 if L.shape[0] else np.inf
 
 
 def _advice(K: Array, unit: float) -> str:

@@ -152,3 +152,24 @@ def test_categories_of_pandas() -> None:
     missing = pd.Categorical(["low", None, "high"], categories=["low", "high"], ordered=True)
     with pytest.raises(DataError, match=r"Input y contains NaN \(row 1\)"):
         ordered_levels(missing)
+
+
+@pytest.mark.parametrize(("n", "allowed"), [(100, True), (101, False)])
+def test_a_hundred_numbers_with_fractions_are_levels(n: int, allowed: bool) -> None:
+    y = 0.5 + np.repeat(np.arange(n), 2)
+    if allowed:
+        assert ordered_levels(y, steps=True)[0].size == n
+        return
+    with pytest.raises(ValueError, match="continuous"):
+        ordered_levels(y, steps=True)
+
+
+def test_three_names_are_taken_in_alphabetical_order_and_four_are_not() -> None:
+    with pytest.warns(DataWarning, match="alphabetical order is used, low to high: 'a', 'b', 'c'"):
+        assert ordered_levels(["b", "a", "c"])[1].tolist() == [1, 0, 2]
+    with pytest.raises(DataError, match=r"whose order is unknown \('a', 'b', 'c', 'd'\)"):
+        ordered_levels(["b", "a", "c", "d"])
+    with pytest.raises(DataError, match=r"\('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'\)"):
+        ordered_levels(list("abcdefgh"))
+    with pytest.raises(DataError, match=r"'h', \.\.\.\)"):
+        ordered_levels(list("abcdefghi"))

@@ -18,3 +18,31 @@ def test_no_rows_have_no_weights(weights: object) -> None:
 def test_there_is_one_weight_for_each_row(weights: object, n_rows: int) -> None:
     with pytest.raises(DataError, match="sample_weight must be numbers, one per row"):
         read_weights(weights, n_rows)
+
+
+TINY = float(np.finfo(np.float64).tiny)
+
+
+@pytest.mark.parametrize(
+    ("weights", "plain", "relative"),
+    [
+        ([1e100, 1.0], [1e100, 1.0], [1e100, 1.0]),
+        ([1.5e100, 0.75e100], [1e100, 0.75e100], [1.0, 0.5]),
+        ([TINY, 2.0], [TINY, 2.0], [TINY, 2.0]),
+        ([0.5 * TINY, 2.0], [0.0, 2.0], [0.25 * TINY, 1.0]),
+        ([0.5 * TINY, 0.25 * TINY], [0.0, 0.0], [1.0, 0.5]),
+        ([0.0, 2e200], [0.0, 1e100], [0.0, 1.0]),
+        ([0.0, 3.0], [0.0, 3.0], [0.0, 3.0]),
+    ],
+)
+def test_weights_whose_squares_or_inverses_overflow(
+    weights: list[float], plain: list[float], relative: list[float]
+) -> None:
+    assert read_weights(weights, 2).tolist() == plain
+    assert read_weights(weights, 2, relative=True).tolist() == relative
+
+
+def test_the_first_negative_weight_is_named() -> None:
+    with pytest.raises(DataError, match=r"Negative values .*: -2 in row 1; weights are >= 0"):
+        read_weights([0.0, -2.0, 1.0, -3.0], 4)
+    assert read_weights(2, 3).tolist() == [2.0, 2.0, 2.0]

@@ -85,3 +85,13 @@ def test_searches_never_see_nan(scorer, words):
     p = search.best_estimator_.predict_proba(X, ties=True)
     left_first = answers_rps if scorer is answers_rps_scorer else answers_log_loss
     assert scorer(search.best_estimator_, X, y) == -left_first(y, p)
+
+
+@pytest.mark.parametrize(("off", "allowed"), [(0.9e-6, True), (1.1e-6, False), (-0.9e-6, True), (-1.1e-6, False)])
+def test_probabilities_may_miss_one_by_a_millionth(off: float, allowed: bool) -> None:
+    p = [[0.5 + off, 0.2, 0.3], [0.2, 0.2, 0.6]]
+    if allowed:
+        assert answers_log_loss([1.0, 0.0], p) == pytest.approx(-0.5 * np.log(0.5 * 0.6), abs=1e-5)
+        return
+    with pytest.raises(DataError, match="p must have 3 columns of probabilities that sum to 1"):
+        answers_log_loss([1.0, 0.0], p)

@@ -10,15 +10,6 @@ from skpref.gp.crowd import fit_hierarchy
 from skpref.gp.crowd.fit_hierarchy import Regularisation
 from tests.unit.gp.crowd.test_hierarchy import crowd_model
 
-GOLDEN = 0x9E3779B97F4A7C15
-
-
-def test_integers_are_scrambled_as_by_splitmix64() -> None:
-    # The first numbers of the generator with seed 1234567, which adds GOLDEN before it scrambles.
-    state = np.uint64(1234567) + np.arange(1, 4, dtype=np.uint64) * np.uint64(GOLDEN)
-    wanted = [6457827717110365317, 3203168211198807973, 9817491932198370423]
-    assert_array_equal(fit_hierarchy._mixed(state) - np.uint64(GOLDEN), np.array(wanted, dtype=np.uint64))
-
 
 def test_folds_are_of_equal_size_and_keep_users_and_pairs_apart() -> None:
     model, start = crowd_model(penalty=None)
@@ -48,7 +39,7 @@ def test_a_part_of_the_comparisons_has_the_same_users_and_items() -> None:
 def test_a_part_of_the_users_has_their_comparisons_and_covariates() -> None:
     model, _ = crowd_model(penalty=None)
     drawn = np.isin(np.arange(30), [2, 5, 29])
-    part = fit_hierarchy._of_users(model, drawn)
+    part = model.of_users(drawn)
     rows = drawn[model.users.user]
     assert part.n_users == 3
     assert_array_equal(part.users.user, np.searchsorted([2, 5, 29], model.users.user[rows]))
