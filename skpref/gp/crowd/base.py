@@ -171,7 +171,9 @@ class CrowdBase(ComparisonClassifier):
             warn_constant(features, "the users who compared")
         data = CrowdData(items.seen_features, users.seen_features, compared)
         kernels = Kernels(self.kernel, self.factor_kernel, self.user_kernel)
-        arguments = data, kernels, self._crowd_config(), as_generator(self.random_state)
+        many = self.inference == "auto" and self.optimizer is None and compared.n_items > MAX_ITEMS
+        config = replace(self._crowd_config(), choose_priors=many)
+        arguments = data, kernels, config, as_generator(self.random_state)
         fit: CrowdFit | HierarchicalFit
         small = self.inference != "auto" or float(compared.weight.max(initial=0.0)) <= MAX_WEIGHT
         hierarchical = self._is_hierarchical(compared.n_items) and small

@@ -102,7 +102,8 @@ class CrowdGPPL(CrowdLeaderboards):
         have no features, a batch holds all comparisons of its users. "linearised": the approximation of [SG20].
         "auto": "ep" for up to 500 compared items, which is most accurate and best calibrated; for more, with
         `optimizer` or with weights above 1e9, "vb", with mini-batches while comparisons times factors exceed 8
-        million.
+        million. For more than 500 items, and without `optimizer`, held-out comparisons choose between the priors of
+        the factors as given and broader ones (`rate_sd0` times 10, `rate_sw0` times 100).
     n_inducing : int, default=300
         Largest number M of inducing points of the items.
     n_inducing_users : int, default=300

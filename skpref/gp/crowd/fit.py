@@ -23,10 +23,12 @@ from skpref.gp.crowd.model import (
     start_state,
 )
 from skpref.gp.crowd.posterior import CrowdPosterior, FactorPosterior
+from skpref.gp.entities import Items
 from skpref.gp.pairwise.fit import PairData, choose_kernel, pair_model, pair_posterior, start_kernel, subsample
 from skpref.inference import hyper, svi
 from skpref.inference.blocks import DiagonalBlock, StackedBlock
 from skpref.inference.problem import view
+from skpref.inference.scale import GammaScale
 from skpref.inference.terms.entities import EntityTerm
 from skpref.inference.terms.pairs import PairTerm
 from skpref.inference.terms.products import FactorTerm, FactorView
@@ -47,6 +49,12 @@ _CHECK_EVERY = 8  # passes between later checks
 _SEARCH_FACTORS = 3  # factors of the small fits that choose the length-scales of the factors
 _SEARCH_PASSES = 10  # passes of these fits
 _SHORTER = 4.0  # each of these fits divides the length-scales of the factors by this
+
+
+# Numbers by which the rates of the priors of item and user factors are multiplied if held-out comparisons ask for it.
+# With the priors as they are, factors that few answers of each user show are dropped even where they predict.
+_BROADER = (10.0, 100.0)
+_HELD_OUT, _CHOICE_PASSES, _CHOICE_ROWS = 0.1, 30, 200_000  # share of comparisons; passes and comparisons of these fits
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +88,8 @@ def fit_crowd(
     data: CrowdData, kernels: Kernels, config: CrowdConfig, rng: np.random.Generator, start: WarmStart | None = None
 ) -> CrowdFit:
     """Choose inducing points and kernels, and infer the posterior; a warm start brings its own kernels."""
+    if start is not None and config.choose_priors:
+        config = _with_priors_of(start.state, config)
     model, first_kernels = build_model(data, kernels, config, rng, start)
     n_start = _n_start_factors(config, data.comparisons.y.size)
     with limit_blas_threads(model.width):
@@ -95,10 +105,57 @@ def fit_crowd(
             waiting = dropped[: max(n_start - len(model.alive), 0)]
             state = extend_state(start.state, start.segments, problem, prior)
             return _fit_in_stages(model, bases, problem, state, waiting, rng)
-        model = replace(model, alive=model.alive[:n_start])
-        problem, diagonal = model.problem(bases)
-        state = start_state(model, problem, diagonal, _schedule(model, problem), rng)
-        return _fit_in_stages(model, bases, problem, state, tuple(range(n_start, config.n_factors)), rng)
+        if config.choose_priors and model.alive:
+            model = _choose_priors(model, bases, rng)
+        return _fit_from_scratch(model, bases, rng)
+
+
+def _fit_from_scratch(model: CrowdModel, bases: Bases, rng: np.random.Generator) -> CrowdFit:
+    n_start = _n_start_factors(model.config, model.data.comparisons.y.size)
+    waiting, model = model.alive[n_start:], replace(model, alive=model.alive[:n_start])
+    problem, diagonal = model.problem(bases)
+    state = start_state(model, problem, diagonal, _schedule(model, problem), rng)
+    return _fit_in_stages(model, bases, problem, state, waiting, rng)
+
+
+def _choose_priors(model: CrowdModel, bases: Bases, rng: np.random.Generator) -> CrowdModel:
+    """Return the model with the priors of the factors under which held-out comparisons are most likely."""
+    config, data, c = model.config, model.data, model.data.comparisons
+    assert c.user is not None  # noqa: S101 - type narrowing
+    # All comparisons of some users, since what can be learnt depends on how many answers each of them gave.
+    order = rng.permutation(c.n_users)
+    answers = np.cumsum(np.bincount(c.user, minlength=c.n_users)[order])
+    used = np.zeros(c.n_users, dtype=bool)
+    used[order[: 1 + int(np.searchsorted(answers, _CHOICE_ROWS))]] = True
+    held = rng.random(c.n_pairs) < _HELD_OUT
+    test = c.take(used[c.user] & held)
+    if not test.n_pairs:
+        return model
+    data = replace(data, comparisons=c.take(used[c.user] & ~held))
+    pair = replace(model.pair, data=PairData(data.items, data.comparisons), last=[])
+    schedule = replace(config.pair.schedule, max_iter=_CHOICE_PASSES, on_iteration=None)
+    part = replace(config, pair=replace(config.pair, schedule=schedule))
+    users, items = Items(data.users, np.arange(c.n_users)), Items(data.items, np.arange(c.n_items))
+    log_p = []
+    for breadth in ((1.0, 1.0), _BROADER):
+        candidate = replace(model, data=data, pair=pair, config=part.broadened(*breadth))
+        fit = _fit_from_scratch(candidate, bases, np.random.default_rng(0))
+        mean, variance = fit.posterior.pairs((users, np.asarray(test.user)), items, test.left, test.right)
+        log_p.append(test.weight * fit.likelihood.tilted(test.y, mean, variance)[0])
+    gain = log_p[1] - log_p[0]
+    # By more than its standard error, so that chance does not choose.
+    broader = gain.sum() > np.sqrt(np.sum((gain - gain.mean()) ** 2))
+    return replace(model, config=config.broadened(*_BROADER)) if broader else model
+
+
+def _with_priors_of(state: svi.State, config: CrowdConfig) -> CrowdConfig:
+    """Return the config with the priors of the factors that an earlier fit chose, as far as it kept any."""
+    kept = {name[0]: scale for name, scale in state.scales.items() if name[0] in "vw" and isinstance(scale, GammaScale)}
+    prior_v, prior_w = (
+        (kept[side].shape0, kept[side].rate0) if side in kept else prior
+        for side, prior in (("v", config.prior_v), ("w", config.prior_w))
+    )
+    return replace(config, prior_v=prior_v, prior_w=prior_w)
 
 
 def _n_start_factors(config: CrowdConfig, n_comparisons: int) -> int:

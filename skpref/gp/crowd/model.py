@@ -61,6 +61,12 @@ class CrowdConfig:
     n_inducing_users: int
     prior_v: tuple[float, float]  # Gamma (shape, rate) of s_d
     prior_w: tuple[float, float]  # Gamma (shape, rate) of s_d^w
+    choose_priors: bool = False  # whether held-out comparisons may ask for broader ones of both
+
+    def broadened(self, of_items: float, of_users: float) -> CrowdConfig:
+        """Return the config with the rates of the factors' priors times a number for items and one for users."""
+        (shape_v, rate_v), (shape_w, rate_w) = self.prior_v, self.prior_w
+        return replace(self, prior_v=(shape_v, of_items * rate_v), prior_w=(shape_w, of_users * rate_w))
 
 
 @dataclass(frozen=True, eq=False)
