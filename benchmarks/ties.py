@@ -4,6 +4,7 @@
 
     python benchmarks/ties.py                 # 40 leagues of each truth, about a minute
     python benchmarks/ties.py --leagues 5
+    python benchmarks/ties.py --seed 10000 --spread 0.3     # other leagues, whose teams differ by less
 
 Each league has 20 teams who meet twice; one covariate, the difference of the days of rest, counts, too. Matches follow
 Davidson (1970), Rao and Kupper (1967) or Glenn and David (1960). Half of the matches are learnt from. The figure is the
@@ -32,6 +33,8 @@ OURS: dict[str, dict[str, Any]] = {
     "logit-ties, broad prior": {"likelihood": "logit-ties", **BROAD},
     "probit-ties": {"likelihood": "probit-ties"},
     "probit-ties, broad prior": {"likelihood": "probit-ties", **BROAD},
+    # The same prior as that of the logit in its unit, which is 1 / 1.7 of the probit's.
+    "probit-ties, its unit": {"likelihood": "probit-ties", "shape_s0": 0.25, "rate_s0": 0.25 / 1.7**2},
 }
 RIDGES = (0.03, 0.1, 0.3, 1.0, 3.0)
 
@@ -78,10 +81,10 @@ def chosen_ridge(design: Array, y: Array, rng: np.random.Generator) -> float:
     return RIDGES[int(np.argmin(losses))]
 
 
-def league(truth: str, seed: int) -> dict[str, float]:
+def league(truth: str, seed: int, spread: float = 0.7) -> dict[str, float]:
     """Return the excess log loss of each model, and seconds of CPU of ours."""
     rng = np.random.default_rng(seed)
-    strength = rng.normal(0.0, 0.7, N_TEAMS)
+    strength = rng.normal(0.0, spread, N_TEAMS)
     left, right = (side.ravel() for side in np.nonzero(~np.eye(N_TEAMS, dtype=bool)))
     rest = rng.integers(-3, 4, left.size)
     p = probabilities(truth, strength[left] - strength[right] + HOME + REST * rest)
@@ -111,9 +114,12 @@ def main() -> None:
     """Print a table of means and of paired differences to Davidson's model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--leagues", type=int, default=40)
-    n = parser.parse_args().leagues
+    parser.add_argument("--seed", type=int, default=0, help="of the first league")
+    parser.add_argument("--spread", type=float, default=0.7, help="standard deviation of the teams' strengths")
+    options = parser.parse_args()
+    n = options.leagues
     for truth in ("davidson", "rao-kupper", "glenn-david"):
-        runs = [league(truth, seed) for seed in range(n)]
+        runs = [league(truth, options.seed + k, options.spread) for k in range(n)]
         columns = {name: np.array([run[name] for run in runs]) for name in runs[0]}
         print(f"truth {truth}: Davidson {columns['Davidson'].mean():.4f}")
         for name in OURS:
