@@ -183,6 +183,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
                 used = np.flatnonzero(sample_weight)
                 if not used.size:
                     raise DataError("at least 1 rating of positive weight is required; every sample_weight is zero.")
+                y = np.asarray(y) if isinstance(y, memoryview) else y  # which takes no list of rows
                 user, item, y = user[used], item[used], _safe_indexing(y, used)
                 sample_weight = sample_weight[used]
             levels, level = rating_levels(y, levels, user, item)

@@ -50,6 +50,12 @@ def test_the_number_of_factors_may_be_any_integer():
         same(clone(SMALL).set_params(n_factors=number).fit(X, Y), clone(SMALL).set_params(n_factors=1).fit(X, Y))
 
 
+def test_ratings_in_a_buffer_are_ratings_with_weights_too():
+    weight = (np.arange(len(Y)) % 3 > 0).astype(float)
+    wanted = clone(SMALL).fit(X, Y, sample_weight=weight)
+    same(clone(SMALL).fit(X, memoryview(Y), sample_weight=weight), wanted)
+
+
 def test_it_learns(fitted):
     assert fitted.score(X, Y) > -0.4
     rng = np.random.default_rng(1)
