@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
 
+from skpref._checks import is_count
+from skpref.data.records import frame_or_record
+from skpref.exceptions import DataError
 from skpref.factorization.max_margin.base import CONSTRAINTS, MaxMarginFactorization
 from skpref.factorization.max_margin.chains import ChainModel
+from skpref.factorization.max_margin.features import describe_features
 from skpref.factorization.max_margin.ipm3f_chain import (
     aligned_mean,
     fold_in_of,
@@ -224,3 +229,28 @@ class GibbsIPM3F(MaxMarginFactorization):
     def _set_traces(self, chains: list[Chain], problem: MarginProblem) -> None:
         super()._set_traces(chains, problem)
         self.n_factors_ = np.array([chain.trace["n_factors"] for chain in chains]).astype(np.int64)
+
+    def feature_table(self, n_ids: int = 5) -> Any:
+        """Describe the features that users hold: how many hold them, and which items they favour.
+
+        Parameters
+        ----------
+        n_ids : int, default=5
+            Largest number of users and items that are named for each feature.
+
+        Returns
+        -------
+        pandas.DataFrame or UserFeatures
+            One row per feature, those that most users hold first: `chain`, `share`, `strength`, `users`, `liked`,
+            `disliked`, as in `UserFeatures`. A data frame where pandas is installed.
+
+        Raises
+        ------
+        ValueError
+            If `n_ids` is not a positive integer.
+        """
+        check_is_fitted(self)
+        if not is_count(n_ids, 1):
+            raise DataError(f"n_ids must be a positive integer; got {n_ids!r}")
+        average = self.posterior_.average
+        return frame_or_record(describe_features(average, self._vocabularies, self.posterior_.sigma, int(n_ids)))

@@ -9,10 +9,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from skpref._estimator import check_credibility, check_n_samples
+from skpref.data.records import make_frame
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.reliability import learn_reliability, percentiles_of
 from skpref.gp.crowd.tabulated import Tabulated
-from skpref.gp.frames import make_frame
 
 if TYPE_CHECKING:
     import numpy.typing as npt

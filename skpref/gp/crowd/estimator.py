@@ -18,6 +18,7 @@ from skpref.data import Table
 from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten
 from skpref.data.labels import classes_of
+from skpref.data.records import frame_or_record
 from skpref.exceptions import DataError
 from skpref.gp.crowd.annotators import describe_annotators
 from skpref.gp.crowd.base import (
@@ -29,7 +30,6 @@ from skpref.gp.crowd.base import (
 from skpref.gp.crowd.leaderboards import CrowdLeaderboards
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.entities import Entities
-from skpref.gp.frames import frame_or_record
 from skpref.gp.pairwise.base import GAMMA_PARAMETER, SHARED_CONSTRAINTS, probability_positive
 from skpref.gp.pairwise.columns import has_columns, read_id_columns
 

@@ -18,10 +18,10 @@ from skpref._math.random import as_generator
 from skpref.data import Comparisons, Table, from_labels
 from skpref.data.comparisons import append_comparisons
 from skpref.data.labels import are_classes, classes_of, refuse_one_side
+from skpref.data.records import frame_or_record
 from skpref.data.shards import ComparisonCounts, is_stored, open_dataset
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
-from skpref.gp.frames import frame_or_record
 from skpref.gp.pairwise.base import (
     SHARED_CONSTRAINTS,
     as_likelihood,

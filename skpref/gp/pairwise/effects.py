@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from skpref._estimator import check_credibility
-from skpref.gp.frames import make_frame
+from skpref.data.records import make_frame
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -11,8 +11,8 @@ from scipy.special import ndtri
 
 from skpref._estimator import check_credibility, check_n_samples
 from skpref.data.ids import shorten
+from skpref.data.records import make_frame
 from skpref.exceptions import DataError
-from skpref.gp.frames import make_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable

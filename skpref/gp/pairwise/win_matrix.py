@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.gp.frames import make_frame
+from skpref.data.records import make_frame
 
 if TYPE_CHECKING:
     from skpref._typing import Array

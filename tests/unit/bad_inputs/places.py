@@ -382,7 +382,7 @@ UNFITTED = {
     "VariationalFMClassifier": "predict predict_proba score sample_y",
     "VariationalFMOrdinal": "predict predict_proba score sample_y",
     "GibbsM3F": "predict predict_proba predict_score score recommend fold_in",
-    "GibbsIPM3F": "predict predict_proba predict_score score recommend fold_in",
+    "GibbsIPM3F": "predict predict_proba predict_score score recommend fold_in feature_table",
 }
 # Constructors: the value is a dict of parameters.
 PARAMETERS = {
@@ -402,7 +402,7 @@ def unfitted_call(name: str, method: str) -> Any:
         "similar_users": ("u0",),
         "similar_items": ("x0",),
         "fold_in": TRAINING[name],
-        **dict.fromkeys(["utility", "rank", "sample_utility", "annotators", "covariate_table"], ()),
+        **dict.fromkeys(["utility", "rank", "sample_utility", "annotators", "covariate_table", "feature_table"], ()),
         "log_marginal_likelihood": (),
     }
     return getattr(MAKERS[name](), method)(*arguments.get(method, (rows,)))

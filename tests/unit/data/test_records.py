@@ -8,15 +8,22 @@ import sys
 import numpy as np
 import pytest
 
+from skpref.data.records import frame_or_record
 from skpref.exceptions import MissingExtraError
+from skpref.factorization.max_margin.features import UserFeatures
 from skpref.gp.crowd.annotators import Annotators
-from skpref.gp.frames import frame_or_record
 from skpref.gp.pairwise.effects import CovariateEffects
 from skpref.gp.pairwise.ranking import Ranking
 from skpref.gp.pairwise.win_matrix import WinMatrix
 
 ONE = np.ones(1)
-RECORDS = [Annotators(*[ONE] * 7), CovariateEffects(*[ONE] * 8), Ranking(*[ONE] * 7), WinMatrix(ONE, *[np.eye(1)] * 3)]
+RECORDS = [
+    Annotators(*[ONE] * 7),
+    CovariateEffects(*[ONE] * 8),
+    Ranking(*[ONE] * 7),
+    WinMatrix(ONE, *[np.eye(1)] * 3),
+    UserFeatures(*[ONE] * 6),
+]
 
 
 @pytest.mark.parametrize("record", RECORDS)

@@ -1,0 +1,115 @@
+"""Features of users that `GibbsIPM3F` finds: the table of who holds them and what they like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skpref.data.records import make_frame
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from skpref._typing import Array, IntArray
+    from skpref.factorization.max_margin.posterior import Factors, RatingVocabularies
+
+__all__ = ["UserFeatures"]
+
+_HELD = 0.5  # probability from which a user counts as a holder
+
+
+@dataclass(frozen=True, eq=False)
+class UserFeatures:
+    """Binary features that users hold, one entry each, those that most users hold first.
+
+    Features that no user holds with a probability of at least .5 are left out.
+
+    Parameters
+    ----------
+    chain : ndarray of shape (n,)
+        Number of the chain that found it. Chains name the same features in other orders.
+    share : ndarray of shape (n,)
+        Share of the users that hold it: the average over users of the posterior probability.
+    strength : ndarray of shape (n,)
+        Root mean square over the items of what it adds to the score, in units of `sigma`.
+    users : ndarray of shape (n,) of lists
+        Ids of the users who hold it most probably, at least with probability .5.
+    liked : ndarray of shape (n,) of lists
+        Ids of the items to whose score it adds most.
+    disliked : ndarray of shape (n,) of lists
+        Ids of the items from whose score it takes most.
+
+    Examples
+    --------
+    >>> from skpref import GibbsIPM3F
+    >>> X = [("ann", "tea"), ("ann", "milk"), ("bob", "tea"), ("bob", "milk"), ("cleo", "tea")]
+    >>> model = GibbsIPM3F(C=1.0, levels=[1, 2, 3], random_state=0).fit(X, [3, 1, 3, 1, 3])
+    >>> sorted(model.feature_table().columns)
+    ['chain', 'disliked', 'liked', 'share', 'strength', 'users']
+    """
+
+    chain: IntArray
+    share: Array
+    strength: Array
+    users: npt.NDArray[Any]
+    liked: npt.NDArray[Any]
+    disliked: npt.NDArray[Any]
+
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the columns by name, in order.
+
+        Returns
+        -------
+        dict of str to ndarray
+            What a data frame can be made of.
+        """
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def to_frame(self) -> Any:
+        """Return a data frame of pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per feature.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+        """
+        return make_frame(self.columns())
+
+    def __len__(self) -> int:
+        """Number of features."""
+        return len(self.share)
+
+
+def describe_features(average: Factors, vocabularies: RatingVocabularies, sigma: float, n_ids: int) -> UserFeatures:
+    """Return the features of the chains' averages."""
+    n_chains, n_users, width = average.users.shape
+    held = average.users.transpose(0, 2, 1).reshape(-1, n_users)
+    added = average.items.transpose(0, 2, 1).reshape(n_chains * width, -1)
+    share = held.mean(axis=1)
+    order = np.argsort(-share, kind="stable")
+    order = order[held[order].max(axis=1, initial=0.0) >= _HELD]
+    users, items = vocabularies.users.ids, vocabularies.items.ids
+
+    def named(scores: Array, ids: Any, least: float) -> npt.NDArray[Any]:
+        """Return the ids of the highest scores from the least on, highest first, for each feature."""
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :n_ids]
+        out = np.empty(len(scores), dtype=object)
+        for k, row in enumerate(best):
+            out[k] = [ids[i] for i in row if scores[k, i] >= least]
+        return out
+
+    return UserFeatures(
+        order // width,
+        share[order],
+        np.sqrt(np.mean(added[order] ** 2, axis=1)) / sigma,
+        named(held[order], users, _HELD),
+        named(added[order], items, np.finfo(float).tiny),
+        named(-added[order], items, np.finfo(float).tiny),
+    )
