@@ -71,7 +71,7 @@ class CrowdBase(ComparisonClassifier):
         refuse_two_weights(None if rows.weight is None else self.weight, sample_weight)
         user = users.vocabulary.encode(rows.user, "X", kind="user")
         left, right = (items.vocabulary.encode(column, "X") for column in (rows.left, rows.right))
-        comparisons = from_labels(
+        return from_labels(
             left,
             right,
             y,
@@ -81,8 +81,8 @@ class CrowdBase(ComparisonClassifier):
             names=items.vocabulary.ids,
             user=user,
             n_users=users.vocabulary.size,
+            covariates=rows.covariates,
         )
-        return self._merge(comparisons)
 
     def _merge(self, comparisons: Comparisons) -> Comparisons:
         """Merge equal answers only, since `annotators` counts answers."""
@@ -92,7 +92,8 @@ class CrowdBase(ComparisonClassifier):
         """Return a digest of all that two fits must share for the second to start from the first."""
         ids = users.seen_ids.tolist(), items.seen_ids.tolist()
         hierarchical = self._is_hierarchical(items.seen.size)
-        model = self.n_factors, self.consensus, self.item_effects, self.order_effect, hierarchical
+        names = () if self._columns is None else tuple(self._columns.names)
+        model = self.n_factors, self.consensus, self.item_effects, self.order_effect, hierarchical, names
         n_points = self.n_inducing, self.n_inducing_users
         kernels = [kernel_parameters(kernel) for kernel in (self.kernel, self.factor_kernel, self.user_kernel)]
         search = self.length_scale_factor, self.optimizer
@@ -113,6 +114,11 @@ class CrowdBase(ComparisonClassifier):
             if getattr(self, name) != value:
                 msg = f"{name} is {getattr(self, name)!r}, but the fitted model has {name}={value!r}; "
                 raise DataError(f"{msg}partial_fit cannot change it. Set it back, or call fit with all comparisons.")
+        if not self._same_covariates():
+            raise DataError(
+                "covariates differ from the first call; partial_fit cannot change them. Set them back, or call fit "
+                "with all comparisons."
+            )
         for entities in (self._items, self._users):
             name = entities.parameter
             if (getattr(self, name) is None) != (entities.features is None):
@@ -139,7 +145,13 @@ class CrowdBase(ComparisonClassifier):
 
     def _is_hierarchical(self, n_items: int) -> bool:
         """Tell whether users have posteriors of their own, with correlations, instead of a factorised one."""
-        if self.inference != "auto":
+        with_covariates = self._columns is not None and bool(self._columns.names)
+        if self.inference in {"ep", "laplace"} and with_covariates:
+            raise DataError(
+                f"inference={self.inference!r} learns no covariates; with them use inference='vb', or 'auto', which is "
+                "'vb' then"
+            )
+        if self.inference != "auto" or with_covariates:
             return self.inference in {"ep", "laplace"}
         return n_items <= MAX_ITEMS and self.optimizer is None and self.n_factors > 0
 
@@ -171,7 +183,8 @@ class CrowdBase(ComparisonClassifier):
             warn_constant(features, "the users who compared")
         data = CrowdData(items.seen_features, users.seen_features, compared)
         kernels = Kernels(self.kernel, self.factor_kernel, self.user_kernel)
-        many = self.inference == "auto" and self.optimizer is None and compared.n_items > MAX_ITEMS
+        many = compared.n_items > MAX_ITEMS or compared.covariates is not None
+        many = many and self.inference == "auto" and self.optimizer is None
         config = replace(self._crowd_config(), choose_priors=many)
         arguments = data, kernels, config, as_generator(self.random_state)
         fit: CrowdFit | HierarchicalFit
@@ -194,6 +207,7 @@ class CrowdBase(ComparisonClassifier):
         self._check_width()
         posterior, items = self.posterior_, self._items
         self._check_comparisons()
+        self._check_effects(self._comparisons)
         check_indices(self, "components_", self.components_, 0, items.seen.size, items.seen.size)
         consensus = posterior.consensus
         sound = consensus.basis is None or consensus.basis.points.shape[1] == items.n_features
@@ -316,7 +330,7 @@ class CrowdBase(ComparisonClassifier):
         )
 
     def _set_crowd_attributes(self, fit: CrowdFit | HierarchicalFit) -> None:
-        posterior = self.posterior_ = fit.posterior
+        self.posterior_ = fit.posterior
         self.likelihood_ = fit.likelihood
         self.item_ids_, self.user_ids_ = self._items.seen_ids, self._users.seen_ids
         if isinstance(fit, HierarchicalFit):
@@ -333,8 +347,7 @@ class CrowdBase(ComparisonClassifier):
             self.inducing_points_ = None if bases.items is None else bases.items.points
             self.inducing_users_ = None if bases.users is None else bases.users.points
             self._set_factors(fit)
-        mean, variance = posterior.consensus.order_effect
-        self.order_effect_ = mean, float(np.sqrt(variance))
+        self._set_effects()
         self._set_trace(fit, frames=7)
 
     def _set_factors(self, fit: CrowdFit) -> None:
@@ -376,6 +389,7 @@ def comparisons_of_seen(comparisons: Comparisons, users: Entities, items: Entiti
         right=item[comparisons.right[used]],
         y=comparisons.y[used],
         weight=comparisons.weight[used],
+        covariates=None if comparisons.covariates is None else comparisons.covariates[used],
         n_items=max(items.seen.size, 1),
         user=user[np.asarray(comparisons.user)[used]],
         n_users=users.seen.size,

@@ -34,7 +34,7 @@ from skpref.gp.pairwise.base import GAMMA_PARAMETER, SHARED_CONSTRAINTS, probabi
 from skpref.gp.pairwise.columns import has_columns, read_id_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -84,6 +84,9 @@ class CrowdGPPL(CrowdLeaderboards):
     order_effect : bool, default=False
         Whether to learn an advantage of the left side: one that all users share, and the deviation of each user
         (the position bias of a judge).
+    covariates : list of str, int or pair, or dict of them by name, default=None
+        Columns of X whose effects are learnt, the same for all users, as in `GPPLClassifier`. The posterior is then the
+        factorised one, ``inference="vb"``.
     user, left, right : str or int, default=None
         Columns of X with the ids, by name or by position; None: the first, the second and the third one.
     weight : str or int, default=None
@@ -101,9 +104,9 @@ class CrowdGPPL(CrowdLeaderboards):
         each of which raises the bound; it prunes tastes that few answers show. "svi": that with mini-batches; if users
         have no features, a batch holds all comparisons of its users. "linearised": the approximation of [SG20].
         "auto": "ep" for up to 500 compared items, which is most accurate and best calibrated; for more, with
-        `optimizer` or with weights above 1e9, "vb", with mini-batches while comparisons times factors exceed 8
-        million. For more than 500 items, and without `optimizer`, held-out comparisons choose between the priors of
-        the factors as given and broader ones (`rate_sd0` times 10, `rate_sw0` times 100).
+        `covariates`, `optimizer` or with weights above 1e9, "vb", with mini-batches while comparisons times factors
+        exceed 8 million. For more than 500 items or with `covariates`, and without `optimizer`, held-out comparisons
+        choose between the priors of the factors as given and broader ones (`rate_sd0` times 10, `rate_sw0` times 100).
     n_inducing : int, default=300
         Largest number M of inducing points of the items.
     n_inducing_users : int, default=300
@@ -173,6 +176,12 @@ class CrowdGPPL(CrowdLeaderboards):
         Variance of utilities due to each factor; 0 for factors that were left out.
     order_effect_ : tuple of float
         Posterior mean and standard deviation of the shared advantage of the left side; zeros without `order_effect`.
+    coef_ : ndarray of shape (n_covariates,)
+        Posterior means of the effects of the covariates: units of the answer noise for one unit of the covariate.
+    coef_std_ : ndarray of shape (n_covariates,)
+        Their posterior standard deviations; `covariate_table` has credible intervals.
+    covariate_names_ : ndarray of shape (n_covariates,)
+        Names of the covariates.
     kernel_ : Kernel or None
         Kernel of t with its final hyperparameters; None without features of items.
     factor_kernel_ : Kernel or None
@@ -228,6 +237,7 @@ class CrowdGPPL(CrowdLeaderboards):
         "consensus": ["boolean"],
         "item_effects": ["boolean"],
         "order_effect": ["boolean"],
+        "covariates": ["array-like", dict, None],
         "user": [str, Integral, None],
         "left": [str, Integral, None],
         "right": [str, Integral, None],
@@ -254,6 +264,7 @@ class CrowdGPPL(CrowdLeaderboards):
         consensus: bool = True,
         item_effects: bool = True,
         order_effect: bool = False,
+        covariates: Sequence[Any] | Mapping[str, Any] | None = None,
         user: str | int | None = None,
         left: str | int | None = None,
         right: str | int | None = None,
@@ -292,6 +303,7 @@ class CrowdGPPL(CrowdLeaderboards):
         self.consensus = consensus
         self.item_effects = item_effects
         self.order_effect = order_effect
+        self.covariates = covariates
         self.user = user
         self.left = left
         self.right = right
@@ -331,8 +343,8 @@ class CrowdGPPL(CrowdLeaderboards):
         ----------
         X : array-like of shape (n, 3) or (n, n_columns)
             Ids of the user, the left and the right item: integers, strings or other hashables, in an array, a list of
-            triples or a data frame (pandas, polars). With `user`, `left`, `right` or `weight`: rows of a table that has
-            these columns; others are left alone.
+            triples or a data frame (pandas, polars). With `user`, `left`, `right`, `weight` or `covariates`: rows of a
+            table that has these columns; others are left alone.
         y : array-like of shape (n,), default=None
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
@@ -350,13 +362,22 @@ class CrowdGPPL(CrowdLeaderboards):
         ValueError
             If an id is unknown or missing, an item is compared with itself, a label is outside [0, 1], a weight is
             negative, ids are integers in one column and strings in another, or an order effect is to be learnt from
-            comparisons that the same side always won.
+            comparisons that the same side always won. If a column of `covariates` is missing or holds something other
+            than finite numbers.
+
+        Warns
+        -----
+        DataWarning
+            If a covariate is the same in all comparisons.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             rows = self._read(X, reset=True)
             items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
             users = Entities.read(self.users, rows.user, estimator=self, kind="user")
             comparisons = self._encode(users, items, rows, y, sample_weight)
+            if self._columns is not None:
+                self._columns.check_varying(comparisons, frames=4)
+            comparisons = self._merge(comparisons)
             users, items = mark_seen(comparisons, users, items)
             warm = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
             self._learn(users, items, comparisons, self._warm_start() if warm else None)
@@ -411,7 +432,7 @@ class CrowdGPPL(CrowdLeaderboards):
             return self.fit(X, y, sample_weight)
         with unchanged_on_failure(self):
             self._check_same_model()
-            rows = self._read(X, reset=False)
+            rows = self._with_covariates(self._read(X, reset=False))
             all_users = self._users.with_new(users, rows.user)
             all_items = self._items.with_new(items, rows.left, rows.right)
             new = self._encode(all_users, all_items, rows, y, sample_weight)
@@ -427,8 +448,10 @@ class CrowdGPPL(CrowdLeaderboards):
     def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
         check_is_fitted(self)
         rows = self._read(X, reset=False, weighted=False)
+        self._refuse_other_covariates()
         pairs = self._items.pairs(rows.left, rows.right)
-        return self.posterior_.pairs(self._users_of_rows(rows.user), *pairs, order=order)
+        effects: dict[str, Any] = {} if rows.covariates is None or not order else {"covariates": rows.covariates}
+        return self.posterior_.pairs(self._users_of_rows(rows.user), *pairs, order=order, **effects)
 
     def _users_of_rows(self, user: Any) -> tuple[Items, IntArray]:
         """Return the distinct known users, and for each row the number of its user among them; -1 if unknown."""
@@ -441,7 +464,7 @@ class CrowdGPPL(CrowdLeaderboards):
         return self._users.rows(distinct), number
 
     def latent_covariance(self, X: ArrayLike) -> Array:
-        """Return the posterior covariance of the utility differences of pairs for one user, order effects included.
+        """Return the posterior covariance of the utility differences of pairs for one user, all effects included.
 
         Parameters
         ----------
@@ -463,8 +486,10 @@ class CrowdGPPL(CrowdLeaderboards):
         user = np.asarray(rows.user)
         if len(set(user.tolist())) > 1:
             raise DataError(f"X must be of one user; got {shorten(user[0])} and others.")
+        self._refuse_other_covariates()
         posterior, one_user = self._of_one_user(user[:1])
-        return posterior.pair_covariance(one_user, *self._items.pairs(rows.left, rows.right))
+        effects: dict[str, Any] = {} if rows.covariates is None else {"covariates": rows.covariates}
+        return posterior.pair_covariance(one_user, *self._items.pairs(rows.left, rows.right), **effects)
 
     def predict_preference(self, X: ArrayLike) -> Array:
         """Return the probability that the left item has the larger utility for the user, or for the consensus.

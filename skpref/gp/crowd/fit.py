@@ -140,7 +140,8 @@ def _choose_priors(model: CrowdModel, bases: Bases, rng: np.random.Generator) ->
     for breadth in ((1.0, 1.0), _BROADER):
         candidate = replace(model, data=data, pair=pair, config=part.broadened(*breadth))
         fit = _fit_from_scratch(candidate, bases, np.random.default_rng(0))
-        mean, variance = fit.posterior.pairs((users, np.asarray(test.user)), items, test.left, test.right)
+        asked = (users, np.asarray(test.user)), items, test.left, test.right
+        mean, variance = fit.posterior.pairs(*asked, covariates=test.covariates)
         log_p.append(test.weight * fit.likelihood.tilted(test.y, mean, variance)[0])
     gain = log_p[1] - log_p[0]
     # By more than its standard error, so that chance does not choose.
@@ -380,6 +381,7 @@ def _posterior(model: CrowdModel, problem: svi.Problem, state: svi.State, bases:
     blocks = [(term, state.blocks[name]) for name, term in problem.terms.items() if isinstance(term, PairTerm)]
     pair_config = config.pair if config.consensus else replace(config.pair, offsets=False)
     consensus = pair_posterior(bases.items if config.consensus else None, blocks, dict(state.scales), pair_config)
+    consensus = replace(consensus, covariate_scale=model.pair.covariate_scale)
     bias = state.blocks.get("bias")
     empty = np.zeros(0)
     if problem.products:

@@ -32,6 +32,7 @@ _START_MEAN = 0.5  # mean of the strongest factor at the start, in prior standar
 _START_WIDTH = 0.3
 _START_PASSES = 5  # of the consensus alone, before factors are added
 _SMALL_SVD = 4_000_000  # entries of a matrix up to which all singular vectors are computed
+_EFFECTS = "order", "covariate"  # scales of what is not of items or users
 _NEGLIGIBLE = 0.01  # root mean square of a factor's part of z, whose noise is 1, below which the factor is dropped
 
 
@@ -100,7 +101,9 @@ class CrowdModel:
 
     def scales(self) -> dict[str, Scale]:
         """Return the prior of each inverse variance, by name."""
-        scales = {name: scale for name, scale in self.pair.scales().items() if self.config.consensus or name == "order"}
+        scales = {
+            name: scale for name, scale in self.pair.scales().items() if self.config.consensus or name in _EFFECTS
+        }
         if self.config.pair.order:
             scales["bias"] = GammaScale.prior(self.config.pair.shape_s0, self.config.pair.rate_s0)
         for names, prior in zip(self.factor_scales, (self.config.prior_v, self.config.prior_w), strict=True):
@@ -127,7 +130,7 @@ class CrowdModel:
         products: tuple[ProductTerm, ...] = ()
         if self.alive:
             rows = features if bases.factors is bases.items else self.pair.term(bases.factors, offsets=False)
-            rows = replace(rows, offsets=bases.factors is None, order=False)
+            rows = replace(rows, offsets=bases.factors is None, order=False, covariates=None)
             products = (self._product(rows, bases.users),)
             diagonal |= {name for name, basis in (("items", bases.factors), ("users", bases.users)) if basis is None}
             local |= {"users"} & diagonal
@@ -150,8 +153,8 @@ class CrowdModel:
         if self.config.consensus:
             problem, diagonal = self.pair.problem(basis, features)
             return dict(problem.terms), diagonal
-        if self.config.pair.order:
-            return {"f": PairTerm(None, features.left, features.right, features.n_items, order=True)}, frozenset()
+        if features.extra is not None:
+            return {"f": replace(features, basis=None, residual=None)}, frozenset()
         return {}, frozenset()
 
     def _product(self, rows: PairTerm, basis: InducingBasis | None) -> ProductTerm:

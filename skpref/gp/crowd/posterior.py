@@ -159,10 +159,11 @@ class CrowdPosterior:
         left: IntArray,
         right: IntArray,
         *,
+        covariates: Array | None = None,
         order: bool = True,
     ) -> tuple[Array, Array]:
         """Return posterior means and variances of the projections z of pairs, one user each, shape (P,)."""
-        mean, variance = self.consensus.pairs(items, left, right, order=order)
+        mean, variance = self.consensus.pairs(items, left, right, covariates=covariates, order=order)
         users, index = users_of_pairs
         factors, bias = self.users.moments_and_prior(users), self.bias(users)
         with limit_blas_threads(self.items.mean.shape[1]):
@@ -175,11 +176,13 @@ class CrowdPosterior:
                 variance[part] += personal[1] + (bias[1][user] if order else 0.0)
         return mean, variance
 
-    def pair_covariance(self, user: Items, items: Items, left: IntArray, right: IntArray) -> Array:
-        """Return the posterior covariance of the projections z of pairs for one user, order effects included."""
+    def pair_covariance(
+        self, user: Items, items: Items, left: IntArray, right: IntArray, covariates: Array | None = None
+    ) -> Array:
+        """Return the posterior covariance of the projections z of pairs for one user, all effects included."""
         (w, w_variance), bias = self.users.moments(user), self.bias(user)[1][0]
         v = self.items.moments(items)[0]
-        covariance = self.consensus.pair_covariance(items, left, right) + bias
+        covariance = self.consensus.pair_covariance(items, left, right, covariates) + bias
         for d, v_covariance in enumerate(self.items.covariances(items)):
             difference, v_variance = v[d, left] - v[d, right], between_pairs(v_covariance, left, right)
             second_moment = w[d, 0] ** 2 + w_variance[d, 0]

@@ -32,6 +32,7 @@ from skpref.data.tables import canonical
 from skpref.exceptions import DataError, DataWarning
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.pairwise.columns import ReadsColumns
+from skpref.gp.pairwise.effects import LearnsEffects
 from skpref.gp.pairwise.fit import PairConfig, PairData, PairFit, WarmStart, fit_pairs
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.gp.posterior import check_blocks
@@ -184,7 +185,7 @@ class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
             warn_not_converged(self, self.n_iter_, frames)
 
 
-class ComparisonClassifier(ReadsColumns, ClassifierMixin, PairwiseGP):
+class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, PairwiseGP):
     """Predictions of a model whose rows of X are comparisons, once the moments of their projections are known."""
 
     def __sklearn_tags__(self) -> Tags:

@@ -18,7 +18,6 @@ from skpref._math.random import as_generator
 from skpref.data import Comparisons, Table, from_labels
 from skpref.data.comparisons import append_comparisons
 from skpref.data.labels import are_classes, classes_of, refuse_one_side
-from skpref.data.records import frame_or_record
 from skpref.data.shards import ComparisonCounts, is_stored, open_dataset
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
@@ -31,7 +30,6 @@ from skpref.gp.pairwise.base import (
     utility_moments,
 )
 from skpref.gp.pairwise.columns import refuse_two_weights
-from skpref.gp.pairwise.effects import describe_effects
 from skpref.gp.pairwise.fit import PairConfig, PairData
 from skpref.gp.pairwise.ranking import Ranking, rank_items, whole_numbers
 from skpref.gp.pairwise.sharded import ShardedClassifier
@@ -361,9 +359,7 @@ class GPPLClassifier(ShardedClassifier):
                     "partial_fit cannot change it. Set it back, or call fit with all comparisons."
                 )
                 raise DataError(msg)
-            rows = self._read(X, reset=False)
-            if rows.covariates is None and self.covariate_names_.size:  # bare pairs: covariates of 0
-                rows = rows._replace(covariates=np.zeros((rows.left.size, self.covariate_names_.size)))
+            rows = self._with_covariates(self._read(X, reset=False))
             all_items = self._items.with_new(items, rows.left, rows.right)
             new, old = self._encode(all_items, rows, y, sample_weight), self._kept_comparisons("partial_fit")
             old = replace(old, left=self._items.seen[old.left], right=self._items.seen[old.right], n_items=new.n_items)
@@ -371,10 +367,6 @@ class GPPLClassifier(ShardedClassifier):
             self._set_attributes(self._infer(data, config, self.item_ids_, resume=True))
             self._keep(data.comparisons)
         return self
-
-    def _same_covariates(self) -> bool:
-        """Tell whether the parameters name the covariates of the fit."""
-        return self.covariate_names_.tolist() == ([] if self._columns is None else self._columns.names)
 
     def _encode(self, items: Entities, rows: PairRows, y: Any, sample_weight: Any) -> Comparisons:
         """Return comparisons by rows of the vocabulary."""
@@ -416,11 +408,7 @@ class GPPLClassifier(ShardedClassifier):
     def _keep(self, comparisons: Comparisons | ComparisonCounts) -> None:
         """Store what a fit leaves besides the posterior."""
         self._comparisons = comparisons
-        mean, variance = self.posterior_.order_effect
-        self.order_effect_ = mean, float(np.sqrt(variance))
-        self.coef_, covariance = self.posterior_.coefficients
-        self.coef_std_ = np.sqrt(np.diagonal(covariance))
-        self.covariate_names_ = np.array([] if self._columns is None else self._columns.names, dtype=str)
+        self._set_effects()
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
@@ -433,13 +421,7 @@ class GPPLClassifier(ShardedClassifier):
         check_indices(self, "components_", self.components_, 0, items.seen.size, items.seen.size)
         require(are_classes(self.classes_), self, "classes_", "must be 0 and 1, False and True, or left and right")
         self._check_width()
-        n_covariates = posterior.covariate_scale.size
-        require(self._same_covariates(), self, "covariate_names_", "must be the names of the covariates")
-        require(self.covariate_names_.size == n_covariates, self, "posterior_", "must have the effects of covariates")
-        held = getattr(self._comparisons, "covariates", None)
-        width = 0 if held is None else held.shape[1]
-        kept = width == n_covariates or isinstance(self._comparisons, ComparisonCounts)
-        require(kept, self, "_comparisons", f"must have {n_covariates} covariates")
+        self._check_effects(self._comparisons)
         sound = not posterior.has_offsets or posterior.n_seen == items.seen.size
         require(sound, self, "posterior_", f"must have the offsets of {items.seen.size} items")
         width = 0 if posterior.basis is None else posterior.basis.points.shape[1]
@@ -448,8 +430,7 @@ class GPPLClassifier(ShardedClassifier):
     def _pairs(self, X: Any) -> tuple[Items, IntArray, IntArray, Array | None]:
         check_is_fitted(self)
         rows = self._read(X, reset=False, weighted=False)
-        if not self._same_covariates():
-            raise DataError("covariates have changed since fit; set them back, or fit again")
+        self._refuse_other_covariates()
         return *self._items.pairs(rows.left, rows.right), rows.covariates
 
     def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
@@ -585,24 +566,6 @@ class GPPLClassifier(ShardedClassifier):
             self.posterior_, ids, chosen, credibility, n_samples, as_generator(random_state), whole_numbers(counts)
         )
         return ranking.on_scale(scale, self.likelihood_)
-
-    def covariate_table(self, *, credibility: float = 0.9) -> Any:
-        """Return the effects of covariates with their uncertainty.
-
-        Parameters
-        ----------
-        credibility : float, default=0.9
-            Posterior probability of each interval.
-
-        Returns
-        -------
-        pandas.DataFrame or CovariateEffects
-            One row for each covariate, and one for the order effect where it is learnt; the columns are those of
-            `CovariateEffects`. A data frame where pandas is installed.
-        """
-        check_is_fitted(self)
-        names = self.covariate_names_.tolist()
-        return frame_or_record(describe_effects(self.posterior_, names, self.likelihood_, credibility))
 
     def win_matrix(self, items: ArrayLike | None = None) -> WinMatrix:
         """Return the probability that one item is preferred to another, and how often it was.

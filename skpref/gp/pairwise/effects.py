@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
+from sklearn.utils.validation import check_is_fitted
 
+from skpref._checks import require
 from skpref._estimator import check_credibility
-from skpref.data.records import make_frame
+from skpref.data.records import frame_or_record, make_frame
+from skpref.data.shards import ComparisonCounts
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from skpref._typing import Array
+    from skpref.gp.pairwise.columns import PairRows
     from skpref.gp.pairwise.posterior import PairPosterior
     from skpref.likelihoods import Likelihood
 
@@ -117,3 +122,68 @@ def describe_effects(
         ndtr(mean / std),
         typical,
     )
+
+
+class LearnsEffects:
+    """An estimator of comparisons with effects of covariates in the part of its posterior that all users share."""
+
+    posterior_: Any
+    likelihood_: Likelihood
+    covariate_names_: npt.NDArray[Any]
+    _columns: Any
+
+    @property
+    def _shared(self) -> PairPosterior:
+        """The part of the posterior that has the effects."""
+        posterior: PairPosterior = getattr(self.posterior_, "consensus", self.posterior_)
+        return posterior
+
+    def _set_effects(self) -> None:
+        """Set the attributes of effects after a fit."""
+        mean, variance = self._shared.order_effect
+        self.order_effect_ = mean, float(np.sqrt(variance))
+        self.coef_, covariance = self._shared.coefficients
+        self.coef_std_ = np.sqrt(np.diagonal(covariance))
+        self.covariate_names_ = np.array([] if self._columns is None else self._columns.names, dtype=str)
+
+    def _same_covariates(self) -> bool:
+        """Tell whether the parameters name the covariates of the fit."""
+        return bool(self.covariate_names_.tolist() == ([] if self._columns is None else self._columns.names))
+
+    def _refuse_other_covariates(self) -> None:
+        """Refuse predictions by a model of other covariates than the parameters name."""
+        if not self._same_covariates():
+            raise DataError("covariates have changed since fit; set them back, or fit again")
+
+    def _with_covariates(self, rows: PairRows) -> PairRows:
+        """Return rows to learn from, of which bare ids have covariates of 0."""
+        if rows.covariates is not None or not self.covariate_names_.size:
+            return rows
+        return rows._replace(covariates=np.zeros((rows.left.size, self.covariate_names_.size)))
+
+    def _check_effects(self, comparisons: Any) -> None:
+        """Raise DataError unless parameters, posterior and comparisons have the same covariates."""
+        require(self._same_covariates(), self, "covariate_names_", "must be the names of the covariates")
+        n = self.covariate_names_.size
+        require(self._shared.covariate_scale.size == n, self, "posterior_", "must have the effects of covariates")
+        held = getattr(comparisons, "covariates", None)
+        kept = (0 if held is None else held.shape[1]) == n or isinstance(comparisons, ComparisonCounts)
+        require(kept, self, "_comparisons", f"must have {n} covariates")
+
+    def covariate_table(self, *, credibility: float = 0.9) -> Any:
+        """Return the effects of covariates with their uncertainty.
+
+        Parameters
+        ----------
+        credibility : float, default=0.9
+            Posterior probability of each interval.
+
+        Returns
+        -------
+        pandas.DataFrame or CovariateEffects
+            One row for each covariate, and one for the order effect where it is learnt; the columns are those of
+            `CovariateEffects`. A data frame where pandas is installed.
+        """
+        check_is_fitted(self)
+        names = self.covariate_names_.tolist()
+        return frame_or_record(describe_effects(self._shared, names, self.likelihood_, credibility))

@@ -153,8 +153,6 @@ def test_rows_that_cannot_be_read_are_refused(battles: Any, model: CrowdGPPL) ->
         quick(**NAMES).fit(X[:0], y[:0])
     with pytest.raises(DataError, match="'judge' is not in X, whose columns have no names"):
         quick(**NAMES).fit(X.to_numpy(), y)
-    with pytest.raises(TypeError, match="covariates"):
-        CrowdGPPL(covariates=["votes"])
 
 
 def test_a_damaged_model_has_fewer_columns(battles: Any) -> None:
