@@ -3,7 +3,8 @@
 ::
 
     python benchmarks/coverage.py                          # every row
-    python benchmarks/coverage.py --only crowd,ratings     # rows whose name contains one of these words
+    python benchmarks/coverage.py --only crowd,gibbs       # rows whose "name: quantity" contains one of these
+    python benchmarks/coverage.py --only "CrowdGPPL: accuracy,SVGPClassifier" --data-sets 5
     python benchmarks/coverage.py --plot coverage.png
     python benchmarks/coverage.py --only crowd --out docs/examples/coverage.json  # new figures for the guide
 
@@ -28,7 +29,7 @@ import json
 import subprocess
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,6 +146,26 @@ def scores(*, scaled: bool, amplitude: float = 1.0, **params: object) -> Callabl
     return simulate
 
 
+def covariates(quantity: str) -> Callable[..., FloatArray]:
+    """Comparisons of ids with ties, a home side and a number of each comparison."""
+
+    def simulate(rng: np.random.Generator) -> FloatArray:
+        f, effects = rng.standard_normal(20), np.array([0.4, 0.3]) * rng.standard_normal(2)
+        left, n = rng.integers(0, 20, 400), 400
+        right = (left + rng.integers(1, 20, n)) % 20
+        C = np.column_stack([rng.choice([-1.0, 0.0, 1.0], n), rng.standard_normal(n)])
+        z = f[left] - f[right] + C @ effects + rng.standard_normal(n)
+        y = np.where(np.abs(z) < 0.4, 0.5, z > 0.0)
+        model = GPPLClassifier(covariates=[2, 3], likelihood="probit-ties", random_state=0)
+        model.fit(np.column_stack([left, right, C]), y)
+        if quantity == "effect":
+            return normal_ranks(effects, model.coef_, model.coef_std_)
+        seen = np.unique([left, right])
+        return normal_ranks(f[seen] - f[seen].mean(), *model.utility(seen, return_std=True))
+
+    return simulate
+
+
 # --------------------------------------------------------------------------------------------------------------- crowd
 def crowd(quantity: str, *, features: bool = False, **params: object) -> Callable[..., FloatArray]:
     """Comparisons by users with personal tastes."""
@@ -176,16 +197,46 @@ def crowd(quantity: str, *, features: bool = False, **params: object) -> Callabl
 
 
 def _accuracy_ranks(model: CrowdGPPL, data: Any) -> FloatArray:  # noqa: ANN401 - a Bunch
-    """Return stand-ins for the ranks of the users' true accuracies: the middle of the smallest level that covers."""
+    """Return stand-ins for the ranks of the users' true accuracies."""
     _, left, right = data.comparisons.T
     mean = data.item_factors @ data.user_factors.mean(axis=0) + data.consensus
     z = data.utilities[:, left] - data.utilities[:, right]
-    truth = norm.cdf(np.sign(mean[left] - mean[right]) * z).mean(axis=1)
+    return _report_ranks(model, "accuracy", norm.cdf(np.sign(mean[left] - mean[right]) * z).mean(axis=1))
+
+
+def _report_ranks(model: CrowdGPPL, column: str, truth: FloatArray) -> FloatArray:
+    """Return the middle of the smallest level whose interval in `annotators()` covers the truth."""
     ranks = np.full(truth.size, 0.99)
     for level, rank in zip(LEVELS[::-1], (0.95, 0.85, 0.6), strict=True):
         report = model.annotators(credibility=level)
-        ranks[(truth >= report["accuracy_low"]) & (truth <= report["accuracy_high"])] = rank
+        ranks[(truth >= report[f"{column}_low"]) & (truth <= report[f"{column}_high"])] = rank
     return ranks
+
+
+def judges(column: str, *, tastes: bool) -> Callable[..., FloatArray]:
+    """Users who follow the consensus more or less sharply, a tenth of them at random, with or without own tastes.
+
+    The true reliability is the slope of a user's utilities on the consensus, 1 on average as in the estimator.
+    """
+
+    def simulate(rng: np.random.Generator) -> FloatArray:
+        n_users, n_items, n = 40, 25, 1600
+        t, rho = rng.standard_normal(n_items), np.exp(0.5 * rng.standard_normal(n_users))
+        rho[rng.random(n_users) < 0.1] = 0.0
+        own = 0.5 * rng.standard_normal((n_users, n_items)) if tastes else np.zeros((n_users, n_items))
+        f = rho[:, None] * t + own
+        user, left = rng.integers(0, n_users, n), rng.integers(0, n_items, n)
+        right = (left + rng.integers(1, n_items, n)) % n_items
+        y = (f[user, left] - f[user, right] + rng.standard_normal(n) > 0.0).astype(int)
+        model = CrowdGPPL(random_state=0).fit(np.column_stack([user, left, right]), y)
+        consensus = f.mean(axis=0) - f.mean()
+        seen = np.isin(np.arange(n_users), user)
+        if column == "accuracy":
+            gap = np.sign(consensus[left] - consensus[right]) * (f[:, left] - f[:, right])
+            return _report_ranks(model, column, norm.cdf(gap).mean(axis=1)[seen])
+        return _report_ranks(model, column, (f @ consensus / (consensus @ consensus))[seen])
+
+    return simulate
 
 
 # --------------------------------------------------------------------------------------------- grades, numbers, classes
@@ -222,6 +273,20 @@ def regression(quantity: str, n: int = 500, outliers: float = 0.0, **params: obj
             return student_t.cdf(gap, model.likelihood_.df, scale=model.noise_) @ weight / weight.sum()
         noise = quantity == "y"
         return normal_ranks((y if noise else f)[n:], *model.predict(X[n:], return_std=True, noise=noise))
+
+    return simulate
+
+
+def counts(n: int = 300, rate: float = 3.0) -> Callable[..., FloatArray]:
+    """Counts whose log rate is a smooth function of two features: log rates of new rows."""
+
+    def simulate(rng: np.random.Generator) -> FloatArray:
+        X = rng.uniform(-2.0, 2.0, (n + 200, 2))
+        f = 0.7 * np.linalg.cholesky(RBF(1.0)(X) + 1e-8 * np.eye(len(X))) @ rng.standard_normal(len(X))
+        y = rng.poisson(rate * np.exp(f))
+        model = SVGPRegressor(likelihood="poisson", random_state=0).fit(X[:n], y[:n])
+        mean, std = model.predict_latent(X[n:], return_std=True)
+        return normal_ranks(np.log(rate) + f[n:], np.log(model.likelihood_.rate) + mean, std)
 
     return simulate
 
@@ -302,6 +367,8 @@ def rows() -> list[Row]:
         Row("GPPLClassifier, linearised", "utility", gppl("utility", item_effects=False, inference="linearised")),
         Row("GPPLClassifier of ids", "utility", gppl_ids(50, 400)),
         Row("GPPLClassifier of 2,000 ids", "utility", gppl_ids(2000, 16000), 5),
+        Row("GPPLClassifier, ties and covariates", "utility", covariates("utility")),
+        Row("GPPLClassifier, ties and covariates", "effect", covariates("effect")),
         Row("GPPLRegressor from scores, all known", "utility", scores(scaled=False, kernel=kernel, **known)),
         Row("GPPLRegressor from scores", "utility", scores(scaled=False)),
         Row("GPPLRegressor from scores, scaled", "utility", scores(scaled=True)),
@@ -309,17 +376,25 @@ def rows() -> list[Row]:
         Row("CrowdGPPL", "consensus", crowd("consensus"), 30),
         Row("CrowdGPPL", "personal utility", crowd("personal"), 30),
         Row("CrowdGPPL", "accuracy of users", crowd("accuracy"), 30),
+        Row("CrowdGPPL, careless users", "accuracy of users", judges("accuracy", tastes=False), 30),
+        Row("CrowdGPPL, careless users", "reliability of users", judges("reliability", tastes=False), 30),
+        Row("CrowdGPPL, careless users with tastes", "accuracy of users", judges("accuracy", tastes=True), 30),
+        Row("CrowdGPPL, careless users with tastes", "reliability of users", judges("reliability", tastes=True), 30),
         Row("CrowdGPPL", "answer", crowd("answer"), 30),
         Row("CrowdGPPL, features", "personal utility", crowd("personal", features=True), 30),
         Row("GPOrdinalRegressor", "latent", ordinal("latent"), 30),
         Row("GPOrdinalRegressor, scaled", "latent", ordinal("latent", scaled=True), 30),
         Row("GPOrdinalRegressor", "level", ordinal("levels"), 30),
+        Row("GPOrdinalRegressor, kernel=None", "latent", ordinal("latent", kernel=None), 30),
+        Row("GPOrdinalRegressor, kernel=None, scaled", "latent", ordinal("latent", scaled=True, kernel=None), 30),
+        Row("GPOrdinalRegressor, kernel=None", "level", ordinal("levels", kernel=None), 30),
         Row("SVGPRegressor", "f", regression("f"), 30),
         Row("SVGPRegressor", "y", regression("y"), 30),
         Row("SVGPRegressor, 5 % outliers", "f", regression("f", outliers=0.05), 30),
         Row("SVGPRegressor, 5 % outliers", "y", regression("y", outliers=0.05), 30),
         Row("SVGPRegressor, 5 % outliers, student-t", "f", regression("f", outliers=0.05, likelihood="student-t"), 30),
         Row("SVGPRegressor, 5 % outliers, student-t", "y", regression("y", outliers=0.05, likelihood="student-t"), 30),
+        Row("SVGPRegressor, poisson", "log rate", counts(), 30),
         Row("SVGPRegressor, adam, 40 inducing points", "f", regression("f", optimizer="adam", n_inducing=40), 30),
         Row("SVGPRegressor, 40 inducing points", "f", regression("f", n_inducing=40), 30),
         Row("SVGPClassifier", "class", classes(), 30),
@@ -383,7 +458,8 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="comma-separated words; a row runs if its name contains one")
+    parser.add_argument("--only", default="", help='a row runs if its "name: quantity" has one of these, separated by commas')
+    parser.add_argument("--data-sets", type=int, help="data sets a row, in place of the default")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="JSON file of the results")
     parser.add_argument("--plot", type=Path, help="PNG file of the plot")
@@ -392,7 +468,8 @@ def main(arguments: list[str] | None = None) -> int:
     results = []
     print(f"{'':58s} {'quantity':20s}   50 %  80 %  95 %   (error)  data sets  CPU s")
     for row in rows():
-        if any(word in row.name.lower() for word in words):
+        if any(word in f"{row.name}: {row.quantity}".lower() for word in words):
+            row = replace(row, n_data_sets=options.data_sets or row.n_data_sets)
             result = measure(row, options.seed)
             results.append(result)
             cover = " ".join(f"{100.0 * share:5.1f}" for share in result["coverage"])

@@ -45,6 +45,11 @@ class Likelihood(ABC):
     # Whether `learnt` fits any parameters.
     has_parameters: ClassVar[bool] = False
 
+    @property
+    def share_of_information(self) -> float:
+        """Expected curvature of log p over that of a variational site; below 1 where `expectation` is a lower bound."""
+        return 1.0
+
     def log_prob(self, y: ArrayLike, z: ArrayLike) -> Array:
         """Return log p(y | z).
 

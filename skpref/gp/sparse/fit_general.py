@@ -263,9 +263,19 @@ def _infer(
         result = svi.fit(problem, state, schedule, rng)
     block = result.state.blocks["f"]
     assert isinstance(block, DenseBlock)  # noqa: S101
-    latent = SparseLatent(basis, block.mean, np.ascontiguousarray(block.inverse_chol))
+    inverse_chol = _inverse_chol(block, result.likelihood.share_of_information)
+    latent = SparseLatent(basis, block.mean, np.ascontiguousarray(inverse_chol))
     end = WarmStart(basis.kernel, result.likelihood, basis.points, result.state)
     return GeneralFit(latent, end, inference, result.bounds, len(result.bounds), result.converged)
+
+
+def _inverse_chol(block: DenseBlock, share: float) -> Array:
+    """Return L^-1, where L L^T is the precision of the whitened variables with a share of that of the sites."""
+    if share == 1.0:
+        return block.inverse_chol
+    precision = share * block.precision
+    precision[np.diag_indices_from(precision)] += 1.0 - share
+    return DenseBlock(precision, block.linear).inverse_chol
 
 
 @dataclass(eq=False)
