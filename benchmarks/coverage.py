@@ -458,7 +458,7 @@ def draw(results: list[dict[str, Any]], path: Path) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help='a row runs if its "name: quantity" has one of these, separated by commas')
+    parser.add_argument("--only", default="", help='rows whose "name: quantity" has one of these words')
     parser.add_argument("--data-sets", type=int, help="data sets a row, in place of the default")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="JSON file of the results")
@@ -469,12 +469,11 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"{'':58s} {'quantity':20s}   50 %  80 %  95 %   (error)  data sets  CPU s")
     for row in rows():
         if any(word in f"{row.name}: {row.quantity}".lower() for word in words):
-            row = replace(row, n_data_sets=options.data_sets or row.n_data_sets)
-            result = measure(row, options.seed)
+            result = measure(replace(row, n_data_sets=options.data_sets or row.n_data_sets), options.seed)
             results.append(result)
             cover = " ".join(f"{100.0 * share:5.1f}" for share in result["coverage"])
             print(f"{row.name:58s} {row.quantity:20s} {cover}   ({100.0 * result['error'][2]:.1f})"
-                  f"  {row.n_data_sets:4d}  {result['seconds']:.2f}", flush=True)  # fmt: skip
+                  f"  {result['n_data_sets']:4d}  {result['seconds']:.2f}", flush=True)  # fmt: skip
     if options.out:
         keep(results, options.out)
     if options.plot:

@@ -61,6 +61,7 @@ class Model(NamedTuple):
     margin: float
     precision: float  # 1 / sigma^2
     dtype: Any  # of the sums over ratings; matrices are always factored in float64
+    mean: Array | None = None  # (K,): prior mean of the rows; None: 0
 
 
 class StreamName(NamedTuple):
@@ -143,7 +144,7 @@ def augment(rows, row, x, theta, owner, margin, counter, step, ziggurat, q, weig
 
 
 @njit(fastmath=FAST)
-def _many_ratings(A, P, column, first, n, weight, pull, V, precision):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _many_ratings(A, P, column, first, n, weight, pull, V, precision, mean):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put the precision matrix of a row with many ratings into P, and the linear term into the row after it.
 
     Both are parts of one Gram matrix, that of the columns (sqrt(w_e) v_e, h_e / sqrt(w_e)).
@@ -170,13 +171,14 @@ def _many_ratings(A, P, column, first, n, weight, pull, V, precision):  # type: 
     add_gram(P, A, filled)
     for a in range(width):
         P[a, a] += precision
+        P[linear_row, a] += precision * mean[a]
 
 
 @njit(fastmath=FAST)
 def _few_ratings(B, P, column, first, n, weight, pull, V, sigma, noise, residual):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put I + B B^T of a row with few ratings into P, and the right-hand side into the row after it.
 
-    B has the rows sigma sqrt(w_e) v_e. With z ~ N(0, I), d ~ N(0, I) and a_e = h_e / sqrt(w_e), the row
+    B has the rows sigma sqrt(w_e) v_e. With z ~ N(mean / sigma, I), d ~ N(0, I) and a_e = h_e / sqrt(w_e), the row
     sigma (z + B^T (I + B B^T)^-1 (a - B z - d)) has the conditional distribution (Bhattacharya et al., 2016).
     """
     P[:] = 0.0
@@ -193,12 +195,13 @@ def _few_ratings(B, P, column, first, n, weight, pull, V, sigma, noise, residual
 
 
 @njit(fastmath=FAST)
-def _draw_many(rows, row, V, precision, work, U):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _draw_many(rows, row, V, prior, work, U):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     start, column = rows[0], rows[1]
+    precision, mean = prior
     A, _, P_flat, weight, pull, noise, _, solved = work
     width, linear_row = V.shape[1], A.shape[0] - 3
     P = P_flat[: (linear_row + 3) * linear_row].reshape(linear_row + 3, linear_row)
-    _many_ratings(A, P, column, start[row], start[row + 1] - start[row], weight, pull, V, precision)
+    _many_ratings(A, P, column, start[row], start[row + 1] - start[row], weight, pull, V, precision, mean)
     if not factor(P, width):
         return False
     for k in range(width):
@@ -210,10 +213,13 @@ def _draw_many(rows, row, V, precision, work, U):  # type: ignore[no-untyped-def
 
 
 @njit(fastmath=FAST)
-def _draw_few(rows, row, V, precision, work, U):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _draw_few(rows, row, V, prior, work, U):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     start, column = rows[0], rows[1]
+    precision, mean = prior
     _, B, P_flat, weight, pull, noise, residual, solved = work
     width, n, sigma = V.shape[1], start[row + 1] - start[row], 1.0 / np.sqrt(precision)
+    for k in range(width):
+        noise[k] += mean[k] / sigma
     linear_row = padded(n)
     P = P_flat[: (linear_row + 3) * linear_row].reshape(linear_row + 3, linear_row)
     _few_ratings(B[:linear_row], P, column, start[row], n, weight, pull, V, sigma, noise, residual)
@@ -250,10 +256,10 @@ def threshold_sums(rows, row, x, margin, q, out):  # type: ignore[no-untyped-def
 
 
 @njit(nogil=True, fastmath=FAST)
-def _draw_portion(task, rows, U, V, theta, owner, model, name, ziggurat, dtype_like, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _draw_portion(task, rows, U, V, theta, owner, margin, prior, name, ziggurat, dtype_like, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Draw the rows of one portion; return whether all matrices were positive definite."""
     start, order, cut = rows[0], rows[4], rows[5]
-    (margin, precision), (seed, sweep, block) = model, name
+    seed, sweep, block = name
     width, longest = U.shape[1], 0
     few = (4 * width) // 5
     for i in range(cut[task], cut[task + 1]):
@@ -275,11 +281,11 @@ def _draw_portion(task, rows, U, V, theta, owner, model, name, ziggurat, dtype_l
             noise[k], counter = normal(counter, step, ziggurat)
         work = A, B, P, weight, pull, noise, residual, solved
         if n > few:
-            succeeded = _draw_many(rows, row, V, precision, work, U)
+            succeeded = _draw_many(rows, row, V, prior, work, U)
         else:
             for e in range(n):
                 residual[e], counter = normal(counter, step, ziggurat)
-            succeeded = _draw_few(rows, row, V, precision, work, U)
+            succeeded = _draw_few(rows, row, V, prior, work, U)
         if not succeeded:
             return False
         if out[0].shape[0] > 0:
@@ -318,10 +324,11 @@ def draw_rows(
     csr = (rows.start, rows.column, rows.level, rows.cost, *rows.portions)
     owner = {"all": 0, "row": 1, "column": 2}[thresholds.owner]
     stream = (np.uint64(name.seed), np.int64(name.sweep), np.int64(name.block))
-    scales, dtype_like = (float(model.margin), float(model.precision)), np.empty(0, model.dtype)
+    mean = np.zeros(width) if model.mean is None else np.ascontiguousarray(model.mean)
+    margin, prior, dtype_like = float(model.margin), (float(model.precision), mean), np.empty(0, model.dtype)
 
     def portion(task: int) -> bool:
-        arguments = csr, U, V, thresholds.value, owner, scales, stream, ZIGGURAT, dtype_like, tuple(sums)
+        arguments = csr, U, V, thresholds.value, owner, margin, prior, stream, ZIGGURAT, dtype_like, tuple(sums)
         return bool(_draw_portion(task, *arguments))
 
     return run_tasks(portion, rows.portions.cut.size - 1, rows.column.size * width * width), sums

@@ -49,8 +49,9 @@ class GibbsM3F(MaxMarginFactorization):
         Prior standard deviation of the thresholds, in margins; where it is learnt, at the start.
     threshold_means : "symmetric" or array-like of shape (L - 1,), default=None
         Prior means of the thresholds, ascending. None learns mean and covariance of the users' thresholds, so that the
-        frequencies of the levels and what users have in common show in them; "symmetric" has them around 0 and three
-        margins apart, as [XZZ13]. Thresholds that all users share are always learnt from there.
+        frequencies of the levels and what users have in common show in them, and the mean of the users' factors, so
+        that items can be liked by all; "symmetric" has them around 0 and three margins apart, as [XZZ13]. Thresholds
+        that all users share are always learnt from there, without a mean of factors.
     levels : array-like of shape (L,), default=None
         All possible ratings, low to high, including those that no user gave. If None, the categories of an ordered
         `pandas.Categorical`, or else the distinct numbers in y.

@@ -67,6 +67,7 @@ class StudentT(Likelihood):
 
     @property
     def share_of_information(self) -> float:
+        """(nu + 1) / (nu + 3)."""
         return (self.df + 1.0) / (self.df + 3.0)
 
     @property

@@ -12,6 +12,7 @@ from scipy.stats import qmc
 
 from skpref._checks import check_arrays, check_positive, check_types, require
 from skpref.data import Vocabulary
+from skpref.factorization.max_margin.m3f_chain import expected_user_mean
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -113,7 +114,7 @@ class M3FPosterior:
     margin: float  # of the hinge loss
     sigma: float  # prior standard deviation of the factors
     varsigma: float  # prior standard deviation of the thresholds; 0 if all users share them
-    learnt_thresholds: bool  # whether thresholds of unseen users have the covariance of the others
+    learnt_thresholds: bool  # whether unseen users have the means of the others and their thresholds' covariance
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
@@ -151,11 +152,23 @@ class M3FPosterior:
 
     def _scores(self, factors: Factors, user: IntArray, item: IntArray) -> Array:
         """Return the mean of x_ij given each sample, shape (S, n)."""
-        return factors.scores(user, item)
+        score, new_user = factors.scores(user, item), np.flatnonzero((user < 0) & (item >= 0))
+        if new_user.size:
+            mean = self._mean_user(factors)
+            score[:, new_user] = np.einsum("sk,snk->sn", mean, factors.items[:, item[new_user]])
+        return score
+
+    def _mean_user(self, factors: Factors) -> Array:
+        """Return the mean of the factors of an unseen user given each sample, shape (S, K)."""
+        mean = expected_user_mean(factors.users)
+        return mean if self.learnt_thresholds else np.zeros_like(mean)
 
     def _variances(self, factors: Factors, user: IntArray, item: IntArray) -> Array:
         """Return the variance of x_ij given each sample, shape (S, n)."""
-        return factors.prior_variances(user, item, self.sigma)
+        variance = factors.prior_variances(user, item, self.sigma)
+        if (both := (user < 0) & (item < 0)).any():
+            variance[:, both] += self.sigma**2 * (self._mean_user(factors) ** 2).sum(axis=1, keepdims=True)
+        return variance
 
     def levels(self, user: IntArray, item: IntArray, rule: str) -> IntArray:
         """Predict levels, shape (n,)."""
@@ -238,12 +251,8 @@ class IPM3FPosterior(M3FPosterior):
         n = factors.users.shape[1] + 1.0
         return factors.users.sum(axis=1, dtype=np.float64) / n, self.alpha / n
 
-    def _scores(self, factors: Factors, user: IntArray, item: IntArray) -> Array:
-        score, new_user = factors.scores(user, item), np.flatnonzero((user < 0) & (item >= 0))
-        if new_user.size:
-            share, _ = self._shares(factors)
-            score[:, new_user] = np.einsum("sk,snk->sn", share, factors.items[:, item[new_user]])
-        return score
+    def _mean_user(self, factors: Factors) -> Array:
+        return self._shares(factors)[0]
 
     def _variances(self, factors: Factors, user: IntArray, item: IntArray) -> Array:
         variance = np.zeros((factors.users.shape[0], user.size))

@@ -38,7 +38,8 @@ def twin(rows, row, U, V, theta, whose, model, name):
     for _ in range(len(entries) * R):
         value, counter = uniform(np.uint64(counter), np.uint64(step))
         u.append(value)
-    precision, linear = np.eye(width) * model.precision, np.zeros(width)
+    prior_mean = np.zeros(width) if model.mean is None else model.mean
+    precision, linear = np.eye(width) * model.precision, model.precision * prior_mean
     tau, T = np.zeros((len(entries), R)), np.zeros((len(entries), R))
     columns, weight, pull = np.zeros((len(entries), width)), np.zeros(len(entries)), np.zeros(len(entries))
     for e, place in enumerate(entries):
@@ -67,7 +68,7 @@ def twin(rows, row, U, V, theta, whose, model, name):
         s2, half = 1.0 / model.precision, np.sqrt(weight)[:, None] * columns
         S = np.eye(len(entries)) + s2 * half @ half.T
         gain = s2 * half.T @ np.linalg.inv(S)
-        prior, residual = np.sqrt(s2) * noise[:width], noise[width:]
+        prior, residual = prior_mean + np.sqrt(s2) * noise[:width], noise[width:]
         draw = prior + gain @ (pull / np.sqrt(weight) - half @ prior - residual)
         transform = np.hstack([np.sqrt(s2) * (np.eye(width) - gain @ half), -gain])
     # Whatever the way, the draw is mean + transform noise, and so has the covariance wanted.
@@ -82,15 +83,16 @@ def twin(rows, row, U, V, theta, whose, model, name):
 
 @pytest.mark.parametrize("costs", [False, True])
 @pytest.mark.parametrize("whose", ["all", "row", "column"])
+@pytest.mark.parametrize("mean", [False, True])
 @pytest.mark.parametrize("width", [1, 6, 10])
-def test_pass_is_the_dense_computation(whose, width, costs):
+def test_pass_is_the_dense_computation(whose, width, mean, costs):
     lengths = [0, 1, 3, 9, 20, 5]
     rows = table(1, lengths, 20, costs=costs)
     rng = np.random.default_rng(width)
     U, V = rng.standard_normal((6, width)), rng.standard_normal((20, width))
     theta = np.sort(3.0 * rng.standard_normal(({"all": 1, "row": 6, "column": 20}[whose], R)), axis=1)
-    model, name = Model(1.5, 0.7, np.float64), StreamName(2**62 + 3, 5, 1)
-    drawn = U.copy()
+    model = Model(1.5, 0.7, np.float64, rng.standard_normal(width) if mean else None)
+    name, drawn = StreamName(2**62 + 3, 5, 1), U.copy()
     with_sums = whose != "column"
     succeeded, sums = draw_rows(rows, drawn, V, Thresholds(theta, whose), model, name, with_sums=with_sums)
     assert succeeded

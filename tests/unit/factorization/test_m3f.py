@@ -198,13 +198,18 @@ def test_unseen_users_and_items_get_the_prior(own):
     model = clone(SMALL).set_params(user_thresholds=own, sigma=1.5).fit(X, Y)
     rows = [(0, 999), (999, 0), (999, 999)]
     mean, std = model.predict_score(rows, return_std=True)
-    np.testing.assert_array_equal(mean, 0.0)
     samples = model.posterior_.samples
+    # Where each user has thresholds, the mean of the users' factors is learnt, with a prior that counts for 3 users.
+    user_mean = samples.users.astype(float).sum(axis=1) / (40 + 3) * own
+    score = (user_mean * samples.items[:, 0]).sum(axis=1)
+    np.testing.assert_allclose(mean, [0.0, score.mean(), 0.0], rtol=1e-5)
     square = [(part[:, 0].astype(float) ** 2).sum(axis=1).mean() for part in (samples.users, samples.items)]
-    np.testing.assert_allclose(std**2, [1.5**2 * square[0], 1.5**2 * square[1], 1.5**4 * 4], rtol=1e-5)
-    theta = model.thresholds_
-    wanted = [(theta[0] <= 0.0).sum(), (theta.mean(axis=0) <= 0.0).sum()] if own else [(theta <= 0.0).sum()] * 2
-    np.testing.assert_array_equal(model.predict(rows), model.classes_[[*wanted, wanted[1]]])
+    both = 1.5**4 * 4 + 1.5**2 * (user_mean**2).sum(axis=1).mean()
+    wanted = [1.5**2 * square[0], 1.5**2 * square[1] + score.var(ddof=1), both]
+    np.testing.assert_allclose(std**2, wanted, rtol=1e-5)
+    theta = samples.thresholds.mean(axis=0)
+    cuts = np.array([theta[0], theta.mean(axis=0), theta.mean(axis=0)])
+    np.testing.assert_array_equal(model.predict(rows), model.classes_[(mean[:, None] >= cuts).sum(axis=1)])
     p = model.predict_proba(rows)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     assert (p > 0.0).all()
@@ -220,8 +225,9 @@ def test_the_prior_of_unseen_users_against_plain_draws(means):
     model = clone(SMALL).set_params(threshold_means=means).fit(X, Y)
     rng, posterior = np.random.default_rng(0), model.posterior_
     total, n = np.zeros(5), 4000
-    for v, theta in zip(posterior.samples.items, posterior.samples.thresholds, strict=True):
-        score = rng.standard_normal((n, 4)) @ v[0].astype(float)
+    for u, v, theta in zip(*(part.astype(float) for part in posterior.samples), strict=True):
+        user_mean = u.sum(axis=0) / (len(u) + 3) if means is None else np.zeros(4)
+        score = (user_mean + rng.standard_normal((n, 4))) @ v[0]
         covariance = posterior.varsigma**2 * np.eye(4)
         if means is None:
             covariance = (covariance + len(theta) * np.cov(theta.T.astype(float), bias=True)) / (len(theta) + 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -125,3 +127,29 @@ def test_new_users_have_the_prior_variance_of_scores():
     # x = u . v with u, v ~ N(0, sigma^2 I) where they are unseen.
     s = 1.5**2
     assert_allclose(variance, [[s * (9.0 + 16.0 + 25.0), 0.0, 3.0 * s**2, s * 12.0]])
+
+
+def test_what_all_users_like_is_learnt_and_expected_of_new_users():
+    rng = np.random.default_rng(0)
+    quality, cell = rng.standard_normal(30), rng.permutation(40 * 30)[:500]
+    user, item = cell // 30, cell % 30
+    y = np.digitize(quality[item] + 0.3 * rng.standard_normal(500), [-1.0, 0.0, 1.0])
+    X, new = np.column_stack([user, item]), np.column_stack([np.full(30, 99), np.arange(30)])
+    model = GibbsM3F(n_factors=10, C=0.2, random_state=0).fit(X, y)
+    assert np.corrcoef(model.predict_score(new), quality)[0, 1] > 0.8
+    assert np.mean(np.abs(model.predict(X) - y)) < 0.3
+    symmetric = model.set_params(threshold_means="symmetric").fit(X, y)
+    assert not symmetric.predict_score(new).any()
+    # A new user with one rating differs from the mean of the others by less than without these.
+    model.set_params(threshold_means=None).fit(X, y).fold_in([[98, 0]], y[item == 0][:1])
+    assert np.corrcoef(model.predict_score(new - [1, 0]), quality)[0, 1] > 0.6
+
+
+def test_the_mean_of_users_has_its_conditional():
+    prior, state = MarginPrior(2.0, np.array([0.0]), 1.0, own=True, learnt=True), {"seed": np.array(3, np.uint64)}
+    state["users"] = np.arange(6.0).reshape(2, 3)
+    drawn = np.array([m3f_chain.user_mean_of(state, prior, sweep) for sweep in range(4000)])
+    assert_allclose(drawn.mean(axis=0), [3.0 / 5.0, 1.0, 7.0 / 5.0], atol=0.06)  # 4 standard errors
+    assert_allclose(drawn.std(axis=0), 2.0 / np.sqrt(5.0), rtol=0.05)
+    assert m3f_chain.user_mean_of(state, replace(prior, learnt=False), 1) is None
+    assert m3f_chain.user_mean_of(state | {"user_mean": 7.0}, prior, 1) == 7.0

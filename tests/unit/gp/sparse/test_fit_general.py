@@ -154,6 +154,14 @@ def test_gradient_of_the_bound_is_that_of_differences(likelihood, y):
 
 
 # -------------------------------------------------------------------------------------------------- other likelihoods
+def test_heavy_tails_have_the_variance_of_their_information():
+    # f is a constant: its variance is that of a location parameter, (nu + 3) / (nu + 1) sigma^2 / n.
+    n, noise = 4000, np.random.default_rng(0).standard_t(4.0, 4000)
+    model = SVGPRegressor(ConstantKernel(1.0) * RBF(1e6), likelihood=StudentT(), optimizer=None, n_inducing=1)
+    _, std = model.fit(np.linspace(0.0, 1.0, n)[:, None], noise).predict_latent([[0.5]], return_std=True)
+    assert_allclose(std**2 * n, 7.0 / 5.0, rtol=0.03)
+
+
 def test_outliers_hardly_move_student_t():
     y = Y.copy()
     y[::20] += 10.0
