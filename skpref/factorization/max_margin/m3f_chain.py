@@ -185,7 +185,7 @@ def fold_in_of(problem: MarginProblem, seed: int) -> FoldIn:
         state = start_state(problem, seed) if last is None else last
         population = expected_population(source["thresholds"], problem.prior)
         if problem.prior.learnt:
-            population["user_mean"] = expected_user_mean(source["users"])
+            population = {**population, "user_mean": expected_user_mean(source["users"])}
         return {**state, **{name: source[name].astype(np.float64) for name in fixed}, **population}
 
     return FoldIn(start, step_of(problem, fixed_items=True), lambda old, new: with_users(old, new, own=own))
