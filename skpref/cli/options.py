@@ -40,13 +40,13 @@ class Model(NamedTuple):
 
 _PAIRS = ("user", "item", "rating")
 _SIDES = ("left", "right", "winner", "loser", "score", "ranking", "contest", "rank", "offered", "chosen")
-_COMPARISONS = (*_SIDES, "item", "label", "items", "id", "group", "max_inducing")
+_COMPARISONS = (*_SIDES, "item", "covariates", "label", "items", "id", "group", "max_inducing")
 _RATINGS = (*_PAIRS, "levels", "duplicates", "sweeps", "factors")
 _FEATURES = ("label", "features", "group")
 
 # A model is a line here, a function that reads its data, and its options in the parser.
 MODELS = {
-    "gppl": Model("skpref.cli.tasks.comparisons:read", "comparisons: one view for all", (*_COMPARISONS, "covariates")),
+    "gppl": Model("skpref.cli.tasks.comparisons:read", "comparisons: one view for all", _COMPARISONS),
     "crowd": Model(
         "skpref.cli.tasks.comparisons:read",
         "comparisons: a consensus and a view of each user",

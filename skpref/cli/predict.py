@@ -87,11 +87,13 @@ def _cell(value: Any) -> str:
 def _pairs(model: GPPLClassifier, sheet: Sheet, options: Predict) -> Columns:
     names = side_names(sheet, options)
     sheet.require(names, "The file to predict has the columns left and right, or others named by --left and --right")
-    columns = _sides(model, sheet, names)
-    covariates = model.covariate_names_.tolist()
-    if covariates:
-        columns.extend(read_covariates(sheet, tuple(covariates), vary=False).T.astype(object))
-    return _answers(model, columns)
+    return _answers(model, [*_sides(model, sheet, names), *_covariates(model, sheet)])
+
+
+def _covariates(model: GPPLClassifier | CrowdGPPL, sheet: Sheet) -> list[NDArray[Any]]:
+    """Return the columns of the covariates of the model."""
+    names = tuple(model.covariate_names_.tolist())
+    return list(read_covariates(sheet, names, vary=False).T.astype(object)) if names else []
 
 
 def _answers(model: GPPLClassifier | CrowdGPPL, columns: list[NDArray[Any]]) -> Columns:
@@ -134,7 +136,7 @@ def _crowd(model: CrowdGPPL, sheet: Sheet, options: Predict) -> Columns:
     names = side_names(sheet, options)
     sheet.require((user, *names), purpose)
     asked = _ids(sheet, user, "user", getattr(model.users, "ids", model.user_ids_))
-    return _answers(model, [asked, *_sides(model, sheet, names)])
+    return _answers(model, [asked, *_sides(model, sheet, names), *_covariates(model, sheet)])
 
 
 def _rated(trained: Any, sheet: Sheet, options: Predict) -> NDArray[Any]:

@@ -168,12 +168,11 @@ class ComparisonTask(Task):
         self.rows = data.rows
         self._max_inducing = max_inducing
         has_ties = bool((data.rows.y == 0.5).any())
+        traits = has_ties, data.has_sides, data.covariates
         if data.user is None:
-            traits = has_ties, data.has_sides, data.covariates
             self._kind: Pairs | Crowd = Pairs(data.items, data.n_items, max_inducing, seed, *traits)
         else:
-            sizes = data.n_items, data.n_users
-            self._kind = Crowd(data.items, data.users, *sizes, has_ties, data.has_sides, max_inducing, seed)
+            self._kind = Crowd(data.items, data.users, data.n_items, data.n_users, max_inducing, seed, *traits)
         self.space = self._kind.space()
         self.template = PairEstimator(self._kind, **self._kind.defaults())
 
@@ -208,12 +207,12 @@ class ComparisonTask(Task):
     def hold_out(self, share: float, seed: int) -> Split:
         if not self._is_within_users(self.rows):
             return super().hold_out(share, seed)
-        return next(WithinUserShuffleSplit(test_size=share, random_state=seed).split(self.rows.X))
+        return next(WithinUserShuffleSplit(test_size=share, random_state=seed).split(self.rows.X[:, :3]))
 
     def folds(self, rows: Rows, n_folds: int, seed: int) -> list[Split]:
         if not self._is_within_users(rows):
             return super().folds(rows, n_folds, seed)
-        return list(WithinUserKFold(n_folds, random_state=seed).split(rows.X))
+        return list(WithinUserKFold(n_folds, random_state=seed).split(rows.X[:, :3]))
 
     def split_note(self) -> str:
         if self.data.group is not None:
@@ -254,7 +253,7 @@ class ComparisonTask(Task):
         return files | plots(outcome.model.lower_bounds_, ranking, _tuned(outcome).calibration, annotators)
 
     def effects(self, model: Any) -> str:
-        has_some = self.data.user is None and (model.order_effect or model.covariate_names_.size)
+        has_some = model.covariate_names_.size or (self.data.user is None and model.order_effect)
         return effects_text(model) if has_some else ""
 
     def next_command(self, model: Path) -> str:
@@ -344,7 +343,7 @@ def _with_covariates(sheet: Sheet, rows: Rows, answers: Answers, names: tuple[st
     if not answers.pairs:
         raise sheet.fault("--covariates are of rows with one comparison each, not of rankings or choices")
     values = read_covariates(sheet, names)
-    swapped = (rows.X[:, 0] != answers.left)[:, None]
+    swapped = (rows.X[:, -2] != answers.left)[:, None]
     return replace(rows, X=np.column_stack([rows.X, np.where(swapped, -values, values).astype(object)]))
 
 

@@ -122,9 +122,7 @@ class Pairs:
         names = ("likelihood", "shape_s0", "rate_s0", "order_effect")
         shared = {name: settings[name] for name in names if name in settings}
         model = GPPLClassifier(self.items, random_state=self.seed, **shared)
-        if self.covariates:
-            chosen = {name: 2 + k for k, name in enumerate(self.covariates)} if settings["covariates"] else None
-            model.set_params(left=0, right=1, covariates=chosen)
+        _with_covariates(model, self.covariates, 2, chosen=settings.get("covariates", False))
         if self.items is None:
             return model
         model.set_params(item_effects=settings["item_effects"], optimizer="l-bfgs-b" if settings["ard"] else None)
@@ -156,10 +154,11 @@ class Crowd:
     users: Table | None
     n_items: int
     n_users: int
-    has_ties: bool  # y = 0.5 occurs: then a likelihood with ties is among the choices
-    has_sides: bool  # left and right are where the items were shown: then the left side may have an advantage
     max_inducing: int
     seed: int = 0
+    has_ties: bool = False  # as in `Pairs`, and the next two
+    has_sides: bool = False
+    covariates: tuple[str, ...] = ()
 
     @property
     def most_factors(self) -> int:
@@ -176,6 +175,8 @@ class Crowd:
         }
         if self.has_sides:
             space["order_effect"] = [False, True]
+        if self.covariates:
+            space["covariates"] = [True, False]
         if self.items is not None:
             space |= {"item_effects": [False, True], **_LENGTH_SCALE}
             space |= _inducing("n_inducing", self.max_inducing, self.n_items)
@@ -188,6 +189,8 @@ class Crowd:
         most["n_factors"] = self.most_factors
         names = [name for name in space if name in params and name != "length_scale_factor"]
         settings = {name: min(params[name], most[name]) if name in most else params[name] for name in names}
+        if self.covariates:
+            settings["covariates"] = True
         return settings if self.items is None else {**settings, "length_scale": "auto"}
 
     def resolve(self, params: Settings) -> Settings:
@@ -203,8 +206,18 @@ class Crowd:
 
     def build(self, settings: Settings) -> CrowdGPPL:
         """Return the estimator that settings stand for, not fitted."""
-        params = {name: value for name, value in self.resolve(settings).items() if name != "length_scale"}
-        return CrowdGPPL(self.items, self.users, random_state=self.seed, **params)
+        left_out = "length_scale", "covariates"
+        params = {name: value for name, value in self.resolve(settings).items() if name not in left_out}
+        model = CrowdGPPL(self.items, self.users, random_state=self.seed, **params)
+        return _with_covariates(model, self.covariates, 3, chosen=settings.get("covariates", False))
+
+
+def _with_covariates(model: Any, names: tuple[str, ...], first: int, *, chosen: bool) -> Any:
+    """Return the estimator with the columns of X from `first` on as its covariates, or as columns that it ignores."""
+    if not names:
+        return model
+    columns = {name: first + k for k, name in enumerate(names)} if chosen else None
+    return model.set_params(left=first - 2, right=first - 1, covariates=columns)
 
 
 def _with_length_scale(settings: Settings, *, automatic: bool) -> Settings:

@@ -229,6 +229,20 @@ def test_covariates_are_columns_or_differences(capsys: pytest.CaptureFixture[str
     assert_allclose(predicted, direct.predict_proba(np.hstack([X, C.astype(object)]))[:, 1], rtol=1e-9)
 
 
+def test_a_crowd_has_covariates(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = HOME.splitlines()
+    text = "\n".join(f"{line},{'user' if k == 0 else f'j{k % 3}'}" for k, line in enumerate(lines)) + "\n"
+    model = fit(text, "--model", "crowd", "--covariates", "home,length_a-length_b")
+    assert "Effects on the left side" in capsys.readouterr().out
+    assert model.covariate_names_.tolist() == ["home", "length_a-length_b"]
+    assert model.user_ids_.size == 3
+    assert main(["predict", "model.skpref", "votes.csv", "--json"]) == 0
+    with_home = json.loads(capsys.readouterr().out)
+    Path("votes.csv").write_text(text.replace(",-1,", ",1,"), "utf-8")
+    assert main(["predict", "model.skpref", "votes.csv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) != with_home
+
+
 def test_covariates_of_winners_follow_the_sides() -> None:
     rows = [("a", "b", 1), ("b", "a", 1), ("a", "c", 2), ("c", "b", 3)] * 10
     Path("votes.csv").write_text(csv_text("winner,loser,home", rows), "utf-8")
@@ -236,6 +250,13 @@ def test_covariates_of_winners_follow_the_sides() -> None:
     signed = np.where(read_rows.y == 1.0, 1.0, -1.0) * read_rows.X[:, 2].astype(float)
     assert signed.tolist() == [1.0, 1.0, 2.0, 3.0] * 10
     assert 0 < read_rows.y.sum() < 40
+    Path("votes.csv").write_text(csv_text("winner,loser,home,user", [(*row, "ann") for row in rows]), "utf-8")
+    of_crowd = read(parse(["tune", "votes.csv", "--covariates", "home", "--model", "crowd"]))
+    signed = np.where(of_crowd.rows.y == 1.0, 1.0, -1.0) * of_crowd.rows.X[:, 3].astype(float)
+    assert signed.tolist() == [1.0, 1.0, 2.0, 3.0] * 10
+    assert of_crowd.space["covariates"] == [True, False]
+    assert of_crowd.template.get_params()["covariates"] is True
+    assert len(of_crowd.folds(of_crowd.rows, 2, 0)) == 2
 
 
 def test_tune_tries_the_order_effect_ties_and_covariates(capsys: pytest.CaptureFixture[str]) -> None:
@@ -292,10 +313,10 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
         ("--covariates", "home", "--ranking", "model_a,model_b"),
         "not of rankings or choices",
     ),
-    "of a crowd": (
+    "of ratings": (
         HOME,
-        ("--covariates", "home", "--model", "crowd"),
-        "--covariates is for --model gppl, not for crowd",
+        ("--covariates", "home", "--model", "m3f"),
+        "--covariates is for --model gppl or crowd, not for m3f",
     ),
     "encoding": (
         ARENA.replace("gpt", "gépt").encode("latin-1"),
