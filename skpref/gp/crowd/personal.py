@@ -97,7 +97,6 @@ class PersonalPosterior:
         """Raise DataError unless the parts fit together."""
         check_types(self, consensus=PairPosterior, basis=InducingBasis | None, covariates=Covariates | None)
         check_types(self, n_users=int, own_share=float, rest_scale=float, effect_precision=float, n_learnt=int)
-        require(self.n_users >= 0, self, "n_users", "must be at least 0")
         require(0 <= self.n_learnt <= self.tau.size, self, "n_learnt", "must be a number of its comparisons")
         K = self.consensus.mean.size
         sizes = check_arrays(self, {"K": K}, m="n", half_rows="n K", S="n n", tau="P", nu="P", alpha="C", B="n p")

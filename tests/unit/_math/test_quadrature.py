@@ -97,3 +97,10 @@ def test_no_variance_is_the_value_itself() -> None:
     mu = np.linspace(-30.0, 30.0, 31)
     for got, wanted in zip(expectation(log_ndtr_derivatives, mu, 0.0 * mu), log_ndtr_derivatives(mu), strict=True):
         assert_allclose(got, wanted, rtol=1e-14)
+
+
+def test_numbers_of_nodes_are_those_that_the_docstring_of_the_pairwise_likelihoods_states() -> None:
+    sizes = {v: RULES[k][0].size for v, k in zip([0.1, 1.0], rule_index(np.array([0.1, 1.0])), strict=True)}
+    assert sizes == {0.1: 9, 1.0: 27}
+    for v in (4.0, 64.0, 1024.0):
+        assert RULES[rule_index(np.array([v]))[0]][0].size == pytest.approx(25.0 * np.sqrt(v), rel=0.1)

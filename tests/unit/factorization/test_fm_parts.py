@@ -15,6 +15,7 @@ from skpref.factorization.fm import VariationalFM
 from skpref.factorization.machine.fit import FitOptions, coordinate_ascent
 from skpref.factorization.machine.fit_batches import Sizes, adam_ascent, batch_of, estimate
 from skpref.factorization.machine.model import Bias, Prior, compressed, start_machine
+from skpref.factorization.machine.posterior import FMPosterior
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
 
 LIKELIHOODS = [Gaussian(2.0), PairwiseProbit(), PairwiseLogit()]
@@ -313,3 +314,27 @@ def test_covariances_are_symmetric_up_to_rounding_of_their_size(scale):
         else:
             with pytest.raises(DataError, match="variance must be symmetric"):
                 damaged.validate()
+
+
+@pytest.mark.parametrize(("scale", "sound"), [(1.5e-150, True), (1e-150, False), (0.9e150, True), (1e150, False)])
+def test_units_of_targets_have_a_square(scale, sound):
+    machine, *_ = problem(0, Gaussian(2.0))
+    posterior = FMPosterior(machine, machine, 0.0, scale)
+    if sound:
+        posterior.validate()
+        return
+    with pytest.raises(DataError, match="scale must have a square in the range of floats"):
+        posterior.validate()
+
+
+@pytest.mark.parametrize(
+    ("group", "sound"), [([0, 1, 0, 1, 0, 1, 0], True), ([0, -1] * 3 + [0], False), ([2] * 7, False)]
+)
+def test_groups_of_features_are_numbers_of_groups(group, sound):
+    machine, *_ = problem(0, Gaussian(2.0))
+    prior = machine.prior._replace(group=np.array(group))
+    if sound:
+        prior.validate()
+        return
+    with pytest.raises(DataError, match="group"):
+        prior.validate()

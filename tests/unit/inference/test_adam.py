@@ -27,3 +27,12 @@ def test_ascent_ends_at_the_highest_point():
     for _ in range(500):
         x = x + adam.step(top - x)
     assert_allclose(x, top, atol=1e-3)
+
+
+def test_steps_are_those_of_the_paper():
+    gradients, first, second = np.array([1e-8, -3.0, 2.0, 0.5]), 0.0, 0.0
+    adam = Adam((1,), 0.1)
+    for t, gradient in enumerate(gradients, 1):
+        first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
+        mean, square = first / (1.0 - 0.9**t), second / (1.0 - 0.999**t)
+        assert_allclose(adam.step(np.array([gradient])), 0.1 * mean / (np.sqrt(square) + 1e-8))

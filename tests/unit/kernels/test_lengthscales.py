@@ -50,3 +50,13 @@ def test_constant_features_have_length_scale_one(form, n):
 def test_differences_that_overflow(form):
     with pytest.raises(DataError, match="differences overflow: scale the features"):
         median_length_scales(form([[1.0, 0.5], [2.0, -1e308]]), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(("n_pairs", "all_pairs"), [(45, True), (46, True), (44, False)])
+def test_pairs_are_drawn_where_there_are_more_than_asked_for(n_pairs, all_pairs):
+    X = np.random.default_rng(0).normal(size=(10, 1))
+    i, j = np.triu_indices(10, 1)
+    got = [median_length_scales(X, np.random.default_rng(seed), n_pairs=n_pairs)[0] for seed in range(3)]
+    assert (np.ptp(got) == 0.0) == all_pairs
+    if all_pairs:
+        assert got[0] == pytest.approx(np.median(np.abs(X[i] - X[j])))

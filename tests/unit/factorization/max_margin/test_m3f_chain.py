@@ -153,3 +153,18 @@ def test_the_mean_of_users_has_its_conditional():
     assert_allclose(drawn.std(axis=0), 2.0 / np.sqrt(5.0), rtol=0.05)
     assert m3f_chain.user_mean_of(state, replace(prior, learnt=False), 1) is None
     assert m3f_chain.user_mean_of(state | {"user_mean": 7.0}, prior, 1) == 7.0
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize(
+    ("model", "fixed_items"), [(m3f_chain, False), (m3f_chain, True), (ipm3f_chain, False)], ids=["m3f", "new", "ipm3f"]
+)
+def test_a_sweep_moves_what_is_not_fixed(model, own, fixed_items):
+    problem = problems(ratings_of(np.ones(len(CELLS))), own=own)[model]
+    start = model.start_state(problem, 5)
+    step = model.step_of(problem, fixed_items=True) if fixed_items else model.step_of(problem)
+    state, info = step(start, 1)
+    moved = {name: not np.array_equal(state[name], start[name]) for name in ("users", "items", "thresholds")}
+    # New users fold in beside items, and thresholds of all, that stay as they are.
+    assert moved == {"users": True, "items": not fixed_items, "thresholds": own or not fixed_items}
+    assert info.objective == pytest.approx(-model.risk_of(problem, state))

@@ -318,8 +318,9 @@ def test_warnings() -> None:
         model = quick(max_iter=1).fit(ROWS, Y)
     assert model.converged_ is False
     assert model.n_iter_ == 1
-    with pytest.warns(DataWarning, match="2 connected components"):
+    with pytest.warns(DataWarning, match="2 connected components") as record:
         model = quick(n_factors=1).fit([("u", "a", "b"), ("v", "c", "d")], [1, 0])
+    assert record[0].filename == __file__
     assert model.components_.tolist() == [0, 0, 1, 1]
     constant = np.column_stack([PEOPLE, np.ones(U)])
     with pytest.warns(DataWarning, match="1 of 3 features are constant over the users who compared .*columns 2"):

@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from skpref import GPPLClassifier, GPPLRegressor, Table, load, save
-from skpref.exceptions import DataError, UnknownIdError
+from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.kernels import Linear, ProductMatern
 
 if TYPE_CHECKING:
@@ -500,3 +500,14 @@ def test_offsets_fade_where_features_say_all():
         logistic.fit(np.tile(predicted, 2)[:, None], answers, sample_weight=np.concatenate([p, 1.0 - p]))
         slopes.append(logistic.coef_[0, 0])
     assert np.mean(slopes) > 0.85
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_features_that_are_constant_are_named(convert: Any) -> None:
+    X = convert(np.column_stack([np.full(4, 2.0), np.arange(4.0)]))
+    pairs = [[0, 1], [1, 2], [2, 3], [1, 0], [3, 2]]
+    wanted = r"1 of 2 features are constant over the compared items \(columns 0\)"
+    for fit in (lambda: GPPLClassifier(Table(X)).fit(pairs), lambda: GPPLRegressor().fit(X, np.arange(4.0))):
+        with pytest.warns(DataWarning, match=wanted) as record:
+            fit()
+        assert record[0].filename == __file__
