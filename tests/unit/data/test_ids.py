@@ -614,3 +614,20 @@ def test_kinds_of_ids_have_the_first_as_their_example() -> None:
     assert kinds_of(as_ids(["b", "a"])) == {"strings": "b"}
     assert kinds_of(as_ids([("a", 1), "b", ("c", 2), "a"])) == {"tuples": ("a", 1), "strings": "b"}
     assert kinds_of(as_ids(np.zeros(0, dtype=int))) == {}
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        ([2**63 - 1, -(2**63)], np.int64),
+        ([2**63, 1], np.uint64),
+        ([2**64 - 1, 0], np.uint64),
+        ([2**64, 0], object),
+        ([2**63, -1], object),
+        ([-(2**63) - 1, 0], object),
+    ],
+)
+def test_integers_take_the_type_that_holds_them(values: list[int], dtype: type) -> None:
+    ids = as_ids(values)
+    assert ids.tolist() == values
+    assert ids.dtype == dtype

@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import digamma, gammaln
 
+from skpref.exceptions import DataError
 from skpref.inference import svi
 from skpref.inference.blocks import DenseBlock, StackedBlock
-from skpref.inference.problem import reevaluate, second_moments
+from skpref.inference.problem import State, reevaluate, second_moments
 from skpref.inference.rescaling import balance
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.inference.sites import LINEARISED
 from skpref.inference.terms.products import FactorTerm
+from tests.unit.inference.conftest import draw_problem
 
 LAYOUTS = [
     ("ids", "ids"),
@@ -418,3 +420,19 @@ def test_mini_batches_end_near_the_full_data(crowd, items, users):
     end = svi.fit(case.problem, best.state, schedule, np.random.default_rng(0)).state
     bound = svi.evaluate(case.problem, end).bound
     assert best.evaluation.bound - 1.0 < bound <= best.evaluation.bound + 1e-8
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ({"blocks": {"f": 1}}, "blocks"),
+        ({"scales": {"f": 2.0}}, "scales"),
+        ({"step": -1}, "step"),
+        ({"step": 1.5}, "step"),
+    ],
+)
+def test_a_damaged_state_is_refused(damage, message):
+    state = draw_problem(0, "features").state
+    State(dict(state.blocks), dict(state.scales)).validate()
+    with pytest.raises(DataError, match=message):
+        replace(State(dict(state.blocks), dict(state.scales)), **damage).validate()

@@ -175,3 +175,19 @@ def test_a_step_of_the_threshold_is_at_most_a_factor_of_e(ties: Any) -> None:
 def test_a_threshold_beyond_which_nothing_changes_stays() -> None:
     likelihood = PairwiseProbitTies(500.0)
     assert likelihood.learnt(np.full(3, 0.5), np.zeros(3), np.ones(3), np.ones(3)) is likelihood
+
+
+@both
+def test_a_step_that_lowers_the_objective_is_halved(ties: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    mu, v, weight, y = np.zeros(50), np.full(50, 0.1), np.ones(50), np.repeat([0.0, 0.5, 1.0], [15, 20, 15])
+    best = ties(0.4)
+    for _ in range(30):
+        best = best.learnt(y, mu, v, weight)
+    start = ties(0.8 * best.threshold)
+    value = weight @ start.expectation(y, mu, v)[0]
+    monkeypatch.setattr(ties, "_in_log_threshold", lambda *_: (value, 50.0, -50.0))  # a step of 1
+    after = start.learnt(y, mu, v, weight)
+    halvings = -np.log2(np.log(after.threshold / start.threshold))
+    assert halvings == pytest.approx(np.round(halvings))
+    assert halvings >= 1.0
+    assert weight @ after.expectation(y, mu, v)[0] > value

@@ -95,3 +95,24 @@ def test_means_are_listed_or_symmetric():
         X, y
     )
     assert np.array_equal(plain.thresholds_, listed.thresholds_)
+
+
+@pytest.mark.parametrize("copies", [1, 11])
+def test_draws_of_the_population_of_few_users_have_the_moments_of_its_posterior(copies):
+    # With more than 30 thresholds these are independent, each with its marginal posterior.
+    rng, n, draws = np.random.default_rng(0), 4, 3000
+    theta, rho = np.tile(rng.standard_normal((n, 3)), copies), np.tile(RHO, copies)
+    prior = MarginPrior(1.0, rho, 1.5, own=True, learnt=True)
+    scatter, size = prior.threshold_scatter(theta), rho.size
+    drawn = [draw_population(theta, prior, 5, sweep) for sweep in range(draws if copies == 1 else 400)]
+    mean, precision = np.array([p.mean for p in drawn]), np.array([p.precision for p in drawn])
+    centre = (rho + theta.sum(axis=0)) / (n + 1.0)
+    if copies == 1:
+        assert_allclose(precision.mean(axis=0), (size + 2 + n) * np.linalg.inv(scatter), atol=0.06)
+        assert_allclose(np.cov(mean.T), scatter / (n + 1.0) ** 2, atol=0.1)
+    else:
+        diagonal = np.diag(scatter)
+        assert np.mean(precision * diagonal) == pytest.approx(3 + n, rel=0.03)
+        assert np.mean((mean - centre) ** 2 * precision) == pytest.approx(1.0 / (n + 1.0), rel=0.03)
+    error = np.sqrt(np.diag(scatter)) / (n + 1.0)
+    assert np.all(np.abs(mean.mean(axis=0) - centre) < 6.0 * error / np.sqrt(len(drawn)))
