@@ -430,3 +430,17 @@ def test_copies_predict_the_same_bits(make):
     model = fitted(make)
     np.testing.assert_array_equal(outputs(pickle.loads(pickle.dumps(model))), outputs(model))
     np.testing.assert_array_equal(outputs(clone(model).fit(X[TRAIN], target(make)[TRAIN])), outputs(model))
+
+
+def test_rows_held_out_differ_between_random_states(monkeypatch):
+    seeds, split = [], base.train_test_split
+
+    def recorded(*arrays, random_state, **options):
+        seeds.append(random_state)
+        return split(*arrays, random_state=random_state, **options)
+
+    monkeypatch.setattr(base, "train_test_split", recorded)
+    X, y = np.eye(8)[np.arange(40) % 8], np.arange(40.0)
+    for seed in range(40):
+        VariationalFM(n_factors=1, n_epochs=1, early_stopping=True, random_state=seed).fit(X, y)
+    assert len(set(seeds)) == 40

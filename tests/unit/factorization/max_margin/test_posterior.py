@@ -116,6 +116,8 @@ def test_an_unseen_user_of_the_buffet_holds_features_by_their_shares() -> None:
             given[:, k] = 0.8**2 * held
     assert_allclose(mean, score.mean(axis=0))
     assert_allclose(variance, score.var(axis=0, ddof=1) + given.mean(axis=0))
+    alone = [posterior.score_moments(USER[k : k + 1], ITEM[k : k + 1]) for k in range(6)]
+    assert_allclose(np.array(alone)[..., 0].T, [mean, variance])
 
 
 @pytest.mark.parametrize(

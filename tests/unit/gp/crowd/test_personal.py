@@ -74,3 +74,16 @@ def test_draws_of_users_with_features_have_the_moments(position: int) -> None:
     assert np.abs(posterior.B).max() > 1e-3
     assert np.all(np.abs(draws.mean(axis=0) - mean[0]) < 6.0 * np.sqrt(variance[0] / n))
     assert_allclose(draws.var(axis=0), variance[0], rtol=6.0 * np.sqrt(2.0 / n))
+
+
+@pytest.mark.parametrize("position", [-1, 3])
+def test_pairs_with_new_items_have_the_moments_of_draws(position: int) -> None:
+    posterior = fitted(users=DATA.user_table, items=DATA.table).posterior_
+    person = Items(DATA.user_table.features[3:4], np.array([position]))
+    items = Items(np.vstack([FEATURES, NEW]), np.array([*range(6), -1, -1, -1]))
+    left, right, n = np.array([6, 0, 6, 8, 2]), np.array([0, 7, 8, 5, 4]), 20_000
+    draws = posterior.sample(person, items, n, np.random.default_rng(0))[:, 0]
+    z = draws[:, left] - draws[:, right]
+    mean, variance = posterior.pairs((person, np.zeros(5, dtype=np.int64)), items, left, right)
+    assert np.all(np.abs(z.mean(axis=0) - mean) < 6.0 * np.sqrt(variance / n))
+    assert_allclose(z.var(axis=0), variance, rtol=6.0 * np.sqrt(2.0 / n))
