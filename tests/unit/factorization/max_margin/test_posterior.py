@@ -85,13 +85,18 @@ def test_probabilities_of_the_unseen_are_averages_over_their_prior(learnt: bool)
     posterior = m3f(Factors(U, V, THETA), margin=0.6, learnt_thresholds=learnt)
     got = posterior.probabilities(USER, ITEM, posterior.calibration)[3:]
     rng, n = np.random.default_rng(1), 4000
-    deviation = np.sqrt(Factors(U, V, THETA).prior_variances(USER[3:], ITEM[3:], 0.8))
+    # The mean of users is that of 3 users and of 3 more at 0, where it is learnt.
+    centre = U.sum(axis=1) / 6.0 if learnt else np.zeros((4, 2))
+    variance = Factors(U, V, THETA).prior_variances(USER[3:], ITEM[3:], 0.8)
+    variance[:, 2] += 0.8**2 * (centre**2).sum(axis=1)
+    mean, deviation = np.zeros((4, 3)), np.sqrt(variance)
+    mean[:, 0] = (centre * V[:, 3]).sum(axis=1)
     total = np.zeros((3, 3))
     for s in range(4):
         apart = THETA[s] - THETA[s].mean(axis=0)
         covariance = (apart.T @ apart + 1.1**2 * np.eye(2)) / 4.0 if learnt else 1.1**2 * np.eye(2)
         for k, u in enumerate(USER[3:]):
-            z = deviation[s, k] * rng.standard_normal(n)
+            z = mean[s, k] + deviation[s, k] * rng.standard_normal(n)
             noise = rng.multivariate_normal(np.zeros(2), covariance, n) if u < 0 else np.zeros((n, 2))
             theta = (THETA[s, u] if u >= 0 else THETA[s].mean(axis=0)) + noise
             total[k] += module.level_probabilities(z, theta, 1.3, 0.6, posterior.calibration).mean(axis=0) / 4.0
