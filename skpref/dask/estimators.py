@@ -92,8 +92,8 @@ class DaskGPPLClassifier(GPPLClassifier):
         X : dask.dataframe.DataFrame or dask.array.Array of shape (n, 2)
             Ids of the left and the right item; of a frame the columns that `left` and `right` name, else the first two.
         y : dask.dataframe.Series, dask.array.Array or str, default=None
-            Labels as in `GPPLClassifier`, in the partitions of X; or the name of a column of X. None: left preferred in
-            every row.
+            Labels as in `GPPLClassifier`, in the partitions of X; or the name of a column of X. None: the column y of X,
+            as in Parquet files; without one, left preferred in every row.
         sample_weight : dask.dataframe.Series, dask.array.Array or str, default=None
             Weights of the comparisons, likewise; None weighs each 1.
 
@@ -143,7 +143,7 @@ class DaskGPPLClassifier(GPPLClassifier):
                 first=first,
                 second=second,
             )
-            return chosen if isinstance(y, str) else chosen._replace(y=None)
+            return chosen if y is None or isinstance(y, str) else chosen._replace(y=None)
         self._shard_columns(["left", "right"], None, None)
         if X.ndim != 2 or X.shape[1] != 2:
             raise DataError(f"Expected 2D array of 2 columns for X, got shape {X.shape} instead")

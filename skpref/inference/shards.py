@@ -8,10 +8,13 @@ plain `Problem` of its own comparisons.
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import shutil
 import tempfile
+import time
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -23,6 +26,11 @@ from skpref.inference.blocks import DiagonalBlock
 from skpref.inference.problem import Evaluation, Problem, objectives
 from skpref.inference.sites import Sites
 from skpref.inference.terms.pairs import PairTerm
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -46,6 +54,8 @@ __all__ = [
 
 _NOTHING = np.empty(0)
 _FEW_ROWS = 2_000_000  # comparisons whose items and weights are brought here: 24 bytes each, and no more rounds
+_PREFIX = "skpref-shards-"  # of the names of folders
+_NEW = 60.0  # seconds
 _ALIGNMENT = 64  # bytes; NumPy and BLAS may take another route to other bits for arrays that start elsewhere
 
 
@@ -101,7 +111,12 @@ class OnDisk(InMemory):
     """Shards in files of a temporary folder, of which one is in memory at a time."""
 
     def __init__(self, folder: str | None = None) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="skpref-shards-", dir=folder))
+        _remove_leftovers(Path(folder or tempfile.gettempdir()))
+        self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
+        if fcntl is not None:
+            weakref.finalize(
+                self, os.close, _locked(self._folder)
+            )  # locked as long as this object and its process live
         self._numbers = count()
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
@@ -119,6 +134,26 @@ class OnDisk(InMemory):
         """Yield the results."""
         for entries in zip(*columns, strict=True):
             yield function(*(entry.read() if isinstance(entry, _Stored) else entry for entry in entries), *shared)
+
+
+def _locked(folder: Path) -> int:
+    """Return a descriptor that locks a folder as long as it is open; OSError if another process has locked it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _remove_leftovers(parent: Path) -> None:
+    """Remove the folders of processes that were killed: those that nobody locks any more."""
+    for folder in parent.glob(f"{_PREFIX}*") if fcntl is not None else ():
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > _NEW:  # a new one may not be locked yet
+                os.close(_locked(folder))
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Stored:

@@ -172,7 +172,8 @@ class ShardedClassifier(ComparisonClassifier):
         check_model(self)
         refuse_two_weights(self.weight, sample_weight)
         sides = [first if self.left is None else self.left, second if self.right is None else self.right]
-        named = [*sides, "y" if y is None else y, self.weight if sample_weight is None else sample_weight]
+        labels = ("y" if "y" not in sides else None) if y is None else y
+        named = [*sides, labels, self.weight if sample_weight is None else sample_weight]
         for parameter, name in zip(("left", "right", "y", "weight"), named, strict=True):
             if name is not None and not isinstance(name, str):
                 raise DataError(

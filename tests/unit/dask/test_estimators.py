@@ -67,6 +67,18 @@ def lazy(frame, n=4):
     return frames.concat([parts.partitions[0], empty, *(parts.partitions[k] for k in range(1, parts.npartitions))])
 
 
+@pytest.mark.usefixtures("client")
+def test_labels_are_the_column_y_as_in_parquet_files_unless_it_is_a_side():
+    frame = rows()
+    named = DaskGPPLClassifier(random_state=0, tol=TOL).fit(lazy(frame), "y")
+    found = DaskGPPLClassifier(random_state=0, tol=TOL).fit(lazy(frame))
+    assert_array_equal(found.utility()[0], named.utility()[0])
+    sides = frame.loc[frame.y == 1, ["left", "right"]]
+    won = DaskGPPLClassifier(random_state=0, tol=TOL).fit(lazy(sides))
+    renamed = DaskGPPLClassifier(random_state=0, tol=TOL).fit(lazy(sides.rename(columns={"right": "y"})))
+    assert_array_equal(renamed.utility()[0], won.utility()[0])
+
+
 def fitted(frame, **options):
     collection = lazy(frame)
     return DaskGPPLClassifier(random_state=0, tol=TOL, **options).fit(collection[["left", "right"]], collection["y"])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,6 +75,20 @@ def test_files_go_with_their_handles_and_the_folder_with_the_last(tmp_path):
     assert len(list(folder.iterdir())) == 1
     del shards, second
     assert list(Path(tmp_path).iterdir()) == []
+
+
+def test_folders_of_killed_processes_are_removed_and_those_of_others_kept(tmp_path):
+    kill = "import os, sys\nfrom skpref.inference.shards import OnDisk\nx = OnDisk(sys.argv[1]).store([1])\nos._exit(1)"
+    subprocess.run([sys.executable, "-c", kill, str(tmp_path)], check=False)
+    (orphan,) = tmp_path.iterdir()
+    own = OnDisk(str(tmp_path))
+    kept = own.store(np.ones(2))
+    assert len(list(tmp_path.iterdir())) == 2  # the orphan may be of a process that is about to lock it
+    for folder in tmp_path.iterdir():
+        os.utime(folder, (0, 0))
+    OnDisk(str(tmp_path))
+    assert not orphan.exists()
+    assert kept.read().tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
