@@ -92,8 +92,8 @@ class DaskGPPLClassifier(GPPLClassifier):
         X : dask.dataframe.DataFrame or dask.array.Array of shape (n, 2)
             Ids of the left and the right item; of a frame the columns that `left` and `right` name, else the first two.
         y : dask.dataframe.Series, dask.array.Array or str, default=None
-            Labels as in `GPPLClassifier`, in the partitions of X; or the name of a column of X. None: the column y of X,
-            as in Parquet files; without one, left preferred in every row.
+            Labels as in `GPPLClassifier`, in the partitions of X; or the name of a column of X. None: the column y of
+            X, as in Parquet files; without one, left preferred in every row.
         sample_weight : dask.dataframe.Series, dask.array.Array or str, default=None
             Weights of the comparisons, likewise; None weighs each 1.
 
