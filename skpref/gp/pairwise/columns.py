@@ -248,11 +248,13 @@ class ReadsColumns:
     def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
         """Return the columns of X; store or check their names.
 
-        After a fit of more columns, rows with as many as there are ids have covariates of 0.
+        After a fit of more columns, or of named ones, rows with as many as there are ids have covariates of 0.
         """
         columns, width = self._columns, len(self._sides)
-        if not reset and columns is not None and self.n_features_in_ > width and has_columns(X, width):
-            return columns.read_ids(X, self._sides)
+        if not reset and columns is not None and has_columns(X, width):
+            nameless = columns.by_name and column_names(X) is None
+            if nameless or self.n_features_in_ > width:
+                return columns.read_ids(X, self._sides)
         rows = read_id_columns(X, width) if columns is None else columns.read(X, weighted=weighted)
         if reset or columns is None or not columns.by_name:
             validate_data(self, X, reset=reset, skip_check_array=True)

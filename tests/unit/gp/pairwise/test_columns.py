@@ -203,3 +203,17 @@ def test_frames_of_three_dimensions_hold_no_pairs() -> None:
     assert not has_columns(["ab", "cd"], 2)
     with pytest.raises(DataError, match="got 3D array"):
         PairColumns.of(NOTHING, [2], None).read(np.zeros((2, 3, 3)))
+
+
+@pytest.mark.parametrize(
+    "model", [GPPLClassifier(left="b", right="a"), CrowdGPPL(n_factors=1, left="b", right="a", user="u")]
+)
+def test_ids_alone_need_no_names_after_a_fit_of_named_columns(model: Any) -> None:
+    names = ["a", "b", "u"] if isinstance(model, CrowdGPPL) else ["a", "b"]
+    frame = pd.DataFrame([["y", "x", "ann"], ["z", "y", "bob"], ["z", "x", "ann"]], columns=["a", "b", "u"])[names]
+    model.fit(frame)
+    in_order = frame[["u", "b", "a"][-len(names) :]].to_numpy()
+    np.testing.assert_array_equal(model.predict_proba(in_order), model.predict_proba(frame))
+    model.partial_fit(in_order)
+    with pytest.raises(DataError, match="there is no column 'b'"):
+        model.predict_proba(frame.rename(columns={"b": "c"}))
