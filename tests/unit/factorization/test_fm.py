@@ -444,3 +444,13 @@ def test_rows_held_out_differ_between_random_states(monkeypatch):
     for seed in range(40):
         VariationalFM(n_factors=1, n_epochs=1, early_stopping=True, random_state=seed).fit(X, y)
     assert len(set(seeds)) == 40
+
+
+def test_partial_fit_moves_the_intercept_unless_a_group_is_frozen():
+    rng = np.random.default_rng(0)
+    X, y = np.eye(4)[rng.integers(0, 4, 60)], rng.standard_normal(60)
+    model = VariationalFM(n_factors=1, groups=list("aabb"), random_state=0).fit(X, y)
+    before = model.posterior_.machine.bias
+    frozen = pickle.loads(pickle.dumps(model)).partial_fit(X, y + 3.0, freeze="a").posterior_.machine.bias
+    assert frozen == before
+    assert model.partial_fit(X, y + 3.0).posterior_.machine.bias.mean > before.mean + 0.1

@@ -220,3 +220,14 @@ def test_the_report_is_of_all_comparisons_after_partial_fit() -> None:
     report = model.annotators(n_samples=10).set_index("user")
     assert report["n_labels"].to_dict() == {"ann": 30.0, "bob": 30.0, "cat": 30.0, "odd": 30.0, "eve": 1.0}
     assert report["agreement"].to_dict() == {"ann": 1.0, "bob": 1.0, "cat": 1.0, "odd": 0.0, "eve": 1.0}
+
+
+@pytest.mark.parametrize("inference", ["vb", "ep"])
+def test_deviations_are_personal_utilities_less_those_of_the_consensus(inference: str) -> None:
+    data = make_crowd(12, 6, 1500, n_factors=1, n_features=0, n_user_features=0, random_state=2)
+    model = CrowdGPPL(n_factors=2, inference=inference, random_state=0).fit(data.comparisons, data.y)
+    users, items = model._users.select(None)[1], model._items.select(None)[1]
+    deviations = model.posterior_.deviations(users, items)
+    assert np.abs(deviations).max() > 0.1
+    own, shared = model.posterior_.utility(users, items)[0], model.posterior_.consensus.utility(items, centred=True)[0]
+    np.testing.assert_allclose(deviations, own - shared, atol=1e-9)
