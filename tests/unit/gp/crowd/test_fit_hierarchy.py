@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process.kernels import RBF
 
 from skpref.gp.crowd import fit_hierarchy
 from skpref.gp.crowd.fit_hierarchy import Regularisation
+from skpref.kernels import Linear
 from tests.unit.gp.crowd.test_hierarchy import crowd_model
 
 
@@ -89,3 +93,12 @@ def test_a_covariance_grows_by_the_prior_given_the_old_items(order: bool) -> Non
     rest = prior[np.ix_(new, new)] - gain @ prior[np.ix_(old, new)]
     assert_allclose(grown[np.ix_(new, old)], gain @ S)
     assert_allclose(grown[np.ix_(new, new)], gain @ S @ gain.T + rest)
+
+
+@pytest.mark.parametrize("scale", [2.0, [2.0, 3.0]])
+def test_kernels_are_stretched_where_they_have_length_scales(scale: Any) -> None:
+    kernel = RBF(scale)
+    assert_allclose(fit_hierarchy._stretched(kernel, 0.5).length_scale, 0.5 * np.asarray(scale))
+    assert_allclose(kernel.length_scale, scale)
+    linear = Linear()
+    assert fit_hierarchy._stretched(linear, 0.5) is linear

@@ -87,3 +87,6 @@ def test_pairs_with_new_items_have_the_moments_of_draws(position: int) -> None:
     mean, variance = posterior.pairs((person, np.zeros(5, dtype=np.int64)), items, left, right)
     assert np.all(np.abs(z.mean(axis=0) - mean) < 6.0 * np.sqrt(variance / n))
     assert_allclose(z.var(axis=0), variance, rtol=6.0 * np.sqrt(2.0 / n))
+    assert_allclose(np.diagonal(posterior.pair_covariance(person, items, left, right)), variance, rtol=1e-9)
+    utility = posterior.utility(person, items)[0][0]
+    assert_allclose(utility[left] - utility[right], mean, atol=1e-9)
