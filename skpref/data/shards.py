@@ -183,13 +183,36 @@ def dataset_columns(names: list[str], columns: ShardColumns, *, labels_are_named
 def dataset_shards(dataset: Any, columns: ShardColumns, options: ShardOptions) -> Iterator[Any]:  # noqa: ANN401
     """Yield summary and comparisons of runs of about a million rows of a dataset of pyarrow."""
     start = 0
-    for table in _runs(dataset, [name for name in columns if name is not None]):
+    for table in _runs(dataset, [name for name in columns if name is not None], _SHARD_ROWS):
         left, right = table[columns.left], table[columns.right]
         y, weight = (None if name is None else _values(table[name]) for name in (columns.y, columns.weight))
         try:
             yield read_shard(left, right, y, weight, options)
         except ValueError as error:
             raise located(error, f"rows {start} to {start + len(table) - 1} of X") from error
+        start += len(table)
+
+
+def dataset_rows(
+    dataset: Any,  # noqa: ANN401  # of pyarrow
+    y: str,
+    weight: str | None,
+    batch_rows: int | None = None,
+) -> Iterator[tuple[Any, NDArray[Any], NDArray[Any] | None, int]]:
+    """Yield features as a data frame, targets, weights and the number of the first row, of runs of rows."""
+    names = dataset.schema.names
+    for parameter, name in (("y", y), ("sample_weight", weight)):
+        if name is not None and not isinstance(name, str):
+            raise DataError(f"{parameter} must be the name of a column of the files; got {type(name).__name__}")
+        if name is not None and name not in names:
+            listed = ", ".join(map(str, names[:20]))
+            raise DataError(
+                f"there is no column {name!r} in X, which has the columns {listed}; name it by {parameter}="
+            )
+    start = 0
+    for table in _runs(dataset, names, batch_rows or _SHARD_ROWS):
+        features = table.drop_columns([name for name in (y, weight) if name is not None])
+        yield features.to_pandas(), _values(table[y]), None if weight is None else _values(table[weight]), start
         start += len(table)
 
 
@@ -203,18 +226,18 @@ def _values(column: Any) -> NDArray[Any]:  # noqa: ANN401  # of pyarrow
     return np.asarray(column.combine_chunks().to_numpy(zero_copy_only=False))
 
 
-def _runs(dataset: Any, names: list[str]) -> Iterator[Any]:  # noqa: ANN401  # of pyarrow
+def _runs(dataset: Any, names: list[str], size_of_run: int) -> Iterator[Any]:  # noqa: ANN401  # of pyarrow
     import pyarrow as pa
 
     parts, size = [], 0
     batches = dataset.to_batches(
-        columns=list(dict.fromkeys(names)), batch_size=_SHARD_ROWS, batch_readahead=1, fragment_readahead=1
+        columns=list(dict.fromkeys(names)), batch_size=size_of_run, batch_readahead=1, fragment_readahead=1
     )
     try:
         for batch in batches:
             parts.append(batch)
             size += len(batch)
-            if size >= _SHARD_ROWS:
+            if size >= size_of_run:
                 yield pa.Table.from_batches(parts)
                 parts, size = [], 0
     except (pa.ArrowException, OSError) as error:

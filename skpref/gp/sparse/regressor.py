@@ -25,17 +25,18 @@ from skpref._math.linalg import cholesky
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref._validation import validate_data
+from skpref.data.shards import is_stored, open_dataset
 from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.posterior import SparseLatent, WarmStart, check_inducing_state, check_kept_rows, check_latent
-from skpref.gp.sparse.base import SHARED_CONSTRAINTS, SparseGP
-from skpref.gp.sparse.evidence import bound, moments
-from skpref.gp.sparse.fit import fit_collapsed, refit_from_moments
+from skpref.gp.sparse.base import SHARED_CONSTRAINTS
+from skpref.gp.sparse.evidence import bound
+from skpref.gp.sparse.fit import fit_collapsed
 from skpref.gp.sparse.fit_general import GeneralConfig, Observations, fit_general
 from skpref.gp.sparse.scoring import ScoredCounts
-from skpref.gp.sparse.search import SparseParameters
+from skpref.gp.sparse.sums import SummedRegressor
 from skpref.gp.sparse.targets import (
     TargetScale,
     check_counts,
@@ -59,18 +60,15 @@ if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features
-    from skpref.gp.sparse.fit import SparseFit
-    from skpref.gp.sparse.search import SparseConfig
     from skpref.gp.sparse.targets import DistinctTargets
     from skpref.inference.svi import State
 
 _KEPT_ROWS = 10_000  # rows of a stream that are kept: kernel, noise and points are learnt from them
 _MAX_JOINT_ROWS = 10_000  # of a joint posterior, whose covariance then takes .8 GB
-_N_INDUCING, _N_INDUCING_FEW_ROWS, _FEW_ROWS = 500, 1000, 2000  # n_inducing="auto": 1000 up to 2000 distinct rows
 _STANDARDISED = ("gaussian", "student-t")
 
 
-class SVGPRegressor(ScoredCounts, SparseGP):
+class SVGPRegressor(ScoredCounts, SummedRegressor):
     """Gaussian-process regression through inducing points, for any number of rows.
 
     f has a Gaussian-process prior, and y is f plus noise. M inducing points stand for all rows: time n M^2, memory
@@ -171,8 +169,9 @@ class SVGPRegressor(ScoredCounts, SparseGP):
     A fit has four stages. (1) Hyper-parameters by the exact evidence of 400 rows; for the default kernel from two
     starts. (2) Inducing points chosen by the length-scales of stage 1, and hyper-parameters by the bound of at most
     10,000 rows; up to 2,000 rows from a cold start as well. (3) Inducing points and hyper-parameters together, if
-    `learn_inducing` allows. (4) From 10,000 to a million rows, up to 10 more iterations on all rows. The posterior
-    always uses all rows. Equal rows count as one row with their mean target.
+    `learn_inducing` allows. (4) From 10,000 to a million rows in memory, up to 10 more iterations on all rows; in
+    files, the noise is learnt from all rows. The posterior always uses all rows. Equal rows count as one row with
+    their mean target.
 
     References
     ----------
@@ -249,11 +248,12 @@ class SVGPRegressor(ScoredCounts, SparseGP):
 
         Parameters
         ----------
-        X : {array-like, CSR} of shape (n, n_features)
-            Rows.
-        y : array-like of shape (n,)
-            Targets.
-        sample_weight : array-like of shape (n,), default=None
+        X : {array-like, CSR} of shape (n, n_features), str, Path or pyarrow.dataset.Dataset
+            Rows. Or a Parquet file, a folder of them, or a dataset, for Gaussian noise in closed form: all columns but
+            those of y and the weights are features, and a million rows at a time are in memory.
+        y : array-like of shape (n,) or str
+            Targets; of files the name of their column.
+        sample_weight : array-like of shape (n,) or str, default=None
             Weights >= 0 of the log likelihoods; a weight of 2 is the same as two copies of the row. None: 1.
         exposure : array-like of shape (n,), default=None
             Time, area or population > 0 that a count was taken over, with "poisson": its mean is this times the rate
@@ -275,8 +275,11 @@ class SVGPRegressor(ScoredCounts, SparseGP):
             If a search or the inference did not meet its tolerance in `max_iter` iterations.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            self._rows = self._read(X, y, sample_weight, exposure)
-            self._learn(self._warm_start("resume") if self.warm_start else None)
+            if is_stored(X):
+                self._fit_dataset(open_dataset(X), y, sample_weight, exposure)
+            else:
+                self._rows = self._read(X, y, sample_weight, exposure)
+                self._learn(self._warm_start("resume") if self.warm_start else None)
             if not self.converged_:
                 warn_not_converged(self, self.n_iter_, 4)
         return self
@@ -401,17 +404,6 @@ class SVGPRegressor(ScoredCounts, SparseGP):
             return None
         return WarmStart(self.kernel_, self.likelihood_, self.inducing_points_, self._state, search)
 
-    def _collapses(self) -> bool:
-        """Tell whether the inference is in closed form."""
-        gaussian = self.likelihood == "gaussian" and self.optimizer != "adam"
-        if self.inference == "collapsed" and not gaussian:
-            msg = (
-                "inference='collapsed' needs likelihood='gaussian' and an optimizer other than 'adam'; got "
-                f"likelihood={self.likelihood!r}, optimizer={self.optimizer!r}. Use inference='auto'."
-            )
-            raise DataError(msg)
-        return gaussian and self.inference in {"auto", "collapsed"}
-
     def _learn(self, start: WarmStart | None) -> None:
         """Fit all rows that are kept, from the end of an earlier fit or from scratch."""
         targets = distinct_targets(*self._rows)
@@ -460,48 +452,6 @@ class SVGPRegressor(ScoredCounts, SparseGP):
         jacobian = self.n_samples_seen_ * float(np.log(scale.deviation))
         self.lower_bounds_ = [value - jacobian for value in result.bounds]
         self.lower_bound_ = self.lower_bounds_[-1]
-        self.n_iter_, self.converged_ = result.n_iter, result.converged
-
-    def _max_points(self, n_distinct: int) -> int:
-        """Return the largest number of inducing points."""
-        if self.n_inducing == "auto":
-            return _N_INDUCING_FEW_ROWS if n_distinct <= _FEW_ROWS else _N_INDUCING
-        return int(self.n_inducing)
-
-    def _config(self, scale: TargetScale, n_distinct: int) -> SparseConfig:
-        """Return the settings of the searches."""
-        noise = None if self.noise == "learn" else float(self.noise) / scale.deviation
-        if noise is not None and not 1e-100 < noise < 1e100:
-            raise DataError(
-                f"noise={self.noise:g} is {noise:g} standard deviations of y ({scale.deviation:g}), and its square "
-                "overflows or underflows: set noise in the units of y, or noise='learn'."
-            )
-        return self._sparse_config(self._max_points(n_distinct), None if noise is None else noise**2, self.tol)
-
-    def _update_posterior(self, new_rows: tuple[Features, Array, Array], sums: Moments | None) -> Self:
-        """Update noise and posterior by new rows and the sums over earlier ones; kernel and points stay."""
-        scale = TargetScale(self.y_mean_, self.y_scale_)
-        rows = gaussian_rows(distinct_targets(*new_rows), scale)
-        parameters = SparseParameters(self.kernel_, noise_variance(self.likelihood_), self.inducing_points_)
-        basis = self.posterior_.basis
-        with limit_blas_threads(basis.chol.shape[0]):
-            total = moments(rows, basis) if sums is None else sums + moments(rows, basis)
-            self._store(refit_from_moments(total, parameters, basis, self._config(scale, rows.n)), scale)
-        self._sums = total
-        return self
-
-    def _store(self, result: SparseFit, scale: TargetScale) -> None:
-        """Set the attributes of a collapsed fit."""
-        self._state, self.inference_ = None, "collapsed"
-        self.kernel_, self.inducing_points_ = result.parameters.kernel, result.parameters.points
-        self.likelihood_ = Gaussian(1.0 / result.parameters.noise)
-        self.noise_ = float(np.sqrt(result.parameters.noise)) * scale.deviation
-        self.y_mean_, self.y_scale_ = scale
-        self.posterior_ = result.latent
-        self.n_samples_seen_ = result.moments.weight
-        jacobian = self.n_samples_seen_ * float(np.log(scale.deviation))
-        self.lower_bound_ = result.bound - jacobian
-        self.lower_bounds_ = [value - jacobian for value in result.bounds]
         self.n_iter_, self.converged_ = result.n_iter, result.converged
 
     # ------------------------------------------------------------- predicting

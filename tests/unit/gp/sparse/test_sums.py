@@ -1,0 +1,127 @@
+"""Rows in Parquet files: the fit in memory, a batch at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+import skpref
+from skpref import SVGPRegressor
+from skpref.data import shards
+from skpref.exceptions import DataError
+from skpref.gp.sparse import sums
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pandas = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+
+_rng = np.random.default_rng(0)
+N = 600
+TABLE = pandas.DataFrame({"a": _rng.uniform(-2, 2, N), "price": 0.0, "b": _rng.normal(size=N), "times": 1.0})
+TABLE["price"] = 50.0 + 7.0 * np.sin(2 * TABLE.a) + TABLE.b + 0.5 * _rng.normal(size=N)
+TABLE["times"] = _rng.integers(0, 3, N).astype(float)
+X = TABLE[["a", "b"]]
+FIXED: dict[str, Any] = {
+    "kernel": ConstantKernel(1.5, "fixed") * RBF([0.8, 2.0], "fixed"),
+    "inducing": _rng.uniform(-2, 2, (15, 2)),
+    "learn_inducing": False,
+    "noise": 0.5,
+}
+
+
+def stored(folder: Path, table: Any = TABLE, n_files: int = 3) -> str:
+    for k, part in enumerate(np.array_split(np.arange(len(table)), n_files)):
+        table.iloc[part].to_parquet(folder / f"{k}.parquet")
+    return str(folder)
+
+
+@pytest.fixture
+def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sums, "SAMPLE_ROWS", 150)
+    monkeypatch.setattr(shards, "_SHARD_ROWS", 70)
+
+
+def test_few_rows_give_the_bits_of_the_fit_in_memory(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"n_inducing": 12, "random_state": 0}
+    wanted = SVGPRegressor(**options).fit(X, TABLE.price, TABLE.times)
+    model = SVGPRegressor(**options).fit(stored(tmp_path), "price", "times")
+    assert_array_equal(model.predict(X), wanted.predict(X))
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+
+
+@pytest.mark.usefixtures("_small_batches")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory(tmp_path: Path, weighted: bool) -> None:
+    weights = (TABLE.times, "times") if weighted else (None, None)
+    wanted = SVGPRegressor(**FIXED).fit(X, TABLE.price, weights[0])
+    table = TABLE if weighted else TABLE.drop(columns="times")
+    model = SVGPRegressor(**FIXED).fit(stored(tmp_path, table), "price", weights[1])
+    for value, expected in zip(model.predict(X, return_std=True), wanted.predict(X, return_std=True), strict=True):
+        assert_allclose(value, expected, rtol=1e-8)
+    assert_allclose(model.lower_bound_, wanted.lower_bound_, rtol=1e-9)
+    assert model.n_samples_seen_ == wanted.n_samples_seen_
+
+
+@pytest.mark.usefixtures("_small_batches")
+def test_hyperparameters_of_a_sample_serve_all_rows_and_streams_go_on(tmp_path: Path) -> None:
+    path = stored(tmp_path, TABLE.drop(columns="times"))
+    model = SVGPRegressor(n_inducing=30, random_state=0).fit(path, "price")
+    again = SVGPRegressor(n_inducing=30, random_state=0).fit(path, "price")
+    assert_array_equal(model.predict(X), again.predict(X))
+    assert model.score(X, TABLE.price) > 0.95
+    assert model.noise_ == pytest.approx(0.5, rel=0.15)
+    assert model.n_iter_ == len(model.lower_bounds_)
+    skpref.save(model, tmp_path / "model.skpref")
+    assert_array_equal(skpref.load(tmp_path / "model.skpref").predict(X), model.predict(X))
+    model.partial_fit(X[:50], TABLE.price[:50])
+    assert model.n_samples_seen_ == N + 50
+
+
+@pytest.mark.parametrize(
+    ("options", "y", "weight", "message"),
+    [
+        ({"likelihood": "student-t"}, "price", None, "likelihood='student-t' needs all rows in memory"),
+        ({"optimizer": "adam"}, "price", None, "optimizer='adam' needs all rows in memory"),
+        ({"window": 5}, "price", None, "window=5 needs all rows in memory"),
+        (
+            {},
+            "prices",
+            None,
+            "no column 'prices' in X, which has the columns a, price, b, times; name it by y=",
+        ),
+        ({}, "price", "time", "there is no column 'time' in X.*name it by sample_weight="),
+        ({}, TABLE.price, None, "y must be the name of a column of the files; got Series"),
+        ({}, None, None, "there is no column 'y' in X"),
+    ],
+)
+def test_what_files_cannot_do_is_said(tmp_path: Path, options: Any, y: Any, weight: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        SVGPRegressor(**options).fit(stored(tmp_path), y, weight)
+
+
+@pytest.mark.usefixtures("_small_batches")
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("a", np.nan, r"Input X contains NaN[^$]*\(rows 70 to 139 of X\)"),
+        ("price", np.inf, r"Input y contains infinity[^$]*\(rows 70 to 139 of X\)"),
+        ("price", 1e200, r"y must be at most 1e\+150 in size; got 1e\+200"),
+        ("times", -1.0, r"sample_weight.*\(rows 70 to 139 of X\)"),
+    ],
+)
+def test_a_wrong_value_is_said_with_its_rows_and_the_last_fit_stays(
+    tmp_path: Path, column: str, value: float, message: str
+) -> None:
+    table = TABLE.copy()
+    table.loc[100, column] = value
+    model = SVGPRegressor(**FIXED).fit(X, TABLE.price)
+    before = model.predict(X)
+    with pytest.raises(DataError, match=message):
+        model.fit(stored(tmp_path, table, 1), "price", "times")
+    assert_array_equal(model.predict(X), before)
