@@ -24,12 +24,16 @@ if TYPE_CHECKING:
     from skpref._typing import Array
     from skpref.data import Comparisons, IdColumn
 
-Column = str | int  # name or position
+Column = str | int  # name, or position where no column has this name
 _WANTED = (
     "covariates must be columns, or pairs of columns whose difference counts; got {}. Write them as "
     'covariates=["home", ("length_a", "length_b")]'
 )
 _LARGEST = 1e150  # size of a covariate: squares stay finite, and so do effects of one unit
+
+
+class _Place(int):
+    """A position even where names of columns are integers: that of an id whose column no parameter names."""
 
 
 class PairRows(NamedTuple):
@@ -64,7 +68,7 @@ class PairColumns:
         named = isinstance(covariates, Mapping)
         terms = tuple(map(_covariate, covariates.values() if named else [] if covariates is None else covariates))
         names = [str(name) for name in covariates] if named else [_name(term) for term in terms]
-        places = {name: place if column is None else column for place, (name, column) in enumerate(ids.items())}
+        places = {name: _Place(place) if column is None else column for place, (name, column) in enumerate(ids.items())}
         return cls(places, terms, names, weight)
 
     @property
@@ -122,9 +126,10 @@ class PairColumns:
         names = set(column_names(X) or [])
         if names & {column for column in self._others if isinstance(column, str)}:
             return self.read(X, weighted=False)  # says which columns are missing
-        if names == {self.ids[side] for side in sides}:
-            return PairColumns({side: self.ids[side] for side in sides}, (), [], None).read(X)
-        return read_id_columns(X, len(sides))
+        chosen = {side: None if isinstance(self.ids[side], _Place) else self.ids[side] for side in sides}
+        columns = PairColumns.of(chosen, None, None)
+        by_name = names == {*chosen.values()} or any(isinstance(c, str) and c in names for c in chosen.values())
+        return columns.read(X) if columns and by_name else read_id_columns(X, len(sides))
 
     def check_varying(self, comparisons: Comparisons, frames: int) -> None:
         """Warn of a covariate that is the same in all comparisons of positive weight; refuse one that explains all."""
@@ -171,7 +176,7 @@ def _named(reader: TableReader, column: Any) -> Any:
         return tuple(_named(reader, part) for part in column)
     if isinstance(column, str) and reader.names and isinstance(reader.names[0], int):
         raise DataError(f"column {column!r} is not in X, whose columns have no names: pass a data frame, or positions")
-    if isinstance(column, str) or column in reader.names:
+    if isinstance(column, str) or (column in reader.names and not isinstance(column, _Place)):
         return column
     if not 0 <= column < len(reader.names):
         raise DataError(f"there is no column {column} in X, which has {len(reader.names)}; positions start at 0")

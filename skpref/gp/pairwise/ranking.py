@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass, fields, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -30,6 +31,7 @@ _MAX_SHOWN = 10  # items in the text of a ranking
 _MAX_JOINT = 4000  # items whose covariance is factored at once; it takes a few seconds
 _ELO: Final = 400.0 / np.log(10.0)  # points in which odds grow by a factor of e
 _ELO_MEAN: Final = 1500.0
+_LARGEST_ANCHOR = 1e9  # leaves seven decimals
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -147,8 +149,11 @@ class Ranking:
         Raises
         ------
         DataError
-            If the item is not in the ranking.
+            If the item is not in the ranking, or `at` is no number from -1e9 to 1e9.
         """
+        if not (isinstance(at, Real) and abs(at) <= _LARGEST_ANCHOR):
+            wanted = f"a number from -{_LARGEST_ANCHOR:g} to {_LARGEST_ANCHOR:g}, the utility or Elo points of the item"
+            raise DataError(f"at must be {wanted}, such as {_ELO_MEAN:g}; got {shorten(at)}")
         ids = self.id.tolist()
         if item not in ids:
             raise DataError(f"unknown item {shorten(item)}: it is not in the ranking of {len(self)} items")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpref.data.records import make_frame
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from skpref._typing import Array
@@ -78,7 +79,9 @@ def predicted_wins(posterior: PairPosterior, likelihood: Likelihood, items: Item
 
 def win_matrix(predicted: Array, ids: IdColumn, items: Items, comparisons: Comparisons) -> WinMatrix:
     """Return the matrix of items, of which there were comparisons by position."""
-    n = items.size
+    n, n_distinct = items.size, len(set(ids.tolist()))
+    if n_distinct < n:
+        raise DataError(f"items must be distinct in a win_matrix; got {n}, {n_distinct} distinct")
     np.fill_diagonal(predicted, np.nan)
     place = np.full(comparisons.n_items + 1, -1)
     place[items.position] = np.arange(n)

@@ -175,7 +175,7 @@ def test_rows_of_two_named_columns_are_ids_by_their_names() -> None:
     columns = PairColumns.of({"left": "a", "right": "b"}, ["home"], "worth")
     rows = columns.read_ids(pd.DataFrame({"b": ["x"], "a": ["y"]}), SIDES)
     assert (rows.left.tolist(), rows.right.tolist()) == (["y"], ["x"])
-    other = columns.read_ids(pd.DataFrame({"b": ["x"], "c": ["y"]}), SIDES)  # by position
+    other = columns.read_ids(pd.DataFrame({"d": ["x"], "c": ["y"]}), SIDES)  # by position
     assert (other.left.tolist(), other.right.tolist()) == (["x"], ["y"])
     for frame in ({"a": ["x"], "home": [1]}, {"a": ["x"], "worth": [1]}):
         with pytest.raises(DataError, match=r"there is no column '(b|home)'"):
@@ -217,3 +217,20 @@ def test_ids_alone_need_no_names_after_a_fit_of_named_columns(model: Any) -> Non
     model.partial_fit(in_order)
     with pytest.raises(DataError, match="there is no column 'b'"):
         model.predict_proba(frame.rename(columns={"b": "c"}))
+
+
+def test_ids_that_no_parameter_names_are_the_first_columns_even_where_names_are_integers():
+    frame = pd.DataFrame([["a", "b", 2.0], ["b", "c", 3.0]], columns=[1, 0, 2])
+    rows = PairColumns.of(NOTHING, None, 2).read(frame)
+    assert (rows.left.tolist(), rows.right.tolist()) == (["a", "b"], ["b", "c"])
+    rows = PairColumns.of({"left": 0, "right": 1}, None, 2).read(frame)
+    assert (rows.left.tolist(), rows.right.tolist()) == (["b", "c"], ["a", "b"])
+
+
+@pytest.mark.parametrize("names", [["judge", "a"], ["a", "date"], ["b", "judge"]])
+def test_frames_with_some_of_the_named_ids_are_not_read_by_position(names):
+    columns = PairColumns.of({"user": "judge", "left": "a", "right": "b"}, None, "votes")
+    with pytest.raises(DataError, match="there is no column"):
+        columns.read_ids(pd.DataFrame([["x", "y"]], columns=names), SIDES)
+    assert columns.read_ids(pd.DataFrame([["x", "y"]]), SIDES).left.tolist() == ["x"]
+    assert columns.read_ids(pd.DataFrame([["x", "y"]], columns=["p", "q"]), SIDES).left.tolist() == ["x"]

@@ -168,6 +168,9 @@ def test_an_anchor_has_the_points_it_is_given(model: GPPLClassifier) -> None:
     np.testing.assert_array_equal(fixed.std, free.std)
     with pytest.raises(ValueError, match="unknown item 'x': it is not in the ranking of 4 items"):
         free.anchored("x")
+    for at in (np.nan, np.inf, 1e300, "1500", None):
+        with pytest.raises(ValueError, match="at must be a number from -1e\\+09 to 1e\\+09, the utility or Elo points"):
+            free.anchored("b", at)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="scale must be 'utility' or 'elo'; got 'glicko'"):
         model.rank(scale="glicko")  # type: ignore[arg-type]
 

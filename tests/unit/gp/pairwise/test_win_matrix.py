@@ -43,3 +43,8 @@ def test_items_come_from_best_to_worst_and_may_be_unseen(model: GPPLClassifier) 
     frame = model.win_matrix(["a", "c"]).to_frame("n_comparisons")
     assert isinstance(frame, pd.DataFrame)
     assert frame.loc["a", "c"] == 0.0
+
+
+def test_repeated_items_are_refused(model: GPPLClassifier) -> None:
+    with pytest.raises(ValueError, match="items must be distinct in a win_matrix; got 3, 2 distinct"):
+        model.win_matrix(["a", "b", "a"])
