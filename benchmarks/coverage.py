@@ -368,7 +368,7 @@ def rows() -> list[Row]:
         Row("GPPLClassifier of ids", "utility", gppl_ids(50, 400)),
         Row("GPPLClassifier of 2,000 ids", "utility", gppl_ids(2000, 16000), 5),
         Row("GPPLClassifier, ties and covariates", "utility", covariates("utility")),
-        Row("GPPLClassifier, ties and covariates", "effect", covariates("effect")),
+        Row("GPPLClassifier, ties and covariates", "effect", covariates("effect"), 300),
         Row("GPPLRegressor from scores, all known", "utility", scores(scaled=False, kernel=kernel, **known)),
         Row("GPPLRegressor from scores", "utility", scores(scaled=False)),
         Row("GPPLRegressor from scores, scaled", "utility", scores(scaled=True)),
