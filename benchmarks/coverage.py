@@ -474,8 +474,8 @@ def main(arguments: list[str] | None = None) -> int:
             cover = " ".join(f"{100.0 * share:5.1f}" for share in result["coverage"])
             print(f"{row.name:58s} {row.quantity:20s} {cover}   ({100.0 * result['error'][2]:.1f})"
                   f"  {result['n_data_sets']:4d}  {result['seconds']:.2f}", flush=True)  # fmt: skip
-    if options.out:
-        keep(results, options.out)
+            if options.out:
+                keep([result], options.out)
     if options.plot:
         draw(results, options.plot)
     return 0

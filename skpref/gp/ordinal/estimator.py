@@ -538,7 +538,8 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         mean : ndarray of shape (n,)
             Posterior mean of f, in prior standard deviations (for a kernel of unit amplitude).
         std : ndarray of shape (n,)
-            Only with ``return_std=True``.
+            Only with ``return_std=True``. The unit of f is not determined by the levels, and its error is not counted:
+            compare rows of one model by it, and take `predict_proba` for intervals that hold.
         """
         rows = self._check_new_rows(X)
         mean, variance = self.posterior_.latent(rows, variance=return_std)
