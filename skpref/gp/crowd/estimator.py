@@ -396,10 +396,12 @@ class CrowdGPPL(CrowdLeaderboards):
     ) -> Self:
         """Learn from more comparisons, which may be by new users or of new items.
 
-        Earlier comparisons are kept, and the fit starts from the previous posterior. Up to the tolerance, the result
-        is that of one fit with all comparisons. With "ep" and "laplace" and more than 20,000 comparisons, only the
-        users of X get a new posterior until the comparisons have grown by a quarter: the covariance of tastes and the
-        sites of other users stay, which takes about two passes. Kernels and inducing points do not change.
+        Earlier comparisons are kept, and the fit starts from the previous posterior. Up to the tolerance, the result is
+        that of one fit with all comparisons. With "ep" and "laplace" and more than 20,000 comparisons, only the users
+        of X get a new posterior until the comparisons have grown by a quarter: the covariance of tastes and the sites
+        of other users stay, which takes about two passes. Kernels and inducing points do not change, nor do priors of
+        factors that held-out comparisons chose at the first call (see `inference`), which should therefore not have few
+        comparisons.
 
         Parameters
         ----------
