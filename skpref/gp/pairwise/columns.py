@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -92,11 +93,17 @@ class PairColumns:
         rows = {name: reader.ids(column, "user" if name == "user" else "item") for name, column in ids.items()}
         if not rows["left"].size:
             raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no rows")
-        return PairRows(
-            **rows,
-            covariates=np.column_stack(covariates) if covariates else None,
-            weight=self._weights(reader) if weighted else None,
-        )
+        weight = self._weights(reader) if weighted else None
+        numbers: list[tuple[str, AbstractSet[Any]]] = [
+            (f"covariate {name!r}", _parts(term)) for name, term in zip(self.names, terms, strict=True)
+        ]
+        if weight is not None:
+            numbers.append((f"weight={self.weight!r}", {_named(reader, self.weight)}))
+        for (what, columns), (side, column) in product(numbers, ids.items()):
+            if column in columns:
+                where = f"column {column!r} of X holds the ids of {side}; name a column of numbers"
+                raise DataError(f"{what}: {where}, and set {side}= if the ids are elsewhere")
+        return PairRows(**rows, covariates=np.column_stack(covariates) if covariates else None, weight=weight)
 
     def _check_distinct(self, ids: dict[str, Any], terms: list[Any]) -> None:
         """Refuse a column that is two ids, and covariates that are the same but for their sign."""

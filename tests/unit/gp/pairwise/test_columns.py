@@ -234,3 +234,18 @@ def test_frames_with_some_of_the_named_ids_are_not_read_by_position(names):
         columns.read_ids(pd.DataFrame([["x", "y"]], columns=names), SIDES)
     assert columns.read_ids(pd.DataFrame([["x", "y"]]), SIDES).left.tolist() == ["x"]
     assert columns.read_ids(pd.DataFrame([["x", "y"]], columns=["p", "q"]), SIDES).left.tolist() == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("covariates", "weight", "named"),
+    [
+        ([2], None, "covariate '2': column 2"),
+        ([(3, 1)], None, "covariate '3 - 1': column 1"),
+        (None, 0, "weight=0: column 0"),
+    ],
+)
+def test_columns_of_ids_are_no_numbers(covariates, weight, named):
+    rows = np.arange(8).reshape(2, 4)
+    columns = PairColumns.of({"user": None, **NOTHING}, covariates, weight)
+    with pytest.raises(DataError, match=f"{named} of X holds the ids of (user|left|right); name a column of numbers"):
+        columns.read(rows)
