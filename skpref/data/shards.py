@@ -193,6 +193,19 @@ def dataset_shards(dataset: Any, columns: ShardColumns, options: ShardOptions) -
         start += len(table)
 
 
+def feature_columns(names: list[str], y: Any, weight: Any) -> list[str]:  # noqa: ANN401  # checked here
+    """Return the names of the columns other than those of targets and weights."""
+    for parameter, name in (("y", y), ("sample_weight", weight)):
+        if name is not None and not isinstance(name, str):
+            raise DataError(f"{parameter} must be the name of a column of X; got {type(name).__name__}")
+        if name is not None and name not in names:
+            listed = ", ".join(map(str, names[:20]))
+            raise DataError(
+                f"there is no column {name!r} in X, which has the columns {listed}; name it by {parameter}="
+            )
+    return [name for name in names if name not in {y, weight}]
+
+
 def dataset_rows(
     dataset: Any,  # noqa: ANN401  # of pyarrow
     y: str,
@@ -200,17 +213,8 @@ def dataset_rows(
     batch_rows: int | None = None,
 ) -> Iterator[tuple[Any, NDArray[Any], NDArray[Any] | None, int]]:
     """Yield features as a data frame, targets, weights and the number of the first row, of runs of rows."""
-    names = dataset.schema.names
-    for parameter, name in (("y", y), ("sample_weight", weight)):
-        if name is not None and not isinstance(name, str):
-            raise DataError(f"{parameter} must be the name of a column of the files; got {type(name).__name__}")
-        if name is not None and name not in names:
-            listed = ", ".join(map(str, names[:20]))
-            raise DataError(
-                f"there is no column {name!r} in X, which has the columns {listed}; name it by {parameter}="
-            )
     start = 0
-    for table in _runs(dataset, names, batch_rows or _SHARD_ROWS):
+    for table in _runs(dataset, dataset.schema.names, batch_rows or _SHARD_ROWS):
         features = table.drop_columns([name for name in (y, weight) if name is not None])
         yield features.to_pandas(), _values(table[y]), None if weight is None else _values(table[weight]), start
         start += len(table)

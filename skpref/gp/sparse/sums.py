@@ -3,36 +3,69 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from skpref._estimator import check_memory, digest
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
-from skpref.data.shards import dataset_rows, located
+from skpref.data.shards import dataset_rows, feature_columns, located
 from skpref.exceptions import DataError
 from skpref.gp.sparse.base import SparseGP
 from skpref.gp.sparse.evidence import moments
 from skpref.gp.sparse.fit import SAMPLE_ROWS, fit_collapsed, refit_from_moments
 from skpref.gp.sparse.search import SparseParameters
 from skpref.gp.sparse.targets import TargetScale, distinct_targets, gaussian_rows, noise_variance
+from skpref.inference.shards import summed
 from skpref.likelihoods import Gaussian, Likelihood
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.posterior import WarmStart
     from skpref.gp.sparse.fit import SparseFit
     from skpref.gp.sparse.search import SparseConfig
+    from skpref.inference.basis import InducingBasis
     from skpref.inference.collapsed import Moments
     from skpref.inference.svi import State
 
 _N_INDUCING, _N_INDUCING_FEW_ROWS, _FEW_ROWS = 500, 1000, 2000  # n_inducing="auto": 1000 up to 2000 distinct rows
 _LARGEST: Final = 1e150  # of targets that are squared
 _ROUNDING: Final = 1e-12  # relative standard deviation below which all targets are equal
+
+
+class RowSource(Protocol):
+    """Rows that are not in memory."""
+
+    n_rows: int
+    feature_names: list[str] | int  # or their number, if they have no names
+
+    def everything(self) -> tuple[Any, Any, Any]:
+        """Return all rows, targets and weights."""
+
+    def collect(self, function: Callable[..., Any], *shared: Any) -> Iterator[Any]:
+        """Yield function(X, y, weight, number of the first row, *shared) of one batch after the other."""
+
+
+class FileRows:
+    """Rows of a dataset of pyarrow."""
+
+    def __init__(self, dataset: Any, y: str, weight: str | None) -> None:
+        self._dataset, self._names, self.n_rows = dataset, (y, weight), int(dataset.count_rows())
+        self.feature_names: list[str] | int = feature_columns(dataset.schema.names, y, weight)
+
+    def everything(self) -> tuple[Any, Any, Any]:
+        """Return all rows, targets and weights."""
+        X, y, weight, _ = next(dataset_rows(self._dataset, *self._names, batch_rows=max(self.n_rows, 1)))
+        return X, y, weight
+
+    def collect(self, function: Callable[..., Any], *shared: Any) -> Iterator[Any]:
+        """Yield the results."""
+        return (function(*batch, *shared) for batch in dataset_rows(self._dataset, *self._names))
 
 
 class _Targets(NamedTuple):
@@ -43,16 +76,21 @@ class _Targets(NamedTuple):
     squares: float = 0.0  # sum of w (y - mean)^2
     largest: float = 0.0  # size of a target
 
-    def and_those(self, y: Array, weight: Array) -> _Targets:
-        """Return mean and spread with those of a batch."""
-        largest = max(self.largest, float(np.abs(y).max()))
+    @classmethod
+    def of(cls, y: Array, weight: Array) -> _Targets:
+        """Return those of a batch."""
+        largest = float(np.abs(y).max())
         if largest > _LARGEST:
             raise DataError(f"y must be at most {_LARGEST:g} in size; got {largest:g}. Use another unit")
-        added = float(weight.sum())
-        mean, total = float(weight @ y) / added, self.weight + added
-        gap = mean - self.mean
-        squares = self.squares + float(weight @ (y - mean) ** 2) + gap**2 * self.weight * added / total
-        return _Targets(total, self.mean + gap * added / total, squares, largest)
+        total = float(weight.sum())
+        mean = float(weight @ y) / total
+        return cls(total, mean, float(weight @ (y - mean) ** 2), largest)
+
+    def and_those(self, other: _Targets) -> _Targets:
+        """Return mean and spread of both."""
+        total, gap = self.weight + other.weight, other.mean - self.mean
+        squares = self.squares + other.squares + gap**2 * self.weight * other.weight / total
+        return _Targets(total, self.mean + gap * other.weight / total, squares, max(self.largest, other.largest))
 
     @property
     def scale(self) -> TargetScale:
@@ -139,7 +177,48 @@ class SummedRegressor(SparseGP):
         self.n_iter_, self.converged_ = result.n_iter, result.converged
 
     def _fit_dataset(self, dataset: Any, y: Any, sample_weight: Any, exposure: Any) -> None:
-        """Fit to a dataset of pyarrow: hyper-parameters to a sample of its rows, noise and posterior to all."""
+        """Fit to a dataset of pyarrow, a million rows of which are in memory at a time."""
+        self._fit_source(FileRows(dataset, "y" if y is None else y, sample_weight), exposure)
+
+    def _fit_source(self, source: RowSource, exposure: Any) -> None:
+        """Fit to rows that are elsewhere: hyper-parameters to a sample, noise and posterior to the sums over all."""
+        self._check_sums_suffice(exposure)
+        n = source.n_rows
+        if n <= SAMPLE_ROWS:
+            self._rows = self._read(*source.everything(), None)
+            self._learn(None)
+            return
+        check_memory(1, self._max_points(n), whose="rows")
+        self._become_unfitted(source.feature_names)
+        shell = copy(self)
+        rng = as_generator(self.random_state)
+        index = np.sort(rng.choice(n, SAMPLE_ROWS, replace=False))
+        totals, sample = _Targets(), []
+        for part in source.collect(_totals_and_sample, shell, index):
+            if part is not None:
+                totals = totals.and_those(part[0])
+                sample.append(part[1])
+        if not sum(len(y) for _, y, _ in sample):
+            raise DataError(
+                "at least 1 row of positive weight is required; "
+                + ("every sample_weight is zero." if not totals.weight else "leave rows of sample_weight zero out.")
+            )
+        scale = totals.scale
+        drawn = gaussian_rows(distinct_targets(*(np.concatenate(part) for part in zip(*sample, strict=True))), scale)
+        config = self._config(scale, n)
+        search = fit_collapsed(drawn, self.kernel, config, rng)
+        basis = search.latent.basis
+        with limit_blas_threads(basis.chol.shape[0]):
+            parts = source.collect(_batch_moments, shell, basis, scale)
+            total = summed(part for part in parts if part is not None)
+            fit = refit_from_moments(total, search.parameters, basis, config)
+        bounds, converged = [*search.bounds[:-1], fit.bound], search.converged and fit.converged
+        self._store(replace(fit, bounds=bounds, n_iter=len(bounds), converged=converged), scale)
+        self._rows, self._sums, self._rows_until_search = None, total, n
+        self._warm_key = digest(self._settings())
+
+    def _check_sums_suffice(self, exposure: Any) -> None:
+        """Refuse models that need the rows themselves."""
         reasons = {
             "exposure": exposure is not None,
             f"likelihood={self.likelihood!r}": self.likelihood != "gaussian",
@@ -149,52 +228,47 @@ class SummedRegressor(SparseGP):
         for parameter, refused in reasons.items():
             if refused:
                 raise DataError(
-                    f"{parameter} needs all rows in memory; files are fitted in closed form, by likelihood='gaussian', "
-                    "inference='auto' and optimizer='l-bfgs-b' or None, without window and exposure"
+                    f"{parameter} needs all rows in memory; rows in files or on a cluster are fitted in closed form, "
+                    "by likelihood='gaussian', inference='auto' and optimizer='l-bfgs-b' or None, without window and "
+                    "exposure"
                 )
-        names = "y" if y is None else y, sample_weight
-        n = int(dataset.count_rows())
-        if n <= SAMPLE_ROWS:
-            ((X, targets, weight, _),) = dataset_rows(dataset, *names, batch_rows=SAMPLE_ROWS)
-            self._rows = self._read(X, targets, weight, None)
-            self._learn(None)
-            return
-        check_memory(1, self._max_points(n), whose="rows")
-        rng = as_generator(self.random_state)
-        index = np.sort(rng.choice(n, SAMPLE_ROWS, replace=False))
-        totals, sample = _Targets(), []
-        for X, y_batch, weight, numbers in self._batches(dataset, names):
-            totals = totals.and_those(y_batch, weight)
-            chosen = np.flatnonzero(np.isin(numbers, index, assume_unique=True))
-            sample.append((X[chosen], y_batch[chosen], weight[chosen]))
-        scale = totals.scale
-        drawn = gaussian_rows(distinct_targets(*(np.concatenate(part) for part in zip(*sample, strict=True))), scale)
-        config = self._config(scale, n)
-        search = fit_collapsed(drawn, self.kernel, config, rng)
-        basis, total = search.latent.basis, None
-        with limit_blas_threads(basis.chol.shape[0]):
-            for X, y_batch, weight, _ in self._batches(dataset, names):
-                part = moments(gaussian_rows(distinct_targets(X, y_batch, weight), scale), basis)
-                total = part if total is None else total + part
-            assert total is not None  # noqa: S101 - there are rows
-            fit = refit_from_moments(total, search.parameters, basis, config)
-        bounds, converged = [*search.bounds[:-1], fit.bound], search.converged and fit.converged
-        self._store(replace(fit, bounds=bounds, n_iter=len(bounds), converged=converged), scale)
-        self._rows, self._sums, self._rows_until_search = None, total, n
-        self._warm_key = digest(self._settings())
 
-    def _batches(self, dataset: Any, names: tuple[str, str | None]) -> Iterator[tuple[Any, Array, Array, IntArray]]:
-        """Yield rows, targets, weights and numbers of the rows of positive weight, a million rows at a time."""
-        first = True
-        for X, y, weight, start in dataset_rows(dataset, *names):
-            if weight is not None and not np.any(weight):
-                continue
-            try:
-                rows, targets, used = self._read(X, y, weight, None, reset=first)
-            except ValueError as error:
-                raise located(error, f"rows {start} to {start + len(X) - 1} of X") from error
-            first = False
-            numbers = np.arange(len(X)) if weight is None else np.flatnonzero(weight > 0.0)
-            yield rows, targets, used, start + numbers
-        if first:
-            raise DataError("at least 1 row of positive weight is required; every sample_weight is zero.")
+    def _become_unfitted(self, names: list[str] | int) -> None:
+        """Forget an earlier fit, and remember the features: their names, or how many there are."""
+        for name in [name for name in vars(self) if name.endswith("_") or name in {"_rows", "_sums", "_state"}]:
+            delattr(self, name)
+        self.n_features_in_, self.exposure_scale_ = names if isinstance(names, int) else len(names), 1.0
+        if not isinstance(names, int):
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+
+def _batch(X: Any, y: Any, weight: Any, start: int, shell: Any) -> tuple[Features, Array, Array] | None:
+    """Return rows of positive weight, targets and weights of a batch; None if there are none."""
+    if not len(X) or (weight is not None and not np.any(weight)):
+        return None
+    try:
+        rows: tuple[Features, Array, Array] = shell._read(X, y, weight, None, reset=False)  # noqa: SLF001 - its own
+    except ValueError as error:
+        raise located(error, f"rows {start} to {start + len(X) - 1} of X") from error
+    return rows
+
+
+def _totals_and_sample(
+    X: Any, y: Any, weight: Any, start: int, shell: Any, index: IntArray
+) -> tuple[_Targets, tuple[Features, Array, Array]] | None:
+    """Return the spread of the targets of a batch, and its rows among those of a sample."""
+    batch = _batch(X, y, weight, start, shell)
+    if batch is None:
+        return None
+    numbers = np.arange(len(X)) if weight is None else np.flatnonzero(np.asarray(weight) > 0.0)
+    chosen = np.flatnonzero(np.isin(start + numbers, index, assume_unique=True))
+    rows, targets, used = (part[chosen] for part in batch)
+    return _Targets.of(batch[1], batch[2]), (rows, targets, used)
+
+
+def _batch_moments(
+    X: Any, y: Any, weight: Any, start: int, shell: Any, basis: InducingBasis, scale: TargetScale
+) -> Moments | None:
+    """Return the sums over a batch."""
+    batch = _batch(X, y, weight, start, shell)
+    return None if batch is None else moments(gaussian_rows(distinct_targets(*batch), scale), basis)

@@ -96,7 +96,7 @@ def test_hyperparameters_of_a_sample_serve_all_rows_and_streams_go_on(tmp_path: 
             "no column 'prices' in X, which has the columns a, price, b, times; name it by y=",
         ),
         ({}, "price", "time", "there is no column 'time' in X.*name it by sample_weight="),
-        ({}, TABLE.price, None, "y must be the name of a column of the files; got Series"),
+        ({}, TABLE.price, None, "y must be the name of a column of X; got Series"),
         ({}, None, None, "there is no column 'y' in X"),
     ],
 )

@@ -1,0 +1,137 @@
+"""What the estimators on collections of Dask share: the client, lazy predictions, partitions."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from skpref.exceptions import DataError, MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["OnCluster", "aligned_partitions", "check_collection", "is_collection", "partitions", "with_parameters_of"]
+
+_Model = TypeVar("_Model", bound=BaseEstimator)
+_Class = TypeVar("_Class", bound=type)
+
+
+def with_parameters_of(parent: type) -> Callable[[_Class], _Class]:
+    """Return a decorator that puts the parameters and attributes of a class into a docstring before its own."""
+
+    def decorated(cls: _Class) -> _Class:
+        own, inherited = inspect.cleandoc(cls.__doc__ or ""), inspect.cleandoc(parent.__doc__ or "")
+        before, _, after = own.partition("Attributes\n----------\n")
+        tables = inherited[inherited.find("Parameters\n----------") : inherited.find("See Also\n--------")].rstrip()
+        cls.__doc__ = f"{before}{tables}\n{after}"
+        return cls
+
+    return decorated
+
+
+class OnCluster(BaseEstimator):
+    """An estimator that is fitted on the workers of a cluster."""
+
+    @property
+    def client(self) -> Any:
+        """The client to use: the one that was set, else the current one."""
+        chosen = getattr(self, "_client", None)
+        return _current_client() if chosen is None else chosen
+
+    @client.setter
+    def client(self, client: Any) -> None:
+        self._client = client
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the client, which belongs to a process."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_client"}
+
+    def _here(self, values: Any) -> Any:
+        """Return a collection as an array in memory; anything else as it is."""
+        return np.asarray(self.client.compute(values).result()) if is_collection(values) else values
+
+    def _as(self, plain: type[_Model]) -> _Model:
+        """Return the fitted model as an estimator that needs no cluster."""
+        check_is_fitted(self)
+        local = plain(**self.get_params(deep=False))
+        local.__setstate__(self.__getstate__())
+        return local
+
+    def _lazily(self, method: str, X: Any, dtype: Any = np.float64, columns: int | None = None) -> Any:
+        """Return the predictions for the partitions of a collection as an array of Dask."""
+        import dask
+        import dask.array
+
+        local = dask.delayed(self.to_local())
+        shape = (np.nan,) if columns is None else (np.nan, columns)
+        empty = np.empty((0, *shape[1:]), dtype=dtype)
+        answers = [dask.delayed(_answer)(local, method, part, empty) for part in partitions(X, "X")]
+        return dask.array.concatenate([dask.array.from_delayed(part, shape, meta=empty) for part in answers])
+
+    def to_local(self) -> Any:
+        """Return the fitted model as an estimator that needs no cluster."""
+        raise NotImplementedError
+
+
+def _answer(model: Any, method: str, part: Any, empty: NDArray[Any]) -> NDArray[Any]:
+    """Return predictions for a partition, which may be empty."""
+    return np.asarray(getattr(model, method)(part)) if len(part) else empty
+
+
+def _current_client() -> Any:
+    try:
+        from distributed import default_client
+    except ImportError as error:
+        raise MissingExtraError("skpref.dask needs Dask: pip install 'skpref[dask]'") from error
+    try:
+        return default_client()
+    except ValueError as error:
+        raise DataError(
+            "there is no client of a Dask cluster: start one by `from distributed import Client; client = Client()`, "
+            "or set the attribute `client` of the estimator"
+        ) from error
+
+
+def is_collection(X: Any) -> bool:
+    """Tell whether X is a collection of Dask."""
+    return hasattr(X, "to_delayed")
+
+
+def check_collection(values: Any, name: str, plain: str) -> None:
+    """Refuse what is no collection of Dask, with the estimator for data in memory."""
+    if not is_collection(values):
+        raise DataError(
+            f"{name} must be a frame or an array of Dask; got {type(values).__name__}. Data in memory are for "
+            f"{plain}; dask.dataframe.from_pandas makes a collection of a frame"
+        )
+
+
+def partitions(values: Any, name: str) -> list[Any]:
+    """Return the partitions of a collection, whole rows each."""
+    if getattr(values, "ndim", 1) == 2 and hasattr(values, "rechunk"):
+        values = values.rechunk({1: -1})
+    parts = values.to_delayed()
+    parts = list(parts.ravel()) if isinstance(parts, np.ndarray) else list(parts)
+    if not parts:
+        raise DataError(f"{name} has no partitions")
+    return parts
+
+
+def aligned_partitions(values: Any, name: str, parts: list[Any], plain: str) -> list[Any] | None:
+    """Return the partitions of labels or weights; None where they are a column of X, or missing."""
+    if values is None or isinstance(values, str):
+        return None
+    check_collection(values, name, plain)
+    others = partitions(values, name)
+    if len(others) != len(parts):
+        raise DataError(
+            f"X has {len(parts)} partitions and {name} has {len(others)}: take both from one frame, or repartition one "
+            "of them"
+        )
+    return others

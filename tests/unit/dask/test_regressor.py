@@ -1,0 +1,121 @@
+"""Regression on a cluster of processes: the posterior in memory, the same bits for any number of workers."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from typing import Any
+
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+import skpref
+from skpref import SVGPRegressor
+from skpref.dask import DaskSVGPRegressor
+from skpref.exceptions import DataError
+from skpref.gp.sparse import sums
+from tests.unit.gp.sparse.test_sums import FIXED, TABLE, N, X
+
+distributed = pytest.importorskip("distributed")
+frames = pytest.importorskip("dask.dataframe")
+array = pytest.importorskip("dask.array")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Start two worker processes."""
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    with distributed.Client(cluster) as connected:
+        yield connected
+
+
+@pytest.fixture
+def _sampled(monkeypatch):
+    monkeypatch.setattr(sums, "SAMPLE_ROWS", 150)
+
+
+def lazy(n: int = 4) -> Any:
+    """Return the table in n partitions, the second of which is empty."""
+    parts = frames.from_pandas(TABLE, npartitions=n - 1)
+    empty = frames.from_pandas(TABLE.iloc[:0], npartitions=1)
+    return frames.concat([parts.partitions[0], empty, *(parts.partitions[k] for k in range(1, parts.npartitions))])
+
+
+@pytest.mark.usefixtures("client", "_sampled")
+def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory() -> None:
+    wanted = SVGPRegressor(**FIXED).fit(X, TABLE.price, TABLE.times)
+    rows = lazy()
+    by_name = DaskSVGPRegressor(**FIXED).fit(rows, "price", "times")
+    apart = DaskSVGPRegressor(**FIXED).fit(rows[["a", "b"]], rows["price"], rows["times"])
+    for model in (by_name, apart):
+        assert_allclose(model.predict(X, return_std=True), wanted.predict(X, return_std=True), rtol=1e-8)
+        assert model.feature_names_in_.tolist() == ["a", "b"]
+        assert model.n_samples_seen_ == wanted.n_samples_seen_
+    assert_array_equal(by_name.predict(X), apart.predict(X))
+    assert_array_equal(by_name.predict(rows[["a", "b"]]).compute(), by_name.predict(X))
+    assert by_name.score(rows[["a", "b"]], rows["price"]) == pytest.approx(by_name.score(X, TABLE.price))
+
+
+@pytest.mark.usefixtures("client")
+def test_few_rows_are_fitted_in_the_client_to_the_same_bits() -> None:
+    options: dict[str, Any] = {"n_inducing": 12, "random_state": 0}
+    wanted = SVGPRegressor(**options).fit(X.to_numpy(), TABLE.price.to_numpy())
+    blocks = array.from_array(X.to_numpy(), chunks=(150, 1)), array.from_array(TABLE.price.to_numpy(), chunks=150)
+    model = DaskSVGPRegressor(**options).fit(*blocks)
+    assert_array_equal(model.predict(X.to_numpy()), wanted.predict(X.to_numpy()))
+
+
+@pytest.mark.usefixtures("_sampled")
+def test_the_bits_do_not_depend_on_the_workers_and_survive_one_that_is_killed(cluster, client) -> None:
+    rows = client.persist(lazy())
+    first = DaskSVGPRegressor(n_inducing=20, random_state=0).fit(rows, "price", "times")
+    os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
+    second = DaskSVGPRegressor(n_inducing=20, random_state=0)
+    second.client = client
+    second.fit(lazy(), "price", "times")
+    assert_array_equal(second.predict(X), first.predict(X))
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as other:
+        third = clone(first)
+        with distributed.Client(other) as alone:
+            third.client = alone
+            third.fit(lazy(), "price", "times")
+    assert_array_equal(third.predict(X), first.predict(X))
+
+
+@pytest.mark.usefixtures("client", "_sampled")
+def test_the_local_model_needs_no_cluster(tmp_path) -> None:
+    model = DaskSVGPRegressor(n_inducing=20, random_state=0).fit(lazy(), "price", "times")
+    local = model.to_local()
+    assert type(local) is SVGPRegressor
+    skpref.save(local, tmp_path / "m.skpref")
+    for other in (local, skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
+        assert_array_equal(other.predict(X), model.predict(X))
+    local.partial_fit(X[:9], TABLE.price[:9])
+    assert local.n_samples_seen_ == TABLE.times.sum() + 9
+    assert len(TABLE) == N
+
+
+@pytest.mark.usefixtures("client")
+def test_what_a_cluster_cannot_do_is_said() -> None:
+    rows = lazy()
+    for fit, message in (
+        (
+            lambda: DaskSVGPRegressor().fit(X, TABLE.price),
+            "X must be a frame or an array of Dask; got DataFrame",
+        ),
+        (lambda: DaskSVGPRegressor().fit(rows, TABLE.price), "y must be a frame or an array of Dask"),
+        (lambda: DaskSVGPRegressor().fit(rows, "prices"), "there is no column 'prices' in X"),
+        (lambda: DaskSVGPRegressor().fit(rows), "there is no column 'y' in X"),
+        (lambda: DaskSVGPRegressor(likelihood="poisson").fit(rows, "times"), "likelihood='poisson' needs all rows"),
+        (lambda: DaskSVGPRegressor().fit(rows[["a"]].to_dask_array(), "a"), "must be collections of Dask where X is"),
+    ):
+        with pytest.raises(DataError, match=message):
+            fit()
