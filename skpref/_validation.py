@@ -87,7 +87,7 @@ def refuse_collection(values: Any, name: str) -> None:
     if any(base.__module__.partition(".")[0] == "dask" for base in type(values).__mro__):
         raise TypeError(
             f"{name} is a collection of Dask ({type(values).__name__}), but data in memory are required: pass "
-            f"{name}.compute() if they fit into memory. On a cluster: DaskGPPLClassifier, DaskSVGPRegressor (skpref.dask)."
+            f"{name}.compute() if they fit into memory, or take DaskGPPLClassifier or DaskSVGPRegressor of skpref.dask."
         )
 
 
