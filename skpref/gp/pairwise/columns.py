@@ -11,6 +11,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from skpref._checks import require
@@ -69,6 +70,8 @@ class PairColumns:
         named = isinstance(covariates, Mapping)
         terms = tuple(map(_covariate, covariates.values() if named else [] if covariates is None else covariates))
         names = [str(name) for name in covariates] if named else [_name(term) for term in terms]
+        if named and len({*names}) < len(names):
+            raise DataError(f"covariates has names that are the same as text: {shorten(list(covariates))}; give others")
         places = {name: _Place(place) if column is None else column for place, (name, column) in enumerate(ids.items())}
         return cls(places, terms, names, weight)
 
@@ -207,6 +210,8 @@ def _numbers(reader: TableReader, term: Any, name: str) -> Array:
 
 
 def _reader(X: Any) -> TableReader:
+    if issparse(X):
+        raise TypeError("Sparse data was passed for X, but dense data is required: columns of ids and numbers")
     if isinstance(X, Mapping):
         raise DataError("X is a dict; make a data frame of it: pandas.DataFrame(X)")
     if column_names(X) is not None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
 from skpref import CrowdGPPL, GPPLClassifier, GPPLRegressor, Table
 from skpref.data import Comparisons
@@ -249,3 +250,10 @@ def test_columns_of_ids_are_no_numbers(covariates, weight, named):
     columns = PairColumns.of({"user": None, **NOTHING}, covariates, weight)
     with pytest.raises(DataError, match=f"{named} of X holds the ids of (user|left|right); name a column of numbers"):
         columns.read(rows)
+
+
+def test_sparse_rows_and_names_of_one_text_are_refused():
+    with pytest.raises(TypeError, match="Sparse data was passed for X, but dense data is required"):
+        PairColumns.of(NOTHING, [2], None).read(csr_array(np.eye(3)))
+    with pytest.raises(DataError, match=r"covariates has names that are the same as text: .*1, '1'.*; give others"):
+        PairColumns.of(NOTHING, {1: "home", "1": "away"}, None)
