@@ -343,6 +343,11 @@ def _with_covariates(sheet: Sheet, rows: Rows, answers: Answers, names: tuple[st
     if not answers.pairs:
         raise sheet.fault("--covariates are of rows with one comparison each, not of rankings or choices")
     values = read_covariates(sheet, names)
+    for name in names:
+        parts = [name] if name in sheet.columns else [part.strip() for part in name.split("-")]
+        for part in parts:
+            if part in answers.names:
+                raise sheet.fault("this column holds items or answers; --covariates must name others", None, part)
     swapped = (rows.X[:, -2] != answers.left)[:, None]
     return replace(rows, X=np.column_stack([rows.X, np.where(swapped, -values, values).astype(object)]))
 

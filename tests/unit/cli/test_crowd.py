@@ -197,6 +197,12 @@ BAD: dict[str, tuple[str, str | None, tuple[str, ...], str]] = {
     "misnamed": (GOOD, None, ("--user", "judge"), "there is no column 'judge'. --model crowd needs.*: judge, or"),
     "an item's column": (GOOD, None, ("--user", "left"), "column 'left': this column has another meaning"),
     "the label's column": (GOOD, None, ("--user", "label"), "column 'label': this column has another meaning"),
+    "the label as a covariate": (
+        GOOD,
+        None,
+        ("--covariates", "label"),
+        "column 'label': this column holds items or answers; --covariates must name others",
+    ),
     "user missing": (GOOD + " ,i1,i2,1\n", None, (), "line 182, column 'user': a user id is missing"),
     "unknown user": (
         GOOD + "J3,i1,i2,1\n",
