@@ -129,14 +129,13 @@ def join(
 
 def _components(summaries: Sequence[ShardSummary], number: Sequence[IntArray], n_items: int) -> IntArray:
     """Return the connected component of each item from those within the shards."""
-    shard = np.concatenate([np.full(k.size, s) for s, k in enumerate(number)])
-    item, component = np.concatenate(number), np.concatenate([summary.component for summary in summaries])
-    # A node for each item, and one for each component of each shard, which its items have in common.
-    _, node = np.unique(np.column_stack([shard, component]), axis=0, return_inverse=True)
-    size = n_items + int(node.max(initial=-1)) + 1
-    graph = coo_array((np.ones(item.size), (item, n_items + node.ravel())), shape=(size, size))
-    labels = components_of(graph.tocsr(), directed=False)[1][:n_items]
-    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    label = np.arange(n_items)
+    for summary, k in zip(summaries, number, strict=True):
+        # Each item of a shard is joined to the first one of its component there.
+        _, first, component = np.unique(summary.component, return_index=True, return_inverse=True)
+        graph = coo_array((np.ones(k.size), (label[k], label[k[first][component]])), shape=(n_items, n_items))
+        label = components_of(graph.tocsr(), directed=False)[1][label]
+    return np.unique(label, return_inverse=True)[1].astype(np.int64)
 
 
 def few(comparisons: ShardedComparisons, limit: int, *, keep_order: bool) -> Comparisons:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 
 import skpref
@@ -117,6 +121,28 @@ def test_components_join_across_shards(tmp_path):
         model = GPPLClassifier().fit(tmp_path / "rows.parquet")
     assert caught[0].filename == __file__
     assert model.components_.tolist() == [0, 0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_components_of_shards_are_those_of_all_comparisons(seed):
+    rng = np.random.default_rng(seed)
+    n_items, sizes = 12, rng.integers(0, 5, 4)
+    parts = [rng.integers(0, n_items, (size, 2)) for size in sizes]
+
+    def components(pairs, n):
+        graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
+        return connected_components(graph.tocsr(), directed=False)[1]
+
+    summaries, number = [], []
+    for pairs in parts:
+        used, inverse = np.unique(pairs, return_inverse=True)
+        within = components(inverse.reshape(-1, 2), max(used.size, 1))[: used.size]
+        summaries.append(SimpleNamespace(component=within))
+        number.append(used)
+    np.testing.assert_array_equal(
+        sharded._components(summaries, number, n_items),
+        components(np.concatenate(parts), n_items),  # noqa: SLF001
+    )
 
 
 def test_a_fit_to_a_file_is_cloned_saved_and_loaded(stored, tmp_path):
