@@ -54,6 +54,7 @@ _SHORTER = 4.0  # each of these fits divides the length-scales of the factors by
 # Numbers by which the rates of the priors of item and user factors are multiplied if held-out comparisons ask for it.
 # With the priors as they are, factors that few answers of each user show are dropped even where they predict.
 _BROADER = (10.0, 100.0)
+_FEWEST_TO_CHOOSE = 1000  # comparisons: fewer do not tell taste from chance, and later calls keep the choice
 _HELD_OUT, _CHOICE_PASSES, _CHOICE_ROWS = 0.1, 30, 200_000  # share of comparisons; passes and comparisons of these fits
 
 
@@ -105,7 +106,7 @@ def fit_crowd(
             waiting = dropped[: max(n_start - len(model.alive), 0)]
             state = extend_state(start.state, start.segments, problem, prior)
             return _fit_in_stages(model, bases, problem, state, waiting, rng)
-        if config.choose_priors and model.alive:
+        if config.choose_priors and model.alive and data.comparisons.n_pairs >= _FEWEST_TO_CHOOSE:
             model = _choose_priors(model, bases, rng)
         return _fit_from_scratch(model, bases, rng)
 

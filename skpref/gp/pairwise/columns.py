@@ -93,7 +93,7 @@ class PairColumns:
         ids = {name: _named(reader, column) for name, column in self.ids.items()}
         self._check_distinct(ids, terms)
         covariates = [_numbers(reader, term, name) for term, name in zip(terms, self.names, strict=True)]
-        rows = {name: reader.ids(column, "user" if name == "user" else "item") for name, column in ids.items()}
+        rows = {name: self._ids(reader, name, column) for name, column in ids.items()}
         if not rows["left"].size:
             raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no rows")
         weight = self._weights(reader) if weighted else None
@@ -122,6 +122,14 @@ class PairColumns:
         for name, term in zip(self.names, terms, strict=True):
             if isinstance(term, tuple) and term[0] == term[1]:
                 raise DataError(f"covariate {name!r} is the difference of a column and itself, which is 0 in every row")
+
+    def _ids(self, reader: TableReader, name: str, column: Any) -> IdColumn:
+        try:
+            return reader.ids(column, "user" if name == "user" else "item")
+        except DataError as error:
+            if column in reader.names:
+                raise
+            raise DataError(f"{name}={self.ids[name]!r}: {error}") from error
 
     def _weights(self, reader: TableReader) -> Array | None:
         if self.weight is None:

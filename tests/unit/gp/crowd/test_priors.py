@@ -64,6 +64,15 @@ def test_given_priors_are_kept(options: dict[str, Any], monkeypatch: pytest.Monk
 
 
 @pytest.mark.usefixtures("many")
+def test_few_comparisons_keep_the_given_priors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crowd_fit, "_choose_priors", lambda *_: pytest.fail("chose priors"))
+    data = crowd(2)
+    CrowdGPPL(n_factors=2, max_iter=2, tol=1e6, random_state=0).fit(data.comparisons[:999], data.y[:999])
+    with pytest.raises(pytest.fail.Exception, match="chose priors"):
+        CrowdGPPL(n_factors=2, max_iter=2, tol=1e6, random_state=0).fit(data.comparisons[:1000], data.y[:1000])
+
+
+@pytest.mark.usefixtures("many")
 def test_a_choice_may_look_at_some_users_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crowd_fit, "_CHOICE_ROWS", 300)
     sizes: list[int] = []
