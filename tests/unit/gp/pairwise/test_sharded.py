@@ -141,7 +141,7 @@ def test_components_of_shards_are_those_of_all_comparisons(seed):
         number.append(used)
     np.testing.assert_array_equal(
         sharded._components(summaries, number, n_items),
-        components(np.concatenate(parts), n_items),  # noqa: SLF001
+        components(np.concatenate(parts), n_items),
     )
 
 
