@@ -80,6 +80,8 @@ def predicted_wins(posterior: PairPosterior, likelihood: Likelihood, items: Item
 def win_matrix(predicted: Array, ids: IdColumn, items: Items, comparisons: Comparisons) -> WinMatrix:
     """Return the matrix of items, of which there were comparisons by position."""
     n, n_distinct = items.size, len(set(ids.tolist()))
+    if not n:
+        raise DataError("win_matrix needs at least 1 item; got none")
     if n_distinct < n:
         raise DataError(f"items must be distinct in a win_matrix; got {n}, {n_distinct} distinct")
     np.fill_diagonal(predicted, np.nan)

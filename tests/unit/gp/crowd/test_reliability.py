@@ -49,6 +49,16 @@ def test_reliability_against_the_truth(side: float) -> None:
     assert report["p_random"].between(0.0, 1.0).all()
 
 
+def test_sides_that_change_places_change_no_reliability() -> None:
+    X, y, _ = crowd(5, 20, 8, 1200, np.exp(0.5 * np.random.default_rng(2).standard_normal(20)), side=1.5)
+    model = CrowdGPPL(order_effect=True, random_state=0)
+    report = model.fit(X, y).annotators(n_samples=20)
+    mirrored = model.fit(X[:, [0, 2, 1]], 1.0 - y).annotators(n_samples=20)
+    assert report["bias"].mean() > 1.0
+    np.testing.assert_allclose(mirrored["reliability"], report["reliability"], rtol=0.1)  # by chance .06
+    np.testing.assert_allclose(mirrored["p_random"], report["p_random"], atol=0.02)
+
+
 def test_the_consensus_is_that_of_the_others() -> None:
     X, y, _ = crowd(2, 5, 4, 80, np.ones(5))
     posterior = CrowdGPPL(random_state=0).fit(X, y).posterior_

@@ -48,3 +48,5 @@ def test_items_come_from_best_to_worst_and_may_be_unseen(model: GPPLClassifier) 
 def test_repeated_items_are_refused(model: GPPLClassifier) -> None:
     with pytest.raises(ValueError, match="items must be distinct in a win_matrix; got 3, 2 distinct"):
         model.win_matrix(["a", "b", "a"])
+    with pytest.raises(ValueError, match="win_matrix needs at least 1 item; got none"):
+        model.win_matrix([])
