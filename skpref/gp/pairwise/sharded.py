@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components as components_of
 
 from skpref.data import Comparisons
+from skpref.data.ids import objects
 from skpref.data.labels import refuse_one_side
 from skpref.data.shards import (
     ComparisonCounts,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skpref._typing import Array, Features, IntArray
+    from skpref.data import IdColumn
     from skpref.data.shards import ShardSummary
     from skpref.inference.basis import InducingBasis
     from skpref.inference.shards import Shards
@@ -113,10 +116,13 @@ def join(
     ids = [summary.ids for summary in summaries if summary.ids.size]
     if not ids:
         raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no rows")
-    items = Entities.read(estimator.items, *ids, estimator=estimator, kind="item")
+    items = Entities.read(estimator.items, *_without_repeats(ids), estimator=estimator, kind="item")
     # The vocabulary's row of each item that a shard uses.
     rows = [items.vocabulary.encode(summary.ids, "X", noun="distinct id")[summary.used] for summary in summaries]
-    seen = np.unique(np.concatenate(rows))
+    used = np.zeros(items.vocabulary.size, dtype=bool)
+    for row in rows:
+        used[row] = True
+    seen = np.flatnonzero(used)
     items = replace(items, seen=seen)
     number = [np.searchsorted(seen, row) for row in rows]
     weights = (np.bincount(k, s.weight, seen.size) for k, s in zip(number, summaries, strict=True) if k.size)
@@ -125,6 +131,13 @@ def join(
     total = summed(weights) if seen.size else np.zeros(0)
     component = _components(summaries, number, seen.size)
     return items, ShardedComparisons(shards, renumbered, sizes, max(int(seen.size), 1), total, component)
+
+
+def _without_repeats(columns: list[IdColumn]) -> list[IdColumn]:
+    """Return one column of the distinct ids, where all are objects; shards share most of them."""
+    if any(column.dtype != object for column in columns):
+        return columns
+    return [objects(list(dict.fromkeys(chain.from_iterable(column.tolist() for column in columns))))]
 
 
 def _components(summaries: Sequence[ShardSummary], number: Sequence[IntArray], n_items: int) -> IntArray:
