@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["OnCluster", "aligned_partitions", "check_collection", "is_collection", "partitions", "with_parameters_of"]
 
-_Model = TypeVar("_Model", bound=BaseEstimator)
 _Class = TypeVar("_Class", bound=type)
 
 
@@ -38,6 +37,8 @@ def with_parameters_of(parent: type) -> Callable[[_Class], _Class]:
 class OnCluster(BaseEstimator):
     """An estimator that is fitted on the workers of a cluster."""
 
+    _plain: ClassVar[type[BaseEstimator]]  # the estimator of the same model in memory
+
     @property
     def client(self) -> Any:
         """The client to use: the one that was set, else the current one."""
@@ -56,10 +57,16 @@ class OnCluster(BaseEstimator):
         """Return a collection as an array in memory; anything else as it is."""
         return np.asarray(self.client.compute(values).result()) if is_collection(values) else values
 
-    def _as(self, plain: type[_Model]) -> _Model:
-        """Return the fitted model as an estimator that needs no cluster."""
+    def to_local(self) -> Any:
+        """Return the fitted model as the estimator for data in memory, which needs no cluster and can be saved.
+
+        Returns
+        -------
+        GPPLClassifier or SVGPRegressor
+            A model with the same parameters and the same posterior.
+        """
         check_is_fitted(self)
-        local = plain(**self.get_params(deep=False))
+        local: Any = self._plain(**self.get_params(deep=False))
         local.__setstate__(self.__getstate__())
         return local
 
@@ -73,10 +80,6 @@ class OnCluster(BaseEstimator):
         empty = np.empty((0, *shape[1:]), dtype=dtype)
         answers = [dask.delayed(_answer)(local, method, part, empty) for part in partitions(X, "X")]
         return dask.array.concatenate([dask.array.from_delayed(part, shape, meta=empty) for part in answers])
-
-    def to_local(self) -> Any:
-        """Return the fitted model as an estimator that needs no cluster."""
-        raise NotImplementedError
 
 
 def _answer(model: Any, method: str, part: Any, empty: NDArray[Any]) -> NDArray[Any]:

@@ -61,6 +61,8 @@ class DaskGPPLClassifier(OnCluster, GPPLClassifier):
     ...     model = DaskGPPLClassifier().fit(rows[["left", "right"]], rows["y"]).to_local()
     """
 
+    _plain = GPPLClassifier
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the utilities of the items.
@@ -126,16 +128,6 @@ class DaskGPPLClassifier(OnCluster, GPPLClassifier):
         if X.ndim != 2 or X.shape[1] != 2:
             raise DataError(f"Expected 2D array of 2 columns for X, got shape {X.shape} instead")
         return ShardColumns("", "", None, None)
-
-    def to_local(self) -> GPPLClassifier:
-        """Return the fitted model as a `GPPLClassifier`, which needs no cluster and can be saved.
-
-        Returns
-        -------
-        GPPLClassifier
-            A model with the same parameters and the same posterior.
-        """
-        return self._as(GPPLClassifier)
 
     def predict(self, X: Any) -> Any:
         """Return the preferred side of each comparison.

@@ -58,6 +58,8 @@ class DaskSVGPRegressor(OnCluster, SVGPRegressor):
     ...     model = DaskSVGPRegressor().fit(rows, "price").to_local()
     """
 
+    _plain = SVGPRegressor
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, exposure: Any = None) -> Self:
         """Learn kernel, noise, inducing points and the posterior of f.
@@ -148,16 +150,6 @@ class DaskSVGPRegressor(OnCluster, SVGPRegressor):
 
         return float(r2_score(self._here(y), self._here(self.predict(X)), sample_weight=self._here(sample_weight)))
 
-    def to_local(self) -> SVGPRegressor:
-        """Return the fitted model as an `SVGPRegressor`, which needs no cluster and can be saved.
-
-        Returns
-        -------
-        SVGPRegressor
-            A model with the same parameters and the same posterior.
-        """
-        return self._as(SVGPRegressor)
-
 
 class _PartitionRows:
     """Rows of a collection of Dask."""
@@ -185,8 +177,6 @@ class _PartitionRows:
     def everything(self) -> tuple[Any, Any, Any]:
         """Return all rows, targets and weights."""
         batches = [batch for batch in self.collect(_same) if len(batch[1])]
-        if not batches:
-            raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no rows")
         X, y, weight = zip(*batches, strict=True)
         if hasattr(X[0], "columns"):
             import pandas as pd

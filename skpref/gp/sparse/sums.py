@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 _N_INDUCING, _N_INDUCING_FEW_ROWS, _FEW_ROWS = 500, 1000, 2000  # n_inducing="auto": 1000 up to 2000 distinct rows
 _LARGEST: Final = 1e150  # of targets that are squared
-_ROUNDING: Final = 1e-12  # relative standard deviation below which all targets are equal
 
 
 class RowSource(Protocol):
@@ -60,7 +59,7 @@ class FileRows:
 
     def everything(self) -> tuple[Any, Any, Any]:
         """Return all rows, targets and weights."""
-        X, y, weight, _ = next(dataset_rows(self._dataset, *self._names, batch_rows=max(self.n_rows, 1)))
+        X, y, weight, _ = next(dataset_rows(self._dataset, *self._names, batch_rows=self.n_rows))
         return X, y, weight
 
     def collect(self, function: Callable[..., Any], *shared: Any) -> Iterator[Any]:
@@ -94,9 +93,8 @@ class _Targets(NamedTuple):
 
     @property
     def scale(self) -> TargetScale:
-        """Mean and standard deviation; where all targets are equal, 1 or what exceeds rounding."""
-        deviation, rounding = float(np.sqrt(self.squares / self.weight)), _ROUNDING * self.largest
-        return TargetScale(self.mean, deviation if deviation > rounding else max(1.0, rounding))
+        """Mean and standard deviation."""
+        return TargetScale.of(self.mean, float(np.sqrt(self.squares / self.weight)), self.largest)
 
 
 class SummedRegressor(SparseGP):
@@ -184,6 +182,8 @@ class SummedRegressor(SparseGP):
         """Fit to rows that are elsewhere: hyper-parameters to a sample, noise and posterior to the sums over all."""
         self._check_sums_suffice(exposure)
         n = source.n_rows
+        if not n:
+            raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no rows")
         if n <= SAMPLE_ROWS:
             self._rows = self._read(*source.everything(), None)
             self._learn(None)

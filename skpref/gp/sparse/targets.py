@@ -31,6 +31,12 @@ class TargetScale(NamedTuple):
     mean: float
     deviation: float
 
+    @classmethod
+    def of(cls, mean: float, deviation: float, largest: float) -> TargetScale:
+        """Return the scale of targets of at most this size; where all are equal, 1 or what exceeds rounding."""
+        rounding = _ROUNDING * largest
+        return cls(mean, deviation if deviation > rounding else max(1.0, rounding))
+
 
 class DistinctTargets(NamedTuple):
     """Distinct pairs of row and target, sorted, so that the order of a sample does not change the bits of a fit."""
@@ -53,13 +59,13 @@ def distinct_targets(X: Features, y: Array, weight: Array) -> DistinctTargets:
 
 
 def target_scale(targets: DistinctTargets) -> TargetScale:
-    """Return mean and standard deviation of the targets; where all are equal, 1 or what exceeds rounding."""
+    """Return mean and standard deviation of the targets."""
     # Squares of targets near the end of the floating-point range would overflow.
     largest = float(np.max(np.abs(targets.y), initial=0.0)) or 1.0
     y, share = targets.y / largest, targets.weight / targets.weight.sum()
     mean = float(share @ y)
     deviation = float(np.sqrt(share @ (y - mean) ** 2))
-    return TargetScale(mean * largest, deviation * largest if deviation > _ROUNDING else max(1.0, _ROUNDING * largest))
+    return TargetScale.of(mean * largest, deviation * largest, largest)
 
 
 def standardised(targets: DistinctTargets, scale: TargetScale) -> Array:

@@ -105,6 +105,11 @@ def test_what_files_cannot_do_is_said(tmp_path: Path, options: Any, y: Any, weig
         SVGPRegressor(**options).fit(stored(tmp_path), y, weight)
 
 
+def test_files_without_rows_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"Found array with 0 sample\(s\) while a minimum of 1 is required for X"):
+        SVGPRegressor().fit(stored(tmp_path, TABLE[:0], 1), "price")
+
+
 @pytest.mark.usefixtures("_small_batches")
 @pytest.mark.parametrize(
     ("column", "value", "message"),
