@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from skpref._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from skpref._show_versions import show_versions
     from skpref.data.design import OneHotDesign
     from skpref.data.tables import Table
     from skpref.factorization.fm import VariationalFM
@@ -42,6 +43,7 @@ __all__ = [
     "VariationalFMOrdinal",
     "load",
     "save",
+    "show_versions",
 ]
 
 _HOMES = {
@@ -61,6 +63,7 @@ _HOMES = {
     "VariationalFMOrdinal": "skpref.factorization.fm_ordinal",
     "load": "skpref.persistence",
     "save": "skpref.persistence",
+    "show_versions": "skpref._show_versions",
 }
 
 

@@ -14,6 +14,7 @@ import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from skpref._doc_link import DocLinkMixin
 from skpref._exclusive import one_fit_at_a_time
 
 try:
@@ -87,8 +88,8 @@ class _OwnSupport:
         return self._callback_fit_ctx
 
 
-class CallbackMixin(CallbackSupportMixin or _OwnSupport):  # type: ignore[misc]  # scikit-learn 1.9 or 1.8
-    """Base class of estimators with callbacks."""
+class CallbackMixin(DocLinkMixin, CallbackSupportMixin or _OwnSupport):  # type: ignore[misc]  # scikit-learn 1.9, 1.8
+    """Base class of estimators: callbacks, and the link to the documentation."""
 
 
 def set_everywhere(callbacks: list[Any] | None) -> None:

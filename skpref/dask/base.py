@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from skpref._doc_link import DocLinkMixin
 from skpref.exceptions import DataError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def with_parameters_of(parent: type) -> Callable[[_Class], _Class]:
     return decorated
 
 
-class OnCluster(BaseEstimator):
+class OnCluster(DocLinkMixin, BaseEstimator):
     """An estimator that is fitted on the workers of a cluster."""
 
     _plain: ClassVar[type[BaseEstimator]]  # the estimator of the same model in memory

@@ -18,6 +18,7 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from skpref._doc_link import DocLinkMixin
 from skpref._validation import check_structure
 from skpref.exceptions import DataError
 from skpref.search.default_spaces import Distributions, check_distributions, check_names, default_space
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 _KEY = "skpref:key"  # attribute of a study: digest of estimator and data
 
 
-class OptunaSearch(BaseSearchCV):
+class OptunaSearch(DocLinkMixin, BaseSearchCV):
     """Search for the parameters of an estimator by cross-validation; each trial learns from those before.
 
     It is used like scikit-learn's `RandomizedSearchCV`; the trials are Optuna's. All trials have the same folds. A

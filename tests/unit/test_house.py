@@ -472,5 +472,15 @@ def test_one_version() -> None:
     assert project["version"] == skpref.__version__
 
 
+def test_citation_and_conda_recipe_repeat_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    citation, recipe = ((ROOT / name).read_text("utf-8") for name in ("CITATION.cff", ".ci/conda/recipe.yaml"))
+    assert f"\nversion: {project['version']}\n" in citation
+    assert f'\n  version: "{project["version"]}"\n' in recipe
+    run = recipe.partition("\n  run:\n")[2].partition("\n\n")[0]
+    packages = [line.strip(" -").replace(" ", "") for line in run.splitlines()]
+    assert packages == ["python>=${{python_min}}", *project["dependencies"]]
+
+
 def test_the_package_is_typed() -> None:
     assert (PACKAGE / "py.typed").exists()

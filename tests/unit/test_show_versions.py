@@ -1,0 +1,37 @@
+"""`show_versions` names what a bug report needs."""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import skpref
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def test_show_versions_names_python_the_package_and_its_dependencies(capsys: pytest.CaptureFixture[str]) -> None:
+    skpref.show_versions()
+    rows = dict(line.strip().split(": ", 1) for line in capsys.readouterr().out.splitlines() if ": " in line)
+    assert rows["python"].startswith(sys.version.split()[0])
+    assert rows["skpref"] == skpref.__version__
+    assert rows["numpy"] == np.__version__
+
+
+def test_packages_that_are_absent_are_marked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def version(name: str) -> str:
+        if name == "mlflow":
+            raise metadata.PackageNotFoundError(name)
+        return "1.0"
+
+    monkeypatch.setattr(metadata, "version", version)
+    skpref.show_versions()
+    printed = capsys.readouterr().out
+    assert "mlflow: not installed" in printed
+    assert "numpy: 1.0" in printed
