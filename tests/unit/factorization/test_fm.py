@@ -292,6 +292,31 @@ def test_normalised_divergences_change_mini_batches_only(make):
     )
 
 
+def test_divergences_are_normalised_within_groups_where_asked_for():
+    groups = np.repeat([0, 1], [USERS, ITEMS])
+    for weights, wanted in (("unbiased", None), ("normalised", groups)):
+        plan = VariationalFM(kl_weights=weights)._plan(groups == 0, groups, learn=True)
+        assert plan.divergence_groups is wanted
+
+
+def test_parameters_are_in_units_of_the_targets():
+    model = fitted(VariationalFM, groups=np.repeat(["user", "item"], [USERS, ITEMS]), n_epochs=3)
+    machine, scale = model.posterior_.machine, model.posterior_.scale
+    assert scale > 1.1
+    assert model.groups_.tolist() == ["item", "user"]
+    unit = scale * np.ones(1 + D)
+    unit[1:] **= 0.5  # a product of two factors is in units of the targets
+    for g, label in enumerate(model.groups_.tolist()):
+        prior = model.group_priors_[label]
+        np.testing.assert_allclose([prior["weight_mean"], *prior["factor_means"]], unit * machine.prior.nu[g])
+        np.testing.assert_allclose([prior["weight_std"], *prior["factor_stds"]], unit * machine.prior.lam[g] ** -0.5)
+    np.testing.assert_allclose(np.column_stack([model.weights_, model.factors_]), unit * machine.mean)
+    np.testing.assert_allclose(
+        np.column_stack([model.weights_std_, model.factors_std_]), unit * np.sqrt(machine.variances)
+    )
+    assert model.intercept_ == model.posterior_.offset + scale * machine.bias.mean
+
+
 @pytest.mark.parametrize("make", MODELS)
 def test_warm_start_goes_on(make):
     model = fitted(make, warm_start=True, n_epochs=5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain, repeat
 
 import numpy as np
 import pytest
@@ -12,9 +13,11 @@ from scipy import sparse
 
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
+from skpref.factorization.machine import fit
+from skpref.factorization.machine.base import TrainingRows, _EarlyStopping
 from skpref.factorization.machine.fit import FitOptions, coordinate_ascent
 from skpref.factorization.machine.fit_batches import Sizes, adam_ascent, batch_of, estimate
-from skpref.factorization.machine.model import Bias, Prior, compressed, start_machine
+from skpref.factorization.machine.model import Bias, Machine, Prior, compressed, start_machine
 from skpref.factorization.machine.posterior import FMPosterior
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit
 
@@ -338,3 +341,55 @@ def test_groups_of_features_are_numbers_of_groups(group, sound):
         return
     with pytest.raises(DataError, match="group"):
         prior.validate()
+
+
+@pytest.mark.parametrize(("n_distinct", "merges"), [(3, True), (4, True), (5, False), (8, False)])
+def test_rows_of_which_most_are_repeated_are_merged(n_distinct: int, merges: bool) -> None:
+    number = np.arange(8) % n_distinct
+    weight = np.linspace(0.5, 4.0, 8)
+    # Rows 0 and 1 differ in y alone, rows 1 and 2 in X alone.
+    X, y = sparse.csr_array(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 2.0]])[np.minimum(number, 2)]), number // 1.0
+    y[number == 2] = 1.0
+    rows = TrainingRows(X, y, weight)
+    merged = rows.merged()
+    if not merges:
+        assert merged is rows
+        return
+    assert merged.y.size == n_distinct
+    for row, target, total in zip(merged.X.toarray(), merged.y, merged.weight, strict=True):
+        same = (X.toarray() == row).all(axis=1) & (y == target)
+        np.testing.assert_allclose(total, weight[same].sum())
+    assert merged.weight.dtype == np.float64
+
+
+def test_the_machine_with_the_least_loss_is_kept_until_patience_ends() -> None:
+    losses = {1: 3.0, 2: 1.0, 3: 2.0, 4: 1.0, 5: 0.5, 6: 0.7, 7: 0.6}
+    stopping = _EarlyStopping(None, lambda machine, _: losses[machine], patience=3)
+    stops, best = zip(*[(stopping(machine), stopping.best) for machine in losses], strict=True)
+    # An equal loss is no better one.
+    assert stops == (False, False, False, False, False, False, False)
+    assert best == (1, 2, 2, 2, 5, 5, 5)
+    assert stopping.losses == list(losses.values())
+    losses[8] = 0.5
+    assert stopping(8)
+    assert stopping.best == 5
+
+
+@pytest.mark.parametrize(("bounds", "wanted", "steps"), [
+    ([0.0, -1.0, -1.0, 1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 0.5, 0.25, 0.5, 1.0, 1.0]),
+    ([0.0], [0.0], [1.0, 0.5, 0.25, 0.125]),
+])  # fmt: skip
+@pytest.mark.parametrize("likelihood", LIKELIHOODS[:2])
+def test_a_pass_that_lowers_the_bound_is_repeated_with_half_the_step(monkeypatch, bounds, wanted, steps, likelihood):
+    machine, X, y, weight = problem(3, likelihood)
+    values, shares = chain(bounds, repeat(-1.0)), []
+    monkeypatch.setattr(Machine, "bound", lambda *_: next(values))
+    sweep = fit._FactorisedSweep.update
+    monkeypatch.setattr(fit._FactorisedSweep, "update", lambda *args: shares.append(args[-1]) or sweep(*args))
+    last, path, converged = coordinate_ascent(machine, (X, y, weight), plan_of(machine, learn_priors=False))
+    assert path == wanted
+    assert converged
+    assert shares[: len(steps)] == steps
+    # Where no step raises the bound the search ends with what it has.
+    assert len(shares) < 30
+    assert (last is machine) == (len(bounds) == 1)

@@ -82,6 +82,17 @@ def test_inducing_inputs_first_move_by_a_thousandth_of_a_length_scale_of_at_most
     assert_allclose(moved, np.tile([1e-3, 1e-3 / 5.0], (6, 1)), rtol=1e-2)
 
 
+def test_a_pass_estimates_the_bound_by_rows_and_functions() -> None:
+    Y, hyper = _start_of_batches()
+    inputs = Inputs(Y[:, :2].copy(), np.full((30, 2), 0.5))
+    steps = batches._Steps(Y, inputs, hyper, 30)
+    best = batches.collapse(steps._moments(), float(np.exp(hyper.log_beta)))
+    mapping = batches.mapping_at(hyper, batches.whitening(hyper)[1], best)
+    values = mapping.infer(Y, inputs, max_iter=20, tol=1e-3)[1]
+    estimate = steps.one_pass(np.random.default_rng(0))
+    assert_allclose(estimate, values.sum() - steps._divergence, rtol=1e-9)
+
+
 def _start_of_batches() -> tuple[np.ndarray, LatentHyper]:
     rng = np.random.default_rng(0)
     return rng.standard_normal((30, 4)), LatentHyper(rng.standard_normal((6, 2)), np.log([20.0**-2, 25.0]), 0.0, 1.0)
