@@ -1,6 +1,7 @@
 """Estimators on collections of Dask: the same parameters and results as in memory, on a cluster."""
 
 from skpref.dask.classifier import DaskGPPLClassifier
+from skpref.dask.feature_classifier import DaskSVGPClassifier
 from skpref.dask.regressor import DaskSVGPRegressor
 
-__all__ = ["DaskGPPLClassifier", "DaskSVGPRegressor"]
+__all__ = ["DaskGPPLClassifier", "DaskSVGPClassifier", "DaskSVGPRegressor"]

@@ -63,7 +63,7 @@ class OnCluster(DocLinkMixin, BaseEstimator):
 
         Returns
         -------
-        GPPLClassifier or SVGPRegressor
+        GPPLClassifier, SVGPClassifier or SVGPRegressor
             A model with the same parameters and the same posterior.
         """
         check_is_fitted(self)

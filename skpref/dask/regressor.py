@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-import numpy as np
 from sklearn.base import _fit_context
 
 from skpref._callbacks import fit_callbacks
 from skpref._estimator import unchanged_on_failure, warn_not_converged
-from skpref.dask.base import (
-    OnCluster,
-    aligned_partitions,
-    check_collection,
-    is_collection,
-    partitions,
-    with_parameters_of,
-)
-from skpref.dask.shards import OnDask, released_on_failure
-from skpref.data.shards import feature_columns
+from skpref.dask.base import OnCluster, check_collection, is_collection, with_parameters_of
+from skpref.dask.rows import PartitionRows
 from skpref.exceptions import DataError
 from skpref.gp.sparse import SVGPRegressor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 __all__ = ["DaskSVGPRegressor"]
 
@@ -34,10 +22,10 @@ class DaskSVGPRegressor(OnCluster, SVGPRegressor):
 
     Kernel and inducing points are learnt in the client from 10,000 rows drawn at random, noise and posterior from sums
     over all rows, which are added in the order of the partitions: the same partitions give the same bits for any number
-    of workers. With up to 10,000 rows it is `SVGPRegressor` on all of them.
+    of workers. Gaussian noise takes one such pass; other likelihoods take one for each step, and their own parameters
+    are those of the sample. With up to 10,000 rows it is `SVGPRegressor` on all of them.
 
-    Other likelihoods than the Gaussian, ``inference="svi"``, ``optimizer="adam"``, a window and exposures need all rows
-    in memory and are refused.
+    ``inference="svi"``, ``optimizer="adam"``, a window and exposures need all rows in memory and are refused.
 
     Attributes
     ----------
@@ -73,7 +61,7 @@ class DaskSVGPRegressor(OnCluster, SVGPRegressor):
         sample_weight : dask.dataframe.Series, dask.array.Array or str, default=None
             Weights >= 0, likewise; None weighs each row 1.
         exposure : None
-            Counts are fitted in memory only.
+            Exposures are for data in memory only.
 
         Returns
         -------
@@ -88,7 +76,7 @@ class DaskSVGPRegressor(OnCluster, SVGPRegressor):
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             check_collection(X, "X", "SVGPRegressor")
-            self._fit_source(_PartitionRows(self.client, X, y, sample_weight), exposure)
+            self._fit_source(PartitionRows(self, X, y, sample_weight), exposure)
             if not self.converged_:
                 warn_not_converged(self, self.n_iter_, 4)
         return self
@@ -109,7 +97,7 @@ class DaskSVGPRegressor(OnCluster, SVGPRegressor):
         noise : bool, default=True
             Whether they are those of a new y.
         exposure : None
-            Counts are fitted in memory only.
+            Exposures are for data in memory only.
 
         Returns
         -------
@@ -137,7 +125,7 @@ class DaskSVGPRegressor(OnCluster, SVGPRegressor):
         sample_weight : collection of Dask or array-like of shape (n,), default=None
             Weights of the rows; None weighs all alike.
         exposure : None
-            Counts are fitted in memory only.
+            Exposures are for data in memory only.
 
         Returns
         -------
@@ -149,70 +137,3 @@ class DaskSVGPRegressor(OnCluster, SVGPRegressor):
         from sklearn.metrics import r2_score
 
         return float(r2_score(self._here(y), self._here(self.predict(X)), sample_weight=self._here(sample_weight)))
-
-
-class _PartitionRows:
-    """Rows of a collection of Dask."""
-
-    def __init__(self, client: Any, X: Any, y: Any, weight: Any) -> None:
-        frame = hasattr(X, "columns")
-        if not frame and (y is None or isinstance(y, str) or isinstance(weight, str)):
-            raise DataError("y and sample_weight must be collections of Dask where X is an array without column names")
-        self._columns = tuple(value if isinstance(value, str) else None for value in ("y" if y is None else y, weight))
-        parts = partitions(X, "X")
-        given = [
-            aligned_partitions(values, name, parts, "SVGPRegressor")
-            for values, name in ((y, "y"), (weight, "sample_weight"))
-        ]
-        self.feature_names: list[str] | int = (
-            feature_columns([str(name) for name in X.columns], *self._columns) if frame else int(X.shape[1])
-        )
-        futures = [[None] * len(parts) if column is None else client.compute(column) for column in (parts, *given)]
-        self._shards, self._held = OnDask(client), futures
-        with released_on_failure([future for column in futures for future in column if future is not None]):
-            sizes = list(self._shards.collect(_size, list(range(len(parts))), *futures))
-        self._starts = np.cumsum([0, *sizes[:-1]]).tolist()
-        self.n_rows = sum(sizes)
-
-    def everything(self) -> tuple[Any, Any, Any]:
-        """Return all rows, targets and weights."""
-        batches = [batch for batch in self.collect(_same) if len(batch[1])]
-        X, y, weight = zip(*batches, strict=True)
-        if hasattr(X[0], "columns"):
-            import pandas as pd
-
-            rows = pd.concat(X)
-        else:
-            rows = np.concatenate(X)
-        return rows, np.concatenate(y), None if weight[0] is None else np.concatenate(weight)
-
-    def collect(self, function: Callable[..., Any], *shared: Any) -> Iterator[Any]:
-        """Yield function(X, y, weight, number of the first row, *shared) of one partition after the other."""
-        sent = [function, self._columns, *map(self._shards.share, shared)]
-        return self._shards.collect(_on_partition, *self._held, self._starts, shared=sent)
-
-
-def _on_partition(
-    X: Any, y: Any, weight: Any, start: int, function: Callable[..., Any], columns: tuple[str | None, ...], *shared: Any
-) -> Any:
-    """Return a function of the rows, targets and weights of a partition."""
-    target, weights = (
-        np.asarray(X[name] if name is not None else values) if name is not None or values is not None else None
-        for name, values in zip(columns, (y, weight), strict=True)
-    )
-    if hasattr(X, "columns"):
-        X = X.drop(columns=[name for name in columns if name is not None])
-    return function(X, target, weights, start, *shared)
-
-
-def _same(X: Any, y: Any, weight: Any, start: int) -> tuple[Any, Any, Any]:
-    del start
-    return X, y, weight
-
-
-def _size(number: int, X: Any, y: Any, weight: Any) -> int:
-    """Return the number of rows of a partition."""
-    for values, name in ((y, "y"), (weight, "sample_weight")):
-        if values is not None and len(values) != len(X):
-            raise DataError(f"X has {len(X)} rows and {name} has {len(values)} in partition {number}")
-    return len(X)

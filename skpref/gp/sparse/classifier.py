@@ -24,12 +24,14 @@ from skpref._estimator import (
 from skpref._math.random import as_generator
 from skpref._validation import validate_data
 from skpref.data.levels import read_labels
+from skpref.data.shards import is_stored, open_dataset
 from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.posterior import WarmStart, check_inducing_state, check_kept_rows, check_latent
-from skpref.gp.sparse.base import SHARED_CONSTRAINTS, SparseGP
+from skpref.gp.sparse.base import SHARED_CONSTRAINTS
+from skpref.gp.sparse.class_sums import SummedClassifier, too_few_classes
 from skpref.gp.sparse.fit_general import GeneralConfig, Observations, fit_general
 from skpref.gp.sparse.targets import distinct_targets
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.sparse.fit_general import GeneralFit
+    from skpref.likelihoods import Likelihood
 
 # A class of two is the answer to a comparison whose latent difference is f(x).
 _LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit}
@@ -52,7 +55,7 @@ _MANY_CLASSES_TOL: Final = (
 )
 
 
-class SVGPClassifier(ClassifierMixin, SparseGP):
+class SVGPClassifier(ClassifierMixin, SummedClassifier):
     """Gaussian-process classification through inducing points, for any number of rows.
 
     With two classes, the probability of the second is Phi(f(x)) or 1/(1 + exp(-f(x))), where f has a Gaussian-process
@@ -215,11 +218,12 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
 
         Parameters
         ----------
-        X : {array-like, CSR} of shape (n, n_features)
-            Rows.
-        y : array-like of shape (n,)
-            Classes.
-        sample_weight : array-like of shape (n,), default=None
+        X : {array-like, CSR} of shape (n, n_features), str, Path or pyarrow.dataset.Dataset
+            Rows. Or a Parquet file, a folder of them, or a dataset: all columns but those of y and the weights are
+            features, and a million rows at a time are in memory.
+        y : array-like of shape (n,) or str
+            Classes; of files the name of their column.
+        sample_weight : array-like of shape (n,) or str, default=None
             Weights >= 0 of the log likelihoods; a weight of 2 is the same as two copies of the row. None: 1.
 
         Returns
@@ -238,8 +242,11 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
             If a search or the inference did not meet its tolerance in `max_iter` iterations.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            self._rows = self._read(X, y, sample_weight, None)
-            self._learn(self._warm_starts("resume") if self.warm_start else None)
+            if is_stored(X):
+                self._fit_dataset(open_dataset(X), y, sample_weight)
+            else:
+                self._rows = self._read(X, y, sample_weight, None)
+                self._learn(self._warm_starts("resume") if self.warm_start else None)
             if not self.converged_:
                 warn_not_converged(self, self.n_iter_, 4)
         return self
@@ -279,6 +286,8 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
             if not hasattr(self, "posteriors_"):
                 self._rows = self._read(X, y, sample_weight, classes)
                 self._learn(None)
+            elif self._rows is None:
+                self._refuse_more_rows()
             else:
                 if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
                     msg = f"classes must be those of the first call, {self.classes_.tolist()}; got {classes!r:.200}."
@@ -320,11 +329,7 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
             label = np.searchsorted(self.classes_, present)[label]
         n_present = np.unique(label[used]).size
         if self.classes_.size < 2 or (classes is None and n_present < 2):
-            msg = (
-                "The number of classes has to be greater than one: at least 2 classes must have rows of positive "
-                f"weight; got {n_present} class{'' if n_present == 1 else 'es'}. Rows of weight zero do not count."
-            )
-            raise DataError(msg)
+            raise too_few_classes(n_present)
         return canonical(rows[used]), label[used].astype(np.int64), weight[used]
 
     def _check_fitted(self) -> None:
@@ -343,8 +348,9 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
         for latent, kernel, state in zip(self.posteriors_, self.kernels_, self._states, strict=True):
             check_latent(self, latent, kernel, width)
             check_inducing_state(self, state, latent)
-        n = check_kept_rows(self, self._rows, width)
-        check_indices(self, "_rows", self._rows[1], 0, n_classes, n)
+        if self._rows is not None:  # a fit to files keeps none
+            n = check_kept_rows(self, self._rows, width)
+            check_indices(self, "_rows", self._rows[1], 0, n_classes, n)
 
     def _settings(self) -> object:
         """Return what an earlier fit must share for a warm start."""
@@ -367,7 +373,7 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
         if n > 1:
             warn_constant(targets.X, "all rows")
         check_memory(1, min(self.n_inducing, n), whose="rows")
-        rows, likelihood, config = targets.X[targets.row], _LIKELIHOODS[self.likelihood](), self._config()
+        rows, likelihood, config = targets.X[targets.row], self._initial_likelihood(), self._config()
         positive_classes = [1] if self.classes_.size == 2 else list(range(self.classes_.size))
         starts = [None] * len(positive_classes) if warm_starts is None else warm_starts
         rngs = as_generator(self.random_state).spawn(len(positive_classes))
@@ -385,6 +391,10 @@ class SVGPClassifier(ClassifierMixin, SparseGP):
         self._store(list(Parallel(self.n_jobs)(tasks)))
         self.likelihood_ = likelihood
         self._warm_key = digest(self._settings())
+
+    def _initial_likelihood(self) -> Likelihood:
+        """Return the likelihood of a class against the others."""
+        return _LIKELIHOODS[self.likelihood]()
 
     def _config(self) -> GeneralConfig:
         """Return the settings of searches and inference."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -26,10 +26,13 @@ from skpref.inference.adam import Adam
 from skpref.inference.basis import InducingBasis, full_passes_fit
 from skpref.inference.blocks import DenseBlock
 from skpref.inference.scale import FixedScale
+from skpref.inference.summed import SummedProblem, empty_problem
 from skpref.inference.terms.inducing import InducingTerm, inducing_gradient, row_term
 from skpref.likelihoods import Gaussian
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from sklearn.gaussian_process.kernels import Kernel
 
     from skpref._typing import Array, Features, IntArray
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
     from skpref.gp.sparse.search import SparseConfig
     from skpref.likelihoods import Likelihood
 
-__all__ = ["GeneralConfig", "GeneralFit", "Observations", "fit_general"]
+__all__ = ["GeneralConfig", "GeneralFit", "Observations", "balanced_sizes", "fit_by_sums", "fit_general"]
 
 _SEARCH_TOL: Final = 1e-2  # tolerance of the inference within a search, as `Schedule.tol`
 # Adam between the steps of mini-batches
@@ -71,22 +74,27 @@ class Observations:
         values, counts = np.unique(self.y, return_counts=True)
         if values.size != 2:
             return self._take(np.sort(rng.choice(self.n, size, replace=False)), 1.0)
-        rarer = int(np.argmin(counts))
-        sizes = np.zeros(2, dtype=np.int64)
-        sizes[rarer] = min(counts[rarer], size // 2)
-        sizes[1 - rarer] = size - sizes[rarer]
+        sizes, factors = balanced_sizes(counts, size)
         drawn = [
             rng.choice(np.flatnonzero(self.y == value), class_size, replace=False)
             for value, class_size in zip(values, sizes, strict=True)
         ]
         index = np.concatenate(drawn)
         order = np.argsort(index)
-        factors = (sizes / size)[::-1] / (counts / self.n)[::-1]
         return self._take(index[order], np.repeat(factors, sizes)[order])
 
     def _take(self, index: IntArray, factor: Array | float) -> Observations:
         """Return some observations, with their weights times a factor."""
         return Observations(self.X[index], self.y[index], self.weight[index] * factor)
+
+
+def balanced_sizes(counts: IntArray, size: int) -> tuple[IntArray, Array]:
+    """Return how many rows of each of two classes a sample has, and the factors on their weights."""
+    rarer = int(np.argmin(counts))
+    sizes = np.zeros(2, dtype=np.int64)
+    sizes[rarer] = min(counts[rarer], size // 2)
+    sizes[1 - rarer] = size - sizes[rarer]
+    return sizes, (sizes / size)[::-1] / (counts / counts.sum())[::-1]
 
 
 @dataclass(frozen=True)
@@ -176,31 +184,62 @@ def fit_general(
     start: WarmStart | None = None,
 ) -> GeneralFit:
     """Fit kernel, inducing points and posterior under any likelihood: a search, then the inference on all rows."""
-    sparse = replace(config.sparse, noise=1.0)  # in a search noise is a parameter of the likelihood
-    distinct = data.X[np.sort(unique_rows(data.X)[0])]
     searched = start is not None and start.search == "skip"
-    with limit_blas_threads(min(sparse.n_inducing, data.n)):
-        state = None
-        if start is None:
-            parameters = initial_parameters(distinct, kernel, sparse, rng)
-        else:
-            parameters = resumed_parameters(distinct, start, sparse, rng)
-            likelihood = start.likelihood
-            state = start.state if parameters.points is start.points else None
-        search = SparseSearch(sparse, parameters)
-        if sparse.optimizer == "l-bfgs-b" and not searched:
-            sample = data.sample(config.search_rows, rng)
-            starts = [parameters]
-            if kernel is None and start is None and data.n <= COLD_START_ROWS:
-                starts.append(with_shorter_scales(parameters))
-            priors = classifier_priors(distinct) if kernel is None and config.has_priors else ()
-            first_objective = _OptimalBound(sample, likelihood, config.schedule.max_iter, state, priors=priors)
-            search, objective = _search(first_objective, starts, sparse)
-            _move_points(search, objective, distinct)
-            state, likelihood = objective.state, objective.likelihood
-        adam = sparse.optimizer == "adam" and not searched
+    with limit_blas_threads(min(config.sparse.n_inducing, data.n)):
+        search, likelihood, state = _learn(data, likelihood, kernel, config, rng, start)
+        adam = config.sparse.optimizer == "adam" and not searched
         result = _infer(data, likelihood, search.parameters, state, config, rng, adam=adam)
         return replace(result, converged=result.converged and search.converged)
+
+
+def fit_by_sums(
+    sample: Observations,
+    likelihood: Likelihood,
+    kernel: Kernel | None,
+    config: GeneralConfig,
+    rng: np.random.Generator,
+    collect: Callable[[svi.Problem, svi.State], Iterator[Any]],
+) -> GeneralFit:
+    """Fit kernel, points and the likelihood's parameters to a sample, and the posterior to sums over all rows."""
+    with limit_blas_threads(min(config.sparse.n_inducing, sample.n)):
+        search, likelihood, state = _learn(sample, likelihood, kernel, config, rng, None)
+        basis = InducingBasis.at(search.parameters.kernel, search.parameters.points)
+        problem = SummedProblem.of(empty_problem(basis, likelihood), collect)
+        result = svi.fit(problem, state or _initial_state(problem), replace(config.schedule, batch_size=None), rng)
+        fit = _finished(result, basis, "vb")
+        return replace(fit, converged=fit.converged and search.converged)
+
+
+def _learn(
+    data: Observations,
+    likelihood: Likelihood,
+    kernel: Kernel | None,
+    config: GeneralConfig,
+    rng: np.random.Generator,
+    start: WarmStart | None,
+) -> tuple[SparseSearch, Likelihood, svi.State | None]:
+    """Return the search for kernel and points on a sample, with the likelihood and the posterior at its end."""
+    sparse = replace(config.sparse, noise=1.0)  # in a search noise is a parameter of the likelihood
+    distinct = data.X[np.sort(unique_rows(data.X)[0])]
+    state = None
+    if start is None:
+        parameters = initial_parameters(distinct, kernel, sparse, rng)
+    else:
+        parameters = resumed_parameters(distinct, start, sparse, rng)
+        likelihood = start.likelihood
+        state = start.state if parameters.points is start.points else None
+    search = SparseSearch(sparse, parameters)
+    if sparse.optimizer != "l-bfgs-b" or (start is not None and start.search == "skip"):
+        return search, likelihood, state
+    sample = data.sample(config.search_rows, rng)
+    starts = [parameters]
+    if kernel is None and start is None and data.n <= COLD_START_ROWS:
+        starts.append(with_shorter_scales(parameters))
+    priors = classifier_priors(distinct) if kernel is None and config.has_priors else ()
+    first_objective = _OptimalBound(sample, likelihood, config.schedule.max_iter, state, priors=priors)
+    search, objective = _search(first_objective, starts, sparse)
+    _move_points(search, objective, distinct)
+    return search, objective.likelihood, objective.state
 
 
 def _search(
@@ -261,6 +300,11 @@ def _infer(
         result = replace(result, bounds=tuned.bounds + result.bounds, converged=tuned.converged and result.converged)
     else:
         result = svi.fit(problem, state, schedule, rng)
+    return _finished(result, basis, inference)
+
+
+def _finished(result: svi.Fit, basis: InducingBasis, inference: str) -> GeneralFit:
+    """Return the posterior at the end of the loop."""
     block = result.state.blocks["f"]
     assert isinstance(block, DenseBlock)  # noqa: S101
     inverse_chol = _inverse_chol(block, result.likelihood.share_of_information)

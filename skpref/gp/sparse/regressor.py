@@ -44,7 +44,6 @@ from skpref.gp.sparse.targets import (
     draw_noise,
     gaussian_rows,
     initial_likelihood,
-    noise_of,
     noise_variance,
     read_exposure,
     standardised,
@@ -61,11 +60,9 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features
     from skpref.gp.sparse.targets import DistinctTargets
-    from skpref.inference.svi import State
 
 _KEPT_ROWS = 10_000  # rows of a stream that are kept: kernel, noise and points are learnt from them
 _MAX_JOINT_ROWS = 10_000  # of a joint posterior, whose covariance then takes .8 GB
-_STANDARDISED = ("gaussian", "student-t")
 
 
 class SVGPRegressor(ScoredCounts, SummedRegressor):
@@ -170,8 +167,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
     starts. (2) Inducing points chosen by the length-scales of stage 1, and hyper-parameters by the bound of at most
     10,000 rows; up to 2,000 rows from a cold start as well. (3) Inducing points and hyper-parameters together, if
     `learn_inducing` allows. (4) From 10,000 to a million rows in memory, up to 10 more iterations on all rows; in
-    files, the noise is learnt from all rows. The posterior always uses all rows. Equal rows count as one row with
-    their mean target.
+    files, Gaussian noise is learnt from all rows, parameters of other likelihoods from the 10,000. The posterior always
+    uses all rows. Equal rows count as one row with their mean target.
 
     References
     ----------
@@ -249,8 +246,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         Parameters
         ----------
         X : {array-like, CSR} of shape (n, n_features), str, Path or pyarrow.dataset.Dataset
-            Rows. Or a Parquet file, a folder of them, or a dataset, for Gaussian noise in closed form: all columns but
-            those of y and the weights are features, and a million rows at a time are in memory.
+            Rows. Or a Parquet file, a folder of them, or a dataset: all columns but those of y and the weights are
+            features, and a million rows at a time are in memory. Not with exposures, a window, "svi" and "adam".
         y : array-like of shape (n,) or str
             Targets; of files the name of their column.
         sample_weight : array-like of shape (n,) or str, default=None
@@ -322,6 +319,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         self._validate_params()
         with unchanged_on_failure(self):
             first = not hasattr(self, "posterior_")
+            if not first and self._rows is None and self._state is not None:
+                self._refuse_more_rows()
             new_rows = self._read(X, y, sample_weight, exposure, reset=first)
             if first:
                 self._rows = self._in_window(new_rows)
@@ -389,7 +388,8 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         if self._rows is not None:
             check_kept_rows(self, self._rows, width)
         sums = self._sums
-        require(sums is not None or self._rows is not None, self, "_rows", "and _sums are both missing")
+        sufficient = sums is not None or self._rows is not None or self._state is not None
+        require(sufficient, self, "_rows", "and _sums are both missing")
         require(sums is None or sums.gram.shape[0] == size, self, "_sums", f"must be of {size} inducing points")
         if self._state is not None:
             check_inducing_state(self, self._state, self.posterior_)
@@ -412,7 +412,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             warn_constant(targets.X, "all rows")
         check_memory(1, min(self._max_points(n), n), whose="rows")
         rng = as_generator(self.random_state)
-        scale = target_scale(targets) if self.likelihood in _STANDARDISED else TargetScale(0.0, 1.0)
+        scale = target_scale(targets) if self._is_standardised() else TargetScale(0.0, 1.0)
         if self._collapses():
             rows = gaussian_rows(targets, scale)
             self._store(fit_collapsed(rows, self.kernel, self._config(scale, n), rng, start), scale)
@@ -420,7 +420,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             if start is not None and start.search == "skip":
                 scale = TargetScale(self.y_mean_, self.y_scale_)  # the posterior to resume at is in these units
             self._learn_general(targets, scale, rng, start)
-        self._sums: Moments | None = None
+        self._sums = None
         self._rows_until_search: int = self._rows[1].shape[0]
         self._warm_key = digest(self._settings())
 
@@ -437,22 +437,12 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             sample = gaussian_rows(targets, scale).sample(_KEPT_ROWS, rng)
             end = fit_collapsed(sample, self.kernel, config, rng, start).parameters
             start = WarmStart(end.kernel, Gaussian(1.0 / end.noise), end.points, search="skip")
-        likelihood = initial_likelihood(self.likelihood, config.noise, data)
+        mean = float(data.weight @ data.y) / float(data.weight.sum())
+        likelihood = initial_likelihood(self.likelihood, config.noise, mean)
         inference = "auto" if self.inference == "collapsed" else self.inference
         general = GeneralConfig(config, inference, self._schedule(on_iteration(self)), self.learning_rate)
         result = fit_general(data, likelihood, self.kernel, general, rng, start)
-        self._state: State | None = result.end.state
-        self.inference_ = result.inference
-        self.kernel_, self.inducing_points_ = result.end.kernel, result.end.points
-        self.likelihood_, self.posterior_ = result.end.likelihood, result.latent
-        noise = noise_of(self.likelihood_)
-        self.noise_: float | None = None if noise is None else noise * scale.deviation
-        self.y_mean_, self.y_scale_ = scale
-        self.n_samples_seen_ = float(targets.weight.sum())
-        jacobian = self.n_samples_seen_ * float(np.log(scale.deviation))
-        self.lower_bounds_ = [value - jacobian for value in result.bounds]
-        self.lower_bound_ = self.lower_bounds_[-1]
-        self.n_iter_, self.converged_ = result.n_iter, result.converged
+        self._store_general(result, scale, float(targets.weight.sum()))
 
     # ------------------------------------------------------------- predicting
 

@@ -1,70 +1,53 @@
-"""Gaussian noise in closed form: fits by sums over the rows, which may be in memory, in a stream or in files."""
+"""Regression by sums over the rows, which may be in memory, in a stream or in files: `SVGPRegressor`."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 
-from skpref._estimator import check_memory, digest
+from skpref._estimator import check_memory, digest, on_iteration
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
-from skpref.data.shards import dataset_rows, feature_columns, located
 from skpref.exceptions import DataError
-from skpref.gp.sparse.base import SparseGP
 from skpref.gp.sparse.evidence import moments
 from skpref.gp.sparse.fit import SAMPLE_ROWS, fit_collapsed, refit_from_moments
+from skpref.gp.sparse.fit_general import GeneralConfig, Observations, fit_by_sums
 from skpref.gp.sparse.search import SparseParameters
-from skpref.gp.sparse.targets import TargetScale, distinct_targets, gaussian_rows, noise_variance
+from skpref.gp.sparse.sources import FileRows, SourceEstimator, read_batch, refuse_no_rows
+from skpref.gp.sparse.targets import (
+    TargetScale,
+    distinct_targets,
+    gaussian_rows,
+    initial_likelihood,
+    noise_of,
+    noise_variance,
+    standardised,
+)
 from skpref.inference.shards import summed
+from skpref.inference.summed import sums_over
 from skpref.likelihoods import Gaussian, Likelihood
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.posterior import WarmStart
     from skpref.gp.sparse.fit import SparseFit
+    from skpref.gp.sparse.fit_general import GeneralFit
     from skpref.gp.sparse.search import SparseConfig
+    from skpref.gp.sparse.sources import RowSource
+    from skpref.gp.sparse.targets import DistinctTargets
     from skpref.inference.basis import InducingBasis
     from skpref.inference.collapsed import Moments
-    from skpref.inference.svi import State
+    from skpref.inference.svi import Problem, State
 
 _N_INDUCING, _N_INDUCING_FEW_ROWS, _FEW_ROWS = 500, 1000, 2000  # n_inducing="auto": 1000 up to 2000 distinct rows
 _LARGEST: Final = 1e150  # of targets that are squared
-
-
-class RowSource(Protocol):
-    """Rows that are not in memory."""
-
-    n_rows: int
-    feature_names: list[str] | int  # or their number, if they have no names
-
-    def everything(self) -> tuple[Any, Any, Any]:
-        """Return all rows, targets and weights."""
-
-    def collect(self, function: Callable[..., Any], *shared: Any) -> Iterator[Any]:
-        """Yield function(X, y, weight, number of the first row, *shared) of one batch after the other."""
-
-
-class FileRows:
-    """Rows of a dataset of pyarrow."""
-
-    def __init__(self, dataset: Any, y: str, weight: str | None) -> None:
-        self._dataset, self._names, self.n_rows = dataset, (y, weight), int(dataset.count_rows())
-        self.feature_names: list[str] | int = feature_columns(dataset.schema.names, y, weight)
-
-    def everything(self) -> tuple[Any, Any, Any]:
-        """Return all rows, targets and weights."""
-        X, y, weight, _ = next(dataset_rows(self._dataset, *self._names, batch_rows=self.n_rows))
-        return X, y, weight
-
-    def collect(self, function: Callable[..., Any], *shared: Any) -> Iterator[Any]:
-        """Yield the results."""
-        return (function(*batch, *shared) for batch in dataset_rows(self._dataset, *self._names))
+_STANDARDISED: Final = ("gaussian", "student-t")
 
 
 class _Targets(NamedTuple):
@@ -97,13 +80,14 @@ class _Targets(NamedTuple):
         return TargetScale.of(self.mean, float(np.sqrt(self.squares / self.weight)), self.largest)
 
 
-class SummedRegressor(SparseGP):
-    """A regressor that is fitted by sums over the rows where noise is Gaussian."""
+class SummedRegressor(SourceEstimator):
+    """A regressor that is fitted by sums over the rows."""
 
     likelihood: Any
     inference: str
     n_inducing: int | str
     noise: float | str
+    learning_rate: float
     random_state: Any
     converged_: bool
     likelihood_: Likelihood
@@ -174,27 +158,53 @@ class SummedRegressor(SparseGP):
         self.lower_bounds_ = [value - jacobian for value in result.bounds]
         self.n_iter_, self.converged_ = result.n_iter, result.converged
 
+    def _store_general(self, result: GeneralFit, scale: TargetScale, weight: float) -> None:
+        """Set the attributes of a fit by natural-gradient steps to rows of a total weight."""
+        self._state, self._sums, self.inference_ = result.end.state, None, result.inference
+        self.kernel_, self.inducing_points_ = result.end.kernel, result.end.points
+        self.likelihood_, self.posterior_ = result.end.likelihood, result.latent
+        noise = noise_of(self.likelihood_)
+        self.noise_ = None if noise is None else noise * scale.deviation
+        self.y_mean_, self.y_scale_ = scale
+        self.n_samples_seen_ = weight
+        jacobian = weight * float(np.log(scale.deviation))
+        self.lower_bounds_ = [value - jacobian for value in result.bounds]
+        self.lower_bound_ = self.lower_bounds_[-1]
+        self.n_iter_, self.converged_ = result.n_iter, result.converged
+
+    def _is_standardised(self) -> bool:
+        """Tell whether the model sees standardised targets."""
+        return self.likelihood in _STANDARDISED
+
+    # ------------------------------------------------------------- rows that are not in memory
     def _fit_dataset(self, dataset: Any, y: Any, sample_weight: Any, exposure: Any) -> None:
         """Fit to a dataset of pyarrow, a million rows of which are in memory at a time."""
-        self._fit_source(FileRows(dataset, "y" if y is None else y, sample_weight), exposure)
+        self._fit_source(FileRows(dataset, y, sample_weight), exposure)
 
     def _fit_source(self, source: RowSource, exposure: Any) -> None:
         """Fit to rows that are elsewhere: hyper-parameters to a sample, noise and posterior to the sums over all."""
         self._check_sums_suffice(exposure)
+        refuse_no_rows(source)
         n = source.n_rows
-        if not n:
-            raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no rows")
         if n <= SAMPLE_ROWS:
             self._rows = self._read(*source.everything(), None)
             self._learn(None)
             return
         check_memory(1, self._max_points(n), whose="rows")
-        self._become_unfitted(source.feature_names)
-        shell = copy(self)
+        self._become_unfitted(source)
+        self.exposure_scale_ = 1.0
         rng = as_generator(self.random_state)
-        index = np.sort(rng.choice(n, SAMPLE_ROWS, replace=False))
+        totals, sample = self._totals_and_sample(source, np.sort(rng.choice(n, SAMPLE_ROWS, replace=False)))
+        scale = totals.scale if self._is_standardised() else TargetScale(0.0, 1.0)
+        fit = self._fit_gaussian if self._collapses() else self._fit_passes
+        fit(source, distinct_targets(*sample), totals, scale, rng)
+        self._rows, self._rows_until_search = None, n
+        self._warm_key = digest(self._settings())
+
+    def _totals_and_sample(self, source: RowSource, index: IntArray) -> tuple[_Targets, tuple[Features, Array, Array]]:
+        """Return the spread of all targets, and the rows of a sample."""
         totals, sample = _Targets(), []
-        for part in source.collect(_totals_and_sample, shell, index):
+        for part in source.collect(_totals_and_sample, copy(self), index):
             if part is not None:
                 totals = totals.and_those(part[0])
                 sample.append(part[1])
@@ -203,61 +213,60 @@ class SummedRegressor(SparseGP):
                 "at least 1 row of positive weight is required; "
                 + ("every sample_weight is zero." if not totals.weight else "leave rows of sample_weight zero out.")
             )
-        scale = totals.scale
-        drawn = gaussian_rows(distinct_targets(*(np.concatenate(part) for part in zip(*sample, strict=True))), scale)
-        config = self._config(scale, n)
-        search = fit_collapsed(drawn, self.kernel, config, rng)
+        X, y, weight = (np.concatenate(part) for part in zip(*sample, strict=True))
+        return totals, (X, y, weight)
+
+    def _fit_gaussian(
+        self, source: RowSource, sample: DistinctTargets, totals: _Targets, scale: TargetScale, rng: np.random.Generator
+    ) -> None:
+        """Fit to the sums that determine the posterior under Gaussian noise: one more pass."""
+        del totals
+        config = self._config(scale, source.n_rows)
+        search = fit_collapsed(gaussian_rows(sample, scale), self.kernel, config, rng)
         basis = search.latent.basis
         with limit_blas_threads(basis.chol.shape[0]):
-            parts = source.collect(_batch_moments, shell, basis, scale)
+            parts = source.collect(_batch_moments, copy(self), basis, scale)
             total = summed(part for part in parts if part is not None)
             fit = refit_from_moments(total, search.parameters, basis, config)
         bounds, converged = [*search.bounds[:-1], fit.bound], search.converged and fit.converged
         self._store(replace(fit, bounds=bounds, n_iter=len(bounds), converged=converged), scale)
-        self._rows, self._sums, self._rows_until_search = None, total, n
-        self._warm_key = digest(self._settings())
+        self._sums = total
+
+    def _fit_passes(
+        self, source: RowSource, sample: DistinctTargets, totals: _Targets, scale: TargetScale, rng: np.random.Generator
+    ) -> None:
+        """Fit to sums at each of several posteriors: a pass for every natural-gradient step."""
+        shell = copy(self)
+
+        def collect(template: Problem, state: State) -> Iterator[tuple[float, Array, Array] | None]:
+            return source.collect(_batch_sums, shell, scale, template, state)
+
+        data = Observations(sample.X[sample.row], standardised(sample, scale), sample.weight)
+        config = self._config(scale, source.n_rows)
+        likelihood = initial_likelihood(self.likelihood, config.noise, totals.mean)
+        general = GeneralConfig(config, "vb", self._schedule(on_iteration(self)), self.learning_rate)
+        result = fit_by_sums(data, likelihood, self.kernel, general, rng, collect)
+        self._store_general(result, scale, totals.weight)
 
     def _check_sums_suffice(self, exposure: Any) -> None:
         """Refuse models that need the rows themselves."""
-        reasons = {
-            "exposure": exposure is not None,
-            f"likelihood={self.likelihood!r}": self.likelihood != "gaussian",
-            f"inference={self.inference!r} with optimizer={self.optimizer!r}": not self._collapses(),
-            f"window={self.window!r}": self.window is not None,
-        }
-        for parameter, refused in reasons.items():
-            if refused:
-                raise DataError(
-                    f"{parameter} needs all rows in memory; rows in files or on a cluster are fitted in closed form, "
-                    "by likelihood='gaussian', inference='auto' and optimizer='l-bfgs-b' or None, without window and "
-                    "exposure"
-                )
-
-    def _become_unfitted(self, names: list[str] | int) -> None:
-        """Forget an earlier fit, and remember the features: their names, or how many there are."""
-        for name in [name for name in vars(self) if name.endswith("_") or name in {"_rows", "_sums", "_state"}]:
-            delattr(self, name)
-        self.n_features_in_, self.exposure_scale_ = names if isinstance(names, int) else len(names), 1.0
-        if not isinstance(names, int):
-            self.feature_names_in_ = np.array(names, dtype=object)
-
-
-def _batch(X: Any, y: Any, weight: Any, start: int, shell: Any) -> tuple[Features, Array, Array] | None:
-    """Return rows of positive weight, targets and weights of a batch; None if there are none."""
-    if not len(X) or (weight is not None and not np.any(weight)):
-        return None
-    try:
-        rows: tuple[Features, Array, Array] = shell._read(X, y, weight, None, reset=False)  # noqa: SLF001 - its own
-    except ValueError as error:
-        raise located(error, f"rows {start} to {start + len(X) - 1} of X") from error
-    return rows
+        inferences = {"auto", "collapsed"} if self.likelihood == "gaussian" else {"auto", "vb"}
+        self._refuse_parameters(
+            {
+                "exposure": exposure is not None,
+                f"inference={self.inference!r} with likelihood={self.likelihood!r}": self.inference not in inferences,
+                f"optimizer={self.optimizer!r}": self.optimizer == "adam",
+                f"window={self.window!r}": self.window is not None,
+            },
+            "in full passes, by inference='auto' and optimizer='l-bfgs-b' or None, without window and exposure",
+        )
 
 
 def _totals_and_sample(
     X: Any, y: Any, weight: Any, start: int, shell: Any, index: IntArray
 ) -> tuple[_Targets, tuple[Features, Array, Array]] | None:
     """Return the spread of the targets of a batch, and its rows among those of a sample."""
-    batch = _batch(X, y, weight, start, shell)
+    batch = read_batch(X, y, weight, start, shell)
     if batch is None:
         return None
     numbers = np.arange(len(X)) if weight is None else np.flatnonzero(np.asarray(weight) > 0.0)
@@ -270,5 +279,16 @@ def _batch_moments(
     X: Any, y: Any, weight: Any, start: int, shell: Any, basis: InducingBasis, scale: TargetScale
 ) -> Moments | None:
     """Return the sums over a batch."""
-    batch = _batch(X, y, weight, start, shell)
+    batch = read_batch(X, y, weight, start, shell)
     return None if batch is None else moments(gaussian_rows(distinct_targets(*batch), scale), basis)
+
+
+def _batch_sums(
+    X: Any, y: Any, weight: Any, start: int, shell: Any, scale: TargetScale, template: Problem, state: State
+) -> tuple[float, Array, Array] | None:
+    """Return the sums over a batch at a posterior."""
+    batch = read_batch(X, y, weight, start, shell)
+    if batch is None:
+        return None
+    targets = distinct_targets(*batch)
+    return sums_over(template, state, targets.X[targets.row], standardised(targets, scale), targets.weight)

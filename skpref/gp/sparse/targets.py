@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skpref._typing import Array, Features, IntArray
-    from skpref.gp.sparse.fit_general import Observations
 
 _INITIAL_NOISE: Final = 0.1  # variance, in variances of the targets
 _MIN_RATE: Final = 1e-6  # of a Poisson likelihood where all counts are 0
@@ -133,15 +132,14 @@ def read_exposure(exposure: object, n_rows: int, likelihood: str | Likelihood) -
     return values
 
 
-def initial_likelihood(likelihood: str | Likelihood, noise: float | None, data: Observations) -> Likelihood:
-    """Return the likelihood at its initial parameters."""
+def initial_likelihood(likelihood: str | Likelihood, noise: float | None, mean: float) -> Likelihood:
+    """Return the likelihood at its initial parameters, given the mean target."""
     if isinstance(likelihood, Likelihood):
         return likelihood
     if likelihood == "gaussian":
         return Gaussian(1.0 / (_INITIAL_NOISE if noise is None else noise))
     if likelihood == "student-t":
         return StudentT(float(np.sqrt(_INITIAL_NOISE)))
-    mean = float(data.weight @ data.y) / float(data.weight.sum())
     return Poisson(max(mean, _MIN_RATE))
 
 

@@ -30,20 +30,6 @@ TOL = 0.1  # few passes: rounds cost 30 ms each
 LIMIT = 60  # seconds after which a fit hangs
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    """Start two worker processes."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with distributed.LocalCluster(**options) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def client(cluster):
-    with distributed.Client(cluster) as connected:
-        yield connected
-
-
 @pytest.fixture
 def _separate_offsets(monkeypatch):
     # Offsets in a block of their own take rounds of conjugate gradients, as those of many items do.

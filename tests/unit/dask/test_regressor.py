@@ -23,29 +23,15 @@ frames = pytest.importorskip("dask.dataframe")
 array = pytest.importorskip("dask.array")
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    """Start two worker processes."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with distributed.LocalCluster(**options) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def client(cluster):
-    with distributed.Client(cluster) as connected:
-        yield connected
-
-
 @pytest.fixture
 def _sampled(monkeypatch):
     monkeypatch.setattr(sums, "SAMPLE_ROWS", 150)
 
 
-def lazy(n: int = 4) -> Any:
-    """Return the table in n partitions, the second of which is empty."""
-    parts = frames.from_pandas(TABLE, npartitions=n - 1)
-    empty = frames.from_pandas(TABLE.iloc[:0], npartitions=1)
+def lazy(n: int = 4, table: Any = TABLE) -> Any:
+    """Return a table in n partitions, the second of which is empty."""
+    parts = frames.from_pandas(table, npartitions=n - 1)
+    empty = frames.from_pandas(table.iloc[:0], npartitions=1)
     return frames.concat([parts.partitions[0], empty, *(parts.partitions[k] for k in range(1, parts.npartitions))])
 
 
@@ -62,6 +48,16 @@ def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory() -> None
     assert_array_equal(by_name.predict(X), apart.predict(X))
     assert_array_equal(by_name.predict(rows[["a", "b"]]).compute(), by_name.predict(X))
     assert by_name.score(rows[["a", "b"]], rows["price"]) == pytest.approx(by_name.score(X, TABLE.price))
+
+
+@pytest.mark.usefixtures("client", "_sampled")
+def test_counts_take_full_passes() -> None:
+    options: dict[str, Any] = {"likelihood": "poisson", "optimizer": None, "kernel": FIXED["kernel"]}
+    table = TABLE.assign(price=TABLE.price.round())
+    wanted = SVGPRegressor(**options, inducing=FIXED["inducing"]).fit(X, table.price)
+    model = DaskSVGPRegressor(**options, inducing=FIXED["inducing"]).fit(lazy(4, table).drop(columns="times"), "price")
+    assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-8)
+    assert_array_equal(model.predict(lazy()[["a", "b"]]).compute(), model.predict(X))
 
 
 @pytest.mark.usefixtures("client")
@@ -114,7 +110,7 @@ def test_what_a_cluster_cannot_do_is_said() -> None:
         (lambda: DaskSVGPRegressor().fit(rows, TABLE.price), "y must be a frame or an array of Dask"),
         (lambda: DaskSVGPRegressor().fit(rows, "prices"), "there is no column 'prices' in X"),
         (lambda: DaskSVGPRegressor().fit(rows), "there is no column 'y' in X"),
-        (lambda: DaskSVGPRegressor(likelihood="poisson").fit(rows, "times"), "likelihood='poisson' needs all rows"),
+        (lambda: DaskSVGPRegressor(optimizer="adam").fit(rows, "price"), "optimizer='adam' needs all rows"),
         (lambda: DaskSVGPRegressor().fit(rows[["a"]].to_dask_array(), "a"), "must be collections of Dask where X is"),
     ):
         with pytest.raises(DataError, match=message):

@@ -14,6 +14,7 @@ from skpref import SVGPRegressor
 from skpref.data import shards
 from skpref.exceptions import DataError
 from skpref.gp.sparse import sums
+from skpref.likelihoods import PairwiseLogit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,10 +84,45 @@ def test_hyperparameters_of_a_sample_serve_all_rows_and_streams_go_on(tmp_path: 
     assert model.n_samples_seen_ == N + 50
 
 
+@pytest.mark.usefixtures("_small_batches")
+@pytest.mark.parametrize("likelihood", ["student-t", "poisson", PairwiseLogit()])
+def test_other_likelihoods_take_full_passes(tmp_path: Path, likelihood: Any) -> None:
+    options: dict[str, Any] = {"inducing": FIXED["inducing"], "kernel": FIXED["kernel"], "likelihood": likelihood}
+    table = TABLE.assign(price=TABLE.price.round() if likelihood == "poisson" else TABLE.price)
+    table = table if isinstance(likelihood, str) else TABLE.assign(price=(TABLE.price > 50.0).astype(float))
+    wanted = SVGPRegressor(**options, optimizer=None).fit(X, table.price, table.times)
+    path = stored(tmp_path, table)
+    model = SVGPRegressor(**options, optimizer=None).fit(path, "price", "times")
+    assert model.inference_ == wanted.inference_ == "vb"
+    for value, expected in zip(model.predict_latent(X, True), wanted.predict_latent(X, True), strict=True):
+        assert_allclose(value, expected, atol=1e-8)
+    assert_allclose(model.lower_bounds_, wanted.lower_bounds_, rtol=1e-9)
+    assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-8)
+    assert (model.n_samples_seen_, model.noise_) == (wanted.n_samples_seen_, wanted.noise_)
+    with pytest.raises(DataError, match="partial_fit needs the rows of the fit, and a fit to files"):
+        model.partial_fit(X, table.price)
+
+
+@pytest.mark.usefixtures("_small_batches")
+def test_other_likelihoods_learn_their_parameters_from_a_sample(tmp_path: Path) -> None:
+    model = SVGPRegressor(n_inducing=15, likelihood="student-t", tol=1e-2, random_state=0)
+    model.fit(stored(tmp_path, TABLE.drop(columns="times")), "price")
+    assert model.noise_ == pytest.approx(0.45, rel=0.25)
+    assert model.score(X, TABLE.price) > 0.95
+    skpref.save(model, tmp_path / "model.skpref")
+    assert_array_equal(skpref.load(tmp_path / "model.skpref").predict(X), model.predict(X))
+
+
 @pytest.mark.parametrize(
     ("options", "y", "weight", "message"),
     [
-        ({"likelihood": "student-t"}, "price", None, "likelihood='student-t' needs all rows in memory"),
+        ({"inference": "vb"}, "price", None, "inference='vb' with likelihood='gaussian' needs all rows in memory"),
+        (
+            {"likelihood": "poisson", "inference": "svi"},
+            "times",
+            None,
+            "inference='svi' with likelihood='poisson' needs",
+        ),
         ({"optimizer": "adam"}, "price", None, "optimizer='adam' needs all rows in memory"),
         ({"window": 5}, "price", None, "window=5 needs all rows in memory"),
         (

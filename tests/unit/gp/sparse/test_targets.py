@@ -83,16 +83,14 @@ def test_limits_of_exposures(size: float, allowed: bool) -> None:
 
 
 def test_first_likelihoods_and_their_noise() -> None:
-    data: Any = type("Data", (), {"y": np.array([1.0, 4.0]), "weight": np.array([2.0, 1.0])})
-    gaussian = module.initial_likelihood("gaussian", None, data)
+    gaussian = module.initial_likelihood("gaussian", None, 2.0)
     assert gaussian == Gaussian(10.0)
-    assert module.initial_likelihood("gaussian", 0.25, data) == Gaussian(4.0)
-    student = module.initial_likelihood("student-t", None, data)
+    assert module.initial_likelihood("gaussian", 0.25, 2.0) == Gaussian(4.0)
+    student = module.initial_likelihood("student-t", None, 2.0)
     assert student.scale == pytest.approx(np.sqrt(0.1))
-    assert module.initial_likelihood("poisson", None, data) == Poisson(2.0)
-    data.y = np.zeros(2)
-    assert module.initial_likelihood("poisson", None, data) == Poisson(1e-6)
-    assert module.initial_likelihood(student, None, data) is student
+    assert module.initial_likelihood("poisson", None, 2.0) == Poisson(2.0)
+    assert module.initial_likelihood("poisson", None, 0.0) == Poisson(1e-6)
+    assert module.initial_likelihood(student, None, 2.0) is student
     assert module.noise_of(Gaussian(4.0)) == 0.5
     assert module.noise_of(StudentT(0.3)) == 0.3
     assert module.noise_of(Poisson()) is None

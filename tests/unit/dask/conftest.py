@@ -1,0 +1,21 @@
+"""A cluster of two worker processes for each module."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Start two worker processes."""
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    distributed = pytest.importorskip("distributed")
+    with distributed.Client(cluster) as connected:
+        yield connected

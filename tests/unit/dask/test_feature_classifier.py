@@ -1,0 +1,114 @@
+"""Classes on a cluster of processes: the posterior in memory, the same bits for any number of workers."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+import skpref
+from skpref import SVGPClassifier
+from skpref.dask import DaskSVGPClassifier
+from skpref.exceptions import DataError
+from skpref.gp.sparse import class_sums
+from tests.unit.dask.test_regressor import lazy as partitioned
+from tests.unit.gp.sparse.test_class_sums import FIXED, LEARNT, TABLE, X
+
+distributed = pytest.importorskip("distributed")
+array = pytest.importorskip("dask.array")
+
+
+@pytest.fixture
+def _sampled(monkeypatch):
+    monkeypatch.setattr(class_sums, "SAMPLE_ROWS", 100)
+    monkeypatch.setattr("skpref.gp.sparse.classifier._SEARCH_ROWS", 100)
+
+
+def lazy() -> Any:
+    """Return the table in four partitions, the second of which is empty."""
+    return partitioned(4, TABLE)
+
+
+@pytest.mark.usefixtures("client", "_sampled")
+@pytest.mark.parametrize("target", ["side", "third"])
+def test_with_the_same_kernel_and_points_it_is_the_posterior_in_memory(target: str) -> None:
+    wanted = SVGPClassifier(**FIXED).fit(X, TABLE[target], TABLE.times)
+    rows = lazy()
+    features = rows[["a", "b"]]
+    by_name = DaskSVGPClassifier(**FIXED).fit(rows[["a", "b", target, "times"]], target, "times")
+    apart = DaskSVGPClassifier(**FIXED).fit(features, rows[target], rows["times"])
+    for model in (by_name, apart):
+        assert_allclose(model.predict_proba(X), wanted.predict_proba(X), atol=1e-8)
+        assert model.feature_names_in_.tolist() == ["a", "b"]
+        assert_array_equal(model.classes_, wanted.classes_)
+    assert_array_equal(by_name.predict_proba(X), apart.predict_proba(X))
+    for method in ("predict", "predict_proba"):
+        answers = getattr(by_name, method)(features)
+        assert isinstance(answers, array.Array)
+        assert_array_equal(answers.compute(), getattr(by_name, method)(X))
+    assert by_name.score(features, rows[target]) == by_name.score(X, TABLE[target])
+    weighted = by_name.score(features, rows[target], rows["times"])
+    assert weighted == pytest.approx(by_name.score(X, TABLE[target], TABLE.times))
+
+
+@pytest.mark.usefixtures("client")
+def test_few_rows_are_fitted_in_the_client_to_the_same_bits() -> None:
+    numbers = TABLE.third.to_numpy() > 0
+    wanted = SVGPClassifier(**LEARNT).fit(X.to_numpy(), numbers)
+    blocks = array.from_array(X.to_numpy(), chunks=(120, 1)), array.from_array(numbers, chunks=120)
+    model = DaskSVGPClassifier(**LEARNT).fit(*blocks)
+    assert_array_equal(model.predict_proba(X.to_numpy()), wanted.predict_proba(X.to_numpy()))
+
+
+@pytest.mark.usefixtures("_sampled")
+def test_the_bits_do_not_depend_on_the_workers_and_survive_one_that_is_killed(cluster, client) -> None:
+    names = ["a", "b", "side"]
+    first = DaskSVGPClassifier(**LEARNT).fit(client.persist(lazy()[names]), "side")
+    os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
+    second = DaskSVGPClassifier(**LEARNT).fit(lazy()[names], "side")
+    assert_array_equal(second.predict_proba(X), first.predict_proba(X))
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as other:
+        third = clone(first)
+        with distributed.Client(other) as alone:
+            third.client = alone
+            third.fit(lazy()[names], "side")
+    assert_array_equal(third.predict_proba(X), first.predict_proba(X))
+
+
+@pytest.mark.usefixtures("client", "_sampled")
+def test_the_local_model_needs_no_cluster(tmp_path) -> None:
+    model = DaskSVGPClassifier(**LEARNT).fit(lazy()[["a", "b", "side"]], "side")
+    assert model.score(X, TABLE.side) > 0.8
+    local = model.to_local()
+    assert type(local) is SVGPClassifier
+    skpref.save(local, tmp_path / "m.skpref")
+    for other in (local, skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
+        assert_array_equal(other.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.usefixtures("client")
+def test_what_a_cluster_cannot_do_is_said() -> None:
+    rows = lazy()
+    for fit, message in (
+        (lambda: DaskSVGPClassifier().fit(X, TABLE.side), "X must be a frame or an array of Dask; got DataFrame"),
+        (lambda: DaskSVGPClassifier().fit(rows, TABLE.side), "y must be a frame or an array of Dask"),
+        (lambda: DaskSVGPClassifier().fit(rows, "sides"), "there is no column 'sides' in X"),
+        (lambda: DaskSVGPClassifier(inference="svi").fit(rows, "side"), "inference='svi' needs all rows in memory"),
+        (lambda: DaskSVGPClassifier().fit(rows[["a"]].to_dask_array(), "a"), "must be collections of Dask where X is"),
+    ):
+        with pytest.raises(DataError, match=message):
+            fit()
+
+
+@pytest.mark.usefixtures("client", "_sampled")
+def test_a_wrong_value_is_said_with_its_rows() -> None:
+    table = TABLE[["a", "b", "third"]].astype(float)
+    table.loc[150, "a"] = np.nan
+    with pytest.raises(DataError, match=r"Input X contains NaN[^$]*\(rows 100 to 199 of X\)"):
+        DaskSVGPClassifier().fit(partitioned(4, table), "third")
