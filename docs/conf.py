@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tomllib
 import warnings
 from pathlib import Path
@@ -14,6 +15,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 _project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 project = "skpref"
@@ -24,11 +26,12 @@ version = release = _project["version"]
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
+    "mathml",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
+html_math_renderer = "mathml"
 exclude_patterns = ["_build", "examples", "**/GALLERY_HEADER.rst"]
 templates_path: list[str] = []
 nitpicky = False
@@ -61,6 +64,7 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = f"skpref {release}"
 html_static_path = ["_static"]
+html_css_files = ["skpref.css"]
 html_show_sourcelink = False
 html_theme_options = {
     "navigation_with_keys": False,
@@ -79,6 +83,23 @@ def _skip(_app: Any, _what: str, name: str, _obj: object, skip: bool, _options: 
     return True if re.fullmatch(r"set_\w+_request", name) else skip or None
 
 
+def _read_changelog(_app: Any, page: str, source: list[str]) -> None:
+    """Append CHANGELOG.md to the page, as reStructuredText: headings, links; code has the same marks here."""
+    if page != "changelog":
+        return
+    lines = re.sub(r"\[([^]]+)\]\(([^)]+)\)", r"`\1 <\2>`__", (ROOT / "CHANGELOG.md").read_text("utf-8")).splitlines()
+    for line in lines[1:]:
+        title = re.fullmatch(r"(##+) (.+)", line)
+        source[0] += f"{title[2]}\n{'=-~^'[len(title[1]) - 1] * len(title[2])}\n" if title else f"{line}\n"
+
+
+def _unlink(_app: Any, _env: Any, node: Any, content: Any) -> Any:
+    """Show labels of scikit-learn's pages, which inherited docstrings refer to, as plain text: no network is needed."""
+    return content if node.get("reftarget") in {"accuracy_score", "r2_score"} else None
+
+
 def setup(app: Any) -> None:
     """Connect the hooks."""
     app.connect("autodoc-skip-member", _skip)
+    app.connect("source-read", _read_changelog)
+    app.connect("missing-reference", _unlink)

@@ -1,0 +1,52 @@
+"""Formulas as MathML, written when the pages are built: they need no script and no network.
+
+Docutils converts LaTeX to MathML, which all current browsers show. A formula that it cannot convert is a warning,
+which `sphinx-build -W` makes an error.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.util import logging
+from sphinx.util.math import get_node_equation_number
+
+logger = logging.getLogger(__name__)
+
+
+def mathml(node: nodes.Node, latex: str, *, block: bool) -> str:
+    """Return the formula as MathML with its LaTeX in `alttext`, for screen readers and for copying."""
+    try:
+        converted = tex2mathml(latex, as_block=block)
+    except Exception as error:  # noqa: BLE001 - whatever the converter raises names the formula
+        logger.warning("no MathML for %r: %s", latex, error, location=node)
+        return f"<code>{nodes.unescape(latex)}</code>"
+    alternative = re.sub(r"\s+", " ", latex).translate({ord("&"): "&amp;", ord("<"): "&lt;", ord('"'): "&quot;"})
+    return converted.replace("<math ", f'<math alttext="{alternative}" ', 1)
+
+
+def visit_inline(self: Any, node: nodes.math) -> None:
+    """Write a formula in the text."""
+    self.body.append(mathml(node, node.astext(), block=False))
+    raise nodes.SkipNode
+
+
+def visit_block(self: Any, node: nodes.math_block) -> None:
+    """Write a displayed formula, with its number if it has one."""
+    self.body.append(self.starttag(node, "div", CLASS="math-block"))
+    if node["number"]:
+        self.body.append(f'<span class="eqno">({get_node_equation_number(self, node)})')
+        self.add_permalink_ref(node, "Link to this equation")
+        self.body.append("</span>")
+    self.body += [mathml(node, part, block=True) for part in re.split(r"\n\s*\n", node.astext()) if part.strip()]
+    self.body.append("</div>\n")
+    raise nodes.SkipNode
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Register the renderer."""
+    app.add_html_math_renderer("mathml", inline_renderers=(visit_inline, None), block_renderers=(visit_block, None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
