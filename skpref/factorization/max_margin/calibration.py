@@ -80,7 +80,7 @@ def best_calibration(samples: Factors, held: Ratings, cost: float, margin: float
         mean = np.maximum(of_held.mean(axis=0), np.finfo(np.float64).tiny)
         ratio = of_held / mean
         square = (ratio**2).mean(axis=0)
-        value = held.weight @ (np.log(mean) + 0.5 * correction * n * (square - ratio.mean(axis=0) ** 2))
+        value = held.weight @ (np.log(mean) + 0.5 * correction * n * (square - 1.0))
         # Weights of the samples in the gradient.
         weight = held.weight * (ratio / n + correction * ratio * (ratio - square))
         heat = inverse * (losses[:, row, held.level] - (p * losses).sum(axis=-1))

@@ -375,21 +375,49 @@ def test_the_machine_with_the_least_loss_is_kept_until_patience_ends() -> None:
     assert stopping.best == 5
 
 
-@pytest.mark.parametrize(("bounds", "wanted", "steps"), [
-    ([0.0, -1.0, -1.0, 1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 0.5, 0.25, 0.5, 1.0, 1.0]),
-    ([0.0], [0.0], [1.0, 0.5, 0.25, 0.125]),
-])  # fmt: skip
+def in_steps(machine, X, y, weight, plan, shares):
+    """The machine after passes with these shares of a full step, each from sums of its own."""
+    for share in shares:
+        sweep = (fit._FullSweep if machine.full else fit._FactorisedSweep)(X, machine, plan)
+        mu, v = sweep.moments(machine)
+        slopes = machine.slopes(y, mu, v, weight)[1]
+        bias, prior = machine.bias, machine.bias_prior
+        # Natural parameters move a share of the way, with the curvature of the start.
+        precision = slopes.weight.sum() + 1.0 / prior.variance
+        step = share * (slopes.pull.sum() + (prior.mean - bias.mean) / prior.variance) / precision
+        moved = replace(machine, bias=Bias(bias.mean + step, 1.0 / ((1.0 - share) / bias.variance + share * precision)))
+        slopes = slopes._replace(pull=slopes.pull - slopes.weight * step)
+        machine = sweep.update(moved, slopes, mu + step, share)
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("bounds", "wanted", "tried", "taken"),
+    [
+        ([0.0, -1.0, -1.0, 1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 0.5, 0.25, 0.5, 1.0, 1.0], [0.25, 0.5, 1.0]),
+        ([0.0], [0.0], [1.0, 0.5, 0.25, 0.125], []),
+    ],
+)
+@pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("likelihood", LIKELIHOODS[:2])
-def test_a_pass_that_lowers_the_bound_is_repeated_with_half_the_step(monkeypatch, bounds, wanted, steps, likelihood):
+def test_a_pass_that_lowers_the_bound_is_repeated_with_half_the_step(
+    monkeypatch, bounds, wanted, tried, taken, full, likelihood
+):
     machine, X, y, weight = problem(3, likelihood)
+    machine = machine.with_posterior(full=full)
+    plan = plan_of(machine, learn_priors=False, learn_likelihood=False)
+    after = in_steps(machine, X, y, weight, plan, taken)
     values, shares = chain(bounds, repeat(-1.0)), []
     monkeypatch.setattr(Machine, "bound", lambda *_: next(values))
-    sweep = fit._FactorisedSweep.update
-    monkeypatch.setattr(fit._FactorisedSweep, "update", lambda *args: shares.append(args[-1]) or sweep(*args))
-    last, path, converged = coordinate_ascent(machine, (X, y, weight), plan_of(machine, learn_priors=False))
+    kind = fit._FullSweep if full else fit._FactorisedSweep
+    update = kind.update
+    monkeypatch.setattr(kind, "update", lambda *args: shares.append(args[-1]) or update(*args))
+    last, path, converged = coordinate_ascent(machine, (X, y, weight), plan)
     assert path == wanted
     assert converged
-    assert shares[: len(steps)] == steps
+    assert shares[: len(tried)] == tried
     # Where no step raises the bound the search ends with what it has.
     assert len(shares) < 30
-    assert (last is machine) == (len(bounds) == 1)
+    np.testing.assert_allclose(last.mean, after.mean, rtol=1e-9)
+    np.testing.assert_allclose(last.variance, after.variance, rtol=1e-9)
+    np.testing.assert_allclose([last.bias.mean, last.bias.variance], [after.bias.mean, after.bias.variance])

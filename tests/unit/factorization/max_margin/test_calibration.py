@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sklearn.base import clone
 
 from skpref import GibbsIPM3F, GibbsM3F, load, save
@@ -104,6 +105,27 @@ def test_few_samples_are_corrected_for_what_more_will_average():
     assert abs(np.log(learnt(8, 200))) < abs(np.log(learnt(8, 8)))
     assert learnt(200, 200) == pytest.approx(1.0, rel=0.15)
     assert learnt(8, 200) == pytest.approx(1.0, rel=0.2)
+
+
+@pytest.mark.parametrize(("n_draws", "n_samples"), [(1, 1), (4, 4), (4, 12)])
+def test_the_calibration_is_the_most_probable_one(n_draws, n_samples):
+    rng, n = np.random.default_rng(3), 60
+    theta = np.sort(3.0 * rng.standard_normal((n_draws, n, 2)), axis=-1)
+    samples = Factors(4.0 * rng.standard_normal((n_draws, n, 1)), np.ones((n_draws, 1, 1)), theta)
+    user, item = np.arange(n), np.zeros(n, dtype=np.int64)
+    held = Ratings(user, item, rng.integers(0, 3, n), rng.uniform(0.2, 3.0, n), n, 1, 3)
+
+    def loss(logs):
+        p = level_probabilities(samples.users[..., 0], theta, 0.3, 2.0, Calibration(np.exp(logs[0]), logs[1:]))
+        p = p[:, user, held.level]
+        mean = p.mean(axis=0)
+        variance = p.var(axis=0, ddof=1) / mean**2 if n_draws > 1 else 0.0
+        log_p = np.log(mean) + 0.5 * variance * (1.0 / n_draws - 1.0 / n_samples)
+        return 0.5 * logs @ logs - held.weight @ log_p
+
+    best = minimize(loss, np.zeros(4), bounds=[(-1.5, 4.0)] + [(None, None)] * 3, options={"ftol": 1e-14}).x
+    found = calibration.best_calibration(samples, held, 0.3, 2.0, n_samples)
+    np.testing.assert_allclose([np.log(found.temperature), *found.log_weights], best, atol=2e-3)
 
 
 def test_chains_do_not_change_and_few_ratings_leave_probabilities_uncalibrated(monkeypatch):

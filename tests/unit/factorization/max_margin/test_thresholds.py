@@ -116,3 +116,24 @@ def test_draws_of_the_population_of_few_users_have_the_moments_of_its_posterior(
         assert np.mean((mean - centre) ** 2 * precision) == pytest.approx(1.0 / (n + 1.0), rel=0.03)
     error = np.sqrt(np.diag(scatter)) / (n + 1.0)
     assert np.all(np.abs(mean.mean(axis=0) - centre) < 6.0 * error / np.sqrt(len(drawn)))
+
+
+@pytest.mark.parametrize(("size", "joint"), [(30, True), (31, False)])
+def test_up_to_thirty_thresholds_are_correlated(size, joint):
+    theta, rho = np.random.default_rng(0).standard_normal((5, size)), np.linspace(-2.0, 2.0, size)
+    prior = MarginPrior(1.0, rho, 1.5, own=True, learnt=True)
+    scatter = prior.threshold_scatter(theta)
+    assert draw_population(theta, prior, 1, 2).precision.ndim == 1 + joint
+    expected = m3f_chain.expected_population(theta, prior)
+    precision = 6.0 * (np.linalg.inv(scatter) if joint else 1.0 / np.diag(scatter))
+    assert_allclose(expected["threshold_precision"], precision, rtol=1e-4, atol=1e-4)
+    assert_allclose(expected["threshold_mean"], (rho + theta.sum(axis=0)) / 6.0, rtol=1e-5)
+    # Minus the log of a multivariate t with size + 2 degrees of freedom, or of its marginals with 3.
+    parts = [scatter] if joint else scatter.diagonal()[:, None, None]
+    wanted = sum(0.5 * (5 + len(part) + 2.0) * np.linalg.slogdet(part / 1.5**2)[1] for part in parts)
+    assert_allclose(m3f_chain.threshold_penalty(theta, prior), wanted)
+    fixed = MarginPrior(1.0, rho, 1.5, own=True)
+    assert_allclose(m3f_chain.threshold_penalty(theta, fixed), ((theta - rho) ** 2).sum() / (2.0 * 1.5**2))
+    plain = m3f_chain.expected_population(theta, fixed)
+    assert_allclose(plain["threshold_precision"], np.full(size, 1.5**-2))
+    assert plain["threshold_mean"] is rho

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF
 
 from skpref.gp.crowd import fit_hierarchy
-from skpref.gp.crowd.fit_hierarchy import Regularisation
+from skpref.gp.crowd.fit_hierarchy import Regularisation, _Shape
+from skpref.gp.crowd.hierarchy import start_state
+from skpref.gp.crowd.personal import Covariates
+from skpref.gp.crowd.users import UserRows
+from skpref.gp.entities import Items
+from skpref.inference.basis import InducingBasis
+from skpref.inference.scale import GammaScale
 from skpref.kernels import Linear
 from tests.unit.gp.crowd.test_hierarchy import crowd_model
 
@@ -102,3 +111,171 @@ def test_kernels_are_stretched_where_they_have_length_scales(scale: Any) -> None
     assert_allclose(kernel.length_scale, scale)
     linear = Linear()
     assert fit_hierarchy._stretched(linear, 0.5) is linear
+
+
+@pytest.mark.parametrize("with_covariates", [False, True])
+@pytest.mark.parametrize("order", [False, True])
+def test_held_out_comparisons_are_predicted_as_by_the_posterior(*, order: bool, with_covariates: bool) -> None:
+    model, start = ordered_model(order=order)
+    model = model if with_covariates else replace(model, covariates=None)
+    start = start_state(model, start.scales, start.likelihood, 0.5)
+    model = replace(model, weight=np.linspace(0.5, 2.0, model.y.size))
+    fold = np.arange(model.y.size) % 3 == 0
+    part, held = fit_hierarchy._subset(model, ~fold), fit_hierarchy._subset(model, fold)
+    first = start_state(part, start.scales, start.likelihood, 0.5)
+    fit = fit_hierarchy.fit_hierarchy(part, first, max_iter=8, tol=0.0)
+    shape = _Shape(model.shape, None, np.zeros((0, len(model.shape))), 1.0)
+    covariates = Covariates(None, np.zeros(2), np.ones(2)) if with_covariates else None
+    posterior = fit_hierarchy._posterior(part, fit, None, None, shape, covariates, part.y.size)
+    posterior.validate()
+    users = Items(model.covariates, np.arange(30))
+    pairs = (users, held.users.user), Items(None, np.arange(5)), held.users.left, held.users.right
+    log_p = fit.state.likelihood.tilted(held.y, *posterior.pairs(*pairs))[0]
+    assert_allclose(fit_hierarchy._log_likelihood(part, fit, held), held.weight @ log_p, rtol=1e-9)
+    assert posterior.rest_scale == np.trace(fit.state.S) / np.trace(model.shape)
+
+
+def ordered_model(*, order: bool) -> tuple[Any, Any]:
+    """The crowd of 30 users, on request with an order effect."""
+    model, start = crowd_model(penalty=None)
+    users, n = model.users, 5 + order
+    users = UserRows.of(users.user, users.left, users.right, (30, 5), order=order)
+    parts = (("offset", 5), ("order", 1)) if order else (("offset", 5),)
+    scales = dict(start.scales) | ({"order": GammaScale.prior(2.0, 3.0)} if order else {})
+    model = replace(model, users=users, shape=np.eye(n) + 0.3, consensus=np.eye(n), parts=parts)
+    return model, start_state(model, scales, start.likelihood, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("gains", "n_small", "wanted"),
+    [
+        ([5.0, 1.0, 2.0, 3.0, 4.0, 0.0, 1.0, 2.0], 600, None),
+        ([5.0, 1.0, 2.0, 3.0, 9.0, 0.0, 1.0, 2.0], 600, 3),
+        ([5.0, 5.0, 2.0, 3.0, 4.0, 0.0, 1.0, 2.0], 600, None),
+        ([np.nan, np.nan, 2.0, 3.0, 4.0, 0.0, 1.0, 8.0], 599, 6),
+        ([np.nan] * 8, 599, None),
+    ],
+)
+def test_the_regularisation_that_predicts_best_is_chosen(
+    monkeypatch: pytest.MonkeyPatch, gains: list[float], n_small: int, wanted: int | None
+) -> None:
+    model, start = crowd_model(penalty=None)
+    isotropic = fit_hierarchy.fit_hierarchy(model, start, max_iter=2, tol=0.0)
+    looked: list[tuple[float, int, int]] = []
+    monkeypatch.setattr(fit_hierarchy, "_SMALL", n_small)
+    # A fit ends where it starts, and moves S where it has no candidate: so candidates are in units of that fit.
+    monkeypatch.setattr(
+        fit_hierarchy,
+        "_fit",
+        lambda part, state: replace(
+            isotropic, state=replace(state, S=state.S * (2.0 if part.penalty is None else 1.0))
+        ),
+    )
+
+    def predicted(part: Any, _fit: Any, held: Any) -> float:
+        looked.append((part.floor, part.y.size, held.y.size))
+        return gains[(len(looked) - 1) % 8]
+
+    monkeypatch.setattr(fit_hierarchy, "_log_likelihood", predicted)
+    chosen = fit_hierarchy._regularise(model, isotropic, start.scales, start.likelihood)
+    scale = np.trace(isotropic.state.S) / np.trace(model.shape)
+    none = Regularisation(scale)
+    assert vars(chosen) == vars(none if wanted is None else Regularisation.candidate(wanted, scale, 5))
+    assert len(looked) == 8 * (5 if n_small == 600 else 1)
+    assert all(kept + held == 600 and 60 < held < 180 for _, kept, held in looked)
+    floors = [floor / (2.0 * scale) for floor, _, _ in looked[1:8]]
+    assert_allclose(floors, [1.0, 4.0, 4.0, 1.0, 1.0, 0.3, 0.3])
+    nothing = fit_hierarchy._regularise(replace(model, max_rank=0), isotropic, start.scales, start.likelihood)
+    assert (nothing.floor, nothing.penalty) == (1e-6, 1.0)
+
+
+def test_the_parts_of_the_consensus_are_basis_offsets_and_side() -> None:
+    X = np.random.default_rng(0).standard_normal((5, 2))
+    basis = InducingBasis.at(RBF(1.0), X[:3])
+    c = SimpleNamespace(
+        user=np.array([0, 0, 1]), left=np.array([0, 1, 4]), right=np.array([1, 2, 3]), n_users=2, n_items=5
+    )
+    c.y, c.weight = np.array([1.0, 0.0, 1.0]), np.ones(3)
+    phi = basis.rows(X)
+    for consensus, offsets, order in product([False, True], repeat=3):
+        config: Any = SimpleNamespace(
+            consensus=consensus, n_factors=3, pair=SimpleNamespace(order=order, offsets=offsets, inference="laplace")
+        )
+        pair: Any = SimpleNamespace(data=SimpleNamespace(X=X))
+        model = fit_hierarchy._hierarchy(c, pair, basis, None, config)
+        columns = [phi, np.eye(5)] if offsets else [phi]
+        items = np.hstack(columns) if consensus else np.zeros((5, 0))
+        wanted = np.zeros((5 + order, items.shape[1] + order))
+        wanted[:5, : items.shape[1]] = items
+        if order:
+            wanted[5, -1] = 1.0
+        assert_array_equal(model.consensus, wanted)
+        names = (["f", "offset"] if offsets else ["f"]) if consensus else []
+        sizes = {"f": 3, "offset": 5, "order": 1}
+        assert model.parts == tuple((name, sizes[name]) for name in [*names, *["order"] * order])
+        assert (model.laplace, model.max_rank, model.shape.shape) == (True, 3, (5 + order, 5 + order))
+        no_basis = fit_hierarchy._hierarchy(c, pair, None, None, config)
+        assert no_basis.consensus.shape[1] == 5 * (consensus and offsets) + order
+
+
+def test_features_of_users_are_standardised_or_seen_by_a_kernel() -> None:
+    rng = np.random.default_rng(0)
+    users = 3.0 + rng.standard_normal((40, 4)) * [1.0, 10.0, 0.1, 0.0]
+    config: Any = SimpleNamespace(n_factors=2, n_inducing_users=6)
+
+    def of(users: Any, kernel: Any = None, config: Any = config) -> Any:
+        return fit_hierarchy._covariates(users, kernel, config, np.random.default_rng(0), None)
+
+    plain, kernel = of(users)
+    assert (plain.basis, kernel) == (None, Linear())
+    rows = plain.of(users)
+    assert_allclose(rows.mean(axis=0), 0.0, atol=1e-12)
+    assert_allclose(rows[:, :3].std(axis=0), 1.0)
+    assert_array_equal(rows[:, 3], 0.0)
+    by_kernel, kernel = of(users, RBF(2.0))
+    assert kernel == RBF(2.0) == by_kernel.basis.kernel
+    assert_allclose(by_kernel.of(users), by_kernel.basis.rows(users) - by_kernel.basis.rows(users).mean(axis=0))
+    for width, reduced in ((100, False), (101, True)):
+        wide, kernel = of(rng.standard_normal((40, width)))
+        assert kernel == Linear()
+        assert (wide.basis is not None) is reduced
+        assert wide.centre.size == (6 if reduced else 100)
+    assert of(None) == of(users, config=SimpleNamespace(n_factors=0)) == (None, None)
+    start: Any = SimpleNamespace(posterior=SimpleNamespace(covariates=plain), kernels=SimpleNamespace(users="kernel"))
+    assert fit_hierarchy._covariates(users, None, config, rng, start) == (plain, "kernel")
+
+
+@pytest.mark.parametrize(("best", "given"), [(0, False), (3, False), (6, False), (1, True), (2, True), (None, False)])
+def test_the_shape_of_the_largest_evidence_is_chosen(
+    monkeypatch: pytest.MonkeyPatch, best: int | None, *, given: bool
+) -> None:
+    X = np.random.default_rng(0).standard_normal((5, 2))
+    model, start = ordered_model(order=True)
+    config: Any = SimpleNamespace(n_factors=2, pair=SimpleNamespace(order=True, likelihood=start.likelihood))
+    data: Any = SimpleNamespace(comparisons=SimpleNamespace(n_items=5), items=X)
+    tried: list[tuple[Any, Any]] = []
+
+    def fitted(candidate: Any, first: Any) -> Any:
+        tried.append((candidate.shape, first.S))
+        evidence = np.nan if best is None else -1.0 if len(tried) - 1 == best else -2.0
+        return SimpleNamespace(state=replace(first, S=3.0 * first.S), evidence=evidence)
+
+    monkeypatch.setattr(fit_hierarchy, "_fit", fitted)
+    pair: Any = SimpleNamespace(points=X)
+    kernel = RBF(0.8) if given else None
+    chosen = fit_hierarchy._choose_shape(model, data, RBF(2.0), kernel, start.scales, config, pair)
+    scales = [0.8] if given else [1.0, 2.0, 4.0]
+    wanted = [(scale, share) for scale in scales for share in (0.03, 0.3)]
+    wanted.append((scales[len(scales) // 2], 1.0))
+    for (shape, S), (scale, share) in zip(tried, wanted, strict=True):
+        assert_allclose(shape[:5, :5], (1.0 - share) * RBF(scale)(X) + share * np.eye(5), atol=1e-7)
+        assert_array_equal(shape[5], np.eye(6)[5])
+        assert_allclose(S, shape * (S[0, 0] / shape[0, 0]))
+    # Each starts with the size at which the one before ended.
+    assert_allclose([S[0, 0] / shape[0, 0] for shape, S in tried], 3.0 ** np.arange(len(tried)), rtol=1e-6)
+    assert (chosen.basis.kernel.length_scale, chosen.share) == wanted[best or 0]
+    plain = fit_hierarchy._choose_shape(model, data, None, None, start.scales, config, pair)
+    config.n_factors = 0
+    for shape in (plain, fit_hierarchy._choose_shape(model, data, RBF(2.0), None, start.scales, config, pair)):
+        assert (shape.basis, shape.share) == (None, 1.0)
+        assert_array_equal(shape.matrix, np.eye(6))

@@ -13,6 +13,7 @@ from scipy.special import ndtr
 from skpref import CrowdGPPL, Table
 from skpref.datasets import make_crowd
 from skpref.exceptions import DataError
+from skpref.gp.crowd import hierarchy
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyState, fit_hierarchy, start_state
 from skpref.gp.crowd.users import UserRows
 from skpref.inference.scale import FixedScale, GammaScale
@@ -285,3 +286,72 @@ def test_laplace_ends_at_the_mode() -> None:
         _, first, second = PairwiseProbit().derivatives(model.y, rows @ v + by_effects)
         v += np.linalg.solve(H + rows.T @ (-second[:, None] * rows), rows.T @ first - H @ v)
     assert_allclose(fit.mean, v[:n], atol=1e-5)
+
+
+def scripted(
+    monkeypatch: pytest.MonkeyPatch, bounds: list[float], **options: Any
+) -> tuple[Any, list[float], list[float]]:
+    """A fit whose penalised evidence is scripted; also the shares that sites moved, and the radii of the steps of S."""
+    model, start = crowd_model(penalty=0.7)
+    values, shares, radii, last = iter(bounds), [], [], []
+    consensus, scored = hierarchy._consensus, hierarchy._scored
+
+    def sites(model: Any, state: HierarchyState, *_: Any) -> Any:
+        if last:
+            shares.append(float((state.tau - last[-1])[0]))
+        last.append(state.tau)
+        return state.tau + 1.0, state.nu, next(values), state.likelihood
+
+    def steps(*args: Any) -> np.ndarray:
+        radii.append(args[-1])
+        return scored(*args)
+
+    monkeypatch.setattr(hierarchy, "_consensus", lambda *args: replace(consensus(*args), log_integral=0.0))
+    monkeypatch.setattr(hierarchy, "_sites", sites)
+    monkeypatch.setattr(hierarchy, "_scored", steps)
+    monkeypatch.setattr(hierarchy, "_penalty", lambda *_: 0.0)
+    return fit_hierarchy(model, start, **({"max_iter": len(bounds), "tol": 1e-9} | options)), shares, radii
+
+
+def test_steps_are_shorter_where_the_objective_falls_and_grow_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = [-100.0, -90.0, -91.0, -92.0, -93.0, -80.0, -79.0, -78.0, -77.0]
+    fit, shares, radii = scripted(monkeypatch, bounds)
+    assert fit.bounds == bounds
+    assert fit.evidence == -77.0
+    assert not fit.converged
+    fallen = [0.9 * 0.6, 0.9 * 0.36, 0.2]
+    assert_allclose(shares, [0.9, 0.9, *fallen, 0.22, 0.242, 0.2662])
+    # S waits for two passes.
+    assert_allclose(radii, [0.5, 0.25, 0.125, 0.15, 0.18, 0.216])
+    _, shares, radii = scripted(monkeypatch, [-1.0, -2.0, -2.0 - 1e-6, *np.linspace(-1.0, 9.0, 40)])
+    assert shares[-1] == pytest.approx(0.9)
+    assert shares[2] > shares[1]  # a fall by rounding is no fall
+    assert radii[-1] == 1.0
+    _, shares, radii = scripted(monkeypatch, list(-np.arange(1.0, 30.0)))
+    assert shares[-1] == pytest.approx(0.2)
+    assert radii[-1] == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("bounds", "n_iter", "converged"),
+    [
+        ([-8.0, -8.0, -8.0, -8.0, -8.0, -8.0], 5, True),  # not before S has moved
+        ([-8.0, -7.0, -6.0, -5.0, -4.0, -4.0 + 1.9e-5], 6, True),  # .01 times .0005 of 4
+        ([-8.0, -7.0, -6.0, -5.0, -4.0, -4.0 + 2.1e-5], 6, False),
+        ([-8.0, -7.0, -6.0, -5.0, -4.0, -4.0 - 1.9e-5], 6, True),
+        ([-8.0, -7.0, -6.0, -5.0, 0.0, 4.9e-6], 6, True),  # of at least 1 nat
+        ([-8.0, -7.0, -6.0, -5.0, 0.0, 5.1e-6], 6, False),
+        ([-8.0, np.nan, -6.0], 2, False),
+    ],
+)
+def test_a_fit_ends_where_the_objective_hardly_changes(
+    monkeypatch: pytest.MonkeyPatch, bounds: list[float], n_iter: int, *, converged: bool
+) -> None:
+    fit, _, _ = scripted(monkeypatch, bounds, tol=5e-4)
+    assert (len(fit.bounds), fit.converged) == (n_iter, converged)
+    events: list[Any] = []
+    fit, _, _ = scripted(
+        monkeypatch, [-5.0, -4.0, -3.0], on_iteration=lambda event: events.append(event) or len(events) == 2
+    )
+    assert [(event.step, event.bound) for event in events] == [(1, -5.0), (2, -4.0)]
+    assert (len(fit.bounds), fit.converged) == (2, False)

@@ -33,6 +33,14 @@ def test_columns_follow_from_mean_and_std(model):
     assert_allclose(table["probability_positive"], [NormalDist().cdf(z) for z in effect / std])
 
 
+def test_typical_sizes_are_those_of_the_comparisons_and_one_of_the_side():
+    X = [["x", "y", 3.0], ["y", "z", -4.0], ["z", "x", 0.0], ["x", "z", 5.0]]
+    for order_effect, side in ((False, []), (True, [1.0])):
+        model = GPPLClassifier(covariates=[2], order_effect=order_effect).fit(X, [1, 0, 0, 1])
+        typical = np.asarray(model.covariate_table()["typical"])
+        assert_allclose(typical, [np.sqrt(50.0 / 4.0), *side])
+
+
 def test_no_effects_make_an_empty_table():
     assert len(GPPLClassifier().fit([["a", "b"], ["b", "c"]]).covariate_table()) == 0
 

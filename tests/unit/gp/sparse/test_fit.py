@@ -7,10 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skpref import SVGPClassifier, SVGPRegressor
+from skpref.gp.posterior import WarmStart
 from skpref.gp.sparse import fit
+from skpref.gp.sparse.evidence import GaussianRows
+from skpref.gp.sparse.search import SparseConfig, SparseParameters
+from skpref.inference.basis import InducingBasis
+from skpref.likelihoods import Gaussian
 
 
 @pytest.mark.parametrize(
@@ -40,3 +46,155 @@ def test_one_inducing_point_is_enough_and_none_is_refused(kind: Any) -> None:
     assert np.isfinite(model.lower_bound_)
     with pytest.raises(InvalidParameterError, match="n_inducing"):
         kind(n_inducing=0).fit(X, X[:, 0] > 0.0)
+
+
+X = np.random.default_rng(0).uniform(-2.0, 2.0, (60, 2))
+KERNEL = ConstantKernel(2.0, (1e-2, 10.0)) * RBF([1.0, 3.0], (0.5, 100.0)) + WhiteKernel(0.3, "fixed")
+ROWS = GaussianRows(X, np.sin(X[:, 0]), np.ones(60))
+
+
+def config(**options: Any) -> SparseConfig:
+    plain = {"optimizer": "l-bfgs-b", "n_inducing": 6, "inducing": "random", "learn_inducing": "auto", "noise": None}
+    return SparseConfig(**(plain | {"max_iter": 10, "tol": 1e-4} | options))
+
+
+class Recorder:
+    """A search that writes down what it is asked for, and ends at a noise of the test's choice."""
+
+    end_noise: float | None = None
+
+    def __init__(self, config: SparseConfig, parameters: SparseParameters, scale: Any = None) -> None:
+        self.config, self.parameters, self.start, self.scale = config, parameters, parameters, scale
+        self.ascents: list[dict[str, Any]] = []
+        self.others: list[SparseParameters] = []
+
+    def ascend(self, _objective: Any, **options: Any) -> None:
+        self.ascents.append(options)
+        if self.end_noise is not None:
+            self.parameters = SparseParameters(self.start.kernel, self.end_noise, self.start.points)
+
+    def compare(self, others: list[SparseParameters], _objective: Any) -> None:
+        self.others += others
+
+
+@pytest.mark.parametrize(("noise", "kernel", "n_others"), [(0.9, KERNEL, 0), (0.99, KERNEL, 1), (0.9, None, 1)])
+def test_a_start_with_shorter_scales_is_tried_where_the_first_explains_nothing_or_is_a_guess(
+    monkeypatch: pytest.MonkeyPatch, noise: float, kernel: Any, n_others: int
+) -> None:
+    monkeypatch.setattr(fit, "SparseSearch", Recorder)
+    monkeypatch.setattr(Recorder, "end_noise", noise)
+    search: Any = fit._search_subset(ROWS, kernel, config(), np.random.default_rng(0))
+    assert search.ascents == [{}]
+    assert search.start.points is ROWS.X
+    assert search.start.noise == 0.1
+    assert len(search.others) == n_others
+    if n_others:
+        shorter = fit.with_shorter_scales(search.start).kernel.theta
+        assert (shorter < search.start.kernel.theta).any()
+        np.testing.assert_array_equal(search.others[0].kernel.theta, shorter)
+
+
+def test_shorter_scales_stay_within_their_bounds_and_fixed_ones_stay() -> None:
+    start = SparseParameters(KERNEL, 0.2, X)
+    shorter = fit.with_shorter_scales(start)
+    # 1 times .4 is below the bound .5; the other goes to 1.2, the variance stays.
+    np.testing.assert_allclose(np.exp(shorter.kernel.theta), [2.0, 0.5, 1.2])
+    assert shorter.points is X
+    assert shorter.noise == 0.2
+    fixed = SparseParameters(ConstantKernel(2.0) * RBF(1.0, "fixed"), 0.2, X)
+    np.testing.assert_allclose(fit.with_shorter_scales(fixed).kernel.theta, np.log([2.0]))
+
+
+@pytest.mark.parametrize(
+    ("n", "subset", "n_others"), [(2000, 400, 1), (2001, 400, 0), (400, 400, 0), (401, 400, 1), (60, 60, 0)]
+)
+@pytest.mark.parametrize("resumes", [False, True])
+def test_the_search_on_a_sample_compares_the_cold_start_where_that_is_cheap(
+    monkeypatch: pytest.MonkeyPatch, n: int, subset: int, n_others: int, *, resumes: bool
+) -> None:
+    monkeypatch.setattr(fit, "SparseSearch", Recorder)
+    monkeypatch.setattr(fit, "cheapest_objective", lambda *_: None)
+    many = np.resize(X, (n, 2)) + np.arange(n)[:, None] * 1e-3
+    rows = GaussianRows(many, many[:, 0], np.ones(n))
+    resumed = SparseParameters(KERNEL, 0.7, X) if resumes else None
+    for asked, end_noise, wanted in ((None, 1e-4, 0.01), (None, 0.3, 0.3), (1e-4, 1e-4, 1e-4)):
+        before: Any = Recorder(config(noise=asked), SparseParameters(KERNEL, end_noise, many[:subset]), np.ones(3))
+        search: Any = fit._search_sample(rows, rows, before, KERNEL, np.random.default_rng(0), resumed)
+        assert search.start.noise == wanted
+        assert search.start.points.shape == (6, 2)
+        assert search.scale is before.scale
+        assert search.ascents == [{}]
+        assert len(search.others) == n_others + resumes
+        if resumes:
+            assert search.others[0] is resumed
+        if n_others:
+            assert search.others[-1].kernel == KERNEL
+            assert search.others[-1].noise == (0.1 if asked is None else asked)
+
+
+@pytest.mark.parametrize(
+    ("learn", "length_scale", "moved"),
+    [(True, 30.0, True), ("auto", 30.0, False), (False, 0.7, False), ("auto", 0.7, True)],
+)
+def test_points_are_moved_where_they_lose_something_or_when_asked_for(
+    monkeypatch: pytest.MonkeyPatch, learn: Any, length_scale: float, *, moved: bool
+) -> None:
+    # With long length-scales six points lose nothing.
+    monkeypatch.setattr(fit, "bound_objective", lambda rows: rows)
+    search: Any = Recorder(config(learn_inducing=learn), SparseParameters(RBF(length_scale), 0.1, X[:6]))
+    fit._move_points(search, ROWS)
+    assert search.ascents == [{"move_points": True}] * moved
+
+
+def test_the_loss_by_points_is_counted_by_row() -> None:
+    basis = InducingBasis.at(RBF(0.7), X[:6])
+    moments = fit.bound(ROWS, basis, 0.1, gradient=False).moments
+    lost = 0.5 * (60.0 - np.trace(basis.rows(X).T @ basis.rows(X))) / 0.1
+    np.testing.assert_allclose(0.5 * (moments.prior - np.trace(moments.gram)) / 0.1, lost)
+    assert fit.worth_moving(0.0011 * 60.0, 60.0)
+    assert not fit.worth_moving(0.0009 * 60.0, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("search", "inducing", "n_points", "chosen"),
+    [
+        ("compare", "random", 6, False),
+        ("compare", "random", 5, True),
+        ("resume", "random", 7, False),
+        ("compare", X[:6], 6, True),
+        ("skip", X[:6], 6, False),
+        ("skip", "random", 3, False),
+    ],
+)
+def test_an_earlier_fit_is_resumed_with_its_points_unless_they_are_too_few_or_given(
+    search: Any, inducing: Any, n_points: int, *, chosen: bool
+) -> None:
+    start = WarmStart(KERNEL, Gaussian(4.0), X[20 : 20 + n_points], search=search)
+    resumed = fit.resumed_parameters(X, start, config(inducing=inducing), np.random.default_rng(0))
+    assert (resumed.points is start.points) is not chosen
+    assert resumed.points.shape == (6 if chosen else n_points, 2)
+    assert resumed.kernel == KERNEL
+    assert resumed.noise == 0.25
+    assert fit.resumed_parameters(X, start, config(noise=0.3), np.random.default_rng(0)).noise == 0.3
+
+
+def test_noise_is_learnt_again_from_sums_unless_it_is_given_or_nothing_is_learnt() -> None:
+    start = SparseParameters(RBF(0.7), 0.1, X[:6])
+    basis = InducingBasis.at(start.kernel, start.points)
+    moments = fit.bound(ROWS, basis, 0.1, gradient=False).moments
+
+    def refitted(**options: Any) -> fit.SparseFit:
+        return fit.refit_from_moments(moments, start, basis, config(**options))
+
+    learnt = refitted(max_iter=50, tol=1e-8)
+    best = learnt.parameters.noise
+    for noise in (0.9 * best, 1.1 * best):
+        assert refitted(noise=noise).bound < learnt.bound
+        assert refitted(noise=noise).parameters.noise == noise
+    assert learnt.n_iter > 1
+    assert learnt.converged
+    assert not refitted(max_iter=1, tol=1e-9).converged
+    kept = refitted(optimizer=None)
+    assert (kept.parameters.noise, kept.n_iter, kept.converged, kept.bounds) == (0.1, 1, True, [kept.bound])
+    np.testing.assert_allclose(kept.bound, fit.bound(ROWS, basis, 0.1, gradient=False).value)
+    assert kept.parameters.kernel is start.kernel
