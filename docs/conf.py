@@ -33,12 +33,13 @@ extensions = [
 ]
 html_math_renderer = "mathml"
 exclude_patterns = ["_build", "examples", "**/GALLERY_HEADER.rst"]
-templates_path: list[str] = []
+templates_path = ["_templates"]
 nitpicky = False
 suppress_warnings = ["ref.citation"]  # the bibliography may hold what no page cites
 default_role = "code"
 
 autosummary_generate = True
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # types and shapes stand in the numpydoc sections
 autodoc_default_options = {"members": True, "inherited-members": False, "show-inheritance": True}
 numpydoc_show_class_members = False

@@ -7,6 +7,7 @@ which `sphinx-build -W` makes an error.
 from __future__ import annotations
 
 import re
+from html import escape
 from typing import Any
 
 from docutils import nodes
@@ -15,17 +16,20 @@ from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
 
 logger = logging.getLogger(__name__)
+# A function's name, such as log, before an argument without parentheses.
+BEFORE_ARGUMENT = re.compile(r'(<mo>&ApplyFunction;</mo>)(?!\s*<mo stretchy="false">\()')
 
 
 def mathml(node: nodes.Node, latex: str, *, block: bool) -> str:
-    """Return the formula as MathML with its LaTeX in `alttext`, for screen readers and for copying."""
+    """Return the formula as MathML with its LaTeX in `alttext`, for screen readers."""
     try:
         converted = tex2mathml(latex, as_block=block)
-    except Exception as error:  # noqa: BLE001 - whatever the converter raises names the formula
+    except Exception as error:  # noqa: BLE001 - whatever the converter raises, the warning names the formula
         logger.warning("no MathML for %r: %s", latex, error, location=node)
-        return f"<code>{nodes.unescape(latex)}</code>"
-    alternative = re.sub(r"\s+", " ", latex).translate({ord("&"): "&amp;", ord("<"): "&lt;", ord('"'): "&quot;"})
-    return converted.replace("<math ", f'<math alttext="{alternative}" ', 1)
+        return f"<code>{escape(latex)}</code>"
+    spaced = BEFORE_ARGUMENT.sub(r'\1<mspace width="0.17em"></mspace>', converted)
+    alternative = escape(re.sub(r"\s+", " ", latex))
+    return spaced.replace("<math ", f'<math alttext="{alternative}" ', 1)
 
 
 def visit_inline(self: Any, node: nodes.math) -> None:
