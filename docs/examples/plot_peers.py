@@ -49,7 +49,8 @@ for model, colour in (("SVGPRegressor", OURS), ("GPyTorch", OTHERS), ("exact", T
     for value, place in zip(relative, places, strict=True):
         if value > 1.5:
             error = rows[place][model]["error"], rows[place]["SVGPRegressor"]["error"]
-            axes[0].annotate("{} against {}".format(*error), (1.5, place), (-90, -3), textcoords="offset points", size=8)
+            label = "{} against {}".format(*error)
+            axes[0].annotate(label, (1.5, place), (-90, -3), textcoords="offset points", fontsize=8)
 axes[0].set_yticks(range(len(names)), names)
 axes[0].set(xlabel="error / error of SVGPRegressor", xlim=(0.75, 1.55))
 axes[1].set(xscale="log", xlabel="CPU seconds (log scale)")
