@@ -306,17 +306,18 @@ class PersonalPosterior:
 
     def side_effects(self, users: Items) -> tuple[Array, Array]:
         """Return means and variances of the advantage that users give to the left side, shape (n_users,)."""
-        mean, variance = np.empty(users.size), np.empty(users.size)
-        effects = self._effects(users) @ self.B[-1]
+        x, weights = self._effects(users), np.zeros((users.size, self.S.shape[0]))
+        weights[:, -1] = 1.0
+        mean, variance = self.m[-1] + x @ self.B[-1], np.full(users.size, self.V[-1, -1] + self.S[-1, -1])
         for k, position in enumerate(users.position.tolist()):
-            mean[k], variance[k] = self.m[-1] + effects[k], self.V[-1, -1] + self.S[-1, -1]
             if position >= 0:
                 rows, W, score = self._one_user(position)
                 q = rows @ self.S[-1]
                 shared = (rows @ self.half_rows).T @ (W @ q)
                 mean[k] += self.S[-1] @ score
                 variance[k] += shared @ (shared - 2.0 * self.half_rows[-1]) - q @ W @ q
-        return mean, np.maximum(variance, 0.0)
+                weights[k] -= q @ W @ rows
+        return mean, np.maximum(variance + self._effect_variance(weights, x, users), 0.0)
 
     def draws(
         self, users: Items, items: Items, n_samples: int, rng: np.random.Generator

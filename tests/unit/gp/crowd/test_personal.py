@@ -90,3 +90,18 @@ def test_pairs_with_new_items_have_the_moments_of_draws(position: int) -> None:
     assert_allclose(np.diagonal(posterior.pair_covariance(person, items, left, right)), variance, rtol=1e-9)
     utility = posterior.utility(person, items)[0][0]
     assert_allclose(utility[left] - utility[right], mean, atol=1e-9)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_the_advantage_of_a_side_is_that_of_an_item_beside_itself(*, known: bool) -> None:
+    posterior = fitted(users=DATA.user_table, order_effect=True).posterior_
+    features = np.asarray(DATA.user_table.features)[[3, 0, 5]]
+    users = Items(features, np.array([3, -1, 5])) if known else Items(None, np.array([-1]))
+    place = np.zeros(users.size, dtype=np.int64)
+    beside_itself = posterior.pairs((users, np.arange(users.size)), Items(None, np.arange(6)), place, place)
+    mean, variance = posterior.side_effects(users)
+    assert_allclose(mean, beside_itself[0], atol=1e-12)
+    assert_allclose(variance, beside_itself[1], rtol=1e-9)
+    for k in range(users.size):
+        C = posterior.pair_covariance(users.take(np.array([k])), Items(None, np.arange(6)), place[:1], place[:1])
+        assert_allclose(C, variance[k], rtol=1e-9)

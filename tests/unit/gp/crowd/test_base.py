@@ -1,0 +1,85 @@
+"""Which inference a crowd gets, which unknown users are named, and who is near whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skpref import CrowdGPPL
+from skpref.datasets import make_crowd
+from skpref.exceptions import DataError, UnknownIdError
+from skpref.gp.crowd.base import refuse_unknown_users
+from skpref.gp.entities import Items
+
+ROWS = [
+    ["ann", "a", "b"],
+    ["ann", "b", "c"],
+    ["bob", "c", "a"],
+    ["bob", "d", "a"],
+    ["cid", "d", "b"],
+    ["cid", "a", "b"],
+]
+DATA = make_crowd(n_users=12, n_items=6, n_comparisons=200, n_factors=1, random_state=2)
+
+
+@pytest.mark.parametrize("inference", ["auto", "vb"])
+def test_the_nearest_differ_least_in_personal_utilities(inference: str) -> None:
+    model = CrowdGPPL(n_factors=2, inference=inference, random_state=0).fit(DATA.comparisons, DATA.y)
+    users, items = (Items(None, np.arange(n)) for n in (12, 6))
+    deviations = model.posterior_.deviations(users, items)
+    for ids, similar, rows in (
+        (model.user_ids_, model.similar_users, deviations),
+        (model.item_ids_, model.similar_items, deviations.T),
+    ):
+        apart = np.sqrt(np.mean((rows - rows[3]) ** 2, axis=1))
+        order = [k for k in np.argsort(apart) if k != 3]
+        near, distance = similar(ids[3], n=4)
+        assert near.tolist() == ids[order[:4]].tolist()
+        np.testing.assert_allclose(distance, apart[order[:4]], rtol=1e-6)
+        assert similar(ids[3], n=99)[0].tolist() == ids[order].tolist()
+        assert similar(ids[3], n=1)[0].tolist() == ids[order[:1]].tolist()
+        assert len(similar(ids[3])[0]) == min(10, len(order))
+        for wrong in (0, -1, 1.5):
+            with pytest.raises(DataError, match="n must be an integer of at least 1"):
+                similar(ids[3], n=wrong)
+    with pytest.raises(UnknownIdError, match=r"^unknown user 99 is in no comparison that fit has seen"):
+        model.similar_users(99)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([0, -1, 2], r"^unknown user 'zoe' in pair 1: it was not seen by fit; use unknown_user='consensus'"),
+        ([-1, 1, -1], r"^unknown user 'amy' in pair 0 \(and 1 more\): it"),
+        ([-1, -1, -1], r"^unknown user 'amy' in pair 0 \(and 2 more\): it"),
+    ],
+)
+def test_the_first_unknown_user_is_named(rows: list[int], message: str) -> None:
+    users = CrowdGPPL(n_factors=1, random_state=0).fit(ROWS)._users
+    ids = np.array(["amy", "zoe", "eve"])
+    with pytest.raises(UnknownIdError, match=message):
+        refuse_unknown_users(users, ids, np.array(rows), "pair")
+    refuse_unknown_users(users, ids, np.array([0, 1, 2]), "pair")
+    refuse_unknown_users(users, ids[:0], np.zeros(0, dtype=np.int64), "pair")
+
+
+@pytest.mark.parametrize(
+    ("options", "n_items", "hierarchical"),
+    [
+        ({}, 500, True),
+        ({}, 501, False),
+        ({"n_factors": 0}, 5, False),
+        ({"optimizer": "l-bfgs-b"}, 5, False),
+        ({"inference": "ep"}, 501, True),
+        ({"inference": "laplace", "n_factors": 0}, 5, True),
+        ({"inference": "vb"}, 5, False),
+        ({"inference": "svi"}, 5, False),
+    ],
+)
+def test_users_have_posteriors_of_their_own_where_items_are_few(
+    options: dict[str, Any], n_items: int, *, hierarchical: bool
+) -> None:
+    model = CrowdGPPL(**options)
+    assert model._is_hierarchical(n_items) is hierarchical
