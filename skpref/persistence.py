@@ -166,7 +166,7 @@ def saved_classes() -> tuple[str, ...]:
 
 # -------------------------------------------------------------------------------------------------------- save and load
 def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
-    """Write an estimator, fitted or not, to a file of data.
+    """Write an estimator, fitted or not, to a file that holds data only.
 
     The file appears under its name only when it is complete; an earlier one is replaced.
 

@@ -82,7 +82,7 @@ class LogInteger:
 
 
 def default_space(estimator: Any) -> dict[str, Any]:
-    """Return what is worth a search of an estimator: lists and distributions by the name of the parameter.
+    """Return the hyperparameters of an estimator that are worth tuning, with lists and distributions of their values.
 
     Length-scales, noise and thresholds of the Gaussian-process models are not in it: they are learnt by gradient inside
     each fit. What is left are choices of structure and of priors.

@@ -40,7 +40,7 @@ _KEY = "skpref:key"  # attribute of a study: digest of estimator and data
 
 
 class OptunaSearch(DocLinkMixin, BaseSearchCV):
-    """Search for the parameters of an estimator by cross-validation; each trial learns from those before.
+    """Hyperparameter search by cross-validation in which trials learn from earlier trials.
 
     It is used like scikit-learn's `RandomizedSearchCV`; the trials are Optuna's. All trials have the same folds. A
     trial that is clearly behind the best one after as many folds, or inside a fit, is pruned. With `storage`, a search
