@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
+from skpref.exceptions import DataError
 from skpref.gp import posterior
 from skpref.gp.posterior import ExactLatent, SparseLatent
 from skpref.inference.basis import InducingBasis
-
-if TYPE_CHECKING:
-    import pytest
 
 KERNEL = ConstantKernel(1.5) * RBF([1.0, 2.0])
 
@@ -86,3 +86,20 @@ def test_white_noise_counts_in_variances_alone() -> None:
     noisy = SparseLatent(InducingBasis(KERNEL + WhiteKernel(0.3), X, latent.basis.chol), latent.mean, latent.half)
     covariance, with_noise = latent.joint(new)[1], noisy.joint(new)[1]
     assert_allclose(with_noise - covariance, 0.3 * np.eye(7), atol=1e-9)
+
+
+def test_sites_and_variances_may_be_zero_and_not_negative() -> None:
+    sound = exact_latent(*regression(0)[:3])
+    without: Any = replace(sound, kernel=None, X=None, prior_variance=0.0)
+    for latent, name in ((sound, "root_w"), (without, "root_w")):
+        latent.validate()
+        some = latent.root_w.copy()
+        some[0] = 0.0
+        replace(latent, root_w=some).validate()
+        with pytest.raises(DataError, match=name):
+            replace(latent, root_w=some - 1e-9).validate()
+    for wrong in (-1e-9, np.nan):
+        with pytest.raises(DataError, match="prior_variance"):
+            replace(without, prior_variance=wrong).validate()
+    with pytest.raises(DataError, match="X needs a kernel"):
+        replace(without, X=sound.X).validate()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal
 
+from skpref.exceptions import DataError
 from skpref.inference.collapsed import Moments, collapse
 
 RNG = np.random.default_rng(3)
@@ -61,3 +64,10 @@ def test_noise_may_be_huge_or_tiny(beta):
     seen = collapse(moments(), beta)
     assert np.all(np.isfinite([seen.value, seen.log_beta]))
     assert np.all(np.isfinite(seen.gram))
+
+
+def test_sums_may_be_zero_and_weights_not():
+    replace(moments(), prior=0.0, square=0.0).validate()
+    for name, value in (("prior", -1e-9), ("square", -1e-9), ("weight", 0.0), ("gram", np.eye(4))):
+        with pytest.raises(DataError, match=name if name != "gram" else "cross"):
+            replace(moments(), **{name: value}).validate()

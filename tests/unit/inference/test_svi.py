@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skpref.inference import svi
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
 from skpref.inference.scale import FixedScale, GammaScale
-from skpref.inference.sites import LAPLACE, LINEARISED
+from skpref.inference.sites import LAPLACE, LINEARISED, VARIATIONAL
 from skpref.inference.terms.pairs import PairTerm
 from skpref.likelihoods import PairwiseProbit
 
@@ -293,3 +293,73 @@ def test_laplaces_bound_counts_the_uncertainty_of_scales(draw, seed):
     assert_allclose(ends[0].objective, ends[1].objective, rtol=1e-12)
     volume = 0.5 * case.state.blocks["f"].size * (scale.mean_log - np.log(scale.mean))
     assert_allclose(ends[0].bound, ends[1].bound + volume - scale.kl, rtol=1e-10, atol=1e-10)
+
+
+# ------------------------------------------------------------------------------------------------ when the loop ends
+@pytest.mark.parametrize(
+    ("bounds", "window", "tunes", "ends"),
+    [
+        ([-9.0], 1, False, False),
+        ([-9.0, -9.0], 1, False, True),
+        ([-9.0, -9.09], 1, False, True),  # by .01 of 1 + |bound|
+        ([-9.0, -9.2], 1, False, False),
+        ([-9.0, -8.8], 1, False, False),
+        ([-9.0, -9.2], 1, True, True),  # with moving hyper-parameters a fall is an end
+        ([-9.0, -8.8], 1, True, False),
+        ([-8.0, -10.0, -9.0], 2, False, False),
+        ([0.0, -8.0, -10.0, -10.0, -8.0], 2, False, True),
+        ([0.0, -8.0, -10.0, -8.0, -7.0], 2, False, False),
+    ],
+)
+def test_mini_batches_end_where_the_mean_bound_of_a_window_stays(bounds, window, tunes, ends):
+    schedule = svi.Schedule(tol=0.01, window=window, tune=print if tunes else None)
+    assert svi._is_stationary(bounds, schedule) is ends
+
+
+@pytest.mark.parametrize(
+    ("rule", "gains", "n_steps", "converged"),
+    [
+        ("vb", [1.0, 0.5, 0.11, 0.05, 9.0], 4, True),  # .01 tol (1 + |bound|) = .1 at -9
+        ("vb", [1.0, -5.0, 9.0], 2, True),
+        ("laplace", [1.0, -5.0, -0.05, 9.0], 3, True),  # its bound may fall on the way
+        ("linearised", [1.0, -5.0, 0.05, 9.0], 3, True),
+        ("linearised", [1.0, 1.0, 1.0, 1.0, 0.0], 4, False),
+    ],
+)
+def test_full_passes_end_where_the_bound_gains_little(draw, monkeypatch, rule, gains, n_steps, converged):
+    case = draw(3)
+    problem = replace(case.problem, rule={"vb": VARIATIONAL, "laplace": LAPLACE, "linearised": LINEARISED}[rule])
+    first, bounds = svi.evaluate(problem, case.state), iter(np.cumsum([-9.0, *gains])[1:])
+
+    def step(_problem, state, evaluation, _path):
+        return state, replace(evaluation, bound=float(next(bounds)))
+
+    monkeypatch.setattr(svi, "evaluate", lambda *_: replace(first, bound=-9.0))
+    monkeypatch.setattr(svi, "_accelerated_step", step)
+    events = []
+    schedule = svi.Schedule(max_iter=4, tol=1.0, on_iteration=events.append)
+    end = svi.fit(problem, case.state, schedule, case.rng)
+    assert (len(end.bounds), end.converged) == (n_steps, converged)
+    assert_allclose(end.bounds, -9.0 + np.cumsum(gains)[:n_steps])
+    assert [(event.step, event.n_max, event.bound) for event in events] == [
+        (k, 4, bound) for k, bound in enumerate(end.bounds, 1)
+    ]
+
+
+def test_steps_of_mini_batches_shrink_down_to_the_least(draw, monkeypatch):
+    case, sizes = draw(4), []
+
+    def step(batch, state, rho):
+        sizes.append(rho)
+        return replace(state, step=state.step + 1), SimpleNamespace(bound=-len(sizes))
+
+    monkeypatch.setattr(svi, "minibatch_step", step)
+    monkeypatch.setattr(svi, "has_constant_sites", lambda *_: False)
+    schedule = svi.Schedule(max_iter=3, batch_size=2, delay=2.0, forgetting_rate=0.8, min_step=0.15, tol=0.0)
+    start = replace(case.state, step=5)
+    end = svi.fit(case.problem, start, schedule, np.random.default_rng(7))
+    n = -(-case.problem.n_observations // 2)
+    assert end.state.step == 5 + 3 * n
+    assert_allclose(sizes, np.maximum((np.arange(5, 5 + 3 * n) + 3.0) ** -0.8, 0.15))
+    assert_allclose(end.bounds, -np.mean(np.arange(1, 3 * n + 1).reshape(3, n), axis=1))
+    assert not end.converged

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from skpref import CrowdGPPL
 from skpref.datasets import make_crowd
+from skpref.exceptions import DataError
 from skpref.gp.crowd import fit_hierarchy
 from skpref.gp.crowd.fit_hierarchy import _Shape
 from skpref.gp.entities import Items
@@ -105,3 +107,35 @@ def test_the_advantage_of_a_side_is_that_of_an_item_beside_itself(*, known: bool
     for k in range(users.size):
         C = posterior.pair_covariance(users.take(np.array([k])), Items(None, np.arange(6)), place[:1], place[:1])
         assert_allclose(C, variance[k], rtol=1e-9)
+
+
+def test_records_hold_what_can_be_and_refuse_what_cannot() -> None:
+    posterior = fitted(users=DATA.user_table, items=DATA.table).posterior_
+    n, p = posterior.B.shape
+    sound: list[dict[str, Any]] = [
+        {"own_share": 0.0, "rest_scale": 0.0, "effect_variance": np.zeros((n, p)), "n_learnt": 0},
+        {"n_learnt": posterior.tau.size},
+    ]
+    for change in sound:
+        replace(posterior, **change).validate()
+    damaged: dict[str, list[Any]] = {
+        "own_share": [-1e-9, np.nan, 1],
+        "rest_scale": [-1e-9, np.inf],
+        "effect_variance": [np.full((n, p), -1e-9), np.ones((n, p + 1))],
+        "effect_precision": [0.0],
+        "n_learnt": [-1, posterior.tau.size + 1, 2.0],
+        "tau": [posterior.tau * 0.0, posterior.tau[:-1]],
+        "left": [posterior.left - 1, posterior.left + 6],
+        "right": [posterior.right + 6],
+        "user": [posterior.user + 1, posterior.user[::-1].copy()],
+        "alpha": [posterior.alpha[:-1]],
+        "S": [-posterior.S, posterior.S + np.triu(np.ones((n, n)), 1), posterior.S * 0.0],
+        "covariates": [None],
+        "x": [posterior.x[:-1]],
+    }
+    for name, values in damaged.items():
+        for value in values:
+            with pytest.raises(DataError):
+                replace(posterior, **{name: value}).validate()
+    with pytest.raises(DataError, match="spread"):
+        replace(posterior.covariates, spread=np.zeros(p)).validate()
