@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from joblib import parallel_config
@@ -12,7 +15,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from skpref import SVGPClassifier, SVGPRegressor
 from skpref.exceptions import DataError
 from skpref.gp.sparse import fit_general as sparse_general
-from skpref.gp.sparse.search import SparseParameters
+from skpref.gp.sparse.search import SparseConfig, SparseParameters
 from skpref.inference import svi
 from skpref.inference.basis import InducingBasis
 from skpref.inference.scale import FixedScale
@@ -361,3 +364,106 @@ def test_lines_are_printed(capsys):
     out = capsys.readouterr().out
     assert "SVGPClassifier: bound" in out
     assert "SVGPRegressor: pass" in out
+
+
+@pytest.mark.parametrize(
+    ("learn", "lost", "moved"), [(True, 0.0, True), ("auto", 0.0, False), ("auto", 1.0, True), (False, 1.0, False)]
+)
+def test_points_are_moved_where_they_lose_something_or_when_asked_for(learn, lost, moved):
+    X, moves = np.random.default_rng(0).standard_normal((40, 2)), []
+    config = SparseConfig("l-bfgs-b", 6, "random", learn, noise=1.0, max_iter=9, tol=1e-4)
+    search = SimpleNamespace(
+        config=config,
+        parameters=SparseParameters(RBF(1.0), 1.0, X[:6]),
+        ascend=lambda _, **options: moves.append(options),
+    )
+    objective = SimpleNamespace(lost=lost, data=SimpleNamespace(weight=np.ones(40)))
+    sparse_general._move_points(search, objective, X)
+    assert moves == [{"move_points": True}] * moved
+    objective.lost = 0.001 * 40.0  # a thousandth of a nat a row is not worth it
+    sparse_general._move_points(search, objective, X)
+    assert len(moves) == moved + (learn is True)
+
+
+def test_the_search_of_the_highest_bound_wins(monkeypatch):
+    class Search:
+        def __init__(self, config, start):
+            self.config, self.start, self.trace = config, start, []
+
+        def ascend(self, objective):
+            objective.lost = self.start
+            self.trace += {1.0: [-5.0, -3.0], 2.0: [-9.0, -2.0, -4.0], 3.0: []}[self.start]
+
+    monkeypatch.setattr(sparse_general, "SparseSearch", Search)
+    objective = sparse_general._OptimalBound(None, None, 1)
+    search, best = sparse_general._search(objective, [1.0, 2.0, 3.0], None)
+    assert (search.start, best.lost, objective.lost) == (2.0, 2.0, 0.0)
+    search, best = sparse_general._search(objective, [3.0], None)
+    assert search.start == best.lost == 3.0
+
+
+@pytest.mark.parametrize(
+    ("n", "batch_size", "size", "min_step", "window"),
+    [
+        (1000, 50, 50, 0.1, 5),  # a hundred steps are five passes
+        (1000, 400, 100, 0.1, 10),  # ten batches of a pass at least
+        (1001, 400, 101, 0.1, 11),
+        (1000, None, 100, 0.1, 10),
+        (10_000, 50, 50, 0.05, 1),
+    ],
+)
+def test_steps_of_q_follow_the_kernel_between_adams(n, batch_size, size, min_step, window):
+    tuner = sparse_general._AdamTuner(SimpleNamespace(n=n), None, None)
+    schedule = tuner.schedule(sparse_general.svi.Schedule(batch_size=batch_size, max_iter=7))
+    assert (schedule.batch_size, schedule.window, schedule.max_iter) == (size, window, 7)
+    assert schedule.min_step == pytest.approx(min_step)
+    assert schedule.tune is tuner
+
+
+@pytest.mark.parametrize(("noise", "learn"), [(None, True), (None, False), (1.0, True)])
+def test_adam_climbs_the_bound_of_a_batch_in_kernel_noise_and_points(monkeypatch, noise, learn):
+    sparse_config = SparseConfig("adam", 6, "random", learn, noise=noise, max_iter=9, tol=1e-4)
+    config = sparse_general.GeneralConfig(sparse_config, "svi", svi.Schedule(), 0.1)
+    data, start = sparse_general.Observations(X[:60], Y[:60], np.linspace(0.5, 2.0, 60)), Gaussian(4.0)
+    basis, index = InducingBasis.at(KERNEL, X[:6]), np.arange(5, 45)
+    problem = svi.Problem({"f": InducingTerm(basis, data.X)}, start, data.y, data.weight)
+    state = sparse_general._initial_state(problem)
+    moved = state.blocks["f"].with_mean(0.3 * np.arange(6.0))
+    state = replace(state.with_blocks({"f": moved}), step=10)
+    gradients = []
+
+    def recorder(shape, rate):
+        assert rate == 0.1
+        return SimpleNamespace(
+            step=lambda gradient: gradients.append(gradient) or 0.01 * np.arange(1.0, shape[0] + 1.0)
+        )
+
+    monkeypatch.setattr(sparse_general, "Adam", recorder)
+    tuner, batch = sparse_general._AdamTuner(data, basis, config), problem.batch(index)
+    assert tuner(problem, batch, index, replace(state, step=9), svi.evaluate(batch, state)) is problem
+    after = tuner(problem, batch, index, state, svi.evaluate(batch, state))
+
+    def bound(theta, log_noise, points):
+        there = InducingBasis.at(KERNEL.clone_with_theta(theta), points)
+        likelihood = Gaussian(4.0 * np.exp(-log_noise))
+        other = svi.Problem({"f": InducingTerm(there, data.X)}, likelihood, data.y, data.weight)
+        return svi.evaluate(other.batch(index), state).bound / data.weight.sum()
+
+    def slope(*directions, h=1e-5):
+        ends = [bound(*(x + side * h * d for x, d in zip((KERNEL.theta, 0.0, X[:6]), directions, strict=True)))
+                for side in (1.0, -1.0)]  # fmt: skip
+        return (ends[0] - ends[1]) / (2.0 * h)
+
+    nothing = np.zeros(3), 0.0, np.zeros((6, 2))
+    wanted = [slope(row, *nothing[1:]) for row in np.eye(3)]
+    wanted += [slope(nothing[0], 1.0, nothing[2])] if noise is None else []
+    scale = np.array([1.2, 50.0])
+    if learn:  # in units of the length-scales
+        wanted += [slope(nothing[0], 0.0, (row * scale[k % 2]).reshape(6, 2)) for k, row in enumerate(np.eye(12))]
+    assert_allclose(gradients[0], wanted, rtol=1e-4, atol=1e-7)
+    steps = 0.01 * np.arange(1.0, len(wanted) + 1.0)
+    assert_allclose(tuner.basis.kernel.theta, KERNEL.theta + steps[:3])
+    assert after.likelihood.precision == pytest.approx(4.0 * np.exp(-0.04) if noise is None else 4.0)
+    own = steps[-12:].reshape(6, 2) * scale if learn else 0.0
+    assert_allclose(tuner.basis.points, X[:6] + own)
+    assert after.terms["f"].basis is tuner.basis
