@@ -2,6 +2,7 @@
 
 from skpref.dask.classifier import DaskGPPLClassifier
 from skpref.dask.feature_classifier import DaskSVGPClassifier
+from skpref.dask.group_regressor import DaskGPPLRegressor
 from skpref.dask.regressor import DaskSVGPRegressor
 
-__all__ = ["DaskGPPLClassifier", "DaskSVGPClassifier", "DaskSVGPRegressor"]
+__all__ = ["DaskGPPLClassifier", "DaskGPPLRegressor", "DaskSVGPClassifier", "DaskSVGPRegressor"]

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["OnCluster", "aligned_partitions", "check_collection", "is_collection", "partitions", "with_parameters_of"]
+__all__ = [
+    "OnCluster",
+    "aligned_partitions",
+    "check_collection",
+    "is_collection",
+    "partitions",
+    "refuse_moments",
+    "with_parameters_of",
+]
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -63,7 +71,7 @@ class OnCluster(DocLinkMixin, BaseEstimator):
 
         Returns
         -------
-        GPPLClassifier, SVGPClassifier or SVGPRegressor
+        GPPLClassifier, GPPLRegressor, SVGPClassifier or SVGPRegressor
             A model with the same parameters and the same posterior.
         """
         check_is_fitted(self)
@@ -113,6 +121,15 @@ def check_collection(values: Any, name: str, plain: str) -> None:
         raise DataError(
             f"{name} must be a frame or an array of Dask; got {type(values).__name__}. Data in memory are for "
             f"{plain}; dask.dataframe.from_pandas makes a collection of a frame"
+        )
+
+
+def refuse_moments(asked: bool) -> None:
+    """Refuse to return two arrays for a collection."""
+    if asked:
+        raise DataError(
+            "return_std and return_cov need X in memory; got a collection of Dask. Use "
+            "X.map_partitions(lambda part: local.predict(part, return_std=True)[1]) with local = model.to_local()"
         )
 
 

@@ -8,9 +8,8 @@ from sklearn.base import _fit_context
 
 from skpref._callbacks import fit_callbacks
 from skpref._estimator import unchanged_on_failure, warn_not_converged
-from skpref.dask.base import OnCluster, check_collection, is_collection, with_parameters_of
+from skpref.dask.base import OnCluster, check_collection, is_collection, refuse_moments, with_parameters_of
 from skpref.dask.rows import PartitionRows
-from skpref.exceptions import DataError
 from skpref.gp.sparse import SVGPRegressor
 
 __all__ = ["DaskSVGPRegressor"]
@@ -106,11 +105,7 @@ class DaskSVGPRegressor(OnCluster, SVGPRegressor):
         """
         if not is_collection(X):
             return super().predict(X, return_std, return_cov, noise=noise, exposure=exposure)
-        if return_std or return_cov:
-            raise DataError(
-                "return_std and return_cov need X in memory; got a collection of Dask. Use "
-                "X.map_partitions(lambda part: local.predict(part, return_std=True)[1]) with local = model.to_local()"
-            )
+        refuse_moments(return_std or return_cov)
         return self._lazily("predict", X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:

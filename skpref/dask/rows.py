@@ -57,6 +57,11 @@ class PartitionRows:
         sent = [function, self._columns, *map(self._shards.share, shared)]
         return self._shards.collect(_on_partition, *self._held, self._starts, shared=sent)
 
+    def keep(self, function: Callable[..., tuple[Any, Any]], *shared: Any) -> tuple[OnDask, list[Any], list[Any]]:
+        """Return the shards, the first results of such a function, and futures of its second ones."""
+        sent = [function, self._columns, *map(self._shards.share, shared)]
+        return self._shards, *self._shards.keep(_on_partition, *self._held, self._starts, shared=sent)
+
 
 def _on_partition(
     X: Any, y: Any, weight: Any, start: int, function: Callable[..., Any], columns: tuple[str | None, ...], *shared: Any

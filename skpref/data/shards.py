@@ -211,10 +211,12 @@ def dataset_rows(
     y: str,
     weight: str | None,
     batch_rows: int | None = None,
+    group: str | None = None,
 ) -> Iterator[tuple[Any, NDArray[Any], NDArray[Any] | None, int]]:
-    """Yield features as a data frame, targets, weights and the number of the first row, of runs of rows."""
+    """Yield features as a data frame, targets, weights and the number of the first row, of runs of whole groups."""
     start = 0
-    for table in _runs(dataset, dataset.schema.names, batch_rows or _SHARD_ROWS):
+    runs = _runs(dataset, dataset.schema.names, batch_rows or _SHARD_ROWS)
+    for table in runs if group is None else _whole_groups(runs, group):
         features = table.drop_columns([name for name in (y, weight) if name is not None])
         yield features.to_pandas(), _values(table[y]), None if weight is None else _values(table[weight]), start
         start += len(table)
@@ -228,6 +230,23 @@ def located(error: ValueError, place: str) -> DataError:
 
 def _values(column: Any) -> NDArray[Any]:  # noqa: ANN401  # of pyarrow
     return np.asarray(column.combine_chunks().to_numpy(zero_copy_only=False))
+
+
+def _whole_groups(runs: Iterator[Any], group: str) -> Iterator[Any]:
+    """Yield runs that end where a group ends: rows of a run's last group belong to the next one."""
+    import pyarrow as pa
+
+    rest = None
+    for run in runs:
+        table = run if rest is None else pa.concat_tables([rest, run])
+        values = _values(table[group])
+        others = np.flatnonzero(values != values[-1])
+        end = int(others[-1]) + 1 if others.size else 0
+        if end:
+            yield table.slice(0, end)
+        rest = table.slice(end)
+    if rest is not None:
+        yield rest
 
 
 def _runs(dataset: Any, names: list[str], size_of_run: int) -> Iterator[Any]:  # noqa: ANN401  # of pyarrow

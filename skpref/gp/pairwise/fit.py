@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from skpref.inference.blocks import Block
     from skpref.likelihoods import Likelihood
 
-_RULES = {"vb": VARIATIONAL, "svi": VARIATIONAL, "laplace": LAPLACE, "linearised": LINEARISED}
+RULES = {"vb": VARIATIONAL, "svi": VARIATIONAL, "laplace": LAPLACE, "linearised": LINEARISED}
 _JOINT_SIZE = 1500  # variables up to which inducing values and offsets share one dense block: 0.1 s per pass
 HYPER_PAIRS = 50_000  # comparisons that the search for length-scales uses
 # Passes over the data of all fits of the search for one factor on the length-scales. Ordinary data need 100 to 200;
@@ -313,7 +313,7 @@ def _fit_posterior(
     config = model.config
     problem, diagonal = model.problem(basis)
     inference = _inference(model, basis)
-    problem = replace(problem, rule=_RULES[inference])
+    problem = replace(problem, rule=RULES[inference])
     if model.data.shards is not None:
         problem = model.data.shards.problem(problem, basis, model.data.X)
     schedule = config.schedule if inference == "svi" else replace(config.schedule, batch_size=None)
@@ -321,17 +321,7 @@ def _fit_posterior(
     if diagonal and (has_effects or config.order) and (schedule.batch_size or n_pairs) < n_pairs:
         warnings.warn(_INFLATED.format(model.data.comparisons.n_items), DataWarning, stacklevel=6)
     start = svi.initial_state(problem, model.scales(), diagonal=diagonal)
-    if (
-        earlier is not None
-        and block_sizes(earlier) == block_sizes(start)
-        and earlier.scales.keys() == start.scales.keys()
-    ):
-        # The priors of the scales are those of this fit. Mini-batch steps restart, since the comparisons may differ.
-        scales = {
-            name: scale.moved(earlier.log_mean(name) - start.log_mean(name)) for name, scale in start.scales.items()
-        }
-        start = svi.State(earlier.blocks, scales)
-    result = svi.fit(problem, start, schedule, rng)
+    result = svi.fit(problem, resumed_state(start, earlier), schedule, rng)
     bound = result.evaluation.bound if result.evaluation is not None else result.bounds[-1]
     blocks = [(term, result.state.blocks[name]) for name, term in problem.terms.items()]
     if diagonal and basis is None and has_effects and result.evaluation is not None:
@@ -340,6 +330,15 @@ def _fit_posterior(
     posterior = pair_posterior(basis, blocks, dict(result.state.scales), config, items)
     posterior = replace(posterior, covariate_scale=model.covariate_scale)
     return PairFit(posterior, result.state, result.likelihood, kernel, result.bounds, bound, result.converged)
+
+
+def resumed_state(start: svi.State, earlier: svi.State | None) -> svi.State:
+    """Return the posterior of an earlier fit with the priors of this one, if it is of the same variables."""
+    if earlier is None or block_sizes(earlier) != block_sizes(start) or earlier.scales.keys() != start.scales.keys():
+        return start
+    # Mini-batch steps restart, since the comparisons may differ.
+    scales = {name: scale.moved(earlier.log_mean(name) - start.log_mean(name)) for name, scale in start.scales.items()}
+    return svi.State(earlier.blocks, scales)
 
 
 def effects_without_offsets(problem: svi.Problem, state: svi.State, weight: Array) -> DenseBlock:

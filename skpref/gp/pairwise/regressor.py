@@ -16,13 +16,13 @@ from skpref._estimator import unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref._validation import validate_data
 from skpref.data import as_ids, from_labels, from_pairs, unique_rows
+from skpref.data.shards import is_stored, open_dataset
 from skpref.data.tables import canonical, stack
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.entities import Items
 from skpref.gp.pairwise.base import (
     SHARED_CONSTRAINTS,
-    PairwiseGP,
     as_likelihood,
     check_rows,
     compare_scores,
@@ -31,6 +31,7 @@ from skpref.gp.pairwise.base import (
 )
 from skpref.gp.pairwise.fit import PairData
 from skpref.gp.pairwise.ranking import Ranking, rank_items
+from skpref.gp.pairwise.scored_groups import ScoredGroups
 from skpref.gp.pairwise.scores import weigh_pairs_of_scores
 from skpref.metrics import concordance
 
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from skpref.likelihoods import Likelihood
 
 
-class GPPLRegressor(RegressorMixin, PairwiseGP):
+class GPPLRegressor(RegressorMixin, ScoredGroups):
     """Gaussian-process utilities of items, learnt from scores, grades, ranks or comparisons.
 
     Rows of X are items. The model learns a utility f(x) such that x is preferred to x' with probability
@@ -219,17 +220,20 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
 
         Parameters
         ----------
-        X : {array-like, CSR} of shape (n_items, n_features)
-            Items; equal rows are one item.
-        y : array-like of shape (n_items,), default=None
-            Scores, grades or ranks, the higher the better. Only their order within a group matters; equal values are
-            not compared. All pairs of an item share the noise of its score, so each counts for less than a comparison
-            of its own; the weights follow from the fit. Required unless `comparisons` are given.
+        X : {array-like, CSR} of shape (n_items, n_features), str, Path or pyarrow.dataset.Dataset
+            Items; equal rows are one item. Or a Parquet file, a folder of them, or a dataset, whose rows are sorted by
+            `qid`: all columns but those that are named are features, and a million rows at a time are in memory.
+        y : array-like of shape (n_items,) or str, default=None
+            Scores, grades or ranks, the higher the better; of files the name of their column. Only their order within a
+            group matters; equal values are not compared. All pairs of an item share the noise of its score, so each
+            counts for less than a comparison of its own; the weights follow from the fit. Required unless `comparisons`
+            are given.
         comparisons : array-like of shape (n_comparisons, 2), default=None
             Row numbers of X: (winner, loser).
-        qid : array-like of shape (n_items,), default=None
-            Groups (queries): `y` compares items of the same group only. None: one group.
-        sample_weight : array-like of shape (n_items,) or (n_comparisons,), default=None
+        qid : array-like of shape (n_items,) or str, default=None
+            Groups (queries): `y` compares items of the same group only. None: one group. Of files the name of their
+            column, which they need.
+        sample_weight : array-like of shape (n_items,) or (n_comparisons,), or str, default=None
             Weights of the items if `y` is given (a comparison has the product of two), else of the comparisons. None
             weighs all alike.
 
@@ -245,24 +249,31 @@ class GPPLRegressor(RegressorMixin, PairwiseGP):
             `y` and `comparisons` are given.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            features, y = check_rows(self, X, y, comparisons)
-            first, item = unique_rows(features)
-            if comparisons is None:
-                pairs = compare_scores(self, y, qid, sample_weight, item, first.size)
+            if is_stored(X):
+                self._fit_dataset(open_dataset(X), y, comparisons, qid, sample_weight)
             else:
-                rows = from_pairs(comparisons, features.shape[0], sample_weight=sample_weight)
-                pairs = from_labels(
-                    item[rows.left], item[rows.right], rows.y, first.size, sample_weight=rows.weight, on_self="drop"
-                )
-            if pairs.n_pairs and not pairs.total_weight:
-                raise DataError("sample_weight: all comparisons have weight zero; give at least one a positive weight.")
-            pairs, seen = pairs.merged(keep_ties=as_likelihood(self.likelihood).ties_are_answers).compact()
-            data = PairData(features[first[seen]] if seen.size else features[first[:1]], pairs)
-            if comparisons is None:
-                n_scores = np.bincount(item, read_weights(sample_weight, item.size), first.size)[seen]
-                data = self._weigh(data, n_scores.astype(np.float64))
-            self._set_attributes(self._infer(data, self._config(offsets=False, order=False)))
+                self._fit_rows(X, y, comparisons, qid, sample_weight)
         return self
+
+    def _fit_rows(self, X: Any, y: Any, comparisons: Any, qid: Any, sample_weight: Any) -> None:
+        """Fit to rows in memory."""
+        features, y = check_rows(self, X, y, comparisons)
+        first, item = unique_rows(features)
+        if comparisons is None:
+            pairs = compare_scores(self, y, qid, sample_weight, item, first.size)
+        else:
+            rows = from_pairs(comparisons, features.shape[0], sample_weight=sample_weight)
+            pairs = from_labels(
+                item[rows.left], item[rows.right], rows.y, first.size, sample_weight=rows.weight, on_self="drop"
+            )
+        if pairs.n_pairs and not pairs.total_weight:
+            raise DataError("sample_weight: all comparisons have weight zero; give at least one a positive weight.")
+        pairs, seen = pairs.merged(keep_ties=as_likelihood(self.likelihood).ties_are_answers).compact()
+        data = PairData(features[first[seen]] if seen.size else features[first[:1]], pairs)
+        if comparisons is None:
+            n_scores = np.bincount(item, read_weights(sample_weight, item.size), first.size)[seen]
+            data = self._weigh(data, n_scores.astype(np.float64))
+        self._set_attributes(self._infer(data, self._config(offsets=False, order=False)))
 
     def _weigh(self, data: PairData, n_scores: Array) -> PairData:
         """Return the comparisons of scores with weights of what they are worth."""

@@ -9,8 +9,8 @@ repeated until the weights stay.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
     from sklearn.gaussian_process.kernels import Kernel
 
-    from skpref._typing import Array
+    from skpref._typing import Array, Features
     from skpref.data import Comparisons
     from skpref.gp.pairwise.fit import PairConfig, PairFit
+    from skpref.gp.pairwise.posterior import PairPosterior
+    from skpref.likelihoods import Likelihood
 
-__all__ = ["weigh_pairs_of_scores"]
+__all__ = ["stationary_weights", "uncertainty", "weigh_pairs_of_scores", "worth_of"]
 
 # Comparisons that a score is worth together with the scores it is compared with. If two rows have equal noise, k pairs
 # of a row are worth 2 k / (k + 1) independent ones to first order; with 3 intervals cover what they say in simulations
@@ -34,6 +36,60 @@ __all__ = ["weigh_pairs_of_scores"]
 _WORTH = 3.0
 _MAX_ROUNDS = 6
 _STAYS = 0.05  # change of weights that ends the rounds
+
+
+class Weighable(Protocol):
+    """Comparisons of scores with what each is worth."""
+
+    def weighed(self, fit: PairFit | None) -> tuple[float, Self]:
+        """Return the largest change of what a comparison is worth given a fit, and the comparisons with that."""
+
+
+Scores = TypeVar("Scores", bound=Weighable)
+
+
+def stationary_weights(
+    data: Scores,
+    fit: Callable[[Scores, PairConfig, WarmStart | None], PairFit],
+    config: PairConfig,
+    start: WarmStart | None,
+) -> Scores:
+    """Return comparisons whose weights no longer change from one fit to the next."""
+    settings, last = replace(config, schedule=replace(config.schedule, on_iteration=None)), None
+    for _ in range(_MAX_ROUNDS):
+        change, data = data.weighed(last)
+        if change < _STAYS:
+            break
+        last = fit(data, settings, start)
+        # Later rounds keep the kernel of the first.
+        settings = replace(settings, length_scale_factor=None, optimizer=None)
+        basis = last.posterior.basis
+        start = WarmStart(last.state, last.kernel, None if basis is None else basis.points)
+    return data
+
+
+@dataclass(frozen=True, eq=False)
+class _ScoredPairs:
+    """Comparisons of scores in memory."""
+
+    data: PairData
+    n_scores: Array  # (n_items,): scores of each item
+    worth: Array  # (n_pairs,)
+
+    @property
+    def pairs(self) -> Comparisons:
+        """The comparisons with weights of what they are worth."""
+        pairs = self.data.comparisons
+        return replace(pairs, weight=pairs.weight * self.worth)
+
+    def weighed(self, fit: PairFit | None) -> tuple[float, _ScoredPairs]:
+        """Return the change of the worth, and the comparisons with it."""
+        pairs = self.data.comparisons
+        uncertain = np.ones(pairs.n_pairs)
+        if fit is not None:
+            uncertain = uncertainty(fit.likelihood, fit.posterior, self.data.X, pairs)
+        worth = worth_of(pairs, self.n_scores, uncertain)
+        return float(np.max(np.abs(worth - self.worth), initial=0.0)), replace(self, worth=worth)
 
 
 def weigh_pairs_of_scores(
@@ -45,27 +101,16 @@ def weigh_pairs_of_scores(
     rng: Callable[[], np.random.Generator],
 ) -> Comparisons:
     """Return the comparisons with weights of what they are worth; an item has `n_scores` scores, shape (n_items,)."""
-    pairs = data.comparisons
-    worth, uncertain = np.zeros(pairs.n_pairs), np.ones(pairs.n_pairs)
-    settings = replace(config, schedule=replace(config.schedule, on_iteration=None))
-    for _ in range(_MAX_ROUNDS):
-        before, worth = worth, _worth(pairs, n_scores, uncertain)
-        if np.max(np.abs(worth - before), initial=0.0) < _STAYS:
-            break
-        fit = fit_pairs(PairData(data.X, _weighted(pairs, worth)), kernel, settings, rng(), start)
-        # Later rounds keep the kernel of the first.
-        settings = replace(settings, length_scale_factor=None, optimizer=None)
-        basis = fit.posterior.basis
-        start = WarmStart(fit.state, fit.kernel, None if basis is None else basis.points)
-        uncertain = _uncertainty(fit, data, pairs)
-    return _weighted(pairs, worth)
+
+    def fit(scores: _ScoredPairs, settings: PairConfig, start: WarmStart | None) -> PairFit:
+        return fit_pairs(PairData(data.X, scores.pairs), kernel, settings, rng(), start)
+
+    return stationary_weights(
+        _ScoredPairs(data, n_scores, np.zeros(data.comparisons.n_pairs)), fit, config, start
+    ).pairs
 
 
-def _weighted(pairs: Comparisons, worth: Array) -> Comparisons:
-    return replace(pairs, weight=pairs.weight * worth)
-
-
-def _worth(pairs: Comparisons, n_scores: Array, uncertain: Array) -> Array:
+def worth_of(pairs: Comparisons, n_scores: Array, uncertain: Array) -> Array:
     """Return min(1, 3 / (1 + k)) with k the uncertain pairs a score of either item has, shape (n_pairs,)."""
     counted = pairs.weight * uncertain
     total = np.bincount(pairs.left, counted, pairs.n_items) + np.bincount(pairs.right, counted, pairs.n_items)
@@ -73,7 +118,7 @@ def _worth(pairs: Comparisons, n_scores: Array, uncertain: Array) -> Array:
     return np.minimum(1.0, _WORTH / (1.0 + 0.5 * (k[pairs.left] + k[pairs.right])))
 
 
-def _uncertainty(fit: PairFit, data: PairData, pairs: Comparisons) -> Array:
+def uncertainty(likelihood: Likelihood, posterior: PairPosterior, X: Features, pairs: Comparisons) -> Array:
     """Return 4 p (1 - p) of each pair: 1 where either item may win, near 0 where the outcome is certain."""
-    p = fit.likelihood.predict(*fit.posterior.pairs(Items.new(data.X), pairs.left, pairs.right))
+    p = likelihood.predict(*posterior.pairs(Items.new(X), pairs.left, pairs.right))
     return np.asarray(4.0 * p * (1.0 - p))

@@ -15,9 +15,10 @@ from skpref.data.levels import read_labels
 from skpref.data.shards import located
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
+from skpref.gp.sources import FileRows, become_unfitted, read_batch, refuse_no_rows, refuse_parameters
+from skpref.gp.sparse.base import SparseGP
 from skpref.gp.sparse.fit import SAMPLE_ROWS
 from skpref.gp.sparse.fit_general import Observations, balanced_sizes, fit_by_sums
-from skpref.gp.sparse.sources import FileRows, SourceEstimator, read_batch, refuse_no_rows
 from skpref.gp.sparse.targets import distinct_targets
 from skpref.inference.summed import sums_over
 
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.posterior import WarmStart
+    from skpref.gp.sources import RowSource
     from skpref.gp.sparse.fit_general import GeneralConfig, GeneralFit
-    from skpref.gp.sparse.sources import RowSource
+    from skpref.inference.summed import Sums
     from skpref.inference.svi import Problem, State
     from skpref.likelihoods import Likelihood
 
@@ -42,7 +44,7 @@ class _BatchClasses(NamedTuple):
     counts: IntArray  # rows of positive weight of each
 
 
-class SummedClassifier(SourceEstimator):
+class SummedClassifier(SparseGP):
     """A classifier that can be fitted by sums over the rows: each class against all others."""
 
     inference: str
@@ -86,7 +88,7 @@ class SummedClassifier(SourceEstimator):
             self._learn(None)
             return
         check_memory(1, self.n_inducing, whose="rows")
-        self._become_unfitted(source)
+        become_unfitted(self, source.feature_names)
         batches = [batch for batch in source.collect(_classes_of_batch) if batch is not None]
         self.classes_ = _joint_classes([batch.classes for batch in batches])
         counts = _counts(batches, self.classes_)
@@ -100,7 +102,7 @@ class SummedClassifier(SourceEstimator):
         shell = copy(self)
 
         def fit(positive: int, sample: Observations, rng: np.random.Generator) -> GeneralFit:
-            def collect(template: Problem, state: State) -> Iterator[tuple[float, Array, Array] | None]:
+            def collect(template: Problem, state: State) -> Iterator[Sums | None]:
                 return source.collect(_batch_sums, shell, positive, template, state)
 
             return fit_by_sums(sample, likelihood, self.kernel, config, rng, collect)
@@ -134,7 +136,7 @@ class SummedClassifier(SourceEstimator):
 
     def _check_sums_suffice(self) -> None:
         """Refuse models that need the rows themselves."""
-        self._refuse_parameters(
+        refuse_parameters(
             {
                 f"inference={self.inference!r}": self.inference == "svi",
                 f"optimizer={self.optimizer!r}": self.optimizer == "adam",
@@ -228,7 +230,7 @@ def _sample_of_batch(
 
 def _batch_sums(
     X: Any, y: Any, weight: Any, start: int, shell: Any, positive: int, template: Problem, state: State
-) -> tuple[float, Array, Array] | None:
+) -> Sums | None:
     """Return the sums over a batch at a posterior of one class against all others."""
     batch = read_batch(X, y, weight, start, shell, shell.classes_)
     if batch is None:

@@ -30,6 +30,7 @@ from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.posterior import WarmStart, check_inducing_state, check_kept_rows, check_latent
+from skpref.gp.sources import refuse_more_rows
 from skpref.gp.sparse.base import SHARED_CONSTRAINTS
 from skpref.gp.sparse.class_sums import SummedClassifier, too_few_classes
 from skpref.gp.sparse.fit_general import GeneralConfig, Observations, fit_general
@@ -287,7 +288,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
                 self._rows = self._read(X, y, sample_weight, classes)
                 self._learn(None)
             elif self._rows is None:
-                self._refuse_more_rows()
+                refuse_more_rows()
             else:
                 if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
                     msg = f"classes must be those of the first call, {self.classes_.tolist()}; got {classes!r:.200}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.hyperpriors import NormalPrior
     from skpref.gp.sparse.search import SparseConfig
+    from skpref.inference.summed import Sums
     from skpref.likelihoods import Likelihood
 
 __all__ = ["GeneralConfig", "GeneralFit", "Observations", "balanced_sizes", "fit_by_sums", "fit_general"]
@@ -198,7 +199,7 @@ def fit_by_sums(
     kernel: Kernel | None,
     config: GeneralConfig,
     rng: np.random.Generator,
-    collect: Callable[[svi.Problem, svi.State], Iterator[Any]],
+    collect: Callable[[svi.Problem, svi.State], Iterator[Sums | None]],
 ) -> GeneralFit:
     """Fit kernel, points and the likelihood's parameters to a sample, and the posterior to sums over all rows."""
     with limit_blas_threads(min(config.sparse.n_inducing, sample.n)):

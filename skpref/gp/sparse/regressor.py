@@ -31,6 +31,7 @@ from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.posterior import SparseLatent, WarmStart, check_inducing_state, check_kept_rows, check_latent
+from skpref.gp.sources import refuse_more_rows
 from skpref.gp.sparse.base import SHARED_CONSTRAINTS
 from skpref.gp.sparse.evidence import bound
 from skpref.gp.sparse.fit import fit_collapsed
@@ -320,7 +321,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         with unchanged_on_failure(self):
             first = not hasattr(self, "posterior_")
             if not first and self._rows is None and self._state is not None:
-                self._refuse_more_rows()
+                refuse_more_rows()
             new_rows = self._read(X, y, sample_weight, exposure, reset=first)
             if first:
                 self._rows = self._in_window(new_rows)

@@ -13,11 +13,12 @@ from skpref._estimator import check_memory, digest, on_iteration
 from skpref._math.random import as_generator
 from skpref._math.threads import limit_blas_threads
 from skpref.exceptions import DataError
+from skpref.gp.sources import FileRows, become_unfitted, read_batch, refuse_no_rows, refuse_parameters
+from skpref.gp.sparse.base import SparseGP
 from skpref.gp.sparse.evidence import moments
 from skpref.gp.sparse.fit import SAMPLE_ROWS, fit_collapsed, refit_from_moments
 from skpref.gp.sparse.fit_general import GeneralConfig, Observations, fit_by_sums
 from skpref.gp.sparse.search import SparseParameters
-from skpref.gp.sparse.sources import FileRows, SourceEstimator, read_batch, refuse_no_rows
 from skpref.gp.sparse.targets import (
     TargetScale,
     distinct_targets,
@@ -36,13 +37,14 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.posterior import WarmStart
+    from skpref.gp.sources import RowSource
     from skpref.gp.sparse.fit import SparseFit
     from skpref.gp.sparse.fit_general import GeneralFit
     from skpref.gp.sparse.search import SparseConfig
-    from skpref.gp.sparse.sources import RowSource
     from skpref.gp.sparse.targets import DistinctTargets
     from skpref.inference.basis import InducingBasis
     from skpref.inference.collapsed import Moments
+    from skpref.inference.summed import Sums
     from skpref.inference.svi import Problem, State
 
 _N_INDUCING, _N_INDUCING_FEW_ROWS, _FEW_ROWS = 500, 1000, 2000  # n_inducing="auto": 1000 up to 2000 distinct rows
@@ -80,7 +82,7 @@ class _Targets(NamedTuple):
         return TargetScale.of(self.mean, float(np.sqrt(self.squares / self.weight)), self.largest)
 
 
-class SummedRegressor(SourceEstimator):
+class SummedRegressor(SparseGP):
     """A regressor that is fitted by sums over the rows."""
 
     likelihood: Any
@@ -191,7 +193,7 @@ class SummedRegressor(SourceEstimator):
             self._learn(None)
             return
         check_memory(1, self._max_points(n), whose="rows")
-        self._become_unfitted(source)
+        become_unfitted(self, source.feature_names)
         self.exposure_scale_ = 1.0
         rng = as_generator(self.random_state)
         totals, sample = self._totals_and_sample(source, np.sort(rng.choice(n, SAMPLE_ROWS, replace=False)))
@@ -238,7 +240,7 @@ class SummedRegressor(SourceEstimator):
         """Fit to sums at each of several posteriors: a pass for every natural-gradient step."""
         shell = copy(self)
 
-        def collect(template: Problem, state: State) -> Iterator[tuple[float, Array, Array] | None]:
+        def collect(template: Problem, state: State) -> Iterator[Sums | None]:
             return source.collect(_batch_sums, shell, scale, template, state)
 
         data = Observations(sample.X[sample.row], standardised(sample, scale), sample.weight)
@@ -251,7 +253,7 @@ class SummedRegressor(SourceEstimator):
     def _check_sums_suffice(self, exposure: Any) -> None:
         """Refuse models that need the rows themselves."""
         inferences = {"auto", "collapsed"} if self.likelihood == "gaussian" else {"auto", "vb"}
-        self._refuse_parameters(
+        refuse_parameters(
             {
                 "exposure": exposure is not None,
                 f"inference={self.inference!r} with likelihood={self.likelihood!r}": self.inference not in inferences,
@@ -285,7 +287,7 @@ def _batch_moments(
 
 def _batch_sums(
     X: Any, y: Any, weight: Any, start: int, shell: Any, scale: TargetScale, template: Problem, state: State
-) -> tuple[float, Array, Array] | None:
+) -> Sums | None:
     """Return the sums over a batch at a posterior."""
     batch = read_batch(X, y, weight, start, shell)
     if batch is None:

@@ -8,17 +8,17 @@ from numpy.testing import assert_allclose
 
 from skpref import GPPLRegressor
 from skpref.data import from_scores
-from skpref.gp.pairwise.scores import _worth
+from skpref.gp.pairwise.scores import worth_of
 from skpref.kernels import ProductMatern
 
 
 def test_worth_falls_with_the_uncertain_pairs_of_a_score() -> None:
     pairs = from_scores(np.arange(6.0)).merged()
     certain, uncertain = np.zeros(15), np.ones(15)
-    assert_allclose(_worth(pairs, np.ones(6), certain), 1.0)
-    assert_allclose(_worth(pairs, np.ones(6), uncertain), 3.0 / 6.0)
+    assert_allclose(worth_of(pairs, np.ones(6), certain), 1.0)
+    assert_allclose(worth_of(pairs, np.ones(6), uncertain), 3.0 / 6.0)
     # Five scores an item: each of them has a fifth of the pairs.
-    assert_allclose(_worth(pairs, np.full(6, 5.0), uncertain), 1.0)
+    assert_allclose(worth_of(pairs, np.full(6, 5.0), uncertain), 1.0)
 
 
 @pytest.mark.parametrize("amplitude", [1.0, 4.0])

@@ -1,0 +1,285 @@
+"""Scores in groups that are not in memory: comparisons within the groups of each shard, and fits by sums over them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from skpref._math.random import as_generator
+from skpref._math.threads import limit_blas_threads
+from skpref._validation import validate_data
+from skpref.data import Comparisons, from_scores, unique_rows
+from skpref.data.ids import shorten
+from skpref.data.shards import located
+from skpref.data.tables import canonical
+from skpref.data.weights import read_weights
+from skpref.exceptions import DataError
+from skpref.gp.pairwise.base import PairwiseGP, as_likelihood
+from skpref.gp.pairwise.fit import (
+    HYPER_PAIRS,
+    RULES,
+    PairData,
+    PairFit,
+    choose_kernel,
+    pair_model,
+    pair_posterior,
+    resumed_state,
+    start_kernel,
+)
+from skpref.gp.pairwise.scores import stationary_weights, uncertainty, worth_of
+from skpref.gp.sources import FileRows, become_unfitted, refuse_no_rows, refuse_parameters
+from skpref.inference import svi
+from skpref.inference.basis import chunks
+from skpref.inference.shards import summed
+from skpref.inference.summed import SummedProblem, empty_problem, pair_sums_over
+from skpref.inference.terms.pairs import PairTerm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+    from sklearn.gaussian_process.kernels import Kernel
+
+    from skpref._typing import Array, Features, IntArray
+    from skpref.gp.pairwise.fit import PairConfig, WarmStart
+    from skpref.gp.pairwise.posterior import PairPosterior
+    from skpref.gp.sources import RowSource
+    from skpref.inference.basis import InducingBasis
+    from skpref.inference.shards import Shards
+    from skpref.inference.summed import Sums
+    from skpref.likelihoods import Likelihood
+
+_ALL_ROWS = 10_000  # up to which all rows are brought into memory
+_AVERAGED = 1000  # items over which residuals are averaged
+
+
+@dataclass(frozen=True, eq=False)
+class _Shard:
+    """Compared items of a shard and their comparisons, group by group."""
+
+    X: Features  # (N, d)
+    pairs: Comparisons
+    n_scores: Array  # (N,): scores of each item
+    worth: Array  # (P,): what each comparison is worth; it counts as much
+
+    @property
+    def columns(self) -> tuple[IntArray, IntArray, Array, Array]:
+        """Left and right items, labels, and weights."""
+        return self.pairs.left, self.pairs.right, self.pairs.y, self.pairs.weight * self.worth
+
+
+class _Summary(NamedTuple):
+    """What must be known of a shard."""
+
+    groups: NDArray[Any]  # distinct, ascending
+    n_pairs: int
+    n_items: int
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedScores:
+    """Comparisons within groups in shards."""
+
+    shards: Shards
+    rows: Sequence[Any]  # handles on the `_Shard`s
+    n_pairs: IntArray  # (n_shards,)
+    n_items: IntArray  # (n_shards,)
+
+    def sample(self, rng: np.random.Generator) -> PairData:
+        """Bring at most 50,000 comparisons here, with their items."""
+        index = np.arange(self.n_pairs.sum())
+        if index.size > HYPER_PAIRS:
+            index = np.sort(rng.choice(index.size, HYPER_PAIRS, replace=False))
+        parts = list(self.shards.collect(_taken, self.rows, _by_shard(index, self.n_pairs)))
+        first = np.cumsum([0, *(X.shape[0] for X, *_ in parts)])
+        X, left, right, y, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
+        shift = np.repeat(first[:-1], [part[1].size for part in parts])
+        return PairData(X, Comparisons(left + shift, right + shift, y, weight, X.shape[0]))
+
+    def spaced_items(self) -> Features:
+        """Bring some items here, evenly spaced."""
+        n = int(self.n_items.sum())
+        index = np.unique(np.linspace(0, n - 1, min(n, _AVERAGED)).astype(np.int64))
+        parts = self.shards.collect(_items, self.rows, _by_shard(index, self.n_items))
+        return np.concatenate(list(parts))
+
+    def average_row(self, basis: InducingBasis) -> Array:
+        """Return the average of phi over the items, shape (M,)."""
+        totals = self.shards.collect(_total_row, self.rows, shared=(self.shards.share(basis),))
+        return np.asarray(summed(totals) / self.n_items.sum())
+
+    def weighed(self, fit: PairFit | None) -> tuple[float, ShardedScores]:
+        """Return the largest change of what a comparison is worth given a fit, and the comparisons with their worth."""
+        model = None if fit is None else (fit.likelihood, fit.posterior)
+        changes, rows = self.shards.keep(_weighed, self.rows, shared=(self.shards.share(model),))
+        return max(changes), replace(self, rows=rows)
+
+    def sums(self, template: svi.Problem, state: svi.State) -> Iterator[Sums | None]:
+        """Yield the sums over the comparisons of one shard after the other."""
+        return self.shards.collect(
+            _pair_sums, self.rows, shared=(self.shards.share(template), self.shards.share(state))
+        )
+
+
+def _by_shard(index: IntArray, sizes: IntArray) -> list[IntArray]:
+    """Cut ascending numbers that count from shard to shard into those within each shard."""
+    ends = np.cumsum(sizes)
+    parts = np.split(index, np.searchsorted(index, ends[:-1]))
+    return [part - end + size for part, end, size in zip(parts, ends, sizes, strict=True)]
+
+
+def _taken(shard: _Shard, index: IntArray) -> tuple[Features, IntArray, IntArray, Array, Array]:
+    left, right, y, weight = (column[index] for column in shard.columns)
+    used, place = np.unique(np.concatenate([left, right]), return_inverse=True)
+    return shard.X[used], *np.split(place, 2), y, weight
+
+
+def _items(shard: _Shard, index: IntArray) -> Features:
+    return shard.X[index]
+
+
+def _total_row(shard: _Shard, basis: InducingBasis) -> Array:
+    zero = np.zeros(basis.chol.shape[0])
+    return np.asarray(sum((basis.rows(shard.X[part]).sum(axis=0) for part in chunks(shard.X.shape[0])), zero))
+
+
+def _weighed(shard: _Shard, model: tuple[Likelihood, PairPosterior] | None) -> tuple[float, _Shard]:
+    if not shard.pairs.n_pairs:
+        return 0.0, shard
+    uncertain = np.ones(shard.pairs.n_pairs) if model is None else uncertainty(*model, shard.X, shard.pairs)
+    worth = worth_of(shard.pairs, shard.n_scores, uncertain)
+    return float(np.max(np.abs(worth - shard.worth), initial=0.0)), replace(shard, worth=worth)
+
+
+def _pair_sums(shard: _Shard, template: svi.Problem, state: svi.State) -> Sums | None:
+    return pair_sums_over(template, state, shard.X, shard.columns)
+
+
+def _read_groups(X: Any, y: Any, weight: Any, start: int, shell: Any, qid: str, seed: int) -> tuple[_Summary, _Shard]:
+    """Return the comparisons within the groups of a batch."""
+    group, X = X[qid].to_numpy(), X.drop(columns=qid)
+    width = shell.n_features_in_
+    if not len(X):
+        nothing, nobody = np.zeros(0), np.zeros(0, dtype=np.int64)
+        empty = Comparisons(nobody, nobody, nothing, nothing, 1)
+        return _Summary(group, 0, 0), _Shard(np.zeros((0, width)), empty, nothing, nothing)
+    try:
+        features, y = validate_data(shell, X, y, y_numeric=True, dtype=np.float64, order="C", reset=False)
+        first, item = unique_rows(canonical(features))
+        weights = read_weights(weight, len(y))
+        rng = np.random.default_rng([seed, start])
+        options = {"pairs_per_item": shell.pairs_per_item, "rng": rng, "sample_weight": weights}
+        pairs = from_scores(y, group, items=item, n_items=first.size, **options)
+    except ValueError as error:
+        raise located(error, f"rows {start} to {start + len(X) - 1} of X") from error
+    pairs, compared = pairs.merged().compact()
+    number = np.unique(group, return_inverse=True)[1][first][compared]
+    order = np.argsort(number[pairs.left], kind="stable")  # neighbours share items
+    n_scores = np.bincount(item, weights, first.size)[compared].astype(np.float64)
+    shard = _Shard(features[first][compared], pairs.take(order), n_scores, np.zeros(order.size))
+    return _Summary(np.unique(group), order.size, compared.size), shard
+
+
+def _fit(
+    data: ShardedScores, kernel: Kernel | None, config: PairConfig, rng: np.random.Generator, start: WarmStart | None
+) -> PairFit:
+    """Choose inducing points and length-scales by a sample, and infer the posterior by sums over all comparisons."""
+    sample = data.sample(rng)
+    kernel = start_kernel(sample.X, kernel if start is None else start.kernel, config, rng)
+    model = pair_model(sample, kernel, config, rng, None if start is None else start.points)
+    with limit_blas_threads(model.points.shape[0]):
+        kernel = choose_kernel(model, kernel, rng)
+        basis = model.basis(kernel)
+        assert basis is not None  # noqa: S101 - items have features
+        rule = RULES["vb" if config.inference == "auto" else config.inference]
+        problem = SummedProblem.of(empty_problem(basis, config.likelihood, rule), data.sums)
+        state = svi.initial_state(problem, model.scales())
+        state = state if start is None else resumed_state(state, start.state)
+        result = svi.fit(problem, state, replace(config.schedule, batch_size=None), rng)
+        no_pairs = np.zeros(0, dtype=np.int64)
+        average = PairTerm(data.average_row(basis)[None, :], no_pairs, no_pairs, 1)
+        blocks = [(average, result.state.blocks["f"])]
+        posterior = pair_posterior(basis, blocks, dict(result.state.scales), config, data.spaced_items())
+    return PairFit(
+        posterior, result.state, result.likelihood, kernel, result.bounds, result.bounds[-1], result.converged
+    )
+
+
+class ScoredGroups(PairwiseGP):
+    """Fits of `GPPLRegressor` to scores that are not in memory."""
+
+    random_state: Any
+    kernel: Kernel | None
+
+    def _fit_dataset(self, dataset: Any, y: Any, comparisons: Any, qid: Any, sample_weight: Any) -> None:
+        """Fit to a dataset of pyarrow, whole groups of which are in memory at a time."""
+        check_columns(dataset.schema.names, comparisons, qid)
+        self._fit_source(FileRows(dataset, y, sample_weight, group=qid), qid)
+
+    def _fit_source(self, source: RowSource, qid: str) -> None:
+        """Fit to rows in whole groups: points and kernel by a sample, the posterior by sums over all comparisons."""
+        self._check_sums_suffice()
+        refuse_no_rows(source)
+        if source.n_rows <= _ALL_ROWS:
+            X, y, weight = source.everything()
+            self._fit_rows(X.drop(columns=qid), y, None, X[qid].to_numpy(), weight)
+            return
+        assert not isinstance(source.feature_names, int)  # noqa: S101 - groups are a column
+        names = [name for name in source.feature_names if name != qid]
+        become_unfitted(self, names)
+        rng = as_generator(self.random_state)
+        seed = int(rng.spawn(1)[0].integers(2**62))
+        shards, summaries, rows = source.keep(_read_groups, copy(self), qid, seed)
+        _check_groups([summary.groups for summary in summaries], qid)
+        n_pairs, n_items = (np.array(sizes) for sizes in zip(*((s.n_pairs, s.n_items) for s in summaries), strict=True))
+        if not n_pairs.sum():
+            raise DataError(
+                "at least 1 comparison is required; got none: y has equal values (or zero weights) within every group. "
+                "Pass scores that differ."
+            )
+        data = ShardedScores(shards, rows, n_pairs, n_items)
+        config = self._config(offsets=False, order=False)
+
+        def fit(data: ShardedScores, settings: PairConfig, start: WarmStart | None) -> PairFit:
+            return _fit(data, self.kernel, settings, as_generator(self.random_state), start)
+
+        self._set_attributes(fit(stationary_weights(data, fit, config, None), config, None))
+
+    @abstractmethod
+    def _fit_rows(self, X: Any, y: Any, comparisons: Any, qid: Any, sample_weight: Any) -> None:
+        """Fit to rows in memory."""
+
+    def _check_sums_suffice(self) -> None:
+        """Refuse models that need all comparisons in one place."""
+        refuse_parameters(
+            {
+                f"inference={self.inference!r}": self.inference not in {"auto", "vb", "laplace"},
+                f"likelihood={self.likelihood!r}": as_likelihood(self.likelihood).has_parameters,
+            },
+            "in full passes, by inference='vb' or 'laplace' and likelihood='probit' or 'logit'",
+        )
+
+
+def check_columns(names: list[str], comparisons: Any, qid: Any) -> None:
+    """Refuse comparisons, and groups that are no column."""
+    if comparisons is not None:
+        raise DataError("comparisons are of rows in memory; name the columns of scores and groups by y= and qid=")
+    if not isinstance(qid, str) or qid not in names:
+        raise DataError(
+            "qid must be the name of the column of groups where X is not in memory, since rows are compared within "
+            f"groups; got {qid!r:.80}, and X has the columns {', '.join(map(str, names[:20]))}"
+        )
+
+
+def _check_groups(groups: list[NDArray[Any]], qid: str) -> None:
+    """Refuse a group that is in two shards."""
+    distinct, counts = np.unique(np.concatenate([part for part in groups if part.size]), return_counts=True)
+    if np.any(counts > 1):
+        raise DataError(
+            f"rows of the group {shorten(distinct[np.argmax(counts)])} of column {qid!r} are in {counts.max()} places: "
+            f"sort the rows of files by {qid!r}; X.shuffle({qid!r}) of Dask puts the rows of a group into one partition"
+        )

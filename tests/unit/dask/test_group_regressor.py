@@ -1,0 +1,85 @@
+"""Scores in groups on a cluster of processes: the posterior in memory, the same bits for any number of workers."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from typing import Any
+
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import skpref
+from skpref import GPPLRegressor
+from skpref.dask import DaskGPPLRegressor
+from skpref.exceptions import DataError
+from skpref.gp.pairwise import scored_groups
+from tests.unit.gp.pairwise import test_scored_groups as in_files
+from tests.unit.gp.pairwise.test_scored_groups import TABLE, X
+
+pytest.importorskip("distributed")
+frames = pytest.importorskip("dask.dataframe")
+FIXED: dict[str, Any] = in_files.FIXED | {"tol": 0.1}  # few passes: rounds cost 30 ms each
+
+
+@pytest.fixture
+def _sampled(monkeypatch):
+    monkeypatch.setattr(scored_groups, "_ALL_ROWS", 40)
+    monkeypatch.setattr("skpref.gp.pairwise.scores._MAX_ROUNDS", 2)
+
+
+def lazy() -> Any:
+    """Return the table in four partitions of whole groups, the second of which is empty."""
+    parts = [frames.from_pandas(part, npartitions=1) for part in (TABLE[:48], TABLE[:0], TABLE[48:90], TABLE[90:])]
+    return frames.concat(parts, interleave_partitions=False)
+
+
+@pytest.mark.usefixtures("_sampled")
+def test_it_is_the_posterior_in_memory_even_if_a_worker_is_killed(cluster, client, tmp_path) -> None:
+    wanted = GPPLRegressor(**FIXED).fit(X, TABLE.grade, qid=TABLE["query"], sample_weight=TABLE.times)
+    rows = client.persist(lazy())
+    model = DaskGPPLRegressor(**FIXED).fit(rows, "grade", qid="query", sample_weight="times")
+    os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
+    rows = lazy()
+    apart = DaskGPPLRegressor(**FIXED)
+    apart.fit(rows[["a", "query", "b"]], rows["grade"], qid="query", sample_weight=rows["times"])
+    assert_allclose(model.predict(X, return_std=True), wanted.predict(X, return_std=True), atol=1e-8)
+    assert_array_equal(apart.predict(X), model.predict(X))
+    features = rows[["a", "b"]]
+    assert_allclose(model.predict(features).compute(), model.predict(X), rtol=1e-10)
+    assert model.score(features, rows["grade"], qid=rows["query"]) == wanted.score(X, TABLE.grade, TABLE["query"])
+    with pytest.raises(DataError, match="return_std and return_cov need X in memory"):
+        model.predict(features, return_std=True)
+    local = model.to_local()
+    assert type(local) is GPPLRegressor
+    skpref.save(local, tmp_path / "m.skpref")
+    for other in (local, skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
+        assert_array_equal(other.predict(X), model.predict(X))
+
+
+@pytest.mark.usefixtures("client")
+def test_few_rows_are_fitted_in_the_client_to_the_same_bits() -> None:
+    wanted = GPPLRegressor(**FIXED).fit(X, TABLE.grade, qid=TABLE["query"])
+    model = DaskGPPLRegressor(**FIXED).fit(lazy().drop(columns="times"), "grade", qid="query")
+    assert_array_equal(model.predict(X), wanted.predict(X))
+
+
+@pytest.mark.usefixtures("client", "_sampled")
+def test_what_a_cluster_cannot_do_is_said() -> None:
+    rows = lazy()
+    cut = frames.from_pandas(TABLE, npartitions=4)
+    for fit, message in (
+        (lambda: DaskGPPLRegressor().fit(TABLE, "grade", qid="query"), "X must be a frame or an array of Dask"),
+        (lambda: DaskGPPLRegressor().fit(rows, "grade"), "qid must be the name of the column of groups"),
+        (lambda: DaskGPPLRegressor().fit(rows, "grade", qid=rows["query"]), "qid must be the name of the column"),
+        (lambda: DaskGPPLRegressor().fit(rows.to_dask_array(), "grade", qid="query"), "qid must be the name of the"),
+        (lambda: DaskGPPLRegressor().fit(rows, comparisons=[[0, 1]]), "comparisons are of rows in memory"),
+        (lambda: DaskGPPLRegressor(inference="svi").fit(rows, "grade", qid="query"), "inference='svi' needs all rows"),
+        (
+            lambda: DaskGPPLRegressor(**FIXED).fit(cut, "grade", qid="query", sample_weight="times"),
+            r"rows of the group 6 of column 'query' are in 2 places.*X.shuffle\('query'\)",
+        ),
+    ):
+        with pytest.raises(DataError, match=message):
+            fit()
