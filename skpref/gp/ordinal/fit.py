@@ -17,6 +17,7 @@ from skpref.exceptions import DataError
 from skpref.gp.default_kernels import named_kernel
 from skpref.gp.ordinal.evidence import EvidenceValue, ExactEvidence, SparseEvidence
 from skpref.gp.ordinal.families import FamilyFit, SearchRows, weigh_families, with_absent_levels
+from skpref.gp.ordinal.forward import add_features, has_many_weights
 from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, search
 from skpref.gp.posterior import (
     ExactLatent,
@@ -199,7 +200,14 @@ def _search(
         _, likelihood, optimum = search(objective)
     else:
         objective = LogPosterior(evidence, with_absent_levels(HyperparameterSpace(kernel, likelihood), data.y))
-        kernel, likelihood, optimum = search(objective, n_restarts=config.n_restarts, rng=rng)
+        optimum_at = search(objective, n_restarts=config.n_restarts, rng=rng)
+        if isinstance(evidence, ExactEvidence) and kernel is not None and has_many_weights(kernel, data.n):
+            space = HyperparameterSpace(*add_features(evidence, kernel, likelihood))
+            other = LogPosterior(evidence, with_absent_levels(space, data.y), trace=objective.trace)
+            objective, optimum_at = max(
+                (objective, optimum_at), (other, search(other)), key=lambda found: found[1][2].value
+            )
+        kernel, likelihood, optimum = optimum_at
     return FamilyFit(optimum.value, kernel, likelihood, objective.trace, objective.space)
 
 
