@@ -22,7 +22,7 @@ _MIN_ROWS, _MAX_ROWS = 16, 1024
 def prior_relevance(kernel: Kernel, X: Features) -> Array:
     """Return E[(f(x) - f(x'))^2]/2 under the prior, x' a row x with one feature taken from another row, shape (d,)."""
     if isinstance(kernel, kernels.Linear):
-        return np.asarray(kernel.variance * standard_deviations(X) ** 2)
+        return np.asarray(kernel.variance, dtype=np.float64) * standard_deviations(X) ** 2
     n, d = X.shape
     size = int(min(n, np.clip(_WORK / max(d, 1) ** 2, _MIN_ROWS, _MAX_ROWS)))
     sample = X[np.random.default_rng(0).permutation(n)[:size]]

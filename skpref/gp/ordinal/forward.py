@@ -56,6 +56,7 @@ def add_features(evidence: ExactEvidence, kernel: Kernel, likelihood: OrdinalPro
         few = replace(evidence, data=replace(data, X=data.X[:, chosen]), last=None)
         space = HyperparameterSpace(kernels.Linear(variance[chosen], np.exp(bounds[chosen])), likelihood)
         part, likelihood, _ = search(LogPosterior(few, with_absent_levels(space, data.y)))
+        assert part is not None  # noqa: S101 - the space has a kernel
         variance[chosen] = np.exp(part.theta)
         _, q = few.infer(part, likelihood)
     return kernel.clone_with_theta(np.log(variance)), likelihood
