@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from skpref.data import Vocabulary, as_ids, pack_ids, read_pairs, read_triples, unpack_ids
+from skpref.data import vocabulary as vocabularies
 from skpref.data.ids import in_other_kinds, kinds_of, shorten, single_id
 from skpref.exceptions import DataError, UnknownIdError
 
@@ -631,3 +632,16 @@ def test_integers_take_the_type_that_holds_them(values: list[int], dtype: type) 
     ids = as_ids(values)
     assert ids.tolist() == values
     assert ids.dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int16])
+@pytest.mark.parametrize("kind", ["_SpanIndex", "_SortedIndex"])
+def test_integers_are_looked_up_whatever_their_type_and_size(kind: str, dtype: type) -> None:
+    ids = np.array([7, 3, 12, 5], dtype=dtype)
+    index = getattr(vocabularies, kind)(ids)
+    for other in (np.int64, np.uint64, np.int8, np.uint16):
+        limits = np.iinfo(other)
+        wanted = np.array([3, 4, 12, 13, 2, 7, 5, limits.max, limits.min], dtype=other)
+        assert index.rows(wanted).tolist() == [1, -1, 2, -1, -1, 0, 3, -1, -1]
+        assert index.rows(wanted[[5, 0]]).tolist() == [0, 1]
+    assert index.rows(np.array([], dtype=np.int64)).tolist() == []

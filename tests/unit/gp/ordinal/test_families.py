@@ -150,3 +150,72 @@ def test_single_length_scales_are_tried_for_2_to_64_features(n_features: int, si
     assert len(families._with_single_scales(rows, fits)) == 5 + single
     # Equal evidence under every prior, but for directions wider than ten e-folds and the odds against linear parts.
     assert fits[0].evidence - fits[4].evidence == pytest.approx(1.0, abs=1e-6)
+
+
+def scored(evidence: float, **parts: Any) -> FamilyFit:
+    plain = {"kernel": RBF(1.0), "likelihood": "probit", "trace": [], "space": None}
+    return FamilyFit(evidence, **(plain | parts))
+
+
+def test_families_are_evaluated_at_more_rows_and_the_best_is_searched_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def continued(evidence: Any, fit: FamilyFit, max_iter: int) -> FamilyFit:
+        assert evidence == "more"
+        gain = {1.0: 4.0}.get(fit.evidence, 0.0) + (0.5 if max_iter else 0.0)
+        return fit._replace(evidence=fit.evidence + gain, trace=[*fit.trace, max_iter])
+
+    monkeypatch.setattr(families, "_continued", continued)
+    more: Any = "more"
+    fits = families._rescored(more, [scored(2.0), scored(1.0), scored(3.0)])
+    assert [(fit.evidence, fit.trace) for fit in fits] == [(5.5, [0, 6]), (3.0, [0]), (2.0, [0])]
+
+
+@pytest.mark.parametrize("with_more", [False, True])
+def test_the_best_kernel_is_tried_with_other_likelihoods(monkeypatch: pytest.MonkeyPatch, *, with_more: bool) -> None:
+    few: Any = families.SearchRows("few", "X", "y")
+    more: Any = families.SearchRows("more", "X of more", "y")
+    looked: list[Any] = []
+    monkeypatch.setattr(families, "_search_families", lambda *_: [scored(1.0), scored(2.0)])
+    monkeypatch.setattr(families, "_rescored", lambda evidence, fits: looked.append(evidence) or fits)
+    monkeypatch.setattr(
+        families, "_with_single_scales", lambda rows, fits: looked.append(rows.X) or [*fits, scored(3.0)]
+    )
+    monkeypatch.setattr(
+        families,
+        "_with_other_likelihood",
+        lambda evidence, fit, kind: (
+            looked.append(evidence) or fit._replace(evidence=fit.evidence + kind, likelihood=kind)
+        ),
+    )
+    others: Any = [0.25, -0.5]
+    fits = families.weigh_families(few, more if with_more else None, "start", others)  # type: ignore[arg-type]
+    if with_more:
+        assert looked == ["more", "X of more", "more", "more"]
+        # The best likelihood is kept, and families above a fifth: exp(0), exp(-1.25) and exp(-2.25) are 1, .29, .1.
+        assert [(fit.evidence, fit.likelihood) for fit in fits] == [(3.25, 0.25), (2.0, "probit")]
+        return
+    assert looked == ["X", "few", "few"]
+    assert [fit.evidence for fit in fits] == [3.25, 3.0, 2.5, 2.0, 1.0]
+    np.testing.assert_allclose(
+        [fit.weight for fit in fits], np.exp([3.25, 3.0, 2.5, 2.0, 1.0]) / np.exp([3.25, 3.0, 2.5, 2.0, 1.0]).sum()
+    )
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_smoothness_and_linear_parts_are_tried(monkeypatch: pytest.MonkeyPatch, offset: float) -> None:
+    fits: list[Any] = []
+
+    def fitted(evidence: Any, space: Any, y: Any, odds: float = 0.0) -> FamilyFit:
+        assert (evidence, y) == ("evidence", "y")
+        fits.append((space.kernel, space.likelihood.noise, odds))
+        return scored(float(len(fits)), kernel=space.kernel, likelihood=OrdinalProbit([0.0, 1.0], 1.0 + len(fits)))
+
+    monkeypatch.setattr(families, "_fit_family", fitted)
+    X = np.random.default_rng(0).standard_normal((30, 2)) + offset
+    rows: Any = families.SearchRows("evidence", X, "y")
+    families._search_families(rows, OrdinalProbit([0.0, 1.0], 0.5))
+    names = [type(kernel).__name__ for kernel, _, _ in fits]
+    assert names == ["Matern", "RBF", "Matern", "Linear", "Sum"][: 3 if offset else 5]
+    assert [getattr(kernel, "nu", None) for kernel, _, _ in fits[:3]] == [1.5, None, 0.5]
+    # The first starts with the likelihood that is given, all others at the end of the first.
+    assert [noise for _, noise, _ in fits] == [0.5, 2.0, 2.0, 2.0, 4.0][: len(fits)]
+    assert [odds for _, _, odds in fits] == [0.0, 0.0, 0.0, 1.0, 1.0][: len(fits)]

@@ -77,3 +77,36 @@ def test_evaluations_along_a_line(max_iter: int | None, steps: int) -> None:
     search.ascend(objective, max_iter=max_iter)
     assert len(calls) == 1 + steps
     assert np.all(search.parameters.kernel.theta == 0.0)
+
+
+def two_hills(parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
+    """Hills at log amplitudes near 1 and -1, the first .6 higher."""
+    x, y = parameters.kernel.theta
+    slope = np.array([-4.0 * x * (x * x - 1.0) + 0.3, -2.0 * y])
+    log_noise = float(np.log(parameters.noise))
+    return ObjectiveValue(-((x * x - 1.0) ** 2) + 0.3 * x - y * y - log_noise**2, slope, -2.0 * log_noise, None), 1.0
+
+
+@pytest.mark.parametrize("higher", [False, True])
+def test_of_several_starts_the_higher_end_wins(*, higher: bool) -> None:
+    search = new_search()
+    left, right = (
+        SparseParameters(search.parameters.kernel.clone_with_theta(np.array([x, 0.5])), 0.5, search.parameters.points)
+        for x in (-1.2, 1.2)
+    )
+    search.parameters = left if higher else right
+    search.ascend(two_hills)
+    end, trace, scale = search.parameters, list(search.trace), search.scale
+    search.compare([right] if higher else [left], two_hills)
+    if not higher:
+        assert (search.parameters, search.trace) == (end, trace)
+        assert search.scale is scale
+        return
+    assert search.parameters.kernel.theta[0] == pytest.approx(1.036, abs=1e-2)
+    assert search.trace[: len(trace)] == trace
+    assert len(search.trace) > len(trace) + 1
+    assert max(search.trace) > max(trace) + 0.5
+    assert search.converged
+    search.compare([], two_hills)
+    search.compare([left], two_hills)
+    assert search.parameters.kernel.theta[0] == pytest.approx(1.036, abs=1e-2)
