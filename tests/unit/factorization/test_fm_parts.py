@@ -13,7 +13,7 @@ from scipy import sparse
 
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
-from skpref.factorization.machine import fit
+from skpref.factorization.machine import fit, fit_batches
 from skpref.factorization.machine.base import TrainingRows, _EarlyStopping
 from skpref.factorization.machine.fit import FitOptions, coordinate_ascent
 from skpref.factorization.machine.fit_batches import Sizes, adam_ascent, batch_of, estimate
@@ -421,3 +421,61 @@ def test_a_pass_that_lowers_the_bound_is_repeated_with_half_the_step(
     np.testing.assert_allclose(last.mean, after.mean, rtol=1e-9)
     np.testing.assert_allclose(last.variance, after.variance, rtol=1e-9)
     np.testing.assert_allclose([last.bias.mean, last.bias.variance], [after.bias.mean, after.bias.variance])
+
+
+@pytest.mark.parametrize(
+    ("values", "n_epochs", "patience", "averaged", "converged"),
+    [
+        ([0.0] * 6, 6, None, [3, 4, 5], False),  # the last half
+        ([0.0] * 5, 5, None, [2, 3, 4], False),
+        # From where the bound gains no more than .1 nats a unit of weight for the first time in a row.
+        ([0.0, 2.0, 2.9, 4.5, 4.5, 4.5, 9.0], 20, 2, [4, 5], True),
+        ([0.0, 2.0, 3.1, 4.5, 4.5, 4.5, 9.0], 20, 2, [4, 5], True),
+        ([0.0, 2.0, 2.9, 2.8, 9.0, 9.0], 20, 2, [2, 3], True),
+        ([0.0, -1.0, 5.0, 9.0], 4, 3, [1, 2, 3], False),
+    ],
+)
+def test_mini_batches_average_the_last_half_or_what_no_longer_rises(
+    monkeypatch, values, n_epochs, patience, averaged, converged
+):
+    machine, X, y, _ = problem(5, LIKELIHOODS[0])
+    weight, script = np.full(y.size, 10.0 / y.size), iter(values)
+    nothing = np.zeros(machine.mean.shape)
+    monkeypatch.setattr(
+        fit_batches, "batch_of", lambda *_: fit_batches.Batch(None, None, np.arange(7), None, y, weight)
+    )
+    monkeypatch.setattr(
+        fit_batches, "estimate", lambda *_: fit_batches.Estimate(next(script), (0.0, 0.0), nothing, nothing, 1.0)
+    )
+    monkeypatch.setattr(Machine, "log_hyper_prior", lambda _: 0.5)
+    events, added = [], []
+    add = fit_batches._Average.add
+    monkeypatch.setattr(fit_batches._Average, "__init__", lambda self: added.clear() or setattr(self, "_n", 0))
+    monkeypatch.setattr(fit_batches._Average, "add", lambda self, m: added.append(len(events)) or add(self, m))
+    options = {"n_epochs": n_epochs, "patience": patience, "tol": 0.1, "learn_priors": False, "learn_likelihood": False}
+    plan = plan_of(machine, on_iteration=events.append, **options)
+    last, average, bounds, ended = adam_ascent(
+        machine, (X, y, weight), plan, (y.size, 0.1, 0), np.random.default_rng(0)
+    )
+    assert added == averaged
+    assert ended is converged
+    assert bounds == [value + 0.5 for value in values[: len(bounds)]]
+    assert len(bounds) == averaged[-1] + 1
+    np.testing.assert_allclose(average.mean, last.mean)
+    assert average.bias.variance == pytest.approx(last.bias.variance)
+
+
+def test_the_average_is_of_means_and_of_logarithms_of_variances():
+    machine = problem(5, LIKELIHOODS[0])[0]
+    others = [
+        replace(machine, mean=machine.mean + k, variance=machine.variance * 4.0**k, bias=Bias(k, 9.0**k))
+        for k in range(3)
+    ]
+    average = fit_batches._Average()
+    assert average.of(machine) is machine
+    for other in others:
+        average.add(other)
+    mean = average.of(others[0])
+    np.testing.assert_allclose(mean.mean, machine.mean + 1.0)
+    np.testing.assert_allclose(mean.variance, machine.variance * 4.0)
+    assert mean.bias == pytest.approx((1.0, 9.0))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import f
 
 from skpref.inference.gibbs import (
     Chain,
@@ -181,3 +182,39 @@ def test_a_continued_plan_keeps_its_own_sweeps_evenly():
     assert kept(first) == [9, 13, 17, 21]
     (second,) = run([replace(first, samples=())], lambda _: counted, Plan(12, n_samples=3, **plan))
     assert kept(second) == [25, 29, 33]
+
+
+@pytest.mark.parametrize("n", [4, 7, 40])
+@pytest.mark.parametrize("n_chains", [1, 3])
+@pytest.mark.parametrize("phi", [0.8, 0.0, -0.9])
+def test_effective_sample_size_is_geyers_formula(n, n_chains, phi):
+    rng = np.random.default_rng(n)
+    draws = rng.standard_normal((n_chains, n))
+    for t in range(1, n):
+        draws[:, t] += phi * draws[:, t - 1]
+    draws += 0.3 * np.arange(n_chains)[:, None]
+    covariance = np.zeros(n)
+    for lag in range(n):
+        for chain in draws - draws.mean(axis=1, keepdims=True):
+            covariance[lag] += chain[: n - lag] @ chain[lag:] / n / n_chains
+    unbiased = covariance * n / (n - 1)
+    between = draws.mean(axis=1).var(ddof=1) if n_chains > 1 else 0.0
+    rho = 1.0 - (unbiased[0] - unbiased) / (covariance[0] + between) if n_chains > 1 else covariance / covariance[0]
+    rho[0] = 1.0
+    total, least = -1.0, np.inf
+    for k in range(n // 2):
+        pair = rho[2 * k] + rho[2 * k + 1]
+        if pair < 0.0:
+            break
+        least = min(least, pair)
+        total += 2.0 * least
+    wanted = n_chains * n / max(total, 1.0 / np.log10(n_chains * n))
+    assert effective_sample_size(draws) == pytest.approx(wanted)
+
+
+def test_the_limit_of_rhat_is_that_of_one_in_a_thousand():
+    assert rhat_limit(2, 10, 5.0) == rhat_limit(1, 10**7, 1.0) == 1.1
+    for n_draws, tau in ((40, 3.0), (41, 3.0), (2, 1.0), (5, 1.0)):
+        half = max(n_draws // 2, 2)
+        quantile = f.ppf(0.999, 1, 2 * (half - 1))
+        assert rhat_limit(1, n_draws, tau) == pytest.approx(np.sqrt(1.0 + tau / half * quantile))
