@@ -41,7 +41,7 @@ default_role = "code"
 autosummary_generate = True
 toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # types and shapes stand in the numpydoc sections
-autodoc_default_options = {"members": True, "inherited-members": False, "show-inheritance": True}
+autodoc_default_options = {"members": True}
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 numpydoc_attributes_as_param_list = True
@@ -67,7 +67,9 @@ html_title = f"skpref {release}"
 html_static_path = ["_static"]
 html_css_files = ["skpref.css"]
 html_show_sourcelink = False
+html_sidebars = {page: [] for page in ("index", "installation", "quickstart", "benchmarks")}
 html_theme_options = {
+    "header_links_before_dropdown": 6,
     "navigation_with_keys": False,
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
@@ -80,8 +82,8 @@ warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive", 
 
 
 def _skip(_app: Any, _what: str, name: str, _obj: object, skip: bool, _options: Any) -> bool | None:
-    """Leave out the `set_..._request` methods that scikit-learn's metadata routing adds to every estimator."""
-    return True if re.fullmatch(r"set_\w+_request", name) else skip or None
+    """Leave out methods that scikit-learn adds to every estimator and documents itself."""
+    return True if re.fullmatch(r"set_(\w+_request|output)|get_metadata_routing", name) else skip or None
 
 
 def _read_changelog(_app: Any, page: str, source: list[str]) -> None:

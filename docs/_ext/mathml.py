@@ -19,15 +19,31 @@ logger = logging.getLogger(__name__)
 # A function's name, such as log, before an argument without parentheses.
 BEFORE_ARGUMENT = re.compile(r'(<mo>&ApplyFunction;</mo>)(?!\s*<mo stretchy="false">\()')
 
+# Braces and bars without \left and \right have the size of a letter. Bars are fences, without space around them.
+OPENING = re.compile(r"(?<!<mrow>\n)(?<=\n)( *)<mo>([{‖])</mo>")
+CLOSING = re.compile(r"<mo>([}‖])</mo>(?!\s*</mrow>)")
+BAR = '<mo stretchy="false">|</mo>'
+
+# An accented letter with an index: docutils would set the index under the letter, so it gets an empty base of its own.
+ACCENT_WITH_INDEX = re.compile(r"(\\(?:hat|bar|tilde|dot|ddot|vec)\s*(?:\{[^{}]*\}|\\[A-Za-z]+|[A-Za-z]))(?=[_^])")
+
+# TeX takes one digit where there are no braces, docutils takes the number: \\frac12 would be 12 over what follows.
+BARE_FRACTION = re.compile(r"(\\[tdc]?frac(?:\{[^{}]*\})?)\s*(\d)")
+
 
 def mathml(node: nodes.Node, latex: str, *, block: bool) -> str:
     """Return the formula as MathML with its LaTeX in `alttext`, for screen readers."""
+    source = ACCENT_WITH_INDEX.sub(r"\1{}", latex)
+    for _ in range(2):  # numerators, then denominators
+        source = BARE_FRACTION.sub(r"\1{\2}", source)
     try:
-        converted = tex2mathml(latex, as_block=block)
+        converted = tex2mathml(source, as_block=block)
     except Exception as error:  # noqa: BLE001 - whatever the converter raises, the warning names the formula
         logger.warning("no MathML for %r: %s", latex, error, location=node)
         return f"<code>{escape(latex)}</code>"
     spaced = BEFORE_ARGUMENT.sub(r'\1<mspace width="0.17em"></mspace>', converted)
+    spaced = CLOSING.sub(r'<mo stretchy="false">\1</mo>', OPENING.sub(r'\1<mo stretchy="false">\2</mo>', spaced))
+    spaced = spaced.replace(BAR, BAR.replace(">|", ' lspace="0" rspace="0">|')).replace(r"\_", "_")
     alternative = escape(re.sub(r"\s+", " ", latex))
     return spaced.replace("<math ", f'<math alttext="{alternative}" ', 1)
 

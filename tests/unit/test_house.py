@@ -441,6 +441,21 @@ def test_examples_of_the_pages_run(page: Path, tmp_path: Path, monkeypatch: pyte
     assert failed == 0
 
 
+# ------------------------------------------------------------------------------------------------------------ formulas
+def test_formulas_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sphinx")
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_ext")
+    mathml = importlib.import_module("mathml").mathml
+    pages = [*(ROOT / "docs").glob("*.rst"), *(ROOT / "docs/user_guide").glob("*.rst")]
+    for formula in {formula for page in pages for formula in re.findall(r":math:`([^`]+)`", page.read_text("utf-8"))}:
+        assert mathml(None, formula, block=False).startswith("<math "), formula
+    # What docutils reads otherwise than TeX: digits after a fraction, an index of an accented letter.
+    half, accent, brace = (mathml(None, formula, block=False) for formula in (r"\tfrac12 x", r"\hat z_i", r"\{1\}"))
+    assert re.search(r"<mn>1</mn>\s*<mn>2</mn>\s*</mfrac>", half)
+    assert "munderover" not in accent
+    assert '<mo stretchy="false">{</mo>' in brace
+
+
 # --------------------------------------------------------------------------------------------------------------- lists
 def test_dependency_groups_repeat_the_extras() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))

@@ -59,7 +59,7 @@ _LOG_VARIANCE_BOUNDS, _LOG_BOUNDS = (-15.0, 3.0), (-25.0, 15.0)  # of coordinate
 
 
 class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackMixin, BaseEstimator):
-    """Bayesian Gaussian process latent variable model: nonlinear dimension reduction with uncertainty ([TL10]_).
+    """Bayesian Gaussian process latent variable model: nonlinear dimension reduction with uncertainty.
 
     Every feature is a smooth function, a Gaussian process with a squared exponential kernel, of a few unobserved
     coordinates. Coordinates have posterior standard deviations. Each has a length-scale that is learnt (automatic
