@@ -122,6 +122,7 @@ _RECORDS = _named(
         "skpref.likelihoods.ordinal_mixtures": "OrdinalLogit OrdinalRobust",
         "skpref.likelihoods.pairwise": "PairwiseLogit PairwiseProbit",
         "skpref.likelihoods.robust": "StudentT",
+        "skpref.likelihoods.softmax": "Softmax",
         "skpref.likelihoods.ties": "PairwiseLogitTies PairwiseProbitTies",
     }
 )

@@ -76,21 +76,25 @@ class ExactLatent:
 
 @dataclass(frozen=True, eq=False)
 class SparseLatent:
-    """Posterior of f(x) = phi(x)^T v + e(x): v at the inducing points, e the independent rest of the prior."""
+    """Posterior of f(x) = phi(x)^T v + e(x): v at the inducing points, e the independent rest of the prior.
+
+    Several functions with means of their own may share all the rest.
+    """
 
     basis: InducingBasis  # kernel and inducing points
-    mean: Array  # (M,): posterior mean of v
+    mean: Array  # (M,) or (M, K): posterior mean of v, or one for each of K functions
     half: Array  # (M, M): L^-1 of its precision: the covariance is half^T half
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
         check_types(self, basis=InducingBasis)
-        check_arrays(self, {"M": self.basis.chol.shape[0]}, mean="M", half="M M")
+        mean = "M K" if np.ndim(self.mean) == 2 else "M"
+        check_arrays(self, {"M": self.basis.chol.shape[0]}, mean=mean, half="M M")
         check_diagonals(self, "half")
 
     def latent(self, X: Features, *, variance: bool = True) -> tuple[Array, Array]:
-        """Return posterior means and variances of f at rows, each of shape (m,); without `variance` NaN for these."""
-        mean, variances = np.empty(X.shape[0]), np.full(X.shape[0], np.nan)
+        """Return posterior means of f at rows, (m,) or (m, K), and variances (m,), NaN without `variance`."""
+        mean, variances = np.empty((X.shape[0], *self.mean.shape[1:])), np.full(X.shape[0], np.nan)
         with limit_blas_threads(self.mean.shape[0]):
             for part in chunks(X.shape[0]):
                 phi = self.basis.rows(X[part])

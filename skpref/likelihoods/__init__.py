@@ -11,6 +11,7 @@ from skpref.likelihoods.pairwise import (
     PairwiseProbit,
 )
 from skpref.likelihoods.robust import StudentT
+from skpref.likelihoods.softmax import Softmax
 from skpref.likelihoods.ties import PairwiseLogitTies, PairwiseProbitTies, PairwiseTies
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "PairwiseProbitTies",
     "PairwiseTies",
     "Poisson",
+    "Softmax",
     "StudentT",
 ]

@@ -238,8 +238,9 @@ def _sparse(estimator: Any) -> dict[str, Any]:
     return space if estimator.n_inducing == "auto" else space | {"n_inducing": LogInteger(50, 500)}
 
 
-def _sparse_classes(_: Any) -> dict[str, Any]:
-    return {"likelihood": ["probit", "logit"], "n_inducing": LogInteger(50, 500)}
+def _sparse_classes(estimator: Any) -> dict[str, Any]:
+    space: dict[str, Any] = {"likelihood": ["probit", "logit"]}
+    return space if estimator.n_inducing == "auto" else space | {"n_inducing": LogInteger(50, 500)}
 
 
 def _latent(_: Any) -> dict[str, Any]:

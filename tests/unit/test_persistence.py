@@ -198,7 +198,8 @@ CASES: dict[str, Case] = {
     "svgp, counts": svgp(COUNTS, likelihood="poisson", optimizer=None),
     "svgp, heavy tails": svgp(likelihood="student-t", optimizer=None),
     "classes, two": classes(np.where(Y > 0, "up", "down")),
-    "classes, three": classes(COUNTS % 3, likelihood="logit"),
+    "classes, three": classes(COUNTS % 3, likelihood="logit", multi_class="one_vs_rest"),
+    "classes, softmax": classes(COUNTS % 3),
     "latent": Case(BayesianGPLVM(2, n_inducing=6, max_iter=20, warm_start=True, random_state=0), X),
     "m3f": ratings(GibbsM3F(n_factors=3)),
     "m3f, words": ratings(

@@ -227,7 +227,7 @@ def read_sparse(options: Data) -> FeatureTask:
         template: Any = SVGPRegressor(n_inducing=500, random_state=options.seed)
     else:
         labels, y = _two_classes(sheet, label)
-        template = SVGPClassifier(random_state=options.seed)
+        template = SVGPClassifier(n_inducing=300, random_state=options.seed)
     rows = Rows(X, y, read_weights(sheet, options.weight), groups)
     check_size(sheet, rows.size, "rows", options)
     template.set_params(n_inducing=min(template.n_inducing, options.max_inducing or template.n_inducing))

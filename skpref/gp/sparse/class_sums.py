@@ -48,7 +48,7 @@ class SummedClassifier(SparseGP):
     """A classifier that can be fitted by sums over the rows: each class against all others."""
 
     inference: str
-    n_inducing: int
+    multi_class: str
     random_state: Any
     classes_: NDArray[Any]
     likelihood_: Likelihood
@@ -64,7 +64,7 @@ class SummedClassifier(SparseGP):
         """Fit all rows that are kept."""
 
     @abstractmethod
-    def _config(self) -> GeneralConfig:
+    def _config(self, *, by_softmax: bool = False) -> GeneralConfig:
         """Return the settings of searches and inference."""
 
     @abstractmethod
@@ -87,7 +87,6 @@ class SummedClassifier(SparseGP):
             self._rows = self._read(*source.everything(), None)
             self._learn(None)
             return
-        check_memory(1, self.n_inducing, whose="rows")
         become_unfitted(self, source.feature_names)
         batches = [batch for batch in source.collect(_classes_of_batch) if batch is not None]
         self.classes_ = _joint_classes([batch.classes for batch in batches])
@@ -95,7 +94,10 @@ class SummedClassifier(SparseGP):
         n_present = int(np.count_nonzero(counts.sum(axis=0)))
         if n_present < 2:
             raise too_few_classes(n_present)
+        by_softmax = {"multi_class='softmax'": self.multi_class == "softmax" and self.classes_.size > 2}
+        self._refuse_parameters(by_softmax, "by multi_class='one_vs_rest'")
         likelihood, config = self._initial_likelihood(), self._config()
+        check_memory(1, config.sparse.n_inducing, whose="rows")
         positive_classes = [1] if self.classes_.size == 2 else list(range(self.classes_.size))
         rngs = as_generator(self.random_state).spawn(len(positive_classes))
         samples = self._samples(source, [batch.start for batch in batches], counts, positive_classes, rngs)

@@ -34,8 +34,10 @@ from skpref.gp.sources import refuse_more_rows
 from skpref.gp.sparse.base import SHARED_CONSTRAINTS
 from skpref.gp.sparse.class_sums import SummedClassifier, too_few_classes
 from skpref.gp.sparse.fit_general import GeneralConfig, Observations, fit_general
+from skpref.gp.sparse.fit_softmax import ClassCounts, fit_softmax
 from skpref.gp.sparse.targets import distinct_targets
-from skpref.likelihoods import PairwiseLogit, PairwiseProbit
+from skpref.inference.basis import full_passes_fit
+from skpref.likelihoods import PairwiseLogit, PairwiseProbit, Softmax
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -43,11 +45,14 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.sparse.fit_general import GeneralFit
+    from skpref.gp.sparse.targets import DistinctTargets
     from skpref.likelihoods import Likelihood
 
 # A class of two is the answer to a comparison whose latent difference is f(x).
 _LIKELIHOODS = {"probit": PairwiseProbit, "logit": PairwiseLogit}
 
+_INDUCING: Final = 300  # points of a function of its own
+_SHARED_INDUCING: Final = 2000  # points that the functions of all classes share
 _SEARCH_ROWS: Final = 10_000  # of the search with two classes
 _SHARED_SEARCH_ROWS: Final = 20_000  # of the searches of more classes together, which keeps their time in bounds
 _MIN_SEARCH_ROWS: Final = 3_000  # of each of these
@@ -60,9 +65,10 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
     """Gaussian-process classification through inducing points, for any number of rows.
 
     With two classes, the probability of the second is Phi(f(x)) or 1/(1 + exp(-f(x))), where f has a Gaussian-process
-    prior. With more classes each has its own f against all others, and probabilities are divided by their sum. M
-    inducing points stand for all rows: time n M^2. Kernel and inducing points maximise a lower bound on the evidence
-    ([HMG15]_).
+    prior. With more classes each has an f, and their probabilities are proportional to exp(f(x)) (softmax), or each has
+    a model of its own against all others. M inducing points stand for all rows: time n M^2. Kernel and inducing points
+    of two classes, or of one against all others, maximise a lower bound on the evidence ([HMG15]_). The softmax has the
+    most probable f, with a kernel that minimises the log-loss of rows left out.
 
     Parameters
     ----------
@@ -70,11 +76,18 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         Covariance of f: a kernel of `skpref.kernels` or scikit-learn. None: an amplitude times a squared exponential
         with one length-scale per feature (ARD), which start at the standard deviations of the features, so features
         need no scaling. Weak priors draw length-scales to each other and keep the amplitude finite. Where features are
-        heavy-tailed put a `QuantileTransformer` before it.
+        heavy-tailed put a `QuantileTransformer` before it. The softmax has a Matern kernel (nu = 5/2) in its place.
     likelihood : {"probit", "logit"}, default="probit"
-        Probability of a class given f. "probit" has predictive probabilities in closed form.
-    n_inducing : int, default=300
-        Largest number of inducing points M; there are never more than distinct rows.
+        Probability of one of two classes given f; the softmax has none of them. "probit" has predictive probabilities
+        in closed form.
+    multi_class : {"auto", "softmax", "one_vs_rest"}, default="auto"
+        How more than two classes are modelled. "softmax": by one model, whose functions share kernel and inducing
+        points. "one_vs_rest": each class by a model of two classes, whose probabilities are divided by their sum.
+        "auto": "softmax", unless ``inference="svi"``, ``optimizer="adam"`` or ``learn_inducing=True`` ask for what it
+        lacks, its rows of kernel values take more than 2 GiB, or more than 10,000 rows are in files or on a cluster.
+    n_inducing : int or "auto", default="auto"
+        Largest number of inducing points M; there are never more than distinct rows. "auto": 2000 for the softmax,
+        else 300.
     inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
         How inducing points are chosen from the rows, or the points. "kmeans++" is fast and spreads them over the rows.
     learn_inducing : bool or "auto", default="auto"
@@ -121,21 +134,22 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
     classes_ : ndarray of shape (n_classes,)
         The classes.
     likelihood_ : Likelihood
-        The likelihood of the fit.
+        The likelihood of the fit, `Softmax` or that of two classes.
     kernels_ : list of Kernel
-        Kernels with learnt hyper-parameters: one for two classes, else one per class.
+        Kernels with learnt hyper-parameters: one for two classes or the softmax, else one per class.
     posteriors_ : list of SparseLatent
-        Posteriors of f, in the same order.
+        Posteriors of f, in the same order; that of the softmax holds the functions of all classes.
     kernel_, posterior_ : Kernel, SparseLatent
         The first of each.
     lower_bound_ : float
-        Lower bound on the log evidence in nats; for more than two classes the sum over the classes.
+        Lower bound on the log evidence in nats; the sum over the classes if each has a model of its own. Of the softmax
+        it is the log joint density of rows and f, up to a constant, and no bound.
     lower_bounds_ : list of float
-        The bound after each pass; for more than two classes that of the first class.
-    inference_ : {"vb", "svi"}
-        The inference that was used.
+        The bound after each pass, of the first class if each has a model of its own; of the softmax the last one only.
+    inference_ : {"vb", "svi", "map"}
+        The inference that was used; "map", the most probable f, belongs to the softmax.
     n_iter_ : int
-        Number of passes, the largest of any class.
+        Number of passes, the largest of any class; of the softmax the iterations of the search for f.
     converged_ : bool
         Whether searches and inference met their tolerance.
     n_features_in_ : int
@@ -165,7 +179,8 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = SHARED_CONSTRAINTS | {
         "likelihood": [StrOptions(set(_LIKELIHOODS))],
-        "n_inducing": [Interval(Integral, 1, None, closed="left")],
+        "multi_class": [StrOptions({"auto", "softmax", "one_vs_rest"})],
+        "n_inducing": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "inference": [StrOptions({"auto", "vb", "svi"})],
         "n_jobs": [Integral, None],
     }
@@ -175,7 +190,8 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         kernel: Kernel | None = None,
         *,
         likelihood: str = "probit",
-        n_inducing: int = 300,
+        multi_class: str = "auto",
+        n_inducing: int | str = "auto",
         inducing: str | ArrayLike = "kmeans++",
         learn_inducing: bool | str = "auto",
         inference: str = "auto",
@@ -194,6 +210,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
     ) -> None:
         self.kernel = kernel
         self.likelihood = likelihood
+        self.multi_class = multi_class
         self.n_inducing = n_inducing
         self.inducing = inducing
         self.learn_inducing = learn_inducing
@@ -235,7 +252,8 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         Raises
         ------
         ValueError
-            If X is not finite, y has fewer than two classes, or a weight is negative.
+            If X is not finite, y has fewer than two classes, a weight is negative, or ``multi_class="softmax"`` meets
+            a parameter that it lacks.
 
         Warns
         -----
@@ -335,9 +353,9 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
-        check_types(self, likelihood_=PairwiseProbit | PairwiseLogit)
-        width, n_classes = self.n_features_in_, self.classes_.size
-        n_models = 1 if n_classes == 2 else n_classes
+        check_types(self, likelihood_=PairwiseProbit | PairwiseLogit | Softmax)
+        width, n_classes, shared = self.n_features_in_, self.classes_.size, isinstance(self.likelihood_, Softmax)
+        n_models = 1 if n_classes == 2 or shared else n_classes
         for name in ("posteriors_", "kernels_", "_states"):
             value = getattr(self, name)
             require(
@@ -348,14 +366,20 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
             )
         for latent, kernel, state in zip(self.posteriors_, self.kernels_, self._states, strict=True):
             check_latent(self, latent, kernel, width)
-            check_inducing_state(self, state, latent)
+            shape = (n_classes,) if shared else ()
+            require(latent.mean.shape[1:] == shape, self, "posteriors_", f"must have means of shape {('M', *shape)}")
+            if shared:
+                require(state is None, self, "_states", "must be empty")
+            else:
+                check_inducing_state(self, state, latent)
         if self._rows is not None:  # a fit to files keeps none
             n = check_kept_rows(self, self._rows, width)
             check_indices(self, "_rows", self._rows[1], 0, n_classes, n)
 
     def _settings(self) -> object:
         """Return what an earlier fit must share for a warm start."""
-        return kernel_parameters(self.kernel), self.classes_.tolist(), self.likelihood, self.n_features_in_
+        ways = self.likelihood, self.multi_class
+        return kernel_parameters(self.kernel), self.classes_.tolist(), *ways, self.n_features_in_
 
     def _warm_starts(self, search: Literal["resume", "skip"]) -> list[WarmStart] | None:
         """Return the ends of the earlier fits, one per posterior, if they were of the same model."""
@@ -373,15 +397,55 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         n = targets.X.shape[0]
         if n > 1:
             warn_constant(targets.X, "all rows")
-        check_memory(1, min(self.n_inducing, n), whose="rows")
-        rows, likelihood, config = targets.X[targets.row], self._initial_likelihood(), self._config()
+        by_softmax = self._takes_softmax(n)
+        if warm_starts is not None and by_softmax != isinstance(self.likelihood_, Softmax):
+            warm_starts = None
+        config = self._config(by_softmax=by_softmax)
+        check_memory(1, min(config.sparse.n_inducing, n), whose="rows")
+        self.likelihood_: Any = Softmax() if by_softmax else self._initial_likelihood()
+        fit = self._fit_softmax if by_softmax else self._fit_each
+        self._store(fit(targets, config, warm_starts))
+        self._warm_key = digest(self._settings())
+
+    def _takes_softmax(self, n: int) -> bool:
+        """Tell whether one model is fitted to all classes of so many distinct rows; refuse what it lacks."""
+        if self.classes_.size == 2 or self.multi_class == "one_vs_rest":
+            return False
+        wanted = {"inference": "svi", "optimizer": "adam", "learn_inducing": True}
+        lacks = [f"{name}={value!r}" for name, value in wanted.items() if getattr(self, name) == value]
+        if self.multi_class == "auto":
+            return not lacks and full_passes_fit(n, min(self._config(by_softmax=True).sparse.n_inducing, n))
+        if lacks:
+            msg = (
+                "multi_class='softmax' finds the most probable functions given all rows, and inducing points stay; got "
+                f"{', '.join(lacks)}. Leave that out, or set multi_class='one_vs_rest'."
+            )
+            raise DataError(msg)
+        return True
+
+    def _fit_softmax(
+        self, targets: DistinctTargets, config: GeneralConfig, warm_starts: list[WarmStart] | None
+    ) -> list[GeneralFit]:
+        """Fit one model to all classes, from the end of an earlier fit or from scratch."""
+        counts = np.zeros((targets.X.shape[0], self.classes_.size))
+        counts[targets.row, targets.y.astype(np.int64)] = targets.weight
+        start = None if warm_starts is None else self.posterior_
+        search = warm_starts is None or warm_starts[0].search == "resume"
+        rng, data = as_generator(self.random_state), ClassCounts(targets.X, counts)
+        return [fit_softmax(data, self.kernel, config.sparse, rng, start, search=search, n_jobs=self.n_jobs)]
+
+    def _fit_each(
+        self, targets: DistinctTargets, config: GeneralConfig, warm_starts: list[WarmStart] | None
+    ) -> list[GeneralFit]:
+        """Fit one model to two classes, or one to each of more, from the ends of earlier fits or from scratch."""
+        rows = targets.X[targets.row]
         positive_classes = [1] if self.classes_.size == 2 else list(range(self.classes_.size))
         starts = [None] * len(positive_classes) if warm_starts is None else warm_starts
         rngs = as_generator(self.random_state).spawn(len(positive_classes))
         tasks = [
             delayed(fit_general)(
                 Observations(rows, (targets.y == positive).astype(np.float64), targets.weight),
-                likelihood,
+                self.likelihood_,
                 self.kernel,
                 config,
                 rng,
@@ -389,21 +453,22 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
             )
             for positive, rng, start in zip(positive_classes, rngs, starts, strict=True)
         ]
-        self._store(list(Parallel(self.n_jobs)(tasks)))
-        self.likelihood_ = likelihood
-        self._warm_key = digest(self._settings())
+        return list(Parallel(self.n_jobs)(tasks))
 
     def _initial_likelihood(self) -> Likelihood:
         """Return the likelihood of a class against the others."""
         return _LIKELIHOODS[self.likelihood]()
 
-    def _config(self) -> GeneralConfig:
+    def _config(self, *, by_softmax: bool = False) -> GeneralConfig:
         """Return the settings of searches and inference."""
         many = self.classes_.size > 2
         # Callbacks belong to this process.
         callback = None if many and effective_n_jobs(self.n_jobs) > 1 else on_iteration(self)
         search_rows = max(_MIN_SEARCH_ROWS, _SHARED_SEARCH_ROWS // self.classes_.size) if many else _SEARCH_ROWS
-        sparse = self._sparse_config(self.n_inducing, None, _MANY_CLASSES_TOL * self.tol if many else self.tol)
+        n_inducing = self.n_inducing
+        if isinstance(n_inducing, str):
+            n_inducing = _SHARED_INDUCING if by_softmax else _INDUCING
+        sparse = self._sparse_config(n_inducing, None, _MANY_CLASSES_TOL * self.tol if many else self.tol)
         return GeneralConfig(
             sparse, self.inference, self._schedule(callback), self.learning_rate, search_rows, has_priors=True
         )
@@ -435,11 +500,16 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         Returns
         -------
         mean : ndarray of shape (n,) or (n, n_classes)
-            Posterior mean of f: of the second of two classes, or of each class against all others.
+            Posterior mean of f: of the second of two classes, or of each class; of the softmax the most probable f.
         std : ndarray of the same shape
-            Only with ``return_std=True``.
+            Only with ``return_std=True``. The softmax has one for all classes, of Laplace's approximation: times
+            sqrt(2) it is that of the difference of two classes that are the only ones in question. It is large where
+            classes are separated with certainty, and `predict_proba` does not use it.
         """
         rows = self._check_new_rows(X)
+        if isinstance(self.likelihood_, Softmax):
+            mean, variance = self.posterior_.latent(rows, variance=return_std)
+            return (mean, np.sqrt(variance)[:, None].repeat(mean.shape[1], axis=1)) if return_std else mean
         moments = [posterior.latent(rows, variance=return_std) for posterior in self.posteriors_]
         mean, variance = (np.column_stack(columns) for columns in zip(*moments, strict=True))
         if len(moments) == 1:
@@ -448,6 +518,9 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Predict the probabilities of all classes.
+
+        Those of the softmax are at the most probable f: how uncertain f is enters by the kernel, which was chosen by
+        the log-loss of such probabilities on rows left out, and by f itself, which goes to 0 far from all rows.
 
         Parameters
         ----------
@@ -460,6 +533,8 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
             Probabilities in the order of `classes_`; rows sum to 1.
         """
         rows = self._check_new_rows(X)
+        if isinstance(self.likelihood_, Softmax):
+            return self.likelihood_.predict(self.posterior_.latent(rows, variance=False)[0])
         p = np.column_stack([self.likelihood_.predict(*posterior.latent(rows)) for posterior in self.posteriors_])
         if p.shape[1] == 1:
             return np.column_stack([1.0 - p[:, 0], p[:, 0]])

@@ -52,7 +52,7 @@ class GaussianRows:
     """Distinct rows with the means of their standardised targets."""
 
     X: Features  # (n, d): rows
-    y: Array  # (n,): mean target of each row
+    y: Array  # (n,) or (n, K): mean target of each row, or one for each of K functions
     weight: Array  # (n,): sum of its weights, > 0
     scatter: float = 0.0  # sum of w (y - mean of its row)^2 over the targets, which no function can explain
 
@@ -60,6 +60,11 @@ class GaussianRows:
     def n(self) -> int:
         """Number of rows."""
         return int(self.y.shape[0])
+
+    @property
+    def n_functions(self) -> int:
+        """Number of functions, each with targets of its own."""
+        return 1 if self.y.ndim == 1 else int(self.y.shape[1])
 
     def sample(self, size: int, rng: np.random.Generator) -> GaussianRows:
         """Draw rows without replacement, with their share of the scatter; itself where there are no more."""
@@ -199,9 +204,9 @@ def evidence(rows: GaussianRows, kernel: Kernel, noise: float) -> tuple[float, A
     """Return the log evidence, its gradient in the kernel's theta and that in the log of the noise variance.
 
     With C = K + diag(noise / w) it is log N(y; 0, C), plus the likelihood of the noise given the w - 1 deviations of
-    the targets of a row of weight w from their mean.
+    the targets of a row of weight w from their mean. Several functions are independent and share kernel and noise.
     """
-    n, row_noise = rows.n, noise / rows.weight
+    n, n_functions, row_noise = rows.n, rows.n_functions, noise / rows.weight
     moves = kernels.moves_points(kernel, rows.X)
     K, pull = kernels.cross_pullback(kernel, rows.X, rows.X) if moves else (kernels.gram(kernel, rows.X), None)
     C = K.copy()
@@ -209,10 +214,12 @@ def evidence(rows: GaussianRows, kernel: Kernel, noise: float) -> tuple[float, A
     chol = cholesky_precision(C)
     alpha = solve_lower_t(chol, solve_lower(chol, rows.y))
     adjoint = inverse_spd(chol)
-    adjoint *= -0.5
-    adjoint += (0.5 * alpha)[:, None] * alpha
-    copies = float(rows.weight.sum()) - n
-    value = -0.5 * (float(rows.y @ alpha) + log_det(chol) + n * _LOG_TWO_PI + float(np.sum(np.log(rows.weight))))
+    adjoint *= -0.5 * n_functions
+    adjoint += product(0.5 * alpha.reshape(n, -1), alpha.reshape(n, -1).T)
+    copies = n_functions * (float(rows.weight.sum()) - n)
+    log_weights = float(np.sum(np.log(rows.weight)))
+    fit = float(np.vdot(rows.y, alpha))
+    value = -0.5 * (fit + n_functions * log_det(chol) + n_functions * n * _LOG_TWO_PI + n_functions * log_weights)
     value -= 0.5 * (copies * (_LOG_TWO_PI + np.log(noise)) + rows.scatter / noise)
     log_noise = float(np.diagonal(adjoint) @ row_noise) - 0.5 * (copies - rows.scatter / noise)
     theta = kernels.gram_vjp(kernel, rows.X, adjoint) if pull is None else pull(np.ascontiguousarray(adjoint))[0]

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 __all__ = [
     "COLD_START_ROWS",
     "SAMPLE_ROWS",
+    "SUBSET_ROWS",
     "SparseFit",
+    "choose_points",
     "fit_collapsed",
     "initial_parameters",
     "may_move_points",

@@ -72,7 +72,7 @@ PARAMETERS: dict[str, list[Any]] = {
         ("warm_start order_effect learn_inducing learn_priors", [3, None]),
         ("verbose unknown unknown_user duplicates prediction posterior kl_weights", ["loud"]),
         ("kernel factor_kernel user_kernel", ["matern", 3]),
-        ("likelihood link", ["cauchit"]),
+        ("likelihood link multi_class", ["cauchit"]),
         ("optimizer inference evidence on_self", ["newton"]),
         ("class_order levels groups", [5]),
         ("n_factors", [-1, 2.5]),

@@ -235,3 +235,10 @@ def test_a_damaged_matrix_is_refused(kernel):
     for call in calls:
         with pytest.raises(DataError, match="X is a damaged CSR matrix: indices holds -1000000000 at place 4"):
             call()
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.0, 1.5, 2.5, np.inf])
+def test_rows_that_are_too_far_for_floats_have_no_covariance(nu):
+    kernel, near, far = sk.Matern([1.0, 2.0], nu=nu), np.ones((1, 2)), np.full((1, 2), 1e300)
+    with np.errstate(over="ignore"):
+        assert kernels.cross(kernel, far, near).item() == 0.0

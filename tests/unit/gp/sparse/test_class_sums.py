@@ -33,6 +33,7 @@ FIXED: dict[str, Any] = {
     "kernel": ConstantKernel(2.0) * RBF([0.8, 3.0]),
     "inducing": _rng.uniform(-2, 2, (15, 2)),
     "optimizer": None,
+    "multi_class": "one_vs_rest",
 }
 LEARNT: dict[str, Any] = {"n_inducing": 8, "tol": 1e-2, "learn_inducing": False, "random_state": 0}
 
@@ -106,6 +107,14 @@ def test_kernels_of_a_sample_serve_all_rows(tmp_path: Path, target: str, monkeyp
 def test_what_files_cannot_do_is_said(tmp_path: Path, options: Any, y: Any, weight: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         SVGPClassifier(**options).fit(stored(tmp_path, TABLE), y, weight)
+
+
+@pytest.mark.usefixtures("_small_batches")
+def test_the_softmax_needs_all_rows(tmp_path: Path) -> None:
+    path, model = columns(tmp_path, "third"), SVGPClassifier(**FIXED | {"multi_class": "softmax"})
+    with pytest.raises(DataError, match="multi_class='softmax' needs all rows in memory.*'one_vs_rest'"):
+        model.fit(path, "third")
+    assert not hasattr(model, "classes_")
 
 
 @pytest.mark.usefixtures("_small_batches")

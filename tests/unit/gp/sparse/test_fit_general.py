@@ -252,7 +252,7 @@ def test_two_classes(likelihood):
 
 
 def test_three_classes_each_against_all_others():
-    model = classifier(optimizer=None).fit(X, THIRDS)
+    model = classifier(optimizer=None, multi_class="one_vs_rest").fit(X, THIRDS)
     assert model.score(X, THIRDS) > 0.9
     p = model.predict_proba(X)
     assert p.shape == (200, 3)
@@ -262,7 +262,7 @@ def test_three_classes_each_against_all_others():
 
 
 def test_processes_share_the_classes_and_change_nothing():
-    model = classifier(optimizer=None)
+    model = classifier(optimizer=None, multi_class="one_vs_rest")
     alone = model.fit(X, THIRDS).predict_proba(X)
     with parallel_config(backend="threading"):
         assert np.array_equal(model.set_params(n_jobs=2).fit(X, THIRDS).predict_proba(X), alone)

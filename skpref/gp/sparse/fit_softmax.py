@@ -1,0 +1,237 @@
+"""Many classes by one softmax model: kernel and inducing points are shared, each class has a function.
+
+The functions are those of the mode of the posterior. The evidence is no guide to their kernel: Laplace's approximation
+of it picks amplitudes that are far too small where classes hardly overlap. So amplitude and length-scales are those of
+the smallest log-loss of rows left out, from three starts: the kernel as it is, the one by the evidence of a
+regression on the indicators of the classes, and one halfway between: length-scales that a few hundred rows call for are
+too far apart for many rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.gaussian_process.kernels import ConstantKernel
+
+from skpref._math.linalg import product, solve_lower
+from skpref._math.threads import limit_blas_threads
+from skpref.gp.default_kernels import feature_scales, stationary
+from skpref.gp.hyperpriors import length_scale_priors, log_density
+from skpref.gp.posterior import SparseLatent, WarmStart
+from skpref.gp.sparse.evidence import GaussianRows
+from skpref.gp.sparse.fit import SUBSET_ROWS, choose_points
+from skpref.gp.sparse.fit_general import GeneralFit
+from skpref.gp.sparse.search import ObjectiveValue, SparseParameters, SparseSearch, evidence_objective
+from skpref.inference.basis import InducingBasis
+from skpref.inference.softmax import softmax_covariance, softmax_mode
+from skpref.inference.terms.inducing import row_term
+from skpref.likelihoods import Softmax
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process.kernels import Kernel
+
+    from skpref._typing import Array, Features, IntArray
+    from skpref.gp.hyperpriors import NormalPrior
+    from skpref.gp.sparse.search import SparseConfig
+
+__all__ = ["ClassCounts", "fit_softmax"]
+
+_SMOOTHNESS: Final = 2.5  # of the default kernel, a Matern kernel
+_VARIANCE: Final = (10.0, (1e-4, 1e4))  # of its functions, with its bounds
+# Search for the kernel
+_SEARCH_ROWS: Final = 3000  # that it looks at
+_SEARCH_POINTS: Final = 700  # inducing points meanwhile
+_SEARCH_TOL: Final = 10.0  # factor on the tolerance meanwhile
+_FOLDS: Final = 3
+_MANY_ROWS: Final = 1000  # beyond which one fold is enough
+_SHARES: Final = (0.0, 0.5, 1.0)  # of the way to the length-scales by the indicators
+_STEPS: Final = {"constant_value": 1.2, "variance": 1.2, "length_scale": 0.7}  # in their logs; later half of that
+_GAIN: Final = 0.002  # relative fall of the log-loss that is worth a step
+# Regression on the indicators of the classes
+_NOISE: Final = 0.1  # first variance of its noise, in their variance
+_ITERATIONS: Final = 30  # of its search: what length-scales are good for the classes themselves is to be seen anyway
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCounts:
+    """Distinct rows and the weights of their classes."""
+
+    X: Features  # (n, d): rows
+    counts: Array  # (n, K): sum of the weights of each class, > 0 for one of a row at least
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.counts.shape[0])
+
+    def take(self, index: IntArray | Array) -> ClassCounts:
+        """Return some rows."""
+        return ClassCounts(self.X[index], self.counts[index])
+
+    def sample(self, size: int, rng: np.random.Generator) -> ClassCounts:
+        """Draw rows without replacement; itself where there are no more."""
+        return self if size >= self.n else self.take(np.sort(rng.choice(self.n, size, replace=False)))
+
+    def indicators(self) -> GaussianRows:
+        """Return the shares of the classes, standardised together, as targets of a regression."""
+        weight = self.counts.sum(axis=1)
+        share = self.counts / weight[:, None]
+        centred = share - self.counts.sum(axis=0) / weight.sum()
+        within = float(np.sum(self.counts * (1.0 - share)))
+        variance = (float(weight @ np.sum(centred**2, axis=1)) + within) / (weight.sum() * share.shape[1])
+        variance = variance or 1.0  # of rows of one class
+        return GaussianRows(self.X, centred / np.sqrt(variance), weight, within / variance)
+
+
+def fit_softmax(
+    data: ClassCounts,
+    kernel: Kernel | None,
+    config: SparseConfig,
+    rng: np.random.Generator,
+    start: SparseLatent | None = None,
+    *,
+    search: bool = True,
+    n_jobs: int | None = None,
+) -> GeneralFit:
+    """Fit kernel, inducing points and functions; from an earlier fit, and without `search` the functions alone."""
+    if start is not None and not search:
+        return _posterior(data, start.basis, config, start.mean)
+    priors = length_scale_priors(feature_scales(data.X), 1 + data.X.shape[1], first=1) if kernel is None else ()
+    if start is not None:
+        kernel = start.basis.kernel
+    elif kernel is None:
+        kernel = ConstantKernel(*_VARIANCE) * stationary(_SMOOTHNESS, feature_scales(data.X))
+    with limit_blas_threads(1):
+        if config.optimizer is not None and kernel.n_dims and data.n >= _FOLDS:
+            kernel = _search(data, kernel, priors, config, rng, n_jobs)
+    with limit_blas_threads(min(config.n_inducing, data.n)):
+        basis = InducingBasis.at(kernel, choose_points(data.X, kernel, config, rng))
+    return _posterior(data, basis, config, None)
+
+
+def _posterior(data: ClassCounts, basis: InducingBasis, config: SparseConfig, start: Array | None) -> GeneralFit:
+    """Return the mode of the functions with their covariance."""
+    with limit_blas_threads(basis.chol.shape[0]):
+        term = row_term(basis, data.X, "f")
+        limits = config.max_iter, config.tol
+        mode = softmax_mode(term, data.counts, start, *limits, on_value=config.on_value)
+        latent = SparseLatent(basis, mode.mean, softmax_covariance(term, data.counts, mode.mean))
+        likelihood: Any = Softmax()  # it is no `Likelihood`
+        end = WarmStart(basis.kernel, likelihood, basis.points)
+        return GeneralFit(latent, end, "map", [mode.value], mode.n_iter, mode.converged)
+
+
+# --------------------------------------------------------------------------------------------------------------- search
+class _Fold(NamedTuple):
+    """Rows to learn from and rows left out."""
+
+    train: ClassCounts
+    test: ClassCounts
+    points: Features  # (M, d): inducing points
+    kernel: Kernel  # where the search starts; it has not seen the rows left out
+    values: Array | None = None  # (M, K): functions at the points, for the next start
+
+
+def _search(
+    data: ClassCounts,
+    kernel: Kernel,
+    priors: tuple[NormalPrior, ...],
+    config: SparseConfig,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> Kernel:
+    """Return the kernel of the smallest log-loss of rows left out."""
+    sample = data.sample(_SEARCH_ROWS, rng)
+    config = replace(config, n_inducing=_SEARCH_POINTS, inducing="kmeans++", tol=_SEARCH_TOL * config.tol, noise=None)
+    number, n_folds = _fold_numbers(sample, rng), _FOLDS if sample.n <= _MANY_ROWS else 1
+    parts = [(sample.take(number != fold), sample.take(number == fold)) for fold in range(n_folds)]
+    points = [choose_points(train.X, kernel, config, rng) for train, _ in parts]
+    subsets = [rows.sample(SUBSET_ROWS, rng) for rows in (sample, *(train for train, _ in parts))]
+    parallel = Parallel(n_jobs)
+    learnt = parallel(delayed(_by_indicators)(rows, kernel, priors, config) for rows in subsets)
+    starts = [[_towards(kernel, end, share) for end in learnt] for share in _SHARES]
+    tasks = [
+        [_Fold(*part, Z, own) for part, Z, own in zip(parts, points, kernels, strict=True)] for _, *kernels in starts
+    ]
+    ends = parallel(delayed(_descend)(folds, config) for folds in tasks)
+    best = int(np.argmin([loss for _, loss in ends]))
+    return _shifted(starts[best][0], ends[best][0])
+
+
+def _fold_numbers(data: ClassCounts, rng: np.random.Generator) -> IntArray:
+    """Return a fold for each row, all with the same shares of the classes, shape (n,)."""
+    number = np.empty(data.n, dtype=np.int64)
+    number[np.lexsort((rng.random(data.n), data.counts.argmax(axis=1)))] = np.arange(data.n) % _FOLDS
+    return number
+
+
+def _by_indicators(data: ClassCounts, kernel: Kernel, priors: tuple[NormalPrior, ...], config: SparseConfig) -> Kernel:
+    """Return the kernel of the highest evidence of a regression on the indicators, with the variance that it had."""
+    # The indicators of a row are one label, so their evidence counts once: otherwise it drowns the priors.
+    rows = data.indicators()
+    evidence, n_functions = evidence_objective(rows), rows.n_functions
+
+    def objective(parameters: SparseParameters) -> tuple[ObjectiveValue, float]:
+        result, weight = evidence(parameters)
+        prior, slope = log_density(priors, parameters.kernel.theta)
+        value, theta = result.value / n_functions + prior, result.theta / n_functions + slope
+        return ObjectiveValue(value, theta, result.log_noise / n_functions, None), weight
+
+    search = SparseSearch(config, SparseParameters(kernel, _NOISE, data.X))
+    search.ascend(objective, max_iter=_ITERATIONS)
+    return search.parameters.kernel
+
+
+def _towards(kernel: Kernel, end: Kernel, share: float) -> Kernel:
+    """Return a kernel with its length-scales part of the way to those of another one, in their logs."""
+    return _shifted(kernel, share * np.where(_step(kernel, "length_scale") > 0.0, end.theta - kernel.theta, 0.0))
+
+
+def _descend(folds: list[_Fold], config: SparseConfig) -> tuple[Array, float]:
+    """Search along the variance and the length-scales; return the shift of theta and its log-loss."""
+    kernel = folds[0].kernel
+    steps = [_step(kernel, "constant_value", "variance"), _step(kernel, "length_scale")]
+    directions = [sign * step for step in steps if np.any(step) for sign in (1.0, -1.0)]
+    visited = set()
+
+    def loss(shift: Array) -> float:
+        visited.add(shift.tobytes())
+        results = [_left_out(fold, shift, config) for fold in folds]
+        folds[:] = [fold._replace(values=values) for fold, (_, values) in zip(folds, results, strict=True)]
+        return sum(value for value, _ in results)
+
+    best = np.zeros(kernel.n_dims)
+    lowest = loss(best)
+    for size in (1.0, 0.5):
+        queue = directions
+        while queue:
+            step, *queue = queue
+            trial = best + size * step
+            if trial.tobytes() not in visited and (value := loss(trial)) < (1.0 - _GAIN) * lowest:
+                best, lowest = trial, value
+                queue = [step, *(other for other in directions if other is not step)]
+    return best, lowest
+
+
+def _left_out(fold: _Fold, shift: Array, config: SparseConfig) -> tuple[float, Array]:
+    """Return the log-loss of the rows left out, summed over their weights, and the functions at the points."""
+    basis = InducingBasis.at(_shifted(fold.kernel, shift), fold.points)
+    start = None if fold.values is None else solve_lower(basis.chol, fold.values)
+    term = row_term(basis, fold.train.X, "f")
+    mode = softmax_mode(term, fold.train.counts, start, config.max_iter, config.tol)
+    log_p = Softmax().log_prob(product(basis.rows(fold.test.X), mode.mean))
+    return -float(np.vdot(fold.test.counts, log_p)), product(basis.chol, mode.mean)
+
+
+def _step(kernel: Kernel, *names: str) -> Array:
+    """Return the first step of hyper-parameters whose name ends so, 0 for the others, shape (n_theta,)."""
+    own = [h.name for h in kernel.hyperparameters if not h.fixed for _ in range(h.n_elements)]
+    return np.array([sum(_STEPS[end] for end in names if name.endswith(end)) for name in own], dtype=np.float64)
+
+
+def _shifted(kernel: Kernel, shift: Array) -> Kernel:
+    """Return the kernel with its logarithms of hyper-parameters moved within their bounds."""
+    return kernel.clone_with_theta(np.clip(kernel.theta + shift, *np.reshape(kernel.bounds, (-1, 2)).T))

@@ -1,0 +1,142 @@
+"""Many classes by one softmax model: known solutions, weights, streams, what is refused."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+from skpref import SVGPClassifier, load, save
+from skpref.exceptions import DataError
+from skpref.gp.sparse import fit_softmax as sparse_softmax
+from skpref.gp.sparse.fit_softmax import ClassCounts
+from skpref.kernels import Linear
+from skpref.likelihoods import PairwiseProbit, Softmax
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-3.0, 3.0, (150, 2))
+NAMES = np.array(["low", "middle", "high"])
+Y = NAMES[np.digitize(np.sin(X[:, 0]) + 0.2 * RNG.standard_normal(150), [-0.5, 0.5])]
+KERNEL = ConstantKernel(9.0) * RBF([1.2, 50.0])
+
+
+def softmax(**options) -> SVGPClassifier:
+    return SVGPClassifier(**{"kernel": KERNEL, "n_inducing": 30, "optimizer": None, "random_state": 0} | options)
+
+
+def test_three_classes_by_one_model():
+    model = softmax().fit(X, Y)
+    assert model.score(X, Y) > 0.85
+    assert model.classes_.tolist() == ["high", "low", "middle"]
+    assert isinstance(model.likelihood_, Softmax)
+    assert (model.inference_, len(model.posteriors_), len(model.kernels_)) == ("map", 1, 1)
+    mean, std = model.predict_latent(X, return_std=True)
+    assert mean.shape == std.shape == (150, 3)
+    assert np.array_equal(model.predict_latent(X), mean)
+    assert_allclose(model.predict_proba(X), Softmax().predict(mean), rtol=1e-14)
+    assert np.all(std[:, 0] == std[:, 2])
+    far_mean, far_std = model.predict_latent([[1e6, 0.0]], return_std=True)
+    assert_allclose(far_mean, 0.0, atol=1e-12)
+    assert_allclose(far_std, 3.0)
+    assert model.relevance_[0] > 10.0 * model.relevance_[1]
+
+
+def test_a_linear_kernel_gives_the_multinomial_logistic_regression():
+    model = softmax(kernel=Linear([0.5, 0.5]), n_inducing=150, tol=1e-8).fit(X, Y)
+    peer = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10).fit(X, Y)
+    assert_allclose(model.predict_proba(X), peer.predict_proba(X), atol=1e-4)
+
+
+def test_the_search_finds_kernels_that_predict_rows_left_out():
+    train, test = slice(0, 100), slice(100, 150)
+    start = ConstantKernel(1.0) * RBF([30.0, 30.0])
+    fixed, learnt, default = (
+        softmax(kernel=kernel, optimizer=optimizer).fit(X[train], Y[train])
+        for kernel, optimizer in ((start, None), (start, "l-bfgs-b"), (None, "l-bfgs-b"))
+    )
+    losses = [log_loss(Y[test], model.predict_proba(X[test])) for model in (fixed, learnt, default)]
+    assert max(losses[1:]) < 0.6 < losses[0]
+    assert learnt.converged_
+    assert learnt.kernel_.k1.constant_value > 1.0
+    assert learnt.kernel_.k2.length_scale[0] < 5.0
+    assert default.kernel_.k2.nu == 2.5
+    with parallel_config(backend="threading"):
+        parallel = clone(learnt).set_params(n_jobs=2).fit(X[train], Y[train])
+    assert_allclose(parallel.predict_proba(X), learnt.predict_proba(X), atol=1e-6)
+
+
+def test_weights_count_copies_and_rows_may_be_sparse():
+    weight = np.arange(150) % 3
+    copies = np.repeat(np.arange(150), weight)
+    weighted = softmax().fit(X, Y, sample_weight=weight)
+    assert np.array_equal(weighted.predict_proba(X), softmax().fit(X[copies], Y[copies]).predict_proba(X))
+    csr = softmax().fit(sparse.csr_array(X), Y)
+    assert_allclose(csr.predict_proba(sparse.csr_array(X)), softmax().fit(X, Y).predict_proba(X), atol=1e-6)
+
+
+def test_one_row_may_have_several_classes():
+    rows, y = np.repeat([[0.0], [1.0]], 4, axis=0), np.array([0, 0, 1, 2, 0, 1, 2, 2])
+    p = softmax(kernel=ConstantKernel(100.0) * RBF(0.1)).fit(rows, y).predict_proba([[0.0], [1.0]])
+    assert_allclose(p, [[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]], atol=0.01)
+    indicators = ClassCounts(rows[:2], np.array([[2.0, 1.0, 1.0], [1.0, 1.0, 2.0]])).indicators()
+    total = np.sum(indicators.weight[:, None] * indicators.y**2) + indicators.scatter
+    assert_allclose(total, indicators.weight.sum() * 3.0)  # variance 1, by counting every label
+
+
+def test_streams_keep_kernel_and_points_and_start_at_the_last_mode():
+    stream = softmax(optimizer="l-bfgs-b").partial_fit(X[:60], Y[:60], classes=[*NAMES, "unseen"])
+    assert stream.predict_proba(X).shape == (150, 4)
+    kernel, points = stream.kernel_, stream.posterior_.basis.points
+    stream.partial_fit(X[60:], Y[60:])
+    assert stream.kernel_ is kernel
+    assert stream.posterior_.basis.points is points
+    assert stream.score(X, Y) > 0.85
+    again = softmax(warm_start=True, optimizer="l-bfgs-b").fit(X, Y)
+    assert again.fit(X, Y).score(X, Y) > 0.9
+
+
+def test_what_it_lacks_is_refused_or_left_to_one_against_the_rest(monkeypatch):
+    for options in ({"inference": "svi"}, {"optimizer": "adam"}, {"learn_inducing": True}):
+        with pytest.raises(DataError, match=r"got \w+=.*one_vs_rest"):
+            softmax(multi_class="softmax", **options).fit(X, Y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = softmax(n_inducing=5, max_iter=1, **options).fit(X, Y)
+        assert (len(model.posteriors_), model.likelihood_) == (3, PairwiseProbit())
+    two = softmax(multi_class="softmax", inference="svi").fit(X, Y == "low")
+    assert two.likelihood_ == PairwiseProbit()
+    monkeypatch.setattr("skpref.gp.sparse.classifier.full_passes_fit", lambda *_: False)
+    assert len(softmax(n_inducing=5).fit(X, Y).posteriors_) == 3
+
+
+def test_a_search_that_is_cut_short_warns():
+    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
+        model = softmax(max_iter=1).fit(X, Y)
+    assert (model.n_iter_, model.converged_) == (1, False)
+
+
+def test_files_hold_the_functions_of_all_classes(tmp_path):
+    model = softmax().fit(X, Y)
+    save(model, tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    assert loaded.partial_fit(X[:5], Y[:5]).score(X, Y) > 0.85
+    model.classes_ = np.array(["low", "high"])
+    with pytest.raises(DataError, match="must have means of shape"):
+        save(model, tmp_path / "model")
+
+
+def test_rare_classes_are_spread_over_the_folds():
+    counts = np.eye(3)[np.r_[np.zeros(50, int), np.ones(6, int), [2, 2, 2]]]
+    number = sparse_softmax._fold_numbers(ClassCounts(np.zeros((59, 1)), counts), np.random.default_rng(0))
+    assert np.bincount(number[50:56]).tolist() == [2, 2, 2]
+    assert sorted(number[56:]) == [0, 1, 2]
