@@ -112,7 +112,7 @@ def test_what_files_cannot_do_is_said(tmp_path: Path, options: Any, y: Any, weig
 @pytest.mark.usefixtures("_small_batches")
 def test_the_softmax_needs_all_rows(tmp_path: Path) -> None:
     path, model = columns(tmp_path, "third"), SVGPClassifier(**FIXED | {"multi_class": "softmax"})
-    with pytest.raises(DataError, match="multi_class='softmax' needs all rows in memory.*'one_vs_rest'"):
+    with pytest.raises(DataError, match=r"multi_class='softmax' needs all rows in memory.*'one_vs_rest'"):
         model.fit(path, "third")
     assert not hasattr(model, "classes_")
 
