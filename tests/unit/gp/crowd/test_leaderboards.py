@@ -90,3 +90,15 @@ def test_what_cannot_be_shown_is_refused(model: CrowdGPPL, monkeypatch: pytest.M
     monkeypatch.setattr(leaderboards, "_MAX_MATRIX", 3)
     with pytest.raises(DataError, match="win_matrix of 4 items: it takes at most 3; name the items"):
         model.win_matrix()
+
+
+def test_many_users_at_once_are_each_as_alone(model: CrowdGPPL) -> None:
+    known = model.user_ids_[:2].tolist()
+    users = [known[0], "zoe", known[1], "yan", known[0]]
+    together = model.utility(users=users, return_std=True)
+    for k, user in enumerate(users):
+        mean, std = model.utility(users=[user], return_std=True)
+        np.testing.assert_allclose(together[0][k], mean[0])
+        np.testing.assert_allclose(together[1][k], std[0])
+    assert together[0].shape == (5, model.item_ids_.size)
+    np.testing.assert_allclose(together[0][1], model.utility())

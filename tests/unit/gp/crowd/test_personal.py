@@ -65,10 +65,11 @@ def test_kernels_that_are_given_are_those_of_the_consensus_and_of_tastes() -> No
     assert fitted(items=None).factor_kernel_ is None
 
 
-@pytest.mark.parametrize("position", [-1, 3])
-def test_draws_of_users_with_features_have_the_moments(position: int) -> None:
+@pytest.mark.parametrize("position", [-1, 3, None])
+def test_draws_of_users_with_features_have_the_moments(position: int | None) -> None:
     posterior = fitted(users=DATA.user_table, items=DATA.table).posterior_
-    person = Items(np.array([[2.0, -1.0]])[:, : DATA.user_table.features.shape[1]], np.array([position]))
+    features = None if position is None else np.array([[2.0, -1.0]])[:, : DATA.user_table.features.shape[1]]
+    person = Items(features, np.array([-1 if position is None else position]))
     items = Items(np.vstack([FEATURES, NEW]), np.array([*range(6), -1, -1, -1]))
     n = 20_000
     draws = posterior.sample(person, items, n, np.random.default_rng(0))[:, 0]
@@ -78,10 +79,11 @@ def test_draws_of_users_with_features_have_the_moments(position: int) -> None:
     assert_allclose(draws.var(axis=0), variance[0], rtol=6.0 * np.sqrt(2.0 / n))
 
 
-@pytest.mark.parametrize("position", [-1, 3])
-def test_pairs_with_new_items_have_the_moments_of_draws(position: int) -> None:
+@pytest.mark.parametrize("position", [-1, 3, None])
+def test_pairs_with_new_items_have_the_moments_of_draws(position: int | None) -> None:
     posterior = fitted(users=DATA.user_table, items=DATA.table).posterior_
-    person = Items(DATA.user_table.features[3:4], np.array([position]))
+    features = None if position is None else DATA.user_table.features[3:4]
+    person = Items(features, np.array([-1 if position is None else position]))
     items = Items(np.vstack([FEATURES, NEW]), np.array([*range(6), -1, -1, -1]))
     left, right, n = np.array([6, 0, 6, 8, 2]), np.array([0, 7, 8, 5, 4]), 20_000
     draws = posterior.sample(person, items, n, np.random.default_rng(0))[:, 0]

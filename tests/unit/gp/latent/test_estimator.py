@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -272,3 +273,45 @@ def test_the_start_correlates_rows_at_the_mean_distance() -> None:
     assert_array_equal(inputs.s, 0.9)
     assert hyper.Z.shape == (10, 4)
     assert_allclose(np.exp(hyper.log_beta), 50.0)
+
+
+def rounds(monkeypatch: pytest.MonkeyPatch, gains: list[float], *, cold: bool, **options: Any) -> tuple[Any, list[Any]]:
+    """The end of a search whose rounds gain so many nats, the length of each round, and whether its noise is fixed."""
+    search: Any = _Search(np.zeros((10, 4)), (None, None), None)
+    log: list[tuple[int, bool]] = []
+
+    def ascend(length: int, tol: float, *, fixed_noise: bool) -> Any:
+        log.append((length, fixed_noise))
+        search._best = gains[len(log) - 1] + (0.0 if np.isinf(search._best) else search._best)
+        done = options.get("iterations", {}).get(len(log), length)
+        return SimpleNamespace(n_iter=done, converged=len(log) in options.get("converged", ()))
+
+    monkeypatch.setattr(search, "_ascend", ascend)
+    return search.run(options.get("max_iter", 1000), 0.1, cold=cold), log
+
+
+def test_rounds_of_a_search_grow_and_the_first_of_a_cold_start_keeps_its_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Short ones first, in which rows move far and outdate their units.
+    end, log = rounds(monkeypatch, [1e9] * 5, cold=True, max_iter=207)
+    assert log == [(30, True), (30, False), (40, False), (100, False), (7, False)]
+    assert (end.n_iter, end.converged) == (207, False)
+    _, log = rounds(monkeypatch, [1e9] * 2, cold=False, max_iter=200)
+    assert log == [(100, False)] * 2
+    # A search that has one round only learns the noise in it.
+    _, log = rounds(monkeypatch, [1e9], cold=True, max_iter=30)
+    assert log == [(30, False)]
+
+
+def test_a_search_ends_after_a_round_that_converged_and_gained_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = 100 * 0.01 * 0.1 * 40  # nats of 100 iterations with tol=.1 on 40 entries
+    for gains, converged, iterations, n_rounds in (
+        ([5.0, 0.9 * small], {2}, {}, 2),
+        ([5.0, 1.1 * small, 0.9 * small], {2, 3}, {}, 3),
+        ([5.0, 0.9 * small, 0.0], {3}, {}, 3),
+        ([5.0, 0.9 * small], {}, {2: 3}, 2),  # a line search that failed
+    ):
+        end, log = rounds(monkeypatch, gains, cold=False, converged=converged, iterations=iterations)
+        assert (len(log), end.converged) == (n_rounds, True)
+    # The first round of a cold start has not learnt the noise yet.
+    end, log = rounds(monkeypatch, [5.0, 0.0], cold=True, converged={1, 2}, iterations={1: 0, 2: 0})
+    assert (len(log), end.converged, end.n_iter) == (2, True, 2)
