@@ -95,7 +95,7 @@ class SummedClassifier(SparseGP):
         if n_present < 2:
             raise too_few_classes(n_present)
         by_softmax = {"multi_class='softmax'": self.multi_class == "softmax" and self.classes_.size > 2}
-        self._refuse_parameters(by_softmax, "by multi_class='one_vs_rest'")
+        refuse_parameters(by_softmax, "by multi_class='one_vs_rest'")
         likelihood, config = self._initial_likelihood(), self._config()
         check_memory(1, config.sparse.n_inducing, whose="rows")
         positive_classes = [1] if self.classes_.size == 2 else list(range(self.classes_.size))
