@@ -7,8 +7,12 @@ import re
 import sys
 import tomllib
 import warnings
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from docutils import nodes
+from sphinx import addnodes
 
 # Before numpy is imported by autodoc and by the examples, so that timings do not depend on the number of cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -34,7 +38,11 @@ extensions = [
 html_math_renderer = "mathml"
 exclude_patterns = ["_build", "examples", "**/GALLERY_HEADER.rst"]
 templates_path = ["_templates"]
-nitpicky = False
+nitpicky = True
+nitpick_ignore_regex = [
+    (r"py:.*", r"sklearn\..*"),  # scikit-learn's pages are not on this machine
+    (r"py:obj", r"client"),  # an attribute that is set, not defined in the class
+]
 suppress_warnings = ["ref.citation"]  # the bibliography may hold what no page cites
 default_role = "code"
 
@@ -96,13 +104,40 @@ def _read_changelog(_app: Any, page: str, source: list[str]) -> None:
         source[0] += f"{title[2]}\n{'=-~^'[len(title[1]) - 1] * len(title[2])}\n" if title else f"{line}\n"
 
 
-def _unlink(_app: Any, _env: Any, node: Any, content: Any) -> Any:
-    """Show labels of scikit-learn's pages, which inherited docstrings refer to, as plain text: no network is needed."""
-    return content if node.get("reftarget") in {"accuracy_score", "r2_score"} else None
+PACKAGES = [f"skpref{name}" for name in ("", ".data", ".kernels", ".metrics", ".plots", ".search", ".tracking")]
+
+
+def _link_names(_app: Any, doctree: nodes.document) -> None:
+    """Make a link of every name of the API that is set as code in a text."""
+    for literal in list(doctree.findall(nodes.literal)):
+        name = literal.astext()
+        home = next((home for home in PACKAGES if name in import_module(home).__all__), None)
+        if home is None or isinstance(literal.parent, (nodes.reference, nodes.title, addnodes.pending_xref)):
+            continue
+        link = addnodes.pending_xref(
+            "", literal.deepcopy(), refdomain="py", reftype="obj", reftarget=f"{home}.{name}", plain=True
+        )
+        literal.replace_self(link)
+
+
+def _resolve(app: Any, env: Any, node: Any, content: Any) -> Any:
+    """Find names of skpref without their module; show labels of scikit-learn's pages as plain text."""
+    if node.get("plain") or node.get("reftarget") in {"accuracy_score", "r2_score"}:
+        return content
+    if node.get("refdomain") == "py":
+        for package in ("skpref", "skpref.data"):
+            name = f"{package}.{node['reftarget']}"
+            found = env.get_domain("py").resolve_xref(
+                env, node["refdoc"], app.builder, node["reftype"], name, node, content
+            )
+            if found is not None:
+                return found
+    return None
 
 
 def setup(app: Any) -> None:
     """Connect the hooks."""
     app.connect("autodoc-skip-member", _skip)
     app.connect("source-read", _read_changelog)
-    app.connect("missing-reference", _unlink)
+    app.connect("missing-reference", _resolve)
+    app.connect("doctree-read", _link_names)
