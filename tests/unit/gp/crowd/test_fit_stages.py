@@ -152,15 +152,17 @@ def test_waiting_factors_are_added_where_none_is_negligible(monkeypatch: pytest.
 
 def test_a_fit_ends_at_its_most_passes_or_where_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[tuple[int, int]] = []
+    seconds: list[float] = []
     end, log = in_stages(
         monkeypatch,
         [[]] * 9,
         [False] * 9,
         max_iter=6,
-        on_iteration=lambda event: events.append((event.step, event.n_max)),
+        on_iteration=lambda event: events.append((event.step, event.n_max)) or seconds.append(event.seconds),
     )
     assert [passes for passes, _, _ in log] == [1, 1, 2, 2]
     assert events == [(step, 6) for step in range(1, 7)]
+    assert 0.0 <= min(seconds) <= max(seconds) < 60.0
     assert not end.converged
     end, log = in_stages(monkeypatch, [[]] * 9, [False] * 9, stops={2: 1})
     assert len(end.bounds) == 3

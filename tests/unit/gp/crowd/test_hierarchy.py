@@ -355,3 +355,21 @@ def test_a_fit_ends_where_the_objective_hardly_changes(
     )
     assert [(event.step, event.bound) for event in events] == [(1, -5.0), (2, -4.0)]
     assert (len(fit.bounds), fit.converged) == (2, False)
+
+
+@pytest.mark.parametrize("laplace", [False, True])
+@pytest.mark.parametrize("penalty", [None, 0.7])
+def test_a_weight_of_two_is_two_answers(penalty: float | None, *, laplace: bool) -> None:
+    model, start = crowd_model(penalty=penalty, laplace=laplace)
+    users = model.users
+    twice = UserRows.of(*(np.repeat(x, 2) for x in (users.user, users.left, users.right)), (30, 5), order=False)
+    weighted = replace(model, weight=np.full(600, 2.0))
+    copies = replace(model, users=twice, y=np.repeat(model.y, 2), weight=np.ones(1200))
+    ends = [
+        fit_hierarchy(m, start_state(m, start.scales, start.likelihood, 0.5), max_iter=12, tol=0.0)
+        for m in (weighted, copies)
+    ]
+    assert_allclose(ends[0].bounds, ends[1].bounds, rtol=1e-9)
+    assert_allclose(ends[0].mean, ends[1].mean, atol=1e-9)
+    assert_allclose(ends[0].state.S, ends[1].state.S, rtol=1e-7)
+    assert_allclose(ends[0].state.tau, 2.0 * ends[1].state.tau[::2], rtol=1e-7)

@@ -1,0 +1,68 @@
+"""When `partial_fit` of sparse regression learns again, updates sums, and forgets rows; learning is scripted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skpref import SVGPRegressor
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What is learnt from: (start of a search, rows), or (rows of an update, sums it adds to)."""
+    calls: list[Any] = []
+
+    def learn(self: Any, start: Any) -> None:
+        calls.append((start, self._rows[1].size))
+        self.posterior_, self._sums, self._state, self.converged_ = "posterior", None, None, True
+        self._rows_until_search = self._rows[1].size
+
+    def update(self: Any, rows: Any, sums: Any) -> Any:
+        calls.append((rows[1].size, sums))
+        self._sums = "sums"
+        return self
+
+    monkeypatch.setattr(SVGPRegressor, "_learn", learn)
+    monkeypatch.setattr(SVGPRegressor, "_update_posterior", update)
+    monkeypatch.setattr(SVGPRegressor, "_warm_start", lambda _, search: search)
+    return calls
+
+
+def stream(model: Any, *sizes: int) -> Any:
+    for n in sizes:
+        model.partial_fit(np.zeros((n, 1)), np.arange(float(n)))
+    return model
+
+
+def test_all_is_learnt_again_whenever_rows_have_doubled_up_to_ten_thousand(log: list[Any]) -> None:
+    model = stream(SVGPRegressor(), 4000, 3000, 999, 1)
+    # The first update after a search is by all rows that are kept, the others by the new ones.
+    assert log == [(None, 4000), (7000, None), (999, "sums"), ("compare", 8000)]
+    log.clear()
+    stream(model, 2000)
+    assert model._rows[1].size == 10_000
+    stream(model, 1)
+    assert model._rows is None
+    stream(model, 20_000)
+    assert log == [(10_000, None), (1, "sums"), (20_000, "sums")]
+    log.clear()
+    # More at once than is kept.
+    stream(SVGPRegressor(), 6000, 6000, 5)
+    assert log == [(None, 6000), (12_000, None), (5, "sums")]
+
+
+def test_a_window_keeps_the_latest_rows_and_has_no_sums(log: list[Any]) -> None:
+    model = stream(SVGPRegressor(window=50), 80, 20, 29)
+    assert log == [(None, 50), (50, None), (50, None)]
+    np.testing.assert_array_equal(model._rows[1], [79.0, *range(20), *range(29)])
+    log.clear()
+    stream(model, 1)
+    assert log == [("compare", 50)]
+
+
+def test_other_likelihoods_learn_from_all_rows_with_the_kernel_as_it_is(log: list[Any]) -> None:
+    stream(SVGPRegressor(likelihood="poisson"), 30, 20, 10_000)
+    assert log == [(None, 30), ("skip", 50), ("skip", 10_050)]
