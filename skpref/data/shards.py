@@ -232,6 +232,23 @@ def _values(column: Any) -> NDArray[Any]:  # noqa: ANN401  # of pyarrow
     return np.asarray(column.combine_chunks().to_numpy(zero_copy_only=False))
 
 
+def _batches(dataset: Any, columns: list[str], size: int) -> Iterator[Any]:  # noqa: ANN401  # of pyarrow
+    """Yield record batches of a dataset, one row group after the other.
+
+    A scan of all files would decode up to 1 GiB ahead of slow readers.
+    """
+    options = {"columns": columns, "batch_size": size, "batch_readahead": 1, "fragment_readahead": 1}
+    try:
+        fragments = list(dataset.get_fragments())
+    except ValueError:  # of a filtered dataset
+        yield from dataset.to_batches(**options)
+        return
+    for fragment in fragments:
+        parts = fragment.split_by_row_group() if hasattr(fragment, "split_by_row_group") else [fragment]
+        for part in parts:
+            yield from part.to_batches(schema=dataset.schema, **options)
+
+
 def _whole_groups(runs: Iterator[Any], group: str) -> Iterator[Any]:
     """Yield runs that end where a group ends: rows of a run's last group belong to the next one."""
     import pyarrow as pa
@@ -253,11 +270,8 @@ def _runs(dataset: Any, names: list[str], size_of_run: int) -> Iterator[Any]:  #
     import pyarrow as pa
 
     parts, size = [], 0
-    batches = dataset.to_batches(
-        columns=list(dict.fromkeys(names)), batch_size=size_of_run, batch_readahead=1, fragment_readahead=1
-    )
     try:
-        for batch in batches:
+        for batch in _batches(dataset, list(dict.fromkeys(names)), size_of_run):
             parts.append(batch)
             size += len(batch)
             if size >= size_of_run:

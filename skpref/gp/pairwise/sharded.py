@@ -201,7 +201,7 @@ class ShardedClassifier(ComparisonClassifier):
     def _fit_shards(
         self,
         shards: Shards,
-        summaries: Sequence[ShardSummary],
+        summaries: list[ShardSummary],
         rows: Sequence[Any],
         names: list[str],
         *,
@@ -215,6 +215,7 @@ class ShardedClassifier(ComparisonClassifier):
         self._items, self.item_ids_ = items, items.seen_ids
         self.components_ = connected_components(comparisons, frames=frames + 1)
         self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
+        summaries.clear()  # they take 32 bytes for each item and shard
         self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
         config = self._config(offsets=items.features is None or self.item_effects, order=self.order_effect)
         here = few(comparisons, HYPER_PAIRS, keep_order=self.order_effect)
