@@ -436,3 +436,37 @@ def test_one_observation_of_the_reference_file(shared) -> None:
     laplace = case["laplace"]
     p = likelihood.probabilities(laplace["test_mean"], laplace["test_var"])
     assert_allclose(p, laplace["test_class_probabilities"], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("step", "inverse", "scaled"),
+    [
+        ([0.5, 0.25, 0.5], 1.5, [0.25, 2.5]),  # a whole step in (1, b) / noise
+        ([-2.0, 0.0, 0.0], 0.1, [0.0, 2.0]),  # a tenth of 1 / noise is left
+        ([0.0, 1.0, -3.0], 1.0, [0.45, 0.65]),  # and of a gap
+        ([-2.0, 4.0, 0.0], 0.1, [1.8, 2.0]),  # of both
+        ([100.0, 0.0, 0.0], 11.0, [0.0, 2.0]),  # ten times as certain at most, and the same again
+        ([9.0, 0.0, 0.0], 10.0, [0.0, 2.0]),
+    ],
+)
+def test_steps_of_learning_leave_a_tenth(step: list[float], inverse: float, scaled: list[float]) -> None:
+    now = OrdinalProbit((0.0, 4.0), 2.0)
+    data = np.array([0.0, 1.0, 2.0]), np.zeros(3), np.ones(3), np.ones(3)
+    after = now._halved(np.array(step), -np.inf, data)
+    assert after.noise == pytest.approx(2.0 / inverse)
+    assert_allclose(after.thresholds, np.array(scaled) * 2.0 / inverse, atol=1e-12)
+    # Steps are halved until the objective rises, twenty times at most.
+    assert now._halved(np.array(step), np.inf, data) is now
+
+
+@pytest.mark.parametrize(("n_halvings", "moves"), [(1, True), (3, True), (19, True), (20, False)])
+def test_steps_of_learning_are_halved_until_the_objective_is_as_large(
+    monkeypatch: pytest.MonkeyPatch, n_halvings: int, *, moves: bool
+) -> None:
+    now = OrdinalProbit((0.0, 4.0), 2.0)
+    values = iter([-1.0] * n_halvings + [0.0])
+    monkeypatch.setattr(OrdinalProbit, "_expectation", lambda *_: (np.array([next(values)]),))
+    data = np.zeros(1), np.zeros(1), np.ones(1), np.ones(1)
+    after = now._halved(np.array([0.0, 0.5, 0.5]), 0.0, data)
+    assert after.noise == 2.0
+    assert_allclose(after.thresholds, np.array([0.0, 4.0]) + 0.5**n_halvings * moves, atol=1e-12)

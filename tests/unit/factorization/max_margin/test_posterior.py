@@ -168,3 +168,20 @@ def test_rows_are_taken_in_parts_that_fit_in_memory(monkeypatch: pytest.MonkeyPa
     assert nodes.shape == (256, 3)
     assert_allclose(nodes.mean(axis=0), 0.0, atol=0.05)
     assert_allclose(np.cov(nodes.T), np.eye(3), atol=0.1)
+
+
+def test_what_all_users_like_is_part_of_the_moments_of_unseen_users() -> None:
+    posterior = m3f(Factors(U, V, THETA), learnt_thresholds=True)
+    mean, variance = posterior.score_moments(USER, ITEM)
+    centre = U.sum(axis=1) / 6.0  # of 3 users, and of 3 more at 0
+    scores = Factors(U, V, THETA).scores(USER, ITEM)
+    given = Factors(U, V, THETA).prior_variances(USER, ITEM, 0.8)
+    for k, (u, i) in enumerate(zip(USER, ITEM, strict=True)):
+        if u < 0 and i >= 0:
+            scores[:, k] = (centre * V[:, i]).sum(axis=1)
+        if u < 0 and i < 0:
+            given[:, k] += 0.8**2 * (centre**2).sum(axis=1)
+    assert_allclose(mean, scores.mean(axis=0))
+    assert_allclose(variance, scores.var(axis=0, ddof=1) + given.mean(axis=0))
+    alone = [posterior.score_moments(USER[k : k + 1], ITEM[k : k + 1]) for k in range(6)]
+    assert_allclose(np.array(alone)[..., 0].T, [mean, variance])

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from skpref import GPPLRegressor
 from skpref.data import from_scores
-from skpref.gp.pairwise.scores import worth_of
+from skpref.gp.pairwise.fit import PairConfig
+from skpref.gp.pairwise.scores import stationary_weights, worth_of
+from skpref.inference.svi import Schedule
 from skpref.kernels import ProductMatern
+from skpref.likelihoods import PairwiseProbit
 
 
 def test_worth_falls_with_the_uncertain_pairs_of_a_score() -> None:
@@ -36,3 +42,44 @@ def test_intervals_of_noisy_scores_cover(amplitude: float) -> None:
         covered.append(np.mean(np.abs(scale * mean - truth) < 1.96 * scale * std))
     # With every pair counted in full, .4 to .7; with these weights .93 to .99, standard error .02.
     assert np.mean(covered) > 0.85
+
+
+@pytest.mark.parametrize(
+    ("changes", "n_fits"), [([1.0, 0.3, 0.06, 0.04, 0.9], 3), ([0.04], 0), ([1.0] * 9, 6), ([1.0, 0.05, 0.049], 2)]
+)
+@pytest.mark.parametrize("with_features", [False, True])
+def test_rounds_end_where_weights_stay_and_keep_the_first_kernel(
+    changes: list[float], n_fits: int, *, with_features: bool
+) -> None:
+    @dataclass
+    class Scores:
+        number: int
+        fit: object = None
+
+        def weighed(self, fit):
+            return changes[self.number], Scores(self.number + 1, fit)
+
+    fits = []
+
+    def fit(data, settings, start):
+        fits.append((data.number, settings, start))
+        basis = SimpleNamespace(points="points") if with_features else None
+        posterior = SimpleNamespace(basis=basis)
+        return SimpleNamespace(state=f"state {data.number}", kernel="kernel", posterior=posterior)
+
+    config = PairConfig(
+        PairwiseProbit(), "vb", 5, "random", Schedule(on_iteration=print), 2.0, 3.0, True, False, 1.5, "l-bfgs-b", 1
+    )
+    data = stationary_weights(Scores(0), fit, config, "start")
+    assert len(fits) == n_fits
+    assert data.number == min(n_fits + 1, 6)
+    for k, (number, settings, start) in enumerate(fits):
+        assert number == k + 1
+        assert settings.schedule.on_iteration is None
+        if k == 0:
+            assert start == "start"
+            assert (settings.optimizer, settings.length_scale_factor) == (config.optimizer, config.length_scale_factor)
+            continue
+        assert (settings.optimizer, settings.length_scale_factor) == (None, None)
+        assert (start.state, start.kernel) == (f"state {k}", "kernel")
+        assert start.points == ("points" if with_features else None)
