@@ -1,11 +1,9 @@
 """
-An arena with style control
-===========================
+Style control: when judges like long answers
+============================================
 
-Judges of an arena may like long answers, whatever they say. Where some models write longer answers than others, a
-leaderboard then ranks style. The length of both answers is in the table, so its effect can be learnt and taken out.
-The battles are simulated: 40 models, 50,000 battles, models that differ in how much they write, and judges whom
-length sways.
+Judges of an arena may like long answers, whatever the answers say. A leaderboard then ranks style. The table has the
+length of both answers, so its effect can be learnt and taken out. The data are simulated: 40 models, 50,000 battles.
 """
 
 # %%
@@ -70,3 +68,7 @@ plt.show()
 pair = battles[:1]
 print(f"with these answers {controlled.predict_proba(pair)[0, 1]:.3f}")
 print(f"of the same style  {controlled.predict_proba(pair[['model_a', 'model_b']])[0, 1]:.3f}")
+
+# %%
+# **Next:** :ref:`covariates` has the options, :ref:`tables` reads your own table, and
+# :ref:`sphx_glr_auto_examples_plot_league.py` adds home advantage and ties.

@@ -124,3 +124,6 @@ draw(
 # Bars are two standard errors over data sets. The slowest fit took this long, in seconds of CPU:
 slowest = max(measured.values(), key=lambda row: row["seconds"])
 print(f"{slowest['name']}: {slowest['seconds']} s; {sum(row['n_data_sets'] for row in measured.values())} data sets")
+
+# %%
+# **Next:** :ref:`trust` says what to do about each red dot.

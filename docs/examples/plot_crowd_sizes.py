@@ -2,8 +2,8 @@
 Which model for which crowd?
 ============================
 
-Users agree in part. How much can be learnt of what each of them thinks depends on how many they are, how many answers
-they give, about how many items, and how far their tastes differ. On simulated crowds, each of these is varied in turn.
+People agree in part. How much can be learnt about each of them depends on the number of people, of answers and of
+items, and on how far tastes differ. On simulated crowds, each of these varies in turn.
 """
 
 # %%
@@ -61,3 +61,6 @@ plt.show()
 #
 # Bars are standard errors over three crowds. Crowds differ more than models on the same crowd do, so the bars are too
 # wide for comparing lines.
+
+# %%
+# **Next:** :ref:`crowd` is the guide, and :ref:`sphx_glr_auto_examples_plot_judges.py` asks whom to trust.

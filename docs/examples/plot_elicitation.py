@@ -1,9 +1,9 @@
 """
-What to ask somebody new
-========================
+Choose questions for a new user
+===============================
 
-Who likes one film likes some others. Twenty people are new; each may be asked about a few films, and the answers are to
-tell what they think of the rest. Which films? :mod:`skpref.elicitation` knows five ways to choose. Simulated data.
+Who likes one film likes some others. Twenty people are new, and each may be asked about a few films. Which films
+tell most about all the others? :mod:`skpref.elicitation` has five strategies. The data are simulated.
 """
 
 # %%
@@ -60,3 +60,6 @@ for strategy in STRATEGIES:
 axes.set(xlabel="questions to each person", ylabel="AUC")
 axes.legend()
 plt.show()
+
+# %%
+# **Next:** :ref:`elicitation` shows a session with a real person, and ``skpref elicit MODEL`` asks on the terminal.

@@ -1,6 +1,6 @@
 """
-Which genes tell the grade?
-===========================
+Find three genes among two thousand
+===================================
 
 Fifty-two patients, two thousand genes, three grades of a tumour: far more inputs than rows. Three genes matter. A
 linear :class:`skpref.GPOrdinalRegressor` with a weight variance for each gene (automatic relevance determination)
@@ -83,3 +83,6 @@ print(f"{time.process_time() - start:.0f} seconds of CPU")
 # the first ten simulations, the model found all three genes each time, and tests one by one in three of ten. There is a
 # limit: with all 12,600 genes of the study, the model found all three in one of four simulations. And where many genes
 # move together, expect a few representatives and not the whole group.
+
+# %%
+# **Next:** :ref:`ordinal` says which kernels rank features, and how many to remove at a time.

@@ -1,10 +1,10 @@
 """
-Grades without distances between them
-=====================================
+Predict grades
+==============
 
-Wines are graded poor, fair, good or superb. How much better *good* is than *fair* nobody has said, and it need not be
-as much as *superb* is better than *good*. :class:`skpref.GPOrdinalRegressor` learns where the grades begin and end
-together with what makes a wine good, and tells how likely each grade is. The data are simulated.
+Wines are graded poor, fair, good or superb. Nobody has said how much better *good* is than *fair*.
+:class:`skpref.GPOrdinalRegressor` learns where each grade begins together with what makes a wine good, and predicts
+a probability for each grade. The data are simulated.
 """
 
 # %%
@@ -57,3 +57,6 @@ print("error in grades:", -cross_val_score(model, X, y, cv=5).round(3))
 out = cross_val_predict(model, X, y, cv=5, method="predict_proba")
 print("ranked probability score:", round(ranked_probability_score(y, out, labels=grades), 4))
 print("error in grades of always 'fair':", ordinal_mae(y, np.full(200, "fair"), labels=grades))
+
+# %%
+# **Next:** :ref:`ordinal` is the guide, and :doc:`/user_guide/choosing` says when boosting is better.

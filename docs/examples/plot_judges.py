@@ -1,10 +1,10 @@
 """
-Judges of language models
-=========================
+Judge the judges: reliability and position bias
+===============================================
 
-Forty judges, people or models, are shown two answers side by side and say which is better. Some prefer whatever stands
-first, some have a taste of their own, a few toss a coin. :class:`skpref.CrowdGPPL` separates the three from what all
-agree on. The data are simulated, so that what it finds can be held against the truth.
+Forty judges, people or models, see two answers side by side and say which is better. Some prefer what stands first,
+some have a taste of their own, and a few answer at random. :class:`skpref.CrowdGPPL` separates all this from what
+they agree on. The data are simulated, so the results can be compared with the truth.
 """
 
 # %%
@@ -94,3 +94,6 @@ shown = [(judge, first, second), (judge, second, first)]
 print("left is preferred:", model.predict_proba(shown)[:, 1].round(2))
 print("the first is better, for the judge:", model.predict_preference(shown[:1]).round(2))
 print("the first is better, for all:", model.predict_preference([(first, second)]).round(2))
+
+# %%
+# **Next:** :ref:`crowd` explains every column of the report.

@@ -2,8 +2,8 @@
 A leaderboard from a table of battles
 =====================================
 
-An arena shows two answers side by side, and people say which is better. The table has the columns that such tables
-have; the battles are simulated (20 models, 4000 battles, one in eight a tie).
+An arena shows two answers side by side, and people say which is better. The table has the usual columns. The battles
+are simulated: 20 models, 4,000 battles, one in eight a tie.
 """
 
 # %%
@@ -55,3 +55,6 @@ plt.show()
 model.partial_fit([("model-new", name) for name in leaderboard.id[:5]] * 2)
 newest = model.rank(scale="elo")
 newest[newest.id == "model-new"].to_frame().round(1)
+
+# %%
+# **Next:** :ref:`sphx_glr_auto_examples_plot_arena.py` corrects for the length of answers.

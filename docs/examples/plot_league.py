@@ -2,8 +2,8 @@
 A league with home advantage and ties
 =====================================
 
-Matches end in a win, a tie or a loss; the home team has an advantage, and so has the team with more days of rest. All
-of that is learnt at once, with uncertainty, from half a season. The league is simulated: 18 teams who meet twice.
+A match ends in a win, a tie or a loss. The home team has an advantage, and so has the team with more days of rest.
+All of this is learnt at once from half a season, with intervals. The league is simulated: 18 teams who meet twice.
 """
 
 # %%
@@ -62,3 +62,6 @@ plt.show()
 # A match on neutral ground after equal rest: rows of ids alone.
 best, second_best = model.rank().id[:2]
 print(f"{best} against {second_best}: {model.predict_proba([(best, second_best)], ties=True).round(2)[0]}")
+
+# %%
+# **Next:** :ref:`ties` compares the ways to treat ties, and :ref:`covariates` has all options of covariates.

@@ -2,8 +2,8 @@
 Beside other packages
 =====================
 
-Speed, errors and intervals of skpref and of other packages on the same data, drawn from the figures that the scripts in
-``benchmarks/`` print. Each figure names its script.
+Speed, errors and intervals of skpref and of other packages on the same data, drawn from the figures that the scripts
+in ``benchmarks/`` print. Each figure names its script.
 """
 
 # %%
@@ -104,3 +104,6 @@ ax.grid(color="0.92")
 ax.invert_yaxis()
 figure.legend(loc="outside upper center", ncols=3, frameon=False)
 plt.show()
+
+# %%
+# **Next:** :doc:`/benchmarks` has the captions, and :doc:`/user_guide/choosing` says when to use something else.

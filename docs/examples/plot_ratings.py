@@ -1,9 +1,9 @@
 """
-Who will like what
-==================
+Recommend films from ratings
+============================
 
-Sixty people rated some of forty films. What would they give to the others? :class:`skpref.GibbsM3F` learns factors of
-users and films from the ratings alone; :class:`skpref.GibbsIPM3F` also learns how many there are. Simulated data.
+Sixty people rated some of forty films. What would they give to the others? :class:`skpref.GibbsM3F` learns factors
+of users and films from the ratings alone; :class:`skpref.GibbsIPM3F` also learns how many there are. Simulated data.
 """
 
 # %%
@@ -48,3 +48,6 @@ ids, value = factors.recommend(0, 3)
 print("for user 0:", ids.tolist(), value.round(1))
 factors.fold_in([("new", 3), ("new", 5), ("new", 7)], [5, 1, 4])
 print("for the new one:", factors.recommend("new", 3)[0].tolist())
+
+# %%
+# **Next:** :ref:`ratings` is the guide. :ref:`factorization` is for features of users and films.

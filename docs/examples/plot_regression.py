@@ -1,9 +1,9 @@
 """
-A function of many points through a few
-=======================================
+Gaussian process regression with few inducing points
+====================================================
 
-Two thousand noisy measurements of a function, twenty inducing points that find their own places, and outliers that a
-likelihood with heavy tails ignores: :class:`skpref.SVGPRegressor`. The data are simulated.
+Two thousand noisy measurements of a function are summarised by twenty inducing points, which find their own places.
+A likelihood with heavy tails ignores outliers. The data are simulated.
 """
 
 # %%
@@ -47,3 +47,6 @@ for likelihood in ("gaussian", "student-t"):
     model = SVGPRegressor(likelihood=likelihood, n_inducing=20, random_state=0).fit(X, astray)
     error = np.sqrt(np.mean((model.predict(X) - truth(X[:, 0])) ** 2))
     print(f"{likelihood:10} error about the true function {error:.3f}")
+
+# %%
+# **Next:** :ref:`regression` says how many inducing points are enough, and how to fit streams and files.

@@ -64,3 +64,6 @@ for row in measured:
     for name, rival in row["models"].items():
         if name != "ours" and rival["ours_minus_this"] > 2 * rival["standard_error"]:
             print(f"{row['model']}, {row['set']}: {name} is better by {rival['ours_minus_this']:.3f} nats a row")
+
+# %%
+# **Next:** :ref:`trust` says how to check your own model.

@@ -1,11 +1,11 @@
 """
-A survey: what students want, by what they bring
-================================================
+A survey: preferences and features of people
+============================================
 
-Students compare six business schools, two at a time, and may be undecided. Some speak French, some want to go into
-finance, and both say something about what they prefer. Packages of R take such data as a table with one row for each
-comparison (BradleyTerry2, prefmod); so does :class:`skpref.CrowdGPPL`, which also leaves each student a taste of its
-own. The survey is simulated after one of that kind: 300 students, eight of the fifteen pairs each.
+Students compare six business schools, two at a time, and may be undecided. Some speak French, and some want to go
+into finance; both say something about what they prefer. R's BradleyTerry2 and prefmod take such tables, with one row
+for each comparison. So does :class:`skpref.CrowdGPPL`, which also gives each student a taste of its own. The survey
+is simulated: 300 students, eight of the fifteen pairs each.
 """
 
 # %%
@@ -70,3 +70,6 @@ plt.show()
 one = model.rank(user=0)
 print(students.loc[0].to_dict())
 one.to_frame()[["id", "utility", "std", "rank_low", "rank_high", "n_comparisons"]].round(2)
+
+# %%
+# **Next:** :ref:`crowd` has more about features of people, and about predictions for new people.

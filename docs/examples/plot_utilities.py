@@ -1,9 +1,9 @@
 """
-Utilities from comparisons
-==========================
+Learn a utility function from comparisons
+=========================================
 
-Someone compares 60 pairs of 30 items and errs now and then. :class:`skpref.GPPLRegressor` finds the utility function
-behind the answers, up to a constant, and says where it is unsure.
+Someone compares 60 pairs of 30 items, with a few errors. :class:`skpref.GPPLRegressor` finds the utility function
+behind the answers, up to a constant, and says where it is uncertain.
 """
 
 # %%
@@ -57,3 +57,6 @@ ax.plot(grid[:, 0], norm.cdf(utility(0.7) - truth), "k--", label="true")
 ax.set(xlabel="feature of the other item", ylabel="p(0.7 preferred)")
 ax.legend()
 plt.show()
+
+# %%
+# **Next:** :ref:`pairwise` is the guide of models of comparisons.
