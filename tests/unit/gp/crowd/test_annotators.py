@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.special import ndtr
 from scipy.stats import binom
 
@@ -231,3 +232,23 @@ def test_deviations_are_personal_utilities_less_those_of_the_consensus(inference
     assert np.abs(deviations).max() > 0.1
     own, shared = model.posterior_.utility(users, items)[0], model.posterior_.consensus.utility(items, centred=True)[0]
     np.testing.assert_allclose(deviations, own - shared, atol=1e-9)
+
+
+def test_draws_are_mixed_with_what_a_factor_of_the_consensus_says() -> None:
+    draws = np.array([[0.2, 0.4, 0.6, 0.8], [0.5, 0.5, 0.5, 0.9]])
+    ends = np.array([12.5, 87.5])
+    mean, low, high = annotators._summary(draws, None, ends)
+    assert_allclose(mean, [0.5, 0.6])
+    assert_allclose(low, [0.2, 0.5])
+    assert_allclose(high, [0.8, 0.9])
+    # The first user's factor is .1 or .9 for sure; of the second the others know nothing.
+    factors = np.array([0.1, 0.9]), np.array([[0.75, 0.25], [0.0, 0.0]])
+    mean, low, high = annotators._summary(draws, factors, np.array([0.0, 100.0]))
+    assert_allclose(mean, [0.5 * 0.5 + 0.5 * (0.75 * 0.1 + 0.25 * 0.9), 0.6])
+    assert_allclose(low, [0.1, 0.5])
+    assert_allclose(high, [0.9, 0.9])
+    # Weights of .1, .2, .4, .6, .8, .9: 3/8, 1/8, 1/8, 1/8, 1/8, 1/8; percentiles are at the middle of each.
+    _, low, high = annotators._summary(draws[:1], (factors[0], factors[1][:1]), np.array([18.75, 93.75]))
+    assert_allclose([low[0], high[0]], [0.1, 0.9])
+    skewed = annotators._summary(np.array([[0.0, 0.0, 0.0, 1.0]]), None, np.array([12.5, 62.5]))
+    assert_allclose(np.ravel(skewed), [0.25, 0.0, 0.25])  # an interval holds the mean

@@ -83,3 +83,16 @@ def test_users_have_posteriors_of_their_own_where_items_are_few(
 ) -> None:
     model = CrowdGPPL(**options)
     assert model._is_hierarchical(n_items) is hierarchical
+
+
+def test_factors_are_numbered_as_those_of_the_posterior() -> None:
+    data = make_crowd(20, 8, n_factors=2, n_features=0, n_user_features=0, comparisons_per_user=30, random_state=1)
+    model = CrowdGPPL(n_factors=3, inference="vb", tol=0.1, random_state=0).fit(data.comparisons, data.y)
+    alive: Any = model._alive
+    n = len(alive)
+    assert n >= 1
+    model._check_alive(model.posterior_, 3)
+    for wrong in (list(alive), alive[:-1], (*alive[:-1], 3), (*alive[:-1], -1), (*alive[:-1], 1.0), (*alive, alive[0])):
+        model._alive = wrong
+        with pytest.raises(DataError, match=f"_alive must name {n} of 3 factors|posterior_ must hold the scales"):
+            model._check_alive(model.posterior_, 3)

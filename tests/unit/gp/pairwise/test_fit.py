@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -239,3 +240,65 @@ def test_inducing_points_are_exact_only_where_they_are_the_items():
     data, kernel, rng = draw(), ProductMatern([1.0, 1.0]), np.random.default_rng(0)
     for points, exact in ((data.X[::-1], True), (data.X + 0.1, False), (data.X[1:], False)):
         assert pair_model(data, kernel, CONFIG, rng, np.ascontiguousarray(points)).exact is exact
+
+
+def test_the_factor_on_length_scales_has_a_normal_prior_about_the_median_heuristic(monkeypatch):
+    data, searches = draw(7), []
+
+    def maximise(objective, theta, bounds, **options):
+        searches.append((objective, theta, bounds, options))
+        return SimpleNamespace(theta=theta + 0.25)
+
+    monkeypatch.setattr(pair_fit.hyper, "maximise", maximise)
+    kernel = ProductMatern([0.7, 1.3])
+    config = replace(CONFIG, length_scale_factor="auto", optimizer="l-bfgs-b", n_restarts=2)
+    rng = np.random.default_rng(0)
+    model = pair_model(data, kernel, config, rng, None)
+    chosen = pair_fit.choose_kernel(model, kernel, rng)
+    assert_allclose(chosen.theta, kernel.theta + 0.5)
+    (of_shift, start, bounds, _), (of_theta, all_start, all_bounds, options) = searches
+    assert_array_equal(start, [0.0])
+    # The kernel starts at the median distances times the root of d.
+    assert_allclose(np.exp(bounds), np.array([[0.1, 1000.0]]) / np.sqrt(2.0))
+    assert_allclose(all_start, kernel.theta + 0.25)
+    assert_array_equal(all_bounds, kernel.bounds)
+    assert (options["n_restarts"], options["rng"]) == (2, rng)
+    small, h = replace(model, joint_size=0), 1e-4
+    for shift in (0.0, 0.4):
+        value, slope = of_shift(np.array([shift]))
+        moved = kernel.clone_with_theta(kernel.theta + shift)
+        bound, gradient = pair_fit.bound_and_gradient(small, moved)
+        assert value == pytest.approx(bound - 0.5 * shift**2, abs=1e-3)
+        assert slope[0] == pytest.approx(gradient.sum() - shift, abs=1e-2)
+        assert of_theta(moved.theta)[0] == pytest.approx(bound, abs=1e-3)
+        ends = [of_shift(np.array([shift + side * h]))[0] for side in (1.0, -1.0)]
+        assert slope[0] == pytest.approx((ends[0] - ends[1]) / (2.0 * h), abs=0.05)
+    assert pair_fit.choose_kernel(model, RBF(1.0, "fixed"), rng).theta.size == 0
+    assert len(searches) == 2
+    plain = replace(model, config=replace(config, length_scale_factor=2.0, optimizer=None))
+    assert pair_fit.choose_kernel(plain, kernel, rng) is kernel
+
+
+def test_default_kernels_and_priors_of_the_parts():
+    X, rng = np.random.default_rng(0).normal(size=(30, 4)) * [1.0, 2.0, 3.0, 4.0], np.random.default_rng(0)
+    for factor, times in ((None, 2.0), ("auto", 2.0), (0.5, 0.5)):
+        kernel = pair_fit.start_kernel(X, None, replace(CONFIG, length_scale_factor=factor), rng)
+        medians = pair_fit.kernels.median_length_scales(X, rng)
+        assert_allclose(kernel.length_scale, times * medians)
+        assert_allclose(np.exp(kernel.bounds), np.column_stack([0.1 * medians, 1000.0 * 2.0 * medians]))
+    data = draw(8)
+    c = replace(data.comparisons, covariates=np.arange(150.0)[:, None])
+
+    def scales(data, **options):
+        config = replace(CONFIG, shape_s0=4.0, rate_s0=8.0, **options)
+        return pair_fit.PairModel(data=data, config=config).scales()
+
+    # Offsets beside features, and covariates, have an eighth of the prior's weight.
+    assert {name: (s.shape0, s.rate0) for name, s in scales(replace(data, comparisons=c)).items()} == {
+        "f": (4.0, 8.0),
+        "offset": (0.5, 1.0),
+        "covariate": (0.5, 1.0),
+    }
+    alone = scales(replace(data, X=None), order=True)
+    assert (alone["offset"].shape0, alone["order"].mean, len(alone)) == (4.0, 1.0, 2)
+    assert set(scales(data, offsets=False)) == {"f"}
