@@ -14,7 +14,7 @@ from scipy.special import digamma, gammaln
 
 from skpref.exceptions import DataError
 from skpref.inference import svi
-from skpref.inference.blocks import DenseBlock, StackedBlock
+from skpref.inference.blocks import DenseBlock, DiagonalBlock, StackedBlock
 from skpref.inference.problem import State, reevaluate, second_moments
 from skpref.inference.rescaling import balance
 from skpref.inference.scale import FixedScale, GammaScale
@@ -436,3 +436,21 @@ def test_a_damaged_state_is_refused(damage, message):
     State(dict(state.blocks), dict(state.scales)).validate()
     with pytest.raises(DataError, match=message):
         replace(State(dict(state.blocks), dict(state.scales)), **damage).validate()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ({"blocks": []}, "blocks"),
+        ({"blocks": {"f": 3}}, "blocks must be blocks"),
+        ({"scales": {"f": 1.0}}, "scales must hold the scales"),
+        ({"scales": [1.0]}, "scales"),
+        ({"step": -1}, "step must be a whole number >= 0"),
+        ({"step": 1.0}, "step"),
+    ],
+)
+def test_states_hold_blocks_scales_and_a_count(damage, message):
+    sound = State({"f": DiagonalBlock(np.ones(2), np.zeros(2))}, {"f": GammaScale.prior(1.0, 2.0)})
+    sound.validate()
+    with pytest.raises(DataError, match=message):
+        replace(sound, **damage).validate()
