@@ -45,10 +45,11 @@ _VARIANCE: Final = (10.0, (1e-4, 1e4))  # of its functions, with its bounds
 _SEARCH_ROWS: Final = 3000  # that it looks at
 _SEARCH_POINTS: Final = 700  # inducing points meanwhile
 _SEARCH_TOL: Final = 10.0  # factor on the tolerance meanwhile
-_FOLDS: Final = 3
-_MANY_ROWS: Final = 1000  # beyond which one fold is enough
+_FOLDS: Final = 5
+_LEFT_OUT_ROWS: Final = 2000  # rows in all folds together that are learnt from or left out, about: many need one fold
 _SHARES: Final = (0.0, 0.5, 1.0)  # of the way to the length-scales by the indicators
 _STEPS: Final = {"constant_value": 1.2, "variance": 1.2, "length_scale": 0.7}  # in their logs; later half of that
+_SD: Final = 2.0  # in steps, of weak normal priors of both shifts: few rows left out may be right with any certainty
 _GAIN: Final = 0.002  # relative fall of the log-loss that is worth a step
 # Regression on the indicators of the classes
 _NOISE: Final = 0.1  # first variance of its noise, in their variance
@@ -146,7 +147,7 @@ def _search(
     """Return the kernel of the smallest log-loss of rows left out."""
     sample = data.sample(_SEARCH_ROWS, rng)
     config = replace(config, n_inducing=_SEARCH_POINTS, inducing="kmeans++", tol=_SEARCH_TOL * config.tol, noise=None)
-    number, n_folds = _fold_numbers(sample, rng), _FOLDS if sample.n <= _MANY_ROWS else 1
+    number, n_folds = _fold_numbers(sample, rng), int(np.clip(_LEFT_OUT_ROWS // sample.n, 1, _FOLDS))
     parts = [(sample.take(number != fold), sample.take(number == fold)) for fold in range(n_folds)]
     points = [choose_points(train.X, kernel, config, rng) for train, _ in parts]
     subsets = [rows.sample(SUBSET_ROWS, rng) for rows in (sample, *(train for train, _ in parts))]
@@ -191,29 +192,29 @@ def _towards(kernel: Kernel, end: Kernel, share: float) -> Kernel:
 
 
 def _descend(folds: list[_Fold], config: SparseConfig) -> tuple[Array, float]:
-    """Search along the variance and the length-scales; return the shift of theta and its log-loss."""
+    """Search along the variance and the length-scales; return the shift of theta and its log-loss with priors."""
     kernel = folds[0].kernel
     steps = [_step(kernel, "constant_value", "variance"), _step(kernel, "length_scale")]
-    directions = [sign * step for step in steps if np.any(step) for sign in (1.0, -1.0)]
+    ways = [sign * way for way in np.eye(2)[[np.any(step) for step in steps]] for sign in (1.0, -1.0)]
     visited = set()
 
-    def loss(shift: Array) -> float:
-        visited.add(shift.tobytes())
-        results = [_left_out(fold, shift, config) for fold in folds]
+    def loss(place: Array) -> float:
+        visited.add(tuple(place))
+        results = [_left_out(fold, place @ steps, config) for fold in folds]
         folds[:] = [fold._replace(values=values) for fold, (_, values) in zip(folds, results, strict=True)]
-        return sum(value for value, _ in results)
+        return sum(value for value, _ in results) + 0.5 * float(place @ place) / _SD**2
 
-    best = np.zeros(kernel.n_dims)
+    best = np.zeros(2)
     lowest = loss(best)
     for size in (1.0, 0.5):
-        queue = directions
+        queue = ways
         while queue:
-            step, *queue = queue
-            trial = best + size * step
-            if trial.tobytes() not in visited and (value := loss(trial)) < (1.0 - _GAIN) * lowest:
+            way, *queue = queue
+            trial = best + size * way
+            if tuple(trial) not in visited and (value := loss(trial)) < (1.0 - _GAIN) * lowest:
                 best, lowest = trial, value
-                queue = [step, *(other for other in directions if other is not step)]
-    return best, lowest
+                queue = [way, *(other for other in ways if other is not way)]
+    return best @ steps, lowest
 
 
 def _left_out(fold: _Fold, shift: Array, config: SparseConfig) -> tuple[float, Array]:
