@@ -441,6 +441,17 @@ def test_examples_of_the_pages_run(page: Path, tmp_path: Path, monkeypatch: pyte
     assert failed == 0
 
 
+# Blocks that are no doctests, because they take long or stand for the reader's own data.
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_blocks_of_the_pages_are_python_and_import_what_exists(page: Path) -> None:
+    text = page.read_text("utf-8")
+    for block in re.findall(r"^ *\.\. code-block:: python\n\n((?:(?: {3,}.*)?\n)+)", text, flags=re.MULTILINE):
+        for node in ast.walk(ast.parse(inspect.cleandoc(f"\n{block}"))):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("skpref"):
+                module = importlib.import_module(str(node.module))
+                assert [name.name for name in node.names if not hasattr(module, name.name)] == []
+
+
 # ------------------------------------------------------------------------------------------------------------ formulas
 def test_formulas_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("sphinx")
