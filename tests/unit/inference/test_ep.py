@@ -336,3 +336,49 @@ def test_sites_that_cannot_be_matched_stay_as_they_are():
     shrink = 1.0 + state.variance[0] / 0.8 * second
     assert_allclose(tilted.tau[0], -second[0] / shrink)
     assert_allclose(tilted.nu[0], (first - state.mean[0] * second)[0] / shrink)
+
+
+def mixed_steps(mixer, moves):
+    """The shares of their residual that steps move, for gaps one after the other."""
+    state, shares = SimpleNamespace(variance=np.ones(1)), []
+    for gap in moves:
+        tilted = SimpleNamespace(gap=gap, tau=np.array([3.0]), nu=np.array([-1.0]))
+        tau, nu = mixer.step(state, np.array([1.0]), np.array([1.0]), tilted)
+        assert_allclose((tau[0] - 1.0) / 2.0, (nu[0] - 1.0) / -2.0)
+        shares.append((tau[0] - 1.0) / 2.0)
+    return shares
+
+
+def test_steps_are_shorter_where_the_gap_does_not_fall():
+    assert_allclose(
+        mixed_steps(ep._Mixer(0.8), [2.0, 1.0, 1.0, 1.5, 1.2, 1.1]), [0.8, 0.8, 0.56, 0.392, 0.5096, 0.66248]
+    )
+    assert_allclose(mixed_steps(ep._Mixer(0.8), [*range(1, 12), 1.0, *np.linspace(0.9, 0.4, 9)])[10:12], [0.1, 0.13])
+    assert mixed_steps(ep._Mixer(0.8), [*range(1, 12), *np.linspace(0.9, 0.4, 20)])[-1] == pytest.approx(0.8)
+    assert_allclose(mixed_steps(ep._Mixer(0.05), [1.0, 2.0, 3.0, 1.0]), 0.05)
+
+
+def test_near_the_end_the_last_steps_are_combined():
+    # Residuals are linear, b - A x: after as many steps as there are numbers, and one, the next is their root.
+    A, b = np.array([[0.9, 0.4], [-0.3, 0.7]]), np.array([1.0, 0.5])
+    root = np.linalg.solve(A, b)
+    for gaps, ends in (
+        ([0.3, 0.29, 0.28, 0.27], True),
+        ([0.31, 0.305, 0.28, 0.27], False),
+        ([0.2, 0.1, 0.1, 0.09], False),
+    ):
+        mixer, x = ep._Mixer(0.9), np.array([0.5, 0.2])
+        state = SimpleNamespace(variance=np.array([2.0]))
+        for gap in gaps[:3]:
+            residual = b - A @ x
+            tilted = SimpleNamespace(gap=gap, tau=x[:1] + residual[:1], nu=x[1:] + residual[1:])
+            x = np.concatenate(mixer.step(state, x[:1], x[1:], tilted))
+        assert np.allclose(x, root, atol=1e-6) is ends
+    # A mix with a negative precision, here -.5, is a plain step, and the memory is dropped.
+    mixer, state = ep._Mixer(1.0), SimpleNamespace(variance=np.ones(1))
+    for x, target in ((0.5, 0.4), (0.4, 0.31)):
+        assert len(mixer.sites) == (x == 0.4)
+        tilted = SimpleNamespace(gap=0.5 * x, tau=np.array([target]), nu=np.zeros(1))
+        tau, _ = mixer.step(state, np.array([x]), np.zeros(1), tilted)
+        assert tau[0] == pytest.approx(target)
+    assert mixer.sites == mixer.residuals == []

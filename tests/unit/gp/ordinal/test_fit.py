@@ -5,10 +5,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
+from skpref import GPOrdinalRegressor
 from skpref.gp.ordinal import fit
 from skpref.gp.ordinal.evidence import OrdinalData
+from skpref.likelihoods import OrdinalProbit
 
 
 def draw(n=50):
@@ -35,3 +38,87 @@ def test_a_posterior_at_inducing_points_is_used_again_at_the_same_points_only():
         chosen, again = fit._inducing_points(data, None, config, rng, SimpleNamespace(points=earlier, state=state))
         assert_allclose(chosen, points)
         assert again is (state if used else None)
+
+
+@pytest.mark.parametrize(
+    ("n", "least", "precomputed", "inference", "wanted"),
+    [
+        (50, 1.0, False, "auto", "ep"),
+        (50, 0.9, False, "auto", "laplace"),
+        (51, 1.0, False, "auto", "vb"),
+        (51, 1.0, True, "auto", "ep"),
+        (50, 0.9, True, "auto", "laplace"),
+        (51, 1.0, False, "ep", "ep"),
+        (10, 0.5, False, "svi", "svi"),
+    ],
+)
+def test_inference_is_exact_for_few_rows_and_laplaces_where_weights_are_parts(n, least, precomputed, inference, wanted):
+    weight = np.ones(n)
+    weight[n // 2] = least
+    data = OrdinalData(
+        None if precomputed else np.zeros((n, 2)), np.zeros(n), weight, np.eye(n) if precomputed else None
+    )
+    model = GPOrdinalRegressor(inference=inference, n_max_exact=50)
+    assert model._resolve_inference(data) == wanted
+
+
+def test_rows_are_merged_with_the_sum_of_their_weights():
+    model = GPOrdinalRegressor()
+    X = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0], [1.0, 2.0], [3.0, 4.0]])
+    model._rows, model._precomputed = (X, np.array([0, 1, 0, 2, 1]), np.array([1.0, 2.0, 4.0, 8.0, 16.0])), False
+    model.classes_ = np.arange(3)
+    data = model._data()
+    merged = sorted(zip(map(tuple, data.X), data.y, data.weight, strict=True))
+    assert merged == [((1.0, 2.0), 0.0, 5.0), ((1.0, 2.0), 2.0, 8.0), ((3.0, 4.0), 1.0, 18.0)]
+    model._rows, model._precomputed = (np.eye(5), *model._rows[1:]), True
+    assert model._data().K is model._rows[0]
+    assert model._data().n == 5
+
+
+@pytest.mark.parametrize(
+    ("n", "inference", "likelihood", "sizes", "others", "refined"),
+    [
+        (250, "ep", "auto", (250, None), 2, False),
+        (600, "laplace", "auto", (250, 600), 2, False),
+        (601, "ep", "logit", (250, 600), 0, True),
+        (601, "vb", "auto", (250, 601), 0, False),
+        (1001, "svi", "auto", (250, 1000), 0, False),
+    ],
+)
+def test_families_are_searched_at_samples_and_refined_at_all_rows(
+    monkeypatch, n, inference, likelihood, sizes, others, refined
+):
+    calls = []
+
+    def weigh(few, more, start, kinds):
+        calls.append((few, more, start, tuple(kinds)))
+        return ["family", "another"]
+
+    monkeypatch.setattr(fit, "weigh_families", weigh)
+    monkeypatch.setattr(fit, "_refined", lambda _data, family, _config: f"refined {family}")
+    rng = np.random.default_rng(0)
+    data = OrdinalData(rng.standard_normal((n, 2)), np.zeros(n), np.ones(n))
+    config = fit.OrdinalConfig(inference, likelihood, "ep", "l-bfgs-b", 0, 10, "random", fit.svi.Schedule())
+    families = fit._sampled_families(data, "start", config, rng)
+    ((few, more, start, kinds),) = calls
+    assert start == "start"
+    assert len(kinds) == others
+    assert families == (["refined family", "refined another"] if refined else ["family", "another"])
+    assert few.evidence.method == ("laplace" if inference == "laplace" else "ep")
+    assert (len(few.X), None if more is None else len(more.X)) == sizes
+    assert len(few.y) == 250
+    assert few.evidence.tol == 1e-2
+
+
+def test_what_all_other_rows_predict_is_an_evidence_of_thresholds_and_noise():
+    rng, likelihood = np.random.default_rng(0), OrdinalProbit((-0.5, 0.3, 1.0), 0.8)
+    data = OrdinalData(np.zeros((20, 1)), rng.integers(0, 4, 20).astype(float), rng.uniform(0.5, 2.0, 20))
+    mean, variance = rng.standard_normal(20), rng.uniform(0.1, 1.0, 20)
+    evidence = fit._left_out(data, mean, variance)
+    value, in_kernel, slope, converged = evidence(None, likelihood)
+    assert converged
+    assert in_kernel.size == 0
+    assert_allclose(value, data.weight @ likelihood.tilted(data.y, mean, variance)[0])
+    for k, direction in enumerate(np.eye(4)):
+        ends = [evidence(None, likelihood.with_theta(likelihood.theta + h * direction))[0] for h in (1e-5, -1e-5)]
+        assert slope[k] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-7)
