@@ -479,3 +479,50 @@ def test_the_average_is_of_means_and_of_logarithms_of_variances():
     np.testing.assert_allclose(mean.mean, machine.mean + 1.0)
     np.testing.assert_allclose(mean.variance, machine.variance * 4.0)
     assert mean.bias == pytest.approx((1.0, 9.0))
+
+
+@pytest.mark.parametrize(("full", "full_prior"), [(False, False), (True, False), (True, True)])
+def test_divergences_are_those_of_normal_distributions(full, full_prior):
+    machine, rng = problem(9, LIKELIHOODS[0])[0], np.random.default_rng(1)
+    machine = machine.with_posterior(full=full)
+    assert machine.with_posterior(full=full) is machine
+    roots = rng.standard_normal((2, 7, 3, 3)) + 2.0 * np.eye(3)
+    if full:
+        machine = replace(machine, variance=roots[0] @ roots[0].transpose(0, 2, 1))
+    if full_prior:
+        lam = roots[1][:2] @ roots[1][:2].transpose(0, 2, 1)
+        machine = replace(machine, prior=machine.prior._replace(lam=lam))
+    if not full_prior:
+        machine.validate()
+    got = np.asarray(machine.divergences()).reshape(7, -1).sum(axis=1)
+    for k, g in enumerate(machine.prior.group):
+        C = machine.variance[k] if full else np.diag(machine.variance[k])
+        P = machine.prior.lam[g] if full_prior else np.diag(machine.prior.lam[g])
+        apart = machine.mean[k] - machine.prior.nu[g]
+        wanted = 0.5 * (np.trace(P @ C) + apart @ P @ apart - 3.0 - np.linalg.slogdet(P @ C)[1])
+        assert got[k] == pytest.approx(wanted)
+    np.testing.assert_allclose(machine.variances, [np.diag(c) if full else c for c in machine.variance])
+    factorised = machine.with_posterior(full=False)
+    assert factorised.prior.lam.ndim == 2
+    np.testing.assert_allclose(factorised.variance, machine.variances)
+    if full_prior:
+        np.testing.assert_allclose(factorised.prior.lam, np.diagonal(machine.prior.lam, axis1=1, axis2=2))
+    bias, prior = machine.bias, machine.bias_prior
+    ratio = bias.variance / prior.variance
+    apart = (bias.mean - prior.mean) ** 2 / prior.variance
+    assert machine.bias_divergence() == pytest.approx(0.5 * (ratio + apart - 1.0 - np.log(ratio)))
+
+
+@pytest.mark.parametrize(("size", "scale"), [(1.0, 0.1), (3.0, 0.1 / 3.0), (1e-4, 10.0), (0.0, 0.1)])
+def test_interactions_of_two_ones_have_a_tenth_as_standard_deviation_at_the_start(size, scale):
+    X = size * sparse.csr_array(np.tile([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]], (3, 1)))
+    group = np.array([0, 2, 2])
+    rng = np.random.default_rng(0)
+    machine = start_machine(compressed(X), np.linspace(0.5, 2.0, 6), group, 4000, Gaussian(1.0), rng)
+    machine.validate()
+    np.testing.assert_array_equal(machine.mean[:, 0], 0.0)
+    np.testing.assert_allclose(machine.mean[:, 1:].std(), scale, rtol=0.03)
+    np.testing.assert_allclose(machine.variance, scale**2)
+    assert (machine.bias, machine.bias_prior) == (Bias(0.0, 1.0), Bias(0.0, 1.0))
+    np.testing.assert_array_equal(machine.prior.nu, np.zeros((3, 4001)))
+    np.testing.assert_array_equal(machine.prior.lam, np.ones((3, 4001)))

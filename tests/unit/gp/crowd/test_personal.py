@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,13 @@ NEW = FEATURES[:3] + np.array([[0.0], [0.5], [3.0]])
 
 def fitted(**options: Any) -> CrowdGPPL:
     return CrowdGPPL(**{"max_iter": 20, "random_state": 0, **options}).fit(DATA.comparisons, DATA.y)
+
+
+@cache
+def with_features(**options: bool) -> Any:
+    """The posterior with features of users and, without an order effect, of items."""
+    items = None if options else DATA.table
+    return fitted(users=DATA.user_table, items=items, **options).posterior_
 
 
 @pytest.mark.parametrize("share", [0.1, 0.4, 1.0])
@@ -67,7 +75,7 @@ def test_kernels_that_are_given_are_those_of_the_consensus_and_of_tastes() -> No
 
 @pytest.mark.parametrize("position", [-1, 3, None])
 def test_draws_of_users_with_features_have_the_moments(position: int | None) -> None:
-    posterior = fitted(users=DATA.user_table, items=DATA.table).posterior_
+    posterior = with_features()
     features = None if position is None else np.array([[2.0, -1.0]])[:, : DATA.user_table.features.shape[1]]
     person = Items(features, np.array([-1 if position is None else position]))
     items = Items(np.vstack([FEATURES, NEW]), np.array([*range(6), -1, -1, -1]))
@@ -81,7 +89,7 @@ def test_draws_of_users_with_features_have_the_moments(position: int | None) -> 
 
 @pytest.mark.parametrize("position", [-1, 3, None])
 def test_pairs_with_new_items_have_the_moments_of_draws(position: int | None) -> None:
-    posterior = fitted(users=DATA.user_table, items=DATA.table).posterior_
+    posterior = with_features()
     features = None if position is None else DATA.user_table.features[3:4]
     person = Items(features, np.array([-1 if position is None else position]))
     items = Items(np.vstack([FEATURES, NEW]), np.array([*range(6), -1, -1, -1]))
@@ -98,7 +106,7 @@ def test_pairs_with_new_items_have_the_moments_of_draws(position: int | None) ->
 
 @pytest.mark.parametrize("known", [False, True])
 def test_the_advantage_of_a_side_is_that_of_an_item_beside_itself(*, known: bool) -> None:
-    posterior = fitted(users=DATA.user_table, order_effect=True).posterior_
+    posterior = with_features(order_effect=True)
     features = np.asarray(DATA.user_table.features)[[3, 0, 5]]
     users = Items(features, np.array([3, -1, 5])) if known else Items(None, np.array([-1]))
     place = np.zeros(users.size, dtype=np.int64)
@@ -112,7 +120,7 @@ def test_the_advantage_of_a_side_is_that_of_an_item_beside_itself(*, known: bool
 
 
 def test_records_hold_what_can_be_and_refuse_what_cannot() -> None:
-    posterior = fitted(users=DATA.user_table, items=DATA.table).posterior_
+    posterior = with_features()
     n, p = posterior.B.shape
     sound: list[dict[str, Any]] = [
         {"own_share": 0.0, "rest_scale": 0.0, "effect_variance": np.zeros((n, p)), "n_learnt": 0},
