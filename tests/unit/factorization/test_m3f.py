@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
+from scipy.stats import f
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skpref.exceptions import CheckpointError, DataError, UnknownIdError
+from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
 from skpref.factorization.max_margin import base
 from skpref.factorization.max_margin.calibration import N_FORGET, N_KEPT
@@ -547,3 +550,18 @@ def test_a_running_fit_shows_what_it_would_be_if_it_ended_now(monkeypatch):
     assert len(shown) == SMALL.n_sweeps
     assert shown[-1] is not model
     np.testing.assert_array_equal(shown[-1].predict_proba(X[:5]), model.predict_proba(X[:5]))
+
+
+@pytest.mark.parametrize(("model", "tau"), [(GibbsM3F(3), 2.0), (GibbsIPM3F(), 20.0)])
+@pytest.mark.parametrize(("n_averaged", "most"), [(20, np.inf), (39, np.inf), (40, 2.0)])
+def test_a_single_chain_warns_where_its_halves_differ_by_more_than_chance(monkeypatch, model, tau, n_averaged, most):
+    half = n_averaged // 2
+    limit = min(np.sqrt(1.0 + tau / half * f.ppf(0.999, 1, 2 * (half - 1))), most)
+    model = clone(model).set_params(n_sweeps=n_averaged + 3, burn_in=3, n_samples=2, random_state=0)
+    for value, warns in ((0.999 * limit, False), (1.001 * limit, True)):
+        monkeypatch.setattr(gibbs, "split_rhat", lambda _, value=value: value)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(*(part[:60] for part in ratings_of(0)))
+        assert model.r_hat_ == value
+        assert [w.category for w in caught] == [ConvergenceWarning] * warns

@@ -363,3 +363,23 @@ def test_steps_of_mini_batches_shrink_down_to_the_least(draw, monkeypatch):
     assert_allclose(sizes, np.maximum((np.arange(5, 5 + 3 * n) + 3.0) ** -0.8, 0.15))
     assert_allclose(end.bounds, -np.mean(np.arange(1, 3 * n + 1).reshape(3, n), axis=1))
     assert not end.converged
+
+
+def test_scales_of_independent_variables_are_stationary_together_with_them():
+    rng, place = np.random.default_rng(0), slice(1, 9)
+    gram, linear = rng.uniform(0.1, 3.0, 10), 2.0 * rng.standard_normal(10)
+    scale = GammaScale(2.0, 3.0, 5.0, 4.0)
+    state = svi.State({"offset": DiagonalBlock(gram + scale.mean, linear)}, {"offset": scale})
+    end = svi._stationary_scale(state, "offset", state.blocks["offset"], place)
+    precision = gram[place] + end.mean
+    moment = np.sum((linear[place] / precision) ** 2 + 1.0 / precision)
+    assert (end.shape, end.shape0, end.rate0) == (2.0 + 4.0, 2.0, 3.0)
+    assert_allclose(end.rate, 3.0 + 0.5 * moment, rtol=1e-4)
+    fixed = FixedScale(2.0)
+    assert (
+        svi._stationary_scale(replace(state, scales={"offset": fixed}), "offset", state.blocks["offset"], place)
+        is fixed
+    )
+    # Sites whose curvature is lost in rounding pull without end.
+    lost = DiagonalBlock(np.full(10, scale.mean), np.full(10, 1e9))
+    assert svi._stationary_scale(state, "offset", lost, place) is None

@@ -102,3 +102,23 @@ def test_many_users_at_once_are_each_as_alone(model: CrowdGPPL) -> None:
         np.testing.assert_allclose(together[1][k], std[0])
     assert together[0].shape == (5, model.item_ids_.size)
     np.testing.assert_allclose(together[0][1], model.utility())
+
+
+def test_ranks_are_from_as_many_draws_as_asked_for(model: CrowdGPPL, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    sample = type(model.posterior_).sample
+
+    def counted(self: Any, users: Any, items: Any, n_samples: int, rng: Any) -> Any:
+        sizes.append(n_samples)
+        return sample(self, users, items, n_samples, rng)
+
+    monkeypatch.setattr(type(model.posterior_), "sample", counted)
+    model.rank(user="bob", n_samples=70)
+    assert sizes == [70]
+    # A draw holds a number for each of 4 items and 1 factor: 25 draws at a time.
+    monkeypatch.setattr(leaderboards, "_MAX_DRAWN", 100)
+    model.rank(user="bob", n_samples=70)
+    assert sizes[1:] == [25, 25, 20]
+    monkeypatch.setattr(leaderboards, "_MAX_DRAWN", 1)
+    model.rank(user="bob", n_samples=3)
+    assert sizes[4:] == [1, 1, 1]

@@ -41,6 +41,7 @@ def test_batches_reach_what_all_rows_reach() -> None:
 
 def test_passes_improve_on_the_sample() -> None:
     from_sample, refined = fitted(max_iter=1), fitted()
+    assert from_sample.n_iter_ == 1
     assert refined.n_iter_ > from_sample.n_iter_
     assert refined.lower_bound_ > from_sample.lower_bound_
 

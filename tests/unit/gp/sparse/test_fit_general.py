@@ -467,3 +467,36 @@ def test_adam_climbs_the_bound_of_a_batch_in_kernel_noise_and_points(monkeypatch
     own = steps[-12:].reshape(6, 2) * scale if learn else 0.0
     assert_allclose(tuner.basis.points, X[:6] + own)
     assert after.terms["f"].basis is tuner.basis
+
+
+@pytest.mark.parametrize("model", [regressor(likelihood="student-t", max_iter=3), classifier(max_iter=3)], ids=str)
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+def test_a_posterior_to_resume_is_of_the_inducing_points(model):
+    model = model.fit(X, Y if isinstance(model, SVGPRegressor) else SIDE)
+    name, states = ("_state", model._state) if isinstance(model, SVGPRegressor) else ("_states", model._states[0])
+    model._check_fitted()
+    half = replace(states, blocks={"f": type(states.blocks["f"]).isotropic(np.ones(5), np.zeros(5))})
+    for wrong in (half, replace(states, blocks={}), replace(states, scales={}), None):
+        setattr(model, name, wrong if name == "_state" else [wrong])
+        if wrong is None and name == "_state":
+            model._check_fitted()  # the rows are there, so that it need not resume
+            continue
+        with pytest.raises(DataError, match="_state must have 12 variables under the scale f"):
+            model._check_fitted()
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "search_rows", "factor"),
+    [(2, 10_000, 1.0), (3, 6666, 10.0), (6, 3333, 10.0), (7, 3000, 10.0)],
+)
+def test_searches_of_more_than_two_classes_are_shorter(n_classes, search_rows, factor):
+    model = SVGPClassifier(tol=0.01, verbose=1)
+    model.classes_ = np.arange(n_classes)
+    config = model._config()
+    assert config.search_rows == search_rows
+    assert config.sparse.tol == pytest.approx(0.01 * factor)
+    assert config.has_priors
+    # Callbacks belong to this process.
+    assert config.schedule.on_iteration is not None
+    apart = model.set_params(n_jobs=2)._config()
+    assert (apart.schedule.on_iteration is None) is (n_classes > 2)
