@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from skpref._doc_link import DocLinkMixin
 from skpref._exclusive import one_fit_at_a_time
+from skpref._validation import refuse_collection
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -104,6 +105,9 @@ def set_everywhere(callbacks: list[Any] | None) -> None:
 @contextmanager
 def fit_callbacks(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Iterator[None]:
     """Notify callbacks of the start and the end of a fit, which is the body of the `with` statement."""
+    if not getattr(estimator, "_takes_collections", False):
+        for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight)):
+            refuse_collection(values, name, estimator)
     with one_fit_at_a_time(estimator):
         yield from _with_callbacks(estimator, X, y, sample_weight)
 

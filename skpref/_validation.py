@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "ON_DASK",
     "assert_all_finite",
     "check_array",
     "check_numbers",
@@ -37,13 +38,15 @@ __all__ = [
 # scikit-learn adds up all numbers to find infinities, and NumPy warns where there are some of both signs, and where a
 # wider float is none of float64.
 _QUIETLY: Final = np.errstate(invalid="ignore", over="ignore")
+ON_DASK: Final = ("DaskGPPLClassifier", "DaskGPPLRegressor", "DaskSVGPClassifier", "DaskSVGPRegressor")  # skpref.dask
 _DATES: Final = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
 @_QUIETLY
 def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
     """Return what scikit-learn's `validate_data` returns for checked input."""
-    refuse_collection(y, "y")
+    refuse_collection(X, "X", estimator)
+    refuse_collection(y, "y", estimator)
     if options.get("y_numeric"):
         y = check_numbers(y, "y")
     X = _checked(X, "X", options)
@@ -82,12 +85,14 @@ def _checked(X: Any, name: str, options: dict[str, Any]) -> Any:
     return check_sparse(X, name) if options.get("accept_sparse") else X  # scikit-learn refuses it
 
 
-def refuse_collection(values: Any, name: str) -> None:
+def refuse_collection(values: Any, name: str, estimator: Any = None) -> None:
     """Refuse a collection of Dask, which NumPy would load into this process without a word."""
     if any(base.__module__.partition(".")[0] == "dask" for base in type(values).__mro__):
+        own = f"Dask{type(estimator).__name__}"
+        others = f"; estimators for collections are {', '.join(ON_DASK)} of skpref.dask"
         raise TypeError(
             f"{name} is a collection of Dask ({type(values).__name__}), but data in memory are required: pass "
-            f"{name}.compute() if they fit into memory, or take DaskGPPLClassifier or DaskSVGPRegressor of skpref.dask."
+            f"{name}.compute() if they fit into memory" + (f", or take skpref.dask.{own}" if own in ON_DASK else others)
         )
 
 

@@ -47,6 +47,7 @@ class OnCluster(DocLinkMixin, BaseEstimator):
     """An estimator that is fitted on the workers of a cluster."""
 
     _plain: ClassVar[type[BaseEstimator]]  # the estimator of the same model in memory
+    _takes_collections: ClassVar[bool] = True
 
     @property
     def client(self) -> Any:

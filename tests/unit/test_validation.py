@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pytest
 from scipy import sparse
 
 import skpref
-from skpref._validation import check_array, check_numbers, check_sparse
+from skpref._validation import ON_DASK, check_array, check_numbers, check_sparse
 from skpref.data import from_matrix
 from skpref.exceptions import DataError
 
@@ -201,3 +202,17 @@ def test_dask_collections_are_refused_and_not_loaded(place: str, kind: str) -> N
         rows, one = frame.from_dask_array(rows), frame.from_dask_array(one)
     with pytest.raises(TypeError, match=r"of Dask.*\.compute\(\)"):
         PLACES[place](rows, one)
+
+
+ESTIMATORS = [cls for cls in (getattr(skpref, name) for name in skpref.__all__) if hasattr(cls, "fit")]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda cls: cls.__name__)
+def test_estimators_refuse_collections_by_the_class_to_take(estimator: type) -> None:
+    rows = pytest.importorskip("dask.array").ones((3, 2))
+    on_dask = importlib.import_module("skpref.dask")
+    own = f"Dask{estimator.__name__}"
+    wanted = rf"or take skpref\.dask\.{own}$" if own in on_dask.__all__ else "estimators for collections are Dask"
+    with pytest.raises(TypeError, match=rf"X is a collection of Dask.*X\.compute\(\).*{wanted}"):
+        estimator().fit(rows, rows[:, 0])
+    assert list(ON_DASK) == on_dask.__all__

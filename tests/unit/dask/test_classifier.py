@@ -224,18 +224,45 @@ def tasks(dask_scheduler):
     return {str(key) for key in dask_scheduler.tasks}
 
 
+def left_on_cluster(client, before):
+    """Return the tasks on the scheduler that were not there before."""
+    gc.collect()
+    for _ in range(100):  # of .1 s: news travel to the scheduler
+        if not (left := client.run_on_scheduler(tasks) - before):
+            break
+        time.sleep(0.1)
+    return left
+
+
 def test_a_fit_leaves_nothing_on_the_cluster_even_where_it_fails(client):
     before = client.run_on_scheduler(tasks)  # errors of other tests may refer to futures
     model = fitted(rows(7))
     with pytest.raises(DataError, match="labels must be 0 or 1"):
         DaskGPPLClassifier().fit(lazy(rows(8)), "times")
     assert model.n_iter_
-    gc.collect()
-    for _ in range(100):  # of .1 s: news travel to the scheduler
-        if not (left := client.run_on_scheduler(tasks) - before):
-            break
-        time.sleep(0.1)
-    assert left == set()
+    assert left_on_cluster(client, before) == set()
+
+
+@pytest.mark.usefixtures("_separate_offsets")
+def test_an_interrupted_fit_leaves_the_earlier_one_and_the_cluster_as_they_were(client, monkeypatch):
+    model = fitted(rows(3))
+    wanted, before = model.utility(), client.run_on_scheduler(tasks)
+    collect, rounds = OnDask.collect, []
+
+    def interrupted(self, *args, **options):
+        rounds.append(collect(self, *args, **options))  # still running
+        if len(rounds) == 10:
+            raise KeyboardInterrupt
+        return rounds[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OnDask, "collect", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(lazy(rows(4)), "y")
+    assert_array_equal(model.utility(), wanted)
+    rounds.clear()
+    assert left_on_cluster(client, before) == set()
+    assert_array_equal(fitted(rows(3)).utility(), wanted)
 
 
 def test_without_a_client_the_message_says_how_to_start_one(monkeypatch):
