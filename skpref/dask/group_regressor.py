@@ -83,7 +83,7 @@ class DaskGPPLRegressor(OnCluster, GPPLRegressor):
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             check_collection(X, "X", "GPPLRegressor")
-            check_columns([str(name) for name in getattr(X, "columns", ())], comparisons, qid)
+            check_columns([str(name) for name in getattr(X, "columns", ())], comparisons, qid, (y, sample_weight))
             self._fit_source(PartitionRows(self, X, y, sample_weight), qid)
         return self
 

@@ -203,7 +203,16 @@ def feature_columns(names: list[str], y: Any, weight: Any) -> list[str]:  # noqa
             raise DataError(
                 f"there is no column {name!r} in X, which has the columns {listed}; name it by {parameter}="
             )
-    return [name for name in names if name not in {y, weight}]
+    features = [name for name in names if name not in {y, weight}]
+    if not features:
+        raise DataError(f"X has no columns of features beside those that are named: {', '.join(map(str, names[:20]))}")
+    return features
+
+
+def stored_names(dataset: Any) -> list[str]:  # noqa: ANN401  # of pyarrow
+    """Return the names of the columns of a dataset, without the index that pandas has stored."""
+    index = (dataset.schema.pandas_metadata or {}).get("index_columns", [])
+    return [name for name in dataset.schema.names if name not in index]
 
 
 def dataset_rows(
@@ -215,7 +224,7 @@ def dataset_rows(
 ) -> Iterator[tuple[Any, NDArray[Any], NDArray[Any] | None, int]]:
     """Yield features as a data frame, targets, weights and the number of the first row, of runs of whole groups."""
     start = 0
-    runs = _runs(dataset, dataset.schema.names, batch_rows or _SHARD_ROWS)
+    runs = _runs(dataset, stored_names(dataset), batch_rows or _SHARD_ROWS)
     for table in runs if group is None else _whole_groups(runs, group):
         features = table.drop_columns([name for name in (y, weight) if name is not None])
         yield features.to_pandas(), _values(table[y]), None if weight is None else _values(table[weight]), start

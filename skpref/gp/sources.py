@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
-from skpref.data.shards import dataset_rows, feature_columns, located
+from skpref.data.shards import dataset_rows, feature_columns, located, stored_names
 from skpref.exceptions import DataError
 from skpref.inference.shards import OnDisk
 
@@ -50,7 +50,7 @@ class FileRows:
         """Read batches; where a column of groups is named they consist of whole groups."""
         self._dataset, self._names, self._group = dataset, ("y" if y is None else y, weight), group
         self.n_rows = int(dataset.count_rows())
-        self.feature_names: list[str] | int = feature_columns(dataset.schema.names, *self._names)
+        self.feature_names: list[str] | int = feature_columns(stored_names(dataset), *self._names)
 
     def everything(self) -> tuple[Any, Any, Any]:
         """Return all rows, targets and weights."""

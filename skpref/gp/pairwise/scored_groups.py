@@ -14,7 +14,7 @@ from skpref._math.threads import limit_blas_threads
 from skpref._validation import validate_data
 from skpref.data import Comparisons, from_scores, unique_rows
 from skpref.data.ids import shorten
-from skpref.data.shards import located
+from skpref.data.shards import located, stored_names
 from skpref.data.tables import canonical
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -217,7 +217,7 @@ class ScoredGroups(PairwiseGP):
 
     def _fit_dataset(self, dataset: Any, y: Any, comparisons: Any, qid: Any, sample_weight: Any) -> None:
         """Fit to a dataset of pyarrow, whole groups of which are in memory at a time."""
-        check_columns(dataset.schema.names, comparisons, qid)
+        check_columns(stored_names(dataset), comparisons, qid, (y, sample_weight))
         self._fit_source(FileRows(dataset, y, sample_weight, group=qid), qid)
 
     def _fit_source(self, source: RowSource, qid: str) -> None:
@@ -264,7 +264,7 @@ class ScoredGroups(PairwiseGP):
         )
 
 
-def check_columns(names: list[str], comparisons: Any, qid: Any) -> None:
+def check_columns(names: list[str], comparisons: Any, qid: Any, others: tuple[Any, Any]) -> None:
     """Refuse comparisons, and groups that are no column."""
     if comparisons is not None:
         raise DataError("comparisons are of rows in memory; name the columns of scores and groups by y= and qid=")
@@ -273,6 +273,10 @@ def check_columns(names: list[str], comparisons: Any, qid: Any) -> None:
             "qid must be the name of the column of groups where X is not in memory, since rows are compared within "
             f"groups; got {qid!r:.80}, and X has the columns {', '.join(map(str, names[:20]))}"
         )
+    if any(isinstance(name, str) and name == qid for name in others):
+        raise DataError(f"qid={qid!r} is the column of the scores or the weights; name that of the groups")
+    if set(names) <= {qid, *(name for name in others if isinstance(name, str))}:
+        raise DataError(f"X has no columns of features beside those that are named: {', '.join(map(str, names[:20]))}")
 
 
 def _check_groups(groups: list[NDArray[Any]], qid: str) -> None:

@@ -141,6 +141,19 @@ def test_a_wrong_value_is_said_with_its_rows_and_the_last_fit_stays(
     assert_array_equal(model.predict_proba(X), before)
 
 
+@pytest.mark.usefixtures("_small_batches")
+def test_the_index_of_a_stored_frame_is_no_feature(tmp_path: Path) -> None:
+    table = TABLE[["a", "b", "side"]].sort_values("side")  # pandas stores the order as a column
+    table.to_parquet(tmp_path / "sorted.parquet")
+    model = SVGPClassifier(**FIXED).fit(tmp_path, "side")
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    wanted = SVGPClassifier(**FIXED).fit(X, TABLE.side)
+    assert_allclose(model.predict_proba(X), wanted.predict_proba(X), atol=1e-8)
+    table[["side"]].to_parquet(tmp_path / "sorted.parquet")
+    with pytest.raises(DataError, match="X has no columns of features beside those that are named: side"):
+        model.fit(tmp_path, "side")
+
+
 def test_files_without_rows_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"Found array with 0 sample\(s\) while a minimum of 1 is required for X"):
         SVGPClassifier().fit(stored(tmp_path, TABLE[:0], 1), "side")
