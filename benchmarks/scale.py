@@ -3,11 +3,13 @@
 ::
 
     python benchmarks/scale.py files --rows 10_000_000 --items 100_000        # memory, CPU time a pass
+    python benchmarks/scale.py files --rows 100_000 1_000_000 --where memory disk cluster --out docs/examples/scale.json
     python benchmarks/scale.py cluster --rows 1_000_000 --items 10_000        # equality, and overhead of a round
 
 Comparisons are simulated, with string ids, and written to a temporary folder in files of a million rows. Each fit of
-`files` runs in a process of its own, on one thread, and stops after `--passes` passes. Peak memory is that of the whole
-process, with about 250 MB for the interpreter and its libraries.
+`files` runs in a process of its own, on one thread, and stops after `--passes` passes; "cluster" is Dask with two
+worker processes. Peak memory is that of the whole process, with about 250 MB for the interpreter and its libraries, and
+of a cluster that of the largest worker. `--out` adds the figures to a file, in place of those of the same rows.
 """
 
 from __future__ import annotations
@@ -50,8 +52,36 @@ def write(folder: Path, n_rows: int, n_items: int) -> None:
         pq.write_table(pa.table(columns), folder / f"{number:05d}.parquet")
 
 
+def peak() -> float:
+    """Return the peak memory of this process in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def fit_on_cluster(folder: str, passes: int) -> dict[str, Any]:
+    """Fit on two workers and return the CPU time of all processes and the memory of the largest worker."""
+    import dask.dataframe
+    from distributed import Client, LocalCluster
+
+    from skpref.dask import DaskGPPLClassifier
+
+    warnings.simplefilter("ignore")
+    started = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
+    with started as workers, Client(workers) as client:
+        frame = dask.dataframe.read_parquet(folder)
+
+        def seconds() -> float:
+            return time.process_time() + sum(client.run(time.process_time).values())
+
+        start = seconds()
+        model = DaskGPPLClassifier(max_iter=passes, tol=0.0).fit(frame[["left", "right"]], frame["y"])
+        total, largest = seconds() - start, max(client.run(peak).values())
+    return {"CPU s": round(total, 1), "peak MB": round(largest), "bound": model.lower_bound_}
+
+
 def fit(where: str, folder: str, passes: int) -> dict[str, Any]:
     """Fit in this process and return times, memory and a few numbers of the result."""
+    if where == "cluster":
+        return fit_on_cluster(folder, passes)
     warnings.simplefilter("ignore")
     seconds: list[float] = []
     model = GPPLClassifier(max_iter=passes, tol=0.0)
@@ -66,22 +96,45 @@ def fit(where: str, folder: str, passes: int) -> dict[str, Any]:
         model.fit(folder)
     total, steps = time.process_time() - start, np.diff(seconds)
     return {
-        "where": where,
         "CPU s": round(total, 1),
         "CPU s a pass": round(float(np.median(steps)), 2),
-        "peak MB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        "peak MB": round(peak()),
         "bound": model.lower_bound_,
         "utilities": model.utility()[:3].tolist(),
     }
 
 
-def files(options: argparse.Namespace, folder: Path) -> None:
-    for where in options.where:
-        command = [sys.executable, __file__, "one", where, str(folder), str(options.passes)]
-        print(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+def files(options: argparse.Namespace) -> None:
+    for n_rows in options.rows:
+        with tempfile.TemporaryDirectory() as folder:
+            write(Path(folder), n_rows, options.items)
+            for where in options.where:
+                command = [sys.executable, __file__, "one", where, folder, str(options.passes)]
+                answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                measured = {"rows": n_rows, "where": where} | json.loads(answer.strip().splitlines()[-1])
+                print(json.dumps(measured), flush=True)
+                if options.out is not None:
+                    record(options.out, measured)
 
 
-def cluster(options: argparse.Namespace, folder: Path) -> None:
+def record(path: Path, measured: dict[str, Any]) -> None:
+    """Put a row of figures into a file, in place of that of the same rows at the same place."""
+    rows = json.loads(path.read_text("utf-8")) if path.exists() else []
+    kept = ("rows", "where", "CPU s", "peak MB")
+    rows = [row for row in rows if any(row[name] != measured[name] for name in kept[:2])]
+    rows.append({name: measured[name] for name in kept})
+    rows.sort(key=lambda row: (row["where"], row["rows"]))
+    path.write_text(json.dumps(rows, indent=0) + "\n", "utf-8")
+
+
+def cluster(options: argparse.Namespace) -> None:
+    (n_rows,) = options.rows
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder), n_rows, options.items)
+        compare_workers(options, Path(folder))
+
+
+def compare_workers(options: argparse.Namespace, folder: Path) -> None:
     import dask.dataframe
     from distributed import Client, LocalCluster
 
@@ -120,17 +173,16 @@ def main() -> None:
         one.add_argument(name)
     for name in ("files", "cluster"):
         command = commands.add_parser(name)
-        command.add_argument("--rows", type=int, default=1_000_000)
+        command.add_argument("--rows", nargs="+", type=int, default=[1_000_000])
         command.add_argument("--items", type=int, default=10_000)
         command.add_argument("--passes", type=int, default=5)
         command.add_argument("--where", nargs="+", default=["memory", "disk"])
+        command.add_argument("--out", type=Path)
     options = parser.parse_args()
     if options.command == "one":
         print(json.dumps(fit(options.where, options.folder, int(options.passes))))
         return
-    with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder), options.rows, options.items)
-        {"files": files, "cluster": cluster}[options.command](options, Path(folder))
+    {"files": files, "cluster": cluster}[options.command](options)
 
 
 if __name__ == "__main__":
