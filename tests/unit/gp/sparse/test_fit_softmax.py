@@ -9,7 +9,6 @@ import pytest
 from joblib import parallel_config
 from numpy.testing import assert_allclose
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.linear_model import LogisticRegression
@@ -56,22 +55,23 @@ def test_a_linear_kernel_gives_the_multinomial_logistic_regression():
     assert_allclose(model.predict_proba(X), peer.predict_proba(X), atol=1e-4)
 
 
-def test_the_search_finds_kernels_that_predict_rows_left_out():
-    train, test = slice(0, 100), slice(100, 150)
-    start = ConstantKernel(1.0) * RBF([30.0, 30.0])
-    fixed, learnt, default = (
-        softmax(kernel=kernel, optimizer=optimizer).fit(X[train], Y[train])
-        for kernel, optimizer in ((start, None), (start, "l-bfgs-b"), (None, "l-bfgs-b"))
-    )
-    losses = [log_loss(Y[test], model.predict_proba(X[test])) for model in (fixed, learnt, default)]
-    assert max(losses[1:]) < 0.6 < losses[0]
+@pytest.mark.parametrize("kernel", [ConstantKernel(1.0) * RBF([30.0, 30.0]), None], ids=["given", "default"])
+def test_the_search_finds_kernels_that_predict_rows_left_out(kernel):
+    train, test = slice(0, 70), slice(70, 150)
+    fixed = softmax(kernel=kernel or ConstantKernel(1.0) * RBF([30.0, 30.0])).fit(X[train], Y[train])
+    learnt = softmax(kernel=kernel, optimizer="l-bfgs-b").fit(X[train], Y[train])
+    losses = [log_loss(Y[test], model.predict_proba(X[test])) for model in (learnt, fixed)]
+    assert losses[0] < 0.65 < losses[1]
     assert learnt.converged_
     assert learnt.kernel_.k1.constant_value > 1.0
     assert learnt.kernel_.k2.length_scale[0] < 5.0
-    assert default.kernel_.k2.nu == 2.5
+
+
+def test_processes_share_the_search_and_change_nothing():
+    model = softmax(optimizer="l-bfgs-b")
+    alone = model.fit(X[:60], Y[:60]).predict_proba(X)
     with parallel_config(backend="threading"):
-        parallel = clone(learnt).set_params(n_jobs=2).fit(X[train], Y[train])
-    assert_allclose(parallel.predict_proba(X), learnt.predict_proba(X), atol=1e-6)
+        assert np.array_equal(model.set_params(n_jobs=2).fit(X[:60], Y[:60]).predict_proba(X), alone)
 
 
 def test_weights_count_copies_and_rows_may_be_sparse():
@@ -100,8 +100,8 @@ def test_streams_keep_kernel_and_points_and_start_at_the_last_mode():
     assert stream.kernel_ is kernel
     assert stream.posterior_.basis.points is points
     assert stream.score(X, Y) > 0.85
-    again = softmax(warm_start=True, optimizer="l-bfgs-b").fit(X, Y)
-    assert again.fit(X, Y).score(X, Y) > 0.9
+    again = softmax(warm_start=True, optimizer="l-bfgs-b").fit(X[:40], Y[:40])
+    assert again.fit(X[:60], Y[:60]).score(X, Y) > 0.8
 
 
 def test_what_it_lacks_is_refused_or_left_to_one_against_the_rest(monkeypatch):
