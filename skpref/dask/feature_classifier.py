@@ -23,7 +23,7 @@ class DaskSVGPClassifier(OnCluster, SVGPClassifier):
     Kernels and inducing points are learnt in the client from a sample, half of it of the rarer class, or all that there
     is. The posteriors are found in full passes: each sends a posterior to the partitions and brings sums back, which
     are added in the order of the partitions, so that the same partitions give the same bits for any number of workers.
-    With up to 10,000 rows it is `SVGPClassifier` on all of them.
+    With up to 10,000 rows it is `SVGPClassifier` on all of them; with more each of several classes has its own model.
 
     ``inference="svi"``, ``optimizer="adam"`` and a window need all rows in memory and are refused.
 

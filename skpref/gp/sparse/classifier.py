@@ -83,8 +83,9 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
     multi_class : {"auto", "softmax", "one_vs_rest"}, default="auto"
         How more than two classes are modelled. "softmax": by one model, whose functions share kernel and inducing
         points. "one_vs_rest": each class by a model of two classes, whose probabilities are divided by their sum.
-        "auto": "softmax", unless ``inference="svi"``, ``optimizer="adam"`` or ``learn_inducing=True`` ask for what it
-        lacks, its rows of kernel values take more than 2 GiB, or more than 10,000 rows are in files or on a cluster.
+        "auto": "softmax", unless ``inference="vb"`` or "svi", ``optimizer="adam"`` or ``learn_inducing=True`` ask for
+        what it lacks, its rows of kernel values take more than 2 GiB, or more than 10,000 rows are in files or on a
+        cluster.
     n_inducing : int or "auto", default="auto"
         Largest number of inducing points M; there are never more than distinct rows. "auto": 2000 for the softmax,
         else 300.
@@ -93,15 +94,17 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
     learn_inducing : bool or "auto", default="auto"
         Whether the gradient of the bound moves the inducing points. "auto": where they are chosen from the rows, are
         at most two thirds of them and lose more than a thousandth of a nat a row. Points stay for sparse rows and for
-        kernels other than scikit-learn's `RBF`, `Matern`, `ConstantKernel` and their sums and products.
+        kernels other than scikit-learn's `RBF`, `Matern`, `ConstantKernel` and their sums and products, and with the
+        softmax.
     inference : {"auto", "vb", "svi"}, default="auto"
         "vb": full passes of natural-gradient steps. "svi": steps on mini-batches. "auto": "vb" if the rows of kernel
-        values fit in 2 GiB, else "svi".
+        values fit in 2 GiB, else "svi"; with the softmax the most probable f given all rows.
     optimizer : {"l-bfgs-b", "adam"} or None, default="l-bfgs-b"
         How kernel and inducing points are learnt. "l-bfgs-b": by the bound with the posterior at its optimum, of a
         sample of 10,000 rows; more than two classes share 20,000 rows, at least 3,000 each. Half of a sample is of the
         rarer class, or all that there is, and weights make up for it. "adam": a step after every mini-batch of "svi",
-        which it implies. None: kernel and points stay.
+        which it implies. None: kernel and points stay. The kernel of the softmax is chosen on 3,000 rows, by the
+        log-loss of those left out.
     batch_size : int, default=1000
         Rows of a mini-batch of "svi"; with "adam" at most a tenth of all rows.
     learning_rate : float, default=0.01
@@ -115,7 +118,8 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
     tol : float, default=1e-4
         A search ends when an iteration gains less than ``tol / 10`` nats per row (`tol` with more than two classes).
         "vb" ends when a pass raises the bound by less than ``tol / 100`` of its size, "svi" when the mean bound of a
-        pass changes by less than `tol` of its size.
+        pass changes by less than `tol` of its size. The search for the f of the softmax ends when an iteration gains
+        less than ``tol / 100`` nats per row.
     window : int, default=None
         Number of the latest rows that `partial_fit` uses. None: all.
     warm_start : bool, default=False
@@ -127,7 +131,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         Seed for inducing points, samples of rows and mini-batches.
     n_jobs : int, default=None
         Number of processes (joblib) for more than two classes; None: 1, -1: all cores. It does not change the result.
-        With more than one process callbacks are not called after passes.
+        With more than one process, and with the softmax, callbacks are not called after passes.
 
     Attributes
     ----------
@@ -411,8 +415,8 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
         """Tell whether one model is fitted to all classes of so many distinct rows; refuse what it lacks."""
         if self.classes_.size == 2 or self.multi_class == "one_vs_rest":
             return False
-        wanted = {"inference": "svi", "optimizer": "adam", "learn_inducing": True}
-        lacks = [f"{name}={value!r}" for name, value in wanted.items() if getattr(self, name) == value]
+        others = ("inference", "vb"), ("inference", "svi"), ("optimizer", "adam"), ("learn_inducing", True)
+        lacks = [f"{name}={value!r}" for name, value in others if getattr(self, name) == value]
         if self.multi_class == "auto":
             return not lacks and full_passes_fit(n, min(self._config(by_softmax=True).sparse.n_inducing, n))
         if lacks:

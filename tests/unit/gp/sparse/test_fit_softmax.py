@@ -105,7 +105,7 @@ def test_streams_keep_kernel_and_points_and_start_at_the_last_mode():
 
 
 def test_what_it_lacks_is_refused_or_left_to_one_against_the_rest(monkeypatch):
-    for options in ({"inference": "svi"}, {"optimizer": "adam"}, {"learn_inducing": True}):
+    for options in ({"inference": "vb"}, {"inference": "svi"}, {"optimizer": "adam"}, {"learn_inducing": True}):
         with pytest.raises(DataError, match=r"got \w+=.*one_vs_rest"):
             softmax(multi_class="softmax", **options).fit(X, Y)
         with warnings.catch_warnings():
