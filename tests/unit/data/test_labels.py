@@ -77,3 +77,21 @@ def test_row_66_one_side():
         refuse_one_side(np.array([1.0, 1.0, 0.0]), np.array([1.0, 2.0, 0.0]))
     refuse_one_side(np.array([1.0, 1.0, 0.5]), ones)
     refuse_one_side(0.5 * ones, ones)
+
+
+def test_classes_are_the_two_sides_from_right_to_left():
+    for sound in ([0, 1], [False, True], ["left", "right"], ["LEFT", "RIGHT"], ["Left", "Right"]):
+        assert are_classes(np.array(sound))
+        assert not are_classes(sound)
+    for wrong in (
+        [1, 0],
+        [1, 1],
+        [True, True],
+        [False, False],
+        [0, 1, 2],
+        [0.0, 1.0],
+        ["left", "left"],
+        ["Left", "right"],
+    ):
+        assert not are_classes(np.array(wrong))
+    assert not are_classes(np.array(["left", "right"], dtype=object))

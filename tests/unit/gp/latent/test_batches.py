@@ -42,6 +42,10 @@ def test_batches_reach_what_all_rows_reach() -> None:
 def test_passes_improve_on_the_sample() -> None:
     from_sample, refined = fitted(max_iter=1), fitted()
     assert from_sample.n_iter_ == 1
+    inputs = Inputs(from_sample.embedding_, from_sample.embedding_std_**2)
+    Y = (X - from_sample.mean_) / from_sample.scale_
+    bound = batches.mapping_of(Y, inputs, from_sample.mapping_.hyper)[1] - X.size * np.log(from_sample.scale_)
+    assert_allclose(from_sample.lower_bound_, bound, rtol=1e-9)
     assert refined.n_iter_ > from_sample.n_iter_
     assert refined.lower_bound_ > from_sample.lower_bound_
 
