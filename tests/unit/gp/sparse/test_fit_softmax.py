@@ -18,6 +18,7 @@ from skpref import SVGPClassifier, load, save
 from skpref.exceptions import DataError
 from skpref.gp.sparse import fit_softmax as sparse_softmax
 from skpref.gp.sparse.fit_softmax import ClassCounts
+from skpref.gp.sparse.search import SparseConfig
 from skpref.kernels import Linear
 from skpref.likelihoods import PairwiseProbit, Softmax
 
@@ -141,3 +142,38 @@ def test_rare_classes_are_spread_over_the_folds():
     assert sorted(np.bincount(number[50:56], minlength=5)) == [1, 1, 1, 1, 2]
     assert len(set(number[56:])) == 3
     assert np.bincount(number).tolist() == [12, 12, 12, 12, 11]
+
+
+def search_config(**options) -> SparseConfig:
+    settings = {"n_inducing": 20, "inducing": "kmeans++", "learn_inducing": "auto", "noise": None, "max_iter": 50}
+    return SparseConfig(**settings | {"optimizer": "l-bfgs-b", "tol": 1e-3} | options)
+
+
+def test_a_regression_on_the_indicators_tells_features_apart_and_keeps_the_variance():
+    data = ClassCounts(X[:60], (Y[:60, None] == NAMES).astype(float))
+    start = ConstantKernel(9.0) * RBF([3.0, 3.0])
+    learnt = sparse_softmax._by_indicators(data, start, (), search_config())
+    halfway = sparse_softmax._towards(start, learnt, 0.5)
+    scales = learnt.k2.length_scale
+    assert scales[1] > 5.0 * scales[0]
+    assert_allclose(halfway.k2.length_scale, np.sqrt(3.0 * scales))
+    assert halfway.k1.constant_value == pytest.approx(9.0)
+
+
+def test_shifts_stay_within_bounds_and_leave_fixed_parameters():
+    kernel = ConstantKernel(2.0, (1e-1, 10.0)) * RBF([1.0, 2.0], "fixed") + Linear(1.0, (1e-3, 1e3))
+    variance, scale = (
+        sparse_softmax._step(kernel, "constant_value", "variance"),
+        sparse_softmax._step(kernel, "length_scale"),
+    )
+    assert_allclose(variance, 1.2)
+    assert not scale.any()
+    shifted = sparse_softmax._shifted(kernel, 3.0 * variance)
+    assert_allclose(np.exp(shifted.theta), [10.0, np.exp(3.6)])
+
+
+def test_a_weak_prior_stops_rows_that_are_all_right_from_making_functions_certain():
+    rows = np.repeat([-1.0, 0.0, 1.0], 8)[:, None] + 0.05 * RNG.standard_normal((24, 1))
+    kernel = ConstantKernel(10.0, (1e-4, 1e8)) * RBF(1.0, "fixed")
+    model = softmax(kernel=kernel, optimizer="l-bfgs-b").fit(rows, np.repeat(NAMES, 8))
+    assert 10.0 < model.kernel_.k1.constant_value < 1e5
