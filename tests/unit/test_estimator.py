@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
@@ -12,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skpref import _estimator
 from skpref.exceptions import DataError, DataWarning
+from tests.unit.bad_inputs import places as at
 
 
 class Model:
@@ -80,3 +82,29 @@ def test_the_last_step_is_what_predicts() -> None:
     model = DummyClassifier()
     assert _estimator.last_step(model) is model
     assert _estimator.last_step(make_pipeline(StandardScaler(), model)) is model
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter", "method"),
+    [
+        ("GPPLRegressor", "n_inducing", "fit"),
+        ("GPPLClassifier(items)", "n_inducing", "fit"),
+        ("CrowdGPPL(items, users)", "n_inducing", "fit"),
+        ("CrowdGPPL(items, users)", "n_inducing_users", "fit"),
+        ("GPOrdinalRegressor", "n_inducing", "partial_fit"),
+        ("SVGPRegressor", "n_inducing", "fit"),
+        ("SVGPRegressor", "n_inducing", "partial_fit"),
+        ("SVGPClassifier", "n_inducing", "fit"),
+        ("BayesianGPLVM", "n_inducing", "fit"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_matrices_that_do_not_fit_in_memory_are_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, parameter: str, method: str
+) -> None:
+    model = clone(at.fitted(name)).set_params(n_inducing=3, **({"n_inducing_users": 3} if "users" in name else {}))
+    model.set_params(**{parameter: 4})
+    monkeypatch.setattr("skpref._estimator._MAX_DENSE_BYTES", 8 * 4 * 4 - 1)
+    with pytest.raises(DataError, match=rf"A dense kernel matrix of 4 .* by 4 inducing points.*set {parameter} to"):
+        getattr(model, method)(*at.TRAINING[name.split("(", maxsplit=1)[0]])
+    assert not hasattr(model, "n_iter_")

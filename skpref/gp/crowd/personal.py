@@ -17,6 +17,7 @@ from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.crowd.users import UserRows
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.inference.basis import InducingBasis, chunks
+from skpref.inference.scale import check_scales
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,9 +98,10 @@ class PersonalPosterior:
         """Raise DataError unless the parts fit together."""
         check_types(self, consensus=PairPosterior, basis=InducingBasis | None, covariates=Covariates | None)
         check_types(self, n_users=int, own_share=float, rest_scale=float, effect_precision=float, n_learnt=int)
-        require(0 <= self.n_learnt <= self.tau.size, self, "n_learnt", "must be a number of its comparisons")
         K = self.consensus.mean.size
         sizes = check_arrays(self, {"K": K}, m="n", half_rows="n K", S="n n", tau="P", nu="P", alpha="C", B="n p")
+        require(0 <= self.n_learnt <= sizes["P"], self, "n_learnt", "must be a number of its comparisons")
+        check_scales(self, "scales", self.scales)
         n, n_points = sizes["n"], 0 if self.basis is None else self.basis.chol.shape[0]
         check_arrays(self, sizes | {"M": n_points, "U": self.n_users}, shape_rows="M n", extension="M n", x="U p")
         if sizes["p"]:

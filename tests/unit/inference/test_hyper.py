@@ -159,3 +159,17 @@ def test_a_spent_budget_ends_the_search_at_its_best_point(n_calls):
     assert best.value == max(values) == two_tops(best.theta)[0]
     assert best.n_evaluations == n_calls
     assert not best.converged
+
+
+@pytest.mark.parametrize(("size", "longest"), [(0.01, 0.01), (1.0, 1.0), (1000.0, 1.0)])
+def test_the_first_step_is_the_gradient_and_at_most_one_long(size, longest):
+    points = []
+
+    def plane(theta):  # 0 at the start, whatever the slope
+        points.append(theta.copy())
+        return size * float(theta[0] - 2.0), size * np.array([1.0, 0.0])
+
+    maximise(plane, np.array([2.0, 1.0]), np.tile([-50.0, 50.0], (2, 1)), max_iter=1)
+    assert np.array_equal(points[0], [2.0, 1.0])
+    # A gradient beyond 1 is stretched by the root of its size on either side.
+    assert_allclose(points[1] - points[0], [longest, 0.0], rtol=1e-9)
