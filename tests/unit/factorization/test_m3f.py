@@ -565,3 +565,33 @@ def test_a_single_chain_warns_where_its_halves_differ_by_more_than_chance(monkey
             model.fit(*(part[:60] for part in ratings_of(0)))
         assert model.r_hat_ == value
         assert [w.category for w in caught] == [ConvergenceWarning] * warns
+
+
+@pytest.mark.parametrize("method", ["partial_fit", "fold_in"])
+@pytest.mark.parametrize("kind", [GibbsM3F, GibbsIPM3F])
+def test_what_chains_cannot_change_is_set_back_first(kind, method):
+    X, y = (part[:60] for part in ratings_of(0))
+    model = kind(n_sweeps=4, burn_in=1, n_samples=2, random_state=0).fit(X, y)
+    changes = {"user_thresholds": (False, True), "n_chains": (2, 1)} | (
+        {"n_factors": (7, 100)} if kind is GibbsM3F else {}
+    )
+    before = model.predict(X)
+    for name, (value, fitted) in changes.items():
+        model.set_params(**{name: value})
+        with pytest.raises(
+            DataError, match=f"^{name} is {value}, but the model was fitted with {name}={fitted}; set {name}"
+        ):
+            getattr(model, method)(X + np.array([1000, 0]), y)
+        model.set_params(**{name: fitted})
+    np.testing.assert_array_equal(model.predict(X), before)
+    assert len(getattr(model, method)(X + np.array([1000, 0]), y).user_ids_) > len(set(X[:, 0]))
+
+
+def test_the_score_is_minus_the_weighted_error_in_levels():
+    X, y = (part[:60] for part in ratings_of(0))
+    model = GibbsM3F(2, n_sweeps=4, burn_in=1, n_samples=2, random_state=0).fit(X, 10 * y)  # levels are steps, not tens
+    weight = np.linspace(0.1, 2.0, 60)
+    error = np.abs(model.predict(X) / 10 - y)
+    assert error.max() > 0.0
+    assert model.score(X, 10 * y) == pytest.approx(-error.mean())
+    assert model.score(X, 10 * y, weight) == pytest.approx(-np.average(error, weights=weight))
