@@ -25,7 +25,8 @@ class DaskSVGPClassifier(OnCluster, SVGPClassifier):
     are added in the order of the partitions, so that the same partitions give the same bits for any number of workers.
     With up to 10,000 rows it is `SVGPClassifier` on all of them; with more each of several classes has its own model.
 
-    ``inference="svi"``, ``optimizer="adam"`` and a window need all rows in memory and are refused.
+    ``multi_class="softmax"``, ``inference="svi"``, ``optimizer="adam"`` and a window need all rows in memory and are
+    refused.
 
     Attributes
     ----------

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skpref.data.comparisons import OnSelf
     from skpref.data.ids import IdColumn
 
-_SHARD_ROWS = 1 << 20  # of a shard on disk, of which reading takes 400 MB
+_SHARD_ROWS = 1_000_000  # of a shard on disk, of which reading takes 400 MB
 
 
 class ShardColumns(NamedTuple):
