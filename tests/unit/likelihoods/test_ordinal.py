@@ -470,3 +470,21 @@ def test_steps_of_learning_are_halved_until_the_objective_is_as_large(
     after = now._halved(np.array([0.0, 0.5, 0.5]), 0.0, data)
     assert after.noise == 2.0
     assert_allclose(after.thresholds, np.array([0.0, 4.0]) + 0.5**n_halvings * moves, atol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_learning_ends_by_itself_whatever_the_unit_of_weights(unit: float) -> None:
+    rng = np.random.default_rng(0)
+    mu, v, weight = rng.standard_normal(300), rng.uniform(0.1, 1.0, 300), rng.uniform(0.5, 2.0, 300)
+    y = np.digitize(mu + rng.standard_normal(300), [-0.5, 0.6]).astype(float)
+    first = OrdinalProbit((-1.0, 1.0), 2.0)
+    plain, scaled = first.learnt(y, mu, v, weight), first.learnt(y, mu, v, unit * weight)
+    assert_allclose([*scaled.thresholds, scaled.noise], [*plain.thresholds, plain.noise], rtol=1e-9)
+    assert scaled != first
+    for _ in range(50):
+        before, scaled = scaled, scaled.learnt(y, mu, v, unit * weight)
+        if scaled is before:
+            break
+    assert scaled is before
+    gain = weight @ (scaled.expectation(y, mu, v)[0] - first.expectation(y, mu, v)[0])
+    assert gain > 1.0

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from skpref import SVGPRegressor
+from skpref.exceptions import DataError
+from skpref.gp.sparse.targets import TargetScale
 
 
 @pytest.fixture
@@ -66,3 +68,21 @@ def test_a_window_keeps_the_latest_rows_and_has_no_sums(log: list[Any]) -> None:
 def test_other_likelihoods_learn_from_all_rows_with_the_kernel_as_it_is(log: list[Any]) -> None:
     stream(SVGPRegressor(likelihood="poisson"), 30, 20, 10_000)
     assert log == [(None, 30), ("skip", 50), ("skip", 10_050)]
+
+
+def test_settings_of_a_fit_are_in_units_of_the_targets() -> None:
+    scale = TargetScale(5.0, 2.0)
+    assert SVGPRegressor()._config(scale, 50).noise is None
+    config = SVGPRegressor(noise=3.0, tol=0.02, max_iter=7, optimizer="adam", learn_inducing=False)._config(scale, 50)
+    assert config.noise == 1.5**2
+    assert (config.tol, config.max_iter, config.optimizer, config.learn_inducing) == (0.02, 7, "adam", False)
+    assert SVGPRegressor(noise=1.9e100)._config(scale, 50).noise == pytest.approx(0.95e100**2)
+    for noise in (1e-101, 2.1e100):
+        with pytest.raises(DataError, match=r"noise=.* is .* standard deviations of y \(2\), and its square"):
+            SVGPRegressor(noise=noise)._config(scale, 50)
+    schedule = SVGPRegressor(batch_size=30, delay=2.0, forgetting_rate=0.7, tol=0.02, max_iter=7)._schedule(print)
+    assert (schedule.batch_size, schedule.delay, schedule.forgetting_rate) == (30, 2.0, 0.7)
+    assert (schedule.tol, schedule.max_iter, schedule.on_iteration) == (0.02, 7, print)
+    sizes = [SVGPRegressor(n_inducing="auto")._config(scale, n).n_inducing for n in (1, 2000, 2001, 10**6)]
+    assert sizes[0] == sizes[1] > sizes[2] == sizes[3]
+    assert SVGPRegressor(n_inducing=77)._config(scale, 10).n_inducing == 77
