@@ -645,3 +645,14 @@ def test_integers_are_looked_up_whatever_their_type_and_size(kind: str, dtype: t
         assert index.rows(wanted).tolist() == [1, -1, 2, -1, -1, 0, 3, -1, -1]
         assert index.rows(wanted[[5, 0]]).tolist() == [0, 1]
     assert index.rows(np.array([], dtype=np.int64)).tolist() == []
+
+
+def test_columns_of_the_same_items_are_of_one_kind():
+    columns = [as_ids(part) for part in (["tea", "water"], [3, 4], ["tea", 5])]
+    vocabularies._refuse_columns_of_other_kinds([columns[0], columns[0][:1], columns[2]], "X")
+    with pytest.raises(DataError) as caught:
+        vocabularies._refuse_columns_of_other_kinds([columns[0], columns[2], columns[1]], "X")
+    assert str(caught.value) == (
+        "ids of the same items must be of one kind: in X, one column holds strings such as 'tea', another integers "
+        "such as 3; convert one of them, for example with astype(str) or astype(int)"
+    )

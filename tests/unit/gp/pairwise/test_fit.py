@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
+from skpref import GPPLClassifier
 from skpref._estimator import verbose_printer
 from skpref.data import Comparisons
 from skpref.gp.pairwise import fit as pair_fit
@@ -17,7 +18,7 @@ from skpref.gp.pairwise.fit import PairConfig, PairData, WarmStart, fit_pairs, p
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
 from skpref.inference.svi import Schedule
 from skpref.kernels import ProductMatern
-from skpref.likelihoods import PairwiseProbit
+from skpref.likelihoods import PairwiseLogit, PairwiseProbit
 
 CONFIG = PairConfig(
     likelihood=PairwiseProbit(),
@@ -302,3 +303,23 @@ def test_default_kernels_and_priors_of_the_parts():
     alone = scales(replace(data, X=None), order=True)
     assert (alone["offset"].shape0, alone["order"].mean, len(alone)) == (4.0, 1.0, 2)
     assert set(scales(data, offsets=False)) == {"f"}
+
+
+def test_settings_are_the_parameters_of_the_estimator():
+    options = {"max_iter": 7, "tol": 0.03, "batch_size": 11, "delay": 2.0, "forgetting_rate": 0.7, "n_inducing": 5}
+    options |= {"inducing": "random", "shape_s0": 3.0, "rate_s0": 4.0, "optimizer": "l-bfgs-b", "inference": "svi"}
+    model = GPPLClassifier(length_scale_factor=0.5, n_restarts_optimizer=2, likelihood="logit", **options)
+    config = model._config(offsets=False, order=True)
+    schedule = config.schedule
+    assert (schedule.max_iter, schedule.tol, schedule.batch_size) == (7, 0.03, 11)
+    assert (schedule.delay, schedule.forgetting_rate, schedule.on_iteration) == (2.0, 0.7, None)
+    assert (config.n_inducing, config.inducing, config.inference) == (5, "random", "svi")
+    assert (config.shape_s0, config.rate_s0, config.offsets, config.order) == (3.0, 4.0, False, True)
+    assert (config.length_scale_factor, config.optimizer, config.n_restarts) == (0.5, "l-bfgs-b", 2)
+    assert config.likelihood == PairwiseLogit()
+    # A kernel of the caller is not stretched.
+    assert model.set_params(kernel=RBF(1.0))._config(offsets=True, order=False).length_scale_factor is None
+    X = np.zeros((3, 2))
+    assert [model.set_params(n_inducing=n)._max_inducing(X) for n in (2, 3, 4)] == [2, 3, 3]
+    assert model.set_params(inducing=np.zeros((7, 2)))._max_inducing(X) == 7
+    assert model.set_params(inducing=[[0.0, 1.0]])._max_inducing(X) == 1
