@@ -173,3 +173,14 @@ def test_three_names_are_taken_in_alphabetical_order_and_four_are_not() -> None:
         ordered_levels(list("abcdefgh"))
     with pytest.raises(DataError, match=r"'h', \.\.\.\)"):
         ordered_levels(list("abcdefghi"))
+
+
+def test_collections_of_dask_are_refused_as_labels_and_as_their_order() -> None:
+    collection = type("Series", (list,), {"__module__": "dask.dataframe"})(["low", "high"])
+    for read in (
+        as_labels,
+        lambda y: encode_levels(y, np.array(["low", "high"])),
+        lambda y: ordered_levels(["low"], y),
+    ):
+        with pytest.raises(TypeError, match=r"^y is a collection of Dask \(Series\), but data in memory are required"):
+            read(collection)
