@@ -138,7 +138,8 @@ def partitions(values: Any, name: str) -> list[Any]:
     """Return the partitions of a collection, whole rows each."""
     if getattr(values, "ndim", 1) == 2 and hasattr(values, "rechunk"):
         values = values.rechunk({1: -1})
-    parts = values.to_delayed()
+    # Optimised, few columns of Parquet files have fewer partitions than many: X and y would no longer fit together.
+    parts = values.to_delayed(optimize_graph=False)
     parts = list(parts.ravel()) if isinstance(parts, np.ndarray) else list(parts)
     if not parts:
         raise DataError(f"{name} has no partitions")

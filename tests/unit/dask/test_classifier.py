@@ -109,6 +109,17 @@ def test_weights_and_labels_as_columns_or_arrays(client):
     assert_allclose(arrays.predict_proba(ids).compute(), arrays.predict_proba(frame[["left", "right"]].to_numpy()))
 
 
+def test_columns_of_parquet_files_fit_together(client, tmp_path):
+    for number, part in enumerate(np.array_split(np.arange(200), 3)):
+        rows().iloc[part].to_parquet(tmp_path / f"{number}.parquet")
+    stored = frames.read_parquet(tmp_path)
+    sides = stored[["left", "right"]]
+    assert len(sides.to_delayed()) != len(stored["y"].to_delayed())  # Dask joins partitions of few columns
+    model = DaskGPPLClassifier(tol=TOL).fit(sides, stored["y"], stored["times"])
+    wanted = GPPLClassifier(tol=TOL).fit(rows()[["left", "right"]], rows().y, rows().times)
+    assert_allclose(model.utility(), wanted.utility(), atol=1e-8)
+
+
 def test_scores_of_collections(client):
     frame = rows()
     collection, pairs = lazy(frame), frame[["left", "right"]]
