@@ -147,23 +147,26 @@ def ordered_model(*, order: bool) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize(
-    ("gains", "n_small", "wanted"),
+    ("gains", "n_held", "n_folds", "wanted"),
     [
-        ([5.0, 1.0, 2.0, 3.0, 4.0, 0.0, 1.0, 2.0], 600, None),
-        ([5.0, 1.0, 2.0, 3.0, 9.0, 0.0, 1.0, 2.0], 600, 3),
-        ([5.0, 5.0, 2.0, 3.0, 4.0, 0.0, 1.0, 2.0], 600, None),
-        ([np.nan, np.nan, 2.0, 3.0, 4.0, 0.0, 1.0, 8.0], 599, 6),
-        ([np.nan] * 8, 599, None),
+        ([5.0, 1.0, 2.0, 3.0, 4.0, 0.0, 1.0, 2.0], 600, 5, None),
+        ([5.0, 1.0, 2.0, 3.0, 9.0, 0.0, 1.0, 2.0], 240, 2, 3),
+        ([5.0, 5.0, 2.0, 3.0, 4.0, 0.0, 1.0, 2.0], 600, 5, None),
+        ([np.nan, np.nan, 2.0, 3.0, 4.0, 0.0, 1.0, 8.0], 1, 1, 6),
+        ([np.nan] * 8, 1, 1, None),
+        ([5.0, -6.0, 2.0, -4.0, 6.0, 0.0, 1.0, -20.0], 600, 5, 3),
     ],
 )
 def test_the_regularisation_that_predicts_best_is_chosen(
-    monkeypatch: pytest.MonkeyPatch, gains: list[float], n_small: int, wanted: int | None
+    monkeypatch: pytest.MonkeyPatch, gains: list[float], n_held: int, n_folds: int, wanted: int | None
 ) -> None:
     model, start = crowd_model(penalty=None)
     isotropic = fit_hierarchy.fit_hierarchy(model, start, max_iter=2, tol=0.0)
-    looked: list[tuple[float, int, int]] = []
-    monkeypatch.setattr(fit_hierarchy, "_SMALL", n_small)
+    scale = np.trace(isotropic.state.S) / np.trace(model.shape)
     # A fit ends where it starts, and moves S where it has no candidate: so candidates are in units of that fit.
+    candidates = [vars(Regularisation.candidate(number, 2.0 * scale, 5)) for number in range(7)]
+    looked: list[int] = []
+    monkeypatch.setattr(fit_hierarchy, "_HELD_OUT", n_held)
     monkeypatch.setattr(
         fit_hierarchy,
         "_fit",
@@ -173,18 +176,21 @@ def test_the_regularisation_that_predicts_best_is_chosen(
     )
 
     def predicted(part: Any, _fit: Any, held: Any) -> float:
-        looked.append((part.floor, part.y.size, held.y.size))
-        return gains[(len(looked) - 1) % 8]
+        assert part.y.size + held.y.size == 600
+        assert 60 < held.y.size < 180
+        own = {name: getattr(part, name) for name in candidates[0]}
+        looked.append(0 if part.penalty is None else 1 + candidates.index(own))
+        return gains[looked[-1]]
 
     monkeypatch.setattr(fit_hierarchy, "_log_likelihood", predicted)
     chosen = fit_hierarchy._regularise(model, isotropic, start.scales, start.likelihood)
-    scale = np.trace(isotropic.state.S) / np.trace(model.shape)
     none = Regularisation(scale)
     assert vars(chosen) == vars(none if wanted is None else Regularisation.candidate(wanted, scale, 5))
-    assert len(looked) == 8 * (5 if n_small == 600 else 1)
-    assert all(kept + held == 600 and 60 < held < 180 for _, kept, held in looked)
-    floors = [floor / (2.0 * scale) for floor, _, _ in looked[1:8]]
-    assert_allclose(floors, [1.0, 4.0, 4.0, 1.0, 1.0, 0.3, 0.3])
+    # What is ten nats behind after some folds is not looked at in the next one.
+    best = np.nanmax([0.0, *gains]) if np.any(np.isfinite(gains)) else 0.0
+    behind = [0.0 if number == 0 else best - gain for number, gain in enumerate(gains)]
+    counts = [n_folds if not lag > 0.0 else min(n_folds, int(10.0 // lag) + 1) for lag in behind]
+    assert [looked.count(number) for number in range(8)] == counts
     nothing = fit_hierarchy._regularise(replace(model, max_rank=0), isotropic, start.scales, start.likelihood)
     assert (nothing.floor, nothing.penalty) == (1e-6, 1.0)
 

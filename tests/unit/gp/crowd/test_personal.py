@@ -25,7 +25,7 @@ NEW = FEATURES[:3] + np.array([[0.0], [0.5], [3.0]])
 
 
 def fitted(**options: Any) -> CrowdGPPL:
-    return CrowdGPPL(**{"max_iter": 20, "random_state": 0, **options}).fit(DATA.comparisons, DATA.y)
+    return CrowdGPPL(**{"max_iter": 60, "random_state": 0, **options}).fit(DATA.comparisons, DATA.y)
 
 
 @cache
