@@ -310,7 +310,7 @@ def _regularise(
         fit = _fit(part, start_state(part, scales, likelihood, scale))
         total[0] += _log_likelihood(part, fit, held)
         part_scale = float(np.trace(fit.state.S) / np.trace(model.shape))
-        for number in np.flatnonzero(np.isfinite(total[1:])):
+        for number in np.flatnonzero(np.isfinite(total[1:])).tolist():
             candidate = replace(part, **vars(Regularisation.candidate(number, part_scale, n_items)))
             of_candidate = _fit(candidate, fit.state)
             total[number + 1] += _log_likelihood(candidate, of_candidate, held)
