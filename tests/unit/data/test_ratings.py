@@ -259,3 +259,12 @@ def test_ids_of_a_matrix_keep_their_kinds():
         assert X.tolist() == [[users[0], items[0]], [users[1], items[1]]]
         assert y.tolist() == [5.0, 3.0]
     assert from_matrix(stars, [7, 8], [1, 2])[0].dtype.kind == "i"
+
+
+@pytest.mark.parametrize(("n", "shown"), [(2, "0, 1"), (5, "0, 1, 2, 0, 1"), (6, "0, 1, 2, 0, 1")])
+def test_five_of_several_ratings_are_shown(n, shown):
+    user, level = np.append(np.zeros(n, dtype=np.int64), [1, 1]), np.append(np.arange(n) % 3, [0, 2])
+    ratings = Ratings(user, np.zeros(n + 2, dtype=np.int64), level, np.ones(n + 2), 2, 1, 3)
+    text = rf"user 0 rated item 0 {n} times: {shown} \(and 1 more such pairs\); keep one"
+    with pytest.raises(DataError, match=text):
+        ratings.merged("error")

@@ -96,3 +96,13 @@ def test_factors_are_numbered_as_those_of_the_posterior() -> None:
         model._alive = wrong
         with pytest.raises(DataError, match=f"_alive must name {n} of 3 factors|posterior_ must hold the scales"):
             model._check_alive(model.posterior_, 3)
+
+
+def test_item_effects_are_those_of_the_first_fit_where_items_have_features() -> None:
+    plain = CrowdGPPL(n_factors=1, item_effects=False, random_state=0).fit(DATA.comparisons, DATA.y)
+    plain._check_same_model()  # without features they are all there is
+    model = CrowdGPPL(items=DATA.table, n_factors=1, item_effects=False, random_state=0).fit(DATA.comparisons, DATA.y)
+    model._check_same_model()
+    model.set_params(item_effects=True)
+    with pytest.raises(DataError, match="item_effects is True, but the fitted model has item_effects=False"):
+        model._check_same_model()
