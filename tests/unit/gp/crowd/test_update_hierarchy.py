@@ -12,10 +12,10 @@ from skpref.datasets import make_crowd
 from skpref.gp.crowd import update_hierarchy
 from tests.unit.gp.crowd.test_hierarchy import joint
 
-DATA = make_crowd(60, 8, n_factors=2, n_user_features=2, comparisons_per_user=40, random_state=3)
+DATA = make_crowd(80, 8, n_factors=2, n_user_features=2, comparisons_per_user=40, random_state=3)
 ROWS, Y = DATA.comparisons, DATA.y
 ORDER = np.argsort(ROWS[:, 0], kind="stable")
-OLD, NEW = ORDER[ROWS[ORDER, 0] < 58], ORDER[ROWS[ORDER, 0] >= 58]  # two users are new,
+OLD, NEW = ORDER[ROWS[ORDER, 0] < 78], ORDER[ROWS[ORDER, 0] >= 78]  # two users are new,
 OLD, NEW = OLD[20:], np.concatenate([NEW, OLD[:20]])  # and one says more
 LAYOUTS: dict[str, tuple[dict[str, Any], float]] = {  # and how far means may be apart, in standard deviations
     "ids": ({}, 0.05),
@@ -43,20 +43,22 @@ def test_an_update_is_near_all_learnt_again(layout: str, monkeypatch: pytest.Mon
     params, tolerance = LAYOUTS[layout]
     whole = learnt(**params)[0]
     model, before = learnt(monkeypatch, **params)
-    after, earlier = model.posterior_, (model.posterior_.user > 0) & (model.posterior_.user < 58)
+    after, earlier = model.posterior_, (model.posterior_.user > 0) & (model.posterior_.user < 78)
     np.testing.assert_array_equal(after.S, before.S)
     np.testing.assert_array_equal(after.tau[earlier], before.tau[before.user > 0])
     assert model.converged_
     assert after.n_learnt == before.n_learnt < whole.posterior_.n_learnt == after.tau.size
-    got, wanted = (m.utility(np.arange(8), users=[0, 1, 20, 58, 59], return_std=True) for m in (model, whole))
+    got, wanted = (m.utility(np.arange(8), users=[0, 1, 20, 78, 79], return_std=True) for m in (model, whole))
     assert np.mean(np.abs(got[0] - wanted[0]) / wanted[1]) < tolerance
     np.testing.assert_allclose(got[1], wanted[1], rtol=0.2)
 
 
 def test_an_update_is_the_exact_posterior_given_its_sites(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, _ = learnt(monkeypatch)
+    monkeypatch.setattr(update_hierarchy, "_FEW", 0)
+    model = CrowdGPPL(random_state=0).fit(ROWS[OLD[:600]], Y[OLD[:600]]).partial_fit(ROWS[NEW], Y[NEW])
     mean, covariance, rows = joint(posterior := model.posterior_)
-    K, n, u = posterior.consensus.mean.size, posterior.n_seen, 59
+    K, n, u = posterior.consensus.mean.size, posterior.n_seen, posterior.n_users - 1
+    assert posterior.n_learnt < posterior.tau.size
     T = np.zeros(len(mean))
     T[:K], T[K + u * n + 2], T[K + u * n + 5] = rows[2] - rows[5], 1.0, -1.0
     got = model.latent_mean_and_variance([[model.user_ids_[u], model.item_ids_[2], model.item_ids_[5]]])
