@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import warnings
 from contextlib import contextmanager, suppress
 from numbers import Real
@@ -49,13 +50,21 @@ def last_step(model: Any) -> Any:
     return model.steps[-1][1] if isinstance(model, Pipeline) else model
 
 
-def warn_not_converged(estimator: Any, n_iter: int, frames: int = 5) -> None:
+def _caller_level() -> int:
+    """Return the stack level, for a warning of the calling function, of the first caller outside of our packages."""
+    level, frame = 1, sys._getframe(1)  # noqa: SLF001 - as the module `warnings` does
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in {"skpref", "sklearn"}:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def warn_not_converged(estimator: Any, n_iter: int) -> None:
     """Warn that a fit stopped at its last iteration."""
     msg = (
         f"{type(estimator).__name__} did not converge in {n_iter} iterations (max_iter={estimator.max_iter}). "
         "Increase max_iter, or tol."
     )
-    warnings.warn(msg, ConvergenceWarning, stacklevel=frames)
+    warnings.warn(msg, ConvergenceWarning, stacklevel=_caller_level())
 
 
 def warn_constant(X: Features, rows: str = "the compared items") -> None:
@@ -67,7 +76,8 @@ def warn_constant(X: Features, rows: str = "the compared items") -> None:
     if constant.size:
         few = ", ".join(map(str, constant[:5])) + (", ..." if constant.size > 5 else "")
         msg = f"{constant.size} of {X.shape[1]} features are constant over {rows} (columns {few})."
-        warnings.warn(msg + " They carry no information; drop them to silence this warning.", DataWarning, stacklevel=5)
+        msg += " They carry no information; drop them to silence this warning."
+        warnings.warn(msg, DataWarning, stacklevel=_caller_level())
 
 
 def check_n_samples(n_samples: int) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+import threading
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -134,12 +135,18 @@ def refuse_moments(asked: bool) -> None:
         )
 
 
+# Until Python 3.12 a cached_property holds a lock of its class while it is computed, and those of Dask's frames compute
+# each other: two threads that read frames may wait for each other for ever (python/cpython#87634).
+COLLECTIONS: Final = threading.RLock()
+
+
 def partitions(values: Any, name: str) -> list[Any]:
     """Return the partitions of a collection, whole rows each."""
     if getattr(values, "ndim", 1) == 2 and hasattr(values, "rechunk"):
         values = values.rechunk({1: -1})
     # Optimised, few columns of Parquet files have fewer partitions than many: X and y would no longer fit together.
-    parts = values.to_delayed(optimize_graph=False)
+    with COLLECTIONS:
+        parts = values.to_delayed(optimize_graph=False)
     parts = list(parts.ravel()) if isinstance(parts, np.ndarray) else list(parts)
     if not parts:
         raise DataError(f"{name} has no partitions")

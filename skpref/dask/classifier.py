@@ -9,6 +9,7 @@ from sklearn.base import _fit_context
 from skpref._callbacks import fit_callbacks
 from skpref._estimator import unchanged_on_failure
 from skpref.dask.base import (
+    COLLECTIONS,
     OnCluster,
     aligned_partitions,
     check_collection,
@@ -90,14 +91,15 @@ class DaskGPPLClassifier(OnCluster, GPPLClassifier):
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             check_collection(X, "X", "GPPLClassifier")
-            frame = hasattr(X, "columns")
-            names = [str(name) for name in X.columns] if frame else ["0", "1"]
-            columns = self._dask_columns(X, y, sample_weight)
-            shards, parts = OnDask(self.client), partitions(X, "X")
-            y_parts, weights = (
-                aligned_partitions(values, name, parts, "GPPLClassifier")
-                for values, name in ((y, "y"), (sample_weight, "sample_weight"))
-            )
+            with COLLECTIONS:
+                frame = hasattr(X, "columns")
+                names = [str(name) for name in X.columns] if frame else ["0", "1"]
+                columns = self._dask_columns(X, y, sample_weight)
+                shards, parts = OnDask(self.client), partitions(X, "X")
+                y_parts, weights = (
+                    aligned_partitions(values, name, parts, "GPPLClassifier")
+                    for values, name in ((y, "y"), (sample_weight, "sample_weight"))
+                )
             futures = [None if column is None else self.client.compute(column) for column in (parts, y_parts, weights)]
             numbers = list(range(len(parts)))
             held = [[None] * len(parts) if column is None else column for column in futures]

@@ -77,7 +77,7 @@ class DaskSVGPClassifier(OnCluster, SVGPClassifier):
             check_collection(X, "X", "SVGPClassifier")
             self._fit_source(PartitionRows(self, X, y, sample_weight))
             if not self.converged_:
-                warn_not_converged(self, self.n_iter_, 4)
+                warn_not_converged(self, self.n_iter_)
         return self
 
     def predict(self, X: Any) -> Any:

@@ -77,7 +77,7 @@ class DaskSVGPRegressor(OnCluster, SVGPRegressor):
             check_collection(X, "X", "SVGPRegressor")
             self._fit_source(PartitionRows(self, X, y, sample_weight), exposure)
             if not self.converged_:
-                warn_not_converged(self, self.n_iter_, 4)
+                warn_not_converged(self, self.n_iter_)
         return self
 
     def predict(

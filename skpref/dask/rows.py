@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpref.dask.base import aligned_partitions, partitions
+from skpref.dask.base import COLLECTIONS, aligned_partitions, partitions
 from skpref.dask.shards import OnDask, released_on_failure
 from skpref.data.shards import feature_columns
 from skpref.exceptions import DataError
@@ -26,13 +26,14 @@ class PartitionRows:
         if not frame and (y is None or isinstance(y, str) or isinstance(weight, str)):
             raise DataError("y and sample_weight must be collections of Dask where X is an array without column names")
         self._columns = tuple(value if isinstance(value, str) else None for value in ("y" if y is None else y, weight))
-        parts = partitions(X, "X")
-        given = [
-            aligned_partitions(values, name, parts, plain) for values, name in ((y, "y"), (weight, "sample_weight"))
-        ]
-        self.feature_names: list[str] | int = (
-            feature_columns([str(name) for name in X.columns], *self._columns) if frame else int(X.shape[1])
-        )
+        with COLLECTIONS:
+            parts = partitions(X, "X")
+            given = [
+                aligned_partitions(values, name, parts, plain) for values, name in ((y, "y"), (weight, "sample_weight"))
+            ]
+            self.feature_names: list[str] | int = (
+                feature_columns([str(name) for name in X.columns], *self._columns) if frame else int(X.shape[1])
+            )
         futures = [[None] * len(parts) if column is None else client.compute(column) for column in (parts, *given)]
         self._shards, self._held = OnDask(client), futures
         with released_on_failure([future for column in futures for future in column if future is not None]):

@@ -348,7 +348,7 @@ class CrowdBase(ComparisonClassifier):
             self.inducing_users_ = None if bases.users is None else bases.users.points
             self._set_factors(fit)
         self._set_effects()
-        self._set_trace(fit, frames=7)
+        self._set_trace(fit)
 
     def _set_factors(self, fit: CrowdFit) -> None:
         """Set scales and means of all factors by number; dropped factors are zero."""

@@ -55,6 +55,7 @@ _NO_TASTE = 1e-6  # scale of the personal parts of a model without factors
 _FOLDS = 5
 _HELD_OUT = 2_000  # comparisons, about, that are held out in turn where there are so many
 _HOPELESS = 10.0  # nats behind the best after which a candidate is not tried with further folds
+_TIE = 1e-2  # nats that are no difference: without tastes all candidates predict the same, up to rounding
 _MAX_CHOICE = 10_000  # comparisons by which shape and regularisation are chosen
 # Of fits that only choose. With .03 they ended before the scale of S had moved: on crowds without tastes strong ones
 # looked as good as none.
@@ -316,7 +317,7 @@ def _regularise(
             total[number + 1] += _log_likelihood(candidate, of_candidate, held)
         total = np.nan_to_num(total, nan=-np.inf)
         total[1:][total[1:] < total.max() - _HOPELESS] = -np.inf
-    best = int(np.argmax(total))
+    best = int(np.argmax(total >= total.max() - _TIE))
     return Regularisation.candidate(best - 1, scale, n_items) if best else Regularisation(scale)
 
 

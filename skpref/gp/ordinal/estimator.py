@@ -290,7 +290,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
             data = self._data()
             self._learn(data, self._resolve_inference(data), start)
             if not self.converged_:
-                warn_not_converged(self, self.n_iter_, 4)
+                warn_not_converged(self, self.n_iter_)
         return self
 
     def partial_fit(
@@ -346,7 +346,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
             inference = self._resolve_inference(data)
             self._learn(data, inference if inference in {"vb", "svi"} else "vb", start)
             if not self.converged_:
-                warn_not_converged(self, self.n_iter_, 3)
+                warn_not_converged(self, self.n_iter_)
         return self
 
     def _read(

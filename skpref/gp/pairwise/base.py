@@ -176,13 +176,13 @@ class PairwiseGP(CallbackMixin, BaseEstimator, ABC):
             same = getattr(self.inducing_points_, "shape", None) == basis.points.shape
             require(same, self, "inducing_points_", f"must have shape {basis.points.shape}")
 
-    def _set_trace(self, fit: Any, frames: int = 5) -> None:
+    def _set_trace(self, fit: Any) -> None:
         self.lower_bound_ = fit.bound
         self.lower_bounds_ = list(fit.bounds)
         self.n_iter_ = len(fit.bounds)
         self.converged_ = fit.converged
         if not fit.converged:
-            warn_not_converged(self, self.n_iter_, frames)
+            warn_not_converged(self, self.n_iter_)
 
 
 class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, PairwiseGP):

@@ -271,7 +271,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
                 self._rows = self._read(X, y, sample_weight, None)
                 self._learn(self._warm_starts("resume") if self.warm_start else None)
             if not self.converged_:
-                warn_not_converged(self, self.n_iter_, 4)
+                warn_not_converged(self, self.n_iter_)
         return self
 
     def partial_fit(
@@ -318,7 +318,7 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
                 self._add_rows(self._read(X, y, sample_weight, self.classes_, reset=False))
                 self._learn(self._warm_starts("skip"))
             if not self.converged_:
-                warn_not_converged(self, self.n_iter_, 3)
+                warn_not_converged(self, self.n_iter_)
         return self
 
     def _read(

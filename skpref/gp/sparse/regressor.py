@@ -279,7 +279,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
                 self._rows = self._read(X, y, sample_weight, exposure)
                 self._learn(self._warm_start("resume") if self.warm_start else None)
             if not self.converged_:
-                warn_not_converged(self, self.n_iter_, 4)
+                warn_not_converged(self, self.n_iter_)
         return self
 
     def partial_fit(
@@ -336,7 +336,7 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
             if first or not collapses or (few and self._rows_until_search <= 0):
                 self._learn(None if first else self._warm_start("compare" if collapses else "skip"))
                 if not collapses and not self.converged_:
-                    warn_not_converged(self, self.n_iter_, 3)
+                    warn_not_converged(self, self.n_iter_)
                 return self
             has_sums = self.window is None and self._sums is not None
             if self.window is None and not few:

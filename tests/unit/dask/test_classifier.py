@@ -66,7 +66,7 @@ def test_labels_are_the_column_y_as_in_parquet_files_unless_it_is_a_side():
 
 
 def fitted(frame, **options):
-    collection = lazy(frame)
+    collection = frame if hasattr(frame, "to_delayed") else lazy(frame)
     return DaskGPPLClassifier(random_state=0, tol=TOL, **options).fit(collection[["left", "right"]], collection["y"])
 
 
@@ -168,8 +168,9 @@ def test_a_fit_survives_the_death_of_a_worker(client, monkeypatch):
 
 def test_two_fits_at_once(client):
     wanted = [fitted(rows(seed)).utility() for seed in (0, 1)]
+    frames_of_both = [lazy(rows(seed)) for seed in (0, 1)]
     with ThreadPoolExecutor(2) as threads:
-        running = [threads.submit(fitted, rows(seed)) for seed in (0, 1)]
+        running = [threads.submit(fitted, frame) for frame in frames_of_both]
         for run, utility in zip(running, wanted, strict=True):
             assert_array_equal(run.result(LIMIT).utility(), utility)
 
