@@ -65,7 +65,7 @@ def fit_on_cluster(folder: str, passes: int) -> dict[str, Any]:
     from skpref.dask import DaskGPPLClassifier
 
     warnings.simplefilter("ignore")
-    started = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None)
+    started = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
     with started as workers, Client(workers) as client:
         frame = dask.dataframe.read_parquet(folder)
 
@@ -149,7 +149,7 @@ def compare_workers(options: argparse.Namespace, folder: Path) -> None:
     print(f"in memory: {time.perf_counter() - start:.1f} s")
     utilities = []
     for n_workers in (1, 2):
-        started = LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None)
+        started = LocalCluster(n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0")
         with started as workers, Client(workers) as client:
             start = time.perf_counter()
             model = DaskGPPLClassifier(max_iter=options.passes, tol=0.0).fit(frame[["left", "right"]], frame["y"])
