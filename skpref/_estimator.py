@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
-import warnings
 from contextlib import contextmanager, suppress
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -19,6 +17,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from skpref._callbacks import iteration_hook
 from skpref._checks import is_count
 from skpref._exclusive import one_fit_at_a_time
+from skpref._warn import warn
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
@@ -50,21 +49,13 @@ def last_step(model: Any) -> Any:
     return model.steps[-1][1] if isinstance(model, Pipeline) else model
 
 
-def _caller_level() -> int:
-    """Return the stack level, for a warning of the calling function, of the first caller outside of our packages."""
-    level, frame = 1, sys._getframe(1)  # noqa: SLF001 - as the module `warnings` does
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in {"skpref", "sklearn"}:
-        level, frame = level + 1, frame.f_back
-    return level
-
-
 def warn_not_converged(estimator: Any, n_iter: int) -> None:
     """Warn that a fit stopped at its last iteration."""
     msg = (
         f"{type(estimator).__name__} did not converge in {n_iter} iterations (max_iter={estimator.max_iter}). "
         "Increase max_iter, or tol."
     )
-    warnings.warn(msg, ConvergenceWarning, stacklevel=_caller_level())
+    warn(msg, ConvergenceWarning)
 
 
 def warn_constant(X: Features, rows: str = "the compared items") -> None:
@@ -77,7 +68,7 @@ def warn_constant(X: Features, rows: str = "the compared items") -> None:
         few = ", ".join(map(str, constant[:5])) + (", ..." if constant.size > 5 else "")
         msg = f"{constant.size} of {X.shape[1]} features are constant over {rows} (columns {few})."
         msg += " They carry no information; drop them to silence this warning."
-        warnings.warn(msg, DataWarning, stacklevel=_caller_level())
+        warn(msg, DataWarning)
 
 
 def check_n_samples(n_samples: int) -> None:

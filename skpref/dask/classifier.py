@@ -108,7 +108,7 @@ class DaskGPPLClassifier(OnCluster, GPPLClassifier):
                 summaries, rows = shards.keep(_read_partition, numbers, *held, shared=(columns, self._shard_options()))
             del futures, held
             summaries = [with_shared_ids(summary, ids) for summary in summaries]
-            self._fit_shards(shards, summaries, rows, self._names_in(names, columns), frames=4)
+            self._fit_shards(shards, summaries, rows, self._names_in(names, columns))
             if not frame:
                 del self.feature_names_in_
         return self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import column_or_1d
 
 from skpref._validation import check_numbers, refuse_collection
+from skpref._warn import warn
 from skpref.data.ids import shorten
 from skpref.exceptions import DataError, DataWarning
 
@@ -75,7 +75,7 @@ def _check_natural_order(classes: NDArray[Any], *, categorical: bool) -> None:
     if categorical or classes.size > _MOST_GUESSED:
         raise DataError(f"y holds {kind}, whose order is unknown ({few}); {advice}.")
     msg = f"y holds strings; their alphabetical order is used, low to high: {few}. If it is another one, {advice}."
-    warnings.warn(msg, DataWarning, stacklevel=6)
+    warn(msg, DataWarning)
 
 
 def encode_levels(y: ArrayLike, classes: NDArray[Any]) -> IntArray:

@@ -9,7 +9,6 @@ import errno
 import hashlib
 import json
 import time
-import warnings
 import zipfile
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from skpref._archive import (
     replacing,
     require,
 )
+from skpref._warn import warn
 from skpref.exceptions import CheckpointError, CheckpointWarning
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Writer:
             if not self._has_warned and self._checkpoint is not None:
                 reason = getattr(error, "strerror", None) or repr(error)
                 msg = f"checkpoint: {self._checkpoint.path} {problem} ({reason}); {outcome}"
-                warnings.warn(msg, CheckpointWarning, stacklevel=9)
+                warn(msg, CheckpointWarning)
             self._has_warned = True
 
 

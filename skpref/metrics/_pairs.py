@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from skpref._validation import assert_all_finite
+from skpref._warn import warn
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
 
@@ -355,5 +355,5 @@ def _groups(qid: ArrayLike | None, n: int) -> IntArray:
 
 
 def undefined(name: str, reason: str) -> float:
-    warnings.warn(f"{name} is undefined: {reason}; returning NaN", UndefinedMetricWarning, stacklevel=3)
+    warn(f"{name} is undefined: {reason}; returning NaN", UndefinedMetricWarning)
     return float("nan")

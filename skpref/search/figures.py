@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from skpref._text import printable
+from skpref._warn import warn
 from skpref.exceptions import TrackingWarning
 from skpref.plots import offscreen_axes
 from skpref.search.loop import quietly, require_optuna
@@ -35,7 +36,7 @@ def figures_of(study: Any) -> dict[str, Any]:
         try:
             figures[name] = draw()
         except Exception as error:  # noqa: BLE001 - no plot is worth a search
-            warnings.warn(f"{name} of the search is not drawn: {error}", TrackingWarning, stacklevel=2)
+            warn(f"{name} of the search is not drawn: {error}", TrackingWarning)
     return figures
 
 

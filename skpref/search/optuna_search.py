@@ -20,6 +20,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpref._doc_link import DocLinkMixin
 from skpref._validation import check_structure
+from skpref._warn import warn
 from skpref.exceptions import DataError
 from skpref.search.default_spaces import Distributions, check_distributions, check_names, default_space
 from skpref.search.evaluation import PARTS, Evaluation, Folds, Gathered, Row, blank, in_a_line, rows_of
@@ -397,7 +398,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         n_failed = sum(row.state == "failed" for row in rows)
         if n_failed:
             msg = f"{n_failed} of {len(rows)} trials failed; their scores are {self.error_score}."
-            warnings.warn(msg, FitFailedWarning, stacklevel=5)
+            warn(msg, FitFailedWarning)
         outs = [
             blank(example, self.error_score if row.state == "failed" else float("nan"))
             if out is None or row.state == "failed"

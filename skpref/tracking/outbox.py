@@ -7,12 +7,12 @@ import re
 import tempfile
 import time
 import uuid
-import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skpref._warn import warn
 from skpref.exceptions import TrackingWarning
 from skpref.tracking.client import LOCK, Client, first_line, without_password
 from skpref.tracking.spool import Spool
@@ -172,7 +172,7 @@ class Outbox:
         """Warn, once of each kind."""
         if kind not in self._warned:
             self._warned.add(kind)
-            warnings.warn(message, TrackingWarning, stacklevel=4)
+            warn(message, TrackingWarning)
 
     def _keep(self, event: Mapping[str, Any]) -> None:
         client = self.client

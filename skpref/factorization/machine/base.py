@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
@@ -23,6 +22,7 @@ from skpref._compiled.jit import limited_threads
 from skpref._estimator import on_iteration, precision
 from skpref._math.random import as_generator
 from skpref._validation import validate_data
+from skpref._warn import warn
 from skpref.data.ids import shorten
 from skpref.data.levels import read_labels
 from skpref.data.tables import unique_rows
@@ -153,7 +153,7 @@ class FMBase(CallbackMixin, BaseEstimator):
                 f"group {shorten(label)} are 0, and every training row has a 1 there. An unknown id that was encoded "
                 "so is left out of the prediction and its uncertainty; OneHotDesign has a column for unseen ids."
             )
-            warnings.warn(msg, DataWarning, stacklevel=5)
+            warn(msg, DataWarning)
 
     def _positive_rows(self, X: Features, y: NDArray[Any], sample_weight: Any) -> tuple[Features, NDArray[Any], Array]:
         """Return the rows of positive weight, and the weights."""
@@ -298,7 +298,7 @@ class FMBase(CallbackMixin, BaseEstimator):
         n = data.y.size
         if self.batch_size is not None and self.batch_size > n:
             msg = f"batch_size={self.batch_size} is more than the {n} rows; a batch has all of them."
-            warnings.warn(msg, DataWarning, stacklevel=6)
+            warn(msg, DataWarning)
         settings = min(self.batch_size or n, n), float(self.learning_rate), int(self.n_samples)
         last, average, bounds, converged = adam_ascent(machine.with_posterior(full=False), data, plan, settings, rng)
         return last, average if self.average else last, bounds, converged

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import replace
@@ -24,6 +23,7 @@ from skpref._checks import check_arrays, check_types, require
 from skpref._compiled.jit import limited_threads
 from skpref._estimator import digest, on_iteration, unchanged_on_failure
 from skpref._math.random import as_generator
+from skpref._warn import warn
 from skpref.data import Vocabulary
 from skpref.data.ids import shorten, single_id
 from skpref.data.ratings import Ratings, rating_levels, read_rated
@@ -369,7 +369,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         if self.r_hat_ > limit:
             msg = f"The chains of {type(self).__name__} are not stationary: R-hat of the risk is {self.r_hat_:.2f}, "
             msg += f"above {limit:.2f}. Increase n_sweeps and burn_in, and n_chains to see when they are enough."
-            warnings.warn(msg, ConvergenceWarning, stacklevel=5)
+            warn(msg, ConvergenceWarning)
         self._ratings, self._distribution_key = ratings, key
         self.__dict__ |= self._fitted_attributes(chains, vocabularies, problem.prior, calibrations[0])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,6 +11,7 @@ import numpy as np
 from skpref._checks import check_arrays, check_features, check_indices, check_positive, check_types, is_count, require
 from skpref._estimator import check_memory, digest, warn_constant
 from skpref._math.random import as_generator
+from skpref._warn import warn
 from skpref.data import Comparisons, as_ids, from_labels
 from skpref.data.ids import shorten, single_id
 from skpref.data.labels import are_classes, refuse_one_side
@@ -165,7 +165,7 @@ class CrowdBase(ComparisonClassifier):
         compared = comparisons_of_seen(comparisons, users, items)
         if self.order_effect:
             refuse_one_side(compared.y, compared.weight)
-        self.components_ = connected_components(compared, frames=5)
+        self.components_ = connected_components(compared)
         ties = as_likelihood(self.likelihood).ties_are_answers
         compared = compared.merged(keep_order=self.order_effect, keep_ties=ties)
         if self.n_factors > max(compared.n_users, 1) and self.n_factors != _DEFAULT_FACTORS:
@@ -173,7 +173,7 @@ class CrowdBase(ComparisonClassifier):
                 f"n_factors={self.n_factors} is more than the {compared.n_users} users with comparisons; additional "
                 "factors learn nothing. Set n_factors lower to silence this."
             )
-            warnings.warn(msg, DataWarning, stacklevel=4)
+            warn(msg, DataWarning)
         if (features := items.seen_features) is not None:
             check_memory(features.shape[0], self._max_inducing(features))
             warn_constant(features)

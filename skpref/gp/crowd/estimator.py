@@ -376,7 +376,7 @@ class CrowdGPPL(CrowdLeaderboards):
             users = Entities.read(self.users, rows.user, estimator=self, kind="user")
             comparisons = self._encode(users, items, rows, y, sample_weight)
             if self._columns is not None:
-                self._columns.check_varying(comparisons, frames=4)
+                self._columns.check_varying(comparisons)
             comparisons = self._merge(comparisons)
             users, items = mark_seen(comparisons, users, items)
             warm = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)

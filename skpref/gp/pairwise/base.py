@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from numbers import Integral, Real
@@ -26,6 +25,7 @@ from skpref._estimator import (
 )
 from skpref._math.random import as_generator
 from skpref._validation import validate_data
+from skpref._warn import warn
 from skpref.data import Comparisons, from_scores
 from skpref.data.labels import left_column, read_labels
 from skpref.data.tables import canonical
@@ -316,7 +316,7 @@ def as_likelihood(likelihood: str | Likelihood) -> Likelihood:
     return _LIKELIHOODS[likelihood]() if isinstance(likelihood, str) else likelihood
 
 
-def connected_components(comparisons: Comparisons | ShardedComparisons, frames: int) -> IntArray:
+def connected_components(comparisons: Comparisons | ShardedComparisons) -> IntArray:
     """Return the connected component of each item; warn if there are several, raise if nothing is compared."""
     if not comparisons.n_pairs:
         msg = (
@@ -330,7 +330,7 @@ def connected_components(comparisons: Comparisons | ShardedComparisons, frames: 
             f"The comparisons form {n_components} connected components (see components_). No comparison links items of "
             "different components: only the prior and the features relate their utilities."
         )
-        warnings.warn(msg, DataWarning, stacklevel=frames)
+        warn(msg, DataWarning)
     return component
 
 

@@ -296,13 +296,13 @@ class GPPLClassifier(ShardedClassifier):
             items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
             comparisons = self._encode(items, rows, y, sample_weight)
             if self._columns is not None:
-                self._columns.check_varying(comparisons, frames=4)
+                self._columns.check_varying(comparisons)
             self.classes_ = classes_of(y)
             data, config = self._prepare(items, comparisons)
             self._set_attributes(self._infer(data, config, self.item_ids_))
             self._keep(data.comparisons)
             if not self.order_effect:
-                warn_of_sides(comparisons, self._expected(comparisons), frames=4)
+                warn_of_sides(comparisons, self._expected(comparisons))
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -400,7 +400,7 @@ class GPPLClassifier(ShardedClassifier):
         keep_ties = as_likelihood(self.likelihood).ties_are_answers
         comparisons, seen = comparisons.merged(keep_order=self.order_effect, keep_ties=keep_ties).compact()
         self._items = items = replace(items, seen=seen)
-        self.components_ = connected_components(comparisons, frames=5)
+        self.components_ = connected_components(comparisons)
         self.item_ids_ = items.seen_ids
         config = self._config(offsets=items.features is None or self.item_effects, order=self.order_effect)
         return PairData(items.seen_features, comparisons), config

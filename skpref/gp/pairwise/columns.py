@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from skpref._checks import require
 from skpref._validation import column_names, refuse_repeated_columns
+from skpref._warn import warn
 from skpref.data import read_pairs, read_triples
 from skpref.data.frames import TableReader
 from skpref.data.ids import shorten
@@ -149,7 +149,7 @@ class PairColumns:
         by_name = names == {*chosen.values()} or any(isinstance(c, str) and c in names for c in chosen.values())
         return columns.read(X) if columns and by_name else read_id_columns(X, len(sides))
 
-    def check_varying(self, comparisons: Comparisons, frames: int) -> None:
+    def check_varying(self, comparisons: Comparisons) -> None:
         """Warn of a covariate that is the same in all comparisons of positive weight; refuse one that explains all."""
         if comparisons.covariates is None:
             return
@@ -163,7 +163,7 @@ class PairColumns:
                 meaning = "its effect is an advantage of a side, as that of order_effect=True"
             else:
                 meaning = "its effect has the prior's mean, 0, and the prior's standard deviation for a unit of 1"
-            warnings.warn(f"{where}: {meaning}. Leave it out, or add comparisons.", DataWarning, stacklevel=frames)
+            warn(f"{where}: {meaning}. Leave it out, or add comparisons.", DataWarning)
 
 
 def _name(term: Column | tuple[Column, Column]) -> str:

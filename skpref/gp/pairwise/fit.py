@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from sklearn.base import clone
 
 from skpref import inducing, kernels
 from skpref._math.threads import limit_blas_threads
+from skpref._warn import warn
 from skpref.data.tables import same_rows, unique_rows
 from skpref.exceptions import DataWarning
 from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
@@ -319,7 +319,7 @@ def _fit_posterior(
     schedule = config.schedule if inference == "svi" else replace(config.schedule, batch_size=None)
     n_pairs, has_effects = model.data.comparisons.y.size, model.data.comparisons.covariates is not None
     if diagonal and (has_effects or config.order) and (schedule.batch_size or n_pairs) < n_pairs:
-        warnings.warn(_INFLATED.format(model.data.comparisons.n_items), DataWarning, stacklevel=6)
+        warn(_INFLATED.format(model.data.comparisons.n_items), DataWarning)
     start = svi.initial_state(problem, model.scales(), diagonal=diagonal)
     result = svi.fit(problem, resumed_state(start, earlier), schedule, rng)
     bound = result.evaluation.bound if result.evaluation is not None else result.bounds[-1]

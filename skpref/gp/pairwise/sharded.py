@@ -171,7 +171,7 @@ class ShardedClassifier(ComparisonClassifier):
         for summary, comparisons in dataset_shards(dataset, columns, self._shard_options()):
             summaries.append(with_shared_ids(summary, ids))
             rows.append(shards.store(comparisons))
-        return self._fit_shards(shards, summaries, rows, self._names_in(dataset.schema.names, columns), frames=5)
+        return self._fit_shards(shards, summaries, rows, self._names_in(dataset.schema.names, columns))
 
     def _names_in(self, names: list[str], columns: ShardColumns) -> list[str]:
         """Return the names of the columns of X, as a fit in memory has them."""
@@ -204,16 +204,11 @@ class ShardedClassifier(ComparisonClassifier):
         summaries: list[ShardSummary],
         rows: Sequence[Any],
         names: list[str],
-        *,
-        frames: int,
     ) -> Self:
-        """Fit to comparisons in shards, of which there are summaries here and handles on the comparisons.
-
-        `frames` counts from here to the caller of `fit`, whose line warnings name.
-        """
+        """Fit to comparisons in shards, of which there are summaries here and handles on the comparisons."""
         items, comparisons = join(self, shards, summaries, rows)
         self._items, self.item_ids_ = items, items.seen_ids
-        self.components_ = connected_components(comparisons, frames=frames + 1)
+        self.components_ = connected_components(comparisons)
         self.classes_ = check_classes([s.classes for s in summaries if s.classes is not None])
         summaries.clear()  # they take 32 bytes for each item and shard
         self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skpref._warn import warn
 from skpref.exceptions import DataWarning
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _FAR = 3.5  # standard errors: about one warning in 2,000 data sets without an advantage of a side
 
 
-def warn_of_sides(comparisons: Comparisons, expected: Array | None, frames: int) -> None:
+def warn_of_sides(comparisons: Comparisons, expected: Array | None) -> None:
     """Warn if a side wins more often than `expected` (n,) by the model; None: as often as in the other order."""
     used = comparisons.take(comparisons.weight > 0.0)
     if not used.n_pairs or (used.y == used.y[0]).all():  # rows are (winner, loser)
@@ -30,7 +30,7 @@ def warn_of_sides(comparisons: Comparisons, expected: Array | None, frames: int)
         f"{np.mean(used.y if z > 0 else 1.0 - used.y):.1%} of all). Learn the advantage by order_effect=True. If the "
         "sides were chosen after the answer, such as winners first, swap the sides of random rows instead."
     )
-    warnings.warn(msg, DataWarning, stacklevel=frames)
+    warn(msg, DataWarning)
 
 
 def side_advantage(comparisons: Comparisons, residual: Array) -> float:

@@ -187,13 +187,13 @@ def test_covariates_that_vary_only_in_rows_without_weight_are_constant() -> None
     columns, weight = PairColumns.of(NOTHING, {"home": 2, "away": 3}, None), np.array([1.0, 2.0, 0.0])
     comparisons = Comparisons([0, 1, 2], [1, 2, 0], [1.0, 0.0, 1.0], weight, 3, covariates=[[2, 0], [2, 1], [3, 0]])
     with pytest.warns(DataWarning, match="covariate 'home' is 2 in every comparison") as record:
-        columns.check_varying(comparisons, 1)
+        columns.check_varying(comparisons)
     assert len(record) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        columns.check_varying(replace(comparisons, weight=np.ones(3)), 1)
-        columns.check_varying(replace(comparisons, weight=np.zeros(3)), 1)
-        columns.check_varying(replace(comparisons, covariates=None), 1)
+        columns.check_varying(replace(comparisons, weight=np.ones(3)))
+        columns.check_varying(replace(comparisons, weight=np.zeros(3)))
+        columns.check_varying(replace(comparisons, covariates=None))
 
 
 def test_frames_of_three_dimensions_hold_no_pairs() -> None:

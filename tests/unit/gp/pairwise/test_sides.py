@@ -49,7 +49,7 @@ def test_items_that_never_met_in_both_orders_say_nothing():
 def test_the_side_is_named(advantage, side):
     comparisons = draw(np.random.default_rng(1), 600, advantage)
     with pytest.warns(DataWarning, match=f"The {side} side wins more often"):
-        warn_of_sides(comparisons, None, 1)
+        warn_of_sides(comparisons, None)
 
 
 def test_winners_first_are_no_advantage():
@@ -92,7 +92,7 @@ def test_the_limit_is_three_and_a_half_standard_errors(wins, side):
     assert side_advantage(comparisons, comparisons.y - 0.5) == pytest.approx(np.sqrt(99) * (wins / 25 - 1))
     with warnings.catch_warnings(record=True) as record:
         warnings.simplefilter("always")
-        warn_of_sides(comparisons, None, 1)
+        warn_of_sides(comparisons, None)
     assert len(record) == (side is not None)
     if side is not None:
         wanted = rf"The {side} side .*\(3\.6 standard errors; it wins 68\.0% of all\)"
@@ -103,12 +103,12 @@ def test_expected_wins_and_rows_without_weight_are_left_out():
     comparisons = in_both_orders(50, 45)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_sides(comparisons, comparisons.y, 1)  # the model expects every answer
+        warn_of_sides(comparisons, comparisons.y)  # the model expects every answer
         weight = np.where(np.arange(100) % 50 < 5, 1.0, 0.0)  # five wins in each order
         weight[[45, 95]] = 1.0  # and a loss
-        warn_of_sides(replace(comparisons, weight=weight), None, 1)
-        warn_of_sides(replace(comparisons, weight=weight), comparisons.y, 1)
-        warn_of_sides(replace(comparisons, weight=np.zeros(100)), None, 1)
+        warn_of_sides(replace(comparisons, weight=weight), None)
+        warn_of_sides(replace(comparisons, weight=weight), comparisons.y)
+        warn_of_sides(replace(comparisons, weight=np.zeros(100)), None)
     half = np.append(np.full(50, 0.5), np.full(50, 0.9))
     with pytest.warns(DataWarning, match="The left side"):
-        warn_of_sides(comparisons, half, 1)
+        warn_of_sides(comparisons, half)
