@@ -118,9 +118,9 @@ class CrowdGPPL(CrowdLeaderboards):
     max_iter : int, default=200
         Largest number of passes over the comparisons.
     tol : float, default=1e-3
-        Stop when a full pass changes the bound by less than ``tol / 100`` of its size. For "svi": when the mean bound
-        of a pass changes by less than `tol` of its size. It is larger than in `GPPLClassifier`, because factors still
-        rotate slowly when predictions no longer change.
+        Stop when a full pass changes the bound by less than ``tol / 100`` of its size; with "ep" and "laplace" two
+        passes in a row. For "svi": when the mean bound of a pass changes by less than `tol` of its size. It is larger
+        than in `GPPLClassifier`, because factors still rotate slowly when predictions no longer change.
     delay : float, default=1.0
         Step t of "svi" has size ``(t + delay) ** -forgetting_rate``.
     forgetting_rate : float, default=0.9

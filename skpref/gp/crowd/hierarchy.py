@@ -40,7 +40,10 @@ _FALLS = 1e-6  # relative fall of the objective that shortens the next step
 # Gamma prior of the precision of effects; the rate is divided by the number of covariates, which share what they
 # explain. Without support effects stay small.
 _EFFECT_SHAPE, _EFFECT_RATE = 1.0, 0.1
+_LEAST_SIZE = 10.0  # nats of the evidence, to which changes are compared: a share of fewer is nothing
 _WARM_UP = 2  # iterations of the sites before S moves
+# Iterations before its rank is limited: at first all directions are equally strong, and rounding would choose.
+_FULL_RANK = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +148,11 @@ def fit_hierarchy(
     tol: float,
     on_iteration: OnIteration | None = None,
 ) -> HierarchyFit:
-    """Alternate sites and hyperparameters until the penalised evidence changes by less than tol / 100 of its size."""
-    begin, bounds, radius, damping, converged = time.perf_counter(), list[float](), _RADIUS, _DAMPING, False
+    """Alternate sites and hyperparameters until the penalised evidence changes by less than tol / 100 of its size.
+
+    Twice in a row, since it may turn. The size is that of the evidence: the penalty has arbitrary constants.
+    """
+    begin, bounds, radius, damping, n_still = time.perf_counter(), list[float](), _RADIUS, _DAMPING, 0
     shape_chol = cholesky(model.shape)
     while True:
         shift = prior_means(model, state.B)
@@ -157,12 +163,13 @@ def fit_hierarchy(
         evidence = log_sites + consensus.log_integral
         bounds.append(evidence - _penalty(model, state, shape_chol))
         change = bounds[-1] - bounds[-2] if len(bounds) > 1 else np.inf
-        size = max(abs(bounds[-1]), 1.0)
+        size = max(abs(evidence), _LEAST_SIZE)
         if change < -_FALLS * size:
             radius, damping = max(0.5 * radius, _LEAST_RADIUS), max(0.6 * damping, _LEAST_DAMPING)
         else:
             radius, damping = min(1.2 * radius, _RADIUS), min(1.1 * damping, _DAMPING)
-        converged = len(bounds) > _WARM_UP + 2 and abs(change) < 0.01 * tol * size
+        n_still = n_still + 1 if len(bounds) > _FULL_RANK and abs(change) < 0.01 * tol * size else 0
+        converged = n_still == 2
         event = Iteration(len(bounds), max_iter, bounds[-1], time.perf_counter() - begin)
         stopped = on_iteration is not None and bool(on_iteration(event))
         if converged or stopped or len(bounds) == max_iter or not np.isfinite(bounds[-1]):
@@ -173,7 +180,8 @@ def fit_hierarchy(
             after = replace(after, scales=_scales(model, state, consensus))
             if model.max_rank or model.users.order:
                 information = consensus.information, squared
-                after = replace(after, S=_scored(model, state, information, moment, shape_chol, radius))
+                S = _scored(model, state, information, moment, shape_chol, radius)
+                after = replace(after, S=_limit_rank(model, S, shape_chol) if len(bounds) > _FULL_RANK else S)
             if model.covariates is not None:
                 after = _effects(model, after, consensus.information, alpha, shape_chol)
         state = after
@@ -271,13 +279,13 @@ def _scored(
     step = gradient / (n_users * np.outer(w, w) + pull[:, None] + pull + _LEAST_SITE)
     sizes, directions = np.linalg.eigh(0.5 * (step + step.T))
     root = L @ (directions * np.exp(0.5 * np.clip(sizes, -radius, radius)))
-    return _limit_rank(model, root @ root.T, shape_chol)
+    return np.asarray(root @ root.T)
 
 
 def _limit_rank(model: Hierarchy, S: Array, shape_chol: Array) -> Array:
     """Return S with the floor in all but its `max_rank` strongest directions, in units of `shape`."""
     n_free = model.max_rank + model.users.order
-    if n_free >= S.shape[0]:
+    if model.penalty is None or n_free >= S.shape[0]:
         return S
     size, directions = np.linalg.eigh(solve_lower(shape_chol, solve_lower(shape_chol, S).T))
     size[:-n_free] = np.minimum(size[:-n_free], model.floor)

@@ -289,7 +289,7 @@ def test_laplace_ends_at_the_mode() -> None:
 
 
 def scripted(
-    monkeypatch: pytest.MonkeyPatch, bounds: list[float], **options: Any
+    monkeypatch: pytest.MonkeyPatch, bounds: list[float], penalty: float = 0.0, **options: Any
 ) -> tuple[Any, list[float], list[float]]:
     """A fit whose penalised evidence is scripted; also the shares that sites moved, and the radii of the steps of S."""
     model, start = crowd_model(penalty=0.7)
@@ -309,7 +309,7 @@ def scripted(
     monkeypatch.setattr(hierarchy, "_consensus", lambda *args: replace(consensus(*args), log_integral=0.0))
     monkeypatch.setattr(hierarchy, "_sites", sites)
     monkeypatch.setattr(hierarchy, "_scored", steps)
-    monkeypatch.setattr(hierarchy, "_penalty", lambda *_: 0.0)
+    monkeypatch.setattr(hierarchy, "_penalty", lambda *_: penalty)
     return fit_hierarchy(model, start, **({"max_iter": len(bounds), "tol": 1e-9} | options)), shares, radii
 
 
@@ -332,23 +332,28 @@ def test_steps_are_shorter_where_the_objective_falls_and_grow_again(monkeypatch:
     assert radii[-1] == 1e-3
 
 
+FALLING = np.linspace(-80.0, -50.0, 6).tolist()
+
+
 @pytest.mark.parametrize(
     ("bounds", "n_iter", "converged"),
     [
-        ([-8.0, -8.0, -8.0, -8.0, -8.0, -8.0], 5, True),  # not before S has moved
-        ([-8.0, -7.0, -6.0, -5.0, -4.0, -4.0 + 1.9e-5], 6, True),  # .01 times .0005 of 4
-        ([-8.0, -7.0, -6.0, -5.0, -4.0, -4.0 + 2.1e-5], 6, False),
-        ([-8.0, -7.0, -6.0, -5.0, -4.0, -4.0 - 1.9e-5], 6, True),
-        ([-8.0, -7.0, -6.0, -5.0, 0.0, 4.9e-6], 6, True),  # of at least 1 nat
-        ([-8.0, -7.0, -6.0, -5.0, 0.0, 5.1e-6], 6, False),
+        ([-80.0] * 10, 8, True),  # not before the rank is limited
+        ([*FALLING, -40.0, -40.0 + 1.9e-4, -40.0], 9, True),  # .01 times .0005 of 40, twice
+        ([*FALLING, -40.0, -40.0 + 1.9e-4, -40.0 - 1e-4], 9, False),
+        ([*FALLING, -40.0, -40.0 + 2.1e-4, -40.0], 9, False),
+        ([*FALLING, -40.0, -40.0, -39.0, -39.0, -39.0, -39.0], 11, True),
+        ([*FALLING, 0.0, 4.9e-5, 0.0], 9, True),  # of at least 10 nats
+        ([*FALLING, 0.0, 5.1e-5, 0.0], 9, False),
         ([-8.0, np.nan, -6.0], 2, False),
     ],
 )
 def test_a_fit_ends_where_the_objective_hardly_changes(
     monkeypatch: pytest.MonkeyPatch, bounds: list[float], n_iter: int, *, converged: bool
 ) -> None:
-    fit, _, _ = scripted(monkeypatch, bounds, tol=5e-4)
-    assert (len(fit.bounds), fit.converged) == (n_iter, converged)
+    for penalty in (0.0, 1e4):  # whose constants are arbitrary
+        fit, _, _ = scripted(monkeypatch, bounds, penalty, tol=5e-4)
+        assert (len(fit.bounds), fit.converged) == (n_iter, converged)
     events: list[Any] = []
     fit, _, _ = scripted(
         monkeypatch, [-5.0, -4.0, -3.0], on_iteration=lambda event: events.append(event) or len(events) == 2
