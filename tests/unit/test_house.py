@@ -81,6 +81,7 @@ SIDE_ROOMS = {
     "metrics": {
         "_typing",
         "_validation",
+        "_warn",
         "_math",
         "exceptions",
         "kernels",
