@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -80,6 +80,42 @@ class Hierarchy:
         """Number of users."""
         return int(self.users.starts.size) - 1
 
+    def start_sites(self) -> tuple[Any, Any]:
+        """Return sites that lean towards the answers, tau and nu."""
+        tau = _START_SITE * self.weight
+        return tau, tau * (2.0 * self.y - 1.0)
+
+    def integrate_out(self, state: HierarchyState) -> Informed:
+        """Return what the sites say of the consensus."""
+        shift = prior_means(self, state.B)
+        arguments = self.users.coordinates, self.users.places, state.tau, state.nu, shift
+        G, h, log_det, constant = integrate_out(state.S, *arguments)
+        return Informed(G, h, log_det, constant, shift)
+
+    def see(self, state: HierarchyState, informed: Informed, m: Array, V: Array) -> Seen:
+        """Return new sites and the sums over the users, given the consensus N(m, V)."""
+        arguments = self.users.coordinates, self.users.places, state.tau, state.nu, informed.rest
+        mean, variance, moment, alpha, squared = marginals(state.S, m, V, *arguments)
+        tau, nu, log_sites, likelihood = _sites(self, state, mean, variance)
+        x = self.covariates
+        slope = None if x is None else self.users.by_user(alpha).T @ x
+        return Seen(moment, squared, log_sites, slope, likelihood, tau, nu, alpha)
+
+    def mixed(self, state: HierarchyState, seen: Seen, damping: float) -> HierarchyState:
+        """Return the state with its sites moved towards the new ones."""
+        tau, nu = ((1.0 - damping) * old + damping * new for old, new in ((state.tau, seen.tau), (state.nu, seen.nu)))
+        return replace(state, tau=tau, nu=nu, likelihood=seen.likelihood)
+
+    def covariate_moment(self) -> Array:
+        """Return the sum of x x^T over the users, shape (p, p)."""
+        assert self.covariates is not None  # noqa: S101 - type narrowing: only called with covariates
+        return np.asarray(self.covariates.T @ self.covariates)
+
+    def effect_curvature(self, state: HierarchyState, B: Array) -> float:
+        """Return minus the second derivative of the log evidence along B."""
+        arguments = self.users.coordinates, self.users.places, state.tau, np.zeros_like(state.nu)
+        return -float(integrate_out(state.S, *arguments, prior_means(self, B))[3])
+
 
 @dataclass(frozen=True, eq=False)
 class HierarchyState:
@@ -92,9 +128,32 @@ class HierarchyState:
     effect_variance: Array  # (n, p): posterior variances of E
     effect_bases: tuple[Array, Array]  # basis (n, n) and rotation (p, p)
     scales: dict[str, Scale]  # of the parts of the consensus
-    tau: Array  # (P,): site precisions
-    nu: Array  # (P,): site linear terms
+    tau: Any  # (P,): site precisions, an array; handles on the sites where comparisons are in shards, and no `nu`
+    nu: Any  # (P,): site linear terms
     likelihood: Likelihood
+
+
+class Informed(NamedTuple):
+    """What the sites say of m, with all b integrated out."""
+
+    G: Array  # (n, n): precision
+    h: Array  # (n,): linear term
+    log_det: float  # sum of log |I + D P|
+    constant: float  # of the exponent, twice
+    rest: Any  # what `Hierarchy.see` needs besides: prior means of the coordinates
+
+
+class Seen(NamedTuple):
+    """The users seen from a consensus."""
+
+    moment: Array  # (n, n): sum of A^T E[alpha alpha^T - W] A
+    squared: float  # sum of tr (P W)^2
+    log_sites: float  # log normalisers of the old sites
+    slope: Array | None  # (n, p): gradient of the evidence in B; None without covariates
+    likelihood: Likelihood  # with its learnt parameters
+    tau: Any  # new sites
+    nu: Any
+    alpha: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +163,7 @@ class HierarchyFit:
     state: HierarchyState
     mean: Array  # (K,): of v
     half: Array  # (K, K): its covariance is half^T half
-    alpha: Array  # (C,): the posterior mean of b_user is S A_user^T alpha
+    alpha: Any  # (C,): the posterior mean of b_user is S A_user^T alpha
     bounds: list[float]  # penalised log evidence after each pass
     evidence: float  # approximate log evidence at the end
     converged: bool
@@ -125,7 +184,7 @@ class _Consensus:
 def start_state(model: Hierarchy, scales: dict[str, Scale], likelihood: Likelihood, scale: float) -> HierarchyState:
     """Return S = scale * shape, no effects, and sites that lean towards the answers."""
     n, p = model.shape.shape[0], 0 if model.covariates is None else model.covariates.shape[1]
-    tau = _START_SITE * model.weight
+    tau, nu = model.start_sites()
     return HierarchyState(
         S=scale * model.shape,
         B=np.zeros((n, p)),
@@ -135,7 +194,7 @@ def start_state(model: Hierarchy, scales: dict[str, Scale], likelihood: Likeliho
         effect_bases=(np.zeros((n, n)), np.zeros((p, p))),
         scales=scales,
         tau=tau,
-        nu=tau * (2.0 * model.y - 1.0),
+        nu=nu,
         likelihood=likelihood,
     )
 
@@ -155,12 +214,10 @@ def fit_hierarchy(
     begin, bounds, radius, damping, n_still = time.perf_counter(), list[float](), _RADIUS, _DAMPING, 0
     shape_chol = cholesky(model.shape)
     while True:
-        shift = prior_means(model, state.B)
-        consensus = _consensus(model, state, shift)
-        arguments = model.users.coordinates, model.users.places, state.tau, state.nu, shift
-        mean, variance, moment, alpha, squared = marginals(state.S, consensus.m, consensus.V, *arguments)
-        tau, nu, log_sites, likelihood = _sites(model, state, mean, variance)
-        evidence = log_sites + consensus.log_integral
+        informed = model.integrate_out(state)
+        consensus = _consensus(model, state, informed)
+        seen = model.see(state, informed, consensus.m, consensus.V)
+        evidence = seen.log_sites + consensus.log_integral
         bounds.append(evidence - _penalty(model, state, shape_chol))
         change = bounds[-1] - bounds[-2] if len(bounds) > 1 else np.inf
         size = max(abs(evidence), _LEAST_SIZE)
@@ -173,17 +230,16 @@ def fit_hierarchy(
         event = Iteration(len(bounds), max_iter, bounds[-1], time.perf_counter() - begin)
         stopped = on_iteration is not None and bool(on_iteration(event))
         if converged or stopped or len(bounds) == max_iter or not np.isfinite(bounds[-1]):
-            return HierarchyFit(state, consensus.mean, consensus.half, alpha, bounds, evidence, converged)
-        mixed = [(1.0 - damping) * old + damping * new for old, new in ((state.tau, tau), (state.nu, nu))]
-        after = replace(state, tau=mixed[0], nu=mixed[1], likelihood=likelihood)
+            return HierarchyFit(state, consensus.mean, consensus.half, seen.alpha, bounds, evidence, converged)
+        after = model.mixed(state, seen, damping)
         if len(bounds) > _WARM_UP and model.others is None:
             after = replace(after, scales=_scales(model, state, consensus))
             if model.max_rank or model.users.order:
-                information = consensus.information, squared
-                S = _scored(model, state, information, moment, shape_chol, radius)
+                information = consensus.information, seen.squared
+                S = _scored(model, state, information, seen.moment, shape_chol, radius)
                 after = replace(after, S=_limit_rank(model, S, shape_chol) if len(bounds) > _FULL_RANK else S)
-            if model.covariates is not None:
-                after = _effects(model, after, consensus.information, alpha, shape_chol)
+            if seen.slope is not None:
+                after = _effects(model, after, consensus.information, seen.slope, shape_chol)
         state = after
 
 
@@ -195,9 +251,8 @@ def prior_means(model: Hierarchy, B: Array) -> Array:
     return np.asarray(np.einsum("cp,cp->c", rows, model.covariates[model.users.owner]))
 
 
-def _consensus(model: Hierarchy, state: HierarchyState, shift: Array) -> _Consensus:
-    users = model.users
-    G, h, log_det_users, constant = integrate_out(state.S, users.coordinates, users.places, state.tau, state.nu, shift)
+def _consensus(model: Hierarchy, state: HierarchyState, informed: Informed) -> _Consensus:
+    G, h, log_det_users, constant, _ = informed
     if model.others is not None:
         G, h = G + model.others[0], h + model.others[1]
     prior = np.concatenate([np.full(size, state.scales[name].mean) for name, size in model.parts] or [np.zeros(0)])
@@ -306,30 +361,27 @@ def _scales(model: Hierarchy, state: HierarchyState, consensus: _Consensus) -> d
 
 
 def _effects(
-    model: Hierarchy, state: HierarchyState, information: Array, alpha: Array, shape_chol: Array
+    model: Hierarchy, state: HierarchyState, information: Array, slope_of_users: Array, shape_chol: Array
 ) -> HierarchyState:
     """Return the state after a Newton step of B, whose columns have the prior N(0, shape / precision).
 
     The information about B is taken for the product of that about items and that of the covariates, as if all users
     were asked alike; where they are not, the best length of the step is less than one.
     """
-    x = model.covariates
-    assert x is not None  # noqa: S101 - type narrowing: only called with covariates
     w, Q = np.linalg.eigh(shape_chol.T @ information @ shape_chol / model.n_users)
-    spread, rotation = np.linalg.eigh(x.T @ x)
+    spread, rotation = np.linalg.eigh(model.covariate_moment())
     basis = shape_chol @ Q
     known = np.outer(np.maximum(w, 0.0), np.maximum(spread, 0.0))
-    gradient = basis.T @ (model.users.by_user(alpha).T @ x) @ rotation
+    gradient = basis.T @ slope_of_users @ rotation
     E = Q.T @ solve_lower(shape_chol, state.B) @ rotation
     precision = known + state.effect_precision
     slope = gradient - state.effect_precision * E
     step = slope / precision
-    arguments = model.users.coordinates, model.users.places, state.tau, np.zeros_like(state.nu)
-    curvature = -integrate_out(state.S, *arguments, prior_means(model, basis @ step @ rotation.T))[3]
+    curvature = model.effect_curvature(state, basis @ step @ rotation.T)
     curvature += state.effect_precision * float(np.sum(step**2))
     E = E + min(float(np.sum(slope * step)) / max(curvature, _LEAST_SITE), 1.0) * step
     determined = float(np.sum(known / precision))
-    effect_precision = (2.0 * _EFFECT_SHAPE + determined) / (2.0 * _EFFECT_RATE / x.shape[1] + float(np.sum(E**2)))
+    effect_precision = (2.0 * _EFFECT_SHAPE + determined) / (2.0 * _EFFECT_RATE / E.shape[1] + float(np.sum(E**2)))
     return replace(
         state,
         B=basis @ E @ rotation.T,
