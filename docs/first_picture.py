@@ -21,30 +21,23 @@ import numpy as np
 import pandas as pd
 
 from skpref import GPPLClassifier
+from skpref.datasets import make_arena
 
-NAMES = np.array(["Ada", "Bell", "Curie", "Darwin", "Euler", "Fermi", "Gauss", "Hopper", "Ising", "Jaynes"])
+NAMES = make_arena().names
 PANELS = {"Votes as they are": None, "Length of the answers controlled": [("words_a", "words_b")]}
 HELD, MISSED = "#1f6fb4", "#d1495b"
 
 
-def simulate(seed: int, n_battles: int = 10_000) -> tuple[pd.DataFrame, np.ndarray]:
+def simulate(seed: int) -> tuple[pd.DataFrame, np.ndarray]:
     """Return battles and the true strengths of the models in Elo points."""
-    rng = np.random.default_rng(seed)
-    truth = np.linspace(0.9, -0.9, NAMES.size)
-    verbosity = rng.permutation(np.linspace(-1.0, 1.0, NAMES.size))
-    a = rng.integers(0, NAMES.size, n_battles)
-    b = (a + rng.integers(1, NAMES.size, n_battles)) % NAMES.size
-    words = 300.0 + 100.0 * verbosity[[a, b]] + 60.0 * rng.normal(size=(2, n_battles))
-    z = truth[a] - truth[b] + 0.005 * (words[0] - words[1])
-    won = rng.random(n_battles) < 1.0 / (1.0 + np.exp(-z))
-    columns = {"model_a": NAMES[a], "model_b": NAMES[b], "a_won": won, "words_a": words[0], "words_b": words[1]}
-    return pd.DataFrame(columns), 1500.0 + 400.0 / np.log(10.0) * truth
+    arena = make_arena(random_state=seed)
+    return pd.DataFrame(arena.battles), 1500.0 + 400.0 / np.log(10.0) * arena.utilities
 
 
 def leaderboard(battles: pd.DataFrame, covariates: Any) -> np.ndarray:
     """Return Elo points and the ends of their 90 % intervals, a column for each model."""
     model = GPPLClassifier(left="model_a", right="model_b", covariates=covariates, likelihood="logit")
-    ranking = model.fit(battles, battles["a_won"]).rank(scale="elo")
+    ranking = model.fit(battles, battles["winner"] == battles["model_a"]).rank(scale="elo")
     order = np.argsort(ranking.id)
     return np.array([ranking.utility, ranking.utility_low, ranking.utility_high])[:, order]
 

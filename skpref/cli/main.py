@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from skpref._text import printable, printable_lines
-from skpref.cli.options import Elicit, Fit, Predict, Rank, Sync, Tune, parse
+from skpref.cli.options import Demo, Elicit, Fit, Predict, Rank, Sync, Tune, parse
 from skpref.exceptions import SkprefError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # By name: --help and --version need not wait for numba.
 _COMMANDS = {
     Tune: "skpref.cli.tune:tune",
+    Demo: "skpref.cli.tune:demo",
     Fit: "skpref.cli.tune:fit",
     Predict: "skpref.cli.predict:predict",
     Rank: "skpref.cli.rank:rank",

@@ -158,6 +158,13 @@ class Tune(Data):
 
 
 @dataclass(frozen=True)
+class Demo(Tune):
+    """`demo`."""
+
+    dataset: Literal["arena", "travellers"] = "arena"
+
+
+@dataclass(frozen=True)
 class Fit(Data):
     """`fit`."""
 
@@ -428,14 +435,16 @@ def _add_job_options(parser: argparse.ArgumentParser, trials: int) -> None:
 def _add_demo(commands: Any) -> None:
     demo = commands.add_parser(
         "demo",
-        help="the same on real data: 210 travellers choosing among air, train, bus and car",
-        description="Run `tune` on the choices of 210 travellers (Greene and Hensher; statsmodels' modechoice), "
-        "holding out whole travellers.",
+        help="the same on data that come with it",
+        description="Run `tune` on simulated battles of language models whose judges like long answers; or, in one to "
+        "two minutes, on the choices of 210 travellers among air, train, bus and car (Greene and Hensher; "
+        "statsmodels' modechoice), holding out whole travellers.",
     )
+    demo.add_argument("--dataset", choices=["arena", "travellers"], default="arena", help="default: arena")
     demo.add_argument("--model", choices=["gppl"], default="gppl", help="what to learn (default: gppl)")
     demo.add_argument("--max-inducing", type=at_least(1), metavar="M", help=_MAX_INDUCING.format(150))
     _add_job_options(demo, trials=10)
-    demo.set_defaults(kind=Tune, data=None)
+    demo.set_defaults(kind=Demo, data=None)
 
 
 def _add_fit(commands: Any) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import pkgutil
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ from skpref.cli.options import MODELS
 from skpref.cli.progress import Bar
 from skpref.cli.report import print_json, report, say, summary, write_files, write_noted
 from skpref.cli.space import narrowed
+from skpref.datasets import make_arena
 from skpref.exceptions import DataError, MissingExtraError, SkprefError
 from skpref.persistence import save
 from skpref.search.default_spaces import Distributions
@@ -26,9 +29,10 @@ from skpref.tracking.mlflow import Tracker
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from skpref.cli.options import Fit, Tune
+    from skpref.cli.options import Demo, Fit, Tune
     from skpref.cli.tasks.base import Outcome, Task
 
+_BATTLES, _STYLE = 5_000, ("words_a-words_b",)  # of the demo
 _DRAWS = 10  # of a space, to see whether estimators take its values
 # Parameters that have an option of their own.
 _OPTIONS = {
@@ -69,6 +73,31 @@ def tune(options: Tune) -> int:
     if outcome.result.interrupted:
         say(options, f"Stopped early: the results are those of the finished trials. The same command {options.again}")
     return 0
+
+
+def demo(options: Demo) -> int:
+    """Learn from data that come with the package; battles are written to a file first, as users have them."""
+    if options.dataset == "travellers":
+        return tune(options)
+    _check_extras(mlflow=options.mlflow)
+    check_folder(options.out)
+    file = options.out / "battles.csv"
+    with naming(file):
+        _write_battles(file)
+    say(
+        options,
+        f"Simulated battles of language models whose judges like long answers: {file}\nThe same by hand: "
+        f"skpref tune {file} --covariates {','.join(_STYLE)} --trials {options.trials}",
+    )
+    return tune(replace(options, data=file, covariates=_STYLE))
+
+
+def _write_battles(file: Path) -> None:
+    battles = make_arena(n_battles=_BATTLES, random_state=0).battles
+    with file.open("w", encoding="utf-8", newline="") as sheet:
+        writer = csv.writer(sheet)
+        writer.writerow(battles)
+        writer.writerows(zip(*battles.values(), strict=True))
 
 
 def _report(options: Tune, outcome: Outcome) -> list[Path]:

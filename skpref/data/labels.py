@@ -22,6 +22,7 @@ _WORDS = {"left": 1.0, "right": 0.0, "tie": 0.5}
 _MEANING = "1 = left preferred, 0 = right preferred, 0.5 = a tie"
 _CASES = str.lower, str.upper, str.title
 _LABELS = f"labels of comparisons are numbers in [0, 1] ({_MEANING}), booleans, or the words left, right and tie"
+_NAMES = "; a column of winners is read by skpref.data.from_winners"
 
 
 def read_labels(y: Any, n_rows: int | None = None) -> Array:  # noqa: ANN401  # any array-like
@@ -61,7 +62,7 @@ def _numbers(values: NDArray[Any]) -> Array:
     row = numbers.index(None)
     if is_missing(cells[row]):
         raise DataError(f"Input y contains NaN: there is no label in comparison {row}; leave such rows out")
-    raise DataError(f"Unknown label type: {cells[row]!r:.80} in comparison {row}; {_LABELS}")
+    raise DataError(f"Unknown label type: {cells[row]!r:.80} in comparison {row}; {_LABELS}{_NAMES}")
 
 
 def _refuse_numbers(labels: Array) -> NoReturn:

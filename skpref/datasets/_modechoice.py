@@ -47,7 +47,8 @@ Features
 Beware of ttme: for the modes *not* taken it is filled in with constants (69
 or 64 minutes for air, 34 or 44 for the train, 35 or 53 for the bus) that no
 traveller who took them reports, so a flexible model can read the answer from
-it; invt seems partly filled in as well. `skpref demo` leaves ttme out.
+it; invt seems partly filled in as well. `skpref demo --dataset travellers`
+leaves ttme out.
 
 Comparisons: two ids. For travellers with an odd number the mode listed first
 (air, train, bus, car) is on the left, for the others on the right, whichever

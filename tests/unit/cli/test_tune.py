@@ -142,8 +142,21 @@ def test_winners_without_features_by_person(folder: Path, capsys: pytest.Capture
 
 
 def test_the_demo(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--trials", "2", "--folds", "2", "--out", "arena", "--no-mlflow"]
+    assert main(["demo", *options]) == 0
+    out, _ = capsys.readouterr()
+    assert "5000 comparisons of 10 items" in out
+    assert " 1  Ada " in out
+    assert "words_a-words_b  +0.00" in out
+    by_hand = re.search(r"The same by hand: skpref (.*)", out)
+    assert by_hand is not None
+    assert main([*by_hand[1].split(), *options[2:4], "--no-mlflow", "--out", "by-hand"]) == 0
+    assert (folder / "arena/ranking.csv").read_bytes() == (folder / "by-hand/ranking.csv").read_bytes()
+
+
+def test_the_demo_on_travellers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("statsmodels")
-    options = ["--trials", "1", "--folds", "2", "--max-inducing", "15", "--no-mlflow"]
+    options = ["--dataset", "travellers", "--trials", "1", "--folds", "2", "--max-inducing", "15", "--no-mlflow"]
     assert main(["demo", *options]) == 0
     out, _ = capsys.readouterr()
     assert "630 comparisons of 840 items, 15 features, 210 groups" in out

@@ -1,0 +1,67 @@
+"""Battles follow their model: who wins, how long answers are, and the same seed the same battles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from skpref import GPPLClassifier
+from skpref.datasets import make_arena
+from skpref.exceptions import DataError
+
+
+def test_battles_are_a_table_of_two_models_the_winner_and_two_lengths() -> None:
+    arena = make_arena(30, 500, random_state=3)
+    battles = arena.battles
+    assert [column.shape for column in battles.values()] == [(500,)] * 5
+    assert np.unique(arena.names).size == 30
+    assert arena.names[[0, 25, 26]].tolist() == ["Ada", "Zuse", "Ada 2"]
+    assert set(battles["model_a"]) | set(battles["model_b"]) == set(arena.names)
+    assert (battles["model_a"] != battles["model_b"]).all()
+    assert ((battles["winner"] == battles["model_a"]) | (battles["winner"] == battles["model_b"])).all()
+    assert min(battles["words_a"].min(), battles["words_b"].min()) >= 1
+    np.testing.assert_allclose(arena.utilities[[0, -1]], [0.9, -0.9])
+    again = make_arena(30, 500, random_state=3).battles
+    for name, column in battles.items():
+        np.testing.assert_array_equal(column, again[name])
+    assert any((battles[name] != make_arena(30, 500, random_state=4).battles[name]).any() for name in battles)
+
+
+def test_the_better_and_the_longer_answer_wins_as_often_as_the_model_says() -> None:
+    arena = make_arena(6, 40_000, random_state=0)
+    battles, place = arena.battles, {name: number for number, name in enumerate(arena.names)}
+    a, b = (np.array([place[name] for name in battles[side]]) for side in ("model_a", "model_b"))
+    words = battles["words_a"] - battles["words_b"]
+    p = expit(arena.utilities[a] - arena.utilities[b] + 0.005 * words)
+    won = battles["winner"] == battles["model_a"]
+    for weight in (np.ones_like(p), p, words.astype(float)):
+        z = np.sum(weight * (won - p)) / np.sqrt(np.sum(weight**2 * p * (1 - p)))
+        assert abs(z) < 4.4  # false alarm 1e-5
+    lengths = [battles["words_a"][a == number].mean() for number in range(6)]
+    np.testing.assert_allclose(np.sort(lengths), 300.0 + 100.0 * np.linspace(-1.0, 1.0, 6), atol=5.0)
+
+
+def test_style_control_finds_the_truth() -> None:
+    arena = make_arena(8, 20_000, random_state=5)
+    battles = arena.battles
+    pairs = np.column_stack([battles["model_a"], battles["model_b"], battles["words_a"] - battles["words_b"]])
+    model = GPPLClassifier(covariates=[2], likelihood="logit")
+    model.fit(pairs, battles["winner"] == battles["model_a"])
+    assert model.rank().id.tolist() == arena.names.tolist()
+    assert abs(model.coef_[0] - 0.005) < 4.0 * model.coef_std_[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_models": 1}, "n_models must be at least 2, got 1"),
+        ({"n_battles": 0}, "n_battles must be at least 1, got 0"),
+        ({"length_effect": np.nan}, "length_effect must be a finite number, got nan"),
+    ],
+)
+def test_numbers_out_of_range(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        make_arena(**arguments)
