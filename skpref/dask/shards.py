@@ -69,6 +69,19 @@ class OnDask:
         """Yield the results."""
         return self._in_order(self._map(_run, [function] * len(columns[0]), *columns, shared=list(shared)))
 
+    def split(
+        self,
+        function: Callable[..., Sequence[Any]],
+        sizes: Sequence[int],
+        *columns: Sequence[Any],
+        shared: Sequence[Any] = (),
+    ) -> list[list[Any]]:
+        """Return futures of each of the results."""
+        wholes = self._map(_run, [function] * len(sizes), *columns, shared=list(shared))
+        repeated = [whole for whole, size in zip(wholes, sizes, strict=True) for _ in range(size)]
+        parts = iter(self._map(_nth, repeated, [k for size in sizes for k in range(size)]))
+        return [[next(parts) for _ in range(size)] for size in sizes]
+
     def _map(self, function: Callable[..., Any], *columns: Sequence[Any], **shared: Any) -> list[Any]:
         import dask
 
@@ -108,6 +121,10 @@ def _first(parcel: Parcel) -> Parcel:
 
 def _second(parcel: Parcel) -> Parcel:
     return Parcel(parcel.value[1])
+
+
+def _nth(parcel: Parcel, number: int) -> Parcel:
+    return Parcel(parcel.value[number])
 
 
 def _value(entry: Any) -> Any:

@@ -33,6 +33,7 @@ class ShardColumns(NamedTuple):
     right: str
     y: str | None
     weight: str | None
+    user: str | None = None
 
 
 class ShardOptions(NamedTuple):
@@ -53,6 +54,8 @@ class ShardSummary(NamedTuple):
     n_pairs: int  # merged comparisons
     labels: tuple[float, float] | None  # least and greatest label of positive weight; None without any
     classes: NDArray[Any] | None  # the two sides as the labels write them; None without rows
+    users: IdColumn | None = None  # distinct ids of the users
+    pairs_of_user: IntArray | None = None  # (n_users,): merged comparisons of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +79,21 @@ class ComparisonCounts:
         return self.weight
 
 
-def read_shard(left: Any, right: Any, y: Any, weight: Any, options: ShardOptions) -> tuple[ShardSummary, Comparisons]:  # noqa: ANN401  # array-likes
+def read_shard(
+    left: Any,  # noqa: ANN401  # array-likes
+    right: Any,  # noqa: ANN401
+    y: Any,  # noqa: ANN401
+    weight: Any,  # noqa: ANN401
+    options: ShardOptions,
+    user: Any = None,  # noqa: ANN401
+) -> tuple[ShardSummary, Comparisons]:
     """Return the summary of a shard and its merged comparisons, by the numbers of `used`."""
     (left_ids, left_codes), (right_ids, right_codes) = (_ids(column, side) for column, side in _sides(left, right))
+    users = user_rows = None
+    if user is not None:
+        ids, codes = _ids(user, "the users")
+        users = Vocabulary.from_columns(ids)
+        user_rows = users.encode(ids, kind="user")[codes]
     vocabulary = Vocabulary.from_columns(left_ids, right_ids)
     rows = from_labels(
         vocabulary.encode(left_ids)[left_codes],
@@ -88,6 +103,8 @@ def read_shard(left: Any, right: Any, y: Any, weight: Any, options: ShardOptions
         sample_weight=weight,
         on_self=options.on_self,
         names=vocabulary.ids,
+        user=user_rows,
+        n_users=0 if users is None else users.size,
     )
     labels = rows.y[rows.weight > 0.0]
     merged, used = rows.merged(keep_order=options.keep_order, keep_ties=options.keep_ties).compact()
@@ -99,6 +116,8 @@ def read_shard(left: Any, right: Any, y: Any, weight: Any, options: ShardOptions
         merged.n_pairs,
         (float(labels.min()), float(labels.max())) if labels.size else None,
         classes_of(y) if left_ids.size else None,
+        None if users is None else users.ids,
+        None if users is None else np.bincount(np.asarray(merged.user), minlength=users.size),
     )
     return summary, merged
 
@@ -126,9 +145,12 @@ def _ids(column: Any, name: str) -> tuple[IdColumn, Any]:  # noqa: ANN401  # arr
 
 def with_shared_ids(summary: ShardSummary, ids: dict[Any, Any]) -> ShardSummary:
     """Return a summary whose strings are those of `ids`, to which new ones are added: shards share most of them."""
-    if summary.ids.dtype != object:
-        return summary
-    return summary._replace(ids=objects([ids.setdefault(value, value) for value in summary.ids.tolist()]))
+    shared: dict[str, Any] = {
+        name: objects([ids.setdefault(value, value) for value in column.tolist()])
+        for name, column in (("ids", summary.ids), ("users", summary.users))
+        if column is not None and column.dtype == object
+    }
+    return summary._replace(**shared)
 
 
 def check_classes(classes: list[NDArray[Any]]) -> NDArray[Any]:
@@ -186,8 +208,9 @@ def dataset_shards(dataset: Any, columns: ShardColumns, options: ShardOptions) -
     for table in _runs(dataset, [name for name in columns if name is not None], _SHARD_ROWS):
         left, right = table[columns.left], table[columns.right]
         y, weight = (None if name is None else _values(table[name]) for name in (columns.y, columns.weight))
+        user = None if columns.user is None else table[columns.user]
         try:
-            yield read_shard(left, right, y, weight, options)
+            yield read_shard(left, right, y, weight, options, user)
         except ValueError as error:
             raise located(error, f"rows {start} to {start + len(table) - 1} of X") from error
         start += len(table)

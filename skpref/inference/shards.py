@@ -78,6 +78,15 @@ class Shards(Protocol):
     ) -> Iterator[Any]:
         """Yield function(*entries of a shard, *shared) for one shard after the other."""
 
+    def split(
+        self,
+        function: Callable[..., Sequence[Any]],
+        sizes: Sequence[int],
+        *columns: Sequence[Any],
+        shared: Sequence[Any] = (),
+    ) -> list[list[Any]]:
+        """Run function(*entries of a shard, *shared) and return handles on its results, so many as `sizes` says."""
+
 
 class InMemory:
     """Shards in the memory of this process."""
@@ -105,6 +114,17 @@ class InMemory:
     ) -> Iterator[Any]:
         """Yield the results."""
         return (function(*entries, *shared) for entries in zip(*columns, strict=True))
+
+    def split(
+        self,
+        function: Callable[..., Sequence[Any]],
+        sizes: Sequence[int],
+        *columns: Sequence[Any],
+        shared: Sequence[Any] = (),
+    ) -> list[list[Any]]:
+        """Return the results."""
+        del sizes
+        return [[self.store(part) for part in parts] for parts in self.collect(function, *columns, shared=shared)]
 
 
 class OnDisk(InMemory):

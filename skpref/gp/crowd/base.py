@@ -168,6 +168,20 @@ class CrowdBase(ComparisonClassifier):
         self.components_ = connected_components(compared)
         ties = as_likelihood(self.likelihood).ties_are_answers
         compared = compared.merged(keep_order=self.order_effect, keep_ties=ties)
+        self._infer_crowd(
+            users, items, comparisons, CrowdData(items.seen_features, users.seen_features, compared), start
+        )
+
+    def _infer_crowd(
+        self,
+        users: Entities,
+        items: Entities,
+        comparisons: Comparisons,
+        data: CrowdData,
+        start: WarmStart | HierarchyWarmStart | None,
+    ) -> None:
+        """Fit to data, which stand for comparisons by ids, and set the attributes."""
+        compared = data.comparisons
         if self.n_factors > max(compared.n_users, 1) and self.n_factors != _DEFAULT_FACTORS:
             msg = (
                 f"n_factors={self.n_factors} is more than the {compared.n_users} users with comparisons; additional "
@@ -181,7 +195,6 @@ class CrowdBase(ComparisonClassifier):
             points = min(self.n_inducing_users, features.shape[0])
             check_memory(features.shape[0], points, "n_inducing_users", "users")
             warn_constant(features, "the users who compared")
-        data = CrowdData(items.seen_features, users.seen_features, compared)
         kernels = Kernels(self.kernel, self.factor_kernel, self.user_kernel)
         many = compared.n_items > MAX_ITEMS or compared.covariates is not None
         many = many and self.inference == "auto" and self.optimizer is None

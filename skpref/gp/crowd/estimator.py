@@ -19,6 +19,7 @@ from skpref.data.comparisons import append_comparisons
 from skpref.data.ids import shorten
 from skpref.data.labels import classes_of
 from skpref.data.records import frame_or_record
+from skpref.data.shards import is_stored, open_dataset
 from skpref.exceptions import DataError
 from skpref.gp.crowd.annotators import describe_annotators
 from skpref.gp.crowd.base import (
@@ -27,8 +28,8 @@ from skpref.gp.crowd.base import (
     nearest_entities,
     refuse_unknown_users,
 )
-from skpref.gp.crowd.leaderboards import CrowdLeaderboards
 from skpref.gp.crowd.personal import PersonalPosterior
+from skpref.gp.crowd.sharded import ShardedCrowd
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import GAMMA_PARAMETER, SHARED_CONSTRAINTS, probability_positive
 from skpref.gp.pairwise.columns import has_columns, read_id_columns
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from skpref.likelihoods import Likelihood
 
 
-class CrowdGPPL(CrowdLeaderboards):
+class CrowdGPPL(ShardedCrowd):
     """Preferences of a crowd: a consensus, personal utilities, and a report on each annotator.
 
     Rows of X are comparisons: (user id, left id, right id), or rows of a table with columns of these. The utility of
@@ -341,11 +342,13 @@ class CrowdGPPL(CrowdLeaderboards):
 
         Parameters
         ----------
-        X : array-like of shape (n, 3) or (n, n_columns)
+        X : array-like of shape (n, 3) or (n, n_columns), str, Path or pyarrow.dataset.Dataset
             Ids of the user, the left and the right item: integers, strings or other hashables, in an array, a list of
             triples or a data frame (pandas, polars). With `user`, `left`, `right`, `weight` or `covariates`: rows of a
-            table that has these columns; others are left alone.
-        y : array-like of shape (n,), default=None
+            table that has these columns; others are left alone. Or a Parquet file, a folder of them, or a dataset with
+            columns user, left, right and y, unless parameters name others: passes read the comparisons of some users
+            at a time then, up to 500 items.
+        y : array-like of shape (n,) or str, default=None
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
             (winner, loser).
@@ -371,6 +374,8 @@ class CrowdGPPL(CrowdLeaderboards):
             If a covariate is the same in all comparisons.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
+            if is_stored(X):
+                return self._fit_dataset(open_dataset(X), y, sample_weight)
             rows = self._read(X, reset=True)
             items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
             users = Entities.read(self.users, rows.user, estimator=self, kind="user")

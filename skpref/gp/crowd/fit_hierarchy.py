@@ -25,7 +25,7 @@ from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import Covariates, PersonalPosterior
 from skpref.gp.crowd.update_hierarchy import is_update, update_hierarchy
 from skpref.gp.crowd.users import UserRows
-from skpref.gp.pairwise.fit import PairData, choose_kernel, pair_model, root_mean_square, start_kernel
+from skpref.gp.pairwise.fit import HYPER_PAIRS, PairData, choose_kernel, pair_model, root_mean_square, start_kernel
 from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
 from skpref.inference.basis import InducingBasis
 from skpref.kernels import Linear
@@ -56,7 +56,7 @@ _FOLDS = 5
 _HELD_OUT = 2_000  # comparisons, about, that are held out in turn where there are so many
 _HOPELESS = 10.0  # nats behind the best after which a candidate is not tried with further folds
 _TIE = 1e-2  # nats that are no difference: without tastes all candidates predict the same, up to rounding
-_MAX_CHOICE = 10_000  # comparisons by which shape and regularisation are chosen
+MAX_CHOICE = 10_000  # comparisons by which shape and regularisation are chosen
 # Of fits that only choose. With .03 they ended before the scale of S had moved: on crowds without tastes strong ones
 # looked as good as none.
 _CHOICE_PASSES, _CHOICE_TOL = 100, 1e-3
@@ -162,6 +162,7 @@ def fit_crowd_hierarchy(
     covariates, user_kernel = _covariates(data.users, kernels.users, config, rng, start)
     x = None if covariates is None else covariates.of(data.users)
     model = _hierarchy(c, pair, basis, x, config)
+    model = model if data.shards is None else data.shards.hierarchy(model)
     scales = {name: scale for name, scale in pair.scales().items() if config.consensus or name == "order"}
     likelihood = config.pair.likelihood
     if start is None:
@@ -172,7 +173,7 @@ def fit_crowd_hierarchy(
         part = replace(few, shape=shape.matrix)
         isotropic = _fit(part, start_state(part, scales, likelihood, scale))
         chosen, first = _regularise(part, isotropic, scales, likelihood), isotropic.state
-        if few.n_users < model.n_users:
+        if few.n_users < model.n_users or data.shards is not None:
             first = replace(start_state(model, scales, likelihood, scale), S=first.S)
     else:
         shape = _Shape.of(
@@ -181,7 +182,7 @@ def fit_crowd_hierarchy(
         model, chosen = replace(model, shape=shape.matrix), start.chosen
         first = start_state(model, scales, likelihood, 1.0)
         first = replace(first, S=_grown(start.posterior.S, chosen.floor * shape.matrix, order=config.pair.order))
-    model, n_learnt, schedule = replace(model, **vars(chosen)), c.n_pairs, config.pair.schedule
+    model, n_learnt, schedule = replace(model, **vars(chosen)), int(model.users.rows[-1]), config.pair.schedule
     if start is not None and start.changed is not None and is_update(model, start.posterior, start.changed):
         n_learnt = start.posterior.n_learnt
         fit = update_hierarchy(model, first, start.posterior, start.changed, start.likelihood, schedule)
@@ -211,6 +212,9 @@ def _consensus_basis(
 ) -> tuple[PairModel, Kernel | None, InducingBasis | None]:
     """Return the model of the consensus alone, its kernel and its basis."""
     pair_data = PairData(data.items, data.comparisons)
+    if data.shards is not None and data.items is not None:
+        few = np.arange(data.shards.n_pairs if data.shards.n_pairs <= HYPER_PAIRS else 0)
+        pair_data = PairData(data.items, data.shards.take(few), data.shards)
     items = kernels.items if start is None else start.kernels.items
     items = None if data.items is None else start_kernel(data.items, items, config.pair, rng)
     points = None if start is None else start.item_points
@@ -370,12 +374,12 @@ def _log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> flo
 
 def _some_users(model: Hierarchy, rng: np.random.Generator) -> Hierarchy:
     """Return the model of so many users, drawn at random, that their comparisons are about 20,000; or of all."""
-    if model.y.size <= _MAX_CHOICE:
+    if model.users.rows[-1] <= MAX_CHOICE:
         return model
     order = rng.permutation(model.n_users)
     counts = np.cumsum(np.diff(model.users.rows)[order])
     drawn = np.zeros(model.n_users, dtype=bool)
-    drawn[order[: max(1, int(np.searchsorted(counts, _MAX_CHOICE)))]] = True
+    drawn[order[: max(1, int(np.searchsorted(counts, MAX_CHOICE)))]] = True
     return model.of_users(drawn)
 
 
@@ -429,6 +433,7 @@ def _posterior(
     n_learnt: int,
 ) -> PersonalPosterior:
     state, order = fit.state, model.users.order
+    user, left, right, tau, nu, alpha = model.columns(fit)
     n_items = model.users.n_items - order
     names = [name for name, _ in model.parts]
     consensus_basis = basis if "f" in names else None
@@ -457,13 +462,13 @@ def _posterior(
         m=model.consensus @ fit.mean,
         half_rows=model.consensus @ fit.half.T,
         S=state.S,
-        user=model.users.user,
-        left=model.users.left,
-        right=model.users.right,
+        user=user,
+        left=left,
+        right=right,
         n_users=model.n_users,
-        tau=state.tau,
-        nu=state.nu,
-        alpha=fit.alpha,
+        tau=tau,
+        nu=nu,
+        alpha=alpha,
         basis=shape.basis,
         shape_rows=shape.rows,
         extension=np.ascontiguousarray(extension),

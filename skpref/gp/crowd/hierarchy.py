@@ -25,7 +25,7 @@ from skpref.inference.scale import GammaScale
 
 if TYPE_CHECKING:
     from skpref._events import OnIteration
-    from skpref._typing import Array, BoolArray
+    from skpref._typing import Array, BoolArray, IntArray
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
@@ -79,6 +79,10 @@ class Hierarchy:
     def n_users(self) -> int:
         """Number of users."""
         return int(self.users.starts.size) - 1
+
+    def columns(self, fit: HierarchyFit) -> tuple[IntArray, IntArray, IntArray, Array, Array, Array]:
+        """Return user, left and right of the comparisons, their sites tau and nu, and alpha of a fit."""
+        return self.users.user, self.users.left, self.users.right, fit.state.tau, fit.state.nu, fit.alpha
 
     def start_sites(self) -> tuple[Any, Any]:
         """Return sites that lean towards the answers, tau and nu."""

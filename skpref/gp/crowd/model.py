@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, Features
     from skpref.data import Comparisons
+    from skpref.gp.crowd.shards import ShardedAnswers
     from skpref.gp.pairwise.fit import PairConfig, PairModel
     from skpref.inference.blocks import Block
     from skpref.inference.terms.base import LinearTerm, Segment
@@ -76,7 +77,8 @@ class CrowdData:
 
     items: Features  # (N, d); None without features
     users: Features  # (U, d'); None without features
-    comparisons: Comparisons  # with `user`
+    comparisons: Comparisons  # with `user`; none of them where they are in shards
+    shards: ShardedAnswers | None = None  # the comparisons, where they are in shards
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,14 +62,15 @@ class ShardedComparisons:
         """Return the number of connected components and that of each item."""
         return int(self.component.max(initial=-1)) + 1, self.component
 
+    def within_shards(self, index: IntArray) -> list[IntArray]:
+        """Return the numbers within each shard of some comparisons; theirs, ascending, count from shard to shard."""
+        ends = np.cumsum(self.sizes)
+        parts = np.split(index, np.searchsorted(index, ends)[:-1])
+        return [part - end + size for part, end, size in zip(parts, ends, self.sizes, strict=True)]
+
     def take(self, index: IntArray) -> Comparisons:
         """Bring some comparisons here; the numbers, ascending, count from shard to shard."""
-        ends = np.cumsum(self.sizes)
-        cuts = np.searchsorted(index, ends)
-        parts = [
-            part - end + size for part, end, size in zip(np.split(index, cuts[:-1]), ends, self.sizes, strict=True)
-        ]
-        columns = list(self.shards.collect(_taken, self.rows, parts))
+        columns = list(self.shards.collect(_taken, self.rows, self.within_shards(index)))
         left, right, y, weight = (np.concatenate(column) for column in zip(*columns, strict=True))
         return Comparisons(left, right, y, weight, self.n_items)
 
@@ -106,17 +107,18 @@ def check_model(estimator: Any) -> None:
             )
 
 
-def join(
-    estimator: Any, shards: Shards, summaries: Sequence[ShardSummary], handles: Sequence[Any]
-) -> tuple[Entities, ShardedComparisons]:
-    """Number the items of all shards in one way, and refuse what no fit can use."""
+def numbered(estimator: Any, summaries: Sequence[ShardSummary]) -> tuple[Entities, list[IntArray], Array, IntArray]:
+    """Number the items of all shards in one way, and refuse what no fit can use.
+
+    Returns the items, the numbers of those of each shard, the weight of each item, and its connected component.
+    """
     labels = [summary.labels for summary in summaries if summary.labels is not None]
     if estimator.order_effect and labels:
         refuse_one_side(np.array(labels).ravel(), np.ones(2 * len(labels)))
     ids = [summary.ids for summary in summaries if summary.ids.size]
     if not ids:
         raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no rows")
-    items = Entities.read(estimator.items, *_without_repeats(ids), estimator=estimator, kind="item")
+    items = Entities.read(estimator.items, *without_repeats(ids), estimator=estimator, kind="item")
     # The vocabulary's row of each item that a shard uses.
     rows = [items.vocabulary.encode(summary.ids, "X", noun="distinct id")[summary.used] for summary in summaries]
     used = np.zeros(items.vocabulary.size, dtype=bool)
@@ -126,14 +128,21 @@ def join(
     items = replace(items, seen=seen)
     number = [np.searchsorted(seen, row) for row in rows]
     weights = (np.bincount(k, s.weight, seen.size) for k, s in zip(number, summaries, strict=True) if k.size)
+    total = summed(weights) if seen.size else np.zeros(0)
+    return items, number, total, _components(summaries, number, seen.size)
+
+
+def join(
+    estimator: Any, shards: Shards, summaries: Sequence[ShardSummary], handles: Sequence[Any]
+) -> tuple[Entities, ShardedComparisons]:
+    """Number the items of all shards in one way."""
+    items, number, total, component = numbered(estimator, summaries)
     _, renumbered = shards.keep(_renumbered, handles, number)
     sizes = np.array([summary.n_pairs for summary in summaries], dtype=np.int64)
-    total = summed(weights) if seen.size else np.zeros(0)
-    component = _components(summaries, number, seen.size)
-    return items, ShardedComparisons(shards, renumbered, sizes, max(int(seen.size), 1), total, component)
+    return items, ShardedComparisons(shards, renumbered, sizes, max(int(items.seen.size), 1), total, component)
 
 
-def _without_repeats(columns: list[IdColumn]) -> list[IdColumn]:
+def without_repeats(columns: list[IdColumn]) -> list[IdColumn]:
     """Return one column of the distinct ids, where all are objects; shards share most of them."""
     if any(column.dtype != object for column in columns):
         return columns
@@ -160,18 +169,44 @@ def few(comparisons: ShardedComparisons, limit: int, *, keep_order: bool) -> Com
     return comparisons.take(np.arange(comparisons.n_pairs)).merged(keep_order=keep_order)
 
 
+def named_columns(
+    estimator: Any, names: list[str], y: Any, sample_weight: Any, defaults: dict[str, str]
+) -> ShardColumns:
+    """Return the columns of a dataset that parameters name; `defaults` are the names of those of ids."""
+    refuse_two_weights(estimator.weight, sample_weight)
+    ids = {
+        side: name if getattr(estimator, side) is None else getattr(estimator, side) for side, name in defaults.items()
+    }
+    labels = ("y" if "y" not in ids.values() else None) if y is None else y
+    named = ids | {"y": labels, "weight": estimator.weight if sample_weight is None else sample_weight}
+    for parameter, name in named.items():
+        if name is not None and not isinstance(name, str):
+            raise DataError(
+                f"{parameter} must be the name of a column where X is not in memory; got {type(name).__name__}"
+            )
+    return dataset_columns(names, ShardColumns(**named), labels_are_named=y is not None)
+
+
+def read_dataset(
+    dataset: Any, columns: ShardColumns, options: ShardOptions
+) -> tuple[OnDisk, list[ShardSummary], list[Any]]:
+    """Return shards on disk, with summaries of a dataset of pyarrow and handles on its comparisons."""
+    shards, summaries, rows = OnDisk(), [], []
+    ids: dict[Any, Any] = {}
+    for summary, comparisons in dataset_shards(dataset, columns, options):
+        summaries.append(with_shared_ids(summary, ids))
+        rows.append(shards.store(comparisons))
+    return shards, summaries, rows
+
+
 class ShardedClassifier(ComparisonClassifier):
     """Fits of `GPPLClassifier` to comparisons in shards."""
 
     def _fit_dataset(self, dataset: Any, y: Any, sample_weight: Any) -> Self:
         """Fit to a dataset of pyarrow, a shard of which is in memory at a time."""
         columns = self._shard_columns(dataset.schema.names, y, sample_weight)
-        shards, summaries, rows = OnDisk(), [], []
-        ids: dict[Any, Any] = {}
-        for summary, comparisons in dataset_shards(dataset, columns, self._shard_options()):
-            summaries.append(with_shared_ids(summary, ids))
-            rows.append(shards.store(comparisons))
-        return self._fit_shards(shards, summaries, rows, self._names_in(dataset.schema.names, columns))
+        stored = read_dataset(dataset, columns, self._shard_options())
+        return self._fit_shards(*stored, self._names_in(dataset.schema.names, columns))
 
     def _names_in(self, names: list[str], columns: ShardColumns) -> list[str]:
         """Return the names of the columns of X, as a fit in memory has them."""
@@ -182,16 +217,7 @@ class ShardedClassifier(ComparisonClassifier):
     ) -> ShardColumns:
         """Return the columns of a dataset that parameters name."""
         check_model(self)
-        refuse_two_weights(self.weight, sample_weight)
-        sides = [first if self.left is None else self.left, second if self.right is None else self.right]
-        labels = ("y" if "y" not in sides else None) if y is None else y
-        named = [*sides, labels, self.weight if sample_weight is None else sample_weight]
-        for parameter, name in zip(("left", "right", "y", "weight"), named, strict=True):
-            if name is not None and not isinstance(name, str):
-                raise DataError(
-                    f"{parameter} must be the name of a column where X is not in memory; got {type(name).__name__}"
-                )
-        return dataset_columns(names, ShardColumns(*named), labels_are_named=y is not None)
+        return named_columns(self, names, y, sample_weight, {"left": first, "right": second})
 
     def _shard_options(self) -> ShardOptions:
         """Return how the shards are read."""

@@ -63,7 +63,7 @@ def test_a_part_of_the_users_has_their_comparisons_and_covariates() -> None:
 
 @pytest.mark.parametrize("most", [1, 200, 599, 600])
 def test_users_are_drawn_until_they_have_enough_comparisons(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit_hierarchy, "_MAX_CHOICE", most)
+    monkeypatch.setattr(fit_hierarchy, "MAX_CHOICE", most)
     model, _ = crowd_model(penalty=None)
     part = fit_hierarchy._some_users(model, np.random.default_rng(0))
     if most == 600:

@@ -1,0 +1,229 @@
+"""A crowd in shards, each of which holds all comparisons of its users: a pass brings sums over users.
+
+The sites of comparisons stay in the shards. A pass takes the covariance of tastes and the consensus to them, in two
+rounds, and brings the information about the consensus and the second moments of tastes, matrices of the size of the
+items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from skpref.data import Comparisons
+from skpref.gp.crowd.hierarchy import Hierarchy, Informed, Seen
+from skpref.gp.crowd.users import UserRows
+from skpref.gp.pairwise.sharded import ShardedComparisons
+from skpref.inference.shards import InMemory, Shards, summed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from skpref._typing import Array, BoolArray, IntArray
+    from skpref.gp.crowd.hierarchy import HierarchyFit, HierarchyState
+
+__all__ = ["ShardedAnswers", "ShardedHierarchy", "shard_of"]
+
+_NOTHING = np.empty(0)
+_NO_ROWS = np.empty(0, dtype=np.int64)
+
+
+class _Sites(NamedTuple):
+    """The sites of a shard, those that they move to, and what the posterior needs."""
+
+    tau: Array
+    nu: Array
+    new_tau: Array
+    new_nu: Array
+    alpha: Array
+
+
+class _Moving(NamedTuple):
+    """Sites of all shards, a share of the way to the new ones."""
+
+    handles: Sequence[Any]  # on `_Sites`; None where there are none yet
+    damping: float
+
+
+# ------------------------------------------------------------------------------------------------------------- a shard
+def shard_of(comparisons: Comparisons, *, order: bool, laplace: bool) -> Hierarchy:
+    """Return the users of a shard, numbered from 0, with their comparisons; nothing that all shards share."""
+    c = comparisons
+    assert c.user is not None  # noqa: S101 - type narrowing
+    by_user = np.lexsort((c.right, c.left, c.user))
+    sizes = c.n_users, c.n_items
+    users = UserRows.of(c.user[by_user], c.left[by_user], c.right[by_user], sizes, order=order)
+    empty = np.empty((0, 0))
+    columns = c.y[by_user], c.weight[by_user]
+    return Hierarchy(users, *columns, laplace, empty, (), empty, None, 1.0, 1.0, None, 0)
+
+
+def _kept(x: Array) -> tuple[None, Array]:
+    return None, x
+
+
+def _at(shard: Hierarchy, sites: _Sites | None, damping: float, state: HierarchyState) -> HierarchyState:
+    """Return the state with the sites of a shard, on their way to the new ones."""
+    if sites is None:
+        tau, nu = shard.start_sites()
+        return replace(state, tau=tau, nu=nu)
+    new = Seen(_NOTHING, 0.0, 0.0, None, state.likelihood, sites.new_tau, sites.new_nu, _NOTHING)
+    return shard.mixed(replace(state, tau=sites.tau, nu=sites.nu), new, damping)
+
+
+def _integrate_out(
+    shard: Hierarchy, x: Array | None, sites: _Sites | None, damping: float, state: HierarchyState
+) -> tuple[tuple[Any, ...], tuple[Array, Array, Array]]:
+    """Return the sums over a shard's users, and the sites that they are of."""
+    shard, state = replace(shard, covariates=x), _at(shard, sites, damping, state)
+    informed = shard.integrate_out(state)
+    return informed[:4], (state.tau, state.nu, informed.rest)
+
+
+def _see(
+    shard: Hierarchy,
+    x: Array | None,
+    sites: tuple[Array, Array, Array],
+    state: HierarchyState,
+    m: Array,
+    V: Array,
+) -> tuple[tuple[Any, ...], _Sites]:
+    """Return the sums over a shard's users, given the consensus, and the new sites."""
+    tau, nu, shift = sites
+    informed = Informed(_NOTHING, _NOTHING, 0.0, 0.0, shift)
+    seen = replace(shard, covariates=x).see(replace(state, tau=tau, nu=nu), informed, m, V)
+    slope = 0.0 if seen.slope is None else seen.slope
+    return (seen.moment, seen.squared, seen.log_sites, slope), _Sites(tau, nu, seen.tau, seen.nu, seen.alpha)
+
+
+def _curvature(
+    shard: Hierarchy, x: Array | None, sites: _Sites, damping: float, state: HierarchyState, B: Array
+) -> float:
+    return replace(shard, covariates=x).effect_curvature(_at(shard, sites, damping, state), B)
+
+
+def _rows_of_users(shard: Hierarchy, users: BoolArray) -> Comparisons:
+    return _rows_taken(shard, np.flatnonzero(users[shard.users.user]))
+
+
+def _rows_taken(shard: Hierarchy, index: IntArray) -> Comparisons:
+    users, n_users, n_items = shard.users, shard.n_users, shard.users.n_items - shard.users.order
+    columns = users.left[index], users.right[index], shard.y[index], shard.weight[index]
+    return Comparisons(*columns, n_items, users.user[index], n_users)
+
+
+def _columns(shard: Hierarchy, sites: _Sites) -> tuple[IntArray, IntArray, IntArray, Array, Array, Array]:
+    return shard.users.user, shard.users.left, shard.users.right, sites.tau, sites.nu, sites.alpha
+
+
+# ----------------------------------------------------------------------------------------------------------- all shards
+@dataclass(frozen=True, eq=False)
+class ShardedAnswers(ShardedComparisons):
+    """Comparisons by users in shards of whole users, which come one shard after the other."""
+
+    first_user: IntArray = field(default_factory=lambda: _NO_ROWS)  # (n_shards + 1,): of each shard
+    rows_of_user: IntArray = field(default_factory=lambda: _NO_ROWS)  # (n_users,): number of comparisons of each
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return int(self.rows_of_user.size)
+
+    def none(self) -> Comparisons:
+        """Return no comparisons of these items and users."""
+        return Comparisons(_NO_ROWS, _NO_ROWS, _NOTHING, _NOTHING, self.n_items, _NO_ROWS, self.n_users)
+
+    def take(self, index: IntArray) -> Comparisons:
+        """Bring some comparisons here; the numbers, ascending, count from shard to shard."""
+        return self._comparisons(self.shards.collect(_rows_taken, self.rows, self.within_shards(index)))
+
+    def of_users(self, chosen: BoolArray) -> Comparisons:
+        """Bring the comparisons of some users here, chosen (U,)."""
+        parts = np.split(chosen, self.first_user[1:-1])
+        return self._comparisons(self.shards.collect(_rows_of_users, self.rows, parts))
+
+    def _comparisons(self, of_shards: Iterator[Comparisons]) -> Comparisons:
+        parts = list(of_shards)
+        user = [np.asarray(part.user) + first for part, first in zip(parts, self.first_user, strict=False)]
+        left, right = (np.concatenate([getattr(part, side) for part in parts]) for side in ("left", "right"))
+        y, weight = np.concatenate([part.y for part in parts]), np.concatenate([part.weight for part in parts])
+        return Comparisons(left, right, y, weight, self.n_items, np.concatenate(user), self.n_users)
+
+    def hierarchy(self, model: Hierarchy) -> ShardedHierarchy:
+        """Return the model of these comparisons, given that of none of them."""
+        x: Sequence[Any] = [None] * len(self.rows)
+        if model.covariates is not None:
+            x = self.shards.keep(_kept, np.split(model.covariates, self.first_user[1:-1]))[1]
+        counts = np.concatenate([[0], np.cumsum(self.rows_of_user)])
+        values = {item.name: getattr(model, item.name) for item in fields(model)}
+        values["users"] = replace(model.users, rows=counts)
+        return ShardedHierarchy(**values, shards=self.shards, answers=self, x=x)
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedHierarchy(Hierarchy):
+    """A hierarchy whose users are in shards; `users` has their numbers of comparisons, and y and weight are empty."""
+
+    shards: Shards = field(default_factory=InMemory)
+    answers: Any = None  # `ShardedAnswers`
+    x: Sequence[Any] = ()  # handles on the covariates of each shard's users
+
+    @property
+    def rows(self) -> list[Sequence[Any]]:
+        """Handles on the shards and on their covariates."""
+        return [self.answers.rows, self.x]
+
+    def of_users(self, chosen: BoolArray) -> Hierarchy:
+        """Return the model of some users, chosen (U,), in memory."""
+        c, order = self.answers.of_users(chosen), self.users.order
+        users = UserRows.of(c.user, c.left, c.right, (self.n_users, c.n_items), order=order)
+        values = {item.name: getattr(self, item.name) for item in fields(Hierarchy)}
+        return Hierarchy.of_users(Hierarchy(**values | {"users": users, "y": c.y, "weight": c.weight}), chosen)
+
+    def start_sites(self) -> tuple[Any, Any]:
+        """Return no sites yet: the shards make them."""
+        return _Moving([None] * len(self.x), 1.0), None
+
+    def _shared(self, state: HierarchyState) -> Any:
+        """Return a handle on what the shards need of a state."""
+        empty = np.empty((0, 0))
+        needed = replace(
+            state, tau=None, nu=None, effects=empty, effect_variance=empty, effect_bases=(empty, empty), scales={}
+        )
+        return self.shards.share(needed)
+
+    def integrate_out(self, state: HierarchyState) -> Informed:
+        """Return the sums over the users of all shards."""
+        handles, damping = state.tau
+        shared = damping, self._shared(state)
+        sums, sites = self.shards.keep(_integrate_out, *self.rows, handles, shared=shared)
+        G, h, log_det, constant = summed(sums)
+        return Informed(G, h, log_det, constant, sites)
+
+    def see(self, state: HierarchyState, informed: Informed, m: Array, V: Array) -> Seen:
+        """Return the sums over the users of all shards; the new sites stay there."""
+        shared = self._shared(state), m, self.shards.share(V)
+        sums, sites = self.shards.keep(_see, *self.rows, informed.rest, shared=shared)
+        moment, squared, log_sites, slope = summed(sums)
+        slope = None if self.covariates is None else slope
+        return Seen(moment, squared, log_sites, slope, state.likelihood, sites, None, sites)
+
+    def mixed(self, state: HierarchyState, seen: Seen, damping: float) -> HierarchyState:
+        """Return the state whose sites the shards move when they are asked next."""
+        return replace(state, tau=_Moving(seen.tau, damping), nu=None)
+
+    def effect_curvature(self, state: HierarchyState, B: Array) -> float:
+        """Return minus the second derivative of the log evidence along B."""
+        handles, damping = state.tau
+        shared = damping, self._shared(state), B
+        return float(summed(self.shards.collect(_curvature, *self.rows, handles, shared=shared)))
+
+    def columns(self, fit: HierarchyFit) -> tuple[IntArray, IntArray, IntArray, Array, Array, Array]:
+        """Bring user, left and right of all comparisons, their sites and alpha here."""
+        columns = zip(*self.shards.collect(_columns, self.answers.rows, fit.alpha), strict=True)
+        user, *others = (list(column) for column in columns)
+        users = np.concatenate([u + first for u, first in zip(user, self.answers.first_user, strict=False)])
+        left, right, tau, nu, alpha = (np.concatenate(column) for column in others)
+        return users, left, right, tau, nu, alpha

@@ -1,0 +1,236 @@
+"""Crowds in Parquet files: the result of the same comparisons in memory, and what needs memory refused in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+import skpref
+from skpref import CrowdGPPL, Table
+from skpref.data import shards
+from skpref.exceptions import DataError, DataWarning, UnknownIdError
+from skpref.gp.crowd import fit_hierarchy, sharded
+from skpref.gp.crowd.fit_hierarchy import Regularisation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pandas = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+ITEMS, USERS = np.array([f"item {k}" for k in range(6)]), np.array([f"user {k:02d}" for k in range(15)])
+COLUMNS = ["user", "left", "right"]
+
+
+@pytest.fixture(autouse=True)
+def _small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "_SHARD_ROWS", 90)
+    for module in (fit_hierarchy, sharded):
+        monkeypatch.setattr(module, "MAX_CHOICE", 100)
+    # Fits that choose take most of the time.
+    monkeypatch.setattr(fit_hierarchy, "_regularise", lambda *_: Regularisation(0.3, 1.0, 0.5))
+
+
+def frame(seed: int = 0, n: int = 300) -> Any:
+    rng = np.random.default_rng(seed)
+    left = rng.integers(0, 6, n)
+    right, user = (left + rng.integers(1, 6, n)) % 6, rng.integers(0, 15, n)
+    z, own = np.linspace(-1, 1, 6), np.random.default_rng(9).normal(size=(15, 6))
+    y = (z[left] - z[right] + own[user, left] - own[user, right] + rng.normal(size=n) > 0).astype(int)
+    columns = {"user": USERS[user], "left": ITEMS[left], "right": ITEMS[right], "y": y}
+    return pandas.DataFrame(columns | {"times": rng.choice([0.0, 1.0, 2.5], n)})
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> tuple[Any, Path]:
+    rows = frame()
+    rows.to_parquet(tmp_path / "rows.parquet")
+    return rows, tmp_path / "rows.parquet"
+
+
+FEATURES = np.random.default_rng(1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"weight": "times"},
+        {"order_effect": True, "inference": "laplace", "likelihood": "logit"},
+        {"items": Table(FEATURES.normal(size=(6, 2)), ids=ITEMS), "length_scale_factor": 1.0},
+        {"users": Table(FEATURES.normal(size=(15, 2)), ids=USERS)},
+    ],
+    ids=["plain", "weights", "order effect", "features of items", "features of users"],
+)
+def test_a_fit_to_a_file_is_the_fit_in_memory(stored: tuple[Any, Path], options: dict[str, Any]) -> None:
+    rows, path = stored
+    weight = rows.times if "weight" in options else None
+    here = CrowdGPPL(random_state=0, **{**options, "weight": None}).fit(rows[COLUMNS], rows.y, weight)
+    there = CrowdGPPL(random_state=0, **options).fit(path)
+    assert_allclose(there.lower_bounds_, here.lower_bounds_, rtol=1e-10)
+    for users in (None, USERS):
+        for a, b in zip(
+            there.utility(users=users, return_std=True), here.utility(users=users, return_std=True), strict=True
+        ):
+            assert_allclose(a, b, atol=1e-9)
+    for name in ("item_ids_", "user_ids_", "components_", "classes_"):
+        assert_array_equal(getattr(there, name), getattr(here, name))
+    assert_allclose(there.factor_scales_, here.factor_scales_, atol=1e-9)
+    assert_array_equal(there.rank().n_comparisons, here.rank().n_comparisons)
+    assert_array_equal(there.rank(user="user 03").n_comparisons, here.rank(user="user 03").n_comparisons)
+    asked = rows.assign(user=rows.user.where(rows.user != "user 01", "nobody"))
+    columns = list(rows.columns) if "weight" in options else COLUMNS
+    assert_allclose(there.predict_proba(asked[columns]), here.predict_proba(asked[COLUMNS]), atol=1e-9)
+    report, wanted = (model.annotators(n_samples=20) for model in (there, here))
+    assert_allclose(report["agreement"], wanted["agreement"], atol=1e-12)
+
+
+def test_few_comparisons_give_the_bits_of_a_fit_in_memory(
+    stored: tuple[Any, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (fit_hierarchy, sharded):
+        monkeypatch.setattr(module, "MAX_CHOICE", 1000)
+    rows, path = stored
+    here, there = CrowdGPPL(random_state=0).fit(rows[COLUMNS], rows.y), CrowdGPPL(random_state=0).fit(path)
+    assert there.lower_bounds_ == here.lower_bounds_
+    assert_array_equal(there.utility(users=USERS), here.utility(users=USERS))
+    assert_array_equal(there.feature_names_in_, here.feature_names_in_)
+
+
+def test_kernels_are_learnt_from_a_sample_where_comparisons_are_many(
+    stored: tuple[Any, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("skpref.gp.pairwise.fit", "skpref.gp.crowd.fit_hierarchy"):
+        monkeypatch.setattr(f"{module}.HYPER_PAIRS", 120)
+    items = Table(np.linspace(-1, 1, 6)[:, None], ids=ITEMS)
+    fits = [CrowdGPPL(items, random_state=0).fit(stored[1]) for _ in range(2)]
+    assert fits[0].lower_bounds_ == fits[1].lower_bounds_
+    here = CrowdGPPL(items, random_state=0).fit(stored[0][COLUMNS], stored[0].y)
+    assert np.corrcoef(fits[0].utility(ITEMS), here.utility(ITEMS))[0, 1] > 0.99
+
+
+def test_more_shards_than_users_and_users_without_weight(tmp_path: Path) -> None:
+    rows = frame(n=400)
+    rows["user"] = rows.user.where(rows.user < "user 03", "user 00")
+    rows["times"] = np.where(rows.user == "user 01", 0.0, 1.0)
+    rows.to_parquet(tmp_path / "rows.parquet")
+    here = CrowdGPPL(random_state=0).fit(rows[COLUMNS], rows.y, rows.times)
+    there = CrowdGPPL(weight="times", random_state=0).fit(tmp_path / "rows.parquet")
+    assert there.user_ids_.tolist() == ["user 00", "user 02"]
+    # One of two users is drawn for the choices, by shards and in memory alike.
+    assert_allclose(there.utility(users=["user 00", "user 01"]), here.utility(users=["user 00", "user 01"]), atol=1e-9)
+
+
+def test_a_folder_and_named_columns(stored: tuple[Any, Path], tmp_path: Path) -> None:
+    rows, path = stored
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    renamed = rows.rename(columns={"user": "judge", "left": "a", "right": "b", "y": "won"})
+    renamed.iloc[:100].to_parquet(folder / "0.parquet")
+    renamed.iloc[100:].to_parquet(folder / "1.parquet")
+    model = CrowdGPPL(user="judge", left="a", right="b", random_state=0).fit(str(folder), "won")
+    assert_allclose(model.utility(), CrowdGPPL(random_state=0).fit(path).utility(), atol=1e-9)
+    assert model.predict_proba(renamed).shape == (300, 2)
+
+
+def test_a_fit_to_a_file_is_cloned_saved_loaded_and_continued(stored: tuple[Any, Path], tmp_path: Path) -> None:
+    rows, path = stored
+    model = CrowdGPPL(random_state=0).fit(path)
+    skpref.save(model, tmp_path / "model.skpref")
+    loaded = skpref.load(tmp_path / "model.skpref")
+    assert_array_equal(loaded.utility(users=USERS), model.utility(users=USERS))
+    assert_array_equal(clone(model).fit(path).utility(users=USERS), model.utility(users=USERS))
+    more = frame(seed=1, n=30)
+    here = CrowdGPPL(random_state=0).fit(rows[COLUMNS], rows.y).partial_fit(more[COLUMNS], more.y)
+    assert_allclose(loaded.partial_fit(more[COLUMNS], more.y).utility(), here.utility(), atol=1e-8)
+
+
+def test_a_warm_start_and_an_interrupted_fit(stored: tuple[Any, Path]) -> None:
+    model = CrowdGPPL(warm_start=True, random_state=0).fit(stored[1])
+    cold, wanted = model.n_iter_, model.utility()
+    model.fit(stored[1])
+    assert model.n_iter_ <= cold
+    assert_allclose(model.utility(), wanted, atol=0.02)
+    wanted = model.utility()
+    model.set_params(max_iter=0, weight="nothing")
+    with pytest.raises(ValueError, match="max_iter"):
+        model.fit(stored[1])
+    model.set_params(max_iter=9)
+    with pytest.raises(DataError, match="no column 'nothing'"):
+        model.fit(stored[1])
+    assert_array_equal(model.utility(), wanted)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"inference": "svi"}, "inference='svi' needs all comparisons in memory"),
+        ({"inference": "vb"}, "inference='vb' needs all comparisons in memory"),
+        ({"likelihood": "probit-ties"}, "likelihood='probit-ties' needs all"),
+        ({"covariates": ["times"]}, "covariates=.* needs all"),
+        ({"optimizer": "l-bfgs-b"}, "optimizer='l-bfgs-b' needs all"),
+        ({"n_factors": 0}, "n_factors=0 with inference='auto' needs all"),
+        ({"user": "judge"}, "no column 'judge' in X, which has the columns user, left, right, y, times"),
+        ({"right": 1}, "right must be the name of a column where X is not in memory; got int"),
+        ({"items": Table(np.eye(5), ids=ITEMS[:5])}, "unknown item 'item 5'"),
+        ({"users": Table(np.eye(14), ids=USERS[:14])}, "unknown user 'user 14'"),
+    ],
+)
+def test_parameters_that_a_file_cannot_have(stored: tuple[Any, Path], options: dict[str, Any], message: str) -> None:
+    with pytest.raises((DataError, UnknownIdError), match=message):
+        CrowdGPPL(**options).fit(stored[1])
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("user", None, r"missing item id in comparison 60 of the users \(rows 90 to 179 of X\)"),
+        ("left", "item 3", r"compares item 'item 3' with itself.* \(rows 90 to 179 of X\)"),
+        ("y", 7, r"labels must be 0 or 1.*\(rows 90 to 179 of X\)"),
+        ("times", 1e10, r"answers weigh up to 1e\+10; .* weights up to 1e\+09"),
+    ],
+)
+def test_rows_that_no_fit_can_use_are_named(tmp_path: Path, column: str, value: Any, message: str) -> None:
+    rows = frame()
+    rows.loc[150, "right"] = "item 3"
+    rows.loc[150, column] = value
+    rows.to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(DataError, match=message):
+        CrowdGPPL(weight="times").fit(tmp_path / "rows.parquet")
+
+
+def test_data_that_no_fit_can_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "rows.parquet"
+    frame().assign(times=0).to_parquet(path)
+    with pytest.raises(DataError, match="at least 2 items with a comparison of positive weight"):
+        CrowdGPPL(weight="times").fit(path)
+    frame().iloc[:0].to_parquet(path)
+    with pytest.raises(DataError, match="it has no rows"):
+        CrowdGPPL().fit(path)
+    frame().to_parquet(path)
+    monkeypatch.setattr(sharded, "MAX_ITEMS", 5)
+    with pytest.raises(DataError, match=r"X compares 6 items; .* up to 5, .*inference='ep'"):
+        CrowdGPPL().fit(path)
+
+
+def test_components_join_across_shards(tmp_path: Path) -> None:
+    pairs = [("a", "b"), ("c", "d"), ("e", "f"), ("b", "c")]
+    rows = pandas.DataFrame([pair for pair in pairs for _ in range(50)], columns=["left", "right"])
+    rows.assign(user=np.arange(200) % 50).to_parquet(tmp_path / "rows.parquet")
+    with pytest.warns(DataWarning, match="2 connected components") as caught:
+        model = CrowdGPPL(random_state=0).fit(tmp_path / "rows.parquet")
+    assert [warning.filename for warning in caught] == [__file__]
+    assert model.components_.tolist() == [0, 0, 0, 0, 1, 1]
+
+
+def test_shards_have_about_as_many_comparisons() -> None:
+    rng = np.random.default_rng(0)
+    counts = rng.integers(1, 10, 1000)
+    bounds = sharded._bounds(counts, 8)
+    sums = np.add.reduceat(counts, bounds[:-1])
+    assert (bounds[0], bounds[-1], bounds.size) == (0, 1000, 9)
+    assert np.abs(sums - sums.mean()).max() <= 10
+    assert sharded._bounds(np.array([100, 1, 1]), 5).tolist() == [0, 1, 3]

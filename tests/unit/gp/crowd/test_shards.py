@@ -1,0 +1,110 @@
+"""A hierarchy in shards: the sums of the hierarchy in memory, up to rounding."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skpref.data import Comparisons
+from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyState, fit_hierarchy, start_state
+from skpref.gp.crowd.shards import ShardedAnswers, ShardedHierarchy, shard_of
+from skpref.inference.scale import GammaScale
+from skpref.inference.shards import InMemory, OnDisk
+from skpref.likelihoods import PairwiseProbit
+
+if TYPE_CHECKING:
+    from skpref._typing import Array
+
+BOUNDS = np.array([0, 3, 7, 12])  # first users of the shards
+N_ITEMS = 5
+
+
+def answers(*, order: bool = False, n: int = 240) -> Comparisons:
+    rng = np.random.default_rng(0)
+    left = rng.integers(0, N_ITEMS, n)
+    right = (left + rng.integers(1, N_ITEMS, n)) % N_ITEMS
+    user = np.concatenate([np.arange(12), rng.integers(0, 12, n - 12)])
+    z = np.linspace(-1.0, 1.0, N_ITEMS)
+    y = (z[left] - z[right] + rng.normal(size=n) > 0.0).astype(float)
+    return Comparisons(left, right, y, np.ones(n), N_ITEMS, user, 12).merged(keep_order=order)
+
+
+def both(
+    *, order: bool = False, laplace: bool = False, with_covariates: bool = False, on_disk: bool = False
+) -> tuple[Hierarchy, ShardedHierarchy]:
+    """The same model in memory and in three shards."""
+    c = answers(order=order)
+    plain = shard_of(c, order=order, laplace=laplace)
+    n = N_ITEMS + order
+    parts = (("offset", n),)
+    x = np.random.default_rng(1).normal(size=(12, 2)) if with_covariates else None
+    plain = replace(
+        plain, consensus=np.eye(n), parts=parts, shape=np.eye(n), covariates=x, floor=0.3, penalty=0.5, max_rank=2
+    )
+    shards = OnDisk() if on_disk else InMemory()
+    rows, sizes = [], []
+    user = np.asarray(c.user)
+    for low, high in itertools.pairwise(BOUNDS):
+        part = c.take((user >= low) & (user < high))
+        part = replace(part, user=np.asarray(part.user) - low, n_users=int(high - low))
+        rows.append(shards.store(shard_of(part, order=order, laplace=laplace)))
+        sizes.append(part.n_pairs)
+    of_user = np.diff(plain.users.rows)
+    weight, component = np.ones(N_ITEMS), np.zeros(N_ITEMS, dtype=np.int64)
+    sharded = ShardedAnswers(shards, rows, np.array(sizes), N_ITEMS, weight, component, BOUNDS, of_user)
+    empty = shard_of(sharded.none(), order=order, laplace=laplace)
+    model = replace(plain, users=empty.users, y=empty.y, weight=empty.weight)
+    return plain, sharded.hierarchy(model)
+
+
+def first_state(model: Hierarchy) -> HierarchyState:
+    return start_state(model, {"offset": GammaScale.prior(2.0, 2.0)}, PairwiseProbit(), 0.5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"order": True, "laplace": True}, {"with_covariates": True}, {"on_disk": True, "with_covariates": True}],
+    ids=["plain", "order effect", "covariates", "disk"],
+)
+def test_a_fit_to_shards_is_that_in_memory(options: dict[str, bool]) -> None:
+    plain, sharded = both(**options)
+    here, there = (fit_hierarchy(m, first_state(m), max_iter=9, tol=0.0) for m in (plain, sharded))
+    assert_allclose(there.bounds, here.bounds, rtol=1e-12)
+    assert_allclose(there.mean, here.mean, atol=1e-12)
+    assert_allclose(there.state.S, here.state.S, atol=1e-12)
+    assert_allclose(there.state.B, here.state.B, atol=1e-12)
+    for mine, other in zip(sharded.columns(there), plain.columns(here), strict=True):
+        assert_allclose(mine, other, atol=1e-10)
+
+
+def test_where_shards_are_does_not_change_a_bit() -> None:
+    ends = [fit_hierarchy(m, first_state(m), max_iter=5, tol=0.0) for _, m in (both(), both(on_disk=True))]
+    assert ends[0].bounds == ends[1].bounds
+    assert_array_equal(ends[0].state.S, ends[1].state.S)
+
+
+@pytest.mark.parametrize("order", [False, True])
+def test_some_users_and_some_comparisons_come_here(*, order: bool) -> None:
+    plain, sharded = both(order=order, with_covariates=True)
+    chosen = np.isin(np.arange(12), [1, 3, 4, 11])
+    for mine, other in (
+        (sharded.of_users(chosen), plain.of_users(chosen)),
+        (sharded.of_users(~chosen), plain.of_users(~chosen)),
+    ):
+        assert type(mine) is Hierarchy
+        for name in ("user", "left", "right", "starts", "a", "b"):
+            assert_array_equal(getattr(mine.users, name), getattr(other.users, name))
+        assert_array_equal(mine.y, other.y)
+        assert_array_equal(mine.covariates, other.covariates)
+    index = np.array([0, 5, 6, 50, 80])
+    taken = sharded.answers.take(index)
+    columns: tuple[Array, ...] = plain.users.user, plain.users.left, plain.users.right, plain.y
+    for mine, other in zip((taken.user, taken.left, taken.right, taken.y), columns, strict=True):
+        assert_array_equal(mine, other[index])
+    assert sharded.n_users == plain.n_users == 12
+    assert sharded.users.rows[-1] == plain.y.size
