@@ -86,7 +86,9 @@ def _checked(X: Any, name: str, options: dict[str, Any]) -> Any:
 
 
 def refuse_collection(values: Any, name: str, estimator: Any = None) -> None:
-    """Refuse a collection of Dask, which NumPy would load into this process without a word."""
+    """Refuse a collection of Dask, which NumPy would load into this process without a word, and a lazy frame."""
+    if hasattr(values, "collect_schema") and hasattr(values, "collect") and not hasattr(values, "__len__"):
+        raise TypeError(f"{name} is a lazy frame ({type(values).__name__}), not data: pass {name}.collect()")
     if any(base.__module__.partition(".")[0] == "dask" for base in type(values).__mro__):
         own = f"Dask{type(estimator).__name__}"
         others = f"; estimators for collections are {', '.join(ON_DASK)} of skpref.dask"

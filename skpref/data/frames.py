@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from skpref._validation import column_names
+from skpref._validation import column_names, refuse_collection
 from skpref.data.ids import as_ids, is_missing, shorten
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError
@@ -367,6 +367,7 @@ class TableReader:
     """Columns of a table, by name."""
 
     def __init__(self, frame: Frame) -> None:
+        refuse_collection(frame, "frame")
         names = column_names(frame)
         if names is None:
             raise DataError(f"frame must be a data frame or a dict of columns; got {type(frame).__name__}")
