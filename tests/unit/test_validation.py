@@ -207,7 +207,7 @@ def test_dask_collections_are_refused_and_not_loaded(place: str, kind: str) -> N
 @pytest.mark.parametrize("place", [*(place for place in PLACES if place != "ids"), "table"])
 def test_lazy_frames_are_refused(place: str) -> None:
     polars = pytest.importorskip("polars")
-    rows, one = polars.DataFrame({"a": [1.0, 2.0, 3.0], "b": [2.0, 3.0, 4.0]}).lazy(), polars.LazyFrame({"c": [1, 0, 1]})
+    rows, one = polars.LazyFrame({"a": [1.0, 2.0, 3.0], "b": [2.0, 3.0, 4.0]}), polars.LazyFrame({"c": [1, 0, 1]})
     learn = PLACES.get(place, lambda rows, _: skpref.data.from_winners(rows, left="a", right="b", winner="b"))
     with pytest.raises(TypeError, match=r" is a lazy frame \(LazyFrame\), not data: pass .*\.collect\(\)$"):
         learn(rows, one)
