@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.utils.validation import validate_data
@@ -88,9 +90,18 @@ class Noisy(GPPLClassifier):
         return np.column_stack([1.0 - left, left])
 
 
+class ForgetsWhenPickled(GPPLClassifier):
+    def __setstate__(self, state):
+        self.__dict__.update(state, loaded=True)
+
+    def predict_proba(self, X):
+        return super().predict_proba(X)[:, :: -1 if hasattr(self, "loaded") else 1]
+
+
 @pytest.mark.parametrize(
     ("broken", "check"),
     [
+        (ForgetsWhenPickled(), "pickle_predicts_the_same"),
         (ForgetsParameters(), "fit_returns_self_and_leaves_parameters"),
         (IgnoresWeights(), "weight_is_repetition"),
         (FavoursLeft(), "swapping|probabilities"),
@@ -102,6 +113,189 @@ class Noisy(GPPLClassifier):
 def test_broken_estimators_are_refused(broken: GPPLClassifier, check: str) -> None:
     with pytest.raises(AssertionError, match=check):
         check_comparison_estimator(broken)
+
+
+def two(left) -> np.ndarray:
+    return np.column_stack([1.0 - left, left])
+
+
+def proba(change) -> dict:
+    """Change the probabilities of the left side."""
+    return {"predict_proba": lambda self, X: two(change(GPPLClassifier.predict_proba(self, X)[:, 1], self, X))}
+
+
+def fit(change, before=None) -> dict:
+    """Do something more in a fit."""
+
+    def faulty(self, X, y=None, sample_weight=None):
+        labels = y if before is None else before(self, X, y)
+        GPPLClassifier.fit(self, X, labels, sample_weight)
+        return change(self, X, y) or self
+
+    return {"fit": faulty}
+
+
+def overwrite(model, X, y) -> None:
+    X.flags.writeable = True
+    X[0] = X[1]
+
+
+def write(model, X, y) -> None:
+    y[0] = y[0]
+
+
+def lenient(method):
+    """A method that answers before a fit."""
+    return lambda self, X, *_: getattr(GPPLClassifier, method)(self, X, *_) if hasattr(self, "classes_") else 0.5
+
+
+def counted(self, X, y) -> None:
+    self._n_fits = getattr(self, "_n_fits", 0) + 1
+
+
+def keeps_failing(self, X, y=None, sample_weight=None):
+    if hasattr(self, "classes_"):
+        self.extra_ = 1
+    return GPPLClassifier.fit(self, X, y, sample_weight)
+
+
+def swallow(self, X, y=None, sample_weight=None):
+    try:
+        return GPPLClassifier.fit(self, X, y, sample_weight)
+    except ValueError:
+        return self
+
+
+def weight_of_one(self, X, y=None, sample_weight=None):
+    return GPPLClassifier.fit(self, X, y, None if sample_weight is None else np.minimum(sample_weight, 1.0))
+
+
+def weight_of_none(self, X, y=None, sample_weight=None):
+    return GPPLClassifier.fit(self, X, y, None if sample_weight is None else np.maximum(sample_weight, 0.2))
+
+
+def first_name(left, self, X):
+    least = min(map(repr, self.item_ids_))
+    return np.array([p if repr(row[0]) != least else 0.99 * p for p, row in zip(left, X, strict=True)])
+
+
+def later_rows(left, self, X):
+    return left * (1.0 - 1e-3 * (len(X) > 1 and X[0] == self._last))
+
+
+def remember_last(self, X, y) -> None:
+    self._last = X[-1]
+
+
+FAULTS = [
+    (fit(lambda *_: 1), "_fit_returns_self_and_leaves_parameters", "does not return"),
+    (fit(lambda self, *_: setattr(self, "n_features_in_", 7)), "_fitted_attributes", "n_features_in_ = 7"),
+    (fit(lambda self, *_: setattr(self, "classes_", np.array([0, 2]))), "_fitted_attributes", "classes_"),
+    (proba(lambda p, *_: 0.9 * p + 0.1 * np.random.default_rng().random()), "_same_random_state_same_bits", "two fits"),
+    (fit(counted) | proba(lambda p, self, _: p / self._n_fits), "_same_random_state_same_bits", "a second fit"),
+    (fit(overwrite), "_input_is_left_alone", "changes its input"),
+    (fit(write), "_input_is_left_alone", "read-only"),
+    *(
+        ({method: lenient(method)}, "_use_before_fit", "not fitted")
+        for method in ("predict", "predict_proba", "decision_function", "score")
+    ),
+    *(
+        (
+            {method: lambda self, *a, m=method: (setattr(self, "last_", 1), getattr(GPPLClassifier, m)(self, *a))[1]},
+            "_predicting_changes_nothing",
+            "^$",
+        )
+        for method in ("predict", "predict_proba", "score")
+    ),
+    (proba(lambda p, *_: p * (1.0 - 1e-3 * np.arange(len(p)))), "_batch_is_row_by_row", "row by row"),
+    (fit(remember_last) | proba(later_rows), "_batch_is_row_by_row", "the order of rows"),
+    ({"fit": keeps_failing}, "_failed_fit_keeps_the_earlier", "leaves attributes"),
+    ({"fit": swallow}, "_failed_fit_keeps_the_earlier", "wanted ValueError"),
+    (
+        {"predict_proba": lambda self, X: 0.999 * GPPLClassifier.predict_proba(self, X)},
+        "_probabilities",
+        "do not sum",
+    ),
+    (proba(lambda p, *_: 3.0 * p - 1.0), "_probabilities", "outside"),
+    ({"predict": lambda self, X: 1 - GPPLClassifier.predict(self, X)}, "_probabilities", "predict contradicts"),
+    (
+        {
+            "predict": lambda self, X: (self.predict_proba(X)[:, 1] > 0.5).astype(int),
+            "decision_function": lambda self, X: -GPPLClassifier.decision_function(self, X),
+        },
+        "_probabilities",
+        "decision_function",
+    ),
+    ({"fit": weight_of_one}, "_weight_is_repetition", "a weight of 2"),
+    ({"fit": weight_of_none}, "_weight_is_repetition", "a weight of 0"),
+    (proba(lambda p, *_: p**1.01), "_swapping_left_and_right", r"p\(b, a\)"),
+    (fit(lambda *_: None, before=lambda self, X, y: np.abs(y - 0.3 * y)), "_swapping_left_and_right", "another fit"),
+    (proba(first_name), "_names_do_not_matter", "ids that are"),
+    (proba(lambda p, self, X: p if isinstance(X, list) else p**2), "_containers_do_not_matter", "X is an int64"),
+    (proba(lambda p, self, X: p**2 if hasattr(X, "columns") else p), "_containers_do_not_matter", "X is a data frame"),
+    (
+        fit(lambda *_: None, before=lambda self, X, y: 1 - y if getattr(y, "dtype", 0) == np.int8 else y),
+        "_label_formats",
+        "y as int8",
+    ),
+    (fit(lambda *_: None, before=lambda self, X, y: np.where(np.equal(y, 0.5), 1.0, y)), "_label_formats", "all ties"),
+    (fit(lambda *_: None, before=lambda self, X, y: np.zeros(len(X)) if y is None else y), "_no_labels", "not y=1"),
+    (
+        proba(lambda p, self, X: np.where([row[0] in self.item_ids_ for row in X], p, np.nan)),
+        "_unknown_items",
+        "an unknown id",
+    ),
+    (proba(lambda p, self, X: p if len(X) > 1 else p + 0.1), "_unknown_items", "are alike"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(FAULTS)))
+def test_each_check_notices_its_fault(number: int) -> None:
+    methods, check, text = FAULTS[number]
+    check_function = getattr(_comparisons, check)
+    assert check_function in _comparisons._CHECKS
+    case = _comparisons._draw(type("Faulty", (GPPLClassifier,), methods)(), IdColumns(), 0)
+    with pytest.raises((AssertionError, ValueError), match=text):
+        check_function(case)
+
+
+@pytest.mark.parametrize("method", ["fit", "predict_proba"])
+def test_unknown_items_of_a_table_are_refused(method: str) -> None:
+    def lenient(self, X, *args):
+        rows = [["a" if name == "never seen" else name for name in row] for row in X]
+        return getattr(GPPLClassifier, method)(self, rows, *args)
+
+    case = _comparisons._draw(type("Lenient", (GPPLClassifier,), {method: lenient})(TABLE), IdColumns(), 0)
+    with pytest.raises(AssertionError, match="wanted UnknownIdError with the message 'never seen', got None"):
+        _comparisons._unknown_items(case)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "expected shape",
+        "Expected 2D array, got 1D array",
+        "0 sample",
+        "missing item id in comparison 3",
+        "with itself",
+        "got 2 in comparison 7",
+        "Unknown label type",
+        "y contains NaN",
+        "inconsistent numbers of samples",
+        "Negative values",
+        "weight.*zero",
+    ],
+)
+def test_each_message_is_asked_for(text: str) -> None:
+    def vague(self, X, y=None, sample_weight=None):
+        try:
+            return GPPLClassifier.fit(self, X, y, sample_weight)
+        except ValueError as error:
+            raise ValueError("wrong" if re.search(text, str(error)) else str(error)) from error
+
+    case = _comparisons._draw(type("Vague", (GPPLClassifier,), {"fit": vague})(), IdColumns(), 0)
+    with pytest.raises(AssertionError, match=r"got ValueError\('wrong'\)"):
+        _comparisons._error_texts(case)
 
 
 class FavoursOneName(CrowdGPPL):

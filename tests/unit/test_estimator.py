@@ -108,3 +108,13 @@ def test_matrices_that_do_not_fit_in_memory_are_refused(
     with pytest.raises(DataError, match=rf"A dense kernel matrix of 4 .* by 4 inducing points.*set {parameter} to"):
         getattr(model, method)(*at.TRAINING[name.split("(", maxsplit=1)[0]])
     assert not hasattr(model, "n_iter_")
+
+
+def test_half_of_the_memory_or_16_gib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sysconf", {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}.__getitem__)
+    assert _estimator._half_of_memory() == 2_048_000.0
+    _estimator.check_memory(1000, 256)
+    with pytest.raises(DataError, match="1000 items by 257 inducing points"):
+        _estimator.check_memory(1000, 257)
+    monkeypatch.delattr("os.sysconf")
+    assert _estimator._half_of_memory() == 16 * 2**30

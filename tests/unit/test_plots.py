@@ -74,6 +74,12 @@ def test_a_win_matrix_is_a_heat_map(model: GPPLClassifier) -> None:
     assert [text.get_text() for text in ax.texts] == ["1.00", "1.00", ".00", "1.00", ".00", ".00"]
     (image,) = ax.images
     np.testing.assert_array_equal(np.asarray(image.get_array().filled(np.nan)), model.win_matrix().observed[:3, :3])
+    assert ax.images[0].get_clim() == (0.0, 1.0)
+    assert {text.get_text(): text.get_color() for text in ax.texts} == {"1.00": "white", ".00": "white"}
+    middle = WinMatrixDisplay(["a", "b"], [[np.nan, 0.7], [0.3, np.nan]]).plot(ax=offscreen_axes()).ax_
+    assert {text.get_position(): text.get_color() for text in middle.texts} == {(1, 0): "black", (0, 1): "black"}
+    few = WinMatrixDisplay(list(range(15)), np.full((15, 15), 0.5)).plot(ax=offscreen_axes())
+    assert len(few.ax_.texts) == 225
     many = WinMatrixDisplay(list(range(16)), np.full((16, 16), 0.5)).plot(ax=offscreen_axes())
     assert len(many.ax_.texts) == 0
 
@@ -98,6 +104,17 @@ def test_calibration_from_estimator_and_from_predictions(model: GPPLClassifier) 
     offsets = np.asarray(one.ax_.collections[-1].get_offsets())
     assert offsets[:, 0] == pytest.approx(one.calibration.mean_predicted)
     assert offsets[:, 1] == pytest.approx(one.calibration.mean_observed)
+    c, ax = one.calibration, one.ax_
+    assert [line.get_xydata().tolist() for line in ax.lines] == [[[0.0, 0.0], [1.0, 1.0]]]  # perfect
+    error = np.sqrt(c.mean_predicted * (1.0 - c.mean_predicted) / c.count)
+    ends = [np.clip(c.mean_predicted + sign * error, 0.0, 1.0) for sign in (-1.0, 1.0)]
+    (band,) = ax.collections[0].get_paths()
+    wanted = {(x, y) for x, *both in np.transpose([c.mean_predicted, *ends]).round(9).tolist() for y in both}
+    assert {tuple(point) for point in band.vertices.round(9).tolist()} == wanted
+    assert (ax.get_xlim(), ax.get_ylim()) == ((0.0, 1.0), (0.0, 1.0))
+    area = ax.collections[-1].get_sizes()
+    assert area.argmax() == c.count.argmax()
+    assert np.argsort(area, kind="stable").tolist() == np.argsort(c.count, kind="stable").tolist()
 
 
 def test_annotators_from_estimator_and_from_their_report() -> None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -548,6 +549,30 @@ def test_the_bar_is_one_line_on_a_terminal() -> None:
     assert "best 0.5000" in text
     assert "ETA 0:0" in text
     assert text.endswith("\r")
+
+
+@pytest.mark.parametrize(("timeout", "left"), [(None, ["0:30", "10:30", "2:00"]), (50.0, ["0:30", "0:05", "0:00"])])
+def test_times_of_the_bar_are_those_of_this_run(
+    monkeypatch: pytest.MonkeyPatch, timeout: float | None, left: list[str]
+) -> None:
+    now, stream = [0.0], Terminal()
+    monkeypatch.setattr("skpref.cli.progress.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_: os.terminal_size((120, 24)))
+    bar = Bar(stream, 4, timeout=timeout)
+    bar.resume(1)
+    bar.trial(TrialRecord(0, "complete", {}, (0.5,), 0.1))
+    for now[0], done in ((10.0, 0), (16.0, 1), (55.0, 0.4)):
+        bar.step(1, done, 2)
+    now[0] = 70.0
+    bar.trial(TrialRecord(1, "pruned", {}, (0.1,), 0.1))
+    lines = stream.getvalue().split("\r")[1:]
+    assert {len(line) for line in lines} == {119}
+    assert [line.rstrip() for line in lines] == [
+        "[######..................] trial 2/4  fold 0/2  best 0.5000  0:00 elapsed",
+        f"[#########...............] trial 2/4  fold 1/2  best 0.5000  ETA {left[0]}  5.0 trials/min  0:06 elapsed",
+        f"[#######.................] trial 2/4  fold 0.4/2  best 0.5000  ETA {left[1]}  0.3 trials/min  0:45 elapsed",
+        f"[############............] trial 3/4  pruned  best 0.5000  ETA {left[2]}  1.0 trials/min  1:00 elapsed",
+    ]
 
 
 def test_the_bar_is_a_line_a_trial_elsewhere() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import entropy
 
 from skpref import GibbsM3F
-from skpref.elicitation import Session
-from skpref.elicitation._newcomers import Newcomers
+from skpref.elicitation import Session, _samples
+from skpref.elicitation._newcomers import Newcomers, _elliptical_slice
 from skpref.factorization.max_margin.posterior import level_probabilities
 
 
@@ -66,3 +67,58 @@ def test_an_answer_of_no_probability_is_no_error(model):
     item, level = np.arange(4), np.zeros(4, dtype=int)
     far = Newcomers(np.full_like(Newcomers.of(posterior).mean, 1e6), Newcomers.of(posterior).root)
     assert all(np.isfinite(part).all() for part in far.draw(posterior, item, level))
+
+
+def test_slices_keep_a_normal_posterior():
+    # white ~ N(0, I) in two dimensions, of which the sum is seen with noise of variance 0.1.
+    rng, n = np.random.default_rng(0), 4000
+    white, project = rng.standard_normal((n, 2)), np.broadcast_to([[[1.0, 1.0]]], (n, 1, 2))
+    start = white.copy()
+    for _ in range(12):
+        white = _elliptical_slice(white, project, lambda z: -0.5 * (z[:, 0] - 1.5) ** 2 / 0.1, rng)
+    covariance = np.linalg.inv(np.eye(2) + 10.0)
+    assert_allclose(white.mean(axis=0), covariance @ [15.0, 15.0], atol=0.06)
+    assert_allclose(np.cov(white.T), covariance, atol=0.06)
+    assert np.mean(white[:, 0] == start[:, 0]) < 0.01
+    still = _elliptical_slice(
+        start, project, lambda z: np.where(np.arange(n) == 3, -np.inf * np.abs(z[:, 0]), 0.0), rng
+    )
+    assert_array_equal(np.flatnonzero((still == start).all(axis=1)), [])
+
+
+@pytest.mark.parametrize("user", [None, 7])
+def test_beliefs_are_averages_over_samples(model, user, monkeypatch):
+    posterior, item = model.posterior_, np.array([0, 3, 5, 9])
+    samples = posterior.samples
+    monkeypatch.setattr(_samples, "_MAX_USERS", 40 * len(samples.users))  # all
+    belief = _samples.belief_from_samples(posterior, user, item)
+    users = range(40) if user is None else [user]
+    draws = [(s, u) for s in range(len(samples.users)) for u in users]
+    score = np.array([samples.items[s, item, 0].astype(float) * samples.users[s, u, 0] for s, u in draws])
+    theta = np.array([[samples.thresholds[s, 0]] * 4 for s, _ in draws], dtype=float)
+
+    def p_at(score):
+        return level_probabilities(score, theta, posterior.cost, posterior.margin, posterior.calibration)
+
+    p, h = p_at(score), 1e-6
+    assert_allclose(belief.probability, p.mean(axis=0))
+    assert_allclose(belief.mean, score.mean(axis=0), rtol=1e-6)
+    assert_allclose(belief.variance, score.var(axis=0, ddof=1), rtol=1e-5)
+    gain = entropy(p.mean(axis=0), axis=1) - entropy(p, axis=2).mean(axis=0)
+    assert_allclose(belief.gain, gain, atol=1e-9)
+    slope = (np.log(p_at(score + h)) - np.log(p_at(score - h))) / (2.0 * h)  # wrong within h of a kink of the loss
+    assert_allclose(belief.precision, (p * slope**2).sum(axis=2).mean(axis=0), rtol=0.05)
+    monkeypatch.setattr(_samples, "_MAX_HELD", 2 * 3 * len(draws))  # two items at a time
+    for name, value in _samples.belief_from_samples(posterior, user, item[:3])._asdict().items():
+        if isinstance(value, np.ndarray):
+            assert_allclose(value, getattr(belief, name)[:3], err_msg=name)
+
+
+def test_an_unseen_user_is_some_of_the_trained_ones(model, monkeypatch):
+    monkeypatch.setattr(_samples, "_from_draws", lambda score, theta, _: (score, theta))
+    n_samples = len(model.posterior_.samples.users)
+    for most, n_each in ((1, 1), (n_samples, 1), (n_samples + 1, 2), (1000 * n_samples, 40)):
+        monkeypatch.setattr(_samples, "_MAX_USERS", most)
+        score, theta = _samples.belief_from_samples(model.posterior_, None, np.array([2, 4]))
+        assert (score.shape, theta.shape) == ((n_each * n_samples, 2), (n_each * n_samples, 2))
+        assert len(np.unique(score[:, 0])) == len(score)  # nobody twice

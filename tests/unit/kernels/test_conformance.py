@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.gaussian_process import kernels as sk
 
+from skpref import kernels
 from skpref.kernels import AdditiveMatern, Columns, Identity, Linear, ProductMatern
+from skpref.testing import _kernels
 from skpref.testing._kernels import check_kernel
 
 ARD = [0.7, 1.5, 2.0]
@@ -103,3 +106,82 @@ class Asymmetric(ProductMatern):
 def test_the_kit_finds_faults(kernel, message):
     with pytest.raises(AssertionError, match=message):
         check_kernel(kernel)
+
+
+def only_csr(value, *at):
+    return value * (1.0 + 1e-9 * any(sparse.issparse(a) for a in at))
+
+
+def only_far(value, X, *_):
+    return value * (1.0 + 1e-7 * (not sparse.issparse(X) and X.max() > 2.5))
+
+
+@pytest.mark.parametrize(
+    ("function", "change", "message"),
+    [
+        ("gram", lambda K, *_: K * 1.000001, "gram differs from kernel"),
+        ("gram", lambda K, *_: K - np.eye(len(K)), "gram differs|negative eigenvalue"),
+        ("diagonal", lambda k, *_: k * 1.000001, "diagonal differs"),
+        ("cross", lambda K, *_: K * 1.000001, "cross differs"),
+        ("paired", lambda k, *_: k * 1.000001, "paired differs"),
+        ("cross", only_csr, "CSR features change cross"),
+        (
+            "cross",
+            lambda K, *_: K + 1e-9 * np.arange(K.shape[0])[:, None] * (K.shape != (7, 7)),
+            "cross differs|permuted",
+        ),
+        ("cross", only_far, "translation"),
+        *(
+            (f"{layout}_vjp", change, message)
+            for layout in ("cross", "gram", "diagonal", "paired")
+            for change, message in (
+                (lambda g, *_: g * 1.0001, f"{layout}_vjp differs from central"),
+                (only_csr, f"CSR features change {layout}_vjp"),
+                (lambda g, *_: np.append(g, [1.0] * (not g.size)), f"fixed hyper-parameters are in {layout}_vjp"),
+            )
+        ),
+    ],
+)
+def test_the_kit_looks_at_every_function(function, change, message, monkeypatch):
+    exact = getattr(kernels, function)
+    monkeypatch.setattr(kernels, function, lambda kernel, *at: change(exact(kernel, *at), *at))
+    with pytest.raises(AssertionError, match=message):
+        check_kernel(2.0 * ProductMatern([1.0, 2.0]))  # its diagonal depends on a hyper-parameter
+
+
+def test_the_kit_compares_with_the_gradient_tensor_and_the_interface():
+    class WrongTensor(ProductMatern):
+        def __call__(self, X, Y=None, eval_gradient=False):
+            result = super().__call__(X, Y, eval_gradient)
+            return (result[0], 1.01 * result[1]) if eval_gradient else result
+
+    class WrongDiagonal(ProductMatern):
+        def diag(self, X):
+            return 1.01 * super().diag(X)
+
+    class NoClone(ProductMatern):
+        def clone_with_theta(self, theta):
+            return super().clone_with_theta(theta + 1.0)
+
+    for kernel, message in (
+        (WrongTensor(), "differs from kernel.Z, eval_gradient"),
+        (WrongDiagonal(), "diagonal differs"),
+        (NoClone(), "changes theta"),
+    ):
+        with pytest.raises(AssertionError, match=message):
+            check_kernel(kernel)
+
+
+def test_rows_of_the_kit_have_zeros_and_fit_the_kernel():
+    rng = np.random.default_rng(0)
+    assert [_kernels._n_features(kernel) for kernel in (ProductMatern(), ProductMatern([1.0] * 5))] == [3, 5]
+    rows = _kernels._rows(rng, 400, 5)
+    assert 0.2 < np.mean(rows == 0.0) < 0.4
+    X, Z = rows[:9], rows[5:12]
+    layouts = _kernels._layouts(X, Z, rng)
+    assert {name: tuple(a.shape for a in at) for name, at in layouts.items()} == {
+        "cross": ((9, 5), (7, 5)),
+        "gram": ((7, 5),),
+        "diagonal": ((9, 5),),
+        "paired": ((9, 5), (9, 5)),
+    }

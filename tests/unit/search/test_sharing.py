@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -190,3 +192,46 @@ def test_parameters_are_checked_before_the_first_trial() -> None:
     with pytest.raises(DataError, match=r"a SVC has no parameter 'gama'; did you mean 'gamma'\? it has C, "):
         asked.fit(X, Y)
     assert np.isfinite(asked.set_params(param_distributions={"gamma": [0.1]}, callbacks=None).fit(X, Y).best_score_)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="Linux says when processes began")
+def test_a_process_is_told_by_its_beginning_until_it_ends() -> None:
+    own = sharing._beginning(os.getpid())
+    with subprocess.Popen(["sleep", "30"]) as child:  # noqa: S607
+        try:
+            assert sharing._beginning(child.pid) not in {"", own}
+            memory = bytearray(1 << 25)  # what changes as a process runs is no beginning
+            assert sharing._beginning(os.getpid()) == own
+            del memory
+        finally:
+            child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert sharing._beginning(child.pid) == ""  # nobody has asked how it ended yet
+    assert sharing._beginning(child.pid) == ""
+
+
+def a_trial(state: str, seconds_ago: float, duration: float | None = None, **attributes: Any) -> Any:
+    begun = dt.datetime.now() - dt.timedelta(seconds=seconds_ago)  # noqa: DTZ005 - as optuna writes it
+    length = None if duration is None else dt.timedelta(seconds=duration)
+    return SimpleNamespace(
+        state=SimpleNamespace(name=state), user_attrs=attributes, datetime_start=begun, duration=length
+    )
+
+
+@pytest.mark.parametrize(("longest", "patience"), [(100.0, 1000.0), (0.1, 60.0)])
+def test_trials_of_other_machines_run_for_ten_times_the_longest(longest: float, patience: float) -> None:
+    elsewhere = {sharing._PROCESS: "elsewhere:7:8"}
+    trials = [
+        a_trial("COMPLETE", 5000.0, longest, **elsewhere),
+        a_trial("PRUNED", 5000.0, longest / 2.0),
+        a_trial("FAIL", 5000.0, 0.0),  # stopped
+        a_trial("FAIL", 5000.0, 0.0, **{sharing.ERROR: "no"}),
+        a_trial("RUNNING", patience - 5.0, **elsewhere),
+        a_trial("RUNNING", patience + 5.0, **elsewhere),
+        a_trial("RUNNING", 1.0),
+        a_trial("RUNNING", 1e6, **{sharing._PROCESS: sharing.this_process()}),
+        a_trial("WAITING", 1.0, **elsewhere),
+    ]
+    study = SimpleNamespace(get_trials=lambda **_: trials)
+    assert Queue(study, None, "lock")._counts() == (3, 2)
+    assert Queue(study, None, None)._counts() == (3, 0)

@@ -136,6 +136,82 @@ def test_files_hold_the_functions_of_all_classes(tmp_path):
         save(model, tmp_path / "model")
 
 
+def test_indicators_are_those_of_single_labels_standardised_together():
+    counts = RNG.integers(0, 4, (12, 3)) + np.eye(3)[RNG.integers(0, 3, 12)]
+    row, label = np.repeat(np.indices(counts.shape).reshape(2, -1), counts.ravel().astype(int), axis=1)
+    labels = np.eye(3)[label] - np.eye(3)[label].mean(axis=0)
+    labels /= np.sqrt(np.mean(labels**2))
+    means = np.array([labels[row == i].mean(axis=0) for i in range(12)])
+    rows = ClassCounts(X[:12], counts).indicators()
+    assert_allclose(rows.y, means, atol=1e-12)
+    assert_allclose(rows.weight, counts.sum(axis=1))
+    assert rows.scatter == pytest.approx(np.sum((labels - means[row]) ** 2))
+    of_one_class = ClassCounts(X[:2], np.array([[2.0, 0.0], [1.0, 0.0]])).indicators()
+    assert not of_one_class.y.any()
+    assert of_one_class.scatter == 0.0
+
+
+def test_the_descent_ends_at_the_best_half_step_and_visits_no_place_twice(monkeypatch):
+    fold = sparse_softmax._Fold(None, None, None, ConstantKernel(1.0) * RBF([1.0, 1.0]))
+    visited, last = [], {}
+
+    def left_out(fold, shift, config):
+        assert fold.values == last.get(fold.points)  # each fold starts at its own functions of the last place
+        last[fold.points] = len(visited)
+        visited.append((fold.points, *shift))
+        return 50.0 + 10.0 * ((shift[0] / 1.2 - 2.4) ** 2 + (shift[1] / 0.7 + 1.1) ** 2), last[fold.points]
+
+    monkeypatch.setattr(sparse_softmax, "_left_out", left_out)
+    shift, lowest = sparse_softmax._descend([fold._replace(points=k) for k in range(2)], None)
+    assert_allclose(shift, [3.0, -0.7, -0.7])  # 2.5 steps up, one down
+    assert lowest == pytest.approx(100.0 + 20.0 * (0.1**2 + 0.1**2) + (2.5**2 + 1.0) / 8.0)
+    assert len(set(visited)) == len(visited)
+    monkeypatch.setattr(sparse_softmax, "_left_out", lambda *_: (visited.append(0) or 100.0 - 0.3 * len(visited), 0))
+    visited.clear()
+    shift, lowest = sparse_softmax._descend([fold._replace(kernel=RBF(1.0))], None)
+    assert shift.shape == (1,)  # one way only
+    visited.clear()
+    monkeypatch.setattr(sparse_softmax, "_left_out", lambda *_: (100.0 - 0.1 * bool(visited.append(0)), 0))
+    assert not sparse_softmax._descend([fold], None)[0].any()  # a gain of a thousandth is none
+    assert len(visited) == 9
+
+
+@pytest.mark.parametrize(("n", "n_folds"), [(40, 5), (70, 3), (150, 1)])
+def test_the_search_learns_from_other_rows_than_it_predicts(n, n_folds, monkeypatch):
+    monkeypatch.setattr(sparse_softmax, "_LEFT_OUT_ROWS", 230)
+    monkeypatch.setattr(sparse_softmax, "_SEARCH_ROWS", 140)
+    data, start = ClassCounts(X[:n], (Y[:n, None] == NAMES).astype(float)), ConstantKernel(9.0) * RBF([1.0, 1.0])
+    ends, searched = {}, []
+
+    def by_indicators(rows, kernel, priors, config):
+        assert kernel is start
+        ends[rows.X.tobytes()] = 1.0 + len(ends)
+        return ConstantKernel(5.0) * RBF(np.exp([ends[rows.X.tobytes()]] * 2))
+
+    def descend(folds, config):
+        searched.append(folds)
+        return 0.1 * np.arange(3), [3.0, 1.0, 2.0][len(searched) - 1]
+
+    monkeypatch.setattr(sparse_softmax, "_by_indicators", by_indicators)
+    monkeypatch.setattr(sparse_softmax, "_descend", descend)
+    found = sparse_softmax._search(data, start, (), search_config(n_inducing=1000), np.random.default_rng(0), None)
+    assert_allclose(found.theta, start.theta + 0.5 * np.array([0.0, 1.0, 1.0]) + 0.1 * np.arange(3))
+    sample = min(n, 140)
+    for share, folds in zip((0.0, 0.5, 1.0), searched, strict=True):
+        assert len(folds) == n_folds
+        for fold in folds:
+            parts = fold.train.X, fold.test.X
+            assert len(parts[0]) + len(parts[1]) == sample == len(np.unique(np.vstack(parts), axis=0))
+            assert abs(len(parts[1]) - sample / 5) < 1
+            assert_allclose(
+                fold.kernel.theta, start.theta + share * np.array([0.0, 1.0, 1.0]) * ends[parts[0].tobytes()]
+            )
+            assert fold.points.shape[0] <= len(parts[0])
+            assert fold.values is None
+    tests = np.vstack([fold.test.X for fold in searched[0]])
+    assert len(np.unique(tests, axis=0)) == len(tests)
+
+
 def test_rare_classes_are_spread_over_the_folds():
     counts = np.eye(3)[np.r_[np.zeros(50, int), np.ones(6, int), [2, 2, 2]]]
     number = sparse_softmax._fold_numbers(ClassCounts(np.zeros((59, 1)), counts), np.random.default_rng(0))
