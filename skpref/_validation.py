@@ -38,7 +38,13 @@ __all__ = [
 # scikit-learn adds up all numbers to find infinities, and NumPy warns where there are some of both signs, and where a
 # wider float is none of float64.
 _QUIETLY: Final = np.errstate(invalid="ignore", over="ignore")
-ON_DASK: Final = ("DaskGPPLClassifier", "DaskGPPLRegressor", "DaskSVGPClassifier", "DaskSVGPRegressor")  # skpref.dask
+ON_DASK: Final = (  # skpref.dask
+    "DaskCrowdGPPL",
+    "DaskGPPLClassifier",
+    "DaskGPPLRegressor",
+    "DaskSVGPClassifier",
+    "DaskSVGPRegressor",
+)
 _DATES: Final = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 

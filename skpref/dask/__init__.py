@@ -1,8 +1,9 @@
 """Estimators on collections of Dask: the same parameters and results as in memory, on a cluster."""
 
 from skpref.dask.classifier import DaskGPPLClassifier
+from skpref.dask.crowd import DaskCrowdGPPL
 from skpref.dask.feature_classifier import DaskSVGPClassifier
 from skpref.dask.group_regressor import DaskGPPLRegressor
 from skpref.dask.regressor import DaskSVGPRegressor
 
-__all__ = ["DaskGPPLClassifier", "DaskGPPLRegressor", "DaskSVGPClassifier", "DaskSVGPRegressor"]
+__all__ = ["DaskCrowdGPPL", "DaskGPPLClassifier", "DaskGPPLRegressor", "DaskSVGPClassifier", "DaskSVGPRegressor"]

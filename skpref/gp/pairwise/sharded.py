@@ -213,11 +213,11 @@ class ShardedClassifier(ComparisonClassifier):
         return [columns.left, columns.right] if self._columns is None else list(names)
 
     def _shard_columns(
-        self, names: list[str], y: Any, sample_weight: Any, *, first: str = "left", second: str = "right"
+        self, names: list[str], y: Any, sample_weight: Any, *, ids: tuple[str, str] = ("left", "right")
     ) -> ShardColumns:
         """Return the columns of a dataset that parameters name."""
         check_model(self)
-        return named_columns(self, names, y, sample_weight, {"left": first, "right": second})
+        return named_columns(self, names, y, sample_weight, dict(zip(self._sides, ids, strict=True)))
 
     def _shard_options(self) -> ShardOptions:
         """Return how the shards are read."""

@@ -1,0 +1,197 @@
+"""Crowds on a cluster of processes: the results in memory, the same bits for any number of workers, and faults."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import skpref
+from skpref import CrowdGPPL, Table
+from skpref.dask import DaskCrowdGPPL
+from skpref.dask.shards import OnDask
+from skpref.exceptions import DataError
+from skpref.gp.crowd import fit_hierarchy, sharded
+from skpref.gp.crowd.fit_hierarchy import Regularisation
+
+distributed = pytest.importorskip("distributed")
+array = pytest.importorskip("dask.array")
+frames = pytest.importorskip("dask.dataframe")
+pandas = pytest.importorskip("pandas")
+ITEMS, USERS = np.array([f"item {k}" for k in range(6)]), np.array([f"user {k:02d}" for k in range(12)])
+COLUMNS = ["user", "left", "right"]
+OPTIONS = {"random_state": 0, "tol": 10.0}  # few passes: rounds cost 30 ms each
+LIMIT = 60  # seconds after which a fit hangs
+
+
+@pytest.fixture(autouse=True)
+def _shards_where_there_are_many(monkeypatch):
+    for module in (fit_hierarchy, sharded):
+        monkeypatch.setattr(module, "MAX_CHOICE", 100)
+    # Fits that choose take most of the time.
+    monkeypatch.setattr(fit_hierarchy, "_regularise", lambda *_: Regularisation(0.3, 1.0, 0.5))
+
+
+def rows(seed=0, n=200):
+    rng = np.random.default_rng(seed)
+    left, user = rng.integers(0, 6, n), rng.integers(0, 12, n)
+    right = (left + rng.integers(1, 6, n)) % 6
+    z, own = np.linspace(-1, 1, 6), np.random.default_rng(9).normal(size=(12, 6))
+    y = (z[left] - z[right] + own[user, left] - own[user, right] + rng.normal(size=n) > 0).astype(int)
+    columns = {"user": USERS[user], "left": ITEMS[left], "right": ITEMS[right], "y": y}
+    return pandas.DataFrame(columns | {"times": rng.integers(0, 3, n)})
+
+
+def lazy(frame, n=4):
+    """Return a frame in n partitions, the second of which is empty."""
+    parts = frames.from_pandas(frame, npartitions=n - 1)
+    empty = frames.from_pandas(frame.iloc[:0], npartitions=1)
+    return frames.concat([parts.partitions[0], empty, *(parts.partitions[k] for k in range(1, parts.npartitions))])
+
+
+def fitted(frame, **options):
+    collection = lazy(frame)
+    return DaskCrowdGPPL(**OPTIONS | options).fit(collection[COLUMNS], collection["y"])
+
+
+FEATURES = Table(np.random.default_rng(1).normal(size=(12, 2)), ids=USERS)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"order_effect": True, "users": FEATURES}], ids=["plain", "order effect and features"]
+)
+def test_the_result_is_that_of_a_fit_in_memory(client, options):
+    frame = rows()
+    here, there = CrowdGPPL(**OPTIONS | options).fit(frame[COLUMNS], frame.y), fitted(frame, **options)
+    for users in (None, USERS):
+        for a, b in zip(
+            here.utility(users=users, return_std=True), there.utility(users=users, return_std=True), strict=True
+        ):
+            assert_allclose(a, b, atol=1e-8)
+    assert_allclose(there.lower_bounds_, here.lower_bounds_, rtol=1e-9)
+    for name in ("item_ids_", "user_ids_", "components_", "classes_", "feature_names_in_", "n_features_in_"):
+        assert_array_equal(getattr(there, name), getattr(here, name))
+    asked = frame[COLUMNS]
+    for method in ("predict", "predict_proba", "decision_function", "predict_preference"):
+        answers = getattr(there, method)(lazy(frame)[COLUMNS])
+        assert isinstance(answers, array.Array)
+        assert_allclose(answers.compute(), getattr(here, method)(asked), atol=1e-8)
+        assert_allclose(getattr(there, method)(asked), getattr(here, method)(asked), atol=1e-8)
+
+
+def test_weights_and_labels_as_columns_or_arrays(client):
+    frame, collection = rows(), lazy(rows())
+    wanted = CrowdGPPL(**OPTIONS).fit(frame[COLUMNS], frame.y, frame.times)
+    named = DaskCrowdGPPL(weight="times", **OPTIONS).fit(collection)
+    ids = collection[COLUMNS].to_dask_array(lengths=True)
+    arrays = DaskCrowdGPPL(**OPTIONS).fit(ids, collection["y"].to_dask_array(), collection["times"].to_dask_array())
+    for model in (named, arrays):
+        assert_allclose(model.utility(users=USERS), wanted.utility(users=USERS), atol=1e-8)
+    assert not hasattr(arrays, "feature_names_in_")
+    lazy_score = named.score(collection, collection["y"], collection["times"])
+    assert lazy_score == pytest.approx(wanted.score(frame[COLUMNS], frame.y, frame.times))
+
+
+def test_one_worker_gives_the_bits_of_two(client, cluster):
+    both = fitted(rows())
+    cluster.scale(1)
+    try:
+        one = fitted(rows())
+        assert len(client.scheduler_info()["workers"]) == 1
+    finally:
+        cluster.scale(2)
+        client.wait_for_workers(2, timeout=LIMIT)
+    assert one.lower_bounds_ == both.lower_bounds_
+    assert_array_equal(one.utility(users=USERS), both.utility(users=USERS))
+
+
+def test_a_fit_survives_the_death_of_a_worker(client, monkeypatch):
+    wanted = fitted(rows())
+    keep, rounds = OnDask.keep, []
+
+    def killing(self, *args, **options):
+        rounds.append(1)
+        if len(rounds) == 8:  # the sites of three passes are on the workers
+            os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+        return keep(self, *args, **options)
+
+    monkeypatch.setattr(OnDask, "keep", killing)
+    with ThreadPoolExecutor(1) as threads:
+        model = threads.submit(fitted, rows()).result(LIMIT)
+    assert len(rounds) > 10
+    assert model.lower_bounds_ == wanted.lower_bounds_
+    assert_array_equal(model.utility(users=USERS), wanted.utility(users=USERS))
+    client.wait_for_workers(2, timeout=LIMIT)
+
+
+def test_the_local_model_is_saved_and_needs_no_client(client, tmp_path):
+    model = fitted(rows())
+    local = model.to_local()
+    assert type(local) is CrowdGPPL
+    skpref.save(local, tmp_path / "model.skpref")
+    for other in (local, skpref.load(tmp_path / "model.skpref")):
+        assert_array_equal(other.predict_proba(rows()[COLUMNS]), model.predict_proba(rows()[COLUMNS]))
+    with pytest.raises(DataError, match=r"cannot save a DaskCrowdGPPL.*to_local\(\)"):
+        skpref.save(model, tmp_path / "cluster.skpref")
+    assert local.partial_fit(rows(1, 20)[COLUMNS], rows(1, 20).y).user_ids_.size == 12
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments", "message"),
+    [
+        ({}, lambda c: (rows()[COLUMNS], None), "X must be a frame or an array of Dask; got DataFrame.*CrowdGPPL"),
+        ({}, lambda c: (c, rows().y), "y must be a frame or an array of Dask; got Series"),
+        ({}, lambda c: (c[["user", "left"]], c["y"]), "no column 'a third column' in X"),
+        ({}, lambda c: (c, c["times"]), r"labels must be 0 or 1.*\(partition . of X\)"),
+        (
+            {},
+            lambda c: (array.ones((4, 2)), array.ones(4)),
+            r"Expected 2D array of 3 columns for X, got shape \(4, 2\)",
+        ),
+        ({"inference": "vb"}, lambda c: (c, c["y"]), "inference='vb' needs all comparisons in memory"),
+        ({"users": Table(np.eye(11), ids=USERS[:11])}, lambda c: (c, c["y"]), "unknown user 'user 11'"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(client, options, arguments, message):
+    with pytest.raises(DataError, match=message):
+        DaskCrowdGPPL(**options).fit(*arguments(lazy(rows())))
+
+
+def tasks(dask_scheduler):
+    return {str(key) for key in dask_scheduler.tasks}
+
+
+def left_on_cluster(client, before):
+    """Return the tasks on the scheduler that were not there before."""
+    gc.collect()
+    for _ in range(100):  # of .1 s: news travel to the scheduler
+        if not (left := client.run_on_scheduler(tasks) - before):
+            break
+        time.sleep(0.1)
+    return left
+
+
+def test_an_interrupted_fit_leaves_the_earlier_one_and_the_cluster_as_they_were(client, monkeypatch):
+    model = fitted(rows(3))
+    wanted, before = model.utility(users=USERS), client.run_on_scheduler(tasks)
+    keep, rounds = OnDask.keep, []
+
+    def interrupted(self, *args, **options):
+        rounds.append(keep(self, *args, **options))
+        if len(rounds) == 6:
+            raise KeyboardInterrupt
+        return rounds[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OnDask, "keep", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(lazy(rows(4)), "y")
+    assert_array_equal(model.utility(users=USERS), wanted)
+    rounds.clear()
+    assert left_on_cluster(client, before) == set()
