@@ -1,8 +1,9 @@
-"""Run by `ratings.py rivals` with the interpreter of an environment that has myFM and Surprise.
+"""Run by `ratings.py rivals` and `rating_levels.py --rivals` with the Python of an environment with myFM and Surprise.
 
     python _ratings_rivals.py DATA OUT {myfm,surprise}
 
-DATA holds pairs X and levels y of the training ratings and pairs X_test; OUT gets predicted levels and CPU seconds.
+DATA holds pairs X and levels y of the training ratings and pairs X_test; OUT gets predicted levels, of myFM their
+probabilities p, and CPU seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _RANK, _SWEEPS, _KEPT = 20, 200, 150
 
 
 def ordered_probit(X, y, X_test):  # noqa: ANN001, ANN202 - arrays
-    """Median level of myFM's ordered probit, Gibbs sampling."""
+    """Probabilities of the levels by myFM's ordered probit, Gibbs sampling."""
     import myfm
     from scipy import sparse
 
@@ -38,9 +39,9 @@ def ordered_probit(X, y, X_test):  # noqa: ANN001, ANN202 - arrays
     every = np.ones(user.size, dtype=bool)
     model = myfm.MyFMOrderedProbit(_RANK, random_seed=0)
     shapes = [users.size, items.size]
-    model.fit(design(user, item, every, every), y - 1, n_iter=_SWEEPS, n_kept_samples=_KEPT, group_shapes=shapes)
-    share = np.cumsum(model.predict_proba(design(*places, *known)), axis=1)
-    return 1 + np.argmax(share >= 0.5, axis=1)
+    coded = np.unique(y, return_inverse=True)[1]
+    model.fit(design(user, item, every, every), coded, n_iter=_SWEEPS, n_kept_samples=_KEPT, group_shapes=shapes)
+    return model.predict_proba(design(*places, *known))
 
 
 def svd(X, y, X_test):  # noqa: ANN001, ANN202 - arrays
@@ -51,16 +52,21 @@ def svd(X, y, X_test):  # noqa: ANN001, ANN202 - arrays
     table = pd.DataFrame({"user": X[:, 0], "item": X[:, 1], "rating": y})
     data = surprise.Dataset.load_from_df(table, surprise.Reader(rating_scale=(1, 5)))
     model = surprise.SVD(random_state=0).fit(data.build_full_trainset())
-    found = np.array([model.predict(u, i).est for u, i in X_test])
-    return np.clip(np.rint(found), 1, 5).astype(int)
+    scores = np.array([model.predict(u, i).est for u, i in X_test])
+    return np.clip(np.rint(scores), 1, 5).astype(int)
 
 
 def main(data: str, out: str, kind: str) -> None:
     """Fit and predict."""
     given = np.load(data)
     began = time.process_time()
-    predicted = {"myfm": ordered_probit, "surprise": svd}[kind](given["X"], given["y"], given["X_test"])
-    np.savez(out, predicted=predicted, seconds=time.process_time() - began)
+    rows = given["X"], given["y"], given["X_test"]
+    if kind == "myfm":
+        p = ordered_probit(*rows)
+        predicted = np.unique(given["y"])[np.argmax(np.cumsum(p, axis=1) >= 0.5, axis=1)]
+    else:
+        p, predicted = np.zeros(0), svd(*rows)
+    np.savez(out, p=p, predicted=predicted, seconds=time.process_time() - began)
 
 
 if __name__ == "__main__":
