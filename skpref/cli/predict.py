@@ -93,6 +93,10 @@ def _pairs(model: GPPLClassifier, sheet: Sheet, options: Predict) -> Columns:
 def _covariates(model: GPPLClassifier | CrowdGPPL, sheet: Sheet) -> list[NDArray[Any]]:
     """Return the columns of the covariates of the model."""
     names = tuple(model.covariate_names_.tolist())
+    if names and not any(column in name for name in names for column in sheet.columns):
+        note = f"the file has no covariates; predictions are for no difference in {', '.join(names)}"
+        print(f"skpref: note: {note}", file=sys.stderr)
+        return []
     return list(read_covariates(sheet, names, vary=False).T.astype(object)) if names else []
 
 

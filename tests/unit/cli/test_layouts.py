@@ -227,6 +227,16 @@ def test_covariates_are_columns_or_differences(capsys: pytest.CaptureFixture[str
     assert main(["predict", "model.skpref", "votes.csv", "--json"]) == 0
     predicted = [row["probability_left"] for row in json.loads(capsys.readouterr().out)]
     assert_allclose(predicted, direct.predict_proba(np.hstack([X, C.astype(object)]))[:, 1], rtol=1e-9)
+    # Without any of them: for no difference. With some of them: an error.
+    lines = Path("votes.csv").read_text("utf-8").splitlines()
+    for columns, code in ((2, 0), (4, 2)):
+        Path("next.csv").write_text("\n".join(",".join(line.split(",")[:columns]) for line in lines) + "\n", "utf-8")
+        assert main(["predict", "model.skpref", "next.csv", "--json"]) == code
+    out, err = capsys.readouterr()
+    predicted = [row["probability_left"] for row in json.loads(out)]
+    assert_allclose(predicted, direct.predict_proba(X)[:, 1], rtol=1e-9)
+    assert "note: the file has no covariates; predictions are for no difference in home, length_a-length_b, x-y" in err
+    assert "there is no column 'length_a-length_b'" in err
 
 
 def test_a_crowd_has_covariates(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,51 @@
+"""
+From a CSV file to a leaderboard without Python
+===============================================
+
+The command ``skpref`` reads the table as it was downloaded, tunes a model, tests it on rows that were held out, and
+writes the leaderboard, plots and the model to a folder. This page runs it as a shell would. The battles are simulated.
+"""
+
+# %%
+# The file: two models, the winner, and how long both answers were.
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+
+from skpref.datasets import make_arena
+
+folder = Path(tempfile.mkdtemp())
+pd.DataFrame(make_arena(n_battles=4_000, random_state=2).battles).to_csv(folder / "battles.csv", index=False)
+
+
+def shell(command):
+    """Run a command in the folder of the file and print what it prints."""
+    program = [sys.executable, "-m", "skpref.cli", *command.split()[1:]]
+    done = subprocess.run(program, cwd=folder, check=True, capture_output=True, text=True)  # noqa: S603
+    print(f"$ {command}\n{done.stdout}")
+
+
+print("".join((folder / "battles.csv").open().readlines()[:4]))
+
+# %%
+# One command. ``--covariates words_a-words_b`` learns what a longer answer is worth.
+shell("skpref tune battles.csv --covariates words_a-words_b --trials 6 --no-mlflow")
+
+# %%
+# The leaderboard is a file, too, and a picture.
+fig, ax = plt.subplots(figsize=(7, 5), layout="constrained")
+ax.imshow(plt.imread(folder / "skpref-out" / "ranking.png"))
+ax.axis("off")
+pd.read_csv(folder / "skpref-out" / "ranking.csv").round(2).head()
+
+# %%
+# New battles are predicted by the saved model: here for answers of the same length.
+(folder / "next.csv").write_text("model_a,model_b\nAda,Bell\nJaynes,Ada\n")
+shell("skpref predict skpref-out/model.skpref next.csv")
+
+# %%
+# **Next:** :ref:`command-line` has all commands and file formats. ``skpref demo`` is this page on your own machine.

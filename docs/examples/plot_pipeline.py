@@ -1,0 +1,74 @@
+"""
+A pipeline, a search and a record of it
+=======================================
+
+Estimators are parts of scikit-learn: scale the features in a pipeline, compare models by cross-validation, search for
+settings with Optuna, and keep every fit in MLflow. The data are real: how far diabetes had progressed in 442 patients a
+year after ten measurements (Efron et al., 2004; they come with scikit-learn).
+"""
+
+# %%
+# A Gaussian process regression behind a scaler is one estimator, and `cross_val_score` treats it as one.
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import mlflow
+import numpy as np
+import optuna
+from sklearn.datasets import load_diabetes
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skpref import SVGPRegressor
+from skpref.search import OptunaSearch
+from skpref.tracking import MLflowCallback
+
+X, y = load_diabetes(return_X_y=True, as_frame=True)
+X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=0)
+model = make_pipeline(StandardScaler(), SVGPRegressor(n_inducing=40, random_state=0))
+rivals = {"ridge regression": RidgeCV(), "gradient boosting": HistGradientBoostingRegressor(random_state=0)}
+for name, estimator in {**rivals, "SVGPRegressor": model}.items():
+    error = -cross_val_score(estimator, X_train, y_train, scoring="neg_root_mean_squared_error", cv=5)
+    print(f"{name:18s} RMSE {error.mean():.1f} ± {error.std() / np.sqrt(error.size):.1f}")
+
+# %%
+# Choices without a gradient are for a search. `GridSearchCV` finds parameters of the last step by their long name. The
+# callback makes a run of MLflow of every fit: here in a folder for temporary files, otherwise in ``mlruns``.
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+store = Path(tempfile.mkdtemp()) / "mlflow.db"
+track = MLflowCallback("diabetes", tracking_uri=f"sqlite:///{store}")
+grid = {"svgpregressor__likelihood": ["gaussian", "student-t"]}
+search = GridSearchCV(model, grid, cv=3).set_callbacks(track).fit(X_train, y_train)
+search.best_params_
+
+# %%
+# `OptunaSearch` knows by itself what is worth a search: see :func:`skpref.search.default_space`. Poor trials are
+# stopped early. Length-scales are learnt in each fit, by gradients, so they are not in the space.
+search = OptunaSearch(model, n_trials=8, cv=3, random_state=0).set_callbacks(track).fit(X_train, y_train)
+search.best_params_
+
+# %%
+# All of it is in the store: the searches, their trials, the fits of the folds. ``mlflow ui`` shows them in a browser.
+runs = mlflow.MlflowClient(f"sqlite:///{store}").search_runs(["1"], max_results=1000)
+print(f"{len(runs)} runs; look at them with: mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db")
+
+# %%
+# The best model on patients that no fit has seen, with the intervals that nine in ten answers should be in.
+mean, std = search.best_estimator_.predict(X_test, return_std=True)
+low, high = mean - 1.645 * std, mean + 1.645 * std
+order, inside = np.argsort(mean), (low <= y_test) & (y_test <= high)
+fig, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
+ax.fill_between(np.arange(order.size), low[order], high[order], color="#1f6fb4", alpha=0.25, label="90 % interval")
+ax.plot(mean[order], color="#1f6fb4", label="prediction")
+ax.scatter(np.arange(order.size), y_test.iloc[order], s=10, c=np.where(inside.iloc[order], "black", "#d1495b"))
+ax.set(xlabel="patients, by prediction", ylabel="progression", title=f"{inside.mean():.0%} of the answers are inside")
+ax.legend(loc="upper left", frameon=False)
+plt.show()
+
+# %%
+# **Next:** :ref:`searching` on folds of users, stopping and resuming; :ref:`tracking` on what is in a run;
+# :ref:`sphx_glr_auto_examples_plot_regression.py` on counts and outliers.
