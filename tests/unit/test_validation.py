@@ -225,3 +225,15 @@ def test_estimators_refuse_collections_by_the_class_to_take(estimator: type) -> 
     with pytest.raises(TypeError, match=rf"X is a collection of Dask.*X\.compute\(\).*{wanted}"):
         estimator().fit(rows, rows[:, 0])
     assert list(ON_DASK) == on_dask.__all__
+
+
+@pytest.mark.parametrize("shape", [(2, 5), (5, 2)])
+def test_diagonals_are_those_of_the_shape(shape: tuple[int, int]) -> None:
+    for offset in range(-8, 9):
+        X = sparse.dia_array((np.ones((1, 5)), [0]), shape=shape)
+        X.offsets = np.array([offset])
+        if -shape[0] <= offset <= shape[1]:
+            np.testing.assert_array_equal(check_sparse(X).toarray(), np.eye(*shape, offset))
+        else:
+            with pytest.raises(DataError, match="a diagonal outside the shape"):
+                check_sparse(X)

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.machine import fit, fit_batches
-from skpref.factorization.machine.base import TrainingRows, _EarlyStopping
+from skpref.factorization.machine.base import TrainingRows, _canonical, _EarlyStopping
 from skpref.factorization.machine.fit import FitOptions, coordinate_ascent
 from skpref.factorization.machine.fit_batches import Sizes, adam_ascent, batch_of, estimate
 from skpref.factorization.machine.model import Bias, Machine, Prior, compressed, start_machine
@@ -526,3 +527,17 @@ def test_interactions_of_two_ones_have_a_tenth_as_standard_deviation_at_the_star
     assert (machine.bias, machine.bias_prior) == (Bias(0.0, 1.0), Bias(0.0, 1.0))
     np.testing.assert_array_equal(machine.prior.nu, np.zeros((3, 4001)))
     np.testing.assert_array_equal(machine.prior.lam, np.ones((3, 4001)))
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("zero", [False, True])
+def test_rows_are_read_without_duplicates_and_zeros_and_stay_as_they_are(*, double: bool, zero: bool) -> None:
+    data, column = np.array([2.0, 0.0 if zero else 3.0, 4.0, 5.0]), np.array([1, 0, 0 if double else 2, 1])
+    X = sparse.csr_array((data, column, [0, 1, 3, 4]), shape=(3, 3))
+    parts = data.copy(), column.copy()
+    read = _canonical(X)
+    assert_array_equal(read.toarray(), X.toarray())
+    assert read.nnz == np.count_nonzero(X.toarray())
+    for part, before in zip((X.data, X.indices), parts, strict=True):
+        assert_array_equal(part, before)
+    assert _canonical(X.toarray()).nnz == read.nnz

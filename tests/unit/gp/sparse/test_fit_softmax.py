@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,9 +17,11 @@ from sklearn.metrics import log_loss
 
 from skpref import SVGPClassifier, load, save
 from skpref.exceptions import DataError
+from skpref.gp.default_kernels import feature_scales
+from skpref.gp.hyperpriors import length_scale_priors, log_density
 from skpref.gp.sparse import fit_softmax as sparse_softmax
 from skpref.gp.sparse.fit_softmax import ClassCounts
-from skpref.gp.sparse.search import SparseConfig
+from skpref.gp.sparse.search import SparseConfig, SparseSearch, evidence_objective
 from skpref.kernels import Linear
 from skpref.likelihoods import PairwiseProbit, Softmax
 
@@ -234,6 +237,27 @@ def test_a_regression_on_the_indicators_tells_features_apart_and_keeps_the_varia
     assert scales[1] > 5.0 * scales[0]
     assert_allclose(halfway.k2.length_scale, np.sqrt(3.0 * scales))
     assert halfway.k1.constant_value == pytest.approx(9.0)
+
+
+def test_the_indicators_of_a_row_count_as_one_label_beside_the_priors(monkeypatch):
+    searches = []
+    monkeypatch.setattr(SparseSearch, "ascend", lambda self, objective, **_: searches.append((self, objective)))
+    data = ClassCounts(X[:40], (Y[:40, None] == NAMES).astype(float))
+    priors = length_scale_priors(feature_scales(data.X), 3, first=1)
+    sparse_softmax._by_indicators(data, ConstantKernel(2.0) * RBF([1.0, 2.0]), priors, search_config())
+    ((search, objective),) = searches
+    at, h = search.parameters, 1e-5
+    values, alone = objective(at)[0], evidence_objective(data.indicators())(at)[0]
+    prior = log_density(priors, at.kernel.theta)[0]
+    assert prior != 0.0
+    assert values.value == pytest.approx(alone.value / 3.0 + prior)
+    for k, step in enumerate(h * np.eye(3)):
+        ends = [
+            objective(replace(at, kernel=at.kernel.clone_with_theta(at.kernel.theta + s)))[0] for s in (step, -step)
+        ]
+        assert values.theta[k] == pytest.approx((ends[0].value - ends[1].value) / (2.0 * h), rel=1e-4)
+    ends = [objective(replace(at, noise=at.noise * np.exp(s)))[0] for s in (h, -h)]
+    assert values.log_noise == pytest.approx((ends[0].value - ends[1].value) / (2.0 * h), rel=1e-4)
 
 
 def test_shifts_stay_within_bounds_and_leave_fixed_parameters():
