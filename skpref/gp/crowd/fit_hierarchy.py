@@ -433,7 +433,7 @@ def _posterior(
     n_learnt: int,
 ) -> PersonalPosterior:
     state, order = fit.state, model.users.order
-    user, left, right, tau, nu, alpha = model.columns(fit)
+    users, tau, nu, alpha = model.columns(fit)
     n_items = model.users.n_items - order
     names = [name for name, _ in model.parts]
     consensus_basis = basis if "f" in names else None
@@ -457,14 +457,14 @@ def _posterior(
     extension = solve_lower(chol := cholesky(shape.matrix), shape.rows.T)
     extension = solve_lower_t(chol, extension).T
     p = state.B.shape[1]
-    return PersonalPosterior(
+    posterior = PersonalPosterior(
         consensus=consensus,
         m=model.consensus @ fit.mean,
         half_rows=model.consensus @ fit.half.T,
         S=state.S,
-        user=user,
-        left=left,
-        right=right,
+        user=users.user,
+        left=users.left,
+        right=users.right,
         n_users=model.n_users,
         tau=tau,
         nu=nu,
@@ -484,3 +484,5 @@ def _posterior(
         x=np.zeros((model.n_users, p)) if model.covariates is None else model.covariates,
         scales=dict(state.scales),
     )
+    vars(posterior)["users"] = users  # which it would derive from the comparisons
+    return posterior

@@ -25,7 +25,7 @@ from skpref.inference.scale import GammaScale
 
 if TYPE_CHECKING:
     from skpref._events import OnIteration
-    from skpref._typing import Array, BoolArray, IntArray
+    from skpref._typing import Array, BoolArray
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
@@ -80,9 +80,9 @@ class Hierarchy:
         """Number of users."""
         return int(self.users.starts.size) - 1
 
-    def columns(self, fit: HierarchyFit) -> tuple[IntArray, IntArray, IntArray, Array, Array, Array]:
-        """Return user, left and right of the comparisons, their sites tau and nu, and alpha of a fit."""
-        return self.users.user, self.users.left, self.users.right, fit.state.tau, fit.state.nu, fit.alpha
+    def columns(self, fit: HierarchyFit) -> tuple[UserRows, Array, Array, Array]:
+        """Return the comparisons, their sites tau and nu, and alpha of a fit."""
+        return self.users, fit.state.tau, fit.state.nu, fit.alpha
 
     def start_sites(self) -> tuple[Any, Any]:
         """Return sites that lean towards the answers, tau and nu."""

@@ -378,7 +378,8 @@ class PersonalPosterior:
         variance = np.maximum(size[kept], 0.0)
         scales[: kept.size] = variance / n
         items[:, : kept.size] = directions[:, kept] * np.sqrt(variance)
-        mean = self._scores @ self.S[:, :n] + self.x @ self.B[:n].T
         inverse = np.divide(1.0, np.sqrt(variance), out=np.zeros(kept.size), where=variance > 0.0)
-        of_users[:, : kept.size] = (mean @ directions[:, kept]) * inverse
+        for part in chunks(self.n_users):
+            mean = self._scores[part] @ self.S[:, :n] + self.x[part] @ self.B[:n].T
+            of_users[part, : kept.size] = (mean @ directions[:, kept]) * inverse
         return scales, items, of_users

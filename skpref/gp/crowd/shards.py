@@ -114,8 +114,8 @@ def _rows_taken(shard: Hierarchy, index: IntArray) -> Comparisons:
     return Comparisons(*columns, n_items, users.user[index], n_users)
 
 
-def _columns(shard: Hierarchy, sites: _Sites) -> tuple[IntArray, IntArray, IntArray, Array, Array, Array]:
-    return shard.users.user, shard.users.left, shard.users.right, sites.tau, sites.nu, sites.alpha
+def _columns(shard: Hierarchy, sites: _Sites) -> tuple[UserRows, Array, Array, Array]:
+    return shard.users, sites.tau, sites.nu, sites.alpha
 
 
 # ----------------------------------------------------------------------------------------------------------- all shards
@@ -220,10 +220,8 @@ class ShardedHierarchy(Hierarchy):
         shared = damping, self._shared(state), B
         return float(summed(self.shards.collect(_curvature, *self.rows, handles, shared=shared)))
 
-    def columns(self, fit: HierarchyFit) -> tuple[IntArray, IntArray, IntArray, Array, Array, Array]:
-        """Bring user, left and right of all comparisons, their sites and alpha here."""
-        columns = zip(*self.shards.collect(_columns, self.answers.rows, fit.alpha), strict=True)
-        user, *others = (list(column) for column in columns)
-        users = np.concatenate([u + first for u, first in zip(user, self.answers.first_user, strict=False)])
-        left, right, tau, nu, alpha = (np.concatenate(column) for column in others)
-        return users, left, right, tau, nu, alpha
+    def columns(self, fit: HierarchyFit) -> tuple[UserRows, Array, Array, Array]:
+        """Bring all comparisons, their sites and alpha here."""
+        users, *columns = zip(*self.shards.collect(_columns, self.answers.rows, fit.alpha), strict=True)
+        tau, nu, alpha = (np.concatenate(columns.pop(0)) for _ in range(3))
+        return UserRows.joined(users), tau, nu, alpha

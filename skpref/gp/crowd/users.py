@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skpref._typing import Array, BoolArray, IntArray
+
+_USERS = 4096  # whose sums are formed at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +67,36 @@ class UserRows:
         rows = np.searchsorted(user, users)
         return cls(user, left, right, n_items + order, starts, first, second, by_pairs, rows, a, b, sign, order)
 
+    @classmethod
+    def joined(cls, parts: Sequence[UserRows]) -> UserRows:
+        """Return the comparisons of users in several parts, the users of one after those of the other."""
+
+        def column(name: str, first: Sequence[int] | None = None) -> Any:
+            arrays = [getattr(part, name) for part in parts]
+            if first is not None:
+                arrays = [array + start for array, start in zip(arrays, first, strict=False)]
+            return np.concatenate(arrays)
+
+        def ends(name: str) -> IntArray:
+            return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(getattr(part, name)) for part in parts]))])
+
+        first_user = np.cumsum([0, *(part.starts.size - 1 for part in parts)]).tolist()
+        return cls(
+            user=column("user", first_user),
+            left=column("left"),
+            right=column("right"),
+            n_items=parts[0].n_items,
+            starts=ends("starts"),
+            first=column("first"),
+            second=column("second"),
+            by_pairs=column("by_pairs"),
+            rows=ends("rows"),
+            a=column("a"),
+            b=column("b"),
+            sign=column("sign"),
+            order=parts[0].order,
+        )
+
     @property
     def coordinates(self) -> tuple[IntArray, IntArray, IntArray, BoolArray]:
         """The coordinates, as compiled loops take them."""
@@ -98,8 +132,13 @@ class UserRows:
 
     def by_user(self, weight: Array) -> sparse.csr_array:
         """Return the sums of weight times rows over each user's coordinates, A_u^T weight, shape (U, n_items)."""
-        n_users = self.starts.size - 1
-        sums = sparse.csr_array(
-            (np.ones(self.first.size), np.arange(self.first.size), self.starts), shape=(n_users, self.first.size)
-        )
-        return sums @ self.incidence(weight)
+        n_users, parts = self.starts.size - 1, []
+        # Some users at a time: sparse matrices of all coordinates take ten times what their sums do.
+        for low in range(0, n_users, _USERS) or [0]:
+            starts = self.starts[low : low + _USERS + 1]
+            own = slice(starts[0], starts[-1])
+            rows = replace(self, first=self.first[own], second=self.second[own]).incidence(weight[own])
+            n = rows.shape[0]
+            sums = sparse.csr_array((np.ones(n), np.arange(n), starts - starts[0]), shape=(starts.size - 1, n))
+            parts.append(sums @ rows)
+        return parts[0] if len(parts) == 1 else sparse.vstack(parts, format="csr")

@@ -149,3 +149,11 @@ def test_records_hold_what_can_be_and_refuse_what_cannot() -> None:
                 replace(posterior, **{name: value}).validate()
     with pytest.raises(DataError, match="spread"):
         replace(posterior.covariates, spread=np.zeros(p)).validate()
+
+
+def test_factors_of_some_users_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    posterior = with_features()
+    wanted = posterior.factors(3)
+    monkeypatch.setattr("skpref.gp.crowd.personal.chunks", lambda n: [slice(k, k + 5) for k in range(0, n, 5)])
+    for values, whole in zip(posterior.factors(3), wanted, strict=True):
+        assert_allclose(values, whole, atol=1e-12)

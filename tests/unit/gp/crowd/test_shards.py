@@ -78,8 +78,11 @@ def test_a_fit_to_shards_is_that_in_memory(options: dict[str, bool]) -> None:
     assert_allclose(there.mean, here.mean, atol=1e-12)
     assert_allclose(there.state.S, here.state.S, atol=1e-12)
     assert_allclose(there.state.B, here.state.B, atol=1e-12)
-    for mine, other in zip(sharded.columns(there), plain.columns(here), strict=True):
-        assert_allclose(mine, other, atol=1e-10)
+    (users, *mine), (wanted, *others) = sharded.columns(there), plain.columns(here)
+    for name, values in vars(wanted).items():
+        assert_array_equal(getattr(users, name), values)
+    for values, other in zip(mine, others, strict=True):
+        assert_allclose(values, other, atol=1e-10)
 
 
 def test_where_shards_are_does_not_change_a_bit() -> None:
