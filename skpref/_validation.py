@@ -42,6 +42,7 @@ ON_DASK: Final = (  # skpref.dask
     "DaskCrowdGPPL",
     "DaskGPPLClassifier",
     "DaskGPPLRegressor",
+    "DaskGibbsM3F",
     "DaskSVGPClassifier",
     "DaskSVGPRegressor",
 )
@@ -108,7 +109,7 @@ def column_names(frame: Any) -> list[Any] | None:
     """Return the names of the columns of a data frame or a dict of columns; None for anything else."""
     names = getattr(frame, "column_names", None)  # pyarrow
     names = getattr(frame, "columns", None) if names is None else names
-    if names is None and hasattr(frame, "keys"):
+    if names is None and hasattr(frame, "keys") and getattr(frame, "ndim", 2) != 1:  # a Series has an index
         names = frame.keys()
     return None if names is None else list(names)
 

@@ -95,6 +95,7 @@ _SCIKIT_LEARN = _named(
 _RECORDS = _named(
     {
         "skpref.data.comparisons": "Comparisons",
+        "skpref.data.rating_shards": "RatingCounts",
         "skpref.data.ratings": "Ratings",
         "skpref.data.shards": "ComparisonCounts",
         "skpref.factorization.machine.model": "Bias Machine Prior",

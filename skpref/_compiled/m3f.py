@@ -70,6 +70,7 @@ class StreamName(NamedTuple):
     seed: int
     sweep: int
     block: int
+    first: int = 0  # number of the first row, where the rows are a part of all
 
 
 class Sums(NamedTuple):
@@ -259,7 +260,7 @@ def threshold_sums(rows, row, x, margin, q, out):  # type: ignore[no-untyped-def
 def _draw_portion(task, rows, U, V, theta, owner, margin, prior, name, ziggurat, dtype_like, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Draw the rows of one portion; return whether all matrices were positive definite."""
     start, order, cut = rows[0], rows[4], rows[5]
-    seed, sweep, block = name
+    seed, sweep, block, first_row = name
     width, longest = U.shape[1], 0
     few = (4 * width) // 5
     for i in range(cut[task], cut[task + 1]):
@@ -274,7 +275,7 @@ def _draw_portion(task, rows, U, V, theta, owner, margin, prior, name, ziggurat,
     for i in range(cut[task], cut[task + 1]):
         row = order[i]
         n = start[row + 1] - start[row]
-        counter, step = open_stream(seed, sweep, block, row)
+        counter, step = open_stream(seed, sweep, block, first_row + row)
         _row_scores(rows, row, U, V, x)
         counter = augment(rows, row, x, theta, owner, margin, counter, step, ziggurat, q, weight, pull, normals)
         for k in range(width):
@@ -323,7 +324,7 @@ def draw_rows(
     sums = Sums(np.empty(shape), np.empty(shape), np.empty(rows.column.size if with_sums else 0))
     csr = (rows.start, rows.column, rows.level, rows.cost, *rows.portions)
     owner = {"all": 0, "row": 1, "column": 2}[thresholds.owner]
-    stream = (np.uint64(name.seed), np.int64(name.sweep), np.int64(name.block))
+    stream = (np.uint64(name.seed), np.int64(name.sweep), np.int64(name.block), np.int64(name.first))
     mean = np.zeros(width) if model.mean is None else np.ascontiguousarray(model.mean)
     margin, prior, dtype_like = float(model.margin), (float(model.precision), mean), np.empty(0, model.dtype)
 

@@ -4,6 +4,14 @@ from skpref.dask.classifier import DaskGPPLClassifier
 from skpref.dask.crowd import DaskCrowdGPPL
 from skpref.dask.feature_classifier import DaskSVGPClassifier
 from skpref.dask.group_regressor import DaskGPPLRegressor
+from skpref.dask.ratings import DaskGibbsM3F
 from skpref.dask.regressor import DaskSVGPRegressor
 
-__all__ = ["DaskCrowdGPPL", "DaskGPPLClassifier", "DaskGPPLRegressor", "DaskSVGPClassifier", "DaskSVGPRegressor"]
+__all__ = [
+    "DaskCrowdGPPL",
+    "DaskGPPLClassifier",
+    "DaskGPPLRegressor",
+    "DaskGibbsM3F",
+    "DaskSVGPClassifier",
+    "DaskSVGPRegressor",
+]

@@ -73,7 +73,7 @@ class OnCluster(DocLinkMixin, BaseEstimator):
 
         Returns
         -------
-        CrowdGPPL, GPPLClassifier, GPPLRegressor, SVGPClassifier or SVGPRegressor
+        CrowdGPPL, GPPLClassifier, GPPLRegressor, SVGPClassifier, SVGPRegressor or GibbsM3F
             A model with the same parameters and the same posterior.
         """
         check_is_fitted(self)

@@ -8,6 +8,7 @@ BLAS may take another route to other bits for arrays that start elsewhere.
 from __future__ import annotations
 
 import sys
+import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,7 @@ class OnDask:
     """Shards on the workers of a cluster."""
 
     def __init__(self, client: Any) -> None:
-        self._client = client
+        self._client, self._futures = client, weakref.WeakSet[Any]()
 
     def share(self, value: Any) -> Any:
         """Return a future of a large value, which reaches each worker once; a small one travels with each task."""
@@ -59,7 +60,7 @@ class OnDask:
     ) -> tuple[list[Any], list[Any]]:
         """Return the first results and futures of the second ones."""
         both = self._map(_run, [function] * len(columns[0]), *columns, shared=list(shared))
-        brought, kept = self._map(_first, both), self._map(_second, both)
+        brought, kept = (self._map(_part, both, [number] * len(both)) for number in range(2))
         with released_on_failure([*both, *kept]):
             return list(self._in_order(brought)), kept
 
@@ -79,7 +80,7 @@ class OnDask:
         """Return futures of each of the results."""
         wholes = self._map(_run, [function] * len(sizes), *columns, shared=list(shared))
         repeated = [whole for whole, size in zip(wholes, sizes, strict=True) for _ in range(size)]
-        parts = iter(self._map(_nth, repeated, [k for size in sizes for k in range(size)]))
+        parts = iter(self._map(_part, repeated, [k for size in sizes for k in range(size)]))
         return [[next(parts) for _ in range(size)] for size in sizes]
 
     def _map(self, function: Callable[..., Any], *columns: Sequence[Any], **shared: Any) -> list[Any]:
@@ -87,7 +88,14 @@ class OnDask:
 
         # Impure: two fits at once never share a key.
         with dask.config.set(_NO_WARNING):
-            return list(self._client.map(function, *columns, pure=False, **shared))
+            futures = list(self._client.map(function, *columns, pure=False, **shared))
+        self._futures.update(futures)
+        return futures
+
+    def close(self) -> None:
+        """Release all futures."""
+        for future in list(self._futures):
+            future.release()
 
     def _in_order(self, futures: list[Any]) -> Iterator[Any]:
         with released_on_failure(futures):
@@ -115,15 +123,7 @@ def _run(function: Callable[..., Any], *entries: Any, shared: Sequence[Any]) -> 
     return Parcel(function(*map(_value, entries), *map(_value, shared)))
 
 
-def _first(parcel: Parcel) -> Parcel:
-    return Parcel(parcel.value[0])
-
-
-def _second(parcel: Parcel) -> Parcel:
-    return Parcel(parcel.value[1])
-
-
-def _nth(parcel: Parcel, number: int) -> Parcel:
+def _part(parcel: Parcel, number: int) -> Parcel:
     return Parcel(parcel.value[number])
 
 

@@ -217,9 +217,25 @@ def _frozen(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def rating_levels(
-    y: ArrayLike, levels: ArrayLike | None, users: IdColumn, items: IdColumn
+    y: ArrayLike, levels: ArrayLike | None, users: IdColumn, items: IdColumn, numbers: IntArray | None = None
 ) -> tuple[NDArray[Any], IntArray]:
-    """Return the levels of ratings, low to high, and the number of each rating's level, shape (n,)."""
+    """Return the levels of ratings, low to high, and the number of each rating's level, shape (n,).
+
+    Messages name the users, the items and, where they are no more the positions, the numbers of the rows.
+    """
+    values, declared = checked_ratings(y, levels, users, items, numbers)
+    ordered = enough_levels(np.unique(values) if declared is None else declared)
+    return ordered, level_numbers(values, ordered, users, items, numbers)
+
+
+def checked_ratings(
+    y: Any,  # noqa: ANN401 - any array-like
+    levels: ArrayLike | None,
+    users: IdColumn,
+    items: IdColumn,
+    numbers: IntArray | None = None,
+) -> tuple[NDArray[Any], NDArray[Any] | None]:
+    """Return ratings as an array, shape (n,), and the levels that they or the caller declare, low to high."""
     values, declared = _values(y), levels
     check_consistent_length(users, values)
     if levels is None:
@@ -228,22 +244,27 @@ def rating_levels(
         if declared is not None and not getattr(dtype, "ordered", False):
             declared = None
     for row in np.flatnonzero(_absent(values))[:1].tolist():
-        raise DataError(f"Input y contains NaN: no rating for {_user_and_item(users, items, row)}; leave such rows out")
+        where = _user_and_item(users, items, row, numbers)
+        raise DataError(f"Input y contains NaN: no rating for {where}; leave such rows out")
     numeric = values.dtype.kind in "biuf"
     if numeric and not np.isfinite(values).all():
         row = int(np.argmax(~np.isfinite(values)))
-        raise DataError(f"infinite rating for {_user_and_item(users, items, row)}; ratings are finite levels")
+        raise DataError(f"infinite rating for {_user_and_item(users, items, row, numbers)}; ratings are finite levels")
     if declared is None and not numeric:
         msg = f"ratings such as {shorten(values[0])} have no natural order; list all of them in levels, low to high"
         raise DataError(msg)
-    ordered = np.unique(values) if declared is None else _levels(declared)
+    return values, None if declared is None else _levels(declared)
+
+
+def enough_levels(ordered: NDArray[Any]) -> NDArray[Any]:
+    """Return levels that are at least two, and not too many."""
     if ordered.size < 2:
         got = f"; got 1 class: every rating is {shorten(ordered[0])}" if ordered.size else ""
         raise DataError(f"at least 2 levels of ratings are needed{got}. List all levels in levels, low to high")
     if ordered.size > _MAX_LEVELS:
         msg = f"y has {ordered.size} distinct values, more than the {_MAX_LEVELS} levels of ratings allowed; round them"
         raise DataError(msg)
-    return ordered, _numbered(values, ordered, users, items)
+    return ordered
 
 
 def _values(y: Any) -> NDArray[Any]:  # noqa: ANN401 - any array-like
@@ -285,7 +306,10 @@ def _levels(declared: ArrayLike) -> NDArray[Any]:
     return levels if levels.dtype.kind in "biuf" else objects(levels.tolist())
 
 
-def _numbered(values: NDArray[Any], levels: NDArray[Any], users: IdColumn, items: IdColumn) -> IntArray:
+def level_numbers(
+    values: NDArray[Any], levels: NDArray[Any], users: IdColumn, items: IdColumn, numbers: IntArray | None = None
+) -> IntArray:
+    """Return the number of each rating's level, shape (n,)."""
     if levels.dtype.kind in "biuf" and values.dtype.kind in "biuf":
         place = np.minimum(np.searchsorted(levels, values), levels.size - 1)
         wrong = levels[place] != values
@@ -299,7 +323,7 @@ def _numbered(values: NDArray[Any], levels: NDArray[Any], users: IdColumn, items
     if wrong.any():
         row, more = int(np.argmax(wrong)), int(np.count_nonzero(wrong)) - 1
         also = f" (and {more} more)" if more else ""
-        where = f"{_user_and_item(users, items, row)}{also}"
+        where = f"{_user_and_item(users, items, row, numbers)}{also}"
         msg = f"rating {shorten(values[row])} is outside {format_levels(levels)} for {where}"
         raise DataError(msg + "; list all levels in levels, low to high")
     return place.astype(np.int64)
@@ -312,8 +336,9 @@ def format_levels(levels: NDArray[Any]) -> str:
     return ", ".join(str(level) for level in levels[:10].tolist()) + (", ..." if levels.size > 10 else "")
 
 
-def _user_and_item(users: IdColumn, items: IdColumn, row: int) -> str:
-    return f"user {shorten(users[row])}, item {shorten(items[row])} (row {row})"
+def _user_and_item(users: IdColumn, items: IdColumn, row: int, numbers: IntArray | None) -> str:
+    number = row if numbers is None else numbers[row]
+    return f"user {shorten(users[row])}, item {shorten(items[row])} (row {number})"
 
 
 # --------------------------------------------------------------------------

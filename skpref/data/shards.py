@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -88,10 +89,12 @@ def read_shard(
     user: Any = None,  # noqa: ANN401
 ) -> tuple[ShardSummary, Comparisons]:
     """Return the summary of a shard and its merged comparisons, by the numbers of `used`."""
-    (left_ids, left_codes), (right_ids, right_codes) = (_ids(column, side) for column, side in _sides(left, right))
+    (left_ids, left_codes), (right_ids, right_codes) = (
+        distinct_ids(column, side) for column, side in _sides(left, right)
+    )
     users = user_rows = None
     if user is not None:
-        ids, codes = _ids(user, "the users")
+        ids, codes = distinct_ids(user, "the users")
         users = Vocabulary.from_columns(ids)
         user_rows = users.encode(ids, kind="user")[codes]
     vocabulary = Vocabulary.from_columns(left_ids, right_ids)
@@ -126,31 +129,46 @@ def _sides(left: Any, right: Any) -> list[tuple[Any, str]]:  # noqa: ANN401  # a
     return [(left, "the left items"), (right, "the right items")]
 
 
-def _ids(column: Any, name: str) -> tuple[IdColumn, Any]:  # noqa: ANN401  # array-like
+def distinct_ids(
+    column: Any,  # noqa: ANN401  # array-like
+    name: str,
+    noun: str = "comparison",
+    kind: str = "item",
+) -> tuple[IdColumn, Any]:
     """Return distinct ids of a column and their places in it."""
     if not hasattr(column, "dictionary_encode"):
-        return encoding_of(as_ids(column, name))
+        return encoding_of(as_ids(column, name, noun, kind))
     column = column.combine_chunks() if hasattr(column, "combine_chunks") else column
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
-        raise DataError(f"missing item id in comparison {row} of {name}")
+        raise DataError(f"missing {kind} id in {noun} {row} of {name}")
     if str(column.type).removeprefix("u").startswith("int"):
-        return encoding_of(as_ids(column.to_numpy(), name))
+        return encoding_of(as_ids(column.to_numpy(), name, noun, kind))
     try:
         encoded = column if hasattr(column, "indices") else column.dictionary_encode()
     except NotImplementedError as error:
         raise DataError(f"ids must be strings, numbers or dates; got the type {column.type} of {name}") from error
-    return as_ids(encoded.dictionary.to_numpy(zero_copy_only=False), name), encoded.indices.to_numpy()
+    return as_ids(encoded.dictionary.to_numpy(zero_copy_only=False), name, noun, kind), encoded.indices.to_numpy()
 
 
 def with_shared_ids(summary: ShardSummary, ids: dict[Any, Any]) -> ShardSummary:
     """Return a summary whose strings are those of `ids`, to which new ones are added: shards share most of them."""
-    shared: dict[str, Any] = {
-        name: objects([ids.setdefault(value, value) for value in column.tolist()])
-        for name, column in (("ids", summary.ids), ("users", summary.users))
-        if column is not None and column.dtype == object
-    }
-    return summary._replace(**shared)
+    users = None if summary.users is None else shared_ids(summary.users, ids)
+    return summary._replace(ids=shared_ids(summary.ids, ids), users=users)
+
+
+def shared_ids(column: IdColumn, ids: dict[Any, Any]) -> IdColumn:
+    """Return a column whose strings are those of `ids`, to which new ones are added."""
+    if column.dtype != object:
+        return column
+    return objects([ids.setdefault(value, value) for value in column.tolist()])
+
+
+def without_repeats(columns: list[IdColumn]) -> list[IdColumn]:
+    """Return one column of the distinct ids, where all are objects; shards share most of them."""
+    if any(column.dtype != object for column in columns):
+        return columns
+    return [objects(list(dict.fromkeys(chain.from_iterable(column.tolist() for column in columns))))]
 
 
 def check_classes(classes: list[NDArray[Any]]) -> NDArray[Any]:
@@ -205,9 +223,9 @@ def dataset_columns(names: list[str], columns: ShardColumns, *, labels_are_named
 def dataset_shards(dataset: Any, columns: ShardColumns, options: ShardOptions) -> Iterator[Any]:  # noqa: ANN401
     """Yield summary and comparisons of runs of about a million rows of a dataset of pyarrow."""
     start = 0
-    for table in _runs(dataset, [name for name in columns if name is not None], _SHARD_ROWS):
+    for table in runs_of_rows(dataset, [name for name in columns if name is not None]):
         left, right = table[columns.left], table[columns.right]
-        y, weight = (None if name is None else _values(table[name]) for name in (columns.y, columns.weight))
+        y, weight = (None if name is None else column_values(table[name]) for name in (columns.y, columns.weight))
         user = None if columns.user is None else table[columns.user]
         try:
             yield read_shard(left, right, y, weight, options, user)
@@ -250,7 +268,12 @@ def dataset_rows(
     runs = _runs(dataset, stored_names(dataset), batch_rows or _SHARD_ROWS)
     for table in runs if group is None else _whole_groups(runs, group):
         features = table.drop_columns([name for name in (y, weight) if name is not None])
-        yield features.to_pandas(), _values(table[y]), None if weight is None else _values(table[weight]), start
+        yield (
+            features.to_pandas(),
+            column_values(table[y]),
+            None if weight is None else column_values(table[weight]),
+            start,
+        )
         start += len(table)
 
 
@@ -260,7 +283,8 @@ def located(error: ValueError, place: str) -> DataError:
     return kind(f"{error} ({place})")
 
 
-def _values(column: Any) -> NDArray[Any]:  # noqa: ANN401  # of pyarrow
+def column_values(column: Any) -> NDArray[Any]:  # noqa: ANN401  # of pyarrow
+    """Return a column of a table of pyarrow as an array."""
     return np.asarray(column.combine_chunks().to_numpy(zero_copy_only=False))
 
 
@@ -288,7 +312,7 @@ def _whole_groups(runs: Iterator[Any], group: str) -> Iterator[Any]:
     rest = None
     for run in runs:
         table = run if rest is None else pa.concat_tables([rest, run])
-        values = _values(table[group])
+        values = column_values(table[group])
         others = np.flatnonzero(values != values[-1])
         end = int(others[-1]) + 1 if others.size else 0
         if end:
@@ -296,6 +320,11 @@ def _whole_groups(runs: Iterator[Any], group: str) -> Iterator[Any]:
         rest = table.slice(end)
     if rest is not None:
         yield rest
+
+
+def runs_of_rows(dataset: Any, names: list[str]) -> Iterator[Any]:  # noqa: ANN401  # of pyarrow
+    """Yield tables of pyarrow with some columns, of about a million rows each."""
+    return _runs(dataset, names, _SHARD_ROWS)
 
 
 def _runs(dataset: Any, names: list[str], size_of_run: int) -> Iterator[Any]:  # noqa: ANN401  # of pyarrow

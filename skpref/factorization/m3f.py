@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from skpref._estimator import precision
+from skpref._callbacks import fit_callbacks
+from skpref._estimator import precision, unchanged_on_failure
+from skpref._validation import column_names
+from skpref.data import Ratings, Vocabulary
+from skpref.data.rating_shards import RatingColumns, levels_of_all, rating_columns, rating_shards
+from skpref.data.shards import is_stored, open_dataset, without_repeats
 from skpref.factorization.max_margin.base import CONSTRAINTS, MaxMarginFactorization
 from skpref.factorization.max_margin.chains import ChainModel
 from skpref.factorization.max_margin.m3f_chain import fold_in_of, problem_of, risk_of, start_state, step_of
-from skpref.factorization.max_margin.posterior import M3FPosterior
+from skpref.factorization.max_margin.posterior import M3FPosterior, RatingVocabularies
+from skpref.factorization.max_margin.sharded import sharded_ratings
 from skpref.inference.gibbs import running_mean
+from skpref.inference.shards import OnDisk
 
 if TYPE_CHECKING:
     import os
@@ -21,8 +30,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
 
     from skpref._typing import RandomState
-    from skpref.data.ratings import Ratings
+    from skpref.data.rating_shards import RatingSummary
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
+    from skpref.factorization.max_margin.sharded import ShardedRatings
+    from skpref.inference.shards import Shards
 
 
 class GibbsM3F(MaxMarginFactorization):
@@ -55,6 +66,9 @@ class GibbsM3F(MaxMarginFactorization):
     levels : array-like of shape (L,), default=None
         All possible ratings, low to high, including those that no user gave. If None, the categories of an ordered
         `pandas.Categorical`, or else the distinct numbers in y.
+    user, item : str, default=None
+        Columns of X with the ids, where X is a data frame, files or a frame of Dask. None: the first and the second
+        column; of Parquet files those named user and item.
     n_sweeps : int, default=50
         Sweeps of each chain, including burn-in.
     burn_in : int, default=10
@@ -150,6 +164,8 @@ class GibbsM3F(MaxMarginFactorization):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CONSTRAINTS,
         "n_factors": [Interval(Integral, 1, None, closed="left")],
+        "user": [str, None],
+        "item": [str, None],
         "dtype": [StrOptions({"float64", "float32"}), type],
     }
 
@@ -163,6 +179,8 @@ class GibbsM3F(MaxMarginFactorization):
         threshold_scale: float = 1.5,
         threshold_means: ArrayLike | Literal["symmetric"] | None = None,
         levels: ArrayLike | None = None,
+        user: str | None = None,
+        item: str | None = None,
         n_sweeps: int = 50,
         burn_in: int = 10,
         n_chains: int = 1,
@@ -186,6 +204,8 @@ class GibbsM3F(MaxMarginFactorization):
         self.threshold_scale = threshold_scale
         self.threshold_means = threshold_means
         self.levels = levels
+        self.user = user
+        self.item = item
         self.n_sweeps = n_sweeps
         self.burn_in = burn_in
         self.n_chains = n_chains
@@ -202,10 +222,95 @@ class GibbsM3F(MaxMarginFactorization):
         self.verbose = verbose
         self.random_state = random_state
 
-    def _problem(self, ratings: Ratings) -> MarginProblem:
-        dtype = precision(self.dtype)
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the model: run the Gibbs chains.
+
+        Files are read once, and their ratings are written to the folder for temporary files, by user and by item, of
+        which a part is in memory at a time; factors and thresholds stay in memory. The result is that of the same
+        ratings in memory, to the bit. The ratings are not kept: `partial_fit` is refused, and so is `recommend` with
+        ``exclude_seen=True``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, 2), str, Path or pyarrow.dataset.Dataset
+            Ids of user and item; or a Parquet file, a folder of them or a dataset with these columns.
+        y : array-like of shape (n,) or str, default=None
+            Ratings; of files the name of their column, y by default.
+        sample_weight : array-like of shape (n,) or str, default=None
+            Weights of the ratings; of files the name of their column. A weight of 2 is the same as giving the rating
+            twice.
+
+        Returns
+        -------
+        GibbsM3F
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If an id or a rating is missing, a rating is not among the levels, or a user has two different ratings of
+            an item and `duplicates` is "error". If files have no such column, or no ratings.
+        """
+        with fit_callbacks(self, X, y, sample_weight):
+            return self._fit(X, y, sample_weight, self.levels)
+
+    def _read(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
+        names = column_names(X)
+        if names is not None and (self.user, self.item) != (None, None):
+            X = X[list(rating_columns(names, self._id_columns(*names[:2]))[:2])]
+        return super()._read(X, reset=reset)
+
+    def _id_columns(self, *first: str) -> RatingColumns:
+        """Return the columns of users and items, those that are not named by parameters being the first two."""
+        user, item, *_ = [*first, "a second column", "a third"]
+        return RatingColumns(user if self.user is None else self.user, item if self.item is None else self.item)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, levels: Any) -> Self:
+        if not is_stored(X):
+            return super()._fit(X, y, sample_weight, levels)
+        with unchanged_on_failure(self):
+            dataset = open_dataset(X)
+            columns = self._id_columns("user", "item")._replace(y="y" if y is None else y, weight=sample_weight)
+            rating_columns(dataset.schema.names, columns)
+            summaries, rows = [], []
+            ids: dict[Any, Any] = {}
+            with closing(OnDisk()) as shards:
+                for summary, ratings in rating_shards(dataset, columns, levels):
+                    summaries.append(summary.sharing(ids))
+                    rows.append(shards.store(ratings))
+                self._fit_shards(shards, summaries, rows, columns)
+        return self
+
+    def _fit_shards(
+        self, shards: Shards, summaries: list[RatingSummary], rows: list[Any], columns: RatingColumns | None
+    ) -> None:
+        """Fit to ratings in shards, of which there are summaries here and handles on the ratings."""
+        levels = levels_of_all(summaries)
+        ids = ([getattr(summary, side) for summary in summaries if summary.n_rows] for side in ("users", "items"))
+        users, items = (Vocabulary.from_columns(*without_repeats(column)) for column in ids)
+        vocabularies = RatingVocabularies(users, items, levels)
+        ratings = sharded_ratings(
+            shards, summaries, rows, vocabularies, self.duplicates, int(self.n_factors), len(summaries)
+        )
+        summaries.clear()
+        rows.clear()  # with the handles their files go, and their memory on a cluster
+        self.n_features_in_ = 2
+        if columns is not None:
+            self.feature_names_in_ = np.array(columns[:2], dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self._fit_ratings(vocabularies, ratings)
+
+    def _problem(self, ratings: Ratings | ShardedRatings) -> MarginProblem:
         prior = self._prior(ratings.n_levels)
-        return problem_of(ratings, float(self.C), prior, int(self.n_factors), float(self.margin), dtype)
+        settings = float(self.C), prior, int(self.n_factors), float(self.margin), precision(self.dtype)
+        return problem_of(ratings, *settings) if isinstance(ratings, Ratings) else ratings.problem(*settings)
 
     def _shape(self) -> dict[str, tuple[Any, Any]]:
         fitted = self.posterior_.average.users.shape[2] if hasattr(self, "posterior_") else 0

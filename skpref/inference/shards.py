@@ -87,6 +87,9 @@ class Shards(Protocol):
     ) -> list[list[Any]]:
         """Run function(*entries of a shard, *shared) and return handles on its results, so many as `sizes` says."""
 
+    def close(self) -> None:
+        """Remove all that was kept, even where the traceback of an error still refers to the handles."""
+
 
 class InMemory:
     """Shards in the memory of this process."""
@@ -126,6 +129,9 @@ class InMemory:
         del sizes
         return [[self.store(part) for part in parts] for parts in self.collect(function, *columns, shared=shared)]
 
+    def close(self) -> None:
+        """Do nothing."""
+
 
 class OnDisk(InMemory):
     """Shards in files of a temporary folder, of which one is in memory at a time."""
@@ -145,7 +151,7 @@ class OnDisk(InMemory):
         try:
             return _Stored(self, self._folder / str(next(self._numbers)), value)
         except OSError as error:
-            advice = f"comparisons are written to {self._folder}; set TMPDIR to a folder with more room"
+            advice = f"shards are written to {self._folder}; set TMPDIR to a folder with more room"
             raise OSError(error.errno, f"{error.strerror}: {advice}") from error
 
     def collect(
@@ -154,6 +160,10 @@ class OnDisk(InMemory):
         """Yield the results."""
         for entries in zip(*columns, strict=True):
             yield function(*(entry.read() if isinstance(entry, _Stored) else entry for entry in entries), *shared)
+
+    def close(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _locked(folder: Path) -> int:

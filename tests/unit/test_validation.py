@@ -165,6 +165,12 @@ def test_frames() -> None:
     np.testing.assert_array_equal(check_array(numbers, dtype=np.float64).T, [x, [3, 1, 3], [1, 2, 3]])
 
 
+def test_the_index_of_a_series_is_no_name_of_columns() -> None:
+    pd = pytest.importorskip("pandas")
+    weights = pd.Series([1.0, 2.0], index=[0, 0])
+    np.testing.assert_array_equal(check_numbers(weights, "sample_weight"), [1.0, 2.0])
+
+
 def test_masked_arrays_without_a_mask_are_numbers() -> None:
     values = np.ma.array(X)
     assert check_numbers(values, "X") is values

@@ -26,6 +26,7 @@ from skpref._math.random import as_generator
 from skpref._warn import warn
 from skpref.data import Vocabulary
 from skpref.data.ids import shorten, single_id
+from skpref.data.rating_shards import RatingCounts
 from skpref.data.ratings import Ratings, rating_levels, read_rated
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, UnknownIdError
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
     from skpref._typing import Array, IntArray, RandomState
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
+    from skpref.factorization.max_margin.sharded import ShardedRatings
 
 # R-hat of a single chain of enough sweeps: if chance explains more, the chain is too short for averages.
 _LARGEST_RHAT, _SWEEPS_TO_JUDGE = 2.0, 40
@@ -113,7 +115,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
     _chain_model: ClassVar[ChainModel]
     _chains: list[Chain]  # without their tables, which `posterior_` holds
     _vocabularies: RatingVocabularies
-    _ratings: Ratings  # of all calls of fit, partial_fit and fold_in since the last fit
+    _ratings: Ratings | RatingCounts  # of all calls of fit, partial_fit and fold_in since the last fit
     _distribution_key: str | None  # digest of what the chains sample
     posterior_: M3FPosterior
     classes_: NDArray[Any]
@@ -176,6 +178,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
     def _fit(self, X: Any, y: Any, sample_weight: Any, levels: Any) -> Self:
         with unchanged_on_failure(self):
             user, item = self._read(X, reset=True)
+            used = None
             if sample_weight is not None and y is not None:
                 # Users and items whose ratings all have weight zero count as unseen.
                 check_consistent_length(user, y)
@@ -186,14 +189,17 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
                 y = np.asarray(y) if isinstance(y, memoryview) else y  # which takes no list of rows
                 user, item, y = user[used], item[used], _safe_indexing(y, used)
                 sample_weight = sample_weight[used]
-            levels, level = rating_levels(y, levels, user, item)
+            levels, level = rating_levels(y, levels, user, item, used)
             vocabularies = RatingVocabularies(Vocabulary.from_columns(user), Vocabulary.from_columns(item), levels)
-            ratings = encoded_ratings(vocabularies, user, item, level, sample_weight)
-            key = self._warm_start_key_of(vocabularies)
-            warm = self.warm_start and getattr(self, "_warm_start_key", None) == key
-            self._run_chains(vocabularies, ratings, with_tables(self._chains, self.posterior_) if warm else None)
-            self._warm_start_key = key
+            self._fit_ratings(vocabularies, encoded_ratings(vocabularies, user, item, level, sample_weight))
         return self
+
+    def _fit_ratings(self, vocabularies: RatingVocabularies, ratings: Ratings | ShardedRatings) -> None:
+        """Run the chains, from the last states of an earlier fit if they are to be used again."""
+        key = self._warm_start_key_of(vocabularies)
+        warm = self.warm_start and getattr(self, "_warm_start_key", None) == key
+        self._run_chains(vocabularies, ratings, with_tables(self._chains, self.posterior_) if warm else None)
+        self._warm_start_key = key
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
@@ -235,7 +241,13 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             if levels is not None and levels != self.classes_.tolist():
                 msg = f"classes must be those of the first call, {self.classes_.tolist()}; got {levels}"
                 raise DataError(f"{msg}. To change them, call fit with all ratings.")
-            vocabularies, ratings = self._with_ratings(X, y, sample_weight)
+            if not isinstance(self._ratings, Ratings):
+                raise DataError(
+                    "partial_fit needs the ratings of the fit, and a fit to files or on a cluster keeps none of them: "
+                    "fit again with all ratings in memory, or add new users with fold_in"
+                )
+            vocabularies, added = self._encode_more(X, y, sample_weight)
+            ratings = self._ratings.followed_by(added)
             self._run_chains(vocabularies, ratings, with_tables(self._chains, self.posterior_))
             self._warm_start_key = self._warm_start_key_of(vocabularies)
         return self
@@ -272,15 +284,14 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             self._check_sweeps()
             self._check_same_model()
             old = self._vocabularies
-            vocabularies, ratings = self._with_ratings(X, y, sample_weight)
+            vocabularies, added = self._encode_more(X, y, sample_weight)
             if vocabularies.items.size > old.items.size:
                 item = shorten(vocabularies.items.ids[old.items.size])
                 raise UnknownIdError(f"unknown item {item}: fold_in leaves items unchanged; see partial_fit")
-            added = slice(self._ratings.size, None)
-            if (old_user := ratings.user[added][ratings.user[added] < old.users.size]).size:
+            if (old_user := added.user[added.user < old.users.size]).size:
                 user = shorten(old.users.ids[old_user[0]])
                 raise DataError(f"user {user} has ratings already: fold_in adds new users only; see partial_fit")
-            self._fold_in(vocabularies, ratings, added)
+            self._fold_in(vocabularies, added)
         return self
 
     def _read(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
@@ -288,14 +299,13 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         validate_data(self, X, reset=reset, skip_check_array=True)
         return columns
 
-    def _with_ratings(self, X: Any, y: Any, sample_weight: Any) -> tuple[RatingVocabularies, Ratings]:
-        """Return the vocabularies and ratings so far with further ones appended."""
+    def _encode_more(self, X: Any, y: Any, sample_weight: Any) -> tuple[RatingVocabularies, Ratings]:
+        """Return the vocabularies with new ids appended, and further ratings."""
         user, item = self._read(X, reset=False)
         old = self._vocabularies
         _, level = rating_levels(y, old.levels, user, item)
         vocabularies = RatingVocabularies(_extended(old.users, user, "user"), _extended(old.items, item), old.levels)
-        added = encoded_ratings(vocabularies, user, item, level, sample_weight)
-        return vocabularies, self._ratings.followed_by(added)
+        return vocabularies, encoded_ratings(vocabularies, user, item, level, sample_weight)
 
     def _warm_start_key_of(self, vocabularies: RatingVocabularies) -> str:
         """Return a digest of what a fit must share with the last one for a warm start."""
@@ -322,7 +332,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         return MarginPrior(float(self.sigma), rho, float(self.threshold_scale * self.margin), own, learnt)
 
     @abstractmethod
-    def _problem(self, ratings: Ratings) -> MarginProblem:
+    def _problem(self, ratings: Any) -> MarginProblem:
         """Return what the chains sample."""
 
     def _shape(self) -> dict[str, tuple[Any, Any]]:
@@ -339,7 +349,9 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
     def _posterior(self, **shared: Any) -> M3FPosterior:
         return M3FPosterior(**shared)
 
-    def _run_chains(self, vocabularies: RatingVocabularies, ratings: Ratings, earlier: list[Chain] | None) -> None:
+    def _run_chains(
+        self, vocabularies: RatingVocabularies, ratings: Ratings | ShardedRatings, earlier: list[Chain] | None
+    ) -> None:
         """Run the chains on the ratings, from the last states of earlier chains if there are any."""
         self._check_sweeps()
         merged = ratings.merged(self.duplicates, (vocabularies.users.ids, vocabularies.items.ids, vocabularies.levels))
@@ -370,10 +382,11 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             msg = f"The chains of {type(self).__name__} are not stationary: R-hat of the risk is {self.r_hat_:.2f}, "
             msg += f"above {limit:.2f}. Increase n_sweeps and burn_in, and n_chains to see when they are enough."
             warn(msg, ConvergenceWarning)
-        self._ratings, self._distribution_key = ratings, key
+        self._ratings = ratings if isinstance(ratings, Ratings) else ratings.counts()
+        self._distribution_key = key
         self.__dict__ |= self._fitted_attributes(chains, vocabularies, problem.prior, calibrations[0])
 
-    def _learnt_calibration(self, chains: list[Chain], merged: Ratings) -> Calibration:
+    def _learnt_calibration(self, chains: list[Chain], merged: Ratings | ShardedRatings) -> Calibration:
         sampled = [chain for chain in chains if chain.samples]  # none if a callback stopped the first during burn-in
         if not sampled:
             return uncalibrated(merged.n_levels)
@@ -397,7 +410,11 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         )
 
     def _snapshot(
-        self, chains: list[Chain], vocabularies: RatingVocabularies, merged: Ratings, prior: MarginPrior
+        self,
+        chains: list[Chain],
+        vocabularies: RatingVocabularies,
+        merged: Ratings | ShardedRatings,
+        prior: MarginPrior,
     ) -> Self | None:
         """Return a copy fitted by the chains so far; None during burn-in."""
         sampled = [chain for chain in chains if chain.samples]
@@ -438,7 +455,8 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
-        check_types(self, _vocabularies=RatingVocabularies, _ratings=Ratings, _chains=list)
+        kept = RatingCounts if isinstance(self._ratings, RatingCounts) else Ratings
+        check_types(self, _vocabularies=RatingVocabularies, _ratings=kept, _chains=list)
         kind, posterior = self._chain_model.posterior, self.posterior_
         require(type(posterior) is kind, self, "posterior_", f"must be a {kind.__name__}")
         users, items, levels = self._vocabularies
@@ -466,10 +484,10 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         self.effective_sample_size_ = gibbs.effective_sample_size(after_burn_in)
         self.n_iter_ = self.risks_.shape[1]
 
-    def _fold_in(self, vocabularies: RatingVocabularies, ratings: Ratings, added: slice) -> None:
+    def _fold_in(self, vocabularies: RatingVocabularies, added: Ratings) -> None:
         n_old = self._vocabularies.users.size
-        columns = ratings.user[added] - n_old, ratings.item[added], ratings.level[added], ratings.weight[added]
-        new = Ratings(*columns, vocabularies.users.size - n_old, vocabularies.items.size, ratings.n_levels)
+        columns = added.user - n_old, added.item, added.level, added.weight
+        new = Ratings(*columns, vocabularies.users.size - n_old, vocabularies.items.size, added.n_levels)
         names = vocabularies.users.ids[n_old:], vocabularies.items.ids, vocabularies.levels
         problem = self._problem(new.merged(self.duplicates, names))
         with self._threads():
@@ -482,7 +500,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
                 )
                 for chain in with_tables(self._chains, self.posterior_)
             ]
-        self._ratings, self._distribution_key = ratings, None
+        self._ratings, self._distribution_key = self._ratings.followed_by(added), None
         self._warm_start_key = self._warm_start_key_of(vocabularies)
         self.__dict__ |= self._fitted_attributes(chains, vocabularies, problem.prior, self.posterior_.calibration)
 
@@ -630,11 +648,20 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             raise DataError(f"optimism must be a number of standard deviations, up to 1e6; got {optimism!r}.")
         item = np.arange(self._vocabularies.items.size)
         if exclude_seen:
-            item = np.setdiff1d(item, self._ratings.item[self._ratings.user == row])
+            item = np.setdiff1d(item, self._items_of(row))
         mean, variance = self.posterior_.score_moments(np.full(item.size, row), item)
         value = mean + optimism * np.sqrt(variance)
         best = np.argsort(-value, kind="stable")[:n]
         return self._vocabularies.items.ids[item[best]], value[best]
+
+    def _items_of(self, user: int) -> IntArray:
+        """Return the items that a user has rated."""
+        if isinstance(self._ratings, Ratings):
+            return self._ratings.item[self._ratings.user == user]
+        raise DataError(
+            "exclude_seen=True needs the ratings of the fit, and a fit to files or on a cluster keeps none of them: "
+            "set exclude_seen=False, and leave out what the user has rated"
+        )
 
 
 def encoded_ratings(

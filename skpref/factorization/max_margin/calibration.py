@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from skpref.factorization.max_margin.chains import ChainModel
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
     from skpref.factorization.max_margin.posterior import Factors
+    from skpref.factorization.max_margin.sharded import ShardedRatings
     from skpref.inference.gibbs import Chain
 
 # Compared on simulated ratings and on MovieLens-100k: more of either changed the temperature by less than its error.
@@ -32,8 +33,8 @@ _LOG_RANGE = -1.5, 4.0  # of the temperature
 
 def learnt_calibration(
     model: ChainModel,
-    problem_of: Callable[[Ratings], MarginProblem],
-    ratings: Ratings,
+    problem_of: Callable[[Any], MarginProblem],
+    ratings: Ratings | ShardedRatings,
     chains: list[Chain],
     cost: float,
 ) -> Calibration:
@@ -42,13 +43,23 @@ def learnt_calibration(
     if not n_held or cost == 0.0:
         return uncalibrated(ratings.n_levels)
     order = np.random.default_rng(int(chains[0].state["seed"])).permutation(ratings.size)
-    held, kept = (subset(ratings, np.sort(rows)) for rows in np.split(order, [n_held]))
+    held, kept = held_out(ratings, order, n_held)
     problem = problem_of(kept)
     n_samples = sum(len(chain.samples) for chain in chains)
     plan = Plan(N_FORGET + N_KEPT, N_FORGET, min(N_KEPT, n_samples), keep=model.kept, average=model.average)
     step = model.step(problem)
     (chain,) = run(model.warm_starts(problem, chains[:1]), lambda _: step, plan)
     return best_calibration(pooled(chain.samples), held, cost, problem.margin, n_samples)
+
+
+def held_out(
+    ratings: Ratings | ShardedRatings, order: IntArray, n_held: int
+) -> tuple[Ratings, Ratings | ShardedRatings]:
+    """Return the ratings whose numbers are the first in an order, and the others."""
+    if not isinstance(ratings, Ratings):
+        return ratings.held_out(np.sort(order[:n_held]))
+    held, kept = (subset(ratings, np.sort(rows)) for rows in np.split(order, [n_held]))
+    return held, kept
 
 
 def subset(ratings: Ratings, rows: IntArray) -> Ratings:

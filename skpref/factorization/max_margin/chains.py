@@ -11,6 +11,7 @@ import numpy as np
 
 from skpref._checks import check_indices, require
 from skpref._estimator import digest
+from skpref.data.ratings import Ratings
 from skpref.exceptions import DataError
 from skpref.factorization.max_margin.ipm3f_chain import IBPProblem
 from skpref.factorization.max_margin.m3f_chain import SWEEPS_PER_SAMPLE, FoldIn
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from skpref.data.ratings import Ratings
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
     from skpref.factorization.max_margin.posterior import M3FPosterior
+    from skpref.factorization.max_margin.sharded import ShardedRatings
 
 _TABLES = Factors._fields
 _MOST_FEATURES = 1 << 40  # that a chain ever made
@@ -107,11 +108,16 @@ def _check_trace(chain: Chain, born: int | None) -> None:
     require(sound, chain, "trace", "must hold numbers of features")
 
 
-def distribution_key(problem: MarginProblem, ratings: Ratings, cost: float, settings: tuple[Any, ...]) -> str:
+def distribution_key(
+    problem: MarginProblem, ratings: Ratings | ShardedRatings, cost: float, settings: tuple[Any, ...]
+) -> str:
     """Return a digest of the distribution that the chains sample."""
     prior = problem.prior
     scales = cost, problem.margin, prior.sigma, prior.varsigma, prior.own, prior.learnt, prior.rho.tolist()
-    columns = ratings.user, ratings.item, ratings.level, ratings.weight
+    if isinstance(ratings, Ratings):
+        columns = [ratings.user, ratings.item, ratings.level, ratings.weight]
+    else:
+        columns = ratings.digests()
     sizes = ratings.n_users, ratings.n_items, ratings.n_levels, *settings
     return digest((scales, sizes), *columns)
 

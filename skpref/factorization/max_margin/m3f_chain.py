@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
+    from skpref._compiled.m3f import Sums
     from skpref._typing import Array
     from skpref.data.ratings import ByRow, Ratings
     from skpref.inference.gibbs import State, Step
 
+Side = Literal["users", "items"]
 # Blocks of the sampler: each random stream is named by seed, sweep, block and row.
 ITEMS, USERS, _THRESHOLDS, FIRST_ITEMS, FIRST_USERS, _POPULATION, _USER_MEAN = range(1, 8)
 SWEEPS_PER_SAMPLE = 3  # sweeps of new users for each kept sample: they start near the end of the sample before
@@ -98,6 +100,27 @@ class MarginProblem:
         """Number of items."""
         return int(self.items.start.size) - 1
 
+    def draw(
+        self,
+        side: Side,
+        table: Array,
+        other: Array,
+        thresholds: Thresholds,
+        model: Model,
+        name: StreamName,
+        *,
+        with_sums: bool = False,
+    ) -> tuple[bool, Sums]:
+        """Draw the factors of one side given those of the other, in place."""
+        return draw_rows(getattr(self, side), table, other, thresholds, model, name, with_sums=with_sums)
+
+    def losses(self, state: State, score: Any = None) -> Array:
+        """Return C times the hinge loss of each user's ratings, of their scores if they are there, shape (n_users,)."""
+        if score is None:
+            users, items = (np.ascontiguousarray(state[name]) for name in ("users", "items"))
+            score = scores(self.users, users, items)
+        return hinge_losses(self.users, score, state["thresholds"], self.margin)
+
 
 def problem_of(
     ratings: Ratings, cost: float, prior: MarginPrior, n_factors: int, margin: float, dtype: Any
@@ -144,21 +167,19 @@ def step_of(problem: MarginProblem, *, fixed_items: bool = False) -> Step:
         users, items, theta = state["users"].copy(), state["items"].copy(), state["thresholds"]
         if not fixed_items:
             by_column = Thresholds(theta, "column" if own else "all")
-            finite, _ = draw_rows(problem.items, items, users, by_column, model, StreamName(seed, number, ITEMS))
+            finite, _ = problem.draw("items", items, users, by_column, model, StreamName(seed, number, ITEMS))
             require_finite(finite, number)
         by_row = Thresholds(theta, "row" if own else "all")
         about = model._replace(mean=user_mean_of(state, prior, number))
-        finite, sums = draw_rows(
-            problem.users, users, items, by_row, about, StreamName(seed, number, USERS), with_sums=True
-        )
+        name = StreamName(seed, number, USERS)
+        finite, sums = problem.draw("users", users, items, by_row, about, name, with_sums=True)
         require_finite(finite, number)
         if own or not fixed_items:
             precision, linear = (part if own else part.sum(axis=0, keepdims=True) for part in sums[:2])
             population = population_of(state) or draw_population(theta, prior, seed, number)
             theta = draw_thresholds(precision, linear, population, seed, number)
         state = {**state, "users": users, "items": items, "thresholds": theta}
-        loss = float(hinge_losses(problem.users, sums.score, theta, problem.margin).sum())
-        risk = loss + negative_log_prior(state, prior)
+        risk = float(problem.losses(state, sums.score).sum()) + negative_log_prior(state, prior)
         require_finite(np.isfinite(risk), number)
         # The means of the conditionals could be averaged in place of the draws: on MovieLens that gained nothing.
         estimate = {name: state[name] for name in ("users", "items", "thresholds")}
@@ -302,9 +323,7 @@ def negative_log_prior(state: State, prior: MarginPrior) -> float:
 
 def risk_of(problem: MarginProblem, state: State) -> float:
     """Return the regularised risk of a state."""
-    score = scores(problem.users, np.ascontiguousarray(state["users"]), np.ascontiguousarray(state["items"]))
-    losses = hinge_losses(problem.users, score, state["thresholds"], problem.margin)
-    return float(losses.sum()) + negative_log_prior(state, problem.prior)
+    return float(problem.losses(state).sum()) + negative_log_prior(state, problem.prior)
 
 
 def require_finite(finite: Any, sweep: int) -> None:

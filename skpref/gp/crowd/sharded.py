@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from skpref.data import Comparisons
-from skpref.data.shards import ShardOptions, check_classes
+from skpref.data.shards import ShardOptions, check_classes, without_repeats
 from skpref.exceptions import DataError
 from skpref.gp.crowd.fit_hierarchy import MAX_CHOICE, MAX_ITEMS, MAX_WEIGHT
 from skpref.gp.crowd.leaderboards import CrowdLeaderboards
@@ -17,7 +17,7 @@ from skpref.gp.crowd.model import CrowdData
 from skpref.gp.crowd.shards import ShardedAnswers, shard_of
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import as_likelihood, connected_components
-from skpref.gp.pairwise.sharded import named_columns, numbered, read_dataset, without_repeats
+from skpref.gp.pairwise.sharded import named_columns, numbered, read_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,7 +10,6 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components as components_of
 
 from skpref.data import Comparisons
-from skpref.data.ids import objects
 from skpref.data.labels import refuse_one_side
 from skpref.data.shards import (
     ComparisonCounts,
@@ -21,6 +19,7 @@ from skpref.data.shards import (
     dataset_columns,
     dataset_shards,
     with_shared_ids,
+    without_repeats,
 )
 from skpref.exceptions import DataError
 from skpref.gp.entities import Entities
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skpref._typing import Array, Features, IntArray
-    from skpref.data import IdColumn
     from skpref.data.shards import ShardSummary
     from skpref.inference.basis import InducingBasis
     from skpref.inference.shards import Shards
@@ -140,13 +138,6 @@ def join(
     _, renumbered = shards.keep(_renumbered, handles, number)
     sizes = np.array([summary.n_pairs for summary in summaries], dtype=np.int64)
     return items, ShardedComparisons(shards, renumbered, sizes, max(int(items.seen.size), 1), total, component)
-
-
-def without_repeats(columns: list[IdColumn]) -> list[IdColumn]:
-    """Return one column of the distinct ids, where all are objects; shards share most of them."""
-    if any(column.dtype != object for column in columns):
-        return columns
-    return [objects(list(dict.fromkeys(chain.from_iterable(column.tolist() for column in columns))))]
 
 
 def _components(summaries: Sequence[ShardSummary], number: Sequence[IntArray], n_items: int) -> IntArray:

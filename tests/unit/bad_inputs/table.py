@@ -82,7 +82,7 @@ PARAMETERS: dict[str, list[Any]] = {
         ("rate_sw0", [np.nan]),
         ("validation_fraction", [1.0]),
         ("items", [7]),
-        ("user left right weight", [1.5]),
+        ("user item left right weight", [1.5]),
         ("covariates", ["home", 7]),
         ("users", ["ann"]),
         ("dtype", [7]),

@@ -1,0 +1,189 @@
+"""Ratings in shards: what is read of each shard where it is, and what all shards must agree on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from skpref._checks import is_count, require
+from skpref.data.ids import shorten
+from skpref.data.ratings import checked_ratings, enough_levels, level_numbers
+from skpref.data.shards import column_values, distinct_ids, located, runs_of_rows, shared_ids
+from skpref.data.vocabulary import Vocabulary
+from skpref.data.weights import read_weights
+from skpref.exceptions import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from skpref._typing import Array, IntArray
+    from skpref.data.ids import IdColumn
+    from skpref.data.ratings import Ratings
+
+__all__ = [
+    "RatingColumns",
+    "RatingCounts",
+    "RatingRows",
+    "RatingSummary",
+    "levels_of_all",
+    "rating_columns",
+    "rating_shards",
+    "read_rating_shard",
+]
+
+
+class RatingColumns(NamedTuple):
+    """Names of the columns of ratings; None where there is none."""
+
+    user: str
+    item: str
+    y: str | None = None
+    weight: str | None = None
+
+
+class RatingSummary(NamedTuple):
+    """What all must know of a shard; only rows of positive weight count."""
+
+    users: IdColumn  # distinct ids
+    items: IdColumn
+    user_counts: IntArray  # number of the rows of each
+    item_counts: IntArray
+    levels: NDArray[Any]  # distinct ratings, or the levels that the shard or the caller declares
+    is_declared: bool
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of positive weight."""
+        return int(self.user_counts.sum())
+
+    def sharing(self, ids: dict[Any, Any]) -> RatingSummary:
+        """Return a summary whose strings are those of `ids`, to which new ones are added."""
+        return self._replace(users=shared_ids(self.users, ids), items=shared_ids(self.items, ids))
+
+
+class RatingRows(NamedTuple):
+    """The ratings of a shard, by the numbers of its summary, in their order."""
+
+    user: NDArray[np.int32]
+    item: NDArray[np.int32]
+    level: NDArray[np.int16]
+    weight: Array | None  # None: 1 each
+
+
+@dataclass(frozen=True, eq=False)
+class RatingCounts:
+    """What is left of ratings that were in shards: how many there were."""
+
+    n_users: int
+    n_items: int
+    n_levels: int
+    size: int
+
+    def validate(self) -> None:
+        """Raise DataError unless they are numbers."""
+        for name in ("n_users", "n_items", "n_levels", "size"):
+            require(is_count(getattr(self, name)), self, name, "must be a whole number >= 0")
+
+    def followed_by(self, other: Ratings) -> RatingCounts:
+        """Return these ratings and others, of which they are the first users and items."""
+        return RatingCounts(other.n_users, other.n_items, self.n_levels, self.size + other.size)
+
+
+def read_rating_shard(
+    user: Any,  # noqa: ANN401  # array-likes
+    item: Any,  # noqa: ANN401
+    y: Any,  # noqa: ANN401
+    weight: Any,  # noqa: ANN401
+    levels: ArrayLike | None,
+    first_row: int = 0,
+) -> tuple[RatingSummary, RatingRows]:
+    """Return the summary of a shard and its ratings; messages count rows from the first one's number."""
+    sides = (distinct_ids(column, f"the {kind}s", "rating", kind) for column, kind in ((user, "user"), (item, "item")))
+    (user_ids, user_codes), (item_ids, item_codes) = sides
+    users, items = user_ids[user_codes], item_ids[item_codes]
+    if len(users) != len(items) or len(y) != len(users):
+        raise DataError(f"there are {len(users)} users, {len(items)} items and {len(y)} ratings")
+    number, rows = first_row + np.arange(len(users)), None
+    if weight is not None:
+        weight = read_weights(weight, len(users))
+        rows = np.flatnonzero(weight)
+        users, items, y, weight, number = users[rows], items[rows], _rows_of(y, rows), weight[rows], number[rows]
+    values, declared = checked_ratings(y, levels, users, items, number) if len(users) else (np.zeros(0), None)
+    ordered = np.unique(values) if declared is None else declared
+    if ordered.size > 1:
+        enough_levels(ordered)
+    level = level_numbers(values, ordered, users, items, number) if len(users) else values
+    (users, user), (items, item) = (
+        _numbered(distinct, codes if isinstance(codes, slice) or rows is None else codes[rows], column)
+        for distinct, codes, column in ((user_ids, user_codes, users), (item_ids, item_codes, items))
+    )
+    counts = np.bincount(user, minlength=users.size), np.bincount(item, minlength=items.size)
+    summary = RatingSummary(users, items, *counts, ordered, declared is not None)
+    return summary, RatingRows(user, item, level.astype(np.int16), weight)
+
+
+def _rows_of(y: Any, rows: IntArray) -> Any:  # noqa: ANN401  # array-like
+    return y.iloc[rows] if hasattr(y, "iloc") else np.asarray(y)[rows]
+
+
+def _numbered(distinct: IdColumn, codes: IntArray | slice, column: IdColumn) -> tuple[IdColumn, NDArray[np.int32]]:
+    """Return the distinct ids of a column and the number of each row's, from an encoding if there is one."""
+    if isinstance(codes, slice):
+        vocabulary = Vocabulary.from_columns(column)
+        return vocabulary.ids, vocabulary.encode(column).astype(np.int32)
+    present = np.flatnonzero(np.bincount(codes, minlength=distinct.size))
+    vocabulary, place = Vocabulary.from_columns(distinct[present]), np.zeros(distinct.size, np.int32)
+    place[present] = vocabulary.encode(distinct[present])
+    return vocabulary.ids, place[codes]
+
+
+def levels_of_all(summaries: Sequence[RatingSummary]) -> NDArray[Any]:
+    """Return the levels of the ratings of all shards, low to high."""
+    with_rows = [summary for summary in summaries if summary.n_rows]
+    if not with_rows:
+        raise DataError("Found array with 0 sample(s) while a minimum of 1 is required for X: it has no ratings")
+    first = with_rows[0]
+    if not first.is_declared:
+        return enough_levels(np.unique(np.concatenate([summary.levels for summary in with_rows])))
+    other = next((s for s in with_rows if s.levels.tolist() != first.levels.tolist()), None)
+    if other is not None:
+        raise DataError(
+            f"y has the categories {shorten(first.levels.tolist())} in one shard and {shorten(other.levels.tolist())} "
+            "in another; list all levels in levels, low to high"
+        )
+    return enough_levels(first.levels)
+
+
+def rating_columns(names: list[str], columns: RatingColumns) -> RatingColumns:
+    """Return columns that a collection has."""
+    for parameter, name in zip(("user", "item", "y", "sample_weight"), columns, strict=True):
+        if name is not None and not isinstance(name, str):
+            raise DataError(
+                f"{parameter} must be the name of a column where X is not in memory; got {type(name).__name__}"
+            )
+        if name is not None and name not in names:
+            raise DataError(
+                f"there is no column {name!r} in X, which has the columns {', '.join(map(str, names[:20]))}; name the "
+                "columns by user= and item= of the estimator and y= and sample_weight= of fit"
+            )
+    named = [name for name in columns if name is not None]
+    if len({*named}) < len(named):
+        raise DataError(f"user, item, y and sample_weight must be different columns of X; got {', '.join(named)}")
+    return columns
+
+
+def rating_shards(dataset: Any, columns: RatingColumns, levels: ArrayLike | None) -> Iterator[Any]:  # noqa: ANN401
+    """Yield summary and ratings of runs of about a million rows of a dataset of pyarrow."""
+    start = 0
+    for table in runs_of_rows(dataset, [name for name in columns if name is not None]):
+        y = table[columns.y].to_pandas()  # of which the categories are known
+        weight = None if columns.weight is None else column_values(table[columns.weight])
+        try:
+            yield read_rating_shard(table[columns.user], table[columns.item], y, weight, levels, start)
+        except ValueError as error:
+            raise located(error, f"rows {start} to {start + len(table) - 1} of X") from error
+        start += len(table)

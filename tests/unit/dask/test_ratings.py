@@ -1,0 +1,192 @@
+"""Ratings on a cluster of processes: the bits of a fit in memory, for any partitions and workers, and faults."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+import skpref
+from skpref import GibbsM3F
+from skpref.dask import DaskGibbsM3F
+from skpref.dask.shards import OnDask
+from skpref.exceptions import DataError
+from skpref.factorization.max_margin import calibration
+from tests.unit.dask.test_regressor import lazy as partitioned
+from tests.unit.factorization.max_margin.test_sharded import FAST, FRAME, X, assert_same_bits, ratings
+
+distributed = pytest.importorskip("distributed")
+array = pytest.importorskip("dask.array")
+LIMIT = 60  # seconds after which a fit hangs
+
+
+@pytest.fixture(autouse=True)
+def _few_sweeps_of_calibration(monkeypatch):
+    monkeypatch.setattr(calibration, "N_FORGET", 1)
+    monkeypatch.setattr(calibration, "N_KEPT", 2)
+
+
+def lazy(table: Any = FRAME, n: int = 4) -> Any:
+    """Return ratings in n partitions, the second of which is empty."""
+    return partitioned(n, table)
+
+
+def fitted(table: Any = FRAME, **options: Any) -> DaskGibbsM3F:
+    return DaskGibbsM3F(**FAST | options).fit(lazy(table)[["user", "item", "y"]])
+
+
+@pytest.mark.usefixtures("client")
+@pytest.mark.parametrize("options", [{}, {"user_thresholds": False, "dtype": "float32"}], ids=["plain", "others"])
+def test_the_bits_are_those_of_a_fit_in_memory(options: dict[str, Any]) -> None:
+    wanted = GibbsM3F(**FAST | options).fit(X, FRAME.y, FRAME.times)
+    rows = lazy()
+    by_name = DaskGibbsM3F(user="user", **FAST | options).fit(rows, "y", "times")
+    apart = DaskGibbsM3F(**FAST | options).fit(rows[["user", "item"]], rows["y"], rows["times"])
+    for model in (by_name, apart):
+        assert_same_bits(model, wanted)
+    ids = rows[["user", "item"]]
+    for method in ("predict", "predict_proba", "predict_score"):
+        answers = getattr(apart, method)(ids)
+        assert isinstance(answers, array.Array)
+        assert_array_equal(answers.compute(), getattr(wanted, method)(X))
+        assert_array_equal(getattr(apart, method)(X), getattr(wanted, method)(X))
+    assert apart.score(ids, rows["y"], rows["times"]) == wanted.score(X, FRAME.y, FRAME.times)
+    assert_allclose(apart.predict_score(X, return_std=True), wanted.predict_score(X, return_std=True))
+    with pytest.raises(DataError, match="return_std and return_cov need X in memory"):
+        apart.predict_score(ids, return_std=True)
+
+
+@pytest.mark.usefixtures("client")
+def test_arrays_and_other_partitions() -> None:
+    numbers = FRAME.assign(user=FRAME.user.str[5:].astype(int))
+    wanted = GibbsM3F(**FAST).fit(numbers[["user", "item"]].to_numpy(), FRAME.y.to_numpy())
+    ids = array.from_array(numbers[["user", "item"]].to_numpy(), chunks=(90, 1))
+    model = DaskGibbsM3F(**FAST).fit(ids, array.from_array(FRAME.y.to_numpy(), chunks=90))
+    assert not hasattr(model, "feature_names_in_")
+    assert_array_equal(model.predict_proba(ids).compute(), wanted.predict_proba(ids.compute()))
+
+
+def test_one_worker_gives_the_bits_of_two(client, cluster) -> None:
+    both = fitted()
+    cluster.scale(1)
+    try:
+        one = fitted()
+        assert len(client.scheduler_info()["workers"]) == 1
+    finally:
+        cluster.scale(2)
+        client.wait_for_workers(2, timeout=LIMIT)
+    assert_same_bits(one, both)
+
+
+def test_a_fit_survives_the_death_of_a_worker(client, monkeypatch) -> None:
+    wanted = GibbsM3F(**FAST).fit(X, FRAME.y)
+    collect, rounds = OnDask.collect, []
+
+    def killing(self, *args, **options):
+        rounds.append(1)
+        if len(rounds) == 9:
+            os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+        return collect(self, *args, **options)
+
+    monkeypatch.setattr(OnDask, "collect", killing)
+    with ThreadPoolExecutor(1) as threads:
+        model = threads.submit(fitted).result(LIMIT)
+    assert len(rounds) > 20
+    assert_same_bits(model, wanted)
+    client.wait_for_workers(2, timeout=LIMIT)
+
+
+@pytest.mark.usefixtures("client")
+def test_two_fits_at_once() -> None:
+    tables = [ratings(seed) for seed in (0, 1)]
+    frames_of_both = [lazy(table)[["user", "item", "y"]] for table in tables]
+    with ThreadPoolExecutor(2) as threads:
+        running = [threads.submit(DaskGibbsM3F(**FAST).fit, frame) for frame in frames_of_both]
+        for run, table in zip(running, tables, strict=True):
+            assert_same_bits(run.result(LIMIT), GibbsM3F(**FAST).fit(table[["user", "item"]], table.y))
+
+
+@pytest.mark.usefixtures("client")
+def test_the_local_model_is_saved_and_needs_no_client(tmp_path) -> None:
+    model = fitted()
+    local = model.to_local()
+    assert type(local) is GibbsM3F
+    skpref.save(local, tmp_path / "m.skpref")
+    for other in (local, skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
+        assert_array_equal(other.predict_proba(X), model.predict_proba(X))
+    newcomer = X.iloc[:2].assign(user="new", item=[1, 2])
+    assert_array_equal(
+        local.fold_in(newcomer, [5, 1]).predict(newcomer), model.fold_in(newcomer, [5, 1]).predict(newcomer)
+    )
+    with pytest.raises(DataError, match="partial_fit needs the ratings of the fit"):
+        local.partial_fit(X, FRAME.y)
+    assert clone(model).get_params() == model.get_params() == local.get_params()
+
+
+def tasks(dask_scheduler):
+    return {str(key) for key in dask_scheduler.tasks}
+
+
+def left_on_cluster(client, before):
+    """Return the tasks on the scheduler that were not there before."""
+    gc.collect()
+    for _ in range(100):  # of .1 s: news travel to the scheduler
+        if not (left := client.run_on_scheduler(tasks) - before):
+            break
+        time.sleep(0.1)
+    return left
+
+
+def test_an_interrupted_fit_leaves_the_earlier_one_and_the_cluster_as_they_were(client, monkeypatch) -> None:
+    before = client.run_on_scheduler(tasks)  # errors of other tests may refer to futures
+    model, wanted = fitted(), GibbsM3F(**FAST).fit(X, FRAME.y)
+    keep, rounds = OnDask.keep, []
+
+    def interrupted(self, *args, **options):
+        rounds.append(keep(self, *args, **options))
+        if len(rounds) == 6:
+            raise KeyboardInterrupt
+        return rounds[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OnDask, "keep", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(lazy(ratings(4))[["user", "item", "y"]])
+    assert_same_bits(model, wanted)
+    rounds.clear()
+    twice = ratings(1).assign(user=FRAME.user, item=FRAME.item)
+    with pytest.raises(DataError, match="duplicate ratings that differ: user 'user"):
+        fitted(joined(FRAME, twice))
+    assert left_on_cluster(client, before) == set()
+
+
+def joined(*tables: Any) -> Any:
+    return pytest.importorskip("pandas").concat(tables, ignore_index=True)
+
+
+@pytest.mark.usefixtures("client")
+@pytest.mark.parametrize(
+    ("options", "arguments", "message"),
+    [
+        ({}, lambda c: (X, FRAME.y), "X must be a frame or an array of Dask; got DataFrame"),
+        ({}, lambda c: (c, FRAME.y), "y must be a frame or an array of Dask; got Series"),
+        ({}, lambda c: (c, c["y"].repartition(npartitions=2)), "X has 4 partitions and y has 2"),
+        ({}, lambda c: (c, "star"), "no column 'star' in X, which has the columns user, item, y, times"),
+        ({"item": "film"}, lambda c: (c, "y"), "no column 'film' in X"),
+        ({"levels": [1, 2]}, lambda c: (c, "y"), r"rating \d is outside 1..2 for user .* \(rows 0 to 133 of X\)"),
+        ({}, lambda c: (c[c["y"] == 3], "y"), "at least 2 levels of ratings are needed"),
+        ({}, lambda c: (c[c["y"] == 9], "y"), r"Found array with 0 sample\(s\)"),
+        ({}, lambda c: (array.ones((3, 3)), array.ones(3)), "Expected 2D array of 2 columns"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(options, arguments, message) -> None:
+    with pytest.raises(DataError, match=message):
+        DaskGibbsM3F(**FAST | options).fit(*arguments(lazy()))

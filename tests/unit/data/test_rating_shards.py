@@ -1,0 +1,115 @@
+"""Reading ratings of a shard: ids and levels by numbers, rows named in messages, what all shards agree on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from skpref.data import Ratings
+from skpref.data.rating_shards import (
+    RatingColumns,
+    RatingCounts,
+    levels_of_all,
+    rating_columns,
+    rating_shards,
+    read_rating_shard,
+)
+from skpref.data.shards import open_dataset
+from skpref.exceptions import DataError
+
+pandas = pytest.importorskip("pandas")
+pyarrow = pytest.importorskip("pyarrow")
+USERS, ITEMS, STARS = ["bob", "ann", "bob", "cleo"], [7, 7, 5, 9], [4.0, 1.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [lambda ids: ids, np.array, pandas.Series, lambda ids: pandas.Series(ids, dtype="category"), pyarrow.array],
+)
+def test_ids_and_levels_become_numbers(column) -> None:
+    summary, rows = read_rating_shard(column(USERS), column(ITEMS), STARS, None, None)
+    assert summary.users[rows.user].tolist() == USERS
+    assert summary.items[rows.item].tolist() == ITEMS
+    assert summary.levels[rows.level].tolist() == STARS
+    assert (summary.user_counts.tolist(), summary.item_counts.tolist()) == ([1, 2, 1], [1, 2, 1])
+    assert (rows.user.dtype, rows.item.dtype, rows.level.dtype, rows.weight) == (np.int32, np.int32, np.int16, None)
+
+
+@pytest.mark.parametrize("column", [np.array, lambda ids: pandas.Series(ids, dtype="category")])
+def test_rows_of_weight_zero_do_not_count(column) -> None:
+    summary, rows = read_rating_shard(column(USERS), column(ITEMS), pandas.Series(STARS), [1, 0, 2, 0], None)
+    assert (summary.users.tolist(), summary.items.tolist(), summary.levels.tolist()) == (["bob"], [5, 7], [2.0, 4.0])
+    assert (summary.n_rows, rows.weight.tolist()) == (2, [1.0, 2.0])
+    nothing, _ = read_rating_shard(USERS, ITEMS, STARS, np.zeros(4), [1, 2])
+    assert nothing.n_rows == nothing.users.size == 0
+
+
+def test_messages_name_the_row() -> None:
+    with pytest.raises(
+        DataError, match=r"rating 4.0 is outside 1..3 for user 'bob', item 7 \(row 100\) \(and 1 more\)"
+    ):
+        read_rating_shard(USERS, ITEMS, STARS, None, [1, 2, 3], 100)
+    with pytest.raises(DataError, match=r"no rating for user 'cleo', item 9 \(row 3\)"):
+        read_rating_shard(USERS, ITEMS, [1.0, 2.0, 3.0, np.nan], [1, 0, 1, 1], None)
+    with pytest.raises(DataError, match="missing user id in rating 1 of the users"):
+        read_rating_shard(pyarrow.array(["ann", None]), pyarrow.array([1, 2]), [1, 2], None, None)
+    with pytest.raises(DataError, match="there are 4 users, 4 items and 3 ratings"):
+        read_rating_shard(USERS, ITEMS, STARS[:3], None, None)
+    with pytest.raises(DataError, match=r"y has 1500 distinct values, more than the 1000 levels"):
+        read_rating_shard(np.arange(1500), np.arange(1500), np.arange(1500), None, None)
+
+
+def summaries(*ratings, levels=None):
+    return [read_rating_shard(np.arange(len(y)), np.arange(len(y)), y, None, levels)[0] for y in ratings]
+
+
+def test_levels_are_those_of_all_shards() -> None:
+    assert levels_of_all(summaries([3, 3], [1], [], [5, 3])).tolist() == [1, 3, 5]
+    assert levels_of_all(summaries([3, 3], [], levels=[1, 2, 3])).tolist() == [1, 2, 3]
+    words = [pandas.Categorical(["low"], ["low", "high"], ordered=True), pandas.Categorical(["a"], ["a"], ordered=True)]
+    assert levels_of_all(summaries(words[0], words[0])).tolist() == ["low", "high"]
+    for wrong, message in (
+        (summaries([3], [3, 3]), "at least 2 levels of ratings are needed; got 1 class: every rating is 3"),
+        (summaries([], []), r"Found array with 0 sample\(s\)"),
+        (summaries(*words), r"categories \['low', 'high'\] in one shard and \['a'\] in another; list all levels"),
+    ):
+        with pytest.raises(DataError, match=message):
+            levels_of_all(wrong)
+
+
+def test_columns_are_checked_by_name() -> None:
+    names = ["user", "item", "stars", "times"]
+    columns = RatingColumns("user", "item", "stars", "times")
+    assert rating_columns(names, columns) == columns
+    for wrong, message in (
+        (columns._replace(y="star"), "no column 'star' in X, which has the columns user, item, stars, times; name the"),
+        (columns._replace(item="user"), "must be different columns of X; got user, user, stars, times"),
+        (columns._replace(weight=np.ones(3)), "sample_weight must be the name of a column .* got ndarray"),
+    ):
+        with pytest.raises(DataError, match=message):
+            rating_columns(names, wrong)
+
+
+def test_a_dataset_is_read_in_runs_that_messages_name(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("skpref.data.shards._SHARD_ROWS", 3)
+    stars = pandas.Categorical(["good", "bad", "fair", "good"], ["bad", "fair", "good"], ordered=True)
+    frame = pandas.DataFrame({"who": USERS, "what": ITEMS, "y": stars})
+    frame.to_parquet(tmp_path / "ratings.parquet")
+    dataset, columns = open_dataset(tmp_path / "ratings.parquet"), RatingColumns("who", "what", "y")
+    (first, _), (second, rows) = rating_shards(dataset, columns, None)
+    assert first.levels.tolist() == second.levels.tolist() == ["bad", "fair", "good"]
+    assert (second.users.tolist(), rows.level.tolist()) == (["cleo"], [2])
+    frame.assign(y=[1, 2, 1, 4]).to_parquet(tmp_path / "ratings.parquet")
+    with pytest.raises(DataError, match=r"rating 4 is outside 1..2 .*\(row 3\); list .* \(rows 3 to 3 of X\)"):
+        list(rating_shards(open_dataset(tmp_path), columns, [1, 2]))
+
+
+def test_counts_are_what_is_left_of_ratings() -> None:
+    counts = RatingCounts(2, 3, 5, 10)
+    counts.validate()
+    more = Ratings(np.array([2]), np.array([0]), np.array([1]), np.ones(1), 3, 3, 5)
+    assert vars(counts.followed_by(more)) == {"n_users": 3, "n_items": 3, "n_levels": 5, "size": 11}
+    with pytest.raises(DataError, match=r"RatingCounts.size must be a whole number"):
+        RatingCounts(2, 3, 5, -1).validate()
+    assert_array_equal([counts.n_users, counts.size], [2, 10])

@@ -1,0 +1,210 @@
+"""Ratings in Parquet files: the bits of the same ratings in memory, for any shards; what needs memory is refused."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import skpref
+from skpref import GibbsM3F
+from skpref.exceptions import DataError, UnknownIdError
+from skpref.factorization.max_margin import sharded
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pandas = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+FAST: dict[str, Any] = {"n_factors": 3, "C": 0.5, "n_sweeps": 6, "burn_in": 2, "random_state": 0}
+
+
+def ratings(seed: int = 0, n: int = 400) -> Any:
+    """Return ratings of 30 users, strings, and 20 items, integers, in any order."""
+    rng = np.random.default_rng(seed)
+    cell = rng.permutation(600)[:n]
+    columns = {"user": [f"user {k}" for k in cell // 20], "item": cell % 20}
+    return pandas.DataFrame({**columns, "y": rng.integers(1, 6, n), "times": rng.integers(0, 3, n).astype(float)})
+
+
+FRAME = ratings()
+X = FRAME[["user", "item"]]
+
+
+@pytest.fixture(autouse=True)
+def _small_shards(monkeypatch):
+    monkeypatch.setattr("skpref.data.shards._SHARD_ROWS", 90)
+    monkeypatch.setattr(sharded, "_SHARD_RATINGS", 150)
+
+
+@pytest.fixture
+def path(tmp_path):
+    FRAME.to_parquet(tmp_path / "ratings.parquet")
+    return tmp_path / "ratings.parquet"
+
+
+def numbers(model: GibbsM3F) -> list[Any]:
+    posterior = model.posterior_
+    tables = *posterior.average, *posterior.last, *posterior.samples
+    return [*tables, posterior.calibration.log_weights, model.temperature_, model.risks_, model.risk_, model.r_hat_]
+
+
+def assert_same_bits(model: GibbsM3F, wanted: GibbsM3F) -> None:
+    for a, b in zip(numbers(model), numbers(wanted), strict=True):
+        assert_array_equal(a, b)
+    for name in ("user_ids_", "item_ids_", "classes_", "feature_names_in_", "n_features_in_", "thresholds_"):
+        assert_array_equal(getattr(model, name), getattr(wanted, name))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"dtype": "float32", "n_chains": 2, "n_sweeps": 5},
+        {"user_thresholds": False},
+        {"threshold_means": "symmetric", "n_factors": 30},
+        {"levels": [0, 1, 2, 3, 4, 5]},
+    ],
+    ids=["plain", "float32", "shared thresholds", "many factors", "levels"],
+)
+@pytest.mark.parametrize("weight", [None, "times"])
+def test_the_bits_are_those_of_a_fit_in_memory(path, options, weight) -> None:
+    wanted = GibbsM3F(**FAST | options).fit(X, FRAME.y, None if weight is None else FRAME[weight])
+    assert_same_bits(GibbsM3F(**FAST | options).fit(path, "y", weight), wanted)
+
+
+def test_the_shards_change_no_bit(path, monkeypatch) -> None:
+    wanted = GibbsM3F(**FAST).fit(path)
+    monkeypatch.setattr("skpref.data.shards._SHARD_ROWS", 1000)
+    for size in (20, 1000):  # a user or an item in each; all in one
+        monkeypatch.setattr(sharded, "_SHARD_RATINGS", size)
+        assert_same_bits(GibbsM3F(**FAST).fit(path), wanted)
+
+
+@pytest.mark.parametrize("duplicates", ["mean", "last"])
+def test_ratings_of_the_same_pair_are_merged_in_their_order(tmp_path, duplicates) -> None:
+    table = pandas.concat([FRAME, ratings(1).assign(user=FRAME.user, item=FRAME.item)])
+    table.to_parquet(tmp_path / "ratings.parquet")
+    model = GibbsM3F(duplicates=duplicates, **FAST).fit(tmp_path, "y", "times")
+    assert_same_bits(model, GibbsM3F(duplicates=duplicates, **FAST).fit(table[["user", "item"]], table.y, table.times))
+    message = r"duplicate ratings that differ: user 'user \d+' rated item \d+ 2 times"
+    with pytest.raises(DataError, match=message):
+        GibbsM3F(**FAST).fit(tmp_path)
+
+
+def test_a_folder_and_named_columns(tmp_path) -> None:
+    named = FRAME.rename(columns={"user": "userId", "item": "movieId", "y": "rating"})
+    for number, part in enumerate((named.iloc[:100], named.iloc[100:100], named.iloc[100:])):
+        part.to_parquet(tmp_path / f"{number}.parquet")
+    model = GibbsM3F(user="userId", item="movieId", **FAST).fit(str(tmp_path), "rating")
+    in_memory = GibbsM3F(user="userId", item="movieId", **FAST).fit(named, named.rating)
+    assert_same_bits(model, in_memory)
+    assert model.feature_names_in_.tolist() == ["userId", "movieId"]
+    assert_array_equal(model.predict(named), in_memory.predict(named[["userId", "movieId"]]))
+    with pytest.raises(DataError, match="there is no column 'userId' in X, which has the columns user, item"):
+        model.predict(X)
+
+
+def test_predictions_new_users_and_saving(path, tmp_path) -> None:
+    model, wanted = GibbsM3F(**FAST).fit(path), GibbsM3F(**FAST).fit(X, FRAME.y)
+    newcomer = pandas.DataFrame({"user": ["new", "new"], "item": [3, 4]})
+    skpref.save(model, tmp_path / "m.skpref")
+    for other in (model, skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
+        assert_array_equal(other.predict_proba(X), wanted.predict_proba(X))
+        assert_array_equal(
+            other.recommend("user 3", exclude_seen=False)[1], wanted.recommend("user 3", exclude_seen=False)[1]
+        )
+        other.fold_in(newcomer, [5, 1])
+    wanted.fold_in(newcomer, [5, 1])
+    assert_array_equal(model.predict_proba(newcomer), wanted.predict_proba(newcomer))
+    skpref.save(model, tmp_path / "m.skpref")
+    assert_array_equal(skpref.load(tmp_path / "m.skpref").predict(X), wanted.predict(X))
+
+
+def test_what_needs_the_ratings_is_refused(path) -> None:
+    model = GibbsM3F(**FAST).fit(path)
+    with pytest.raises(DataError, match=r"partial_fit needs the ratings of the fit, and a fit to files .* keeps none"):
+        model.partial_fit(X, FRAME.y)
+    with pytest.raises(DataError, match=r"exclude_seen=True needs the ratings .*: set exclude_seen=False"):
+        model.recommend("user 3")
+    with pytest.raises(DataError, match=r"user 'user \d+' has ratings already"):
+        model.fold_in(X.iloc[:1], [2])
+    with pytest.raises(UnknownIdError, match="unknown item 99"):
+        model.fold_in(X.iloc[:1].assign(item=99), [2])
+
+
+def test_a_warm_start_and_a_checkpoint_resume_chains(path, tmp_path) -> None:
+    def interrupt(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    options = FAST | {"checkpoint": tmp_path / "chains", "checkpoint_seconds": 0.0}
+    model = GibbsM3F(**options)
+    plan = model._plan
+    model._plan = lambda *parts: plan(*parts).__class__(  # type: ignore[method-assign]
+        **vars(plan(*parts)) | {"on_iteration": lambda event: interrupt(event) if event.step == 4 else None}
+    )
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(path)
+    assert (tmp_path / "chains").exists()
+    assert not hasattr(model, "posterior_")
+    wanted = GibbsM3F(**FAST).fit(path)
+    assert_same_bits(GibbsM3F(**options).fit(path), wanted)
+    longer = GibbsM3F(warm_start=True, **FAST).fit(path).fit(path)
+    assert_same_bits(longer, GibbsM3F(warm_start=True, **FAST).fit(X, FRAME.y).fit(X, FRAME.y))
+
+
+def test_a_failed_fit_leaves_the_earlier_one_and_no_files(path, tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    model = GibbsM3F(**FAST).fit(path)
+    wanted = numbers(model)
+    assert list(folder.iterdir()) == []
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        assert list(folder.iterdir())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sharded.ShardedProblem, "losses", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        model.fit(path)
+    assert list(folder.iterdir()) == []
+    assert caught.tb  # which refers to the shards
+    for a, b in zip(numbers(model), wanted, strict=True):
+        assert_array_equal(a, b)
+
+
+def test_what_cannot_be_fitted_is_refused(tmp_path) -> None:
+    def stored(table: Any) -> Path:
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.parquet"
+        table.to_parquet(path)
+        return path
+
+    for arguments, message in (
+        (
+            (stored(FRAME), "star"),
+            "no column 'star' in X, which has the columns user, item, y, times; name the columns",
+        ),
+        ((stored(FRAME), FRAME.y), "y must be the name of a column where X is not in memory; got Series"),
+        ((stored(FRAME.drop(columns="user")),), "there is no column 'user' in X"),
+        ((stored(FRAME.iloc[:0]),), r"Found array with 0 sample\(s\).*no ratings"),
+        ((tmp_path / "nowhere",), "nowhere', which is no Parquet file and no folder"),
+        ((stored(FRAME.assign(y=3)),), "at least 2 levels of ratings are needed; got 1 class: every rating is 3"),
+    ):
+        with pytest.raises(DataError, match=message):
+            GibbsM3F(**FAST).fit(*arguments)
+    wrong = FRAME.assign(y=FRAME.y.where(FRAME.index != 93, 9))
+    with pytest.raises(DataError, match=r"rating 9 is outside 1..5 for user 'user \d+', item \d+ \(row 93\);"):
+        GibbsM3F(levels=range(1, 6), **FAST).fit(stored(wrong))
+    with pytest.raises(ValueError, match="user"):
+        GibbsM3F(user=3).fit(tmp_path)
+
+
+def test_shards_hold_about_equal_numbers_of_ratings() -> None:
+    cuts = sharded._cuts([np.arange(100)], [np.full(100, 5)], 100, 4)
+    assert cuts.tolist() == [0, 24, 49, 74, 100]
+    assert sharded._cuts([np.arange(3)], [np.array([1, 900, 1])], 3, 8).tolist() == [0, 1, 3]
