@@ -12,6 +12,8 @@ import numpy as np
 
 from skpref._compiled.jit import njit
 
+_ROUNDING = 1e-13  # share of a variance that is rounding
+
 
 @njit()
 def _between(S, i, j, k, l):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
@@ -38,13 +40,17 @@ def _gather(S, first, second, low, high):  # type: ignore[no-untyped-def]  # noq
 
 @njit()
 def _lower(M):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Factor M = L L^T in place; return log |M|."""
+    """Factor M = L L^T in place, M perhaps semi-definite; return log |M| of a definite one."""
     n = M.shape[0]
     log_det = 0.0
     for j in range(n):
         total = M[j, j]
+        least = _ROUNDING * total
         for k in range(j):
             total -= M[j, k] * M[j, k]
+        if total <= least:  # a combination of earlier ones, such as the same item in another group
+            M[j:, j] = 0.0
+            continue
         pivot = np.sqrt(total)
         M[j, j] = pivot
         log_det += np.log(pivot)

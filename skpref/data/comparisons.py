@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Comparisons", "from_labels", "from_pairs", "from_scores"]
 
 OnSelf = Literal["raise", "drop"]
+_COLUMNS = "left", "right", "y", "weight", "user", "covariates", "group"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -54,6 +55,9 @@ class Comparisons:
         Number of users, including those without comparisons; 0 without `user`.
     covariates : ndarray of shape (P, n_covariates), dtype float64, default=None
         What favours the left item where it is positive, such as a difference between the two; None means nothing.
+    group : ndarray of shape (P, n_kinds), dtype int64, default=None
+        Number of the group of each comparison, one column for each kind of groups, such as categories; None means
+        that there are no groups.
 
     Raises
     ------
@@ -80,6 +84,7 @@ class Comparisons:
     user: IntArray | None = None
     n_users: int = 0
     covariates: Array | None = None
+    group: IntArray | None = None
 
     def __post_init__(self) -> None:
         """Check everything, since compiled loops use these numbers as indices."""
@@ -95,7 +100,13 @@ class Comparisons:
         if covariates is not None:
             covariates = check_array(covariates, input_name="covariates", dtype=np.float64, ensure_min_samples=0)
             check_consistent_length(left, covariates)
+        group = self.group
+        if group is not None:
+            numbered = group.ndim == 2 and group.dtype == np.int64 and int(group.min(initial=0)) >= 0
+            require(numbered, self, "group", "must be columns of numbers of groups, from 0")
+            check_consistent_length(left, group)
         columns = {"left": left, "right": right, "y": y, "weight": weight, "user": user, "covariates": covariates}
+        columns["group"] = group
         for name, values in columns.items():
             object.__setattr__(self, name, None if values is None else _read_only(values))
 
@@ -133,12 +144,11 @@ class Comparisons:
         Comparisons
             These comparisons; items and users keep their numbers.
         """
-        user, covariates = (None if column is None else column[rows] for column in (self.user, self.covariates))
-        left, right, y, weight = self.left[rows], self.right[rows], self.y[rows], self.weight[rows]
-        return replace(self, left=left, right=right, y=y, weight=weight, user=user, covariates=covariates)
+        columns = {name: getattr(self, name) for name in _COLUMNS}
+        return replace(self, **{name: column[rows] for name, column in columns.items() if column is not None})
 
     def merged(self, *, keep_order: bool = False, keep_ties: bool = False) -> Comparisons:
-        """Merge all comparisons of the same two items by the same user, with the same covariates.
+        """Merge all comparisons of the same two items by the same user, with the same covariates and groups.
 
         This is exact: sum_i w_i (y_i log p + (1 - y_i) log(1 - p)) depends on the
         weights and labels of a pair through sum_i w_i and sum_i w_i y_i only.
@@ -228,10 +238,12 @@ def _left_first(pairs: Comparisons) -> Comparisons:
 
 
 def _grouped(pairs: Comparisons) -> Comparisons:
-    """Merge the rows of the same user, left, right and covariates."""
+    """Merge the rows of the same user, left, right, covariates and groups."""
     columns, sizes = [pairs.left, pairs.right], [pairs.n_items, pairs.n_items]
     if pairs.user is not None:
         columns, sizes = [pairs.user, *columns], [pairs.n_users, *sizes]
+    for column in () if pairs.group is None else pairs.group.T:
+        columns, sizes = [*columns, column], [*sizes, int(column.max(initial=0)) + 1]
     for column in () if pairs.covariates is None else pairs.covariates.T:
         code, size = _renumbered(column)
         columns, sizes = [*columns, code], [*sizes, size]
@@ -242,8 +254,7 @@ def _grouped(pairs: Comparisons) -> Comparisons:
 
 
 def _concatenated(parts: list[Comparisons]) -> Comparisons:
-    names = ("left", "right", "y", "weight", "user", "covariates")
-    columns = {name: [getattr(part, name) for part in parts] for name in names}
+    columns = {name: [getattr(part, name) for part in parts] for name in _COLUMNS}
     joined: dict[str, Any] = {name: np.concatenate(held) for name, held in columns.items() if held[0] is not None}
     return replace(parts[0], **joined)
 
@@ -358,6 +369,7 @@ def from_labels(
     user: ArrayLike | None = None,
     n_users: int = 0,
     covariates: Array | None = None,
+    group: IntArray | None = None,
 ) -> Comparisons:
     """Build the record from rows of items and labels.
 
@@ -384,6 +396,8 @@ def from_labels(
         Number of users, needed with `user`.
     covariates : ndarray of shape (P, n_covariates), default=None
         What favours the left item where it is positive.
+    group : ndarray of shape (P, n_kinds), dtype int64, default=None
+        Number of the group of each comparison, one column for each kind of groups.
 
     Returns
     -------
@@ -409,11 +423,11 @@ def from_labels(
         keep = first != second
         first, second, labels, weight = first[keep], second[keep], labels[keep], weight[keep]
         users = None if users is None else users[keep]
-        covariates = None if covariates is None else covariates[keep]
+        covariates, group = (None if columns is None else columns[keep] for columns in (covariates, group))
     elif names is not None:
         _check_range(first, second, n_items)
         _check_self(first, second, names)
-    return Comparisons(first, second, labels, weight, n_items, users, n_users, covariates)
+    return Comparisons(first, second, labels, weight, n_items, users, n_users, covariates, group)
 
 
 def from_pairs(

@@ -24,7 +24,7 @@ class Entities:
     """All items or all users of a model; the order of `seen` is that of their variables in the posterior."""
 
     estimator: str  # name of the model's class, for error messages
-    kind: str  # "item" or "user"; the parameter of the estimator is "items" or "users"
+    kind: str  # "item", "user" or "group"; the parameter of the estimator is the plural
     vocabulary: Vocabulary  # ids
     features: Features  # (n, d); None without a table
     feature_names: tuple[str, ...] | None
@@ -33,7 +33,7 @@ class Entities:
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
         check_types(self, vocabulary=Vocabulary, estimator=str)
-        require(self.kind in {"item", "user"}, self, "kind", "must be item or user")
+        require(self.kind in {"item", "user", "group"}, self, "kind", "must be item, user or group")
         size = self.vocabulary.size
         if self.features is not None:
             width = check_features(self, "features", self.features, size)

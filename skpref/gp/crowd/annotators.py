@@ -126,8 +126,8 @@ class Annotators:
 
 
 def describe_annotators(
-    posterior: Posterior,
     ids: IdColumn,
+    posterior: Posterior,
     seen: tuple[Items, Items],
     comparisons: Comparisons,
     likelihood: Likelihood,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from skpref.gp.crowd.fit_hierarchy import (
     Regularisation,
     fit_crowd_hierarchy,
 )
+from skpref.gp.crowd.groups import variances
 from skpref.gp.crowd.model import CrowdConfig, CrowdData, Kernels
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.posterior import CrowdPosterior
@@ -58,6 +59,8 @@ class CrowdBase(ComparisonClassifier):
     _sides: ClassVar[tuple[str, ...]] = ("user", "left", "right")
     users: Any
     posterior_: CrowdPosterior | PersonalPosterior
+    groups: Any
+    _groups: tuple[Entities, ...]  # of each kind
     _state: Any  # what a warm start needs besides: a State, or the Regularisation of a hierarchy
     _alive: tuple[int, ...]
     kernel_: Kernel | None
@@ -82,7 +85,13 @@ class CrowdBase(ComparisonClassifier):
             user=user,
             n_users=users.vocabulary.size,
             covariates=rows.covariates,
+            group=self._numbers_of_groups(rows.groups) if rows.groups else None,
         )
+
+    def _numbers_of_groups(self, columns: tuple[Any, ...], unknown: Literal["raise", "mark"] = "raise") -> IntArray:
+        """Return the groups of rows, shape (n, n_kinds); -1 where one is unknown."""
+        pairs = zip(self._groups, columns, strict=True)
+        return np.column_stack([kind.vocabulary.encode(ids, unknown=unknown, kind="group") for kind, ids in pairs])
 
     def _merge(self, comparisons: Comparisons) -> Comparisons:
         """Merge equal answers only, since `annotators` counts answers."""
@@ -92,7 +101,7 @@ class CrowdBase(ComparisonClassifier):
         """Return a digest of all that two fits must share for the second to start from the first."""
         ids = users.seen_ids.tolist(), items.seen_ids.tolist()
         hierarchical = self._is_hierarchical(items.seen.size)
-        names = () if self._columns is None else tuple(self._columns.names)
+        names = () if self._columns is None else (*self._columns.names, *map(str, self._columns.groups))
         model = self.n_factors, self.consensus, self.item_effects, self.order_effect, hierarchical, names
         n_points = self.n_inducing, self.n_inducing_users
         kernels = [kernel_parameters(kernel) for kernel in (self.kernel, self.factor_kernel, self.user_kernel)]
@@ -118,6 +127,11 @@ class CrowdBase(ComparisonClassifier):
             raise DataError(
                 "covariates differ from the first call; partial_fit cannot change them. Set them back, or call fit "
                 "with all comparisons."
+            )
+        if len(self._groups) != len(self.groups or ()):
+            raise DataError(
+                f"groups={self.groups!r}, but the fitted model has {len(self._groups)} columns of groups; partial_fit "
+                "cannot change them. Set groups back, or call fit with all comparisons."
             )
         for entities in (self._items, self._users):
             name = entities.parameter
@@ -146,6 +160,9 @@ class CrowdBase(ComparisonClassifier):
     def _is_hierarchical(self, n_items: int) -> bool:
         """Tell whether users have posteriors of their own, with correlations, instead of a factorised one."""
         with_covariates = self._columns is not None and bool(self._columns.names)
+        if self._columns is not None and self._columns.groups:
+            self._refuse_with_groups(with_covariates=with_covariates)
+            return True
         if self.inference in {"ep", "laplace"} and with_covariates:
             raise DataError(
                 f"inference={self.inference!r} learns no covariates; with them use inference='vb', or 'auto', which is "
@@ -154,6 +171,22 @@ class CrowdBase(ComparisonClassifier):
         if self.inference != "auto" or with_covariates:
             return self.inference in {"ep", "laplace"}
         return n_items <= MAX_ITEMS and self.optimizer is None and self.n_factors > 0
+
+    def _refuse_with_groups(self, *, with_covariates: bool) -> None:
+        """Refuse parameters that models with groups do not have."""
+        faults = {
+            f"inference={self.inference!r}": self.inference not in {"auto", "ep", "laplace"},
+            "covariates": with_covariates,
+            f"optimizer={self.optimizer!r}": self.optimizer is not None,
+            "consensus=False": not self.consensus,
+        }
+        for name, is_set in faults.items():
+            if is_set:
+                raise DataError(
+                    f"groups={self.groups!r} cannot be combined with {name}: groups are learnt by the posterior of a "
+                    "hierarchy, inference='ep' or 'laplace', which has a consensus, no covariates and no optimizer. "
+                    "Change it, or leave out groups."
+                )
 
     def _learn(
         self,
@@ -254,6 +287,7 @@ class CrowdBase(ComparisonClassifier):
         items, users, covariates = self._items, self._users, posterior.covariates
         sound = posterior.n_seen == items.seen.size and posterior.n_users == users.seen.size
         require(sound, self, "posterior_", "has other items or users")
+        self._check_groups(posterior)
         with_features = items.features is not None
         require(posterior.basis is None or with_features, self, "posterior_", "needs features of items")
         if posterior.basis is not None:
@@ -269,6 +303,27 @@ class CrowdBase(ComparisonClassifier):
             require(width == items.n_features, self, "inducing_points_", "has other features")
             for name in ("kernel_", "factor_kernel_"):
                 check_kernel(self, name, getattr(self, name), items.n_features)
+
+    def _check_groups(self, posterior: PersonalPosterior) -> None:
+        """Raise DataError unless the groups of the comparisons are those of the posterior."""
+        group, kinds = self._comparisons.group, self._groups
+        sound = isinstance(kinds, tuple) and all(isinstance(kind, Entities) for kind in kinds)
+        require(sound, self, "_groups", "must be ids of groups")
+        sizes = [] if posterior.groups is None else posterior.groups.places.n_levels.tolist()
+        fits = len(sizes) == len(kinds) == len(self.group_ids_) == len(self.group_scales_)
+        require(fits, self, "_groups", f"must be of {len(sizes)} kinds")
+        require((group is None) == (posterior.groups is None), self, "_comparisons", "disagree on groups")
+        if group is None or posterior.groups is None:
+            return
+        require(group.shape[1] == len(kinds), self, "_comparisons", f"must have {len(kinds)} columns of groups")
+        for kind, ids, size, column in zip(kinds, self.group_ids_, sizes, group.T, strict=True):
+            n = kind.vocabulary.size
+            require(size <= n and int(column.max(initial=0)) < n, self, "_groups", "leaves out groups of comparisons")
+            require(np.array_equal(ids, kind.vocabulary.ids), self, "group_ids_", "must be the ids of the groups")
+        compared = comparisons_of_seen(self._comparisons, self._users, self._items)
+        used, places = group[self._comparisons.weight > 0.0], posterior.groups.places
+        complete = all(places.have(side, used) for side in (compared.left, compared.right))
+        require(complete, self, "posterior_", "lacks items of some groups")
 
     def _check_comparisons(self) -> None:
         """Raise DataError unless the comparisons are of the users and items that are held."""
@@ -346,6 +401,8 @@ class CrowdBase(ComparisonClassifier):
         self.posterior_ = fit.posterior
         self.likelihood_ = fit.likelihood
         self.item_ids_, self.user_ids_ = self._items.seen_ids, self._users.seen_ids
+        self.group_ids_ = [kind.vocabulary.ids for kind in self._groups]
+        self.group_scales_ = variances(fit.posterior.scales, len(self._groups))
         if isinstance(fit, HierarchicalFit):
             self._state, self._segments, self._alive = fit.chosen, {}, ()
             self.kernel_, self.factor_kernel_, self.user_kernel_ = fit.kernels
@@ -403,6 +460,7 @@ def comparisons_of_seen(comparisons: Comparisons, users: Entities, items: Entiti
         y=comparisons.y[used],
         weight=comparisons.weight[used],
         covariates=None if comparisons.covariates is None else comparisons.covariates[used],
+        group=None if comparisons.group is None else comparisons.group[used],
         n_items=max(items.seen.size, 1),
         user=user[np.asarray(comparisons.user)[used]],
         n_users=users.seen.size,

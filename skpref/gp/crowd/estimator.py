@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -30,7 +31,7 @@ from skpref.gp.crowd.base import (
 )
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.sharded import ShardedCrowd
-from skpref.gp.entities import Entities
+from skpref.gp.entities import Entities, Items
 from skpref.gp.pairwise.base import GAMMA_PARAMETER, SHARED_CONSTRAINTS, probability_positive
 from skpref.gp.pairwise.columns import has_columns, read_id_columns
 
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skpref._typing import Array, IntArray, MatrixLike, RandomState
-    from skpref.data import IdColumn
-    from skpref.gp.entities import Items
+    from skpref.data import Comparisons, IdColumn
+    from skpref.gp.crowd.posterior import CrowdPosterior
     from skpref.likelihoods import Likelihood
 
 
@@ -88,12 +89,20 @@ class CrowdGPPL(ShardedCrowd):
     covariates : list of str, int or pair, or dict of them by name, default=None
         Columns of X whose effects are learnt, the same for all users, as in `GPPLClassifier`. The posterior is then the
         factorised one, ``inference="vb"``.
+    groups : list of str or int, default=None
+        Columns of X with groups of comparisons, such as ``["category"]``: few groups with many answers each, at most
+        2,000 items by group. Utilities are then u = m + sum_j c_j + b_user, where c_j belongs to the group in column j.
+        The variance of each column's parts is learnt, so that a group with few answers borrows strength from the
+        consensus m of all, and groups that do not differ are not told apart. ``rank(groups={"category": "coding"})``
+        is the leaderboard of a group. Many groups with few answers each, and a single kind of groups without judges,
+        are better as `user`. With "ep" and "laplace" only.
     user, left, right : str or int, default=None
         Columns of X with the ids, by name or by position; None: the first, the second and the third one.
     weight : str or int, default=None
         Column of X with the weights of the comparisons, read by `fit`; None: see `sample_weight`.
     unknown_user : {"consensus", "raise"}, default="consensus"
-        Prediction for an unseen user: the consensus, with the variance of personal utilities added; or an error.
+        Prediction for an unseen user: the consensus, with the variance of personal utilities added; or an error. The
+        same for an unseen group.
     on_self : {"raise", "drop"}, default="raise"
         What `fit` does with a comparison of an item with itself, which usually shows an error in the data.
     likelihood : {"probit", "logit", "probit-ties", "logit-ties"} or Likelihood, default="probit"
@@ -166,6 +175,10 @@ class CrowdGPPL(ShardedCrowd):
         Ids of the items that were compared.
     user_ids_ : ndarray of shape (n_seen_users,)
         Ids of the users with comparisons.
+    group_ids_ : list of ndarray
+        Ids of the groups in each column of `groups`.
+    group_scales_ : ndarray of shape (n_group_columns,)
+        Learnt variance of utilities between the groups of each column.
     components_ : ndarray of shape (n_seen_items,)
         Connected component of each item in the graph of comparisons.
     user_factors_ : ndarray of shape (n_seen_users, n_factors)
@@ -239,6 +252,7 @@ class CrowdGPPL(ShardedCrowd):
         "item_effects": ["boolean"],
         "order_effect": ["boolean"],
         "covariates": ["array-like", dict, None],
+        "groups": ["array-like", None],
         "user": [str, Integral, None],
         "left": [str, Integral, None],
         "right": [str, Integral, None],
@@ -266,6 +280,7 @@ class CrowdGPPL(ShardedCrowd):
         item_effects: bool = True,
         order_effect: bool = False,
         covariates: Sequence[Any] | Mapping[str, Any] | None = None,
+        groups: Sequence[str | int] | None = None,
         user: str | int | None = None,
         left: str | int | None = None,
         right: str | int | None = None,
@@ -305,6 +320,7 @@ class CrowdGPPL(ShardedCrowd):
         self.item_effects = item_effects
         self.order_effect = order_effect
         self.covariates = covariates
+        self.groups = groups
         self.user = user
         self.left = left
         self.right = right
@@ -344,10 +360,10 @@ class CrowdGPPL(ShardedCrowd):
         ----------
         X : array-like of shape (n, 3) or (n, n_columns), str, Path or pyarrow.dataset.Dataset
             Ids of the user, the left and the right item: integers, strings or other hashables, in an array, a list of
-            triples or a data frame (pandas, polars). With `user`, `left`, `right`, `weight` or `covariates`: rows of a
-            table that has these columns; others are left alone. Or a Parquet file, a folder of them, or a dataset with
-            columns user, left, right and y, unless parameters name others: passes read the comparisons of some users
-            at a time then, up to 500 items.
+            triples or a data frame (pandas, polars). With `user`, `left`, `right`, `weight`, `covariates` or `groups`:
+            rows of a table that has these columns; others are left alone. Or a Parquet file, a folder of them, or a
+            dataset with columns user, left, right and y, unless parameters name others: passes read the comparisons of
+            some users at a time then, up to 500 items.
         y : array-like of shape (n,) or str, default=None
             1: left preferred; 0: right preferred; 0.5: a tie; other values in [0, 1] are soft labels. Or booleans, True
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
@@ -379,6 +395,7 @@ class CrowdGPPL(ShardedCrowd):
             rows = self._read(X, reset=True)
             items = Entities.read(self.items, rows.left, rows.right, estimator=self, kind="item")
             users = Entities.read(self.users, rows.user, estimator=self, kind="user")
+            self._groups = tuple(Entities.read(None, ids, estimator=self, kind="group") for ids in rows.groups)
             comparisons = self._encode(users, items, rows, y, sample_weight)
             if self._columns is not None:
                 self._columns.check_varying(comparisons)
@@ -442,6 +459,8 @@ class CrowdGPPL(ShardedCrowd):
             rows = self._with_covariates(self._read(X, reset=False))
             all_users = self._users.with_new(users, rows.user)
             all_items = self._items.with_new(items, rows.left, rows.right)
+            kinds = zip(self._groups, rows.groups, strict=True)
+            self._groups = tuple(kind.with_new(None, ids) for kind, ids in kinds)
             new = self._encode(all_users, all_items, rows, y, sample_weight)
             all_users, all_items = mark_seen(new, all_users, all_items)
             comparisons = self._merge(append_comparisons(self._comparisons, new))
@@ -457,8 +476,18 @@ class CrowdGPPL(ShardedCrowd):
         rows = self._read(X, reset=False, weighted=False)
         self._refuse_other_covariates()
         pairs = self._items.pairs(rows.left, rows.right)
+        users = self._users_of_rows(rows.user)
+        if self._groups and isinstance(self.posterior_, PersonalPosterior):
+            return self.posterior_.pairs_in_groups(users, *pairs, self._groups_of_rows(rows.groups), order=order)
         effects: dict[str, Any] = {} if rows.covariates is None or not order else {"covariates": rows.covariates}
-        return self.posterior_.pairs(self._users_of_rows(rows.user), *pairs, order=order, **effects)
+        return self.posterior_.pairs(users, *pairs, order=order, **effects)
+
+    def _groups_of_rows(self, columns: tuple[IdColumn, ...]) -> IntArray:
+        """Return the groups of rows, shape (n, n_kinds); -1 where one is unseen."""
+        levels = self._numbers_of_groups(columns, "mark")
+        for kind, ids in enumerate(columns):
+            self._refuse_unknown_groups(kind, ids, levels[:, kind])
+        return levels
 
     def _users_of_rows(self, user: Any) -> tuple[Items, IntArray]:
         """Return the distinct known users, and for each row the number of its user among them; -1 if unknown."""
@@ -476,7 +505,8 @@ class CrowdGPPL(ShardedCrowd):
         Parameters
         ----------
         X : array-like of shape (n, 3) or (n, n_columns)
-            Ids of one user, who may be unseen, and of the left and the right item, or rows with the columns of `fit`.
+            Ids of one user, who may be unseen, and of the left and the right item, or rows with the columns of `fit`,
+            all of the same groups.
 
         Returns
         -------
@@ -486,7 +516,7 @@ class CrowdGPPL(ShardedCrowd):
         Raises
         ------
         ValueError
-            If the rows are of several users.
+            If the rows are of several users or groups.
         """
         check_is_fitted(self)
         rows = self._read(X, reset=False, weighted=False)
@@ -494,7 +524,13 @@ class CrowdGPPL(ShardedCrowd):
         if len(set(user.tolist())) > 1:
             raise DataError(f"X must be of one user; got {shorten(user[0])} and others.")
         self._refuse_other_covariates()
-        posterior, one_user = self._of_one_user(user[:1])
+        fitted = self.posterior_
+        if self._groups and isinstance(fitted, PersonalPosterior):
+            levels = self._groups_of_rows(rows.groups)
+            if (levels != levels[0]).any():
+                raise DataError(f"X must be of one group in each column of groups={self.groups!r}; got several")
+            fitted = fitted.in_groups(levels[0].tolist())
+        posterior, one_user = self._of_one_user(user[:1], fitted)
         effects: dict[str, Any] = {} if rows.covariates is None else {"covariates": rows.covariates}
         return posterior.pair_covariance(one_user, *self._items.pairs(rows.left, rows.right), **effects)
 
@@ -507,7 +543,7 @@ class CrowdGPPL(ShardedCrowd):
         ----------
         X : array-like of shape (n, 3), (n, n_columns) or (n, 2)
             Ids of the user, the left and the right item, or rows with the columns of `fit`. With two columns (left and
-            right item): the consensus.
+            right item): the consensus, of all groups.
 
         Returns
         -------
@@ -544,16 +580,26 @@ class CrowdGPPL(ShardedCrowd):
         """
         check_is_fitted(self)
         report = describe_annotators(
-            self.posterior_,
             self.user_ids_,
-            (self._seen(self._users), self._seen(self._items)),
-            comparisons_of_seen(self._comparisons, self._users, self._items),
+            *self._by_annotators(),
             self.likelihood_,
             credibility=credibility,
             n_samples=n_samples,
             rng=as_generator(random_state),
         )
         return frame_or_record(report)
+
+    def _by_annotators(self) -> tuple[CrowdPosterior | PersonalPosterior, tuple[Items, Items], Comparisons]:
+        """Return the posterior and the seen users, items and comparisons; an item in each group is one of its own."""
+        seen = comparisons_of_seen(self._comparisons, self._users, self._items)
+        posterior, users = self.posterior_, self._seen(self._users)
+        if not isinstance(posterior, PersonalPosterior) or posterior.groups is None or seen.group is None:
+            return posterior, (users, self._seen(self._items)), seen
+        places = posterior.groups.places
+        left, right = (places.find(side, seen.group) for side in (seen.left, seen.right))
+        n = places.compared.size
+        seen = replace(seen, left=left, right=right, n_items=n, group=None)
+        return posterior.flattened(), (users, Items(None, np.arange(n))), seen
 
     def similar_users(self, user: Hashable, n: int = 10) -> tuple[IdColumn, Array]:
         """Return the users whose personal utilities are nearest to those of a user.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 
 from skpref import inducing
@@ -20,6 +21,7 @@ from skpref._compiled.streams import hashed
 from skpref._compiled.users import personal_moments
 from skpref._math.linalg import cholesky, solve_lower, solve_lower_t
 from skpref.exceptions import DataError
+from skpref.gp.crowd.groups import GroupPosterior, Places, prior_scales
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyFit, HierarchyState, fit_hierarchy, start_state
 from skpref.gp.crowd.model import Kernels
 from skpref.gp.crowd.personal import Covariates, PersonalPosterior
@@ -156,14 +158,15 @@ def fit_crowd_hierarchy(
             f"inference={config.pair.inference!r} takes at most {MAX_WEIGHT:.0e}. Divide the weights, or use "
             "inference='vb'."
         )
-    by_user = np.lexsort((c.right, c.left, c.user))
-    c = replace(c, **{name: getattr(c, name)[by_user] for name in ("user", "left", "right", "y", "weight")})
+    c = c.take(np.lexsort((c.right, c.left, *(() if c.group is None else c.group.T[::-1]), c.user)))
     pair, items, basis = _consensus_basis(replace(data, comparisons=c), kernels, config, rng, start)
     covariates, user_kernel = _covariates(data.users, kernels.users, config, rng, start)
     x = None if covariates is None else covariates.of(data.users)
     model = _hierarchy(c, pair, basis, x, config)
     model = model if data.shards is None else data.shards.hierarchy(model)
     scales = {name: scale for name, scale in pair.scales().items() if config.consensus or name == "order"}
+    if c.group is not None:
+        scales |= prior_scales([name for name in scales if name != "order"], c.group.shape[1])
     likelihood = config.pair.likelihood
     if start is None:
         few = _some_users(model, rng)
@@ -230,18 +233,28 @@ def _hierarchy(
     """Return the hierarchy without a shape of the personal covariance."""
     assert c.user is not None  # noqa: S101 - type narrowing
     order = config.pair.order
-    users = UserRows.of(c.user, c.left, c.right, (c.n_users, c.n_items), order=order)
-    n, columns, parts = c.n_items + order, [], []
+    columns: list[Array] = []
+    names: list[str] = []
     if config.consensus:
         if basis is not None:
             columns.append(basis.rows(pair.data.X))
-            parts.append(("f", columns[-1].shape[1]))
+            names.append("f")
         if config.pair.offsets:
             columns.append(np.eye(c.n_items))
-            parts.append(("offset", c.n_items))
-    rows = np.zeros((n, sum(size for _, size in parts) + order))
+            names.append("offset")
+    places, n_places, left, right = None, c.n_items, c.left, c.right
+    if c.group is not None:
+        places = Places.of(c, order=order)
+        names = [*prior_scales(names, c.group.shape[1]), *names]
+        left, right = (places.find(side, c.group) for side in (left, right))
+        columns = [*places.columns(columns), *(rows[places.compared] for rows in columns)]
+        n_places = places.compared.size
+        _check_size(n_places, sum(rows.shape[1] for rows in columns))
+    users = UserRows.of(c.user, left, right, (c.n_users, n_places), order=order)
+    parts = [(name, rows.shape[1]) for name, rows in zip(names, columns, strict=True)]
+    rows = np.zeros((n_places + order, sum(size for _, size in parts) + order))
     if parts:
-        rows[: c.n_items, : rows.shape[1] - order] = np.hstack(columns)
+        rows[:n_places, : rows.shape[1] - order] = np.hstack(columns)
     if order:
         rows[-1, -1] = 1.0
         parts.append(("order", 1))
@@ -250,15 +263,26 @@ def _hierarchy(
         c.y,
         c.weight,
         config.pair.inference == "laplace",
-        rows,
+        rows if places is None else sparse.csr_array(rows),
         tuple(parts),
-        np.eye(n),
+        np.eye(c.n_items + order),
         x,
         1.0,
         1.0,
         None,
         config.n_factors,
+        places=places,
     )
+
+
+def _check_size(n_places: int, n_variables: int) -> None:
+    """Refuse groups of items that would take matrices too large."""
+    if max(n_places, n_variables) > _MOST_ITEMS:
+        raise DataError(
+            f"groups: {n_places} items by group were compared, and utilities have {n_variables} variables, one at "
+            f"least for each item in each group; at most {_MOST_ITEMS} of either are learnt. Use columns with fewer "
+            "groups, or leave out items; a column of many groups with few answers each can be `user`."
+        )
 
 
 def _fit(model: Hierarchy, state: HierarchyState) -> HierarchyFit:
@@ -356,18 +380,19 @@ def _log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> flo
     rows[at, test.right] -= 1.0
     if test.order:
         rows[:, -1] = 1.0
-    half = model.consensus @ fit.half.T
-    own, V = rows @ state.S, half @ half.T
+    half, S = model.consensus @ fit.half.T, model.at_places(state.S)
+    own, V = rows @ S, half @ half.T
     common, blocks = rows @ V, (users.coordinates, users.places, state.tau, state.nu, fit.alpha)
-    added = personal_moments(test.user, own, common, state.S, V, *blocks)
+    added = personal_moments(test.user, own, common, S, V, *blocks)
     mean = rows @ (model.consensus @ fit.mean) + added[0]
     if model.covariates is not None:
-        mean += np.einsum("rn,rn->r", rows, model.covariates[test.user] @ state.B.T)
+        mean += np.einsum("rn,rn->r", model.by_item(rows), model.covariates[test.user] @ state.B.T)
     variance = np.einsum("rn,rn->r", own + common, rows) + added[1]
     if model.covariates is not None:
         basis, rotation = state.effect_bases
         of_rotated = (model.covariates[test.user] @ rotation) ** 2
-        variance += np.einsum("rn,np,rp->r", ((rows - added[2]) @ basis) ** 2, state.effect_variance, of_rotated)
+        unexplained = model.by_item(rows - added[2]) @ basis
+        variance += np.einsum("rn,np,rp->r", unexplained**2, state.effect_variance, of_rotated)
     log_p, _, _ = state.likelihood.tilted(held.y, mean, np.maximum(variance, 0.0))
     return float(held.weight @ log_p)
 
@@ -434,26 +459,38 @@ def _posterior(
 ) -> PersonalPosterior:
     state, order = fit.state, model.users.order
     users, tau, nu, alpha = model.columns(fit)
-    n_items = model.users.n_items - order
-    names = [name for name, _ in model.parts]
-    consensus_basis = basis if "f" in names else None
-    n_points = 0 if consensus_basis is None else consensus_basis.chol.shape[0]
-    has_offsets = "offset" in names
-    average = model.consensus[:n_items].mean(axis=0)
-    offset_mean = fit.mean[n_points : n_points + n_items] if has_offsets else np.zeros(0)
+    n_items = len(state.S) - order
+    sizes = dict(model.parts)
+    consensus_basis = basis if "f" in sizes else None
+    n_points, has_offsets = sizes.get("f", 0), "offset" in sizes
+    size = sum(sizes.get(name, 0) for name in ("f", "offset", "order"))
+    # The factor is lower triangular: the last rows and columns are that of the last variables alone.
+    start = fit.mean.size - size
+    mean, half = fit.mean[start:], np.ascontiguousarray(fit.half[start:, start:])
+    average = np.zeros(size)
+    if consensus_basis is not None:
+        average[:n_points] = consensus_basis.rows(X).mean(axis=0)
+    average[n_points : n_points + n_items * has_offsets] = 1.0 / n_items
+    scales = {name: scale for name, scale in state.scales.items() if name in {"f", "offset", "order"}}
     consensus = PairPosterior(
         consensus_basis,
-        fit.mean,
-        np.ascontiguousarray(fit.half),
-        offset_mean.copy(),
+        mean,
+        half,
+        mean[n_points : n_points + n_items * has_offsets].copy(),
         None,
         has_offsets,
         order,
-        dict(state.scales),
-        float(average @ fit.mean),
-        fit.half @ average,
+        scales,
+        float(average @ mean),
+        half @ average,
         None if consensus_basis is None else AverageResidual.of(consensus_basis, X),
     )
+    groups = None
+    if model.places is not None:
+        parts = fit.mean[:start].copy(), np.ascontiguousarray(fit.half[:, :start]), average[: size - order]
+        groups = GroupPosterior(
+            model.places, *parts, {name: scale for name, scale in state.scales.items() if name not in scales}
+        )
     extension = solve_lower(chol := cholesky(shape.matrix), shape.rows.T)
     extension = solve_lower_t(chol, extension).T
     p = state.B.shape[1]
@@ -483,6 +520,7 @@ def _posterior(
         n_learnt=n_learnt,
         x=np.zeros((model.n_users, p)) if model.covariates is None else model.covariates,
         scales=dict(state.scales),
+        groups=groups,
     )
     vars(posterior)["users"] = users  # which it would derive from the comparisons
     return posterior

@@ -24,8 +24,11 @@ from skpref.inference.ep import log_site_integrals, matching_sites
 from skpref.inference.scale import GammaScale
 
 if TYPE_CHECKING:
+    from scipy import sparse
+
     from skpref._events import OnIteration
     from skpref._typing import Array, BoolArray
+    from skpref.gp.crowd.groups import Places
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
 
@@ -54,7 +57,8 @@ class Hierarchy:
     y: Array  # (P,)
     weight: Array  # (P,)
     laplace: bool  # sites by Laplace's approximation instead of expectation propagation
-    consensus: Array  # (n, K): m = consensus @ v, v the inducing values, offsets and order effect of the consensus
+    # (n, K): m = consensus @ v, v the inducing values, offsets and order effect of the consensus, after those of groups
+    consensus: Array | sparse.csr_array
     parts: tuple[tuple[str, int], ...]  # names of the scales of v and how many variables each has
     shape: Array  # (n, n): covariance of the items that S shrinks to, unit scale
     covariates: Array | None  # (U, p): x, standardised
@@ -65,6 +69,17 @@ class Hierarchy:
     # What users outside of the model say of m, the precision (n, n) and the linear term (n,). With these S, B, the
     # scales and the likelihood stay as they are.
     others: tuple[Array, Array] | None = None
+    # Where there are groups, the items in each: `users`, `consensus` and `others` are then about these places, in which
+    # the users' b and B are those of the items.
+    places: Places | None = None
+
+    def at_places(self, S: Array) -> Array:
+        """Return a covariance of the items at the places where users compare them."""
+        return S if self.places is None else self.places.spread(S)
+
+    def by_item(self, rows: Array) -> Array:
+        """Return rows of numbers at the places, shape (P, n), summed over the places of each item."""
+        return rows if self.places is None else np.asarray(rows @ self.places.to_items.T)
 
     def of_users(self, chosen: BoolArray) -> Hierarchy:
         """Return the model of some users, chosen (U,)."""
@@ -93,16 +108,16 @@ class Hierarchy:
         """Return what the sites say of the consensus."""
         shift = prior_means(self, state.B)
         arguments = self.users.coordinates, self.users.places, state.tau, state.nu, shift
-        G, h, log_det, constant = integrate_out(state.S, *arguments)
+        G, h, log_det, constant = integrate_out(self.at_places(state.S), *arguments)
         return Informed(G, h, log_det, constant, shift)
 
     def see(self, state: HierarchyState, informed: Informed, m: Array, V: Array) -> Seen:
         """Return new sites and the sums over the users, given the consensus N(m, V)."""
         arguments = self.users.coordinates, self.users.places, state.tau, state.nu, informed.rest
-        mean, variance, moment, alpha, squared = marginals(state.S, m, V, *arguments)
+        mean, variance, moment, alpha, squared = marginals(self.at_places(state.S), m, V, *arguments)
         tau, nu, log_sites, likelihood = _sites(self, state, mean, variance)
         x = self.covariates
-        slope = None if x is None else self.users.by_user(alpha).T @ x
+        slope = None if x is None else self.by_item((self.users.by_user(alpha).T @ x).T).T
         return Seen(moment, squared, log_sites, slope, likelihood, tau, nu, alpha)
 
     def mixed(self, state: HierarchyState, seen: Seen, damping: float) -> HierarchyState:
@@ -118,7 +133,7 @@ class Hierarchy:
     def effect_curvature(self, state: HierarchyState, B: Array) -> float:
         """Return minus the second derivative of the log evidence along B."""
         arguments = self.users.coordinates, self.users.places, state.tau, np.zeros_like(state.nu)
-        return -float(integrate_out(state.S, *arguments, prior_means(self, B))[3])
+        return -float(integrate_out(self.at_places(state.S), *arguments, prior_means(self, B))[3])
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +196,7 @@ class _Consensus:
     half: Array
     m: Array
     V: Array
-    information: Array  # sum of A^T W A
+    information: Array  # sum of A^T W A, by items
     log_integral: float
 
 
@@ -239,8 +254,8 @@ def fit_hierarchy(
         if len(bounds) > _WARM_UP and model.others is None:
             after = replace(after, scales=_scales(model, state, consensus))
             if model.max_rank or model.users.order:
-                information = consensus.information, seen.squared
-                S = _scored(model, state, information, seen.moment, shape_chol, radius)
+                information, moment = consensus.information, model.by_item(model.by_item(seen.moment).T)
+                S = _scored(model, state, (information, seen.squared), moment, shape_chol, radius)
                 after = replace(after, S=_limit_rank(model, S, shape_chol) if len(bounds) > _FULL_RANK else S)
             if seen.slope is not None:
                 after = _effects(model, after, consensus.information, seen.slope, shape_chol)
@@ -251,7 +266,7 @@ def prior_means(model: Hierarchy, B: Array) -> Array:
     """Return the prior means of the coordinates that effects B of the covariates give, shape (C,)."""
     if model.covariates is None:
         return np.zeros(model.users.first.size)
-    rows = model.users.incidence() @ B
+    rows = model.users.incidence() @ (B if model.places is None else B[model.places.item])
     return np.asarray(np.einsum("cp,cp->c", rows, model.covariates[model.users.owner]))
 
 
@@ -260,7 +275,7 @@ def _consensus(model: Hierarchy, state: HierarchyState, informed: Informed) -> _
     if model.others is not None:
         G, h = G + model.others[0], h + model.others[1]
     prior = np.concatenate([np.full(size, state.scales[name].mean) for name, size in model.parts] or [np.zeros(0)])
-    precision = model.consensus.T @ G @ model.consensus
+    precision = np.asarray(model.consensus.T @ G @ model.consensus)
     precision[np.diag_indices_from(precision)] += prior
     chol = cholesky(precision)
     half = inverse_lower(chol)
@@ -268,7 +283,8 @@ def _consensus(model: Hierarchy, state: HierarchyState, informed: Informed) -> _
     mean = half.T @ (half @ linear)
     rows = model.consensus @ half.T
     log_integral = 0.5 * (constant + linear @ mean - log_det_users - log_det(chol) + np.log(prior).sum())
-    return _Consensus(mean, half, model.consensus @ mean, rows @ rows.T, G, float(log_integral))
+    information = model.by_item(model.by_item(G).T)
+    return _Consensus(mean, half, model.consensus @ mean, rows @ rows.T, information, float(log_integral))
 
 
 def _sites(

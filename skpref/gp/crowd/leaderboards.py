@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skpref._math.random import as_generator
-from skpref.data.ids import single_id
-from skpref.exceptions import DataError
+from skpref.data.ids import shorten, single_id
+from skpref.exceptions import DataError, UnknownIdError
 from skpref.gp.crowd.base import CrowdBase, comparisons_of_seen, refuse_unknown_users
+from skpref.gp.crowd.groups import LEFT_OUT
+from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.entities import holds_features
 from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items, whole_numbers
@@ -21,9 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from skpref._typing import Array, BoolArray, MatrixLike, RandomState
+    from skpref._typing import Array, BoolArray, IntArray, MatrixLike, RandomState
     from skpref.data import Comparisons, Table
-    from skpref.gp.crowd.personal import PersonalPosterior
     from skpref.gp.crowd.posterior import CrowdPosterior
     from skpref.gp.entities import Items
 
@@ -40,6 +42,7 @@ class CrowdLeaderboards(CrowdBase):
         items: Table | MatrixLike | None = None,
         users: Table | MatrixLike | None = None,
         *,
+        groups: Mapping[Any, Hashable] | None = None,
         return_std: bool = False,
     ) -> Array | tuple[Array, Array]:
         """Return the posterior utilities of items, for the consensus or for users.
@@ -50,6 +53,10 @@ class CrowdLeaderboards(CrowdBase):
             Ids, or features of items. None: all items.
         users : array-like of shape (n_users,), Table, or array-like of shape (n_users, n_user_features), default=None
             Ids, or features of users. None: the consensus. For unseen users see `unknown_user`.
+        groups : dict, default=None
+            A group of each column of the parameter `groups`, by the name of the column, such as
+            ``{"category": "coding"}``. Columns that are not in it are left out, so that None asks for the consensus of
+            all groups. For unseen groups see `unknown_user`.
         return_std : bool, default=False
             Whether to return standard deviations, too.
 
@@ -63,12 +70,14 @@ class CrowdLeaderboards(CrowdBase):
         Raises
         ------
         ValueError
-            If an item, or with `unknown_user="raise"` a user, is unknown, or if the result takes more than 1 GB.
+            If an item, a column of `groups`, or with `unknown_user="raise"` a user or a group, is unknown, or if the
+            result takes more than 1 GB.
         """
         check_is_fitted(self)
         _, chosen = self._items.select(items)
+        posterior = self._in_groups(groups)
         if users is None:
-            mean, variance = self.posterior_.consensus.utility(chosen, centred=True)
+            mean, variance = posterior.consensus.utility(chosen, centred=True)
             return (mean, np.sqrt(variance)) if return_std else mean
         known_users, is_known = self._select_users(users)
         if is_known.size * chosen.size > _MAX_PERSONAL:
@@ -77,11 +86,11 @@ class CrowdLeaderboards(CrowdBase):
                 f"{is_known.size * chosen.size / 1.25e8:.1f} GB; pass fewer users or items at a time."
             )
             raise DataError(msg)
-        mean, variance = self.posterior_.utility(known_users, chosen)
+        mean, variance = posterior.utility(known_users, chosen)
         if not is_known.all():
             # One more row, for all unknown users.
             row = np.where(is_known, np.cumsum(is_known) - 1, known_users.size)
-            unseen = self.posterior_.for_unseen_users().utility(UNSEEN_USER, chosen)
+            unseen = posterior.for_unseen_users().utility(UNSEEN_USER, chosen)
             mean, variance = (np.vstack(pair)[row] for pair in zip((mean, variance), unseen, strict=True))
         return (mean, np.sqrt(variance)) if return_std else mean
 
@@ -90,6 +99,7 @@ class CrowdLeaderboards(CrowdBase):
         items: Table | MatrixLike | None = None,
         user: Hashable = None,
         *,
+        groups: Mapping[Any, Hashable] | None = None,
         credibility: float = 0.9,
         n_samples: int = 2000,
         random_state: RandomState = 0,
@@ -103,6 +113,8 @@ class CrowdLeaderboards(CrowdBase):
             Ids, or features of items. None: all items.
         user : hashable, default=None
             Id of the user whose ranking it is. None: the consensus. For unseen users see `unknown_user`.
+        groups : dict, default=None
+            The groups in which it is the ranking, as in `utility`: ``rank(groups={"category": "coding"})``.
         credibility : float, default=0.9
             Posterior probability of each interval.
         n_samples : int, default=2000
@@ -117,19 +129,19 @@ class CrowdLeaderboards(CrowdBase):
         -------
         Ranking
             Columns id, utility, std, utility_low, utility_high, rank, probability_best, rank_low, rank_high, tied_rank,
-            n_comparisons (of all users, or of `user`).
+            n_comparisons (of all users, or of `user`; and in these groups).
         """
         check_is_fitted(self)
         ids, chosen = self._items.select(items)
         rng = as_generator(random_state)
-        counts = np.append(self._answers_of(user).counts(), 0.0)[chosen.position]
+        counts = np.append(self._answers_of(user, groups).counts(), 0.0)[chosen.position]
         arguments = credibility, n_samples
         if user is None:
-            consensus = self.posterior_.consensus
+            consensus = self._in_groups(groups).consensus
             return rank_items(consensus, ids, chosen, *arguments, rng, whole_numbers(counts)).on_scale(
                 scale, self.likelihood_
             )
-        posterior, one_user = self._of_one_user(single_id(user, "user"))
+        posterior, one_user = self._of_one_user(single_id(user, "user"), self._in_groups(groups))
         mean, variance = posterior.utility(one_user, chosen)
 
         def draws() -> Array:
@@ -141,7 +153,9 @@ class CrowdLeaderboards(CrowdBase):
         ranking = rank_draws(ids, (mean[0], variance[0]), *arguments, draws, whole_numbers(counts))
         return ranking.on_scale(scale, self.likelihood_)
 
-    def win_matrix(self, items: ArrayLike | None = None, user: Hashable = None) -> WinMatrix:
+    def win_matrix(
+        self, items: ArrayLike | None = None, user: Hashable = None, *, groups: Mapping[Any, Hashable] | None = None
+    ) -> WinMatrix:
         """Return the probability that one item is preferred to another, and how often it was.
 
         Parameters
@@ -151,6 +165,8 @@ class CrowdLeaderboards(CrowdBase):
         user : hashable, default=None
             Id of the user whose answers they are. None: those of all, and predictions for an unseen user, of whose
             taste only the prior is known.
+        groups : dict, default=None
+            The groups in which they are compared, as in `utility`.
 
         Returns
         -------
@@ -159,7 +175,8 @@ class CrowdLeaderboards(CrowdBase):
         """
         check_is_fitted(self)
         if items is None:
-            mean = np.ravel(self.utility(self.item_ids_, None if user is None else single_id(user, "user")))
+            users_or_none = None if user is None else single_id(user, "user")
+            mean = np.ravel(self.utility(self.item_ids_, users_or_none, groups=groups))
             items = self.item_ids_[np.argsort(-mean, kind="stable")]
         ids, chosen = self._items.select(items)
         users, is_known = self._select_users(np.empty(0, dtype=object) if user is None else single_id(user, "user"))
@@ -167,13 +184,46 @@ class CrowdLeaderboards(CrowdBase):
             raise DataError(f"win_matrix of {chosen.size} items: it takes at most {_MAX_MATRIX}; name the items")
         left, right = np.divmod(np.arange(chosen.size**2), chosen.size)
         number = np.full(left.size, 0 if is_known.any() else -1)
-        moments = self.posterior_.pairs((users, number), chosen, left, right, order=False)
+        moments = self._in_groups(groups).pairs((users, number), chosen, left, right, order=False)
         predicted = self.likelihood_.predict(*moments).reshape(chosen.size, chosen.size)
-        return win_matrix(predicted, ids, chosen, self._answers_of(user))
+        return win_matrix(predicted, ids, chosen, self._answers_of(user, groups))
 
-    def _answers_of(self, user: Hashable) -> Comparisons:
-        """Return the comparisons of a user, or of all, by the positions of the seen items."""
+    def _levels(self, groups: Mapping[Any, Hashable] | None) -> list[int]:
+        """Return the number of the group of each kind that a caller named."""
+        columns = list(self.groups) if self._groups else []
+        if groups is not None and not isinstance(groups, Mapping):
+            raise DataError(f'groups must be a dict such as {{"category": "coding"}}; got {shorten(groups)}')
+        for column in groups or ():
+            if column not in columns:
+                wanted = f"the columns of groups are {columns}" if columns else "the model was fitted without groups"
+                raise DataError(f"groups names the column {shorten(column)}, but {wanted}")
+        levels = [LEFT_OUT] * len(columns)
+        for kind, column in enumerate(columns):
+            if groups is not None and column in groups:
+                ids, vocabulary = single_id(groups[column], "group"), self._groups[kind].vocabulary
+                level = vocabulary.encode(ids, "groups", unknown="mark", noun="row", kind="group")
+                self._refuse_unknown_groups(kind, ids, level)
+                levels[kind] = int(level[0])
+        return levels
+
+    def _refuse_unknown_groups(self, kind: int, ids: Any, levels: IntArray) -> None:
+        """Raise if a group is unknown and the parameter `unknown_user` does not let it be."""
+        if self.unknown_user == "raise" and levels.size and int(levels.min()) < 0:
+            group, seen = shorten(ids[int(np.argmin(levels))]), shorten(self.group_ids_[kind].tolist())
+            msg = f"unknown group {group} of groups={self.groups[kind]!r}: fit has seen {seen}"
+            raise UnknownIdError(f"{msg}; use unknown_user='consensus' to predict the consensus for unseen groups")
+
+    def _in_groups(self, groups: Mapping[Any, Hashable] | None) -> CrowdPosterior | PersonalPosterior:
+        """Return the posterior of utilities in the groups that a caller named."""
+        levels = self._levels(groups)
+        return self.posterior_.in_groups(levels) if isinstance(self.posterior_, PersonalPosterior) else self.posterior_
+
+    def _answers_of(self, user: Hashable, groups: Mapping[Any, Hashable] | None = None) -> Comparisons:
+        """Return the comparisons of a user, or of all, in some groups, by the positions of the seen items."""
         seen = comparisons_of_seen(self._comparisons, self._users, self._items)
+        for kind, level in enumerate(self._levels(groups)):
+            if level != LEFT_OUT and seen.group is not None:
+                seen = seen.take(seen.group[:, kind] == level)
         if user is None:
             return seen
         row = self._users.vocabulary.encode(single_id(user, "user"), "user", unknown="mark", noun="row", kind="user")
@@ -189,9 +239,9 @@ class CrowdLeaderboards(CrowdBase):
             refuse_unknown_users(self._users, users, rows, "row")
         return self._users.rows(rows[rows >= 0]), rows >= 0
 
-    def _of_one_user(self, users: Any) -> tuple[CrowdPosterior | PersonalPosterior, Items]:
+    def _of_one_user(
+        self, users: Any, posterior: CrowdPosterior | PersonalPosterior
+    ) -> tuple[CrowdPosterior | PersonalPosterior, Items]:
         """Return the user that a caller chose, with the posterior to ask, which differs for an unknown one."""
         chosen, is_known = self._select_users(users)
-        if is_known.all():
-            return self.posterior_, chosen
-        return self.posterior_.for_unseen_users(), UNSEEN_USER
+        return (posterior, chosen) if is_known.all() else (posterior.for_unseen_users(), UNSEEN_USER)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,14 +13,15 @@ from skpref import kernels
 from skpref._checks import check_arrays, check_indices, check_positive, check_types, require
 from skpref._compiled.users import personal_moments, user_block
 from skpref._math.linalg import cholesky
+from skpref.gp.crowd.groups import UNSEEN, GroupPosterior
 from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.crowd.users import UserRows
 from skpref.gp.pairwise.posterior import PairPosterior
 from skpref.inference.basis import InducingBasis, chunks
-from skpref.inference.scale import check_scales
+from skpref.inference.scale import FixedScale, check_scales
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from skpref._typing import Array, Features, IntArray
     from skpref.gp.entities import Items
@@ -65,7 +66,8 @@ class PersonalPosterior:
     """Posterior of u(x, user) = m(x) + x_user^T B(x) + b_user(x), with b_user ~ N(0, S) over the seen items.
 
     An order effect is one more item, the left side. Given m, users are independent, and that of one user follows from
-    the sites of its comparisons.
+    the sites of its comparisons. Where there are groups, items are compared in places: m, half_rows, left and right
+    are about these, and `in_groups` has the utilities in a group instead of those of the consensus.
     """
 
     consensus: PairPosterior  # m and the shared order effect
@@ -92,17 +94,27 @@ class PersonalPosterior:
     effect_precision: float  # of the prior of B
     n_learnt: int  # comparisons from which S and all else that users share was learnt
     x: Array  # (U, p): covariates of the seen users
-    scales: dict[str, Scale]  # of the consensus
+    scales: dict[str, Scale]  # of the consensus, and of the parts of groups
+    groups: GroupPosterior | None = None
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
         check_types(self, consensus=PairPosterior, basis=InducingBasis | None, covariates=Covariates | None)
         check_types(self, n_users=int, own_share=float, rest_scale=float, effect_precision=float, n_learnt=int)
-        K = self.consensus.mean.size
-        sizes = check_arrays(self, {"K": K}, m="n", half_rows="n K", S="n n", tau="P", nu="P", alpha="C", B="n p")
+        groups, order = self.groups, self.consensus.has_order
+        check_types(self, groups=GroupPosterior | None)
+        K = self.consensus.mean.size + (0 if groups is None else groups.mean.size)
+        sizes = check_arrays(self, {"K": K}, m="L", half_rows="L K", S="n n", tau="P", nu="P", alpha="C", B="n p")
+        require(groups is not None or sizes["L"] == sizes["n"], self, "m", "must be of the items of S")
+        if groups is not None:
+            check_arrays(groups, sizes, half="K G")
+            places = groups.places
+            check_indices(places, "item", places.item, 0, sizes["n"], sizes["L"])
+            sound = places.item.size == len(places.group) + order and (not order or places.item[-1] == sizes["n"] - 1)
+            require(sound, places, "item", "must end with the left side where it has an effect")
         require(0 <= self.n_learnt <= sizes["P"], self, "n_learnt", "must be a number of its comparisons")
         check_scales(self, "scales", self.scales)
-        n, n_points = sizes["n"], 0 if self.basis is None else self.basis.chol.shape[0]
+        n_points = 0 if self.basis is None else self.basis.chol.shape[0]
         check_arrays(self, sizes | {"M": n_points, "U": self.n_users}, shape_rows="M n", extension="M n", x="U p")
         if sizes["p"]:
             require(self.covariates is not None, self, "covariates", "are missing")
@@ -110,9 +122,8 @@ class PersonalPosterior:
             check_positive(self, "effect_variance", zero=True)
         check_positive(self, "tau", "effect_precision")
         check_positive(self, "own_share", "rest_scale", zero=True)
-        n_items = n - self.consensus.has_order
         for name in ("left", "right"):
-            check_indices(self, name, getattr(self, name), 0, n_items, sizes["P"])
+            check_indices(self, name, getattr(self, name), 0, sizes["L"] - order, sizes["P"])
         check_indices(self, "user", self.user, 0, self.n_users, sizes["P"])
         require(bool((np.diff(self.user) >= 0).all()), self, "user", "must be sorted")
         require(sizes["C"] == self.users.first.size, self, "alpha", f"must have {self.users.first.size} entries")
@@ -126,14 +137,75 @@ class PersonalPosterior:
     @cached_property
     def users(self) -> UserRows:
         """The comparisons in each user's coordinates."""
-        n_items = self.S.shape[0] - self.consensus.has_order
-        sizes = self.n_users, n_items
+        sizes = self.n_users, self.m.size - self.consensus.has_order
         return UserRows.of(self.user, self.left, self.right, sizes, order=self.consensus.has_order)
 
     @cached_property
     def V(self) -> Array:
-        """Posterior covariance of m at the seen items, shape (n, n)."""
+        """Posterior covariance of m at the seen items, or places of groups, shape (L, L)."""
         return np.asarray(self.half_rows @ self.half_rows.T)
+
+    @cached_property
+    def S_places(self) -> Array:
+        """Covariance of b there, shape (L, L)."""
+        return self.S if self.groups is None else self.groups.places.spread(self.S)
+
+    @cached_property
+    def root(self) -> Array:
+        """A root of S, shape (n, n)."""
+        return cholesky(self.S)
+
+    def in_groups(self, levels: Sequence[int]) -> PersonalPosterior:
+        """Return the posterior of utilities in one group of each kind, which may be unseen or left out."""
+        if self.groups is None:
+            return self
+        n_levels = self.groups.places.n_levels.tolist()
+        answered = [level if level < n else UNSEEN for level, n in zip(levels, n_levels, strict=True)]
+        consensus = self.groups.consensus_of(self.consensus, answered)
+        new = np.zeros((self.m.size, consensus.half.shape[0] - self.half_rows.shape[1]))
+        view = replace(self, consensus=consensus, half_rows=np.hstack([new, self.half_rows]))
+        vars(view).update(users=self.users, V=self.V, S_places=self.S_places, root=self.root, _scores=self._scores)
+        return view
+
+    def flattened(self) -> PersonalPosterior:
+        """Return the posterior in which the items of each group are items of their own, without features."""
+        if self.groups is None:
+            return self
+        item, n = self.groups.places.item, len(self.groups.places.group)
+        average = np.concatenate([np.full(n, 1.0 / n), np.zeros(self.m.size - n)])
+        consensus = replace(
+            self.consensus,
+            basis=None,
+            mean=self.m,
+            half=np.ascontiguousarray(self.half_rows.T),
+            offset_mean=self.m[:n],
+            has_offsets=True,
+            scales=self.scales | {"offset": FixedScale(1.0)},
+            centre_mean=float(average @ self.m),
+            centre_half=average @ self.half_rows,
+            average_residual=None,
+        )
+        flat = replace(
+            self,
+            consensus=consensus,
+            S=self.S_places,
+            basis=None,
+            shape_rows=np.zeros((0, self.m.size)),
+            extension=np.zeros((0, self.m.size)),
+            B=self.B[item],
+            effect_rows=self.effect_rows[item],
+            groups=None,
+        )
+        vars(flat).update(users=self.users, V=self.V, root=self.root[item])
+        return flat
+
+    def _by_item(self, rows: Array) -> Array:
+        """Return rows of numbers at the places, shape (P, L), summed over the places of each item."""
+        return rows if self.groups is None else np.asarray(rows @ self.groups.places.to_items.T)
+
+    def _at_places(self, rows: Array) -> Array:
+        """Return rows of numbers of items at the places, shape (P, L)."""
+        return rows if self.groups is None else np.ascontiguousarray(rows[:, self.groups.places.item])
 
     @property
     def n_seen(self) -> int:
@@ -220,9 +292,13 @@ class PersonalPosterior:
             compared = items.take(used)
             reach, new_items = self._reach(compared), np.flatnonzero(compared.position < 0)
             # Rows of the seen items are looked up, so that the bits do not depend on what else is asked.
-            own, common = self.S[compared.position], self.V[compared.position]
+            own = self.S[compared.position]
             own[new_items] = reach.weights[new_items] @ self.S
-            common[new_items] = reach.half[new_items] @ self.half_rows.T
+            if self.groups is None:
+                common = self.V[compared.position]
+                common[new_items] = reach.half[new_items] @ self.half_rows.T
+            else:
+                common = np.einsum("nk,lk->nl", reach.half, self.half_rows)
             weights = reach.weights[a] - reach.weights[b]
             own, common = own[a] - own[b], common[a] - common[b]
             if sided:
@@ -235,18 +311,41 @@ class PersonalPosterior:
             for new, kind in ((index[rows] < 0, UNSEEN_USER), ((who < 0) & (index[rows] >= 0), users)):
                 variance[rows[new]] += self._effect_variance(weights[new], effects[new], kind)
             old = who >= 0
-            added = personal_moments(who[old], own[old], common[old], self.S, self.V, *self._blocks(), self.alpha)
+            at_places = who[old], self._at_places(own[old]), common[old], self.S_places, self.V
+            added = personal_moments(*at_places, *self._blocks(), self.alpha)
             mean[rows[old]] += added[0]
             # What the user's answers do not explain keeps the uncertainty of the effects.
-            variance[rows[old]] += added[1] + self._effect_variance(weights[old] - added[2], effects[old], users)
+            unexplained = weights[old] - self._by_item(added[2])
+            variance[rows[old]] += added[1] + self._effect_variance(unexplained, effects[old], users)
         return mean, np.maximum(variance, 0.0)
 
-    def _one_user(self, position: int) -> tuple[Array, Array, Array]:
-        """Return rows A of the user's coordinates, W and A^T alpha."""
+    def pairs_in_groups(
+        self,
+        users_of_pairs: tuple[Items, IntArray],
+        items: Items,
+        left: IntArray,
+        right: IntArray,
+        levels: IntArray,
+        *,
+        order: bool = True,
+    ) -> tuple[Array, Array]:
+        """Return what `pairs` does for pairs that are compared in groups, shape (P, n_kinds)."""
+        mean, variance = np.empty(left.shape[0]), np.empty(left.shape[0])
+        users, index = users_of_pairs
+        cells, cell = np.unique(levels, axis=0, return_inverse=True)
+        for k, of_cell in enumerate(cells.tolist()):
+            rows = np.flatnonzero(cell.ravel() == k)
+            pairs = items, left[rows], right[rows]
+            mean[rows], variance[rows] = self.in_groups(of_cell).pairs((users, index[rows]), *pairs, order=order)
+        return mean, variance
+
+    def _one_user(self, position: int) -> tuple[Array, Array, Array, Array]:
+        """Return the rows A of b for the user's coordinates, A^T alpha, W, and the half rows of m."""
         start, stop = self.users.starts[position : position + 2]
-        W = user_block(position, self.S, *self._blocks())[1]
-        rows = self.users.of_user(position)
-        return rows, W, rows.T @ self.alpha[start:stop]
+        W = user_block(position, self.S_places, *self._blocks())[1]
+        at_places = self.users.of_user(position)
+        rows = self._by_item(at_places)
+        return rows, rows.T @ self.alpha[start:stop], W, at_places @ self.half_rows
 
     def pair_covariance(self, user: Items, items: Items, left: IntArray, right: IntArray) -> Array:
         """Return the posterior covariance of the projections z of pairs for one user, order effects included."""
@@ -262,11 +361,11 @@ class PersonalPosterior:
         covariance = covariance + own @ weights.T + rest[:, left] - rest[:, right]
         if user.position[0] < 0:
             return np.asarray(covariance + self._effect_covariance(weights, self._effects(user)[0], user))
-        rows, W, _ = self._one_user(int(user.position[0]))
+        rows, _, W, common_rows = self._one_user(int(user.position[0]))
         explained = own @ rows.T @ W
-        common = half @ (rows @ self.half_rows).T
+        common = half @ common_rows.T
         cross = common @ explained.T
-        shared = explained @ (rows @ self.half_rows)
+        shared = explained @ common_rows
         covariance = covariance + self._effect_covariance(weights - explained @ rows, self._effects(user)[0], user)
         return np.asarray(covariance - explained @ (own @ rows.T).T + shared @ shared.T - cross - cross.T)
 
@@ -282,8 +381,8 @@ class PersonalPosterior:
             if position < 0:
                 variance[k] += self._effect_variance(reach.weights, np.tile(x[k], (items.size, 1)), users)
                 continue
-            rows, W, score = self._one_user(position)
-            q, common_rows = own @ rows.T, rows @ self.half_rows
+            rows, score, W, common_rows = self._one_user(position)
+            q = own @ rows.T
             explained = q @ W
             shared = explained @ common_rows
             mean[k] += own @ score
@@ -304,7 +403,8 @@ class PersonalPosterior:
     @cached_property
     def _scores(self) -> sparse.csr_array:
         """A_user^T alpha of each user, shape (U, n)."""
-        return self.users.by_user(self.alpha)
+        scores = self.users.by_user(self.alpha)
+        return scores if self.groups is None else scores @ self.groups.places.to_items.T
 
     def side_effects(self, users: Items) -> tuple[Array, Array]:
         """Return means and variances of the advantage that users give to the left side, shape (n_users,)."""
@@ -313,9 +413,9 @@ class PersonalPosterior:
         mean, variance = self.m[-1] + x @ self.B[-1], np.full(users.size, self.V[-1, -1] + self.S[-1, -1])
         for k, position in enumerate(users.position.tolist()):
             if position >= 0:
-                rows, W, score = self._one_user(position)
+                rows, score, W, common_rows = self._one_user(position)
                 q = rows @ self.S[-1]
-                shared = (rows @ self.half_rows).T @ (W @ q)
+                shared = common_rows.T @ (W @ q)
                 mean[k] += self.S[-1] @ score
                 variance[k] += shared @ (shared - 2.0 * self.half_rows[-1]) - q @ W @ q
                 weights[k] -= q @ W @ rows
@@ -333,9 +433,9 @@ class PersonalPosterior:
         shared = rng.standard_normal((n_samples, self.half_rows.shape[1]))
         own_variance = np.maximum(t_variance - np.einsum("ij,ij->i", reach.half, reach.half), 0.0)
         t = t + shared @ reach.half.T + rng.standard_normal((n_samples, items.size)) * np.sqrt(own_variance)
-        b = rng.standard_normal((n_samples, self.S.shape[0])) @ cholesky(self.S).T
+        b = rng.standard_normal((n_samples, self.root.shape[1])) @ self.root.T
         rest = rng.standard_normal((n_samples, items.size)) * np.sqrt(reach.rest)
-        seen = self.m + shared @ self.half_rows.T + b
+        seen = self.m + shared @ self.half_rows.T + self._at_places(b)
         return t, self._corrected(users, t + b @ reach.weights.T + rest, seen, reach.weights, rng)
 
     def _corrected(
@@ -347,11 +447,12 @@ class PersonalPosterior:
             if position < 0:
                 yield prior + effects @ weights.T
                 continue
-            rows = self.users.of_user(position)
-            P, W, D, d, _ = user_block(position, self.S, *self._blocks())
+            at_places = self.users.of_user(position)
+            rows = self._by_item(at_places)
+            P, W, D, d, _ = user_block(position, self.S_places, *self._blocks())
             size, directions = np.linalg.eigh(D)
             noise = rng.standard_normal((n_samples, len(d))) * np.sqrt(np.maximum(size, 0.0)) @ directions.T
-            residual = d + noise - (seen + effects) @ rows.T @ D
+            residual = d + noise - (seen + self._at_places(effects)) @ at_places.T @ D
             yield prior + effects @ weights.T + (residual - residual @ P @ W) @ (own @ rows.T).T
 
     def _effect_draws(self, x: Array, n_samples: int, users: Items, rng: np.random.Generator) -> Array:

@@ -56,6 +56,7 @@ class ShardedCrowd(CrowdLeaderboards):
         reasons = {
             f"inference={self.inference!r}": self.inference not in {"auto", "ep", "laplace"},
             f"covariates={self.covariates!r}": self.covariates is not None and len(self.covariates) > 0,
+            f"groups={self.groups!r}": bool(self.groups),
             f"likelihood={self.likelihood!r}": as_likelihood(self.likelihood).has_parameters,
             f"optimizer={self.optimizer!r}": auto and self.optimizer is not None,
             f"n_factors={self.n_factors} with inference='auto'": auto and not self.n_factors,
@@ -64,8 +65,8 @@ class ShardedCrowd(CrowdLeaderboards):
             if refused:
                 raise DataError(
                     f"{parameter} needs all comparisons in memory; data on disk or on a cluster are fitted by "
-                    'inference="ep" or "laplace", without covariates, by a likelihood without parameters of its own '
-                    '("probit" or "logit")'
+                    'inference="ep" or "laplace", without covariates or groups, by a likelihood without parameters of its '
+                    'own ("probit" or "logit")'
                 )
 
     def _shard_options(self) -> ShardOptions:
@@ -93,6 +94,7 @@ class ShardedCrowd(CrowdLeaderboards):
         del answers, parts
         sharded = ShardedAnswers(shards, kept, sizes, items.seen.size, weight, component, bounds, of_user)
         self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
+        self._groups = ()
         warm = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
         start = self._warm_start() if warm else None
         if sharded.n_pairs <= MAX_CHOICE:

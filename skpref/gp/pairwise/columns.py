@@ -46,6 +46,7 @@ class PairRows(NamedTuple):
     covariates: Array | None = None  # (n, q); None: none, or all zero
     weight: Array | None = None  # (n,); None: not in X
     user: Any = None  # (n,): ids; None: one view for all
+    groups: tuple[IdColumn, ...] = ()  # (n,) each: ids of the group, of each kind
 
 
 @dataclass(frozen=True)
@@ -56,16 +57,18 @@ class PairColumns:
     covariates: tuple[Column | tuple[Column, Column], ...]  # a pair of columns is their difference
     names: list[str]  # of the covariates
     weight: Column | None
+    groups: tuple[Column, ...] = ()  # ids of groups, one column for each kind
 
     @classmethod
-    def of(cls, ids: dict[str, Any], covariates: Any, weight: Any) -> PairColumns | None:
+    def of(cls, ids: dict[str, Any], covariates: Any, weight: Any, groups: Any = None) -> PairColumns | None:
         """Return the columns that parameters name; None if they name none, and X has columns of ids only."""
         for name, column in (*ids.items(), ("weight", weight)):
             if not (column is None or _is_column(column)):
                 raise DataError(f"{name} must be a column of X, by name or by position; got {shorten(column)}")
         if not (covariates is None or isinstance(covariates, Mapping | list | tuple) or np.ndim(covariates) == 1):
             raise DataError(_WANTED.format(shorten(covariates)))
-        if {*ids.values(), weight} == {None} and (covariates is None or not len(covariates)):
+        groups = _groups(groups)
+        if {*ids.values(), weight} == {None} and (covariates is None or not len(covariates)) and not groups:
             return None
         named = isinstance(covariates, Mapping)
         terms = tuple(map(_covariate, covariates.values() if named else [] if covariates is None else covariates))
@@ -73,12 +76,13 @@ class PairColumns:
         if named and len({*names}) < len(names):
             raise DataError(f"covariates has names that are the same as text: {shorten(list(covariates))}; give others")
         places = {name: _Place(place) if column is None else column for place, (name, column) in enumerate(ids.items())}
-        return cls(places, terms, names, weight)
+        return cls(places, terms, names, weight, groups)
 
     @property
     def _others(self) -> list[Column]:
-        """Columns of covariates and weights."""
+        """Columns of covariates, groups and weights."""
         terms = [c for term in self.covariates for c in (term if isinstance(term, tuple) else [term])]
+        terms += self.groups
         return terms if self.weight is None else [*terms, self.weight]
 
     @property
@@ -91,7 +95,8 @@ class PairColumns:
         reader = _reader(X)
         terms = [_named(reader, term) for term in self.covariates]
         ids = {name: _named(reader, column) for name, column in self.ids.items()}
-        self._check_distinct(ids, terms)
+        groups = {f"groups={column!r}": _named(reader, column) for column in self.groups}
+        self._check_distinct(ids | groups, terms)
         covariates = [_numbers(reader, term, name) for term, name in zip(terms, self.names, strict=True)]
         rows = {name: self._ids(reader, name, column) for name, column in ids.items()}
         if not rows["left"].size:
@@ -102,20 +107,21 @@ class PairColumns:
         ]
         if weight is not None:
             numbers.append((f"weight={self.weight!r}", {_named(reader, self.weight)}))
-        for (what, columns), (side, column) in product(numbers, ids.items()):
+        for (what, columns), (side, column) in product(numbers, (ids | groups).items()):
             if column in columns:
                 where = f"column {column!r} of X holds the ids of {side}; name a column of numbers"
                 raise DataError(f"{what}: {where}, and set {side}= if the ids are elsewhere")
-        return PairRows(**rows, covariates=np.column_stack(covariates) if covariates else None, weight=weight)
+        levels = tuple(self._ids(reader, name, column, "group") for name, column in groups.items())
+        numbers_of_rows = np.column_stack(covariates) if covariates else None
+        return PairRows(**rows, covariates=numbers_of_rows, weight=weight, groups=levels)
 
     def _check_distinct(self, ids: dict[str, Any], terms: list[Any]) -> None:
         """Refuse a column that is two ids, and covariates that are the same but for their sign."""
         for (first, column), (second, other) in combinations(ids.items(), 2):
             if column == other:
-                named = ", ".join(f"{name}={self.ids[name]!r}" for name in ids)
-                raise DataError(
-                    f"{first} and {second} are the same column of X, {column!r} ({named}); name all of {', '.join(ids)}"
-                )
+                named = ", ".join(f"{name}={self.ids[name]!r}" if name in self.ids else name for name in ids)
+                same = f"{first} and {second} are the same column of X, {column!r} ({named})"
+                raise DataError(f"{same}; name all of {', '.join(self.ids)}")
         for (first, term), (second, other) in combinations(zip(self.names, terms, strict=True), 2):
             if _parts(term) == _parts(other):
                 raise DataError(f"covariates: {first!r} and {second!r} are the same column of X; leave one of them out")
@@ -123,13 +129,15 @@ class PairColumns:
             if isinstance(term, tuple) and term[0] == term[1]:
                 raise DataError(f"covariate {name!r} is the difference of a column and itself, which is 0 in every row")
 
-    def _ids(self, reader: TableReader, name: str, column: Any) -> IdColumn:
+    def _ids(self, reader: TableReader, name: str, column: Any, kind: str = "item") -> IdColumn:
         try:
-            return reader.ids(column, "user" if name == "user" else "item")
+            return reader.ids(column, "user" if name == "user" else kind)
         except DataError as error:
             if column in reader.names:
                 raise
-            raise DataError(f"{name}={self.ids[name]!r}: {error}") from error
+            raise DataError(
+                f"{name}={self.ids[name]!r}: {error}" if name in self.ids else f"{name}: {error}"
+            ) from error
 
     def _weights(self, reader: TableReader) -> Array | None:
         if self.weight is None:
@@ -182,6 +190,17 @@ def _covariate(term: Any) -> Column | tuple[Column, Column]:
 def _parts(term: Any) -> frozenset[Any]:
     """Return the columns of a covariate."""
     return frozenset(term if isinstance(term, tuple) else [term])
+
+
+def _groups(columns: Any) -> tuple[Column, ...]:
+    """Return the columns of groups that a parameter names."""
+    listed = columns is None or (isinstance(columns, Sequence) and not isinstance(columns, str))
+    groups = tuple(columns) if listed and columns is not None else ()
+    if not listed or not all(map(_is_column, groups)):
+        raise DataError(f'groups must be a list of columns of X, such as groups=["category"]; got {shorten(columns)}')
+    if len({*groups}) < len(groups):
+        raise DataError(f"groups names a column twice: {shorten(list(groups))}")
+    return groups
 
 
 def _is_column(name: Any) -> bool:
@@ -268,7 +287,7 @@ class ReadsColumns:
     def _columns(self) -> PairColumns | None:
         """The columns of X that parameters name; None where X has columns of ids only."""
         ids = {name: getattr(self, name) for name in self._sides}
-        return PairColumns.of(ids, getattr(self, "covariates", None), self.weight)
+        return PairColumns.of(ids, getattr(self, "covariates", None), self.weight, getattr(self, "groups", None))
 
     def _read(self, X: Any, *, reset: bool, weighted: bool = True) -> PairRows:
         """Return the columns of X; store or check their names.
@@ -276,7 +295,7 @@ class ReadsColumns:
         After a fit of more columns, or of named ones, rows with as many as there are ids have covariates of 0.
         """
         columns, width = self._columns, len(self._sides)
-        if not reset and columns is not None and has_columns(X, width):
+        if not reset and columns is not None and not columns.groups and has_columns(X, width):
             nameless = columns.by_name and column_names(X) is None
             if nameless or self.n_features_in_ > width:
                 return columns.read_ids(X, self._sides)

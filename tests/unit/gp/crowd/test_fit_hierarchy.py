@@ -199,7 +199,7 @@ def test_the_parts_of_the_consensus_are_basis_offsets_and_side() -> None:
     X = np.random.default_rng(0).standard_normal((5, 2))
     basis = InducingBasis.at(RBF(1.0), X[:3])
     c = SimpleNamespace(
-        user=np.array([0, 0, 1]), left=np.array([0, 1, 4]), right=np.array([1, 2, 3]), n_users=2, n_items=5
+        group=None, user=np.array([0, 0, 1]), left=np.array([0, 1, 4]), right=np.array([1, 2, 3]), n_users=2, n_items=5
     )
     c.y, c.weight = np.array([1.0, 0.0, 1.0]), np.ones(3)
     phi = basis.rows(X)
