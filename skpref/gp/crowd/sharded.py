@@ -65,8 +65,8 @@ class ShardedCrowd(CrowdLeaderboards):
             if refused:
                 raise DataError(
                     f"{parameter} needs all comparisons in memory; data on disk or on a cluster are fitted by "
-                    'inference="ep" or "laplace", without covariates or groups, by a likelihood without parameters of its '
-                    'own ("probit" or "logit")'
+                    'inference="ep" or "laplace", without covariates or groups, by a likelihood without parameters of '
+                    'its own ("probit" or "logit")'
                 )
 
     def _shard_options(self) -> ShardOptions:
