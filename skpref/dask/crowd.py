@@ -22,10 +22,10 @@ class DaskCrowdGPPL(PartitionedComparisons, CrowdGPPL):
     of the size of the items, which are added in the order of the shards: the same partitions give the same bits for any
     number of workers. What belongs to single comparisons stays with the shards until the fit ends. The result is that
     of `CrowdGPPL` on the same comparisons, up to rounding; with up to 10,000 it is fitted in the client. It answers for
-    known users, too, and keeps about 100 bytes for each comparison in the client for that.
+    known users, too, and keeps about 150 bytes for each comparison in the client for that.
 
-    ``inference="vb"``, ``"svi"`` and ``"linearised"``, more than 500 items (2,000 with ``inference="ep"``), covariates
-    and likelihoods with ties need all comparisons in memory and are refused.
+    ``inference="vb"``, ``"svi"`` and ``"linearised"``, more than 500 items (2,000 with ``inference="ep"``), covariates,
+    groups and likelihoods with ties need all comparisons in memory and are refused.
 
     Attributes
     ----------
