@@ -50,8 +50,8 @@ class RatingSummary(NamedTuple):
 
     users: IdColumn  # distinct ids
     items: IdColumn
-    user_counts: IntArray  # number of the rows of each
-    item_counts: IntArray
+    user_counts: NDArray[np.int32]  # number of the rows of each
+    item_counts: NDArray[np.int32]
     levels: NDArray[Any]  # distinct ratings, or the levels that the shard or the caller declares
     is_declared: bool
 
@@ -121,8 +121,7 @@ def read_rating_shard(
         _numbered(distinct, codes if isinstance(codes, slice) or rows is None else codes[rows], column)
         for distinct, codes, column in ((user_ids, user_codes, users), (item_ids, item_codes, items))
     )
-    counts = np.bincount(user, minlength=users.size), np.bincount(item, minlength=items.size)
-    summary = RatingSummary(users, items, *counts, ordered, declared is not None)
+    summary = RatingSummary(users, items, _counts(user, users), _counts(item, items), ordered, declared is not None)
     return summary, RatingRows(user, item, level.astype(np.int16), weight)
 
 
@@ -139,6 +138,10 @@ def _numbered(distinct: IdColumn, codes: IntArray | slice, column: IdColumn) -> 
     vocabulary, place = Vocabulary.from_columns(distinct[present]), np.zeros(distinct.size, np.int32)
     place[present] = vocabulary.encode(distinct[present])
     return vocabulary.ids, place[codes]
+
+
+def _counts(rows: NDArray[np.int32], ids: IdColumn) -> NDArray[np.int32]:
+    return np.bincount(rows, minlength=ids.size).astype(np.int32)
 
 
 def levels_of_all(summaries: Sequence[RatingSummary]) -> NDArray[Any]:

@@ -15,6 +15,8 @@ from skpref.inference.gibbs import Plan, run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from skpref._typing import Array, IntArray
     from skpref.factorization.max_margin.chains import ChainModel
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
@@ -42,7 +44,8 @@ def learnt_calibration(
     n_held = min(ratings.size // _SHARE, _MOST, _MOST_PROBABILITIES // ratings.n_levels)
     if not n_held or cost == 0.0:
         return uncalibrated(ratings.n_levels)
-    order = np.random.default_rng(int(chains[0].state["seed"])).permutation(ratings.size)
+    order = np.arange(ratings.size, dtype=np.int32 if ratings.size < 2**31 else np.int64)  # ratings may be many
+    np.random.default_rng(int(chains[0].state["seed"])).shuffle(order)
     held, kept = held_out(ratings, order, n_held)
     problem = problem_of(kept)
     n_samples = sum(len(chain.samples) for chain in chains)
@@ -53,7 +56,7 @@ def learnt_calibration(
 
 
 def held_out(
-    ratings: Ratings | ShardedRatings, order: IntArray, n_held: int
+    ratings: Ratings | ShardedRatings, order: NDArray[Any], n_held: int
 ) -> tuple[Ratings, Ratings | ShardedRatings]:
     """Return the ratings whose numbers are the first in an order, and the others."""
     if not isinstance(ratings, Ratings):

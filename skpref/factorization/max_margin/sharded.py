@@ -162,8 +162,8 @@ def sharded_ratings(
 ) -> ShardedRatings:
     """Distribute the rows of shards, by user and by item, to new ones of about equal numbers of ratings."""
     users, items, levels = vocabularies
-    user = [users.encode(s.users, noun="distinct id", kind="user") for s in summaries]
-    item = [items.encode(s.items, noun="distinct id") for s in summaries]
+    user = [users.encode(s.users, noun="distinct id", kind="user").astype(np.int32) for s in summaries]
+    item = [items.encode(s.items, noun="distinct id").astype(np.int32) for s in summaries]
     level = [s.levels if s.is_declared or not s.n_rows else np.searchsorted(levels, s.levels) for s in summaries]
     level = [np.arange(levels.size) if s.is_declared else number for s, number in zip(summaries, level, strict=True)]
     n_rows = sum(summary.n_rows for summary in summaries)
@@ -182,7 +182,7 @@ def sharded_ratings(
     return ShardedRatings(shards, by_user, by_item, levels.size)
 
 
-def _cuts(numbers: Sequence[IntArray], counts: Sequence[IntArray], size: int, n_shards: int) -> IntArray:
+def _cuts(numbers: Sequence[NDArray[Any]], counts: Sequence[NDArray[Any]], size: int, n_shards: int) -> IntArray:
     """Return where each of at most n shards of about equal numbers of ratings begins, and the last one ends."""
     total = np.zeros(size, dtype=np.int64)
     for number, count in zip(numbers, counts, strict=True):
@@ -193,7 +193,7 @@ def _cuts(numbers: Sequence[IntArray], counts: Sequence[IntArray], size: int, n_
 
 
 def _distributed(
-    rows: RatingRows, user: IntArray, item: IntArray, level: IntArray, user_cuts: IntArray, item_cuts: IntArray
+    rows: RatingRows, user: NDArray[Any], item: NDArray[Any], level: IntArray, user_cuts: IntArray, item_cuts: IntArray
 ) -> list[tuple[Any, ...]]:
     """Return the rows of each new shard, in their order: number within it, the other's number, level, weight."""
     users, items, levels = user[rows.user], item[rows.item], level[rows.level].astype(np.int16)
