@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
+import warnings
 from collections.abc import Hashable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from skpref._validation import column_names, refuse_collection
-from skpref.data.ids import as_ids, is_missing, shorten
+from skpref.data.ids import LEAVE_OUT, as_ids, is_missing, shorten
 from skpref.data.weights import read_weights
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +29,8 @@ __all__ = ["ComparisonRows", "from_choices", "from_rankings", "from_results", "f
 Frame: TypeAlias = Any  # of pandas, polars or pyarrow, or a dict of columns
 Cell: TypeAlias = Any
 Column: TypeAlias = str | int  # name, or the position in an array
+Group: TypeAlias = tuple[int, list[Any], Any]  # a ranking: its first row, items, and their ranks
+Missing: TypeAlias = Literal["raise", "drop"]  # what to do with rows that lack a cell
 
 _MOST_PAIRS = 20_000_000  # that rankings are taken apart into: a gigabyte
 _BOTH = "both bad", "both-bad", "bothbad", "tie bothbad", "tie both bad", "both good"
@@ -90,6 +94,7 @@ def from_winners(
     user: str | None = None,
     sample_weight: str | None = None,
     covariates: Sequence[str | tuple[str, str]] = (),
+    missing: Missing = "raise",
 ) -> ComparisonRows:
     """Read a table that names the winner of each comparison.
 
@@ -111,6 +116,9 @@ def from_winners(
         Column of the weights; None weighs each row 1.
     covariates : sequence of str or (str, str), default=()
         Columns of numbers that describe a comparison; a pair of columns is their difference.
+    missing : {"raise", "drop"}, default="raise"
+        What to do with a row that lacks an item, an answer, or another cell that is read: raise an error, or leave the
+        row out.
 
     Returns
     -------
@@ -140,7 +148,8 @@ def from_winners(
     >>> from_winners(matches, winner="winner_name", loser="loser_name").y.tolist()
     [1.0, 1.0]
     """
-    reader = TableReader(frame)
+    answer = (left, right, winner) if loser is None else (winner, loser)
+    reader = _complete(TableReader(frame), missing, (*answer, user, sample_weight, *covariates))
     if loser is not None:
         first, second = reader.ids(winner), reader.ids(loser)
         y = np.ones(first.size)
@@ -159,6 +168,7 @@ def from_results(
     user: str | None = None,
     sample_weight: str | None = None,
     covariates: Sequence[str | tuple[str, str]] = (),
+    missing: Missing = "raise",
 ) -> ComparisonRows:
     """Read a table of scores: the higher one wins, equal ones are a tie.
 
@@ -175,6 +185,8 @@ def from_results(
         Columns of the users and of the weights, as in `from_winners`.
     covariates : sequence of str or (str, str), default=()
         Columns of numbers, as in `from_winners`.
+    missing : {"raise", "drop"}, default="raise"
+        What to do with a row that lacks a cell, as in `from_winners`.
 
     Returns
     -------
@@ -193,7 +205,7 @@ def from_results(
     >>> from_results(games, "home", "away", ("goals", "against")).y.tolist()
     [1.0, 0.5]
     """
-    reader = TableReader(frame)
+    reader = _complete(TableReader(frame), missing, (left, right, score, user, sample_weight, *covariates))
     first, second = reader.ids(left), reader.ids(right)
     y = 0.5 + 0.5 * np.sign(reader.numbers(score))
     return _rows(reader, (first, second), y, user, sample_weight, covariates)
@@ -204,13 +216,16 @@ def from_choices(
     offered: Sequence[str],
     chosen: str = "chosen",
     *,
+    worst: str | None = None,
     user: str | None = None,
     sample_weight: str | None = None,
+    missing: Missing = "raise",
 ) -> ComparisonRows:
-    """Read a table of choices: one of several items was chosen.
+    """Read a table of choices: one of several items was chosen; in best-worst scaling (MaxDiff), the worst one, too.
 
     The chosen item won against each of the other k - 1. These comparisons share one answer, so each has the weight
     2 / k: they then say as much of the utilities as the choice does if it follows Luce's rule and the items are alike.
+    The worst item is a choice among the k - 1 others: it lost to each of them, with the weight 2 / (k - 1).
 
     Parameters
     ----------
@@ -219,9 +234,13 @@ def from_choices(
     offered : sequence of str
         Columns of the items offered, two at least. A cell may be empty where fewer were offered.
     chosen : str, default="chosen"
-        Column of the choice: an id, or the name of the column that has it.
+        Column of the choice, or of the best item: an id, or the name of the column that has it.
+    worst : str, default=None
+        Column of the worst item, in best-worst scaling: an id, or the name of the column that has it.
     user, sample_weight : str, default=None
         Columns of the users and of the weights, as in `from_winners`.
+    missing : {"raise", "drop"}, default="raise"
+        What to do with a row without an answer, as in `from_winners`.
 
     Returns
     -------
@@ -231,7 +250,7 @@ def from_choices(
     Raises
     ------
     DataError
-        If a column is missing, or the choice is none of the items offered.
+        If a column is missing, the choice is none of the items offered, or the worst item is also the best.
 
     Examples
     --------
@@ -240,32 +259,39 @@ def from_choices(
     >>> rows = from_choices(menus, ["a", "b", "c"])
     >>> rows.X.tolist(), rows.sample_weight.round(2).tolist()
     ([['tea', 'milk'], ['tea', 'water'], ['water', 'milk']], [0.67, 0.67, 1.0])
+    >>> sets = {"a": ["tea"], "b": ["milk"], "c": ["water"], "best": ["tea"], "worst": ["water"]}
+    >>> from_choices(sets, ["a", "b", "c"], "best", worst="worst").X.tolist()
+    [['tea', 'milk'], ['tea', 'water'], ['milk', 'water']]
     """
-    reader = TableReader(frame)
-    rows = reader.lists(offered)
-    answers, weight = reader.cells(chosen), reader.weights(sample_weight)
-    pairs, origin = [], []
-    for row, (items, answer) in enumerate(zip(rows, answers, strict=True)):
-        by_column = dict(zip(offered, items, strict=True))
-        choice = answer if answer in items else by_column.get(answer)
-        if choice is None:
-            raise DataError(f"column {chosen!r}: {shorten(answer)} in row {row} is none of the items offered")
-        others = [item for item in items if item is not None and item != choice]
-        pairs += [(choice, other) for other in others]
-        origin += [row] * len(others)
-    k = 1.0 + np.bincount(np.array(origin, dtype=np.int64), minlength=len(rows))
-    return _pairs_of_rows(reader, pairs, np.ones(len(pairs)), np.array(origin, dtype=np.int64), 2.0 * weight / k, user)
+    reader = _complete(TableReader(frame), missing, (chosen, worst, user, sample_weight))
+    best = reader.choices(chosen, offered)
+    lowest = [None] * len(best) if worst is None else reader.choices(worst, offered)
+    pairs, origin, share = [], [], []
+    for row, (items, top, last) in enumerate(zip(reader.lists(offered), best, lowest, strict=True)):
+        if last == top:
+            raise DataError(
+                f"columns {chosen!r} and {worst!r}: {shorten(top)} is both the best and the worst in row {row}"
+            )
+        others = [item for item in items if item is not None and item != top]
+        between = [item for item in others if item != last] if last is not None else []
+        pairs += [(top, other) for other in others] + [(other, last) for other in between]
+        origin += [row] * (len(others) + len(between))
+        share += [2.0 / (len(others) + 1)] * len(others) + [2.0 / (len(between) + 1)] * len(between)
+    rows = np.array(origin, dtype=np.int64)
+    return _pairs_of_rows(reader, pairs, np.ones(len(pairs)), rows, reader.weights(sample_weight)[rows] * share, user)
 
 
 def from_rankings(
     frame: Frame,
     columns: Sequence[str] | None = None,
     *,
+    item_ranks: Sequence[str] | Mapping[str, Any] | None = None,
     item: str = "item",
     rank: str = "rank",
     by: str | None = None,
     user: str | None = None,
     sample_weight: str | None = None,
+    missing: Missing = "raise",
 ) -> ComparisonRows:
     """Read rankings: every item won against those behind it.
 
@@ -275,15 +301,21 @@ def from_rankings(
     Parameters
     ----------
     frame : data frame of pandas or polars, pyarrow Table, or dict of str to sequence
-        One row for each ranking, with `columns`; or one row for each item of a ranking, with `by`.
+        One row for each ranking, with `columns` or `item_ranks`; or one row for each item of a ranking, with `by`.
     columns : sequence of str, default=None
         Columns of the items of a ranking, the best first. Cells at the end may be empty.
+    item_ranks : sequence of str, or dict of str to id, default=None
+        Columns of ranks, one for each item, as surveys export ranking questions. The name of a column is the id of its
+        item; a dict gives other ids. Items without a rank are left out of a ranking.
     item, rank : str, default="item", "rank"
         With `by`: columns of the item and of its rank. 1 is the best, equal ranks are a tie.
     by : str, default=None
         Column that tells the rankings apart, such as the race.
     user, sample_weight : str, default=None
         Columns of the users and of the weights, as in `from_winners`; of a ranking, the cells of its first row count.
+    missing : {"raise", "drop"}, default="raise"
+        What to do with a row that lacks a cell, as in `from_winners`. With `by`, a rank that is no number, such as DNF,
+        is missing, too: that item is left out of that ranking.
 
     Returns
     -------
@@ -293,25 +325,39 @@ def from_rankings(
     Raises
     ------
     DataError
-        If a column or a rank is missing, or both or neither of `columns` and `by` are given.
+        If a column or a rank is missing, or not exactly one of `columns`, `item_ranks` and `by` is given.
+
+    Warns
+    -----
+    DataWarning
+        If the cells of `columns` look like ranks, which belong to `item_ranks`.
 
     Examples
     --------
     >>> from skpref.data import from_rankings
     >>> from_rankings({"1st": ["tea"], "2nd": ["milk"], "3rd": ["water"]}, ["1st", "2nd", "3rd"]).X.tolist()
     [['tea', 'milk'], ['tea', 'water'], ['milk', 'water']]
+    >>> survey = {"Q5_tea": [1, 2], "Q5_milk": [2, 1]}
+    >>> rows = from_rankings(survey, item_ranks={"Q5_tea": "tea", "Q5_milk": "milk"})
+    >>> rows.X.tolist(), rows.y.tolist()
+    ([['tea', 'milk'], ['tea', 'milk']], [1.0, 0.0])
     >>> races = {"race": [1, 1, 2, 2], "driver": ["ann", "bob", "bob", "cleo"], "place": [1, 2, 1, 1]}
     >>> from_rankings(races, by="race", item="driver", rank="place").y.tolist()
     [1.0, 0.5]
     """
-    reader = TableReader(frame)
-    if (columns is None) == (by is None):
-        raise DataError("from_rankings needs either columns (items, the best first) or by (one row for each item)")
+    if sum(layout is not None for layout in (columns, item_ranks, by)) != 1:
+        raise DataError(
+            "from_rankings needs one of columns (items, the best first), item_ranks (a column of ranks for each item) "
+            "and by (one row for each item)"
+        )
+    each = () if by is None else (by, item)
+    reader = _complete(TableReader(frame), missing, (*each, user, sample_weight), () if by is None else (rank,))
     if columns is not None:
-        rows = [[cell for cell in items if cell is not None] for items in reader.lists(columns)]
-        groups = [(row, items, np.arange(float(len(items)))) for row, items in enumerate(rows)]
+        groups = _listed(reader, columns)
+    elif item_ranks is not None:
+        groups = _ranked(reader, item_ranks)
     else:
-        ids, place = reader.ids(item).tolist(), reader.numbers(rank)
+        ids, place = reader.ids(item).tolist(), reader.ranks(rank)
         members: dict[Any, list[int]] = {}
         for row, group in enumerate(reader.ids(str(by)).tolist()):
             members.setdefault(group, []).append(row)
@@ -327,7 +373,32 @@ def from_rankings(
         labels.append(0.5 + 0.5 * np.sign(place_of[b] - place_of[a]))
         origin.append(np.full(a.size, row))
         weight[row] *= 3.0 / (len(items) + 1)
-    return _pairs_of_rows(reader, pairs, np.concatenate(labels), np.concatenate(origin), weight, user)
+    rows_of_pairs = np.concatenate(origin)
+    return _pairs_of_rows(reader, pairs, np.concatenate(labels), rows_of_pairs, weight[rows_of_pairs], user)
+
+
+def _listed(reader: TableReader, columns: Sequence[str]) -> list[Group]:
+    """Return rankings of items in columns, the best first."""
+    rows = [[cell for cell in items if cell is not None] for items in reader.lists(columns)]
+    ranks = [{_number(cell) for cell in items} for items in rows]
+    if len(set(map(tuple, rows))) > 1 and all(cells == set(range(1, len(columns) + 1)) for cells in ranks):
+        warnings.warn(
+            f"The cells of {shorten(list(columns))} are 1 to {len(columns)} in every row. If each column is an item "
+            "and its cells are ranks, pass item_ranks=[...] in the place of columns.",
+            DataWarning,
+            stacklevel=3,
+        )
+    return [(row, items, np.arange(float(len(items)))) for row, items in enumerate(rows)]
+
+
+def _ranked(reader: TableReader, item_ranks: Sequence[str] | Mapping[str, Any]) -> list[Group]:
+    """Return rankings from columns of ranks, one for each item."""
+    items = list(item_ranks.values()) if isinstance(item_ranks, Mapping) else list(item_ranks)
+    if isinstance(item_ranks, str) or len(items) < 2:
+        raise DataError(f"item_ranks must name the columns of two items at least; got {item_ranks!r:.80}")
+    ranks = np.column_stack([reader.ranks(name, allow_missing=True) for name in item_ranks])
+    ranked = [np.flatnonzero(np.isfinite(places)) for places in ranks]
+    return [(row, [items[i] for i in some], ranks[row, some]) for row, some in enumerate(ranked)]
 
 
 # ---------------------------------------------------------------------------------------------------------------- words
@@ -352,10 +423,10 @@ def _folded(cell: Cell) -> str:
     return text.removesuffix(".0")
 
 
-def winner_fault(cell: Cell, left: Cell, right: Cell) -> str:
-    """Return what is wrong with a cell that names no winner."""
+def winner_fault(cell: Cell, left: Cell, right: Cell, drop: str = "missing='drop'") -> str:
+    """Return what is wrong with a cell that names no winner; `drop` is what leaves rows out."""
     if cell is None or not str(cell).strip():
-        return "the winner is missing; leave such rows out, or write tie"
+        return f"the winner is missing; leave such rows out by {drop}, or write tie"
     return (
         f"winner {shorten(cell)} is neither of the items {shorten(left)} and {shorten(right)}, nor a word for a side "
         "(left, right; model_a, model_b; a, b; home, away; 1, 0; tie, both bad) as the other rows have it"
@@ -406,8 +477,9 @@ class TableReader:
             values = np.array([_number(cell) for cell in self.cells(name)])
         if not np.isfinite(values).all():
             row = int(np.argmin(np.isfinite(values)))
-            cell = shorten(self.cells(name)[row])
-            raise DataError(f"column {name!r} must hold finite numbers; got {cell} in row {row}")
+            cell = self.cells(name)[row]
+            advice = f"; {LEAVE_OUT}" if cell is None else ""
+            raise DataError(f"column {name!r} must hold finite numbers; got {shorten(cell)} in row {row}{advice}")
         return values
 
     def labels(self, winner: str, left: tuple[str, IdColumn], right: tuple[str, IdColumn]) -> Array:
@@ -421,6 +493,35 @@ class TableReader:
             fault = winner_fault(cells[row], left[1][row], right[1][row])
             raise DataError(f"column {winner!r}, row {row}: {fault}")
         return y
+
+    def ranks(self, name: str, *, allow_missing: bool = False) -> Array:
+        """Return a column of ranks, shape (n,); with `allow_missing`, NaN where a cell is empty."""
+        cells = self.cells(name)
+        values = np.array([_number(cell) for cell in cells])
+        for row in np.flatnonzero(~np.isfinite(values)).tolist():
+            if not allow_missing or (cells[row] is not None and str(cells[row]).strip()):
+                raise DataError(
+                    f"column {name!r} must hold ranks, which are numbers; got {shorten(cells[row])} in row {row}. "
+                    "Write a number behind the other ranks, or leave the item out of this ranking by missing='drop'"
+                )
+        return values
+
+    def choices(self, name: str, offered: Sequence[str]) -> list[Any]:
+        """Return the item that was chosen in each row; a cell holds its id or the name of its column."""
+        chosen = []
+        for row, (items, cell) in enumerate(zip(self.lists(offered), self.cells(name), strict=True)):
+            choice = cell if cell in items else dict(zip(offered, items, strict=True)).get(cell)
+            if choice is None:
+                advice = "; leave such rows out by missing='drop'" if cell is None else ""
+                raise DataError(f"column {name!r}: {shorten(cell)} in row {row} is none of the items offered{advice}")
+            chosen.append(choice)
+        return chosen
+
+    def without(self, incomplete: NDArray[np.bool_]) -> TableReader:
+        """Return a reader of the other rows."""
+        rows = np.flatnonzero(~incomplete).tolist()
+        columns = {name: self.cells(name) for name in self.names}
+        return TableReader({name: [cells[row] for row in rows] for name, cells in columns.items()})
 
     def weights(self, name: Column | None) -> Array:
         """Return a column of weights, or ones, shape (n,)."""
@@ -444,6 +545,20 @@ def _number(cell: Cell) -> float:
         return np.nan
 
 
+def _complete(
+    reader: TableReader, missing: Missing, columns: Sequence[Any], numbers: Sequence[str] = ()
+) -> TableReader:
+    """Return the rows that have the cells they need: any in `columns` (None is no column), numbers in `numbers`."""
+    if missing not in {"raise", "drop"}:
+        raise DataError(f"missing must be 'raise' or 'drop'; got {missing!r:.80}")
+    if missing == "raise":
+        return reader
+    flat = [name for entry in columns for name in (entry if isinstance(entry, tuple) else (entry,))]
+    lacking = [[cell is None for cell in reader.cells(name)] for name in flat if name is not None]
+    lacking += [[not math.isfinite(_number(cell)) for cell in reader.cells(name)] for name in numbers]
+    return reader.without(np.any(lacking, axis=0)) if lacking else reader
+
+
 def _rows(
     reader: TableReader,
     sides: tuple[IdColumn, IdColumn],
@@ -462,9 +577,9 @@ def _rows(
 def _pairs_of_rows(
     reader: TableReader, pairs: list[tuple[Any, Any]], y: Array, origin: IntArray, weight: Array, user: str | None
 ) -> ComparisonRows:
-    """Return pairs that come from rows of a table, each with the user and the weight of its row."""
+    """Return pairs that come from rows of a table, each with its weight and the user of its row."""
     if not pairs:
         raise DataError("at least 1 comparison is required: no row has two items")
     left, right = (as_ids([pair[side] for pair in pairs], "items") for side in (0, 1))
     columns = (left, right) if user is None else (reader.ids(user, "user")[origin], left, right)
-    return ComparisonRows(np.column_stack(columns), y, weight[origin], None)
+    return ComparisonRows(np.column_stack(columns), y, weight, None)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 __all__ = [
+    "LEAVE_OUT",
     "IdColumn",
     "as_ids",
     "in_other_kinds",
@@ -54,6 +55,7 @@ class _EncodedIds(NDArray[Any] if TYPE_CHECKING else np.ndarray):  # type: ignor
         self.distinct = self.codes = None
 
 
+LEAVE_OUT = "leave such rows out, such as by missing='drop' in the readers of skpref.data"
 MAX_ID_CHARACTERS = 80
 _INT64_MAX = 2**63 - 1
 _UINT64_MAX = 2**64 - 1
@@ -114,7 +116,8 @@ class _Where(NamedTuple):
     kind: str = "item"
 
     def missing(self, row: int | str) -> str:
-        return f"missing {self.kind} id in {self.noun} {row} of {self.name}"
+        advice = f"; {LEAVE_OUT}" if self.name.startswith("column ") else ""
+        return f"missing {self.kind} id in {self.noun} {row} of {self.name}{advice}"
 
     def fraction(self, value: str, row: int | str) -> str:
         return f"numeric {self.kind} ids must be integers, got {value} in {self.noun} {row} of {self.name}"

@@ -286,8 +286,8 @@ class GPPLClassifier(ShardedClassifier):
         Warns
         -----
         DataWarning
-            If one side wins more often than the items explain, and no order effect is learnt. If a covariate is the
-            same in all comparisons.
+            If one side wins more often than the items explain, and no order effect is learnt. If `y` holds
+            booleans and all are False. If a covariate is the same in all comparisons.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             if is_stored(X):
@@ -302,7 +302,7 @@ class GPPLClassifier(ShardedClassifier):
             self._set_attributes(self._infer(data, config, self.item_ids_))
             self._keep(data.comparisons)
             if not self.order_effect:
-                warn_of_sides(comparisons, self._expected(comparisons))
+                warn_of_sides(comparisons, self._expected(comparisons), is_test=self.classes_.dtype == bool)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -13,13 +13,24 @@ if TYPE_CHECKING:
     from skpref._typing import Array
     from skpref.data import Comparisons
 
+_MANY = 10  # rows that hardly ever have one winner's side by chance
+_NEVER_LEFT = (
+    "y is False in all {} comparisons. If it is a test such as table['winner'] == table['model_a'], the winners may be "
+    "words for sides, such as 'model_a', and not ids: skpref.data.from_winners reads both. If rows are (loser, "
+    "winner), exchange the columns and leave y out."
+)
 _FAR = 3.5  # standard errors: about one warning in 2,000 data sets without an advantage of a side
 
 
-def warn_of_sides(comparisons: Comparisons, expected: Array | None) -> None:
-    """Warn if a side wins more often than `expected` (n,) by the model; None: as often as in the other order."""
+def warn_of_sides(comparisons: Comparisons, expected: Array | None, *, is_test: bool = False) -> None:
+    """Warn if a side wins more often than `expected` (n,) by the model; None: as often as in the other order.
+
+    With `is_test`, for labels that are booleans, warn if none of them is true.
+    """
     used = comparisons.take(comparisons.weight > 0.0)
     if not used.n_pairs or (used.y == used.y[0]).all():  # rows are (winner, loser)
+        if is_test and used.y.size >= _MANY and not used.y.any():
+            warn(_NEVER_LEFT.format(used.y.size), DataWarning)
         return
     z = side_advantage(used, used.y - (0.5 if expected is None else expected[comparisons.weight > 0.0]))
     if abs(z) <= _FAR:

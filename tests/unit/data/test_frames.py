@@ -9,7 +9,7 @@ import pytest
 
 from skpref import CrowdGPPL, GPPLClassifier
 from skpref.data import from_choices, from_rankings, from_results, from_winners
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, DataWarning
 
 BATTLES: dict[str, list[Any]] = {
     "model_a": ["gpt", "llama", "claude", "gpt"],
@@ -168,8 +168,76 @@ def test_rankings_are_read_from_wide_and_long_tables() -> None:
     assert read == {("z", "x"): 0.0, ("z", "y"): 0.0, ("x", "y"): 1.0, ("x", "z"): 0.5}
     assert rows.sample_weight.tolist() == [0.75, 0.75, 0.75, 1.0]
     for arguments in ({}, {"columns": ["item", "race"], "by": "race"}):
-        with pytest.raises(DataError, match="needs either columns"):
+        with pytest.raises(DataError, match="needs one of columns"):
             from_rankings(long, **arguments)
+
+
+def test_the_worst_item_is_a_choice_among_the_others() -> None:
+    sets = {
+        "a": ["x", "x"],
+        "b": ["y", "y"],
+        "c": ["z", None],
+        "d": ["w", None],
+        "best": ["y", "b"],
+        "worst": ["d", "x"],
+    }
+    rows = from_choices(sets, ["a", "b", "c", "d"], "best", worst="worst")
+    assert rows.X.tolist() == [["y", "x"], ["y", "z"], ["y", "w"], ["x", "w"], ["z", "w"], ["y", "x"]]
+    assert rows.sample_weight.tolist() == pytest.approx([0.5] * 3 + [2 / 3] * 2 + [1.0])
+    with pytest.raises(DataError, match="columns 'best' and 'worst': 'x' is both the best and the worst in row 0"):
+        from_choices(sets | {"best": ["x", "x"], "worst": ["a", "b"]}, ["a", "b", "c", "d"], "best", worst="worst")
+    with pytest.raises(DataError, match="column 'worst': 'v' in row 1 is none of the items offered"):
+        from_choices(sets | {"worst": ["d", "v"]}, ["a", "b", "c", "d"], "best", worst="worst")
+
+
+def test_surveys_have_a_column_of_ranks_for_each_item() -> None:
+    survey = {"Q_x": [1, 3, 2], "Q_y": [2, 1, None], "Q_z": [3, 1, 1], "who": ["ann", "bob", "cleo"]}
+    rows = from_rankings(survey, item_ranks={"Q_x": "x", "Q_y": "y", "Q_z": "z"}, user="who")
+    assert rows.X[:3].tolist() == [["ann", "x", "y"], ["ann", "x", "z"], ["ann", "y", "z"]]
+    assert rows.y.tolist() == [1.0, 1.0, 1.0, 0.0, 0.0, 0.5, 0.0]
+    assert rows.X[-1].tolist() == ["cleo", "x", "z"]
+    assert rows.sample_weight.tolist() == [0.75] * 6 + [1.0]
+    assert from_rankings(survey, item_ranks=["Q_x", "Q_z"]).X[0].tolist() == ["Q_x", "Q_z"]
+    with pytest.raises(DataError, match="column 'who' must hold ranks, which are numbers; got 'ann' in row 0"):
+        from_rankings(survey, item_ranks=["Q_x", "who"])
+    with pytest.raises(DataError, match="item_ranks must name the columns of two items at least; got 'Q_x'"):
+        from_rankings(survey, item_ranks="Q_x")
+
+
+def test_ranks_in_the_place_of_items_are_noticed() -> None:
+    survey = {"x": [1, 3], "y": [2, 1], "z": [3, 2]}
+    with pytest.warns(DataWarning, match="are 1 to 3 in every row"):
+        from_rankings(survey, ["x", "y", "z"])
+
+
+@pytest.mark.parametrize("empty", [None, float("nan")])
+def test_incomplete_rows_are_left_out_on_request(empty: Any) -> None:
+    battles = {name: [*cells, cells[0]] for name, cells in BATTLES.items()}
+    for row, name in enumerate(("winner", "model_b", "length_a", "judge")):
+        battles[name] = [empty if place == row else cell for place, cell in enumerate(battles[name])]
+    rows = from_winners(
+        battles, "model_a", "model_b", user="judge", covariates=[("length_a", "length_b")], missing="drop"
+    )
+    assert rows.X.tolist() == [["ann", "gpt", "llama"]]
+    assert rows.covariates is not None
+    assert rows.covariates.tolist() == [[50.0]]
+    with pytest.raises(DataError, match="row 1 of column 'model_b'; leave such rows out, such as by missing='drop'"):
+        from_winners(battles, "model_a", "model_b")
+    with pytest.raises(DataError, match="missing must be 'raise' or 'drop'; got 'omit'"):
+        from_winners(battles, missing="omit")  # type: ignore[arg-type]
+
+
+def test_every_reader_leaves_incomplete_rows_out() -> None:
+    games = {"left": ["a", None, "b"], "right": ["b", None, "a"], "hg": [1.0, 2.0, np.nan], "ag": [0.0, 2.0, 1.0]}
+    assert from_results(games, score=("hg", "ag"), missing="drop").X.tolist() == [["a", "b"]]
+    menus = {"a": ["x", "x"], "b": ["y", "y"], "best": ["x", None]}
+    assert from_choices(menus, ["a", "b"], "best", missing="drop").X.tolist() == [["x", "y"]]
+    with pytest.raises(DataError, match="None in row 1 is none of the items offered; leave such rows out"):
+        from_choices(menus, ["a", "b"], "best")
+    races = {"race": [1, 1, 1], "item": ["x", "y", "z"], "rank": ["2", "DNF", "1"]}
+    assert from_rankings(races, by="race", missing="drop").X.tolist() == [["x", "z"]]
+    with pytest.raises(DataError, match="got 'DNF' in row 1"):
+        from_rankings(races, by="race")
 
 
 def test_a_ranking_is_worth_what_its_weights_say() -> None:

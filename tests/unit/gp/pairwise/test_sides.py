@@ -112,3 +112,14 @@ def test_expected_wins_and_rows_without_weight_are_left_out():
     half = np.append(np.full(50, 0.5), np.full(50, 0.9))
     with pytest.warns(DataWarning, match="The left side"):
         warn_of_sides(comparisons, half)
+
+
+def test_a_test_that_is_never_true_is_noticed():
+    pairs = [("x", "y"), ("y", "z"), ("z", "x")] * 4
+    winner = np.array(["model_a", "model_b", "tie"] * 4)  # words for sides, compared with ids
+    with pytest.warns(DataWarning, match=r"y is False in all 12 comparisons.*from_winners reads both"):
+        GPPLClassifier().fit(pairs, winner == np.array(pairs)[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GPPLClassifier().fit(pairs, np.ones(12))  # rows are (winner, loser)
+        GPPLClassifier().fit(pairs[:3], [False] * 3)
