@@ -50,7 +50,7 @@ MODELS = {
     "crowd": Model(
         "skpref.cli.tasks.comparisons:read",
         "comparisons: a consensus and a view of each user",
-        (*_COMPARISONS, "user", "users"),
+        (*_COMPARISONS, "user", "users", "groups"),
     ),
     "m3f": Model("skpref.cli.tasks.ratings:read", "ratings: factors of users and items", _RATINGS),
     "ipm3f": Model(
@@ -108,6 +108,7 @@ class Data:
     offered: tuple[str, ...] | None = None
     chosen: str | None = None
     covariates: tuple[str, ...] | None = None
+    groups: tuple[str, ...] | None = None
     label: str | None = None
     weight: str | None = None
     separator: str | None = None
@@ -202,6 +203,7 @@ class Rank:
     top: int
     out: Path | None
     json: bool
+    groups: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -362,6 +364,8 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
     add("--chosen", type=read_text, metavar="COLUMN", help="column of the choice (default: chosen)")
     text = "columns whose effects are learnt, or differences of two, such as home,length_a-length_b; positive: for left"
     add("--covariates", type=read_names, metavar="A,B-C,...", help=text)
+    text = "columns of groups with utilities of their own, such as a category, for --model crowd; see rank --groups"
+    add("--groups", type=read_names, metavar="A,B,...", help=text)
     add("--weight", type=read_text, metavar="COLUMN", help="column of weights (default: weight); of other rows, too")
     add("--items", type=read_path, help="file of the items' features")
     add("--id", type=read_text, metavar="COLUMN", help="column of ids in ITEMS (default: id)")
@@ -498,6 +502,8 @@ def _add_rank(commands: Any) -> None:
     add("model", type=read_path, metavar="MODEL", help=_MODEL)
     add("items", type=read_path, metavar="ITEMS", nargs="?", help="what to rank; default: all known items")
     add("--id", type=read_text, metavar="COLUMN", help="column of ids in ITEMS (default: id)")
+    text = "groups in which to rank, with a model that was learnt with --groups, such as category=code"
+    add("--groups", type=read_names, metavar="COLUMN=GROUP,...", help=text)
     text = "whose view to rank by, with a model of a crowd or of users and items"
     add("--user", type=read_text, metavar="ID", help=text)
     text = "of a model of comparisons: utility in units of the answer noise (default), or elo points with average 1500"
@@ -558,10 +564,10 @@ def _add_sync(commands: Any) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- experiment
-_LISTS = ("features", "levels", "class_order", "score", "ranking", "offered", "covariates", "columns")
+_LISTS = ("features", "levels", "class_order", "score", "ranking", "offered", "covariates", "groups", "columns")
 _SECTIONS = {
     "data": [
-        *("file", "dataset", "columns", "separator", "encoding", "items", "users", "id", "group"),
+        *("file", "dataset", "columns", "separator", "encoding", "items", "users", "id", "group", "groups"),
         *(*_PAIRS, *_SIDES, "covariates", "label", "weight", "features", "levels", "class_order", "duplicates"),
     ],
     "model": ["name", "max_inducing", "sweeps", "factors"],

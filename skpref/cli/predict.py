@@ -140,7 +140,10 @@ def _crowd(model: CrowdGPPL, sheet: Sheet, options: Predict) -> Columns:
     names = side_names(sheet, options)
     sheet.require((user, *names), purpose)
     asked = _ids(sheet, user, "user", getattr(model.users, "ids", model.user_ids_))
-    return _answers(model, [asked, *_sides(model, sheet, names), *_covariates(model, sheet)])
+    groups = list(model.groups) if model.group_ids_ else []
+    sheet.require(groups, "The model was learnt with --groups")
+    of_groups = [_ids(sheet, name, "group", ids) for name, ids in zip(groups, model.group_ids_, strict=True)]
+    return _answers(model, [asked, *_sides(model, sheet, names), *_covariates(model, sheet), *of_groups])
 
 
 def _rated(trained: Any, sheet: Sheet, options: Predict) -> NDArray[Any]:

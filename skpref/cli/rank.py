@@ -39,6 +39,8 @@ def rank(options: Rank) -> int:
     last = last_step(model)
     if options.scale == "elo" and not isinstance(model, GPPLClassifier | CrowdGPPL):
         raise DataError(f"{options.model}: --scale elo is for models of comparisons")
+    if options.groups is not None and not isinstance(model, CrowdGPPL):
+        raise DataError(f"{options.model}: --groups is for models of a crowd that was learnt with --groups")
     fitted = hasattr(last, "posterior_")
     if fitted and isinstance(model, MaxMarginFactorization):
         _recommend(model, options)
@@ -66,9 +68,13 @@ def _rank_items(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:
             name = type(model).__name__
             raise DataError(f"{options.model}: has no names of its features; rank with {name}.rank in Python")
         items = read_items(options.items, options.id or "id", tuple(model.items.feature_names))
-    ranking = model.rank(items, options.user) if isinstance(model, CrowdGPPL) else model.rank(items)
+    if isinstance(model, CrowdGPPL):
+        ranking = model.rank(items, options.user, groups=_groups(model, options))
+    else:
+        ranking = model.rank(items)
     ranking = ranking.on_scale(options.scale, model.likelihood_)
     title = "Ranking" if options.user is None else f"Ranking by user {options.user[:80]!r}"
+    title += f" in {', '.join(options.groups)[:80]}" if options.groups else ""
     if options.json:
         columns = ranking.columns()
         rows = zip(*(column.tolist()[: options.top] for column in columns.values()), strict=True)
@@ -77,6 +83,24 @@ def _rank_items(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:
         print(ranking_text(ranking, options.top, title))
     if options.out is not None:
         write_ranking(ranking, options.out)
+
+
+def _groups(model: CrowdGPPL, options: Rank) -> dict[str, Any] | None:
+    """Return the groups in which to rank, by the names of their columns; refuse unknown ones."""
+    if options.groups is None:
+        return None
+    columns, groups = list(model.groups or ()), {}
+    for text in options.groups:
+        column, equals, group = text.partition("=")
+        if not equals or column not in columns:
+            wanted = " or ".join(f"{name}=GROUP" for name in columns) or "nothing: the model has no groups"
+            raise DataError(f"{options.model}: --groups wants {wanted}; got {text[:80]!r}")
+        by_text = {str(known): known for known in model.group_ids_[columns.index(column)].tolist()}
+        if group not in by_text:
+            hint = nearest(group, list(by_text)) or f". It has {', '.join(list(by_text)[:10])}"
+            raise DataError(f"{options.model}: unknown group {group[:80]!r} of {column!r}{hint}")
+        groups[column] = by_text[group]
+    return groups
 
 
 def _check_user(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:

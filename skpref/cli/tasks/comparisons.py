@@ -28,6 +28,7 @@ from skpref.cli.tasks.base import LOG_LOSS, Files, Rows, Task, check_size, read_
 from skpref.cli.tasks.layouts import Answers, read_answers, read_covariates
 from skpref.cli.tasks.pair_settings import Crowd, PairEstimator, Pairs
 from skpref.data import Table, Vocabulary
+from skpref.exceptions import DataError
 from skpref.metrics import calibration, cross_entropy, pair_accuracy
 from skpref.search import WithinUserKFold, WithinUserShuffleSplit
 
@@ -113,6 +114,7 @@ class Comparisons:
     # whether left and right are where the items were shown, and not drawn for winners and losers
     has_sides: bool = True
     covariates: tuple[str, ...] = ()  # names of the columns of rows after those of the items
+    groups: tuple[str, ...] = ()  # the same, without covariates
 
     @property
     def n_items(self) -> int:
@@ -172,7 +174,9 @@ class ComparisonTask(Task):
         if data.user is None:
             self._kind: Pairs | Crowd = Pairs(data.items, data.n_items, max_inducing, seed, *traits)
         else:
-            self._kind = Crowd(data.items, data.users, data.n_items, data.n_users, max_inducing, seed, *traits)
+            self._kind = Crowd(
+                data.items, data.users, data.n_items, data.n_users, max_inducing, seed, *traits, data.groups
+            )
         self.space = self._kind.space()
         self.template = PairEstimator(self._kind, **self._kind.defaults())
 
@@ -285,6 +289,8 @@ def read_comparisons(options: Data) -> Comparisons:
             _check_known(sheet, name, column, items.vocabulary, str(options.items), rows=answers.origin)
     user, users = _read_users(sheet, options, answers.names)
     rows = _rows(sheet, user, answers, options)
+    if options.groups is not None:
+        rows = _with_groups(sheet, rows, answers, options)
     if options.covariates is not None:
         rows = _with_covariates(sheet, rows, answers, options.covariates)
     check_size(sheet, rows.size, "comparisons", options)
@@ -293,7 +299,12 @@ def read_comparisons(options: Data) -> Comparisons:
     names = options.covariates or ()
     user_name = _user_column(options)
     return Comparisons(
-        rows, items, source, options.group, user=user_name, users=users, has_sides=has_sides, covariates=names
+        *(rows, items, source, options.group),
+        user=user_name,
+        users=users,
+        has_sides=has_sides,
+        covariates=names,
+        groups=options.groups or (),
     )
 
 
@@ -350,6 +361,18 @@ def _with_covariates(sheet: Sheet, rows: Rows, answers: Answers, names: tuple[st
                 raise sheet.fault("this column holds items or answers; --covariates must name others", None, part)
     swapped = (rows.X[:, -2] != answers.left)[:, None]
     return replace(rows, X=np.column_stack([rows.X, np.where(swapped, -values, values).astype(object)]))
+
+
+def _with_groups(sheet: Sheet, rows: Rows, answers: Answers, options: Data) -> Rows:
+    """Return the rows with the columns of groups as further ones."""
+    if options.covariates is not None:
+        raise DataError("--groups and --covariates cannot be learnt together; leave one of them out")
+    names = options.groups or ()
+    sheet.require(names, "It was asked for by --groups")
+    for name in names:
+        if name in {*answers.names, _user_column(options), options.weight or "weight"} or names.count(name) > 1:
+            raise sheet.fault("this column has another meaning; --groups must name others, each once", None, name)
+    return replace(rows, X=np.column_stack([rows.X, *(sheet.ids(name, "group")[answers.origin] for name in names)]))
 
 
 def _rows(sheet: Sheet, user: NDArray[Any] | None, answers: Answers, options: Data) -> Rows:

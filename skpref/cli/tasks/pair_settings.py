@@ -159,6 +159,7 @@ class Crowd:
     has_ties: bool = False  # as in `Pairs`, and the next two
     has_sides: bool = False
     covariates: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()  # names of the columns of X after those of the items; then there are no covariates
 
     @property
     def most_factors(self) -> int:
@@ -209,6 +210,8 @@ class Crowd:
         left_out = "length_scale", "covariates"
         params = {name: value for name, value in self.resolve(settings).items() if name not in left_out}
         model = CrowdGPPL(self.items, self.users, random_state=self.seed, **params)
+        if self.groups:
+            return model.set_params(left=1, right=2, groups={name: 3 + k for k, name in enumerate(self.groups)})
         return _with_covariates(model, self.covariates, 3, chosen=settings.get("covariates", False))
 
 

@@ -89,7 +89,7 @@ class CrowdGPPL(ShardedCrowd):
     covariates : list of str, int or pair, or dict of them by name, default=None
         Columns of X whose effects are learnt, the same for all users, as in `GPPLClassifier`. The posterior is then the
         factorised one, ``inference="vb"``.
-    groups : list of str or int, default=None
+    groups : list of str or int, or dict of them by name, default=None
         Columns of X with groups of comparisons, such as ``["category"]``: few groups with many answers each, at most
         2,000 items by group. Utilities are then u = m + sum_j c_j + b_user, where c_j belongs to the group in column j.
         The variance of each column's parts is learnt, so that a group with few answers borrows strength from the
@@ -252,7 +252,7 @@ class CrowdGPPL(ShardedCrowd):
         "item_effects": ["boolean"],
         "order_effect": ["boolean"],
         "covariates": ["array-like", dict, None],
-        "groups": ["array-like", None],
+        "groups": ["array-like", dict, None],
         "user": [str, Integral, None],
         "left": [str, Integral, None],
         "right": [str, Integral, None],
@@ -280,7 +280,7 @@ class CrowdGPPL(ShardedCrowd):
         item_effects: bool = True,
         order_effect: bool = False,
         covariates: Sequence[Any] | Mapping[str, Any] | None = None,
-        groups: Sequence[str | int] | None = None,
+        groups: Sequence[str | int] | Mapping[str, str | int] | None = None,
         user: str | int | None = None,
         left: str | int | None = None,
         right: str | int | None = None,

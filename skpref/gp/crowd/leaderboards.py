@@ -210,7 +210,7 @@ class CrowdLeaderboards(CrowdBase):
         """Raise if a group is unknown and the parameter `unknown_user` does not let it be."""
         if self.unknown_user == "raise" and levels.size and int(levels.min()) < 0:
             group, seen = shorten(ids[int(np.argmin(levels))]), shorten(self.group_ids_[kind].tolist())
-            msg = f"unknown group {group} of groups={self.groups[kind]!r}: fit has seen {seen}"
+            msg = f"unknown group {group} of groups={list(self.groups)[kind]!r}: fit has seen {seen}"
             raise UnknownIdError(f"{msg}; use unknown_user='consensus' to predict the consensus for unseen groups")
 
     def _in_groups(self, groups: Mapping[Any, Hashable] | None) -> CrowdPosterior | PersonalPosterior:

@@ -194,8 +194,8 @@ def _parts(term: Any) -> frozenset[Any]:
 
 def _groups(columns: Any) -> tuple[Column, ...]:
     """Return the columns of groups that a parameter names."""
-    listed = columns is None or (isinstance(columns, Sequence) and not isinstance(columns, str))
-    groups = tuple(columns) if listed and columns is not None else ()
+    listed = columns is None or (isinstance(columns, Sequence | Mapping) and not isinstance(columns, str))
+    groups = tuple(columns.values() if isinstance(columns, Mapping) else columns or ()) if listed else ()
     if not listed or not all(map(_is_column, groups)):
         raise DataError(f'groups must be a list of columns of X, such as groups=["category"]; got {shorten(columns)}')
     if len({*groups}) < len(groups):

@@ -203,6 +203,14 @@ BAD: dict[str, tuple[str, str | None, tuple[str, ...], str]] = {
         ("--covariates", "label"),
         "column 'label': this column holds items or answers; --covariates must name others",
     ),
+    "the label as a group": (GOOD, None, ("--groups", "label"), "column 'label': this column has another meaning"),
+    "no such group": (GOOD, None, ("--groups", "topic"), "there is no column 'topic'. It was asked for by --groups"),
+    "both": (
+        GOOD,
+        None,
+        ("--groups", "user", "--covariates", "user"),
+        "--groups and --covariates cannot be learnt together",
+    ),
     "user missing": (GOOD + " ,i1,i2,1\n", None, (), "line 182, column 'user': a user id is missing"),
     "unknown user": (
         GOOD + "J3,i1,i2,1\n",

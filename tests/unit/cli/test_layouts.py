@@ -253,6 +253,35 @@ def test_a_crowd_has_covariates(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) != with_home
 
 
+def test_a_crowd_has_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = HOME.splitlines()
+    names = ["user,category", *(f"j{k % 3},{'code' if k % 2 else 'chat'}" for k in range(1, len(lines)))]
+    text = "\n".join(f"{line},{more}" for line, more in zip(lines, names, strict=True)) + "\n"
+    model = fit(text, "--model", "crowd", "--groups", "category")
+    assert [ids.tolist() for ids in model.group_ids_] == [["chat", "code"]]
+    assert model.groups == {"category": 3}
+    capsys.readouterr()
+    assert main(["rank", "model.skpref", "--groups", "category=code", "--json"]) == 0
+    in_code = json.loads(capsys.readouterr().out)
+    ranking = model.rank(groups={"category": "code"})
+    assert [row["id"] for row in in_code] == ranking["id"].tolist()
+    assert [row["utility"] for row in in_code] == pytest.approx(ranking["utility"].tolist())
+    assert main(["rank", "model.skpref", "--groups", "category=code"]) == 0
+    assert "Ranking in category=code" in capsys.readouterr().out
+    assert main(["predict", "model.skpref", "votes.csv", "--json"]) == 0
+    predicted = json.loads(capsys.readouterr().out)
+    Path("votes.csv").write_text(text.replace(",chat", ",code"), "utf-8")
+    assert main(["predict", "model.skpref", "votes.csv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) != predicted
+    for groups, message in {
+        "category=coed": "unknown group 'coed' of 'category'; did you mean 'code'?",
+        "topic=code": "--groups wants category=GROUP; got 'topic=code'",
+        "code": "--groups wants category=GROUP; got 'code'",
+    }.items():
+        assert main(["rank", "model.skpref", "--groups", groups]) != 0
+        assert message in capsys.readouterr().err
+
+
 def test_covariates_of_winners_follow_the_sides() -> None:
     rows = [("a", "b", 1), ("b", "a", 1), ("a", "c", 2), ("c", "b", 3)] * 10
     Path("votes.csv").write_text(csv_text("winner,loser,home", rows), "utf-8")
@@ -317,6 +346,7 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     "covariates": (HOME, ("--covariates", "hom"), "there is no column 'hom'; did you mean 'home'? It was asked for by"),
     "difference": (HOME, ("--covariates", "home-away"), "there is no column 'home-away'"),
     "words": (HOME, ("--covariates", "winner"), "column 'winner': expected a number (a covariate), got 'a'"),
+    "no groups": (HOME, ("--groups", "home"), "--groups is for --model crowd, not for gppl"),
     "constant": (HOME, ("--covariates", "home-home"), "covariate 'home-home' is 0 in every row"),
     "of rankings": (
         HOME,

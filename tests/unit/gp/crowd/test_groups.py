@@ -193,6 +193,8 @@ def test_groups_and_rows_have_no_order_and_names_do_not_matter(model: CrowdGPPL,
     assert_allclose(crowd().fit(renamed, y).predict_proba(renamed)[:, 1], expected, atol=1e-6)
     by_place = crowd(user=0, groups=[1], left=2, right=3).fit(X.to_numpy(dtype=object), y)
     assert_array_equal(by_place.predict_proba(X.to_numpy(dtype=object))[:, 1], expected)
+    by_name = crowd(user=0, groups={"kind": 1}, left=2, right=3).fit(X.to_numpy(dtype=object), y)
+    assert_array_equal(by_name.utility(groups={"kind": "chat"}), by_place.utility(groups={1: "chat"}))
 
 
 def test_one_group_is_no_group(data: Any) -> None:
