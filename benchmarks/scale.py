@@ -5,11 +5,13 @@
     python benchmarks/scale.py files --rows 10_000_000 --items 100_000        # memory, CPU time a pass
     python benchmarks/scale.py files --rows 100_000 1_000_000 --where memory disk cluster --out docs/examples/scale.json
     python benchmarks/scale.py cluster --rows 1_000_000 --items 10_000        # equality, and overhead of a round
+    python benchmarks/scale.py files --items 100 --users 50_000 --where memory disk cluster          # a crowd
 
-Comparisons are simulated, with string ids, and written to a temporary folder in files of a million rows. Each fit of
-`files` runs in a process of its own, on one thread, and stops after `--passes` passes; "cluster" is Dask with two
-worker processes. Peak memory is that of the whole process, with about 250 MB for the interpreter and its libraries, and
-of a cluster that of the largest worker. `--out` adds the figures to a file, in place of those of the same rows.
+Comparisons are simulated, with string ids, of users with tastes of their own where there are `--users`, and written to
+a temporary folder in files of a million rows. Each fit of `files` runs in a process of its own, on one thread, and
+stops after `--passes` passes; "cluster" is Dask with two worker processes. Peak memory is that of the whole process,
+with about 250 MB for the interpreter and its libraries, and of a cluster that of the largest worker. `--out` adds the
+figures to a file, in place of those of the same rows.
 """
 
 from __future__ import annotations
@@ -31,24 +33,31 @@ from typing import Any
 
 import numpy as np
 
-from skpref import GPPLClassifier
+from skpref import CrowdGPPL, GPPLClassifier
 from skpref.gp.pairwise import base
 
 FILE_ROWS = 1_000_000
 
 
-def write(folder: Path, n_rows: int, n_items: int) -> None:
+def write(folder: Path, n_rows: int, n_items: int, n_users: int = 0) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     rng = np.random.default_rng(0)
     ids, utility = pa.array([f"item {k:07d}" for k in range(n_items)]), rng.normal(size=n_items)
+    users, tastes = pa.array([f"user {k:07d}" for k in range(n_users)]), rng.normal(size=(n_users, 3))
+    directions = rng.normal(size=(n_items if n_users else 0, 3))
     for number, start in enumerate(range(0, n_rows, FILE_ROWS)):
         n = min(FILE_ROWS, n_rows - start)
         left = rng.integers(0, n_items, n)
         right = (left + rng.integers(1, n_items, n)) % n_items
-        y = (utility[left] - utility[right] + rng.normal(size=n) > 0).astype(np.int8)
-        columns = {"left": ids.take(pa.array(left)), "right": ids.take(pa.array(right)), "y": y}
+        difference, of_users = utility[left] - utility[right], {}
+        if n_users:
+            user = rng.integers(0, n_users, n)
+            difference += np.einsum("pk,pk->p", tastes[user], directions[left] - directions[right])
+            of_users = {"user": users.take(pa.array(user))}
+        y = (difference + rng.normal(size=n) > 0).astype(np.int8)
+        columns = of_users | {"left": ids.take(pa.array(left)), "right": ids.take(pa.array(right)), "y": y}
         pq.write_table(pa.table(columns), folder / f"{number:05d}.parquet")
 
 
@@ -57,14 +66,19 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def fit_on_cluster(folder: str, passes: int) -> dict[str, Any]:
+def columns_of(n_users: int) -> list[str]:
+    return ["user", "left", "right"] if n_users else ["left", "right"]
+
+
+def fit_on_cluster(folder: str, passes: int, n_users: int) -> dict[str, Any]:
     """Fit on two workers and return the CPU time of all processes and the memory of the largest worker."""
     import dask.dataframe
     from distributed import Client, LocalCluster
 
-    from skpref.dask import DaskGPPLClassifier
+    from skpref.dask import DaskCrowdGPPL, DaskGPPLClassifier
 
     warnings.simplefilter("ignore")
+    model = (DaskCrowdGPPL if n_users else DaskGPPLClassifier)(max_iter=passes, tol=0.0, random_state=0)
     started = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
     with started as workers, Client(workers) as client:
         frame = dask.dataframe.read_parquet(folder)
@@ -73,25 +87,25 @@ def fit_on_cluster(folder: str, passes: int) -> dict[str, Any]:
             return time.process_time() + sum(client.run(time.process_time).values())
 
         start = seconds()
-        model = DaskGPPLClassifier(max_iter=passes, tol=0.0).fit(frame[["left", "right"]], frame["y"])
+        model.fit(frame[columns_of(n_users)], frame["y"])
         total, largest = seconds() - start, max(client.run(peak).values())
     return {"CPU s": round(total, 1), "peak MB": round(largest), "bound": model.lower_bound_}
 
 
-def fit(where: str, folder: str, passes: int) -> dict[str, Any]:
+def fit(where: str, folder: str, passes: int, n_users: int) -> dict[str, Any]:
     """Fit in this process and return times, memory and a few numbers of the result."""
     if where == "cluster":
-        return fit_on_cluster(folder, passes)
+        return fit_on_cluster(folder, passes, n_users)
     warnings.simplefilter("ignore")
     seconds: list[float] = []
-    model = GPPLClassifier(max_iter=passes, tol=0.0)
+    model: Any = (CrowdGPPL if n_users else GPPLClassifier)(max_iter=passes, tol=0.0, random_state=0)
     base.on_iteration = lambda _: lambda _: seconds.append(time.process_time())
     start = time.process_time()
     if where == "memory":
         import pyarrow.parquet as pq
 
         frame = pq.read_table(folder).to_pandas()
-        model.fit(frame[["left", "right"]], frame["y"])
+        model.fit(frame[columns_of(n_users)], frame["y"])
     else:
         model.fit(folder)
     total, steps = time.process_time() - start, np.diff(seconds)
@@ -107,9 +121,9 @@ def fit(where: str, folder: str, passes: int) -> dict[str, Any]:
 def files(options: argparse.Namespace) -> None:
     for n_rows in options.rows:
         with tempfile.TemporaryDirectory() as folder:
-            write(Path(folder), n_rows, options.items)
+            write(Path(folder), n_rows, options.items, options.users)
             for where in options.where:
-                command = [sys.executable, __file__, "one", where, folder, str(options.passes)]
+                command = [sys.executable, __file__, "one", where, folder, str(options.passes), str(options.users)]
                 answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
                 measured = {"rows": n_rows, "where": where} | json.loads(answer.strip().splitlines()[-1])
                 print(json.dumps(measured), flush=True)
@@ -169,18 +183,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     one = commands.add_parser("one")
-    for name in ("where", "folder", "passes"):
+    for name in ("where", "folder", "passes", "users"):
         one.add_argument(name)
     for name in ("files", "cluster"):
         command = commands.add_parser(name)
         command.add_argument("--rows", nargs="+", type=int, default=[1_000_000])
         command.add_argument("--items", type=int, default=10_000)
+        command.add_argument("--users", type=int, default=0)  # of `files` only
         command.add_argument("--passes", type=int, default=5)
         command.add_argument("--where", nargs="+", default=["memory", "disk"])
         command.add_argument("--out", type=Path)
     options = parser.parse_args()
     if options.command == "one":
-        print(json.dumps(fit(options.where, options.folder, int(options.passes))))
+        print(json.dumps(fit(options.where, options.folder, int(options.passes), int(options.users))))
         return
     {"files": files, "cluster": cluster}[options.command](options)
 

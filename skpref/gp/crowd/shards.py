@@ -197,15 +197,15 @@ class ShardedHierarchy(Hierarchy):
     def integrate_out(self, state: HierarchyState) -> Informed:
         """Return the sums over the users of all shards."""
         handles, damping = state.tau
-        shared = damping, self._shared(state)
-        sums, sites = self.shards.keep(_integrate_out, *self.rows, handles, shared=shared)
+        needed = self._shared(state)
+        sums, sites = self.shards.keep(_integrate_out, *self.rows, handles, shared=(damping, needed))
         G, h, log_det, constant = summed(sums)
-        return Informed(G, h, log_det, constant, sites)
+        return Informed(G, h, log_det, constant, (needed, sites))
 
     def see(self, state: HierarchyState, informed: Informed, m: Array, V: Array) -> Seen:
         """Return the sums over the users of all shards; the new sites stay there."""
-        shared = self._shared(state), m, self.shards.share(V)
-        sums, sites = self.shards.keep(_see, *self.rows, informed.rest, shared=shared)
+        needed, before = informed.rest
+        sums, sites = self.shards.keep(_see, *self.rows, before, shared=(needed, m, self.shards.share(V)))
         moment, squared, log_sites, slope = summed(sums)
         slope = None if self.covariates is None else slope
         return Seen(moment, squared, log_sites, slope, state.likelihood, sites, None, sites)

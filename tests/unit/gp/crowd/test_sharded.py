@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from skpref.data import shards
 from skpref.exceptions import DataError, DataWarning, UnknownIdError
 from skpref.gp.crowd import fit_hierarchy, sharded
 from skpref.gp.crowd.fit_hierarchy import Regularisation
+from skpref.inference.shards import OnDisk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -234,3 +236,28 @@ def test_shards_have_about_as_many_comparisons() -> None:
     assert (bounds[0], bounds[-1], bounds.size) == (0, 1000, 9)
     assert np.abs(sums - sums.mean()).max() <= 10
     assert sharded._bounds(np.array([100, 1, 1]), 5).tolist() == [0, 1, 3]
+
+
+def test_an_interrupted_fit_leaves_the_earlier_one_and_no_files(
+    stored: tuple[Any, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    model = CrowdGPPL(random_state=0, tol=10.0).fit(stored[1])
+    wanted, keep, rounds = model.utility(users=USERS), OnDisk.keep, []
+
+    def interrupted(self: OnDisk, *args: Any, **options: Any) -> Any:
+        rounds.append(keep(self, *args, **options))
+        if len(rounds) == 6:
+            raise KeyboardInterrupt
+        return rounds[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OnDisk, "keep", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(stored[1])
+    assert len(list((tmp_path / "temporary").iterdir())) == 1
+    rounds.clear()
+    gc.collect()
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert_array_equal(model.utility(users=USERS), wanted)
