@@ -15,7 +15,7 @@ import sys
 import tempfile
 import zlib
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
@@ -38,7 +38,12 @@ _LONGEST_CELL = 60
 _MOST_CHARACTERS = 2**27  # of a cell that is read: tables of answers hold whole conversations
 _MOST_NAMES = 5000  # among which the nearest is searched: it takes a second
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff0b\uff0d\uff1d\uff20]")  # how a cell begins that a spreadsheet would run
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?[0-9]+(\.[0-9]{3})*,[0-9]+\s*")  # perhaps with points between thousands
 _WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
+
+
+class MissingCellError(DataError):
+    """A cell that is needed is empty."""
 
 
 class Format(NamedTuple):
@@ -47,6 +52,7 @@ class Format(NamedTuple):
     separator: str | None = None  # None: the one of the usual separators that the first line has most of
     encoding: str | None = None  # None: UTF-8
     columns: tuple[str, ...] | None = None  # names, where no line of the file has them
+    decimal: str | None = None  # what is before the decimals of a number in text; None: a point
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +63,7 @@ class Sheet:
     columns: dict[str, list[Any]]  # cells by column: text (CSV) or values (Parquet)
     lines: list[int]  # line (CSV) or row (Parquet) of each cell, from 1
     unit: str  # what `lines` counts
+    decimal: str | None = None  # as in Format
 
     @property
     def names(self) -> list[str]:
@@ -78,6 +85,11 @@ class Sheet:
                 alone = f"; cells are separated by one of {' '.join(_SEPARATORS)}" if len(self.names) == 1 else ""
                 raise self.fault(f"there is no column {name!r}{hint} {purpose}. Found: {_list(self.names)}{alone}")
 
+    def take(self, rows: Sequence[int]) -> Sheet:
+        """Return some of the rows."""
+        columns = {name: [cells[row] for row in rows] for name, cells in self.columns.items()}
+        return replace(self, columns=columns, lines=[self.lines[row] for row in rows])
+
     def texts(self, name: str) -> list[str]:
         """Return a column as text, empty where a cell is missing."""
         return [_as_id(cell) for cell in self.columns[name]]
@@ -88,7 +100,7 @@ class Sheet:
         for index, cell in enumerate(cells):
             if not cell:
                 what = "a label" if noun == "label" else f"{'an' if noun[0] in 'aeio' else 'a'} {noun} id"
-                raise self.fault(f"{what} is missing", index, name)
+                raise MissingCellError(self.fault(f"{what} is missing", index, name))
         # pandas writes whole numbers beside a missing cell as 7.0, so such a column is one of whole numbers.
         if noun != "label" and all(map(_WHOLE_NUMBER.fullmatch, cells)):
             cells = [cell.removesuffix(".0") for cell in cells]
@@ -102,11 +114,15 @@ class Sheet:
         cell = self.columns[name][index]
         more = f" ({meaning})" if meaning else ""
         if cell is None or (isinstance(cell, str) and not cell.strip()):
-            raise self.fault(f"a number is missing{more}", index, name)
+            raise MissingCellError(self.fault(f"a number is missing{more}", index, name))
+        comma = isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell)
+        if comma and self.decimal == ",":
+            cell = cell.replace(".", "").replace(",", ".")
         try:
             value = float(cell)
         except (TypeError, ValueError):
-            raise self.fault(f"expected a number{more}, got {_short(cell)}", index, name) from None
+            advice = "; a comma before the decimals is read by --decimal ," if comma else ""
+            raise self.fault(f"expected a number{more}, got {_short(cell)}{advice}", index, name) from None
         if not math.isfinite(value):
             raise self.fault(f"expected a finite number{more}, got {_short(cell)}", index, name)
         if not low <= value <= high:
@@ -134,7 +150,7 @@ def read_sheet(path: Path, form: Format | None = None) -> Sheet:
                 sheet = _read_csv(path, source, form)
     if not sheet.lines:
         raise sheet.fault("there are column names, but no rows")
-    return sheet
+    return replace(sheet, decimal=form.decimal)
 
 
 @contextmanager

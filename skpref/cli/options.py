@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
-import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
-from urllib.parse import urlsplit
 
 from skpref._version import __version__
+from skpref.cli.experiment import PAIRS, SIDES, by_key, read_arguments
 from skpref.cli.files import nearest
 from skpref.cli.values import (
     at_least,
@@ -38,10 +36,8 @@ class Model(NamedTuple):
     options: tuple[str, ...]  # options that not all models have
 
 
-_PAIRS = ("user", "item", "rating")
-_SIDES = ("left", "right", "winner", "loser", "score", "ranking", "contest", "rank", "offered", "chosen")
-_COMPARISONS = (*_SIDES, "item", "covariates", "label", "items", "id", "group", "max_inducing")
-_RATINGS = (*_PAIRS, "levels", "duplicates", "sweeps", "factors")
+_COMPARISONS = (*SIDES, "item", "covariates", "label", "items", "id", "group", "max_inducing")
+_RATINGS = (*PAIRS, "levels", "duplicates", "sweeps", "factors")
 _FEATURES = ("label", "features", "group")
 
 # A model is a line here, a function that reads its data, and its options in the parser.
@@ -61,8 +57,8 @@ MODELS = {
         "features with ordered labels: a Gaussian process",
         (*_FEATURES, "class_order"),
     ),
-    "fm": Model("skpref.cli.tasks.labels:read", "numbers by user and item: factorization machine", _PAIRS),
-    "fm-classifier": Model("skpref.cli.tasks.labels:read", "0 or 1 by user and item: the same", _PAIRS),
+    "fm": Model("skpref.cli.tasks.labels:read", "numbers by user and item: factorization machine", PAIRS),
+    "fm-classifier": Model("skpref.cli.tasks.labels:read", "0 or 1 by user and item: the same", PAIRS),
     "svgp": Model(
         "skpref.cli.tasks.features:read_sparse",
         "features with a number: a sparse Gaussian process",
@@ -107,12 +103,17 @@ class Data:
     rank: str | None = None
     offered: tuple[str, ...] | None = None
     chosen: str | None = None
+    worst: str | None = None
+    item_ranks: tuple[str, ...] | None = None
+    missing: str | None = None
+    on_self: str | None = None
     covariates: tuple[str, ...] | None = None
     groups: tuple[str, ...] | None = None
     label: str | None = None
     weight: str | None = None
     separator: str | None = None
     encoding: str | None = None
+    decimal: str | None = None
     columns: tuple[str, ...] | None = None
     features: tuple[str, ...] | None = None
     class_order: tuple[str, ...] | None = None
@@ -185,6 +186,7 @@ class Predict:
     right: str | None
     separator: str | None
     encoding: str | None
+    decimal: str | None
     columns: tuple[str, ...] | None
     top: int
     out: Path | None
@@ -356,12 +358,20 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
     add("--score", type=read_names, metavar="A[,B]", help=text)
     text = "columns of rankings, the best first; cells at the end may be empty"
     add("--ranking", type=read_names, metavar="A,B,...", help=text)
+    text = "columns of ranks, one for each item, named as it is; 1 is the best"
+    add("--item-ranks", type=read_names, metavar="A,B,...", help=text)
     text = "column that tells rankings apart, such as the race, where a row is one item: --item, --rank (1 is the best)"
     add("--contest", type=read_text, metavar="COLUMN", help=text)
     add("--rank", type=read_text, metavar="COLUMN", help="column of ranks, with --contest (default: rank)")
     text = "columns of items of which one was chosen; --chosen names the column of its id, or of its column"
     add("--offered", type=read_names, metavar="A,B,...", help=text)
     add("--chosen", type=read_text, metavar="COLUMN", help="column of the choice (default: chosen)")
+    text = "column of the worst item, with --offered: best-worst scaling (MaxDiff)"
+    add("--worst", type=read_text, metavar="COLUMN", help=text)
+    text = "what to do with rows that lack an item, an answer or a covariate (default: error)"
+    add("--missing", choices=["error", "drop"], help=text)
+    text = "what to do with rows that compare an item with itself (default: error)"
+    add("--on-self", choices=["error", "drop"], help=text)
     text = "columns whose effects are learnt, or differences of two, such as home,length_a-length_b; positive: for left"
     add("--covariates", type=read_names, metavar="A,B-C,...", help=text)
     text = "columns of groups with utilities of their own, such as a category, for --model crowd; see rank --groups"
@@ -410,6 +420,7 @@ def _add_file_options(parser: argparse.ArgumentParser) -> None:
     add("--columns", type=read_names, metavar="A,B,...", help=text)
     text = "what is between cells: one character, or tab, comma, semicolon, bar, space (default: found by itself)"
     add("--separator", type=read_separator, metavar="CHARACTER", help=text)
+    add("--decimal", choices=[".", ","], help="decimal separator of numbers in text (default: .)")
     add("--encoding", type=read_encoding, metavar="NAME", help="encoding of the text (default: utf-8)")
 
 
@@ -564,21 +575,6 @@ def _add_sync(commands: Any) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- experiment
-_LISTS = ("features", "levels", "class_order", "score", "ranking", "offered", "covariates", "groups", "columns")
-_SECTIONS = {
-    "data": [
-        *("file", "dataset", "columns", "separator", "encoding", "items", "users", "id", "group", "groups"),
-        *(*_PAIRS, *_SIDES, "covariates", "label", "weight", "features", "levels", "class_order", "duplicates"),
-    ],
-    "model": ["name", "max_inducing", "sweeps", "factors"],
-    "search": ["trials", "timeout", "folds", "holdout", "seed", "storage"],
-    "tracking": ["mlflow", "experiment"],
-    "output": ["folder"],
-}
-_OPTIONS = {"name": "model", "folder": "out"}  # keys that are called otherwise than their options
-_DATASET = "travellers"
-
-
 class _Strict(_Parser):
     """A parser that raises its complaints."""
 
@@ -586,110 +582,14 @@ class _Strict(_Parser):
         raise DataError(message)
 
 
-def _check_integers(value: Any) -> None:
-    """Refuse integers that TOML does not have; Python prints no integer of thousands of digits."""
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise ValueError("a whole number has more than 64 bits")
-    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _check_integers(part)
-
-
 def _read_experiment(file: Path, out: Path | None, *, json: bool) -> Tune:
-    """Read a TOML file as arguments of `skpref tune`."""
+    """Read a TOML file as options of `skpref tune`."""
+    argv, space, has_file = read_arguments(file)
     try:
-        sections = tomllib.loads(file.read_text("utf-8-sig"))
-        _check_integers(sections)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{file}: is not a text in UTF-8") from error
-    except ValueError as error:  # of TOML, or of a number with thousands of digits
-        raise DataError(f"{file}: is not TOML: {error}") from error
-    except RecursionError as error:
-        raise DataError(f"{file}: lists or tables are nested too deeply") from error
-    try:
-        space = _checked_space(sections)
-        argv = _arguments(sections, file.parent)
         values = vars(_parser(_Strict).parse_args(argv))
         del values["kind"]
         options = Tune(**values)
     except DataError as error:
-        raise DataError(f"{file}: {_by_key(str(error))}") from error
-    out = options.out if out is None else out
-    data = None if "dataset" in sections["data"] else options.data
-    return replace(options, data=data, space=space, file=file, json=json, out=out)
-
-
-def _arguments(sections: dict[str, Any], folder: Path) -> list[str]:
-    """Return the sections of a file as arguments of `skpref tune`."""
-    argv = []
-    for section, keys in sections.items():
-        if section == "space":
-            continue
-        _require_known("section", section, f"[{section}]", [*_SECTIONS, "space"])
-        if not isinstance(keys, dict):
-            raise DataError(f"{section!r} must be a section, [{section}] with keys below it")
-        for key, value in keys.items():
-            _require_known(f"key in [{section}]:", key, repr(key), _SECTIONS[section])
-            argv += _argument(section, key, value, folder)
-    data = sections.get("data", {})
-    if ("file" in data) == ("dataset" in data):
-        state = "not both" if "file" in data else "and has neither"
-        raise DataError(f"[data] needs either file = ... or dataset = {_DATASET!r}, {state}")
-    if "dataset" in data and sections.get("model", {}).get("name", "gppl") != "gppl":
-        raise DataError("[data] dataset is for [model] name = 'gppl'")
-    return ["tune", *argv, "--", str(folder / str(data.get("file", _DATASET)))]
-
-
-def _argument(section: str, key: str, value: Any, folder: Path) -> list[str]:
-    """Return one key as an argument; the value as it would be typed."""
-    name = f"[{section}] {key}"
-    if key == "mlflow":
-        if not isinstance(value, bool):
-            raise DataError(f"{name} must be true or false; got {value!r}")
-        return [] if value else ["--no-mlflow"]
-    if key in _LISTS and isinstance(value, list):
-        if any(not isinstance(entry, str | int | float) or "," in str(entry) for entry in value):
-            raise DataError(f"{name} must be a list of texts or numbers without commas; got {value!r}")
-        value = ",".join(map(str, value))
-    if isinstance(value, list | dict):
-        raise DataError(f"{name} must be one value; got {value!r}")
-    if key in {"file", "dataset"}:
-        if not str(value).strip() or (key == "dataset" and value != _DATASET):
-            raise DataError(f"{name} must be {repr(_DATASET) if key == 'dataset' else 'a file'}; got {value!r}")
-        return []
-    return [f"--{_OPTIONS.get(key, key).replace('_', '-')}={_from_folder(name, key, str(value), folder)}"]
-
-
-def _from_folder(name: str, key: str, text: str, folder: Path) -> str:
-    """Return a value, with paths from the folder of the file."""
-    if key == "storage" and "://" in text:
-        if urlsplit(text).password is not None:
-            why = "must not hold a password, since the file is copied to the results; see ~/.pgpass of PostgreSQL"
-            raise DataError(f"{name} {why}")
-        return text
-    is_path = key in {"items", "users", "folder", "storage"} and text.strip()
-    return str(folder / text) if is_path else text
-
-
-def _checked_space(sections: dict[str, Any]) -> dict[str, Any]:
-    space = sections.get("space", {})
-    if not isinstance(space, dict):
-        raise DataError("'space' must be a section, [space] with settings below it")
-    if "space" in sections and not space:
-        raise DataError("[space] is empty; leave it out for the model's own space")
-    return space
-
-
-def _require_known(what: str, name: str, shown: str, names: list[str]) -> None:
-    if name not in names:
-        raise DataError(f"unknown {what} {shown}{nearest(name, names) or '; known are ' + ', '.join(names)}")
-
-
-def _by_key(message: str) -> str:
-    """Return a complaint about an option as one about the key in the file."""
-    keys = {_OPTIONS.get(key, key).replace("_", "-"): (s, key) for s, keys in _SECTIONS.items() for key in keys}
-
-    def shown(match: re.Match[str]) -> str:
-        section, key = keys[match[1]]
-        return f"[{section}] {key}"
-
-    return re.sub(r"^(?:argument )?--(" + "|".join(keys) + r")\b", shown, message)
+        raise DataError(f"{file}: {by_key(str(error))}") from error
+    data = options.data if has_file else None
+    return replace(options, data=data, space=space, file=file, json=json, out=options.out if out is None else out)

@@ -42,7 +42,7 @@ def predict(options: Predict) -> int:
     """Predict the rows of a file."""
     check_file(options.out, options.model, options.data)
     model = load_model(options.model, options.data)
-    sheet = read_sheet(options.data, Format(options.separator, options.encoding, options.columns))
+    sheet = read_sheet(options.data, Format(options.separator, options.encoding, options.columns, options.decimal))
     last = last_step(model)
     rules = [rule for cls, rule in _PREDICTED.items() if isinstance(last, cls) and hasattr(last, "posterior_")]
     if not rules:

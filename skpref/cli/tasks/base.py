@@ -252,7 +252,7 @@ def read_data(options: Data) -> Sheet:
     """Return the columns of a job's file."""
     if options.data is None:
         raise DataError(f"--model {options.model} needs a file")
-    return read_sheet(options.data, Format(options.separator, options.encoding, options.columns))
+    return read_sheet(options.data, Format(options.separator, options.encoding, options.columns, options.decimal))
 
 
 def read_weights(sheet: Sheet, name: str | None = None) -> Array:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skpref.cli.files import Sheet, nearest, read_items, read_sheet, read_table
+from skpref.cli.files import MissingCellError, Sheet, nearest, read_items, read_sheet, read_table
 from skpref.cli.rankings import (
     annotators_text,
     calibration_text,
@@ -25,7 +26,7 @@ from skpref.cli.rankings import (
     write_ranking,
 )
 from skpref.cli.tasks.base import LOG_LOSS, Files, Rows, Task, check_size, read_data, read_groups, read_weights
-from skpref.cli.tasks.layouts import Answers, read_answers, read_covariates
+from skpref.cli.tasks.layouts import LEAVE_OUT, Answers, read_answers, read_covariates, usable_rows
 from skpref.cli.tasks.pair_settings import Crowd, PairEstimator, Pairs
 from skpref.data import Table, Vocabulary
 from skpref.exceptions import DataError
@@ -33,6 +34,7 @@ from skpref.metrics import calibration, cross_entropy, pair_accuracy
 from skpref.search import WithinUserKFold, WithinUserShuffleSplit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -262,6 +264,8 @@ class ComparisonTask(Task):
 
     def next_command(self, model: Path) -> str:
         user = "" if self.data.user is None else " [--user ID]"
+        if self.data.items is None:
+            return f"Rank the items:   skpref rank {model}{user}"
         return f"Rank new items:   skpref rank {model} ITEMS.csv{user}"
 
 
@@ -280,19 +284,21 @@ def read(options: Data) -> ComparisonTask:
 
 def read_comparisons(options: Data) -> Comparisons:
     """Read and check a file of comparisons, and those of items and users."""
-    sheet = read_data(options)
+    sheet = usable_rows(read_data(options), options, _user_column(options))
     items = None if options.items is None else read_items(options.items, options.id or "id")
-    answers = read_answers(sheet, options)
+    with _how_to_leave_out():
+        answers = read_answers(sheet, options)
     if items is not None:
         names = answers.names[:2] if answers.pairs else (None, None)
         for name, column in zip(names, (answers.left, answers.right), strict=True):
             _check_known(sheet, name, column, items.vocabulary, str(options.items), rows=answers.origin)
     user, users = _read_users(sheet, options, answers.names)
-    rows = _rows(sheet, user, answers, options)
-    if options.groups is not None:
-        rows = _with_groups(sheet, rows, answers, options)
-    if options.covariates is not None:
-        rows = _with_covariates(sheet, rows, answers, options.covariates)
+    with _how_to_leave_out():
+        rows = _rows(sheet, user, answers, options)
+        if options.groups is not None:
+            rows = _with_groups(sheet, rows, answers, options)
+        if options.covariates is not None:
+            rows = _with_covariates(sheet, rows, answers, options.covariates)
     check_size(sheet, rows.size, "comparisons", options)
     source = " + ".join(str(file) for file in (options.data, options.items, options.users) if file is not None)
     has_sides = answers.pairs and answers.y is not None and not (rows.y == rows.y[0]).all()  # winners may stand first
@@ -306,6 +312,15 @@ def read_comparisons(options: Data) -> Comparisons:
         covariates=names,
         groups=options.groups or (),
     )
+
+
+@contextmanager
+def _how_to_leave_out() -> Iterator[None]:
+    """Add to a complaint of an empty cell how to leave its row out."""
+    try:
+        yield
+    except MissingCellError as error:
+        raise DataError(f"{error}; {LEAVE_OUT}") from error
 
 
 def _user_column(options: Data) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ _COLUMNS = (
     "A file of comparisons has the columns left, right and label; or model_a, model_b and winner; or winner and loser; "
     "others are named by --left, --right, --label, --winner, --loser and --score"
 )
+LEAVE_OUT = "--missing drop leaves such rows out"
 _LABEL = "1 = left preferred, 0 = right preferred, 0.5 = a tie"
 
 
@@ -44,11 +46,66 @@ def side_names(sheet: Sheet, options: Data | Predict) -> tuple[str, str]:
     return options.left or usual[0], options.right or usual[1]
 
 
+def usable_rows(sheet: Sheet, options: Data, user: str | None) -> Sheet:
+    """Return the rows without those that options leave out, and say how many these are."""
+    kept = np.ones(len(sheet.lines), dtype=bool)
+    if options.missing == "drop":
+        others = [part for name in options.covariates or () for part in next(iter(_differences(sheet, name)), (name,))]
+        for name in {
+            *_needed(sheet, options),
+            *others,
+            user,
+            options.weight or "weight",
+            options.group,
+            *(options.groups or ()),
+        }:
+            if name in sheet.columns:
+                kept &= [cell != "" for cell in sheet.texts(name)]
+        if options.contest is not None and (options.rank or "rank") in sheet.columns:
+            kept &= [_is_number(cell) for cell in sheet.texts(options.rank or "rank")]  # which DNF is not
+        _say(int(np.sum(~kept)), "incomplete")
+    if options.on_self == "drop":
+        names = _needed(sheet, options)
+        if len(names) > 1 and not _are_several(options) and set(names[:2]) <= sheet.columns.keys():
+            same = np.array([a == b for a, b in zip(*map(sheet.texts, names[:2]), strict=True)]) & kept
+            kept &= ~same
+            _say(int(np.sum(same)), "of an item with itself")
+    if not kept.any():
+        raise sheet.fault("every row is left out by --missing or --on-self")
+    return sheet if kept.all() else sheet.take(np.flatnonzero(kept).tolist())
+
+
+def _say(count: int, what: str) -> None:
+    if count:
+        print(f"skpref: note: {count} rows are {what} and left out", file=sys.stderr)
+
+
+def _needed(sheet: Sheet, options: Data) -> tuple[str, ...]:
+    """Return the columns in which no cell may be empty, the items first."""
+    if options.contest is not None:
+        return options.contest, options.item or "item", options.rank or "rank"
+    if options.offered is not None:
+        return (options.chosen or "chosen", *filter(None, [options.worst]))
+    if _are_several(options):
+        return ()
+    if _has_losers(sheet, options):
+        return options.winner or "winner", options.loser or "loser"
+    return *side_names(sheet, options), *_answer_columns(sheet, options)
+
+
+def _are_several(options: Data) -> bool:
+    """Tell whether a row holds a ranking, a choice, or a part of one."""
+    several = (
+        *(options.ranking, options.item_ranks, options.contest, options.rank, options.item),
+        *(options.offered, options.chosen, options.worst),
+    )
+    return any(option is not None for option in several)
+
+
 def read_answers(sheet: Sheet, options: Data) -> Answers:
     """Read and check the columns of items and of who won."""
     every, ones = np.arange(len(sheet.lines)), np.ones(len(sheet.lines))
-    several = options.ranking, options.contest, options.rank, options.item, options.offered, options.chosen
-    if any(option is not None for option in several):
+    if _are_several(options):
         return _several(sheet, options)
     if _has_losers(sheet, options):
         names: tuple[str, ...] = (options.winner or "winner", options.loser or "loser")
@@ -91,18 +148,11 @@ def _differences(sheet: Sheet, name: str) -> list[tuple[str, str]]:
 
 def _several(sheet: Sheet, options: Data) -> Answers:
     """Return the comparisons of rankings, or of choices among several items."""
-    others = ("left", "right", "winner", "loser", "label", "score", "ranking", "contest")
-    named = [f"--{name}" for name in others if getattr(options, name) is not None]
-    if len(named) > (options.offered is None and options.chosen is None):
-        asked = "one of --ranking, --contest and --offered says what a row holds"
-        raise DataError(f"{asked}; leave {' and '.join(named)} out")
-    if options.chosen is not None and options.offered is None:
-        raise DataError("--chosen needs --offered A,B,...: the columns of the items that were offered")
-    if options.contest is None and (options.rank is not None or options.item is not None):
-        name = "--item" if options.rank is None else "--rank"
-        raise DataError(f"{name} needs --contest COLUMN, which tells rankings of one item in a row apart")
+    _check_several(options)
+    if options.item_ranks is not None:
+        return _ranked_items(sheet, options.item_ranks)
     items, chosen = options.ranking or options.offered or (), options.chosen or "chosen"
-    names = items if options.ranking is not None else (*items, chosen)
+    names = items if options.ranking is not None else (*items, chosen, *filter(None, [options.worst]))
     if options.contest is not None:
         names = (options.contest, options.item or "item", options.rank or "rank")
     sheet.require(names, "It was asked for by --ranking, --contest, --offered or --chosen")
@@ -119,15 +169,43 @@ def _several(sheet: Sheet, options: Data) -> Answers:
         elif options.ranking is not None:
             rows = from_rankings(columns, items, user="")
         else:
-            rows = from_choices(columns, items, chosen, user="")
+            rows = from_choices(columns, items, chosen, worst=options.worst, user="")
     except DataError as error:
-        raise sheet.fault(str(error)) from error
+        raise sheet.fault(str(error).replace("missing='drop'", "--missing drop")) from error
     origin = rows.X[:, 0].astype(np.int64)
     same = np.flatnonzero(rows.X[:, 1] == rows.X[:, 2])
     if same.size:
         where = "" if options.contest is None else f" in {columns[names[0]][origin[same[0]]]!r}, which begins here"
         raise sheet.fault(f"item {rows.X[same[0], 1]!r} occurs twice{where}", int(origin[same[0]]))
     return Answers(rows.X[:, 1], rows.X[:, 2], rows.y, names, origin, rows.sample_weight, pairs=False)
+
+
+def _check_several(options: Data) -> None:
+    """Complain of options that say different things of what a row holds."""
+    others = ("left", "right", "winner", "loser", "label", "score", "ranking", "item_ranks", "contest")
+    named = [f"--{name.replace('_', '-')}" for name in others if getattr(options, name) is not None]
+    if len(named) > (options.offered is None and options.chosen is None and options.worst is None):
+        asked = "one of --ranking, --item-ranks, --contest and --offered says what a row holds"
+        raise DataError(f"{asked}; leave {' and '.join(named)} out")
+    if options.offered is None and (options.chosen is not None or options.worst is not None):
+        name = "--worst" if options.chosen is None else "--chosen"
+        raise DataError(f"{name} needs --offered A,B,...: the columns of the items that were offered")
+    if options.contest is None and (options.rank is not None or options.item is not None):
+        name = "--item" if options.rank is None else "--rank"
+        raise DataError(f"{name} needs --contest COLUMN, which tells rankings of one item in a row apart")
+
+
+def _ranked_items(sheet: Sheet, names: tuple[str, ...]) -> Answers:
+    """Return the comparisons of rankings in columns of ranks, one for each item."""
+    sheet.require(names, "It was asked for by --item-ranks")
+    ranks = {name: [cell or None for cell in sheet.texts(name)] for name in names}
+    try:
+        rows = from_rankings({"": range(len(sheet.lines)), **ranks}, item_ranks=names, user="")
+    except DataError as error:
+        raise sheet.fault(str(error).partition(". Write")[0]) from error
+    return Answers(
+        rows.X[:, 1], rows.X[:, 2], rows.y, names, rows.X[:, 0].astype(np.int64), rows.sample_weight, pairs=False
+    )
 
 
 def _has_losers(sheet: Sheet, options: Data) -> bool:
@@ -165,7 +243,7 @@ def _labels(
     if not words and (_is_number(cells[0]) or np.isnan(y[0])):
         return sheet.numbers(column, 0.0, 1.0, _LABEL)
     for row in np.flatnonzero(np.isnan(y))[:1].tolist():
-        raise sheet.fault(winner_fault(cells[row], left[row], right[row]), row, column)
+        raise sheet.fault(winner_fault(cells[row], left[row], right[row], "--missing drop"), row, column)
     return y
 
 
@@ -181,5 +259,9 @@ def _ids(sheet: Sheet, names: tuple[str, ...]) -> tuple[NDArray[Any], NDArray[An
     """Return the two columns of items, and refuse an item that is compared with itself."""
     left, right = sheet.ids(names[0]), sheet.ids(names[1])
     for row in np.flatnonzero(left == right)[:1].tolist():
-        raise sheet.fault(f"item {left[row]!r} is compared with itself (columns {names[0]!r} and {names[1]!r})", row)
+        raise sheet.fault(
+            f"item {left[row]!r} is compared with itself (columns {names[0]!r} and {names[1]!r}); "
+            "--on-self drop leaves such rows out",
+            row,
+        )
     return left, right

@@ -386,3 +386,67 @@ def test_what_cannot_be_read_is_refused_in_a_line(case: str, capsys: pytest.Capt
     said = capsys.readouterr().err.strip()
     assert message in said
     assert "Traceback" not in said
+
+
+def test_rows_that_cannot_be_used_are_left_out_on_request(capsys: pytest.CaptureFixture[str], utilities: Any) -> None:
+    rows = [(*row[:3], 10 * k, k % 5) for k, row in enumerate(rows_of("a", "b", "tie"))]
+    incomplete = [("gpt", "", "a", 1, 1), ("gpt", "llama", "", 1, 1), ("gpt", "llama", "a", "", 1)]
+    text = csv_text("model_a,model_b,winner,length_a,length_b", [*rows, *incomplete, ("gpt", "gpt", "tie", 1, 2)])
+    options = ("--missing", "drop", "--on-self", "drop")
+    assert fit(text, *options, "--covariates", "length_a-length_b").rank().n_comparisons.sum() == 2 * len(rows)
+    err = capsys.readouterr().err
+    assert "note: 3 rows are incomplete and left out" in err
+    assert "note: 1 rows are of an item with itself and left out" in err
+    assert np.array_equal(fit(text.replace("gpt,llama,a,,1\n", ""), *options).utility(), utilities)
+    for name, message in (
+        ("--missing", "line 14, column 'model_b': an item id is missing; --missing drop leaves such rows out"),
+        ("--on-self", "is compared with itself (columns 'model_a' and 'model_b'); --on-self drop leaves such rows out"),
+    ):
+        capsys.readouterr()
+        assert main(["fit", "votes.csv", "--on-self" if name == "--missing" else "--missing", "drop"]) == 2
+        assert message in capsys.readouterr().err
+    Path("votes.csv").write_text(csv_text("model_a,model_b,winner", [("x", "x", "tie")]), "utf-8")
+    assert main(["fit", "votes.csv", *options]) == 2
+    assert "every row is left out" in capsys.readouterr().err
+
+
+def test_races_with_words_for_ranks(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [(k, name, place) for k in range(9) for name, place in zip("abc", (1, 2, "DNF"), strict=True)]
+    text = csv_text("event,driver,position", rows)
+    columns = ("--contest", "event", "--item", "driver", "--rank", "position")
+    assert fit(text, *columns, "--missing", "drop").rank().id.tolist() == ["a", "b"]
+    assert main(["fit", "votes.csv", *columns]) == 2
+    assert "line 4, column 'position': expected a number (a rank), got 'DNF'" in capsys.readouterr().err
+
+
+def test_surveys_as_they_are_exported(capsys: pytest.CaptureFixture[str]) -> None:
+    ranked = sorted(MODELS, key=STRENGTH.__getitem__, reverse=True)
+    text = csv_text("user;" + ";".join(MODELS), [], ";").replace(",", ";")
+    places = [ranked.index(name) + 1 for name in MODELS]
+    text += "".join(f"{k % 3};{';'.join(map(str, places[:-1]))};{'' if k % 2 else places[-1]}\n" for k in range(12))
+    assert fit(text, "--item-ranks", ",".join(MODELS)).rank().id.tolist() == ranked
+    assert fit(text, "--item-ranks", ",".join(MODELS), "--model", "crowd").user_ids_.size == 3
+    assert main(["fit", "votes.csv", "--item-ranks", "gpt,user,llama", "--ranking", "a,b"]) == 2
+    assert "one of --ranking, --item-ranks, --contest and --offered" in capsys.readouterr().err
+    sets = [("gpt", "llama", "gemma", "a", "gemma"), ("claude", "gpt", "llama", "claude", "c")] * 4 + [(*"xyz", "", "")]
+    options = ("--offered", "a,b,c", "--chosen", "best", "--worst", "worst")
+    model = fit(csv_text("a,b,c,best,worst", sets), *options, "--missing", "drop")
+    assert model.rank().id.tolist() == ["claude", "gpt", "llama", "gemma"]
+    assert main(["fit", "votes.csv", *options]) == 2
+    assert "is none of the items offered; leave such rows out by --missing drop" in capsys.readouterr().err
+    assert main(["fit", "votes.csv", "--worst", "worst"]) == 2
+    assert "--worst needs --offered A,B,..." in capsys.readouterr().err
+
+
+def test_numbers_with_a_decimal_comma(capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = ["1,5", "-0,25", "1.234,5", "2"]
+    Path("votes.csv").write_text("x;label\n" + "".join(f"{number};{k % 2}\n" for k, number in enumerate(numbers)))
+    sheet = read_sheet(Path("votes.csv"), Format(decimal=","))
+    assert sheet.numbers("x").tolist() == [1.5, -0.25, 1234.5, 2.0]
+    assert main(["fit", "votes.csv", "--model", "ordinal"]) == 2
+    assert "got '1,5'; a comma before the decimals is read by --decimal ," in capsys.readouterr().err
+
+
+def test_what_to_do_next_names_items_only_where_they_have_features(capsys: pytest.CaptureFixture[str]) -> None:
+    fit(csv_text("model_a,model_b,winner,turn", rows_of("a", "b", "tie")))
+    assert "Rank the items:   skpref rank model.skpref\n" in capsys.readouterr().out
