@@ -126,6 +126,13 @@ class GroupPosterior:
         require(fits, self, "mean", f"must have {size['A']} variables for each group")
         check_scales(self, "scales", self.scales)
 
+    def check_with(self, consensus: PairPosterior) -> None:
+        """Raise DataError unless the groups have the parts of the consensus."""
+        sizes = {"f": consensus.n_basis, "offset": consensus.offset_mean.size}
+        check_arrays(self, {"A": sum(sizes.values())}, average="A")
+        kinds = range(self.places.n_levels.size)
+        check_scales(self, "scales", self.scales, {f"{part}{k}" for part in sizes if sizes[part] for k in kinds})
+
     def consensus_of(self, consensus: PairPosterior, levels: Sequence[int]) -> PairPosterior:
         """Return the posterior of the consensus plus the parts of one group of each kind, unseen or left out ones too.
 

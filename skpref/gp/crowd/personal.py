@@ -108,6 +108,7 @@ class PersonalPosterior:
         require(groups is not None or sizes["L"] == sizes["n"], self, "m", "must be of the items of S")
         if groups is not None:
             check_arrays(groups, sizes, half="K G")
+            groups.check_with(self.consensus)
             places = groups.places
             check_indices(places, "item", places.item, 0, sizes["n"], sizes["L"])
             sound = places.item.size == len(places.group) + order and (not order or places.item[-1] == sizes["n"] - 1)

@@ -621,3 +621,23 @@ def test_covariates_are_checked():
         Comparisons([0], [1], [1.0], np.ones(1), 2, covariates=np.array([[np.nan]]))
     dropped = from_labels([0, 0], [0, 1], [1, 1], 2, on_self="drop", covariates=np.array([[1.0], [2.0]]))
     assert dropped.covariates.tolist() == [[2.0]]
+
+
+def test_comparisons_of_other_groups_are_not_merged() -> None:
+    left, right, y = np.array([0, 1, 0, 0]), np.array([1, 0, 1, 1]), np.array([1.0, 0.0, 1.0, 0.0])
+    group = np.array([[0, 1], [0, 1], [1, 1], [0, 1]])
+    c = Comparisons(left, right, y, np.ones(4), 2, group=group)
+    merged = c.merged()
+    assert merged.group is not None
+    assert merged.group.tolist() == [[0, 1], [1, 1]]
+    assert merged.weight.tolist() == [3.0, 1.0]
+    assert merged.y.tolist() == pytest.approx([2.0 / 3.0, 1.0])
+    assert c.take(np.array([2])).group.tolist() == [[1, 1]]  # type: ignore[union-attr]
+    dropped = from_labels([0, 1], [0, 0], [1, 1], 2, on_self="drop", group=group[:2])
+    assert dropped.group is not None
+    assert dropped.group.tolist() == [[0, 1]]
+    for wrong in (group[:, 0], group - 1, group.astype(float)):
+        with pytest.raises(DataError, match="must be columns of numbers of groups"):
+            Comparisons(left, right, y, np.ones(4), 2, group=wrong)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        Comparisons(left, right, y, np.ones(4), 2, group=group[:3])

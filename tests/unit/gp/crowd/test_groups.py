@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.base import clone
 
 from skpref import CrowdGPPL, GPPLClassifier, Table, load, save
 from skpref.exceptions import DataError, UnknownIdError
-from skpref.gp.crowd import fit_hierarchy
+from skpref.gp.crowd import fit_hierarchy, update_hierarchy
 from skpref.gp.crowd.groups import Places
 
 if TYPE_CHECKING:
@@ -258,6 +259,19 @@ def test_later_answers_may_be_of_new_groups_items_and_users(data: Any) -> None:
         model.partial_fit(X, y)
 
 
+def test_a_few_new_answers_move_the_users_who_gave_them(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, _ = data
+    monkeypatch.setattr(update_hierarchy, "_FEW", 10)
+    later = pd.DataFrame({"judge": [0] * 8, "category": "art", "a": ["i1", "i2"] * 4, "b": ["i0", "i3"] * 4})
+    model = crowd().fit(X, y)
+    before, S = model.predict_proba(X)[:, 1], model.posterior_.S
+    model.partial_fit(later, [1] * 8)
+    assert_array_equal(model.posterior_.S, S)  # which a fit would learn
+    assert model.group_ids_[0].tolist() == [*CATEGORIES, "art"]
+    assert_allclose(model.predict_proba(X)[X["judge"] != 0, 1], before[X["judge"] != 0], atol=0.06)
+    assert (model.predict_proba(later)[:, 1] > crowd().fit(X, y).predict_proba(later)[:, 1]).all()
+
+
 def test_groups_go_with_features_of_items_and_users(data: Any) -> None:
     X, y, truth = data
     rng = np.random.default_rng(0)
@@ -351,6 +365,39 @@ def test_too_many_groups_are_refused(data: Any, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("skpref.gp.crowd.fit_hierarchy._MOST_ITEMS", 20)
     with pytest.raises(DataError, match="18 items by group were compared, and utilities have 24 variables"):
         crowd().fit(*data[:2])
+
+
+def test_damaged_models_are_refused(model: CrowdGPPL) -> None:
+    posterior, held = model.posterior_, model._comparisons
+    groups, places = posterior.groups, posterior.groups.places
+    for damage, message in [
+        ({"_groups": ()}, "must be of 1 kinds"),
+        ({"_groups": (1,)}, "must be ids of groups"),
+        ({"group_ids_": [np.array(["a", "b", "c"], dtype=object)]}, "must be the ids of the groups"),
+        ({"_comparisons": replace(held, group=None)}, "disagree on groups"),
+        ({"_comparisons": replace(held, group=np.hstack([held.group, held.group]))}, "must have 1 columns of groups"),
+        ({"_comparisons": replace(held, group=held.group + 1)}, "leaves out groups of comparisons"),
+        ({"posterior_": replace(posterior, groups=None)}, "must be of 0 kinds"),
+    ]:
+        copy = pickle.loads(pickle.dumps(model))
+        copy._check_fitted()
+        vars(copy).update(damage)
+        with pytest.raises(DataError, match=message):
+            copy._check_fitted()
+    for part, message in [
+        (replace(groups, mean=groups.mean[1:]), "has shape|must have 6 variables"),
+        (replace(groups, half=groups.half[1:]), "has shape"),
+        (replace(groups, scales={}), "must hold the scales offset0"),
+        (replace(groups, places=replace(places, item=places.item + 1)), "holds an index outside"),
+        (replace(groups, places=replace(places, item=places.item[:-1], group=places.group[:-1])), "has"),
+    ]:
+        with pytest.raises(DataError, match=message):
+            _validate(part.places, part, replace(posterior, groups=part))
+
+
+def _validate(*records: Any) -> None:
+    for record in records:
+        record.validate()
 
 
 def test_a_damaged_record_of_places_is_refused() -> None:
