@@ -94,7 +94,7 @@ def read_shard(
     )
     users = user_rows = None
     if user is not None:
-        ids, codes = distinct_ids(user, "the users")
+        ids, codes = distinct_ids(user, "the users", kind="user")
         users = Vocabulary.from_columns(ids)
         user_rows = users.encode(ids, kind="user")[codes]
     vocabulary = Vocabulary.from_columns(left_ids, right_ids)

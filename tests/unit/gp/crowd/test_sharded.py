@@ -62,7 +62,7 @@ FEATURES = np.random.default_rng(1)
         {},
         {"weight": "times"},
         {"order_effect": True, "inference": "laplace", "likelihood": "logit"},
-        {"items": Table(FEATURES.normal(size=(6, 2)), ids=ITEMS), "length_scale_factor": 1.0},
+        {"items": Table(FEATURES.normal(size=(6, 2)), ids=ITEMS)},
         {"users": Table(FEATURES.normal(size=(15, 2)), ids=USERS)},
     ],
     ids=["plain", "weights", "order effect", "features of items", "features of users"],
@@ -150,11 +150,11 @@ def test_a_fit_to_a_file_is_cloned_saved_loaded_and_continued(stored: tuple[Any,
     assert_allclose(loaded.partial_fit(more[COLUMNS], more.y).utility(), here.utility(), atol=1e-8)
 
 
-def test_a_warm_start_and_an_interrupted_fit(stored: tuple[Any, Path]) -> None:
+def test_a_warm_start_and_a_fit_that_fails(stored: tuple[Any, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     model = CrowdGPPL(warm_start=True, random_state=0).fit(stored[1])
-    cold, wanted = model.n_iter_, model.utility()
+    wanted = model.utility()
+    monkeypatch.setattr(fit_hierarchy, "_regularise", None)  # chosen already
     model.fit(stored[1])
-    assert model.n_iter_ <= cold
     assert_allclose(model.utility(), wanted, atol=0.02)
     wanted = model.utility()
     model.set_params(max_iter=0, weight="nothing")
@@ -189,7 +189,7 @@ def test_parameters_that_a_file_cannot_have(stored: tuple[Any, Path], options: d
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("user", None, r"missing item id in comparison 60 of the users \(rows 90 to 179 of X\)"),
+        ("user", None, r"missing user id in comparison 60 of the users \(rows 90 to 179 of X\)"),
         ("left", "item 3", r"compares item 'item 3' with itself.* \(rows 90 to 179 of X\)"),
         ("y", 7, r"labels must be 0 or 1.*\(rows 90 to 179 of X\)"),
         ("times", 1e10, r"answers weigh up to 1e\+10; .* weights up to 1e\+09"),
