@@ -29,10 +29,10 @@ __all__ = ["DaskGibbsM3F"]
 class DaskGibbsM3F(OnCluster, GibbsM3F):
     """`GibbsM3F` on collections of Dask.
 
-    Ratings are distributed by user and by item, to as many shards as there are partitions or one for each million. A
-    sweep draws the items where their ratings are, then the users: factors and thresholds go there and come back to the
-    client. Each item and each user has a random stream of its own, so the result is that of `GibbsM3F` on the same
-    ratings, to the bit, for any partitions and any number of workers.
+    Ratings are distributed by user and by item, to as many shards as there are partitions or one for each million, and
+    at most 64. A sweep draws the items where their ratings are, then the users: factors and thresholds go there and
+    come back to the client. Each item and each user has a random stream of its own, so the result is that of `GibbsM3F`
+    on the same ratings, to the bit, for any partitions and any number of workers.
 
     Attributes
     ----------
