@@ -500,9 +500,10 @@ class TableReader:
         values = np.array([_number(cell) for cell in cells])
         for row in np.flatnonzero(~np.isfinite(values)).tolist():
             if not allow_missing or (cells[row] is not None and str(cells[row]).strip()):
+                leave = "an empty cell" if allow_missing else "missing='drop'"
                 raise DataError(
                     f"column {name!r} must hold ranks, which are numbers; got {shorten(cells[row])} in row {row}. "
-                    "Write a number behind the other ranks, or leave the item out of this ranking by missing='drop'"
+                    f"Write a number behind the other ranks, or leave the item out of this ranking by {leave}"
                 )
         return values
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -171,13 +172,20 @@ def _several(sheet: Sheet, options: Data) -> Answers:
         else:
             rows = from_choices(columns, items, chosen, worst=options.worst, user="")
     except DataError as error:
-        raise sheet.fault(str(error).replace("missing='drop'", "--missing drop")) from error
+        raise _of_file(sheet, error) from error
     origin = rows.X[:, 0].astype(np.int64)
     same = np.flatnonzero(rows.X[:, 1] == rows.X[:, 2])
     if same.size:
         where = "" if options.contest is None else f" in {columns[names[0]][origin[same[0]]]!r}, which begins here"
         raise sheet.fault(f"item {rows.X[same[0], 1]!r} occurs twice{where}", int(origin[same[0]]))
     return Answers(rows.X[:, 1], rows.X[:, 2], rows.y, names, origin, rows.sample_weight, pairs=False)
+
+
+def _of_file(sheet: Sheet, error: DataError) -> DataError:
+    """Return a complaint of a reader of skpref.data as one of the file: its line, and the option for the argument."""
+    text = str(error).replace("missing='drop'", "--missing drop")
+    row = re.search(r" in row ([0-9]+)", text)
+    return sheet.fault(text) if row is None else sheet.fault(text.replace(row[0], "", 1), int(row[1]))
 
 
 def _check_several(options: Data) -> None:
@@ -202,7 +210,7 @@ def _ranked_items(sheet: Sheet, names: tuple[str, ...]) -> Answers:
     try:
         rows = from_rankings({"": range(len(sheet.lines)), **ranks}, item_ranks=names, user="")
     except DataError as error:
-        raise sheet.fault(str(error).partition(". Write")[0]) from error
+        raise _of_file(sheet, error) from error
     return Answers(
         rows.X[:, 1], rows.X[:, 2], rows.y, names, rows.X[:, 0].astype(np.int64), rows.sample_weight, pairs=False
     )

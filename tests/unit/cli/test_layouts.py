@@ -338,7 +338,7 @@ REFUSED: dict[str, tuple[str | bytes, tuple[str, ...], str]] = {
     "not offered": (
         ARENA,
         ("--offered", "model_a,model_b", "--chosen", "turn"),
-        "votes.csv: column 'turn': None in row 0 is",
+        "votes.csv, line 2: column 'turn': None is none",
     ),
     "twice ranked": ("1,2\na,b\nb,b\n", ("--ranking", "1,2"), "votes.csv, line 3: item 'b' occurs twice"),
     "three scores": (ARENA, ("--score", "a,b,c"), "--score takes one or two columns; got 3"),
@@ -433,7 +433,8 @@ def test_surveys_as_they_are_exported(capsys: pytest.CaptureFixture[str]) -> Non
     model = fit(csv_text("a,b,c,best,worst", sets), *options, "--missing", "drop")
     assert model.rank().id.tolist() == ["claude", "gpt", "llama", "gemma"]
     assert main(["fit", "votes.csv", *options]) == 2
-    assert "is none of the items offered; leave such rows out by --missing drop" in capsys.readouterr().err
+    message = "line 10: column 'best': None is none of the items offered; leave such rows out by --missing drop"
+    assert message in capsys.readouterr().err
     assert main(["fit", "votes.csv", "--worst", "worst"]) == 2
     assert "--worst needs --offered A,B,..." in capsys.readouterr().err
 
