@@ -443,16 +443,14 @@ class TableReader:
         if names is None:
             raise DataError(f"frame must be a data frame or a dict of columns; got {type(frame).__name__}")
         self._frame, self.names = frame, names
+        self._rows: list[int] | None = None  # None: all
         lengths = {str(name): len(frame[name]) for name in names} if isinstance(frame, Mapping) else {}
         if len(set(lengths.values())) > 1:
             raise DataError(f"the columns of frame have different lengths: {shorten(lengths)}")
 
     def cells(self, name: Column) -> list[Cell]:
         """Return the values of a column, None where one is missing."""
-        column = self._column(name)
-        method = next((m for m in ("to_pylist", "tolist", "to_list") if hasattr(column, m)), None)
-        cells = column if method is None else getattr(column, method)()
-        return [None if is_missing(cell) else cell for cell in cells]
+        return [None if is_missing(cell) else cell for cell in _as_list(self._column(name))]
 
     def ids(self, name: Column, kind: str = "item") -> IdColumn:
         """Return a column of ids, shape (n,)."""
@@ -520,9 +518,9 @@ class TableReader:
 
     def without(self, incomplete: NDArray[np.bool_]) -> TableReader:
         """Return a reader of the other rows."""
-        rows = np.flatnonzero(~incomplete).tolist()
-        columns = {name: self.cells(name) for name in self.names}
-        return TableReader({name: [cells[row] for row in rows] for name, cells in columns.items()})
+        reader = TableReader(self._frame)
+        reader._rows = np.flatnonzero(~incomplete).tolist()
+        return reader
 
     def weights(self, name: Column | None) -> Array:
         """Return a column of weights, or ones, shape (n,)."""
@@ -536,7 +534,16 @@ class TableReader:
             what = "there are two columns" if name in self.names else "there is no column"
             raise DataError(f"{what} {name!r}{hint} Found: {', '.join(map(str, self.names[:20]))}")
         column: Sequence[Cell] = self._frame[name]
-        return column
+        if self._rows is None:
+            return column
+        cells = _as_list(column)
+        return [cells[row] for row in self._rows]
+
+
+def _as_list(column: Cell) -> Sequence[Cell]:
+    """Return the values of a column of any frame."""
+    method = next((m for m in ("to_pylist", "tolist", "to_list") if hasattr(column, m)), None)
+    return column if method is None else getattr(column, method)()  # type: ignore[no-any-return]
 
 
 def _number(cell: Cell) -> float:
