@@ -255,6 +255,9 @@ def test_early_stopping_keeps_the_best_pass(make, batch_size):
     assert losses.size == model.n_iter_
     assert losses.size - 1 - np.argmin(losses) <= 3
     assert model.score(X[TEST], target(make)[TEST]) > 0.6
+    if batch_size is None:  # as if it had ended there
+        short = fitted(make, early_stopping=True, n_iter_no_change=3, n_epochs=int(np.argmin(losses)) + 1)
+        np.testing.assert_array_equal(model.posterior_.machine.mean, short.posterior_.machine.mean)
 
 
 @pytest.mark.parametrize("make", MODELS)

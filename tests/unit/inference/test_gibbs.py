@@ -210,6 +210,7 @@ def test_effective_sample_size_is_geyers_formula(n, n_chains, phi):
         total += 2.0 * least
     wanted = n_chains * n / max(total, 1.0 / np.log10(n_chains * n))
     assert effective_sample_size(draws) == pytest.approx(wanted)
+    assert np.isnan(effective_sample_size(draws[:, :3]))  # too few to tell
 
 
 def test_the_limit_of_rhat_is_that_of_one_in_a_thousand():

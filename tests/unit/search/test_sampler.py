@@ -14,6 +14,7 @@ from scipy import integrate
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
+from skpref.search import sampler
 from skpref.search.loop import open_study
 from skpref.search.pruner import RacingPruner
 from skpref.search.sampler import (
@@ -92,6 +93,13 @@ def test_hyper_parameters_are_a_mode_and_follow_units() -> None:
     at = tried(2)[0]
     np.testing.assert_allclose(other.predict(at)[0], 1e3 * one.predict(at)[0] + 7.0, rtol=1e-6)
     np.testing.assert_allclose(other.predict(at)[1], 1e6 * one.predict(at)[1], rtol=1e-6)
+    z, unit, d = (y - y.mean()) / y.std(), y.std(), 3
+    lengths, rest = one.scales.inverse_squares, np.array([one.scales.scale, one.scales.noise]) / unit**2
+    theta = np.append(-0.5 * np.log(lengths), 0.5 * np.log(rest))
+    prior = np.transpose([sampler._LENGTH] * d + [sampler._SCALE, sampler._NOISE])
+    prior[0, :d] += 0.5 * np.log(d)
+    at_mode = {"D": squared_differences(X, X, choices), "z": z, "variances": variances / unit**2}
+    np.testing.assert_allclose(log_posterior(theta, **at_mode, centre=prior[0], width=prior[1])[1], 0.0, atol=0.02)
     # The setting that does nothing has the longest scale.
     assert one.scales.inverse_squares[1] == min(one.scales.inverse_squares)
 

@@ -266,7 +266,9 @@ def test_an_interrupted_fit_was_killed(stored: Callable[..., Any], monkeypatch: 
     pipeline = make_pipeline(GPPLClassifier()).set_callbacks(MLflowCallback("interrupted"))
     with pytest.raises(KeyboardInterrupt):
         pipeline.fit(np.array(PAIRS), FIRST_WINS)
-    assert [run.info.status for run in stored("interrupted").runs] == ["KILLED", "KILLED"]
+    runs = stored("interrupted").runs
+    assert [run.info.status for run in runs] == ["KILLED", "KILLED"]
+    assert all(run.data.tags["error"].startswith("KeyboardInterrupt") for run in runs)
 
 
 def check_failing_folds(experiment: str, stored: Callable[..., Any], n_jobs: int | None = None) -> None:

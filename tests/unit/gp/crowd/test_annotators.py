@@ -252,3 +252,10 @@ def test_draws_are_mixed_with_what_a_factor_of_the_consensus_says() -> None:
     assert_allclose([low[0], high[0]], [0.1, 0.9])
     skewed = annotators._summary(np.array([[0.0, 0.0, 0.0, 1.0]]), None, np.array([12.5, 62.5]))
     assert_allclose(np.ravel(skewed), [0.25, 0.0, 0.25])  # an interval holds the mean
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_narrow_intervals_reach_the_mean(sign: float) -> None:
+    draws = sign * np.array([[0.0] * 9 + [1.0]])  # all but one are beside the mean
+    mean, low, high = annotators._summary(draws, None, np.array([45.0, 55.0]))
+    assert_allclose([mean[0], low[0], high[0]], [sign * 0.1, min(0.0, sign * 0.1), max(0.0, sign * 0.1)])

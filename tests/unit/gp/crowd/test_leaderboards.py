@@ -90,6 +90,12 @@ def test_what_cannot_be_shown_is_refused(model: CrowdGPPL, monkeypatch: pytest.M
     monkeypatch.setattr(leaderboards, "_MAX_MATRIX", 3)
     with pytest.raises(DataError, match="win_matrix of 4 items: it takes at most 3; name the items"):
         model.win_matrix()
+    users = [*model.user_ids_[:2].tolist(), "zoe"]
+    monkeypatch.setattr(leaderboards, "_MAX_PERSONAL", 12)
+    assert model.utility(users=users).shape == (3, 4)
+    monkeypatch.setattr(leaderboards, "_MAX_PERSONAL", 11)
+    with pytest.raises(DataError, match=r"Utilities of 3 users by 4 items take 0\.0 GB; pass fewer"):
+        model.utility(users=users)
 
 
 def test_many_users_at_once_are_each_as_alone(model: CrowdGPPL) -> None:

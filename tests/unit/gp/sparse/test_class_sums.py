@@ -84,6 +84,7 @@ def test_kernels_of_a_sample_serve_all_rows(tmp_path: Path, target: str, monkeyp
     model, again = (SVGPClassifier(**LEARNT).fit(path, target) for _ in range(2))
     assert_array_equal(model.predict_proba(X), again.predict_proba(X))
     assert model.score(X, TABLE[target]) > 0.85
+    assert model._can_resume()  # a warm start begins where it ended
     skpref.save(model, tmp_path / "model.skpref")
     loaded = skpref.load(tmp_path / "model.skpref")
     assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))

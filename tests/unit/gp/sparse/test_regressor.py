@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -85,6 +86,10 @@ def test_std_covariance_and_samples_agree(fitted):
         fitted.predict(rows, return_std=True, return_cov=True)
     with pytest.raises(DataError, match="n_samples"):
         fitted.sample_y(rows, 0)
+    many = np.zeros((10_002, rows.shape[1]))
+    for call in (partial(fitted.sample_y, many), partial(fitted.predict, many, return_cov=True)):
+        with pytest.raises(DataError, match="at most 10000 rows for covariances and samples; got 10002"):
+            call()
 
 
 def test_targets_may_be_shifted_and_stretched(fitted):
