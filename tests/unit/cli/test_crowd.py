@@ -79,7 +79,7 @@ def test_tune_a_crowd_then_rank(folder: Path, capsys: pytest.CaptureFixture[str]
         r"factors by which personal views differ from it: [1-9]\d? of 12, by \d\.\d{3}",
         r"Annotators who agree most with the consensus \(5 of 12\)\n +user +labels +agreement",
         r"Annotators who agree least with the consensus \(5 of 12\)\n.*\n  j(9|10|11) +15 +0\.[0-4]",
-        r"skpref rank out.model.skpref ITEMS.csv \[--user ID\]",
+        r"skpref rank out.model.skpref \[--user ID\]",
     ):
         assert re.search(expected, out), expected
     assert "note:" not in err
