@@ -56,6 +56,8 @@ def test_unseen_ids_have_columns_that_no_training_row_holds():
 
 
 def test_names_of_ids_that_look_alike_differ():
+    with pytest.raises(NotFittedError):
+        OneHotDesign().get_feature_names_out()
     names = OneHotDesign().fit([[1, "a"], ["1", "b"]]).get_feature_names_out().tolist()
     assert names == ["user_1", "user_'1'", "user (unseen)", "item_a", "item_b", "item (unseen)"]
 

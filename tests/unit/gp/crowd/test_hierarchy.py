@@ -142,6 +142,7 @@ def test_names_sides_and_order_of_rows_do_not_matter() -> None:
 
 def test_a_new_user_and_a_new_item_join() -> None:
     model = CrowdGPPL(random_state=0).fit(DATA.comparisons, DATA.y)
+    assert model.lower_bound_ == model.lower_bounds_[-1]
     chosen = model._state
     model.partial_fit([("new", 0, 1)] * 5 + [("new", 0, "item")] * 5, [1] * 10)
     assert model._state is chosen

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from skpref.exceptions import DataError
 from skpref.inference.blocks import DenseBlock, DiagonalBlock
 from skpref.inference.terms.base import RowTerm, Segment, precision_of
 from skpref.inference.terms.pairs import PairTerm
@@ -125,3 +126,10 @@ def test_utility_is_features_plus_offset():
     v = np.array([1.0, 1.0, 10.0, 20.0, 5.0])
     assert_array_equal(term.utility(v), [11.0, 22.0])
     assert_array_equal(term.matvec(v), [11.0 - 22.0 + 5.0])
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5])
+def test_a_segment_has_variables(size: float) -> None:
+    Segment("f", 1).validate()
+    with pytest.raises(DataError, match="size must be a whole number >= 1"):
+        Segment("f", size).validate()  # type: ignore[arg-type]
