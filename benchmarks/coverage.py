@@ -172,9 +172,12 @@ def crowd(quantity: str, *, features: bool = False, **params: object) -> Callabl
 
     def simulate(rng: np.random.Generator) -> FloatArray:
         width = {"n_features": 2, "n_user_features": 2} if features else {"n_features": 0, "n_user_features": 0}
-        data = make_crowd(40, 25, 1600, n_factors=2, factor_scale=2.0, random_state=int(rng.integers(2**31)), **width)
+        n_users = 80 if quantity == "newcomers" else 40
+        seed = int(rng.integers(2**31))
+        data = make_crowd(n_users, 25, 40 * n_users, n_factors=2, factor_scale=2.0, random_state=seed, **width)
         table = {"items": data.table, "users": data.user_table} if features else {}
-        model = CrowdGPPL(random_state=0, **table, **params).fit(data.comparisons, data.y)
+        asked = data.comparisons[:, 0] < 40
+        model = CrowdGPPL(random_state=0, **table, **params).fit(data.comparisons[asked], data.y[asked])
         items, users = np.arange(25), np.arange(40)
         if quantity == "consensus":
             # The mean taste of these users belongs to what they agree on.
@@ -183,6 +186,10 @@ def crowd(quantity: str, *, features: bool = False, **params: object) -> Callabl
         if quantity == "personal":
             truth = data.utilities - data.utilities.mean(axis=1, keepdims=True)
             mean, std = model.utility(items, users=users, return_std=True)
+            return normal_ranks(truth.ravel(), mean.ravel(), std.ravel())
+        if quantity == "newcomers":
+            truth = data.utilities[40:] - data.utilities[40:].mean(axis=1, keepdims=True)
+            mean, std = model.utility(items, users=np.arange(40, 80), return_std=True)
             return normal_ranks(truth.ravel(), mean.ravel(), std.ravel())
         if quantity == "accuracy":
             return _accuracy_ranks(model, data)
@@ -375,6 +382,7 @@ def rows() -> list[Row]:
         Row("GPPLRegressor from scores, strong signal, scaled", "utility", scores(scaled=True, amplitude=3.0)),
         Row("CrowdGPPL", "consensus", crowd("consensus"), 30),
         Row("CrowdGPPL", "personal utility", crowd("personal"), 30),
+        Row("CrowdGPPL", "utility of new users", crowd("newcomers"), 30),
         Row("CrowdGPPL", "accuracy of users", crowd("accuracy"), 30),
         Row("CrowdGPPL, careless users", "accuracy of users", judges("accuracy", tastes=False), 30),
         Row("CrowdGPPL, careless users", "reliability of users", judges("reliability", tastes=False), 30),

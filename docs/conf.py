@@ -43,7 +43,10 @@ nitpick_ignore_regex = [
     (r"py:.*", r"sklearn\..*"),  # scikit-learn's pages are not on this machine
     (r"py:obj", r"client"),  # an attribute that is set, not defined in the class
 ]
-suppress_warnings = ["ref.citation"]  # the bibliography may hold what no page cites
+suppress_warnings = [
+    "ref.citation",  # the bibliography may hold what no page cites
+    "ref.python",  # temperature_ of a class on Dask is the property of two classes in memory
+]
 default_role = "code"
 
 autosummary_generate = True
