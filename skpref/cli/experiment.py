@@ -32,7 +32,20 @@ _LISTS = (
 )
 _SECTIONS = {
     "data": [
-        *("file", "dataset", "columns", "separator", "decimal", "encoding", "items", "users", "id", "group", "groups"),
+        *(
+            "file",
+            "dataset",
+            "columns",
+            "separator",
+            "decimal",
+            "encoding",
+            "items",
+            "users",
+            "id",
+            "group",
+            "groups",
+            "time_split",
+        ),
         *(*PAIRS, *SIDES, "covariates", "label", "weight", "features", "levels", "class_order", "duplicates"),
     ],
     "model": ["name", "max_inducing", "sweeps", "factors"],

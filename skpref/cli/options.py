@@ -36,7 +36,7 @@ class Model(NamedTuple):
     options: tuple[str, ...]  # options that not all models have
 
 
-_COMPARISONS = (*SIDES, "item", "covariates", "label", "items", "id", "group", "max_inducing")
+_COMPARISONS = (*SIDES, "item", "covariates", "label", "items", "id", "group", "time_split", "max_inducing")
 _RATINGS = (*PAIRS, "levels", "duplicates", "sweeps", "factors")
 _FEATURES = ("label", "features", "group")
 
@@ -85,6 +85,7 @@ class Data:
     id: str | None = None
     users: Path | None = None
     group: str | None = None
+    time_split: str | None = None
     max_inducing: int | None = None
     user: str | None = None
     item: str | None = None
@@ -383,6 +384,8 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
     add("--users", type=read_path, help=text)
     text = "column whose values stay together in splits, such as a person: the hold-out is then of unseen people"
     add("--group", type=read_text, metavar="COLUMN", help=f"{text}; of rows with labels, too")
+    text = "column of dates or numbers: the latest rows are held out, and folds test rows later than those learnt from"
+    add("--time-split", type=read_text, metavar="COLUMN", help=text)
     add("--max-inducing", type=at_least(1), metavar="M", help=_MAX_INDUCING.format(500))
     add = parser.add_argument_group("ratings").add_argument
     text = "column of who answered or rated (default: user); for --model crowd too"

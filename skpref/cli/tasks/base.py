@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from skpref.search.loop import Settings, TrialRecord
 
 _FEWEST_GROUPS = 5  # so that a fifth of them can be held out
+_FEWEST_TIMES = 3  # to learn from, to choose by, and to test
 _FEWEST_ROWS = 10  # below which a hold-out says nothing
 
 Split = tuple["IntArray", "IntArray"]
@@ -43,6 +45,7 @@ class Rows:
     y: NDArray[Any]  # (n,): targets
     weight: Array  # (n,)
     groups: NDArray[Any] | None = None  # (n,): rows of one group are never split between training and test
+    time: Array | None = None  # (n,): tests are of later rows than those learnt from
 
     @property
     def size(self) -> int:
@@ -56,8 +59,8 @@ class Rows:
 
     def take(self, rows: IntArray) -> Rows:
         """Return some of the rows."""
-        groups = None if self.groups is None else self.groups[rows]
-        return replace(self, X=self.X[rows], y=self.y[rows], weight=self.weight[rows], groups=groups)
+        groups, time = (None if column is None else column[rows] for column in (self.groups, self.time))
+        return replace(self, X=self.X[rows], y=self.y[rows], weight=self.weight[rows], groups=groups, time=time)
 
 
 # --------------------------------------------------------------------------------------------------------------- losses
@@ -226,7 +229,9 @@ def fitted(model: Any, rows: Rows) -> Any:
 
 
 def hold_out(rows: Rows, share: float, seed: int, most_strata: int) -> Split:
-    """Split once: by groups where there are some, else with the targets in proportion where they are few."""
+    """Split once: by time or groups where there are some, else with the targets in proportion where they are few."""
+    if rows.time is not None:
+        return _latest(rows.time, 1.0 - share)
     splitter: Any = ShuffleSplit(1, test_size=share, random_state=seed)
     if rows.groups is not None:
         if rows.n_groups < _FEWEST_GROUPS:
@@ -242,10 +247,56 @@ def hold_out(rows: Rows, share: float, seed: int, most_strata: int) -> Split:
 
 
 def make_folds(rows: Rows, n_folds: int, seed: int) -> list[Split]:
-    """Split into folds, fewer where there are not as many rows or groups."""
+    """Split into folds, fewer where there are not as many rows or groups; by time, each tests later rows."""
+    if rows.time is not None:
+        return _time_folds(rows.time, n_folds)
     units = rows.n_groups or rows.size
     splitter = (KFold if rows.groups is None else GroupKFold)(min(n_folds, units), shuffle=True, random_state=seed)
     return list(splitter.split(rows.X, rows.y, rows.groups))
+
+
+def _latest(time: Array, share: float) -> Split:
+    """Split off the latest rows, all of one time together."""
+    times = np.unique(time)
+    cut = min(float(np.quantile(time, share, method="lower")), float(times[max(times.size - 2, 0)]))
+    return np.flatnonzero(time <= cut), np.flatnonzero(time > cut)
+
+
+def _time_folds(time: Array, n_folds: int) -> list[Split]:
+    """Cut time into one stretch more than folds: each is tested by what was learnt from all before it."""
+    shares = np.arange(1, n_folds + 1) / (n_folds + 1)
+    cuts = np.append(np.unique(np.quantile(time, shares, method="lower")), np.inf)
+    ends = list(pairwise(cuts))
+    folds = [(np.flatnonzero(time <= low), np.flatnonzero((time > low) & (time <= high))) for low, high in ends]
+    return [(train, test) for train, test in folds if test.size] or [_latest(time, float(shares[-1]))]
+
+
+def read_times(sheet: Sheet, column: str | None) -> Array | None:
+    """Return the column of dates or numbers by which rows are split, shape (n,)."""
+    if column is None:
+        return None
+    sheet.require((column,), "It was asked for by --time-split")
+    cells = sheet.columns[column]
+    try:
+        times = sheet.numbers(column)
+    except DataError:
+        times = np.array([_date(sheet, row, column) for row in range(len(cells))])
+    if np.unique(times).size < _FEWEST_TIMES:
+        raise sheet.fault(f"--time-split needs {_FEWEST_TIMES} different times at least", None, column)
+    return times
+
+
+def _date(sheet: Sheet, row: int, column: str) -> float:
+    """Return a date in seconds."""
+    cell = sheet.columns[column][row]
+    try:
+        value = np.datetime64(cell.strip() if isinstance(cell, str) else cell, "s")
+    except (TypeError, ValueError) as error:
+        wanted = "expected a number or a date such as 2026-01-31 or 2026-01-31 18:30"
+        raise sheet.fault(f"{wanted} (--time-split), got {str(cell)!r:.40}", row, column) from error
+    if np.isnat(value):
+        raise sheet.fault("a date is missing (--time-split)", row, column)
+    return float(value.astype(np.int64))
 
 
 def read_data(options: Data) -> Sheet:

@@ -25,7 +25,17 @@ from skpref.cli.rankings import (
     write_factors,
     write_ranking,
 )
-from skpref.cli.tasks.base import LOG_LOSS, Files, Rows, Task, check_size, read_data, read_groups, read_weights
+from skpref.cli.tasks.base import (
+    LOG_LOSS,
+    Files,
+    Rows,
+    Task,
+    check_size,
+    read_data,
+    read_groups,
+    read_times,
+    read_weights,
+)
 from skpref.cli.tasks.layouts import LEAVE_OUT, Answers, read_answers, read_covariates, usable_rows
 from skpref.cli.tasks.pair_settings import Crowd, PairEstimator, Pairs
 from skpref.data import Table, Vocabulary
@@ -208,7 +218,7 @@ class ComparisonTask(Task):
 
     def _is_within_users(self, rows: Rows) -> bool:
         """Whether everyone who is tested is to have other comparisons to learn from."""
-        return self.data.user is not None and rows.groups is None
+        return self.data.user is not None and rows.groups is None and rows.time is None
 
     def hold_out(self, share: float, seed: int) -> Split:
         if not self._is_within_users(self.rows):
@@ -221,6 +231,8 @@ class ComparisonTask(Task):
         return list(WithinUserKFold(n_folds, random_state=seed).split(rows.X[:, :3]))
 
     def split_note(self) -> str:
+        if self.rows.time is not None:
+            return ", the latest"
         if self.data.group is not None:
             return f", split by {self.data.group}"
         return "" if self.data.user is None else "; each user also has comparisons to learn from"
@@ -393,6 +405,7 @@ def _with_groups(sheet: Sheet, rows: Rows, answers: Answers, options: Data) -> R
 def _rows(sheet: Sheet, user: NDArray[Any] | None, answers: Answers, options: Data) -> Rows:
     left, right, y, origin = answers.left, answers.right, answers.y, answers.origin
     weight, groups = read_weights(sheet, options.weight)[origin] * answers.share, read_groups(sheet, options.group)
+    time = read_times(sheet, options.time_split)
     if groups is not None:
         groups = groups[origin]
     elif not answers.pairs and user is None:  # comparisons of one ranking share its noise
@@ -402,7 +415,7 @@ def _rows(sheet: Sheet, user: NDArray[Any] | None, answers: Answers, options: Da
         swap = np.random.default_rng(options.seed).random(left.size) < 0.5
         left, right, y = np.where(swap, right, left), np.where(swap, left, right), np.where(swap, 1.0 - won, won)
     ids = [left, right] if user is None else [user[origin], left, right]
-    return Rows(np.column_stack(ids), y, weight, groups)
+    return Rows(np.column_stack(ids), y, weight, groups, None if time is None else time[origin])
 
 
 def read_travellers() -> Comparisons:

@@ -28,7 +28,7 @@ from skpref.cli.progress import Bar, clock
 from skpref.cli.rankings import ranking_text
 from skpref.cli.report import settings_text
 from skpref.cli.tasks import base
-from skpref.cli.tasks.base import Rows, hold_out
+from skpref.cli.tasks.base import Rows, hold_out, make_folds
 from skpref.cli.tasks.comparisons import Comparisons, PairFigures, read_comparisons, read_travellers
 from skpref.exceptions import DataError, MissingExtraError
 from skpref.search.loop import TrialRecord
@@ -601,3 +601,57 @@ def test_comparisons_count_their_items() -> None:
     assert facts["data.n_items"] == 3
     assert facts["data.n_features"] == facts["data.n_groups"] == 0
     assert len(facts["data.sha256"]) == 64
+
+
+# ------------------------------------------------------------------------------------------------------------ by time
+def timed(time: list[float]) -> Rows:
+    n = len(time)
+    return Rows(np.arange(n), np.arange(n) % 2.0, np.ones(n), np.arange(n) // 2, np.array(time, dtype=float))
+
+
+def test_a_hold_out_by_time_is_of_the_latest_rows_and_keeps_equal_times_together() -> None:
+    train, test = hold_out(timed([5, 1, 3, 2, 4, 9, 8, 7, 6, 10]), 0.2, 0, 3)
+    assert (train.tolist(), test.tolist()) == ([0, 1, 2, 3, 4, 6, 7, 8], [5, 9])
+    _, test = hold_out(timed([1, 1, 2, 3, 3, 3, 3, 3, 3, 3]), 0.2, 0, 3)
+    assert test.tolist() == [3, 4, 5, 6, 7, 8, 9]
+    rows = timed([1, 2, 3]).take(np.array([2, 0]))
+    assert rows.time is not None
+    assert rows.time.tolist() == [3.0, 1.0]
+
+
+def test_folds_by_time_test_what_comes_after_their_training() -> None:
+    time = np.random.default_rng(0).integers(0, 20, 200).astype(float)
+    folds = make_folds(timed(time.tolist()), 4, 0)
+    assert len(folds) == 4
+    for train, test in folds:
+        assert time[train].max() < time[test].min()
+        assert train.size
+    tested = np.concatenate([test for _, test in folds])
+    assert np.unique(tested).size == tested.size == 200 - folds[0][0].size
+    ((train, test),) = make_folds(timed([1, 1, 1, 1, 1, 1, 1, 1, 1, 2]), 3, 0)
+    assert (train.size, test.tolist()) == (9, [9])
+
+
+@pytest.mark.parametrize("dated", [True, False])
+def test_time_split(folder: Path, capsys: pytest.CaptureFixture[str], *, dated: bool) -> None:
+    rows = comparisons_text(60).splitlines()
+    days = [f"2026-01-{1 + k // 2:02d}" if dated else str(k // 2) for k in range(60)]
+    write(folder / "timed.csv", "\n".join([rows[0] + ",day", *map(",".join, zip(rows[1:], days, strict=True))]) + "\n")
+    assert main(["tune", "timed.csv", "--time-split", "day", "--no-mlflow", *QUICK]) == 0
+    assert "Hold-out (12 comparisons, 48 to learn from, the latest)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (["2026-01-01", "soon"], "line 3, column 'day': expected a number or a date such as 2026-01-31"),
+        (["2026-01-01", "NaT"], "line 3, column 'day': a date is missing"),
+        (["3", "4"], "column 'day': --time-split needs 3 different times at least"),
+    ],
+)
+def test_what_is_no_time(folder: Path, cells: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = comparisons_text(20).splitlines()
+    lines = [f"{row},{cells[k % 2]}" for k, row in enumerate(rows[1:])]
+    write(folder / "timed.csv", "\n".join([rows[0] + ",day", *lines]) + "\n")
+    assert main(["tune", "timed.csv", "--time-split", "day", "--no-mlflow", *QUICK]) == 2
+    assert message in capsys.readouterr().err
