@@ -301,7 +301,7 @@ class _Parser(argparse.ArgumentParser):
     def _refuse(self, unknown: list[str]) -> None:
         name, options = unknown[0].partition("=")[0], list(self._option_string_actions)
         longer = [option for option in options if len(name) > 2 and option.startswith(name)]
-        hint = f"; did you mean {longer[0]!r}?" if longer else nearest(name, options)
+        hint = f"; did you mean {min(longer, key=len)!r}?" if longer else nearest(name, options)
         self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
 
 
