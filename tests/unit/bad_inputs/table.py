@@ -126,7 +126,9 @@ ROWS = [
     Row(5, "1-D", pick(at.ROWS, without="utility"), lambda X: X[:, 0], "Expected 2D array, got 1D array"),
     Row(5, "1-D", [*at.LEARN_PAIRS, *at.ASK_PAIRS], at.LEFT, "Expected 2D array, got 1D array"),
     Row(5, "one row", at.ASK_TRIPLES, ["u0", "x1", "x2"], "Expected 2D array, got 1D array"),
-    Row(5, "a string", at.LEARN_TRIPLES, "u0 x1 x2", "X is .u0 x1 x2., which is no Parquet file and no folder of them"),
+    # A string is a path to `fit`; later rows come from memory.
+    Row(5, "a string", pick(at.LEARN_TRIPLES, without="partial_fit"), "u0 x1 x2", "which is no Parquet file and no"),
+    Row(5, "a string", pick(at.LEARN_TRIPLES, "partial_fit"), "u0 x1 x2", "Expected 2D array, got scalar array"),
     Row(6, "strings", at.ROWS, entry((3, 1), "red"), "could not convert string to float"),
     Row(8, "complex", at.ROWS, lambda X: X.astype(complex), "Complex data not supported"),
     Row(8, "complex ids", at.LEARN_PAIRS, at.PAIRS.astype(complex), "Complex data not supported"),
