@@ -192,7 +192,7 @@ def test_what_cannot_be_fitted_is_refused(tmp_path) -> None:
         ((stored(FRAME), FRAME.y), "y must be the name of a column where X is not in memory; got Series"),
         ((stored(FRAME.drop(columns="user")),), "there is no column 'user' in X"),
         ((stored(FRAME.iloc[:0]),), r"Found array with 0 sample\(s\).*no ratings"),
-        ((tmp_path / "nowhere",), "nowhere', which is no Parquet file and no folder"),
+        ((tmp_path / "nowhere",), "which is no Parquet file and no folder of them: .*nowhere"),
         ((stored(FRAME.assign(y=3)),), "at least 2 levels of ratings are needed; got 1 class: every rating is 3"),
     ):
         with pytest.raises(DataError, match=message):
