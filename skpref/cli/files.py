@@ -131,6 +131,15 @@ class Sheet:
         return value
 
 
+def is_number(cell: Any) -> bool:
+    """Tell whether a cell can be read as a number."""
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def read_sheet(path: Path, form: Format | None = None) -> Sheet:
     """Read a file, or standard input for the path "-"."""
     form = form or Format()

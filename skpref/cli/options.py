@@ -133,6 +133,8 @@ class Data:
                 owners = [name for name, model in MODELS.items() if option in model.options]
                 shown = " or ".join(filter(None, [", ".join(owners[:-1]), owners[-1]]))
                 raise DataError(f"--{option.replace('_', '-')} is for --model {shown}, not for {self.model}")
+        if self.time_split is not None and self.group is not None:
+            raise DataError("--time-split and --group are two ways to split; give one of them")
         if not self.holdout and self.model not in {"m3f", "ipm3f"}:
             raise DataError(
                 "--holdout one is for ratings (m3f, ipm3f); of other rows, a share is held out, such as 0.2"

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, GroupShuffleSplit, KFold, ShuffleSplit, StratifiedShuffleSplit
 
 from skpref._estimator import last_step
-from skpref.cli.files import Format, read_sheet
+from skpref.cli.files import Format, is_number, read_sheet
 from skpref.cli.options import Tune
 from skpref.exceptions import DataError, SkprefError
 from skpref.metrics import cross_entropy
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from skpref.search.loop import Settings, TrialRecord
 
 _FEWEST_GROUPS = 5  # so that a fifth of them can be held out
-_FEWEST_TIMES = 3  # to learn from, to choose by, and to test
 _FEWEST_ROWS = 10  # below which a hold-out says nothing
 
 Split = tuple["IntArray", "IntArray"]
@@ -248,7 +247,7 @@ def hold_out(rows: Rows, share: float, seed: int, most_strata: int) -> Split:
 
 def make_folds(rows: Rows, n_folds: int, seed: int) -> list[Split]:
     """Split into folds, fewer where there are not as many rows or groups; by time, each tests later rows."""
-    if rows.time is not None:
+    if rows.time is not None and np.unique(rows.time).size > 1:
         return _time_folds(rows.time, n_folds)
     units = rows.n_groups or rows.size
     splitter = (KFold if rows.groups is None else GroupKFold)(min(n_folds, units), shuffle=True, random_state=seed)
@@ -257,8 +256,7 @@ def make_folds(rows: Rows, n_folds: int, seed: int) -> list[Split]:
 
 def _latest(time: Array, share: float) -> Split:
     """Split off the latest rows, all of one time together."""
-    times = np.unique(time)
-    cut = min(float(np.quantile(time, share, method="lower")), float(times[max(times.size - 2, 0)]))
+    cut = min(float(np.quantile(time, share, method="lower")), float(np.unique(time)[-2]))
     return np.flatnonzero(time <= cut), np.flatnonzero(time > cut)
 
 
@@ -276,13 +274,12 @@ def read_times(sheet: Sheet, column: str | None) -> Array | None:
     if column is None:
         return None
     sheet.require((column,), "It was asked for by --time-split")
-    cells = sheet.columns[column]
-    try:
-        times = sheet.numbers(column)
-    except DataError:
-        times = np.array([_date(sheet, row, column) for row in range(len(cells))])
-    if np.unique(times).size < _FEWEST_TIMES:
-        raise sheet.fault(f"--time-split needs {_FEWEST_TIMES} different times at least", None, column)
+    if is_number(sheet.columns[column][0]):
+        times = sheet.numbers(column, meaning="a time")
+    else:
+        times = np.array([_date(sheet, row, column) for row in range(len(sheet.lines))])
+    if np.unique(times).size == 1:
+        raise sheet.fault("--time-split needs different times; this column has one", None, column)
     return times
 
 

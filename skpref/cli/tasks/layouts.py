@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from skpref.cli.files import is_number
 from skpref.data import from_choices, from_rankings
 from skpref.data.frames import labels_of_winners, winner_fault
 from skpref.exceptions import DataError
@@ -58,12 +59,13 @@ def usable_rows(sheet: Sheet, options: Data, user: str | None) -> Sheet:
             user,
             options.weight or "weight",
             options.group,
+            options.time_split,
             *(options.groups or ()),
         }:
             if name in sheet.columns:
                 kept &= [cell != "" for cell in sheet.texts(name)]
         if options.contest is not None and (options.rank or "rank") in sheet.columns:
-            kept &= [_is_number(cell) for cell in sheet.texts(options.rank or "rank")]  # which DNF is not
+            kept &= [is_number(cell) for cell in sheet.texts(options.rank or "rank")]  # which DNF is not
         _say(int(np.sum(~kept)), "incomplete")
     if options.on_self == "drop":
         names = _needed(sheet, options)
@@ -248,19 +250,11 @@ def _labels(
     """Return labels of a column of words, or of numbers where the first cell is no word."""
     cells = sheet.texts(column)
     y = labels_of_winners(cells, left, right, sides)
-    if not words and (_is_number(cells[0]) or np.isnan(y[0])):
+    if not words and (is_number(cells[0]) or np.isnan(y[0])):
         return sheet.numbers(column, 0.0, 1.0, _LABEL)
     for row in np.flatnonzero(np.isnan(y))[:1].tolist():
         raise sheet.fault(winner_fault(cells[row], left[row], right[row], "--missing drop"), row, column)
     return y
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _ids(sheet: Sheet, names: tuple[str, ...]) -> tuple[NDArray[Any], NDArray[Any]]:

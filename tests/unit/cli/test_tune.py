@@ -630,6 +630,7 @@ def test_folds_by_time_test_what_comes_after_their_training() -> None:
     assert np.unique(tested).size == tested.size == 200 - folds[0][0].size
     ((train, test),) = make_folds(timed([1, 1, 1, 1, 1, 1, 1, 1, 1, 2]), 3, 0)
     assert (train.size, test.tolist()) == (9, [9])
+    assert len(make_folds(timed([5.0] * 12), 3, 0)) == 3  # of one time only: as without times
 
 
 @pytest.mark.parametrize("dated", [True, False])
@@ -646,7 +647,8 @@ def test_time_split(folder: Path, capsys: pytest.CaptureFixture[str], *, dated: 
     [
         (["2026-01-01", "soon"], "line 3, column 'day': expected a number or a date such as 2026-01-31"),
         (["2026-01-01", "NaT"], "line 3, column 'day': a date is missing"),
-        (["3", "4"], "column 'day': --time-split needs 3 different times at least"),
+        (["3", "4 pm"], "line 3, column 'day': expected a number (a time), got '4 pm'"),
+        (["3", "3"], "column 'day': --time-split needs different times; this column has one"),
     ],
 )
 def test_what_is_no_time(folder: Path, cells: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -655,3 +657,18 @@ def test_what_is_no_time(folder: Path, cells: list[str], message: str, capsys: p
     write(folder / "timed.csv", "\n".join([rows[0] + ",day", *lines]) + "\n")
     assert main(["tune", "timed.csv", "--time-split", "day", "--no-mlflow", *QUICK]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_incomplete_times_are_left_out_and_groups_are_another_split(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = comparisons_text(40).splitlines()
+    lines = [f"{row},{'' if k == 7 else k}" for k, row in enumerate(rows[1:])]
+    write(folder / "timed.csv", "\n".join([rows[0] + ",day", *lines]) + "\n")
+    options = ["tune", "timed.csv", "--time-split", "day", "--no-mlflow", *QUICK]
+    assert main([*options, "--missing", "drop"]) == 0
+    out, err = capsys.readouterr()
+    assert "1 rows are incomplete and left out" in err
+    assert "39 comparisons" in out
+    assert main([*options, "--group", "left"]) == 2
+    assert "--time-split and --group are two ways to split; give one of them" in capsys.readouterr().err
