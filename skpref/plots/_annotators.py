@@ -1,0 +1,128 @@
+"""Accuracy of annotators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skpref.plots._base import COLOUR, PALE, Display, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+_WIDE = 20.0  # ratio of the most to the fewest labels from which their axis is logarithmic
+
+
+class AnnotatorDisplay(Display):
+    """Expected accuracy of annotators with credible intervals, by their number of labels.
+
+    Parameters
+    ----------
+    user : sequence of length n
+        Names of the annotators.
+    n_labels : array-like of shape (n,)
+        Number of labels (or total weight) of each annotator.
+    accuracy : array-like of shape (n,)
+        Probability that an answer agrees with the consensus.
+    accuracy_low, accuracy_high : array-like of shape (n,)
+        Ends of the credible interval of the accuracy.
+    n_names : int, default=3
+        Number of names shown, those of the least accurate annotators.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the plot.
+    figure_ : matplotlib Figure
+        Figure of the plot.
+
+    Examples
+    --------
+    >>> from skpref.plots import AnnotatorDisplay, offscreen_axes
+    >>> display = AnnotatorDisplay(["ann", "bob"], [40, 12], [0.9, 0.55], [0.8, 0.4], [0.95, 0.7], n_names=1)
+    >>> ax = display.plot(ax=offscreen_axes()).ax_
+    >>> ax.get_xlabel(), [text.get_text() for text in ax.texts]
+    ('number of labels', ['bob'])
+    """
+
+    def __init__(
+        self,
+        user: Sequence[Any],
+        n_labels: Sequence[float],
+        accuracy: Sequence[float],
+        accuracy_low: Sequence[float],
+        accuracy_high: Sequence[float],
+        n_names: int = 3,
+    ) -> None:
+        self.user = user
+        self.n_labels = n_labels
+        self.accuracy = accuracy
+        self.accuracy_low = accuracy_low
+        self.accuracy_high = accuracy_high
+        self.n_names = n_names
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, credibility: float = 0.9, n_names: int = 3, ax: Axes | None = None
+    ) -> AnnotatorDisplay:
+        """Plot the annotators of a fitted crowd model.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted estimator with a method `annotators`.
+        credibility : float, default=0.9
+            Probability of the credible intervals.
+        n_names : int, default=3
+            Number of names shown, those of the least accurate annotators.
+        ax : matplotlib Axes, default=None
+            Axes to draw on; None makes a new figure.
+
+        Returns
+        -------
+        AnnotatorDisplay
+            The display with its plot.
+        """
+        return cls.from_annotators(estimator.annotators(credibility=credibility), n_names=n_names, ax=ax)
+
+    @classmethod
+    def from_annotators(cls, annotators: Any, *, n_names: int = 3, ax: Axes | None = None) -> AnnotatorDisplay:
+        """Plot a report on annotators.
+
+        Parameters
+        ----------
+        annotators : pandas.DataFrame or record
+            Result of `CrowdGPPL.annotators`.
+        n_names : int, default=3
+            Number of names shown, those of the least accurate annotators.
+        ax : matplotlib Axes, default=None
+            Axes to draw on; None makes a new figure.
+
+        Returns
+        -------
+        AnnotatorDisplay
+            The display with its plot.
+        """
+        a = annotators
+        columns = (a.user, a.n_labels, a.accuracy, a.accuracy_low, a.accuracy_high)
+        user, n_labels, accuracy, low, high = (np.asarray(column).tolist() for column in columns)
+        return cls(user, n_labels, accuracy, low, high, n_names).plot(ax=ax)
+
+    def _draw(self, ax: Axes) -> None:
+        n, mean = np.asarray(self.n_labels, dtype=np.float64), np.asarray(self.accuracy, dtype=np.float64)
+        # A mean can lie outside its interval, but error bars must not be negative.
+        reach = np.maximum([mean - np.asarray(self.accuracy_low), np.asarray(self.accuracy_high) - mean], 0.0)
+        ax.axhline(0.5, linestyle=":", color="grey")
+        ax.errorbar(n, mean, yerr=reach, fmt="o", markersize=4, color=COLOUR, ecolor=PALE, elinewidth=2, alpha=0.8)
+        for row in np.argsort(mean, kind="stable")[: self.n_names]:
+            style = {"xytext": (5, -3), "textcoords": "offset points", "fontsize": "small", "parse_math": False}
+            ax.annotate(shortened(self.user[row]), (n[row], mean[row]), **style)
+        if n.size and n.max() > _WIDE * n.min():
+            ax.set_xscale("log")
+        else:
+            ax.xaxis.get_major_locator().set_params(integer=True)
+        title = f"{n.size} annotators (0.5 = random answers)"
+        ax.set(xlabel="number of labels", ylabel="probability to agree with the consensus", ylim=(0, 1), title=title)

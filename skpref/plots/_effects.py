@@ -1,0 +1,85 @@
+"""Effects of the covariates of comparisons."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from skpref.exceptions import DataError
+from skpref.plots._base import COLOUR, PALE, Display, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Self
+
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
+
+
+class CovariateEffectsDisplay(Display):
+    """Effects of the covariates of comparisons with credible intervals, each for a typical value of its covariate.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of the covariates.
+    effect, std : array-like of shape (n,)
+        Posterior means and standard deviations, for the root mean square of each covariate.
+    credibility : float, default=0.9
+        Posterior probability of the intervals.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the plot.
+    figure_ : matplotlib Figure
+        Figure of the plot.
+
+    Examples
+    --------
+    >>> from skpref.plots import CovariateEffectsDisplay, offscreen_axes
+    >>> display = CovariateEffectsDisplay(["home", "length"], [0.4, -0.1], [0.1, 0.1])
+    >>> display.plot(ax=offscreen_axes()).ax_.get_xlabel()
+    'effect on the left side (mean and 90 % interval)'
+    """
+
+    def __init__(self, names: Sequence[str], effect: ArrayLike, std: ArrayLike, credibility: float = 0.9) -> None:
+        self.names = names
+        self.effect = effect
+        self.std = std
+        self.credibility = credibility
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, credibility: float = 0.9, ax: Axes | None = None) -> Self:
+        """Plot the effects of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : GPPLClassifier
+            Fitted with `covariates`, `order_effect` or both.
+        credibility : float, default=0.9
+            Posterior probability of the intervals.
+        ax : matplotlib Axes, default=None
+            Axes to draw on; None makes a new figure.
+
+        Returns
+        -------
+        CovariateEffectsDisplay
+            The display with its plot.
+        """
+        columns = estimator.covariate_table(credibility=credibility)
+        columns = columns.columns() if callable(columns.columns) else columns
+        if not len(columns["name"]):
+            raise DataError("the estimator has no effects to plot: fit it with covariates=[...] or order_effect=True")
+        effect, std = (np.asarray(columns["typical"] * columns[name]) for name in ("effect", "std"))
+        return cls(list(columns["name"]), effect, std, credibility).plot(ax=ax)
+
+    def _draw(self, ax: Axes) -> None:
+        place, half_width = np.arange(len(self.names)), ndtri(0.5 + 0.5 * self.credibility) * np.asarray(self.std)
+        ax.axvline(0.0, color="black", linewidth=0.8)
+        ax.errorbar(np.asarray(self.effect), place, xerr=half_width, fmt="o", color=COLOUR, ecolor=PALE, elinewidth=3)
+        ax.set_yticks(place, [shortened(name) for name in self.names], parse_math=False)
+        ax.invert_yaxis()
+        ax.set_xlabel(f"effect on the left side (mean and {100 * self.credibility:g} % interval)")

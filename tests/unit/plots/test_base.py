@@ -1,0 +1,52 @@
+"""Where displays draw, and the names they show."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skpref.exceptions import MissingExtraError
+from skpref.plots import AnnotatorDisplay, BoundDisplay, PairCalibrationDisplay, RankingDisplay, offscreen_axes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("matplotlib")
+
+
+def test_saving_needs_no_pyplot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    BoundDisplay([-2.0, -1.0]).plot(ax=offscreen_axes()).figure_.savefig(tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_axes_a_figure_is_made() -> None:
+    import matplotlib.pyplot as plt
+
+    display = BoundDisplay([-2.0, -1.0]).plot()
+    assert plt.fignum_exists(display.figure_.number)
+    plt.close(display.figure_)
+
+
+@pytest.mark.parametrize("module", ["matplotlib.pyplot", "matplotlib.figure"])
+def test_the_extra_is_named(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=r"skpref\[plots\]"):
+        BoundDisplay([1.0]).plot(ax=None if module.endswith("pyplot") else offscreen_axes())
+
+
+def test_names_are_drawn_literally(tmp_path: Path) -> None:
+    names = ["Juice $5 (\\50% off $2)", "a\nb\x1b", "$\\frac{$"]
+    shown = ["Juice $5 (\\50% off $2)", "a\\nb\\x1b", "$\\frac{$"]
+    ranked = RankingDisplay(names, [3.0, 2.0, 1.0], [0.1] * 3).plot(ax=offscreen_axes())
+    assert [tick.get_text() for tick in ranked.ax_.get_yticklabels()] == shown
+    people = AnnotatorDisplay(names, [3, 4, 5], [0.5, 0.6, 0.7], [0.4] * 3, [0.8] * 3).plot(ax=offscreen_axes())
+    assert [text.get_text() for text in people.ax_.texts] == shown
+    bound = BoundDisplay([1.0, 2.0], names[0]).plot(ax=offscreen_axes())
+    predictions = PairCalibrationDisplay.from_predictions(
+        [1, 0], [0.9, 0.2], estimator_name=names[0], ax=offscreen_axes()
+    )
+    for display in (ranked, people, bound, predictions):
+        display.figure_.savefig(tmp_path / "a.png")

@@ -1,0 +1,55 @@
+"""Rankings, drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from skpref.plots import RankingDisplay, offscreen_axes
+
+if TYPE_CHECKING:
+    from skpref import GPPLClassifier
+
+pytest.importorskip("matplotlib")
+
+
+def test_the_best_stands_on_top(model: GPPLClassifier) -> None:
+    display = RankingDisplay.from_estimator(model, n_items=4, ax=offscreen_axes())
+    ax = display.ax_
+    labels = [tick.get_text() for tick in ax.get_yticklabels()]
+    assert labels[0].startswith("5  [1-")
+    assert len(labels) == 4
+    low, high = ax.get_ylim()
+    assert low > high
+    assert ax.get_title() == "best 4 of 6 items"
+    assert list(display.utility) == sorted(display.utility, reverse=True)
+
+
+def test_a_ranking_in_elo_points_says_so(model: GPPLClassifier) -> None:
+    ax = RankingDisplay.from_ranking(model.rank(scale="elo"), ax=offscreen_axes()).ax_
+    assert ax.get_xlabel() == "Elo points (mean and 90 % interval)"
+
+
+def test_some_items_only(model: GPPLClassifier) -> None:
+    display = RankingDisplay.from_estimator(model, [2, 4], ax=offscreen_axes())
+    assert list(display.ids) == [4, 2]
+
+
+def test_long_names_are_cut() -> None:
+    display = RankingDisplay(["x" * 100], [1.0], [0.1]).plot(ax=offscreen_axes())
+    assert len(display.ax_.get_yticklabels()[0].get_text()) == 30
+
+
+def test_intervals_are_of_90_per_cent() -> None:
+    ax = RankingDisplay(["a"], [2.0], [0.5]).plot(ax=offscreen_axes()).ax_
+    (segment,) = ax.collections[0].get_segments()
+    assert segment[:, 0] == pytest.approx([2.0 - 1.645 * 0.5, 2.0 + 1.645 * 0.5])
+
+
+def test_from_estimator_takes_the_scale_of_rank(model: GPPLClassifier) -> None:
+    display = RankingDisplay.from_estimator(model, scale="elo", ax=offscreen_axes())
+    assert list(display.utility) == model.rank(scale="elo").utility.tolist()
+    assert display.ax_.get_xlabel() == "Elo points (mean and 90 % interval)"
+    with pytest.raises(ValueError, match="scale"):
+        RankingDisplay.from_estimator(model, scale="points", ax=offscreen_axes())
