@@ -34,6 +34,7 @@ from skpref.gp.crowd.sharded import ShardedCrowd
 from skpref.gp.entities import Entities, Items
 from skpref.gp.pairwise.base import GAMMA_PARAMETER, SHARED_CONSTRAINTS, probability_positive
 from skpref.gp.pairwise.columns import has_columns, read_id_columns
+from skpref.gp.pairwise.sides import warn_never_left
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
@@ -387,7 +388,7 @@ class CrowdGPPL(ShardedCrowd):
         Warns
         -----
         DataWarning
-            If a covariate is the same in all comparisons.
+            If `y` holds booleans and all are False. If a covariate is the same in all comparisons.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
             if is_stored(X):
@@ -399,11 +400,12 @@ class CrowdGPPL(ShardedCrowd):
             comparisons = self._encode(users, items, rows, y, sample_weight)
             if self._columns is not None:
                 self._columns.check_varying(comparisons)
+            self.classes_ = classes_of(y)
+            warn_never_left(comparisons, self.classes_)
             comparisons = self._merge(comparisons)
             users, items = mark_seen(comparisons, users, items)
             warm = self.warm_start and getattr(self, "_warm_key", None) == self._model_digest(users, items)
             self._learn(users, items, comparisons, self._warm_start() if warm else None)
-            self.classes_ = classes_of(y)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -33,7 +33,7 @@ from skpref.gp.pairwise.columns import refuse_two_weights
 from skpref.gp.pairwise.fit import PairConfig, PairData
 from skpref.gp.pairwise.ranking import Ranking, rank_items, whole_numbers
 from skpref.gp.pairwise.sharded import ShardedClassifier
-from skpref.gp.pairwise.sides import warn_of_sides
+from skpref.gp.pairwise.sides import warn_never_left, warn_of_sides
 from skpref.gp.pairwise.win_matrix import WinMatrix, predicted_wins, win_matrix
 from skpref.likelihoods import PairwiseTies
 
@@ -302,7 +302,8 @@ class GPPLClassifier(ShardedClassifier):
             self._set_attributes(self._infer(data, config, self.item_ids_))
             self._keep(data.comparisons)
             if not self.order_effect:
-                warn_of_sides(comparisons, self._expected(comparisons), is_test=self.classes_.dtype == bool)
+                warn_never_left(comparisons, self.classes_)
+                warn_of_sides(comparisons, self._expected(comparisons))
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)

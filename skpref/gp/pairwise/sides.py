@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from skpref._warn import warn
 from skpref.exceptions import DataWarning
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from skpref._typing import Array
     from skpref.data import Comparisons
 
@@ -22,15 +24,17 @@ _NEVER_LEFT = (
 _FAR = 3.5  # standard errors: about one warning in 2,000 data sets without an advantage of a side
 
 
-def warn_of_sides(comparisons: Comparisons, expected: Array | None, *, is_test: bool = False) -> None:
-    """Warn if a side wins more often than `expected` (n,) by the model; None: as often as in the other order.
+def warn_never_left(comparisons: Comparisons, classes: NDArray[Any]) -> None:
+    """Warn if labels that are booleans, which may come from a test, are False in all of many comparisons."""
+    used = comparisons.y[comparisons.weight > 0.0]
+    if classes.dtype == bool and used.size >= _MANY and not used.any():
+        warn(_NEVER_LEFT.format(used.size), DataWarning)
 
-    With `is_test`, for labels that are booleans, warn if none of them is true.
-    """
+
+def warn_of_sides(comparisons: Comparisons, expected: Array | None) -> None:
+    """Warn if a side wins more often than `expected` (n,) by the model; None: as often as in the other order."""
     used = comparisons.take(comparisons.weight > 0.0)
     if not used.n_pairs or (used.y == used.y[0]).all():  # rows are (winner, loser)
-        if is_test and used.y.size >= _MANY and not used.y.any():
-            warn(_NEVER_LEFT.format(used.y.size), DataWarning)
         return
     z = side_advantage(used, used.y - (0.5 if expected is None else expected[comparisons.weight > 0.0]))
     if abs(z) <= _FAR:

@@ -10,7 +10,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from skpref import GPPLClassifier
+from skpref import CrowdGPPL, GPPLClassifier
 from skpref.data import Comparisons
 from skpref.exceptions import DataWarning
 from skpref.gp.pairwise.sides import side_advantage, warn_of_sides
@@ -123,3 +123,13 @@ def test_a_test_that_is_never_true_is_noticed():
         warnings.simplefilter("error")
         GPPLClassifier().fit(pairs, np.ones(12))  # rows are (winner, loser)
         GPPLClassifier().fit(pairs[:3], [False] * 3)
+
+
+def test_a_crowd_whose_left_side_never_wins_is_noticed():
+    rows = [(judge, left, right) for judge in "abcd" for left, right in ("xy", "yz", "zx")]
+    with pytest.warns(DataWarning, match="y is False in all 12 comparisons"):
+        CrowdGPPL(n_factors=1).fit(rows, [False] * 12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CrowdGPPL(n_factors=1).fit(rows)
+        CrowdGPPL(n_factors=1).fit(rows, np.zeros(12))  # rows are (judge, loser, winner)
