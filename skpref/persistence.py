@@ -206,6 +206,11 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     >>> bool((again.utility() == model.utility()).all())
     True
     """
+    save_with_columns(estimator, path, {})
+
+
+def save_with_columns(estimator: BaseEstimator, path: str | os.PathLike[str], columns: Mapping[str, str]) -> None:
+    """Save an estimator with the names of the columns that it was learnt from, by role, such as left, user or item."""
     from skops import io as skops_io
 
     path, buffer = Path(path), io.BytesIO()
@@ -220,7 +225,8 @@ def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
     prepared = _prepared(estimator, {})
     try:
         skops_io.dump(prepared, buffer)
-        schema, members = renumbered(buffer, {"format": FORMAT_VERSION, "version": __version__})
+        stamp = {"format": FORMAT_VERSION, "version": __version__, **({"columns": dict(columns)} if columns else {})}
+        schema, members = renumbered(buffer, stamp)
         check_schema(schema, members, _NODES, _parts_of)
         _check(prepared, {})
     except Exception as error:
@@ -284,6 +290,13 @@ def load(path: str | os.PathLike[str]) -> Any:
         )
         raise ModelFormatError(f"{path.name}: {text:.500}") from error
     return estimator
+
+
+def columns_of(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the names of columns, by role, of a file that `load` has read; empty where it knows none."""
+    written = read_schema(open_zip(read_file(Path(path))), FORMAT_VERSION)["skpref"].get("columns")
+    pairs = written.items() if isinstance(written, dict) else ()
+    return {role: name for role, name in pairs if isinstance(name, str)}
 
 
 # ------------------------------------------------------------------------------------------------------- before saving

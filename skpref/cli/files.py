@@ -39,6 +39,7 @@ _MOST_CHARACTERS = 2**27  # of a cell that is read: tables of answers hold whole
 _MOST_NAMES = 5000  # among which the nearest is searched: it takes a second
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff0b\uff0d\uff1d\uff20]")  # how a cell begins that a spreadsheet would run
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?[0-9]+(\.[0-9]{3})*,[0-9]+\s*")  # perhaps with points between thousands
+_IMPORT_ID = '{"ImportId"'  # how the second line below the names begins in an export of Qualtrics
 _WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
 
 
@@ -196,6 +197,10 @@ def _read_csv(path: Path, source: BinaryIO, form: Format) -> Sheet:
         else:
             rows.append([_unquoted(cell) for cell in row])
             lines.append(line)
+    if not form.columns and len(rows) > 1 and rows[1][0].lstrip().startswith(_IMPORT_ID):
+        where = f"questions and ImportIds of a Qualtrics export, up to line {lines[1]}"
+        print(f"skpref: note: {path}: {where}, are no answers and skipped", file=sys.stderr)
+        del rows[:2], lines[:2]
     if not header:
         raise DataError(f"{path}: the file is empty; expected a line of column names and rows below it")
     columns = zip(*rows, strict=True) if rows else [[] for _ in header]

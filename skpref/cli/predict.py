@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 import warnings
 import zipfile
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
+from skpref._text import printable
 from skpref.cli.files import Format, check_file, nearest, read_sheet, write_csv
 from skpref.cli.report import cut, print_json, table
 from skpref.cli.tasks.layouts import read_covariates, side_names
@@ -25,7 +27,7 @@ from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.ordinal import GPOrdinalRegressor
 from skpref.gp.pairwise import GPPLClassifier
 from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
-from skpref.persistence import load
+from skpref.persistence import columns_of, load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from skpref.cli.files import Sheet
     from skpref.cli.options import Predict, Rank
 
+_ROLES = "user", "item", "left", "right"  # options that name columns
+
 Columns = dict[str, "NDArray[Any]"]
 
 
@@ -43,6 +47,7 @@ def predict(options: Predict) -> int:
     check_file(options.out, options.model, options.data)
     model = load_model(options.model, options.data)
     sheet = read_sheet(options.data, Format(options.separator, options.encoding, options.columns, options.decimal))
+    options = _with_trained_columns(options, sheet)
     last = last_step(model)
     rules = [rule for cls, rule in _PREDICTED.items() if isinstance(last, cls) and hasattr(last, "posterior_")]
     if not rules:
@@ -68,6 +73,16 @@ def predict(options: Predict) -> int:
         if len(shown) < len(rows):
             print(f"  ... {len(rows)} rows; --out FILE writes all of them")
     return 0
+
+
+def _with_trained_columns(options: Predict, sheet: Sheet) -> Predict:
+    """Return options with the columns that the model was learnt from, where the file has them; options come first."""
+    trained = {role: name for role, name in columns_of(options.model).items() if role in _ROLES}
+    used = {role: name for role, name in trained.items() if getattr(options, role) is None and name in sheet.columns}
+    shown = ", ".join(f"{role} from {printable(name)!r}" for role, name in used.items() if name != role)
+    if shown:
+        print(f"skpref: note: read {shown}, the columns that the model was learnt from", file=sys.stderr)
+    return replace(options, **used)
 
 
 def load_model(path: Path, data: Path | None) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from skpref._text import printable
 from skpref.cli.files import check_no_source, naming, write_csv
 from skpref.exceptions import SkprefError
-from skpref.persistence import save
+from skpref.persistence import save_with_columns
 from skpref.search.evaluation import in_a_line
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def write_files(outcome: Outcome, out: Path, sources: Sequence[Path | None] = ()
     written, failure = [path, out / "trials.csv"], None
     try:
         with naming(path):
-            save(outcome.model, path)
+            save_with_columns(outcome.model, path, outcome.task.columns())
     except (OSError, SkprefError) as error:
         failure = error
     files: Files = {}

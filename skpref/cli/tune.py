@@ -21,7 +21,7 @@ from skpref.cli.report import print_json, report, say, summary, write_files, wri
 from skpref.cli.space import narrowed
 from skpref.datasets import make_arena
 from skpref.exceptions import DataError, MissingExtraError, SkprefError
-from skpref.persistence import save
+from skpref.persistence import save_with_columns
 from skpref.search.default_spaces import Distributions
 from skpref.search.loop import quietly, require_optuna
 from skpref.tracking.mlflow import Tracker
@@ -166,7 +166,7 @@ def fit(options: Fit) -> int:
         raise DataError((str(error) or type(error).__name__).splitlines()[0]) from error
     replaced = ", in the place of the file that was there" if options.out.exists() else ""
     with naming(options.out):
-        save(model, options.out)
+        save_with_columns(model, options.out, task.columns())
     if options.json:
         print_json({**task.describe(), "estimator": type(last_step(model)).__name__, "file": str(options.out)})
     if text := task.effects(model):

@@ -48,7 +48,7 @@ from skpref.exceptions import DataError
 from skpref.gp.pairwise import fit as pair_fit
 from skpref.gp.sparse import regressor as sparse_regressor
 from skpref.likelihoods import PairwiseLogit
-from skpref.persistence import load, save, saved_classes
+from skpref.persistence import columns_of, load, save, save_with_columns, saved_classes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -356,6 +356,18 @@ UNFITTED = [
     make_pipeline(OneHotDesign(), VariationalFM(3)),
     CountVectorizer(),
 ]
+
+
+def test_a_file_may_know_the_columns_of_its_table(tmp_path: Path) -> None:
+    plain, told = tmp_path / "plain.skpref", tmp_path / "told.skpref"
+    model = GPPLClassifier().fit([["a", "b"], ["b", "c"]])
+    save(model, plain)
+    save_with_columns(model, told, {"left": "model_a", "right": "model_b"})
+    assert columns_of(plain) == {}
+    assert columns_of(told) == {"left": "model_a", "right": "model_b"}
+    np.testing.assert_array_equal(load(told).utility(), model.utility())
+    save_with_columns(model, told, {"left": 3})  # what a damaged file might say
+    assert columns_of(told) == {}
 
 
 @pytest.mark.parametrize("before", UNFITTED, ids=lambda model: type(model).__name__)

@@ -156,6 +156,10 @@ class Task(ABC):
         """Return options of the command line that only this kind of data has, for the tracker."""
         return {}
 
+    def columns(self) -> dict[str, str]:
+        """Return the names of the columns of users and items by their options, for `predict`."""
+        return {}
+
     # ------------------------------------------------------------------ models
     def defaults(self) -> Settings:
         """Return the settings of the first trial, as far as the space has them."""

@@ -127,6 +127,7 @@ class Comparisons:
     has_sides: bool = True
     covariates: tuple[str, ...] = ()  # names of the columns of rows after those of the items
     groups: tuple[str, ...] = ()  # the same, without covariates
+    sides: tuple[str, ...] = ()  # names of the columns of the left and the right item, where a row has one comparison
 
     @property
     def n_items(self) -> int:
@@ -194,6 +195,10 @@ class ComparisonTask(Task):
 
     def describe(self) -> dict[str, Any]:
         return self.data.describe()
+
+    def columns(self) -> dict[str, str]:
+        names = dict(zip(("left", "right"), self.data.sides, strict=False))
+        return names if self.data.user is None else {**names, "user": self.data.user}
 
     def options(self) -> dict[str, Any]:
         return {"max_inducing": self._max_inducing}
@@ -323,6 +328,7 @@ def read_comparisons(options: Data) -> Comparisons:
         has_sides=has_sides,
         covariates=names,
         groups=options.groups or (),
+        sides=answers.names[:2] if answers.pairs else (),
     )
 
 

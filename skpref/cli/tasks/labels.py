@@ -34,6 +34,9 @@ class WeightedPipeline(Pipeline):
 class MachineTask(LabelTask):
     """Numbers, or two classes, of pairs of user and item."""
 
+    def columns(self) -> dict[str, str]:
+        return dict(zip(("user", "item"), self.data.columns, strict=True))
+
     def final(self, settings: Settings, params: Settings | None = None) -> Any:
         machine = self.template.steps[-1][0]
         model = self.build(settings)

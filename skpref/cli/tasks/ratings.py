@@ -90,6 +90,7 @@ class Stars(NamedTuple):
     items: NDArray[Any]  # ids by number
     levels: NDArray[Any]  # (L,): levels by number
     source: str  # where the data are from
+    columns: dict[str, str]  # names of the columns of user and item
 
     @property
     def X(self) -> NDArray[Any]:
@@ -140,6 +141,9 @@ class RatingTask(Task):
             "data.n_items": stars.items.size,
             "data.levels": format_levels(stars.levels),
         }
+
+    def columns(self) -> dict[str, str]:
+        return self.stars.columns
 
     def options(self) -> dict[str, Any]:
         sweeps = {name: getattr(self.template, name) for name in ("n_sweeps", "burn_in")}
@@ -279,7 +283,8 @@ def read_ratings(options: Data) -> Stars:
     merged = ratings.merged(duplicates)
     check_size(sheet, merged.size, "ratings of positive weight", options)
     rated = Rows(np.column_stack([merged.user, merged.item]), merged.level, merged.weight)
-    return Stars(rated, users.ids, items.ids, levels, str(options.data))
+    columns = {role: names[role] for role in ("user", "item")}
+    return Stars(rated, users.ids, items.ids, levels, str(options.data), columns)
 
 
 def read_columns(sheet: Sheet, options: Any, roles: tuple[str, ...] = ("user", "item", "rating")) -> dict[str, str]:

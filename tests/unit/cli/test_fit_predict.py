@@ -130,6 +130,22 @@ def test_fit_then_predict(
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("model", ["m3f", "fm"])
+def test_predict_reads_the_columns_of_fit(
+    model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "stars.csv", table("who,what,rating", STARS))
+    few = ("--set", "max_iter=2") if model == "fm" else ("--sweeps", "5")
+    assert main(["fit", "stars.csv", "--model", model, "--user", "who", "--item", "what", *few]) == 0
+    write(tmp_path / "asked.csv", "who,what\n1,0\n")
+    capsys.readouterr()
+    assert main(["predict", "model.skpref", "asked.csv", "--json"]) == 0
+    seen = capsys.readouterr()
+    assert len(json.loads(seen.out)) == 1
+    assert "read user from 'who', item from 'what', the columns that the model was learnt from" in seen.err
+
+
 def test_settings_of_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "stars.csv", KINDS["m3f"][0])

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skpref import GPPLClassifier, load
+from skpref import GPPLClassifier, load, save
 from skpref.cli import main
 from skpref.cli.files import Format, read_sheet
 from skpref.cli.options import parse
@@ -178,6 +178,49 @@ def test_predict_reads_the_same_names(capsys: pytest.CaptureFixture[str]) -> Non
     capsys.readouterr()
     assert main(["predict", "model.skpref", "votes.csv", "--left", "one", "--right", "two", "--json"]) == 0
     assert "probability_left" in json.loads(capsys.readouterr().out)[0]
+
+
+def test_predict_remembers_the_columns_that_the_model_was_learnt_from(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [(*row[:3], f"judge {i % 3}") for i, row in enumerate(rows_of("one", "two", "tie"))]
+    text = csv_text("one,two,winner,judge", rows)
+    fit(text, "--left", "one", "--right", "two", "--model", "crowd", "--user", "judge")
+    capsys.readouterr()
+    assert main(["predict", "model.skpref", "votes.csv", "--json"]) == 0
+    seen = capsys.readouterr()
+    note = "note: read left from 'one', right from 'two', user from 'judge', the columns that the model was learnt from"
+    assert note in seen.err
+    answers = json.loads(seen.out)
+    named = ["--left", "two", "--right", "one", "--user", "judge", "--json"]
+    assert main(["predict", "model.skpref", "votes.csv", *named]) == 0  # options come first
+    seen = capsys.readouterr()
+    assert "note: read" not in seen.err
+    turned = [1.0 - row["probability_left"] for row in json.loads(seen.out)]
+    assert_allclose([row["probability_left"] for row in answers], turned)
+    Path("votes.csv").write_text(text.replace("one,two,winner,judge", "left,right,winner,user"), "utf-8")
+    assert main(["predict", "model.skpref", "votes.csv", "--json"]) == 0  # a file that has the usual names
+    seen = capsys.readouterr()
+    assert (json.loads(seen.out)[0]["probability_left"], seen.err) == (answers[0]["probability_left"], "")
+    save(load("model.skpref"), "plain.skpref")  # which knows no columns
+    assert main(["predict", "plain.skpref", "votes.csv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["probability_left"] == answers[0]["probability_left"]
+
+
+def test_exports_of_qualtrics_have_two_more_lines_of_names(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [(a, b, y) for (a, b), y in zip(PAIRS, LABELS, strict=True)]
+    plain = fit(csv_text("left,right,label", rows)).utility()
+    head = 'left,right,label\n"First, ""A""\nor B?",B,Which?\n"{""ImportId"":""QID1""}","{""ImportId"":""Q2""}",x\n'
+    text = head + csv_text("left,right,label", rows).partition("\n")[2]
+    capsys.readouterr()
+    assert_allclose(fit(text).utility(), plain)
+    note = "note: votes.csv: questions and ImportIds of a Qualtrics export, up to line 4, are no answers and skipped"
+    assert note in capsys.readouterr().err
+    assert main(["predict", "model.skpref", "votes.csv", "--json"]) == 0
+    seen = capsys.readouterr()
+    assert len(json.loads(seen.out)) == len(rows)
+    assert note in seen.err
+    Path("votes.csv").write_text(head, "utf-8")
+    assert main(["fit", "votes.csv"]) == 2
+    assert "no rows" in capsys.readouterr().err
 
 
 def test_predict_has_the_probability_of_a_tie(capsys: pytest.CaptureFixture[str]) -> None:
