@@ -78,7 +78,9 @@ def predict(options: Predict) -> int:
 def _with_trained_columns(options: Predict, sheet: Sheet) -> Predict:
     """Return options with the columns that the model was learnt from, where the file has them; options come first."""
     trained = {role: name for role, name in columns_of(options.model).items() if role in _ROLES}
-    used = {role: name for role, name in trained.items() if getattr(options, role) is None and name in sheet.columns}
+    used: dict[str, Any] = {
+        r: name for r, name in trained.items() if getattr(options, r) is None and name in sheet.columns
+    }
     shown = ", ".join(f"{role} from {printable(name)!r}" for role, name in used.items() if name != role)
     if shown:
         print(f"skpref: note: read {shown}, the columns that the model was learnt from", file=sys.stderr)

@@ -136,7 +136,7 @@ def test_predict_reads_the_columns_of_fit(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "stars.csv", table("who,what,rating", STARS))
-    few = ("--set", "max_iter=2") if model == "fm" else ("--sweeps", "5")
+    few = ("--set", "n_epochs=2") if model == "fm" else ("--sweeps", "5")
     assert main(["fit", "stars.csv", "--model", model, "--user", "who", "--item", "what", *few]) == 0
     write(tmp_path / "asked.csv", "who,what\n1,0\n")
     capsys.readouterr()
