@@ -38,7 +38,9 @@ _LONGEST_CELL = 60
 _MOST_CHARACTERS = 2**27  # of a cell that is read: tables of answers hold whole conversations
 _MOST_NAMES = 5000  # among which the nearest is searched: it takes a second
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff0b\uff0d\uff1d\uff20]")  # how a cell begins that a spreadsheet would run
-_DECIMAL_COMMA = re.compile(r"\s*[+-]?[0-9]+(\.[0-9]{3})*,[0-9]+\s*")  # perhaps with points between thousands
+_COMMA_NUMBER = re.compile(  # with a comma before its decimals, perhaps with points between thousands
+    r"\s*[+-]?([0-9]+|[0-9]{1,3}(\.[0-9]{3})+)?(,[0-9]*)?([eE][+-]?[0-9]+)?\s*"
+)
 _IMPORT_ID = '{"ImportId"'  # how the second line below the names begins in an export of Qualtrics
 _WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
 
@@ -111,18 +113,23 @@ class Sheet:
         """Return a column of numbers, shape (n,)."""
         return np.array([self._number(i, name, low, high, meaning) for i in range(len(self.lines))], dtype=np.float64)
 
+    def with_point(self, cell: Any) -> Any:
+        """Return the text of a number with a point before its decimals; None of text that is none by a comma."""
+        return _with_point(cell) if self.decimal == "," else cell
+
     def _number(self, index: int, name: str, low: float, high: float, meaning: str) -> float:
         cell = self.columns[name][index]
         more = f" ({meaning})" if meaning else ""
         if cell is None or (isinstance(cell, str) and not cell.strip()):
             raise MissingCellError(self.fault(f"a number is missing{more}", index, name))
-        comma = isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell)
-        if comma and self.decimal == ",":
-            cell = cell.replace(".", "").replace(",", ".")
         try:
-            value = float(cell)
+            value = float(self.with_point(cell))
         except (TypeError, ValueError):
-            advice = "; a comma before the decimals is read by --decimal ," if comma else ""
+            advice = ""
+            if self.decimal == "," and is_number(cell):
+                advice = "; by --decimal , a comma is before the decimals, and points are between thousands"
+            elif self.decimal != "," and is_number(_with_point(cell)):
+                advice = "; a comma before the decimals is read by --decimal ,"
             raise self.fault(f"expected a number{more}, got {_short(cell)}{advice}", index, name) from None
         if not math.isfinite(value):
             raise self.fault(f"expected a finite number{more}, got {_short(cell)}", index, name)
@@ -130,6 +137,13 @@ class Sheet:
             bounds = f"{low:g} to {high:g}" if high < math.inf else f">= {low:g}"
             raise self.fault(f"{value:g} is outside the range {bounds}{more}", index, name)
         return value
+
+
+def _with_point(cell: Any) -> Any:
+    """Return the text of a number with a decimal comma as one with a point; None of other text."""
+    if not isinstance(cell, str):
+        return cell
+    return cell.replace(".", "").replace(",", ".") if _COMMA_NUMBER.fullmatch(cell) else None
 
 
 def is_number(cell: Any) -> bool:
@@ -303,10 +317,10 @@ def _read_parquet(path: Path, source: BinaryIO) -> Sheet:
     return Sheet(path, columns, list(range(1, len(frame) + 1)), "row")
 
 
-def read_items(path: Path, id_column: str, names: tuple[str, ...] | None = None) -> Table:
+def read_items(path: Path, id_column: str, names: tuple[str, ...] | None = None, form: Format | None = None) -> Table:
     """Read a file of items."""
     purpose = f"A file of items has the column {id_column} (or another one, named by --id) and numeric features"
-    return read_table(read_sheet(path), id_column, purpose, "item", names)
+    return read_table(read_sheet(path, form), id_column, purpose, "item", names)
 
 
 def read_table(sheet: Sheet, id_column: str, purpose: str, noun: str, names: tuple[str, ...] | None = None) -> Table:
@@ -323,9 +337,9 @@ def read_table(sheet: Sheet, id_column: str, purpose: str, noun: str, names: tup
     return Table(features, ids, feature_names=wanted)
 
 
-def read_ids(path: Path, id_column: str) -> NDArray[Any]:
+def read_ids(path: Path, id_column: str, form: Format | None = None) -> NDArray[Any]:
     """Read the ids of a file of items whose features do not matter, shape (n,)."""
-    sheet = read_sheet(path)
+    sheet = read_sheet(path, form)
     sheet.require((id_column,), f"A file of items has the column {id_column}")
     ids = sheet.ids(id_column)
     _check_distinct(sheet, ids, id_column)
@@ -451,13 +465,7 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Iterable[Any]]) 
 
 def _is_formula(cell: str) -> bool:
     """Whether a spreadsheet would run a cell, or would if it had no apostrophes before it; numbers are none."""
-    if not _FORMULA.match(cell):
-        return False
-    try:
-        float(cell)
-    except ValueError:
-        return True
-    return False
+    return bool(_FORMULA.match(cell)) and not is_number(cell) and not is_number(_with_point(cell))
 
 
 def _quoted(cell: Any) -> Any:

@@ -209,6 +209,9 @@ class Rank:
     out: Path | None
     json: bool
     groups: tuple[str, ...] | None = None
+    separator: str | None = None
+    encoding: str | None = None
+    decimal: str | None = None
 
 
 @dataclass(frozen=True)
@@ -423,10 +426,15 @@ def _add_file_options(parser: argparse.ArgumentParser) -> None:
     add("--right", type=read_text, metavar="COLUMN", help="column of the right items (default: right, or model_b)")
     text = "names of the columns, where the file has no line of names"
     add("--columns", type=read_names, metavar="A,B,...", help=text)
+    _add_text_options(add)
+
+
+def _add_text_options(add: Any) -> None:
+    """Add how text is written."""
     text = "what is between cells: one character, or tab, comma, semicolon, bar, space (default: found by itself)"
     add("--separator", type=read_separator, metavar="CHARACTER", help=text)
-    add("--decimal", choices=[".", ","], help="decimal separator of numbers in text (default: .)")
-    add("--encoding", type=read_encoding, metavar="NAME", help="encoding of the text (default: utf-8)")
+    add("--decimal", choices=[".", ","], help="decimal separator of numbers in all text files (default: .)")
+    add("--encoding", type=read_encoding, metavar="NAME", help="encoding of all text files (default: utf-8)")
 
 
 def _add_job_options(parser: argparse.ArgumentParser, trials: int) -> None:
@@ -524,6 +532,7 @@ def _add_rank(commands: Any) -> None:
     add("--user", type=read_text, metavar="ID", help=text)
     text = "of a model of comparisons: utility in units of the answer noise (default), or elo points with average 1500"
     add("--scale", choices=["utility", "elo"], default="utility", help=text)
+    _add_text_options(add)
     add("--top", type=at_least(1), default=20, metavar="N", help="items to print (default: 20)")
     add("--out", type=read_path, metavar="FILE", help="write the whole ranking to this CSV file")
     add("--json", action="store_true", help=_JSON)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
-from skpref.cli.files import check_file, nearest, read_ids, read_items, read_sheet, write_csv
+from skpref.cli.files import Format, check_file, nearest, read_ids, read_items, read_sheet, write_csv
 from skpref.cli.predict import features_of, load_model, machine_columns
 from skpref.cli.rankings import ranking_text, write_ranking
 from skpref.cli.report import cut, print_json, say, table
@@ -62,12 +62,12 @@ def _rank_items(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:
     _check_user(model, options)
     items: Any = None
     if options.items is not None and model.items is None:
-        items = read_ids(options.items, options.id or "id")
+        items = read_ids(options.items, options.id or "id", _format(options))
     elif options.items is not None:
         if model.items.feature_names is None:
             name = type(model).__name__
             raise DataError(f"{options.model}: has no names of its features; rank with {name}.rank in Python")
-        items = read_items(options.items, options.id or "id", tuple(model.items.feature_names))
+        items = read_items(options.items, options.id or "id", tuple(model.items.feature_names), _format(options))
     if isinstance(model, CrowdGPPL):
         ranking = model.rank(items, options.user, groups=_groups(model, options))
     else:
@@ -85,6 +85,10 @@ def _rank_items(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:
         write_ranking(ranking, options.out)
 
 
+def _format(options: Rank) -> Format:
+    return Format(options.separator, options.encoding, decimal=options.decimal)
+
+
 def _groups(model: CrowdGPPL, options: Rank) -> dict[str, Any] | None:
     """Return the groups in which to rank, by the names of their columns; refuse unknown ones."""
     if options.groups is None:
@@ -92,8 +96,9 @@ def _groups(model: CrowdGPPL, options: Rank) -> dict[str, Any] | None:
     columns, groups = list(model.groups or ()), {}
     for text in options.groups:
         column, equals, group = text.partition("=")
-        if not equals or column not in columns:
+        if not equals or column not in columns or column in groups:
             wanted = " or ".join(f"{name}=GROUP" for name in columns) or "nothing: the model has no groups"
+            wanted += ", each once" if column in groups else ""
             raise DataError(f"{options.model}: --groups wants {wanted}; got {text[:80]!r}")
         by_text = {str(known): known for known in model.group_ids_[columns.index(column)].tolist()}
         if group not in by_text:
@@ -149,7 +154,7 @@ def _items_of(ids: NDArray[Any], options: Rank) -> NDArray[Any]:
     if options.items is None:
         return ids
     by_text = {str(item_id): item_id for item_id in ids.tolist()}
-    names = read_ids(options.items, options.id or "id").tolist()
+    names = read_ids(options.items, options.id or "id", _format(options)).tolist()
     items = np.empty(len(names), dtype=object)
     items[:] = [by_text.get(name, name) for name in names]
     return items
@@ -184,7 +189,7 @@ def _of_file(model: Any, options: Rank) -> tuple[NDArray[Any], dict[str, NDArray
         raise _one_view(options)
     if options.items is None:
         raise DataError(f"{options.model}: a model of features ranks the rows of a file; name it: rank MODEL ITEMS")
-    sheet = read_sheet(options.items)
+    sheet = read_sheet(options.items, _format(options))
     X = features_of(model, sheet, options)
     sheet.require([] if options.id is None else [options.id], "It was asked for by --id")
     name = options.id or "id"

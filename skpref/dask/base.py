@@ -81,14 +81,16 @@ class OnCluster(DocLinkMixin, BaseEstimator):
         local.__setstate__(self.__getstate__())
         return local
 
-    def _lazily(self, method: str, X: Any, dtype: Any = np.float64, columns: int | None = None) -> Any:
+    def _lazily(self, method: str, X: Any) -> Any:
         """Return the predictions for the partitions of a collection as an array of Dask."""
         import dask
         import dask.array
 
-        local = dask.delayed(self.to_local())
-        shape = (np.nan,) if columns is None else (np.nan, columns)
-        empty = np.empty((0, *shape[1:]), dtype=dtype)
+        model = self.to_local()
+        classes = getattr(model, "classes_", np.empty(0))  # numbers have none
+        shape = (np.nan, classes.size) if method == "predict_proba" else (np.nan,)
+        empty = np.empty((0, *shape[1:]), dtype=classes.dtype if method == "predict" else np.float64)
+        local = dask.delayed(model)
         answers = [dask.delayed(_answer)(local, method, part, empty) for part in partitions(X, "X")]
         return dask.array.concatenate([dask.array.from_delayed(part, shape, meta=empty) for part in answers])
 

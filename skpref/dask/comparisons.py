@@ -94,7 +94,7 @@ class PartitionedComparisons(OnCluster):
             The side as `fit` was given it; of a collection computed when it is asked for.
         """
         parent: Any = super()
-        return self._lazily("predict", X, self.classes_.dtype) if is_collection(X) else parent.predict(X)
+        return self._lazily("predict", X) if is_collection(X) else parent.predict(X)
 
     def predict_proba(self, X: Any, *, ties: bool = False) -> Any:
         """Return the probabilities of the two answers to each comparison.
@@ -116,7 +116,7 @@ class PartitionedComparisons(OnCluster):
             return parent.predict_proba(X, ties=ties)
         if ties:
             raise DataError("ties must be False: likelihoods with ties need all comparisons in memory; got ties=True")
-        return self._lazily("predict_proba", X, columns=2)
+        return self._lazily("predict_proba", X)
 
     def decision_function(self, X: Any) -> Any:
         """Return the posterior mean of the utility difference, of the second class of `classes_` minus the first.

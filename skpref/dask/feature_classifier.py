@@ -93,7 +93,7 @@ class DaskSVGPClassifier(OnCluster, SVGPClassifier):
         dask.array.Array or ndarray of shape (n,)
             Classes; of a collection computed when they are asked for.
         """
-        return self._lazily("predict", X, self.classes_.dtype) if is_collection(X) else super().predict(X)
+        return self._lazily("predict", X) if is_collection(X) else super().predict(X)
 
     def predict_proba(self, X: Any) -> Any:
         """Predict the probabilities of all classes.
@@ -110,7 +110,7 @@ class DaskSVGPClassifier(OnCluster, SVGPClassifier):
         """
         if not is_collection(X):
             return super().predict_proba(X)
-        return self._lazily("predict_proba", X, columns=len(self.classes_))
+        return self._lazily("predict_proba", X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose class is predicted.

@@ -111,7 +111,7 @@ class DaskGibbsM3F(OnCluster, GibbsM3F):
         dask.array.Array or ndarray of shape (n,)
             Levels, from `classes_`; of a collection computed when they are asked for.
         """
-        return self._lazily("predict", X, self.classes_.dtype) if is_collection(X) else super().predict(X)
+        return self._lazily("predict", X) if is_collection(X) else super().predict(X)
 
     def predict_proba(self, X: Any) -> Any:
         """Return the probability of each level.
@@ -128,7 +128,7 @@ class DaskGibbsM3F(OnCluster, GibbsM3F):
         """
         if not is_collection(X):
             return super().predict_proba(X)
-        return self._lazily("predict_proba", X, columns=self.classes_.size)
+        return self._lazily("predict_proba", X)
 
     def predict_score(self, X: Any, *, return_std: bool = False) -> Any:
         """Return the posterior mean of the score x_ij, which the user's thresholds cut into levels.

@@ -141,6 +141,8 @@ def _from_series(column: Any, where: _Where) -> IdColumn | None:  # noqa: ANN401
 
 
 def _to_array(column: Any) -> NDArray[Any]:  # noqa: ANN401  # any array-like
+    if getattr(getattr(column, "dtype", None), "time_zone", None) is not None:  # of polars; NumPy keeps no time zone
+        return objects(column.to_list())
     to_numpy = getattr(column, "to_numpy", None)
     return np.asarray(column if to_numpy is None else to_numpy())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -200,7 +201,8 @@ def open_dataset(X: Any) -> Any:  # noqa: ANN401  # a path or a dataset of pyarr
     if not (isinstance(X, str) or hasattr(X, "__fspath__")):
         return X
     try:
-        stored = dataset.dataset(X, format="parquet")
+        folders = "hive" if Path(X).is_dir() else None  # such as day=2026-01-31, which are values of a column
+        stored = dataset.dataset(X, format="parquet", partitioning=folders)
     except (OSError, ValueError) as error:
         raise DataError(f"X is {shorten(str(X))}, which is no Parquet file and no folder of them: {error}") from error
     if not stored.files:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -101,6 +102,8 @@ def make_pairwise(
 
 def check_at_least(numbers: dict[str, tuple[int, int]]) -> None:
     for name, (got, least) in numbers.items():
+        if not isinstance(got, Integral):
+            raise DataError(f"{name} must be a whole number, got {got!r:.80}")
         if got < least:
             raise DataError(f"{name} must be at least {least}, got {got}")
 

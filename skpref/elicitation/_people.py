@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from contextlib import contextmanager
 from copy import copy, deepcopy
 from functools import cached_property
 from itertools import combinations
@@ -30,7 +32,7 @@ from skpref.gp.pairwise import GPPLClassifier
 from skpref.likelihoods import Gaussian
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from skpref._typing import Array, Features, IntArray
     from skpref.elicitation._beliefs import Belief
@@ -143,6 +145,14 @@ def person_of(model: Any, candidates: Any, user: Any, freeze: Any, rng: np.rando
     return asked
 
 
+@contextmanager
+def _without_names() -> Iterator[None]:
+    """Pass rows of ids to a model that was fitted to a data frame, without scikit-learn's warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        yield
+
+
 class _NormalUser:
     """A user with normal latent values, and a likelihood of answers."""
 
@@ -161,12 +171,14 @@ class _NormalUser:
         return {name: value for name, value in self.__dict__.items() if name not in computed}
 
     @cached_property
+    @_without_names()
     def _moments(self) -> tuple[Array, Array]:
         """Prior mean and variance of the candidates."""
         mean, variance = self.model.latent_mean_and_variance(self.rows)
         return mean, variance
 
     @cached_property
+    @_without_names()
     def _covariance(self) -> Array:
         """Prior covariance of the candidates."""
         if len(self) > _MAX_COVARIANCES:
@@ -225,6 +237,7 @@ class MachineUser(_NormalUser):
         return cls(whole, model, rows, candidates, freeze)
 
     @cached_property
+    @_without_names()
     def _moments(self) -> tuple[Array, Array]:
         mean, variance = self.model.latent_mean_and_variance(self.rows)
         population = population_of(self.model.posterior_, self.rows)
@@ -252,6 +265,7 @@ class MachineUser(_NormalUser):
         low, high = (self.likelihood.predict(z, no_variance) for z in (low, high))
         return Estimates(ids, belief.probability[:, 1], low, high)
 
+    @_without_names()
     def updated(self, answers: Mapping[int, float]) -> Any:
         """Return a copy of the model after `partial_fit`, with the other groups frozen."""
         model = deepcopy(self.model)
@@ -323,6 +337,7 @@ class GPPLUser(_PairsUser):
             raise DataError(f"a GPPLClassifier has no users; got user {shorten(user)}. Use CrowdGPPL")
         return cls(model, cls.pairs(candidates, _known_items(model), rng))
 
+    @_without_names()
     def updated(self, answers: Mapping[int, float]) -> Any:
         """Return a copy of the model after `partial_fit`."""
         model = deepcopy(self.model)
@@ -341,9 +356,15 @@ class CrowdUser(_PairsUser):
     def of(cls, model: Any, candidates: Any, user: Any, freeze: Any, rng: np.random.Generator) -> CrowdUser:
         """Return the user of a session, with the candidates checked."""
         del freeze
+        if model.groups:
+            raise DataError(
+                f"a session asks for no group, and the model has groups={list(model.groups)}: fit a CrowdGPPL without "
+                "groups, or one with the groups as its users, such as user='category'"
+            )
         user = _new_user_id(model.user_ids_) if user is None else user
         return cls(model, cls.pairs(candidates, _known_items(model), rng), user)
 
+    @_without_names()
     def updated(self, answers: Mapping[int, float]) -> Any:
         """Return a copy of the model after `partial_fit`."""
         model = deepcopy(self.model)
@@ -405,6 +426,7 @@ class RatingUser:
         ids = self.candidates.tolist() if isinstance(self.candidates, np.ndarray) else list(self.candidates)
         return Estimates(ids, p @ levels, low, high)
 
+    @_without_names()
     def updated(self, answers: Mapping[int, float]) -> Any:
         """Return a copy of the model with the user folded in."""
         if not answers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -278,7 +279,7 @@ def read_times(sheet: Sheet, column: str | None) -> Array | None:
     if column is None:
         return None
     sheet.require((column,), "It was asked for by --time-split")
-    if is_number(sheet.columns[column][0]):
+    if is_number(sheet.with_point(sheet.columns[column][0])):
         times = sheet.numbers(column, meaning="a time")
     else:
         times = np.array([_date(sheet, row, column) for row in range(len(sheet.lines))])
@@ -291,7 +292,9 @@ def _date(sheet: Sheet, row: int, column: str) -> float:
     """Return a date in seconds."""
     cell = sheet.columns[column][row]
     try:
-        value = np.datetime64(cell.strip() if isinstance(cell, str) else cell, "s")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # NumPy counts time zones in, and warns that it keeps none
+            value = np.datetime64(cell.strip() if isinstance(cell, str) else cell, "s")
     except (TypeError, ValueError) as error:
         wanted = "expected a number or a date such as 2026-01-31 or 2026-01-31 18:30"
         raise sheet.fault(f"{wanted} (--time-split), got {str(cell)!r:.40}", row, column) from error
@@ -305,6 +308,11 @@ def read_data(options: Data) -> Sheet:
     if options.data is None:
         raise DataError(f"--model {options.model} needs a file")
     return read_sheet(options.data, Format(options.separator, options.encoding, options.columns, options.decimal))
+
+
+def format_of_others(options: Data) -> Format:
+    """Return how the other files of a job are written: separators are found by themselves, and columns have names."""
+    return Format(encoding=options.encoding, decimal=options.decimal)
 
 
 def read_weights(sheet: Sheet, name: str | None = None) -> Array:

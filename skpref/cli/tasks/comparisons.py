@@ -31,6 +31,7 @@ from skpref.cli.tasks.base import (
     Rows,
     Task,
     check_size,
+    format_of_others,
     read_data,
     read_groups,
     read_times,
@@ -302,7 +303,9 @@ def read(options: Data) -> ComparisonTask:
 def read_comparisons(options: Data) -> Comparisons:
     """Read and check a file of comparisons, and those of items and users."""
     sheet = usable_rows(read_data(options), options, _user_column(options))
-    items = None if options.items is None else read_items(options.items, options.id or "id")
+    items = (
+        None if options.items is None else read_items(options.items, options.id or "id", form=format_of_others(options))
+    )
     with _how_to_leave_out():
         answers = read_answers(sheet, options)
     if items is not None:
@@ -357,7 +360,7 @@ def _read_users(sheet: Sheet, options: Data, others: tuple[str, ...]) -> tuple[N
     user = sheet.ids(name, "user")
     if options.users is None:
         return user, None
-    people = read_sheet(options.users)
+    people = read_sheet(options.users, format_of_others(options))
     users = read_table(people, name if name in people.columns else "id", _USERS.format(name=name), "user")
     _check_known(sheet, name, user, users.vocabulary, str(options.users), "user")
     return user, users

@@ -65,7 +65,9 @@ def usable_rows(sheet: Sheet, options: Data, user: str | None) -> Sheet:
             if name in sheet.columns:
                 kept &= [cell != "" for cell in sheet.texts(name)]
         if options.contest is not None and (options.rank or "rank") in sheet.columns:
-            kept &= [is_number(cell) for cell in sheet.texts(options.rank or "rank")]  # which DNF is not
+            kept &= [
+                is_number(sheet.with_point(cell)) for cell in sheet.texts(options.rank or "rank")
+            ]  # which DNF is not
         _say(int(np.sum(~kept)), "incomplete")
     if options.on_self == "drop":
         names = _needed(sheet, options)
@@ -208,7 +210,7 @@ def _check_several(options: Data) -> None:
 def _ranked_items(sheet: Sheet, names: tuple[str, ...]) -> Answers:
     """Return the comparisons of rankings in columns of ranks, one for each item."""
     sheet.require(names, "It was asked for by --item-ranks")
-    ranks = {name: [cell or None for cell in sheet.texts(name)] for name in names}
+    ranks = {name: [sheet.with_point(cell) or cell or None for cell in sheet.texts(name)] for name in names}
     try:
         rows = from_rankings({"": range(len(sheet.lines)), **ranks}, item_ranks=names, user="")
     except DataError as error:

@@ -319,6 +319,7 @@ def test_a_crowd_has_groups(capsys: pytest.CaptureFixture[str]) -> None:
     for groups, message in {
         "category=coed": "unknown group 'coed' of 'category'; did you mean 'code'?",
         "topic=code": "--groups wants category=GROUP; got 'topic=code'",
+        "category=code,category=chat": "--groups wants category=GROUP, each once; got 'category=chat'",
         "code": "--groups wants category=GROUP; got 'code'",
     }.items():
         assert main(["rank", "model.skpref", "--groups", groups]) != 0
@@ -483,12 +484,36 @@ def test_surveys_as_they_are_exported(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_numbers_with_a_decimal_comma(capsys: pytest.CaptureFixture[str]) -> None:
-    numbers = ["1,5", "-0,25", "1.234,5", "2"]
+    numbers = ["1,5", "-0,25", "1.234,5", "2", "1.234", "1,5E-02"]
     Path("votes.csv").write_text("x;label\n" + "".join(f"{number};{k % 2}\n" for k, number in enumerate(numbers)))
     sheet = read_sheet(Path("votes.csv"), Format(decimal=","))
-    assert sheet.numbers("x").tolist() == [1.5, -0.25, 1234.5, 2.0]
+    assert sheet.numbers("x").tolist() == [1.5, -0.25, 1234.5, 2.0, 1234.0, 0.015]
     assert main(["fit", "votes.csv", "--model", "ordinal"]) == 2
     assert "got '1,5'; a comma before the decimals is read by --decimal ," in capsys.readouterr().err
+    Path("votes.csv").write_text("x;label\n1.5;1\n2;0\n")
+    assert main(["fit", "votes.csv", "--model", "ordinal", "--decimal", ","]) == 2
+    assert "got '1.5'; by --decimal , a comma is before the decimals" in capsys.readouterr().err
+
+
+def test_a_decimal_comma_in_all_files(capsys: pytest.CaptureFixture[str]) -> None:
+    labels = [str(y).replace(".", ",") for y in LABELS]
+    text = csv_text("left;right;label", [(f"{a};{b};{y}",) for (a, b), y in zip(PAIRS, labels, strict=True)])
+    items = csv_text("id;price", [(f"{name};{price}",) for name, price in STRENGTH.items()])
+    Path("items.csv").write_text(items.replace("3", "-2,5"))
+    model = fit(text, "--items", "items.csv", "--decimal", ",")
+    assert model.items.features.min() == -2.5
+    assert main(["rank", "model.skpref", "items.csv", "--decimal", ","]) == 0
+    assert main(["rank", "model.skpref", "items.csv"]) == 2
+    assert "got '-2,5'; a comma before the decimals is read by --decimal ," in capsys.readouterr().err
+    contests = csv_text("race;item;rank", [("1;gpt;1,5",), ("1;llama;2,5",), ("1;claude;dnf",)])
+    model = fit(contests, "--contest", "race", "--decimal", ",", "--missing", "drop")
+    assert model.rank().id.tolist() == ["gpt", "llama"]
+    ranks = csv_text("gpt;llama", [("1,5;2,5",), ("1,5;2,5",)])
+    assert fit(ranks, "--item-ranks", "gpt,llama", "--decimal", ",").rank().id.tolist() == ["gpt", "llama"]
+    rows = csv_text("left;right;label;note", [(f"{a};{b};{y};-2,5",) for (a, b), y in zip(PAIRS, LABELS, strict=True)])
+    fit(rows)
+    assert main(["predict", "model.skpref", "votes.csv", "--out", "answered.csv"]) == 0
+    assert ',"-2,5",' in Path("answered.csv").read_text().splitlines()[1]  # no formula, hence no apostrophe
 
 
 def test_what_to_do_next_names_items_only_where_they_have_features(capsys: pytest.CaptureFixture[str]) -> None:

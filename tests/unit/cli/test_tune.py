@@ -633,13 +633,16 @@ def test_folds_by_time_test_what_comes_after_their_training() -> None:
     assert len(make_folds(timed([5.0] * 12), 3, 0)) == 3  # of one time only: as without times
 
 
-@pytest.mark.parametrize("dated", [True, False])
-def test_time_split(folder: Path, capsys: pytest.CaptureFixture[str], *, dated: bool) -> None:
+@pytest.mark.parametrize("day", ["2026-01-{:02d}", "2026-01-{:02d}T12:00:00+02:00", "{}", '"{},5"'])
+def test_time_split(folder: Path, capsys: pytest.CaptureFixture[str], day: str) -> None:
     rows = comparisons_text(60).splitlines()
-    days = [f"2026-01-{1 + k // 2:02d}" if dated else str(k // 2) for k in range(60)]
+    days = [day.format(1 + k // 2) for k in range(60)]
     write(folder / "timed.csv", "\n".join([rows[0] + ",day", *map(",".join, zip(rows[1:], days, strict=True))]) + "\n")
-    assert main(["tune", "timed.csv", "--time-split", "day", "--no-mlflow", *QUICK]) == 0
-    assert "Hold-out (12 comparisons, 48 to learn from, the latest)" in capsys.readouterr().out
+    decimal = ("--decimal", ",") if "," in day else ()
+    assert main(["tune", "timed.csv", "--time-split", "day", "--no-mlflow", *QUICK, *decimal]) == 0
+    out, err = capsys.readouterr()
+    assert "Hold-out (12 comparisons, 48 to learn from, the latest)" in out
+    assert "timezone" not in err
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,14 @@ def test_winners_and_losers_need_no_sides() -> None:
     rows = from_winners(matches, winner="winner_name", loser="loser_name", covariates=["minutes"])
     assert rows.X.tolist() == [["ann", "bob"], ["bob", "cleo"]]
     assert rows.y.tolist() == [1.0, 1.0]
+
+
+def test_times_with_a_zone_are_ids_in_polars() -> None:
+    pl = pytest.importorskip("polars")
+    times = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2)]
+    rows = from_winners(pl.DataFrame({"left": times, "right": times[::-1], "winner": times[:1] * 2}))
+    assert rows.X.tolist() == [times, times[::-1]]
+    assert rows.y.tolist() == [1.0, 0.0]
 
 
 def test_scores_decide_by_their_sign() -> None:

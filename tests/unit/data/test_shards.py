@@ -39,6 +39,7 @@ def test_any_dataset_gives_its_rows_in_order(tmp_path: Path) -> None:
     folders = dataset.dataset(tmp_path, format="parquet", partitioning="hive")
     for stored in (
         folders,  # a column in the names of folders
+        shards.open_dataset(tmp_path),
         dataset.dataset(table),
         dataset.dataset([folders, folders]),
         folders.filter(compute.field("x") > 100),

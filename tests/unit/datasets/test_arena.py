@@ -59,6 +59,8 @@ def test_style_control_finds_the_truth() -> None:
     [
         ({"n_models": 1}, "n_models must be at least 2, got 1"),
         ({"n_battles": 0}, "n_battles must be at least 1, got 0"),
+        ({"n_battles": 100.0}, r"n_battles must be a whole number, got 100\.0"),
+        ({"n_models": "3"}, "n_models must be a whole number, got '3'"),
         ({"length_effect": np.nan}, "length_effect must be a finite number, got nan"),
     ],
 )

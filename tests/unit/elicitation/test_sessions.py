@@ -533,3 +533,24 @@ def test_items_of_the_table_that_nobody_compared_are_asked_about():
     table = Table(np.arange(4.0)[:, None], ids=list("abcd"))
     model = GPPLClassifier(table, length_scale_factor=1.0).fit([("a", "b"), ("b", "a")], [1, 0])
     assert len(Session(model).candidates_) == 6
+
+
+def test_models_of_data_frames_are_asked_without_warnings():
+    pd = pytest.importorskip("pandas")
+    votes = pd.DataFrame(CROWD.comparisons, columns=["user", "left", "right"])
+    ratings = pd.DataFrame(PAIRS, columns=["user", "item"])
+    for model, row in (
+        (CrowdGPPL(n_factors=1, random_state=0).fit(votes, CROWD.y), 0),
+        (GPPLClassifier().fit(votes[["left", "right"]], CROWD.y), 0),
+        (GibbsM3F(2, n_sweeps=8, burn_in=4, random_state=0).fit(ratings, LEVELS[KNOWN].ravel()), 1),
+    ):
+        session = Session(model, random_state=0)
+        session.tell({int(session.ask()[0]): row})
+        assert type(session.model_) is type(model)  # warnings are errors
+
+
+def test_a_model_of_groups_has_no_sessions():
+    answers = [(*row, "code") for row in np.asarray(CROWD.comparisons[:200]).tolist()]
+    model = CrowdGPPL(n_factors=1, groups=[3], random_state=0).fit(answers, CROWD.y[:200])
+    with pytest.raises(DataError, match=r"the model has groups=\[3\]: fit a CrowdGPPL without groups"):
+        Session(model)
