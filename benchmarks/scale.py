@@ -6,10 +6,13 @@
     python benchmarks/scale.py files --rows 100_000 1_000_000 --where memory disk cluster --out docs/examples/scale.json
     python benchmarks/scale.py cluster --rows 1_000_000 --items 10_000        # equality, and overhead of a round
     python benchmarks/scale.py files --items 100 --users 50_000 --where memory disk cluster          # a crowd
+    python benchmarks/scale.py machine --rows 1_000_000 4_000_000 --users 50_000     # a factorization machine
+    python benchmarks/scale.py machine --price --users 50_000                        # with a column of numbers
 
 Comparisons are simulated, with string ids, of users with tastes of their own where there are `--users`, and written to
 a temporary folder in files of a million rows. Each fit of `files` runs in a process of its own, on one thread, and
-stops after `--passes` passes; "cluster" is Dask with two worker processes. Peak memory is that of the whole process,
+stops after `--passes` passes; "cluster" is Dask with two worker processes. `machine` fits ratings of items by users,
+whose prices, with `--price`, are a third column. Peak memory is that of the whole process,
 with about 250 MB for the interpreter and its libraries, and of a cluster that of the largest worker. `--out` adds the
 figures to a file, in place of those of the same rows.
 """
@@ -33,7 +36,8 @@ from typing import Any
 
 import numpy as np
 
-from skpref import CrowdGPPL, GPPLClassifier
+from skpref import CrowdGPPL, GPPLClassifier, OneHotDesign, VariationalFM
+from skpref.factorization.machine import base as machine_base
 from skpref.gp.pairwise import base
 
 FILE_ROWS = 1_000_000
@@ -58,6 +62,25 @@ def write(folder: Path, n_rows: int, n_items: int, n_users: int = 0) -> None:
             of_users = {"user": users.take(pa.array(user))}
         y = (difference + rng.normal(size=n) > 0).astype(np.int8)
         columns = of_users | {"left": ids.take(pa.array(left)), "right": ids.take(pa.array(right)), "y": y}
+        pq.write_table(pa.table(columns), folder / f"{number:05d}.parquet")
+
+
+def write_ratings(folder: Path, n_rows: int, n_items: int, n_users: int, *, price: bool) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    names = [pa.array([f"{kind} {k:07d}" for k in range(n)]) for kind, n in (("user", n_users), ("item", n_items))]
+    tastes, directions = rng.normal(size=(n_users, 4)), rng.normal(size=(n_items, 4))
+    for number, start in enumerate(range(0, n_rows, FILE_ROWS)):
+        n = min(FILE_ROWS, n_rows - start)
+        user, item = rng.integers(0, n_users, n), rng.integers(0, n_items, n)
+        columns: dict[str, Any] = {"user": names[0].take(pa.array(user)), "item": names[1].take(pa.array(item))}
+        y = 3.0 + tastes[user, 0] + directions[item, 0] + np.einsum("na,na->n", tastes[user], directions[item])
+        if price:
+            columns["price"] = rng.normal(size=n)
+            y -= columns["price"] * (1.0 + tastes[user, 1])
+        columns["y"] = (y + rng.normal(size=n)).astype(np.float32)
         pq.write_table(pa.table(columns), folder / f"{number:05d}.parquet")
 
 
@@ -94,6 +117,8 @@ def fit_on_cluster(folder: str, passes: int, n_users: int) -> dict[str, Any]:
 
 def fit(where: str, folder: str, passes: int, n_users: int) -> dict[str, Any]:
     """Fit in this process and return times, memory and a few numbers of the result."""
+    if n_users < 0:
+        return fit_machine(where, folder, passes)
     if where == "cluster":
         return fit_on_cluster(folder, passes, n_users)
     warnings.simplefilter("ignore")
@@ -118,12 +143,45 @@ def fit(where: str, folder: str, passes: int, n_users: int) -> dict[str, Any]:
     }
 
 
+def fit_machine(where: str, folder: str, passes: int) -> dict[str, Any]:
+    """Fit a factorization machine in this process and return times, memory and a few numbers of the result."""
+    from sklearn.compose import make_column_transformer
+
+    seconds: list[float] = []
+    machine_base.on_iteration = lambda _: lambda _: seconds.append(time.process_time())
+    model = VariationalFM(n_epochs=passes, tol=0.0, random_state=0)
+    start = time.process_time()
+    if where == "memory":
+        import pyarrow.parquet as pq
+
+        frame = pq.read_table(folder).to_pandas()
+        encoder = make_column_transformer((OneHotDesign(), ["user", "item"]), remainder="passthrough")
+        X, y = encoder.fit_transform(frame.drop(columns="y")), frame["y"]
+        del frame
+        design = encoder.named_transformers_["onehotdesign"].groups_
+        model.set_params(groups=[*design, *["price"] * (X.shape[1] - design.size)]).fit(X, y)
+    else:
+        model.fit(folder)
+    total = time.process_time() - start
+    return {
+        "CPU s": round(total, 1),
+        "CPU s a pass": round(float(np.median(np.diff(seconds))), 2),
+        "peak MB": round(peak()),
+        "bound": model.lower_bound_,
+        "weights": model.weights_[:3].tolist(),
+    }
+
+
 def files(options: argparse.Namespace) -> None:
     for n_rows in options.rows:
         with tempfile.TemporaryDirectory() as folder:
-            write(Path(folder), n_rows, options.items, options.users)
+            if options.command == "machine":
+                write_ratings(Path(folder), n_rows, options.items, options.users, price=options.price)
+            else:
+                write(Path(folder), n_rows, options.items, options.users)
             for where in options.where:
-                command = [sys.executable, __file__, "one", where, folder, str(options.passes), str(options.users)]
+                kind = "-1" if options.command == "machine" else str(options.users)
+                command = [sys.executable, __file__, "one", where, folder, str(options.passes), kind]
                 answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
                 measured = {"rows": n_rows, "where": where} | json.loads(answer.strip().splitlines()[-1])
                 print(json.dumps(measured), flush=True)
@@ -185,11 +243,12 @@ def main() -> None:
     one = commands.add_parser("one")
     for name in ("where", "folder", "passes", "users"):
         one.add_argument(name)
-    for name in ("files", "cluster"):
+    for name in ("files", "machine", "cluster"):
         command = commands.add_parser(name)
         command.add_argument("--rows", nargs="+", type=int, default=[1_000_000])
         command.add_argument("--items", type=int, default=10_000)
-        command.add_argument("--users", type=int, default=0)  # of `files` only
+        command.add_argument("--users", type=int, default=50_000 if name == "machine" else 0)  # not of `cluster`
+        command.add_argument("--price", action="store_true")  # of `machine` only
         command.add_argument("--passes", type=int, default=5)
         command.add_argument("--where", nargs="+", default=["memory", "disk"])
         command.add_argument("--out", type=Path)
@@ -197,7 +256,7 @@ def main() -> None:
     if options.command == "one":
         print(json.dumps(fit(options.where, options.folder, int(options.passes), int(options.users))))
         return
-    {"files": files, "cluster": cluster}[options.command](options)
+    {"files": files, "machine": files, "cluster": cluster}[options.command](options)
 
 
 if __name__ == "__main__":

@@ -97,6 +97,7 @@ _RECORDS = _named(
         "skpref.data.comparisons": "Comparisons",
         "skpref.data.rating_shards": "RatingCounts",
         "skpref.data.ratings": "Ratings",
+        "skpref.data.row_shards": "ColumnDesign",
         "skpref.data.shards": "ComparisonCounts",
         "skpref.factorization.machine.model": "Bias Machine Prior",
         "skpref.factorization.machine.posterior": "FMPosterior",

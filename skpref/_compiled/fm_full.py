@@ -448,6 +448,57 @@ def update_patterns(
 
 
 @njit(nogil=True, fastmath=FAST)
+def _sum_evidence(first, last, start, index, value, mean, covariance, A, B, Z, V, P, gain):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for k in range(first, last):
+        for e in range(start[k], start[k + 1]):
+            p = index[e]
+            _leave(Z[p], V[p], mean[k], covariance[k], value[e])
+            _add_evidence(Z[p], V[p], A[p], B[p], value[e], P[k], gain[k])
+    return True
+
+
+def feature_evidence(
+    columns: Compressed, q: FeaturePosterior, evidence: tuple[Array, Array], moments: Patterns
+) -> tuple[Array, Array]:
+    """Return the precision and the linear term that the patterns' evidence gives features that share no pattern.
+
+    Shapes (n_features, 1 + d, 1 + d) and (n_features, 1 + d); they add up over sets of patterns.
+    """
+    n_patterns, (K, width) = moments.level.size, q.mean.shape
+    Z, V = np.empty((n_patterns, width)), np.empty((n_patterns, width, width))
+    _unpack_patterns(0, n_patterns, *moments, Z, V)
+    P, gain = np.zeros((K, width, width)), np.zeros((K, width))
+
+    def task(a: int, b: int) -> bool:
+        return bool(_sum_evidence(a, b, *columns, *q, *evidence, Z, V, P, gain))
+
+    in_threads(task, columns.start, 0, K, 16 * width * width)
+    return P, gain
+
+
+@njit(nogil=True, fastmath=FAST)
+def _step_features(features, P, gain, mean, covariance, nu, lam, group, free, rho):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    work = np.empty(P.shape[1:])
+    for j in range(features.shape[0]):
+        k = features[j]
+        if free[k] and not _apply_step(P[j], gain[j], mean[k], covariance[k], nu[group[k]], lam[group[k]], rho, work):
+            return False
+    return True
+
+
+def step_features(
+    features: IntArray,
+    evidence: tuple[Array, Array],
+    q: FeaturePosterior,
+    prior: tuple[Array, Array, IntArray],
+    free: NDArray[np.bool_],
+    rho: float,
+) -> bool:
+    """Move the posterior of features a step towards the optimum, in place, given their evidence; return success."""
+    return bool(_step_features(features, *evidence, *q, *prior, free, rho))
+
+
+@njit(nogil=True, fastmath=FAST)
 def _log_determinants(C, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     n = C.shape[1]
     P = np.empty((n, n))

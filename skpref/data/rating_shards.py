@@ -118,7 +118,7 @@ def read_rating_shard(
         enough_levels(ordered)
     level = level_numbers(values, ordered, users, items, number) if len(users) else values
     (users, user), (items, item) = (
-        _numbered(distinct, codes if isinstance(codes, slice) or rows is None else codes[rows], column)
+        numbered(distinct, codes if isinstance(codes, slice) or rows is None else codes[rows], column)
         for distinct, codes, column in ((user_ids, user_codes, users), (item_ids, item_codes, items))
     )
     summary = RatingSummary(users, items, _counts(user, users), _counts(item, items), ordered, declared is not None)
@@ -129,7 +129,7 @@ def _rows_of(y: Any, rows: IntArray) -> Any:  # noqa: ANN401  # array-like
     return y.iloc[rows] if hasattr(y, "iloc") else np.asarray(y)[rows]
 
 
-def _numbered(distinct: IdColumn, codes: IntArray | slice, column: IdColumn) -> tuple[IdColumn, NDArray[np.int32]]:
+def numbered(distinct: IdColumn, codes: IntArray | slice, column: IdColumn) -> tuple[IdColumn, NDArray[np.int32]]:
     """Return the distinct ids of a column and the number of each row's, from an encoding if there is one."""
     if isinstance(codes, slice):
         vocabulary = Vocabulary.from_columns(column)

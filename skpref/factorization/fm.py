@@ -10,19 +10,26 @@ from sklearn.base import RegressorMixin, _fit_context
 from skpref._callbacks import fit_callbacks
 from skpref._estimator import check_n_samples, unchanged_on_failure
 from skpref._math.random import as_generator
+from skpref.data.shards import is_stored
 from skpref.exceptions import DataError
-from skpref.factorization.machine.base import CONSTRAINTS, FMBase, TrainingRows
+from skpref.factorization.machine.base import CONSTRAINTS, TrainingRows
+from skpref.factorization.machine.files import FMFiles
 from skpref.likelihoods import Gaussian
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, DTypeLike
 
     from skpref._typing import Array, MatrixLike, RandomState
+    from skpref.data.row_shards import RowShard, RowSummary
+    from skpref.inference.shards import Shards
+    from skpref.likelihoods import Likelihood
 
 _CONSTANT = 1e-14  # relative spread below which targets are constant but for rounding
 
 
-class VariationalFM(RegressorMixin, FMBase):
+class VariationalFM(RegressorMixin, FMFiles):
     """Bayesian factorization machine for regression.
 
     The model is y(x) = w_0 + <w, x> + sum_(k<l) x_k x_l <v_k, v_l>, with y ~ N(y(x), 1/alpha) ([VRK22] section III).
@@ -37,7 +44,11 @@ class VariationalFM(RegressorMixin, FMBase):
     groups : array-like of shape (n_features,), default=None
         Label of each feature's group. The features of a group share the prior of the weight, and of each factor. If
         None, each field of a one-hot design (a range of columns of which every row has exactly one) is a group; if X
-        is no one-hot design, there is one group.
+        is no one-hot design, there is one group. In files each column is a group, with its name.
+    categorical_features : array-like of str or str, default=None
+        Names of the columns of files that hold ids, such as user, item or shop; each id is a feature. All other columns
+        must be numbers. If None, all columns but those of floats, decimals and booleans hold ids. In memory X holds
+        numbers, and this must be None.
     posterior : {"full", "factorised"}, default="full"
         "full" learns a covariance matrix of each feature's weight and factors, "factorised" only variances, as in
         [VRK22]. The default has the tighter bound, and converges in fewer passes if X has two one-hot fields (users
@@ -111,14 +122,16 @@ class VariationalFM(RegressorMixin, FMBase):
     n_iter_ : int
         Number of passes.
     n_features_in_ : int
-        Number of features.
+        Number of features; of files the number of their columns.
+    design_ : ColumnDesign or None
+        After a fit to files, how their columns become features: `design_.get_feature_names_out()` names these, and
+        `design_.transform(frame)` returns them, of shape (n, n_features). None after a fit to data in memory.
     noise_ : float
         Standard deviation of the noise.
 
     See Also
     --------
     VariationalFMClassifier : The same model for two classes.
-    skpref.factorization.fm_ordinal.VariationalFMOrdinal : The same model for ratings on a scale of levels.
     skpref.factorization.fm_ordinal.VariationalFMOrdinal : The same model for ratings on a scale of levels.
 
     References
@@ -137,13 +150,17 @@ class VariationalFM(RegressorMixin, FMBase):
     """
 
     _likelihoods = (Gaussian,)
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = CONSTRAINTS
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CONSTRAINTS,
+        "categorical_features": ["array-like", str, None],
+    }
 
     def __init__(
         self,
         n_factors: int = 5,
         *,
         groups: ArrayLike | None = None,
+        categorical_features: Sequence[str] | str | None = None,
         posterior: Literal["full", "factorised"] = "full",
         learn_priors: bool = True,
         batch_size: int | None = None,
@@ -164,6 +181,7 @@ class VariationalFM(RegressorMixin, FMBase):
     ) -> None:
         self.n_factors = n_factors
         self.groups = groups
+        self.categorical_features = categorical_features
         self.posterior = posterior
         self.learn_priors = learn_priors
         self.batch_size = batch_size
@@ -183,17 +201,24 @@ class VariationalFM(RegressorMixin, FMBase):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: MatrixLike, y: ArrayLike | str | None = None, sample_weight: ArrayLike | str | None = None
+    ) -> Self:
         """Fit the model.
+
+        Files are read once, and their rows are written to the folder for temporary files, of which a part is in memory
+        at a time. The result is that of the same features in memory up to rounding errors. Other methods then take rows
+        in memory with the columns of the files; an id that the files lack has the prior of its column.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n, n_features)
-            Features. Sparse input stays sparse.
-        y : array-like of shape (n,)
-            Targets.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows. A weight of 2 is the same as giving the row twice.
+        X : {array-like, sparse matrix} of shape (n, n_features), str, Path or pyarrow.dataset.Dataset
+            Features. Sparse input stays sparse. Or a Parquet file, a folder of them, or a dataset: all columns but
+            those of y and the weights are features, ids or numbers (see `categorical_features`).
+        y : array-like of shape (n,) or str, default=None
+            Targets; of files the name of their column, y by default.
+        sample_weight : array-like of shape (n,) or str, default=None
+            Weights of the rows; of files the name of their column. A weight of 2 is the same as giving the row twice.
 
         Returns
         -------
@@ -203,9 +228,12 @@ class VariationalFM(RegressorMixin, FMBase):
         Raises
         ------
         ValueError
-            If X, y or the weights are invalid.
+            If X, y or the weights are invalid; if files have no such column or no rows, or a parameter needs rows in
+            memory.
         """
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
+            if is_stored(X):
+                return self._fit_dataset(X, y, sample_weight)
             old = getattr(self, "posterior_", None)
             X, y = self._read(X, y, reset=True)
             X, y, weight = self._positive_rows(X, y, sample_weight)
@@ -318,6 +346,18 @@ class VariationalFM(RegressorMixin, FMBase):
         """Standard deviation of the noise."""
         return self.posterior_.scale * self._machine.noise
 
+    def _start_of_shards(self, summaries: Sequence[RowSummary]) -> tuple[Likelihood, list[Any]]:
+        return Gaussian(1.0), [None] * len(summaries)
+
+    def _units_of_shards(
+        self, shards: Shards, summaries: Sequence[RowSummary], rows: Sequence[Any]
+    ) -> tuple[float, float]:
+        largest = max(summary.largest for summary in summaries) or 1.0
+        total = sum(summary.weight for summary in summaries)
+        mean = sum(shards.collect(_power_sum, rows, shared=(largest, 0.0, 1))) / total
+        squares = sum(shards.collect(_power_sum, rows, shared=(largest, mean, 2)))
+        return _checked_units(largest, mean, float(np.sqrt(squares / total)))
+
     def _loss_of(self, y: Array, mu: Array, v: Array, weight: Array) -> float:
         """Return the root mean squared error."""
         del v
@@ -329,6 +369,16 @@ def _units(y: Array, weight: Array) -> tuple[float, float]:
     largest = float(np.abs(y).max()) or 1.0
     mean = float(np.average(y / largest, weights=weight))
     spread = float(np.sqrt(np.average((y / largest - mean) ** 2, weights=weight)))
+    return _checked_units(largest, mean, spread)
+
+
+def _power_sum(rows: RowShard, largest: float, mean: float, power: int) -> float:
+    """Return the weighted sum of a power of the deviations of a shard's targets."""
+    return float(np.sum((rows.y / largest - mean) ** power * rows.weight))
+
+
+def _checked_units(largest: float, mean: float, spread: float) -> tuple[float, float]:
+    """Return mean and standard deviation of targets, given those of the targets divided by the largest."""
     scale = spread * largest if spread > _CONSTANT else 1.0
     if not 1e-150 < scale < 1e150:
         raise DataError(f"y has standard deviation {scale:g}, whose square does not fit into float64; scale y.")

@@ -13,20 +13,26 @@ from skpref._callbacks import fit_callbacks
 from skpref._estimator import check_n_samples, unchanged_on_failure
 from skpref._math.random import as_generator
 from skpref.data.ids import shorten
+from skpref.data.shards import is_stored
 from skpref.exceptions import DataError
-from skpref.factorization.machine.base import CONSTRAINTS, FMBase, TrainingRows
+from skpref.factorization.machine.base import CONSTRAINTS, TrainingRows
+from skpref.factorization.machine.files import FMFiles
 from skpref.likelihoods import PairwiseLogit, PairwiseProbit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, DTypeLike, NDArray
     from sklearn.utils import Tags
 
     from skpref._typing import Array, MatrixLike, RandomState
+    from skpref.data.row_shards import RowSummary
+    from skpref.likelihoods import Likelihood
 
 _LINKS = {"probit": PairwiseProbit(), "logit": PairwiseLogit()}
 
 
-class VariationalFMClassifier(ClassifierMixin, FMBase):
+class VariationalFMClassifier(ClassifierMixin, FMFiles):
     """Bayesian factorization machine for two classes.
 
     The probability of the second class is F(y(x)), with y(x) as in `VariationalFM` and F the standard normal or the
@@ -42,7 +48,11 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
     groups : array-like of shape (n_features,), default=None
         Label of each feature's group. The features of a group share the prior of the weight, and of each factor. If
         None, each field of a one-hot design (a range of columns of which every row has exactly one) is a group; if X
-        is no one-hot design, there is one group.
+        is no one-hot design, there is one group. In files each column is a group, with its name.
+    categorical_features : array-like of str or str, default=None
+        Names of the columns of files that hold ids, such as user, item or shop; each id is a feature. All other columns
+        must be numbers. If None, all columns but those of floats, decimals and booleans hold ids. In memory X holds
+        numbers, and this must be None.
     posterior : {"full", "factorised"}, default="full"
         "full" learns a covariance matrix of each feature's weight and factors, "factorised" only variances, as in
         [VRK22]. The default has the tighter bound, and converges in fewer passes if X has two one-hot fields (users
@@ -118,7 +128,10 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
     n_iter_ : int
         Number of passes.
     n_features_in_ : int
-        Number of features.
+        Number of features; of files the number of their columns.
+    design_ : ColumnDesign or None
+        After a fit to files, how their columns become features: `design_.get_feature_names_out()` names these, and
+        `design_.transform(frame)` returns them, of shape (n, n_features). None after a fit to data in memory.
 
     See Also
     --------
@@ -142,6 +155,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
     _likelihoods = PairwiseProbit, PairwiseLogit
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CONSTRAINTS,
+        "categorical_features": ["array-like", str, None],
         "link": [StrOptions({"probit", "logit"})],
     }
 
@@ -151,6 +165,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         *,
         link: Literal["probit", "logit"] = "probit",
         groups: ArrayLike | None = None,
+        categorical_features: Sequence[str] | str | None = None,
         posterior: Literal["full", "factorised"] = "full",
         learn_priors: bool = True,
         batch_size: int | None = None,
@@ -172,6 +187,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         self.n_factors = n_factors
         self.link = link
         self.groups = groups
+        self.categorical_features = categorical_features
         self.posterior = posterior
         self.learn_priors = learn_priors
         self.batch_size = batch_size
@@ -196,17 +212,24 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: MatrixLike, y: ArrayLike | str | None = None, sample_weight: ArrayLike | str | None = None
+    ) -> Self:
         """Fit the model.
+
+        Files are read once, and their rows are written to the folder for temporary files, of which a part is in memory
+        at a time. The result is that of the same features in memory up to rounding errors. Other methods then take rows
+        in memory with the columns of the files; an id that the files lack has the prior of its column.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n, n_features)
-            Features. Sparse input stays sparse.
-        y : array-like of shape (n,)
-            Labels of two classes.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows. A weight of 2 is the same as giving the row twice.
+        X : {array-like, sparse matrix} of shape (n, n_features), str, Path or pyarrow.dataset.Dataset
+            Features. Sparse input stays sparse. Or a Parquet file, a folder of them, or a dataset: all columns but
+            those of y and the weights are features, ids or numbers (see `categorical_features`).
+        y : array-like of shape (n,) or str, default=None
+            Labels of two classes; of files the name of their column, y by default.
+        sample_weight : array-like of shape (n,) or str, default=None
+            Weights of the rows; of files the name of their column. A weight of 2 is the same as giving the row twice.
 
         Returns
         -------
@@ -216,9 +239,13 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
         Raises
         ------
         ValueError
-            If X, y or the weights are invalid, or y has other than two classes.
+            If X, y or the weights are invalid, or y has other than two classes; if files have no such column or no
+            rows, or a parameter needs rows in memory.
         """
         with fit_callbacks(self, X, y, sample_weight):
+            if is_stored(X):
+                with unchanged_on_failure(self):
+                    return self._fit_dataset(X, y, sample_weight)
             return self._fit_classes(X, y, None, sample_weight)
 
     def _fit_classes(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
@@ -230,7 +257,7 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
             self.classes_ = _two_classes(np.unique(y) if classes is None else np.unique(classes), type_of_target(y))
             warm = self._can_warm_start(X) and old_classes == self.classes_.tolist()
             return self._fit_machine(
-                TrainingRows(X, self._encoded(y), weight), _LINKS[self.link], (0.0, 1.0), warm=warm
+                TrainingRows(X, self._of_classes(y), weight), _LINKS[self.link], (0.0, 1.0), warm=warm
             )
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -280,9 +307,19 @@ class VariationalFMClassifier(ClassifierMixin, FMBase):
                 raise DataError(f"{msg}. To change them, call fit with all rows.")
             X, y = self._read(X, y)
             X, y, weight = self._positive_rows(X, y, sample_weight)
-            return self._update_machine(TrainingRows(X, self._encoded(y), weight), freeze)
+            return self._update_machine(TrainingRows(X, self._of_classes(y), weight), freeze)
 
-    def _encoded(self, y: NDArray[Any]) -> Array:
+    def _start_of_shards(self, summaries: Sequence[RowSummary]) -> tuple[Likelihood, list[Any]]:
+        labels: list[Any] = [summary.labels for summary in summaries]
+        distinct = np.unique(np.concatenate(labels))
+        check_classification_targets(distinct)
+        self.classes_ = _two_classes(distinct, type_of_target(distinct))
+        return _LINKS[self.link], [self._of_classes(own) for own in labels]
+
+    def _units_of_shards(self, *_: Any) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def _of_classes(self, y: NDArray[Any]) -> Array:
         valid = np.isin(y, self.classes_)
         if not valid.all():
             row = int(np.argmin(valid))

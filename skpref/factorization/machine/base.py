@@ -36,7 +36,7 @@ from skpref.factorization.machine.posterior import FMPosterior
 from skpref.likelihoods import OrdinalProbit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
     from sklearn.utils import Tags
@@ -255,10 +255,25 @@ class FMBase(CallbackMixin, BaseEstimator):
         if before is not None:
             # Priors stay those of the first fit.
             best, last = (replace(m, bias_prior=before.bias_prior, prior=before.prior) for m in (best, last))
+        losses = [] if stopping is None else stopping.losses
+        return self._store(best, last, units, bounds, data.weight.sum(), losses, converged=converged)
+
+    def _store(
+        self,
+        best: Machine,
+        last: Machine,
+        units: tuple[float, float],
+        bounds: list[float],
+        total_weight: float,
+        losses: Sequence[float] = (),
+        *,
+        converged: bool,
+    ) -> Self:
+        """Set the attributes of a fit."""
         self.posterior_ = FMPosterior(best, last, *units)
-        self.lower_bounds_ = np.array(bounds) - data.weight.sum() * np.log(units[1])
+        self.lower_bounds_ = np.array(bounds) - total_weight * np.log(units[1])
         self.lower_bound_, self.n_iter_, self.converged_ = float(self.lower_bounds_[-1]), len(bounds), converged
-        self.validation_losses_ = np.array(stopping.losses) if stopping is not None else np.empty(0)
+        self.validation_losses_ = np.array(losses, dtype=np.float64)
         return self
 
     def _check_fitted(self) -> None:
@@ -266,7 +281,7 @@ class FMBase(CallbackMixin, BaseEstimator):
         check_types(self, posterior_=FMPosterior, lower_bound_=float, validation_losses_=np.ndarray)
         posterior = self.posterior_
         width, n_groups = posterior.machine.mean.shape[0], posterior.machine.prior.nu.shape[0]
-        require(self.n_features_in_ == width, self, "n_features_in_", f"must be {width}")
+        require(self._n_features() == width, self, "n_features_in_", f"must be {width}")
         require(np.shape(self.groups_) == (n_groups,), self, "groups_", f"must be {n_groups} labels")
         require(check_arrays(self, lower_bounds_="n")["n"] >= 1, self, "lower_bounds_", "are missing")
         require(is_count(self.n_iter_), self, "n_iter_", "must be a whole number")
@@ -280,6 +295,10 @@ class FMBase(CallbackMixin, BaseEstimator):
             require(np.shape(self.classes_) == (n_labels,), self, "classes_", f"must be {n_labels} labels")
             unit = (posterior.offset, posterior.scale) == (0.0, 1.0)
             require(unit, self, "posterior_", "must have the units 0 and 1 of a classifier")
+
+    def _n_features(self) -> Any:
+        """Return the number of features of the machine."""
+        return self.n_features_in_
 
     def _snapshot(self, machine: Machine, units: tuple[float, float]) -> Self:
         """Return a copy fitted by a machine so far."""

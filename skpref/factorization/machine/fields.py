@@ -26,13 +26,15 @@ from skpref._compiled.fm_full import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from skpref._compiled.fm_full import Sites
     from skpref._typing import Array, Features, IntArray
 
 _PART = 2**24  # entries that are counted at once
-_MAX_FIELDS = 3  # one-hot fields: the cost of a pass grows with the square of their number
+MAX_FIELDS = 3  # one-hot fields: the cost of a pass grows with the square of their number
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def design_of(X: Features) -> Design:
     rows = Compressed(X.indptr, X.indices, X.data)
     bounds = one_hot_ranges(rows, K)
     order = np.argsort(-np.diff(bounds), kind="stable")
-    widest = [f for f in order[:_MAX_FIELDS].tolist() if bounds[f + 1] - bounds[f] > 1]
+    widest = [f for f in order[:MAX_FIELDS].tolist() if bounds[f + 1] - bounds[f] > 1]
     left, codes, parts = np.ones(K, dtype=bool), [], []
     for f in sorted(widest):
         if not left[bounds[f] : bounds[f + 1]].any():
@@ -79,10 +81,16 @@ def design_of(X: Features) -> Design:
         codes.append(np.arange(n))
         parts.append(_keep_columns(X, left))
     offsets = np.cumsum([0, *(part.shape[0] for part in parts)])
+    return assembled(codes, offsets, sparse.vstack(parts, format="csr"))
+
+
+def assembled(codes: Sequence[NDArray[Any]], offsets: IntArray, patterns: Features) -> Design:
+    """Return the design of the number of each row's pattern within each field."""
     table = np.array([code + first for code, first in zip(codes, offsets, strict=False)], dtype=np.int32)
+    n = table.shape[1]
     entries = np.ones(table.size, dtype=np.int8), table.T.ravel(), np.arange(n + 1) * len(codes)
     R = sparse.csr_array(entries, (n, offsets[-1])).tocsc()
-    return Design(table, offsets, (R.indptr, R.indices), sparse.vstack(parts, format="csr"))
+    return Design(table, offsets, (R.indptr, R.indices), patterns)
 
 
 def _keep_columns(X: Features, columns: NDArray[np.bool_]) -> Features:
@@ -146,16 +154,19 @@ class DesignSweep:
         self._compute_patterns(q)
         design, q = self._design, FeaturePosterior(q.mean.copy(), q.covariance.copy())
         for f, (part, ranges) in enumerate(self._parts):
-            evidence = pattern_evidence(
-                f, design.holders, design.codes, design.offsets, sites, self._patterns, self._width
-            )
+            evidence = self._evidence(f, sites)
             ends = int(design.offsets[f]), int(design.offsets[f + 1])
             if not update_patterns(part, ranges, ends, q, prior, free, evidence, self._patterns, rho):
                 return None
             if f + 1 < len(self._computed_from):
                 self._compute_field(f, q)
-        self._computed_from[-1] = None
+        self._computed_from[-1:] = [None] * min(1, len(self._computed_from))
         return q
+
+    def _evidence(self, f: int, sites: Sites) -> tuple[Array, Array]:
+        """Return the evidence of all rows on each pattern of a field."""
+        design = self._design
+        return pattern_evidence(f, design.holders, design.codes, design.offsets, sites, self._patterns, self._width)
 
     @cached_property
     def _parts(self) -> list[tuple[Compressed, IntArray]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -57,9 +57,38 @@ class FitOptions:
         return bool((self.on_iteration and self.on_iteration(event)) or (self.stop and self.stop(machine)))
 
 
+class Sweep(Protocol):
+    """Rows, wherever they are, and the updates of a pass over them; moments and slopes stay with the rows."""
+
+    total_weight: float
+
+    def moments(self, machine: Machine) -> Any:
+        """Return mean and variance of y(x) in every row, and prepare `update`."""
+
+    def with_learnt_likelihood(self, machine: Machine, moments: Any) -> Machine:
+        """Return the machine with the best noise or thresholds given q."""
+
+    def slopes(self, machine: Machine, moments: Any) -> tuple[float, Any]:
+        """Return the expected log-likelihood and its derivatives in every row."""
+
+    def update(self, machine: Machine, slopes: Any, moments: Any, rho: float) -> Machine | None:
+        """Return the machine after an update of w_0 and of every feature; None where one has no posterior."""
+
+    def with_learnt_priors(self, machine: Machine) -> Machine:
+        """Return the machine with the best priors given q."""
+
+    def singular_message(self) -> str:
+        """Return the message of an error about a feature without a posterior."""
+
+
 def coordinate_ascent(
     machine: Machine, data: tuple[Features, Array, Array], plan: FitOptions
 ) -> tuple[Machine, list[float], bool]:
+    """Return the machine that maximises the bound for rows in memory, the bounds, and whether it converged."""
+    return ascend(machine, (_FullSweep if machine.full else _FactorisedSweep)(data, machine, plan), plan)
+
+
+def ascend(machine: Machine, sweep: Sweep, plan: FitOptions) -> tuple[Machine, list[float], bool]:
     """Return the machine that maximises the bound, the bounds after each pass, and whether it converged.
 
     A pass updates w_0, one feature after the other (exactly for a Gaussian likelihood, else with the curvature at the
@@ -67,23 +96,21 @@ def coordinate_ascent(
     likelihoods that are not quadratic can cause, is repeated with half the step: short steps follow the natural
     gradient.
     """
-    X, y, weight = data
     start_time, rho = perf_counter(), 1.0
-    sweep = _FullSweep(X, machine, plan) if machine.full else _FactorisedSweep(X, machine, plan)
     bounds: list[float] = []
-    moments = _finite(sweep.moments(machine), X)
-    expected, slopes = machine.slopes(y, *moments, weight)
-    bound, min_gain, converged = machine.bound(expected), plan.tol * weight.sum(), False
+    moments = sweep.moments(machine)
+    expected, slopes = sweep.slopes(machine, moments)
+    bound, min_gain, converged = machine.bound(expected), plan.tol * sweep.total_weight, False
     while len(bounds) < plan.n_epochs and not converged:
-        candidate = sweep.update(*_with_bias(machine, slopes, moments[0], plan, rho), rho)
+        candidate = sweep.update(machine, slopes, moments, rho)
         if candidate is None:
-            raise DataError(singular_message(X, weight))
-        new_moments = _finite(sweep.moments(candidate), X)
+            raise DataError(sweep.singular_message())
+        new_moments = sweep.moments(candidate)
         if plan.learn_likelihood:
-            candidate = candidate.with_learnt_likelihood(y, *new_moments, weight)
+            candidate = sweep.with_learnt_likelihood(candidate, new_moments)
         if plan.learn_priors and len(bounds) >= FIRST_PRIOR_PASS:
             candidate = sweep.with_learnt_priors(candidate)
-        expected, new_slopes = candidate.slopes(y, *new_moments, weight)
+        expected, new_slopes = sweep.slopes(candidate, new_moments)
         new = candidate.bound(expected)
         if not new >= bound:
             # Converged but for rounding, or too long a step.
@@ -99,81 +126,127 @@ def coordinate_ascent(
     return machine, bounds or [bound], converged
 
 
-def _with_bias(
-    machine: Machine, slopes: Slopes, mu: Array, plan: FitOptions, rho: float
-) -> tuple[Machine, Slopes, Array]:
-    """Return the machine with w_0 updated, and the rows' slopes and means that follow."""
+def with_new_bias(
+    machine: Machine, pull: float, curvature: float, rho: float, *, free: bool = True
+) -> tuple[Machine, float]:
+    """Return the machine with w_0 updated, given sums of the rows' slopes, and by how much its mean has changed."""
     bias, prior = machine.bias, machine.bias_prior
-    if not plan.free_bias:
-        return machine, Slopes(slopes.pull.copy(), slopes.weight), mu
-    precision = slopes.weight.sum() + 1.0 / prior.variance
-    step = rho * (slopes.pull.sum() + (prior.mean - bias.mean) / prior.variance) / precision
+    if not free:
+        return machine, 0.0
+    precision = curvature + 1.0 / prior.variance
+    step = rho * (pull + (prior.mean - bias.mean) / prior.variance) / precision
     variance = 1.0 / ((1.0 - rho) / bias.variance + rho * precision)
-    machine = replace(machine, bias=Bias(float(bias.mean + step), float(variance)))
-    return machine, Slopes(slopes.pull - slopes.weight * step, slopes.weight), mu + step
+    return replace(machine, bias=Bias(float(bias.mean + step), float(variance))), float(step)
 
 
-class _FactorisedSweep:
+class _RowsInMemory:
+    """What sweeps over rows in memory share."""
+
+    def __init__(self, data: tuple[Features, Array, Array], plan: FitOptions) -> None:
+        self._X, self._y, self._weight = data
+        self._free, self._free_bias = plan.free, plan.free_bias
+        self.total_weight = float(self._weight.sum())
+
+    def with_learnt_likelihood(self, machine: Machine, moments: tuple[Array, Array]) -> Machine:
+        return machine.with_learnt_likelihood(self._y, *moments, self._weight)
+
+    def slopes(self, machine: Machine, moments: tuple[Array, Array]) -> tuple[float, Slopes]:
+        return machine.slopes(self._y, *moments, self._weight)
+
+    def singular_message(self) -> str:
+        return singular_message(self._X, self._weight)
+
+    def _with_bias(self, machine: Machine, slopes: Slopes, mu: Array, rho: float) -> tuple[Machine, Slopes, Array]:
+        """Return the machine with w_0 updated, and the rows' slopes and means that follow."""
+        sums = float(slopes.pull.sum()), float(slopes.weight.sum())
+        machine, step = with_new_bias(machine, *sums, rho, free=self._free_bias)
+        return machine, *after_bias_step(slopes, mu, step)
+
+
+def after_bias_step(slopes: Slopes, mu: Array, step: float) -> tuple[Slopes, Array]:
+    """Return the rows' slopes and means after the mean of w_0 has changed."""
+    return Slopes(slopes.pull - slopes.weight * step, slopes.weight), mu + step
+
+
+class _FactorisedSweep(_RowsInMemory):
     """Moments and updates with independent weights and factors: three sums per row and factor."""
 
-    def __init__(self, X: Features, machine: Machine, plan: FitOptions) -> None:
-        self._by_row, self._by_column = compressed(X), compressed(X.tocsc())
-        self._fields, self._free = one_hot_ranges(self._by_row, X.shape[1]), plan.free
-        self._S = np.empty((X.shape[0], 3, machine.mean.shape[1] - 1), plan.dtype)
+    def __init__(self, data: tuple[Features, Array, Array], machine: Machine, plan: FitOptions) -> None:
+        super().__init__(data, plan)
+        self._by_row, self._by_column = compressed(self._X), compressed(self._X.tocsc())
+        self._fields = one_hot_ranges(self._by_row, self._X.shape[1])
+        self._S = np.empty((self._X.shape[0], 3, machine.mean.shape[1] - 1), plan.dtype)
 
     def moments(self, machine: Machine) -> tuple[Array, Array]:
-        """Return mean and variance of y(x) in every row, and prepare `update`."""
-        return machine.moments(self._by_row, self._S)
+        return _finite(machine.moments(self._by_row, self._S), self._X)
 
-    def update(self, machine: Machine, slopes: Slopes, mu: Array, rho: float) -> Machine | None:
-        """Return the machine after one update of every feature, None without one; `slopes.pull` is changed."""
-        del mu
+    def update(self, machine: Machine, slopes: Slopes, moments: tuple[Array, Array], rho: float) -> Machine | None:
+        machine, slopes, _ = self._with_bias(machine, slopes, moments[0], rho)
         q = machine.mean.copy(), machine.variance.copy()
         args = self._by_column, self._fields, q, machine.prior, self._free, self._S, slopes, rho
         return _with_q(machine, q if update_features(*args) else None)
 
     @staticmethod
     def with_learnt_priors(machine: Machine) -> Machine:
-        """Return the machine with the best priors given q."""
         return machine.with_learnt_priors()
 
 
-class _FullSweep:
+class _FullSweep(_RowsInMemory):
     """Moments and updates with a covariance matrix of each feature's weight and factors."""
 
-    def __init__(self, X: Features, machine: Machine, plan: FitOptions) -> None:
-        design = design_of(X)
-        self._sweep, self._free = DesignSweep(design, machine.mean.shape[1], plan.dtype), plan.free
-        self._unseen = np.bincount(design.patterns.indices, minlength=X.shape[1]) == 0
+    def __init__(self, data: tuple[Features, Array, Array], machine: Machine, plan: FitOptions) -> None:
+        super().__init__(data, plan)
+        design = design_of(self._X)
+        self._sweep = DesignSweep(design, machine.mean.shape[1], plan.dtype)
+        self._unseen = np.bincount(design.patterns.indices, minlength=self._X.shape[1]) == 0
         self._sides = bipartite_sides(design, machine.prior.group) if plan.free.all() else None
 
     def moments(self, machine: Machine) -> tuple[Array, Array]:
-        """Return mean and variance of y(x) in every row, and prepare `update`."""
         mu, v = self._sweep.moments(FeaturePosterior(machine.mean, machine.variance))
-        return mu + machine.bias.mean, v + machine.bias.variance
+        return _finite((mu + machine.bias.mean, v + machine.bias.variance), self._X)
 
-    def update(self, machine: Machine, slopes: Slopes, mu: Array, rho: float) -> Machine | None:
-        """Return the machine after one update of every feature, None where a precision matrix has no inverse."""
-        nu, lam, group = machine.prior
-        target = slopes.pull + slopes.weight * (mu - machine.bias.mean)
-        prior = nu, diagonals(lam) if lam.ndim == 2 else lam, group
-        old = FeaturePosterior(machine.mean, machine.variance)
-        q = self._sweep.update(old, prior, self._free, Sites(slopes.weight, target), rho)
-        if q is not None and lam.ndim == 2:  # after partial_fit they have their prior already
-            k = np.flatnonzero(self._unseen & self._free)
-            q.mean[k], q.covariance[k] = nu[group[k]], diagonals(1.0 / lam[group[k]])
-        return _with_q(machine, q)
+    def update(self, machine: Machine, slopes: Slopes, moments: tuple[Array, Array], rho: float) -> Machine | None:
+        machine, slopes, mu = self._with_bias(machine, slopes, moments[0], rho)
+        sites = sites_of(slopes, mu, machine.bias)
+        return with_updated_features(self._sweep, machine, sites, self._free, self._unseen, rho)
 
     def with_learnt_priors(self, machine: Machine) -> Machine:
-        """Return the machine with the best priors given q, with rotated factors if that raises the bound."""
-        unrotated = machine.with_learnt_priors()
-        if self._sides is None:
-            return unrotated
-        rotated = balanced(machine, self._sides)
-        if rotated is None:
-            return unrotated
-        rotated = rotated.with_learnt_priors()
-        return rotated if rotated.bound(0.0) > unrotated.bound(0.0) else unrotated
+        return with_rotated_factors(machine, self._sides)
+
+
+def sites_of(slopes: Slopes, mu: Array, bias: Bias) -> Sites:
+    """Return each row's expected log-likelihood as a quadratic function of y(x) - w_0."""
+    return Sites(slopes.weight, slopes.pull + slopes.weight * (mu - bias.mean))
+
+
+def with_updated_features(
+    sweep: DesignSweep,
+    machine: Machine,
+    sites: Any,
+    free: NDArray[np.bool_],
+    unseen: NDArray[np.bool_],
+    rho: float,
+) -> Machine | None:
+    """Return the machine with all features updated, None where a precision matrix has no inverse."""
+    nu, lam, group = machine.prior
+    prior = nu, diagonals(lam) if lam.ndim == 2 else lam, group
+    q = sweep.update(FeaturePosterior(machine.mean, machine.variance), prior, free, sites, rho)
+    if q is not None and lam.ndim == 2:  # after partial_fit they have their prior already
+        k = np.flatnonzero(unseen & free)
+        q.mean[k], q.covariance[k] = nu[group[k]], diagonals(1.0 / lam[group[k]])
+    return _with_q(machine, q)
+
+
+def with_rotated_factors(machine: Machine, sides: IntArray | None) -> Machine:
+    """Return the machine with the best priors given q, with rotated factors if that raises the bound."""
+    unrotated = machine.with_learnt_priors()
+    if sides is None:
+        return unrotated
+    rotated = balanced(machine, sides)
+    if rotated is None:
+        return unrotated
+    rotated = rotated.with_learnt_priors()
+    return rotated if rotated.bound(0.0) > unrotated.bound(0.0) else unrotated
 
 
 def _with_q(machine: Machine, q: tuple[Array, Array] | None) -> Machine | None:

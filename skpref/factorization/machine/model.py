@@ -163,14 +163,18 @@ class Machine:
 
     def slopes(self, y: Array, mu: Array, v: Array, weight: Array) -> tuple[float, Slopes]:
         """Return sum_i E_i, of ordered levels a bound on it, and its derivatives."""
-        likelihood = self.likelihood
-        expectation = likelihood.augmented if isinstance(likelihood, OrdinalProbit) else likelihood.expectation
-        E, d_mu, d_v = expectation(y, mu, v)
-        return float(weight @ E), Slopes(weight * d_mu, -2.0 * weight * d_v)
+        return slopes_of(self.likelihood, y, mu, v, weight)
 
     def bound(self, expected: float) -> float:
         """Return the evidence lower bound."""
         return expected - self.bias_divergence() - float(self.divergences().sum()) + self.log_hyper_prior()
+
+
+def slopes_of(likelihood: Likelihood, y: Array, mu: Array, v: Array, weight: Array) -> tuple[float, Slopes]:
+    """Return sum_i E_i, of ordered levels a bound on it, and its derivatives."""
+    expectation = likelihood.augmented if isinstance(likelihood, OrdinalProbit) else likelihood.expectation
+    E, d_mu, d_v = expectation(y, mu, v)
+    return float(weight @ E), Slopes(weight * d_mu, -2.0 * weight * d_v)
 
 
 def normal_divergence(mean: Array, variance: Array, nu: Array, lam: Array) -> Array:
@@ -188,9 +192,15 @@ def start_machine(
     rows: Compressed, weight: Array, group: IntArray, n_factors: int, likelihood: Likelihood, rng: np.random.Generator
 ) -> Machine:
     """Return the start of a fit, with small random factors (zeros would be a saddle point)."""
-    n_features, n_groups, d = group.size, int(group.max()) + 1, n_factors
     row = np.repeat(weight, np.diff(rows.start))
-    squared = float(row @ rows.value**2) / float(weight.sum())
+    return start_for_squares(float(row @ rows.value**2) / float(weight.sum()), group, n_factors, likelihood, rng)
+
+
+def start_for_squares(
+    squared: float, group: IntArray, n_factors: int, likelihood: Likelihood, rng: np.random.Generator
+) -> Machine:
+    """Return the start of a fit to rows whose entries have this mean sum of squares."""
+    n_features, n_groups, d = group.size, int(group.max()) + 1, n_factors
     scale = _START * min(np.sqrt(2.0 / squared), _MAX_START) if squared > 0.0 else _START
     mean = np.zeros((n_features, 1 + d))
     mean[:, 1:] = scale * rng.standard_normal((n_features, d))

@@ -70,6 +70,7 @@ PARAMETERS: dict[str, list[Any]] = {
         ("threshold_scale margin sigma", [0.0, -1.0, np.nan, "wide"]),
         ("consensus item_effects early_stopping average user_thresholds", ["yes", 2]),
         ("warm_start order_effect learn_inducing learn_priors", [3, None]),
+        ("categorical_features", [3]),
         ("verbose unknown unknown_user duplicates prediction posterior kl_weights", ["loud"]),
         ("kernel factor_kernel user_kernel", ["matern", 3]),
         ("likelihood link multi_class", ["cauchit"]),

@@ -378,8 +378,9 @@ def test_the_machine_with_the_least_loss_is_kept_until_patience_ends() -> None:
 
 def in_steps(machine, X, y, weight, plan, shares):
     """The machine after passes with these shares of a full step, each from sums of its own."""
+    plan = replace(plan, free_bias=False)  # which moves here
     for share in shares:
-        sweep = (fit._FullSweep if machine.full else fit._FactorisedSweep)(X, machine, plan)
+        sweep = (fit._FullSweep if machine.full else fit._FactorisedSweep)((X, y, weight), machine, plan)
         mu, v = sweep.moments(machine)
         slopes = machine.slopes(y, mu, v, weight)[1]
         bias, prior = machine.bias, machine.bias_prior
@@ -388,7 +389,7 @@ def in_steps(machine, X, y, weight, plan, shares):
         step = share * (slopes.pull.sum() + (prior.mean - bias.mean) / prior.variance) / precision
         moved = replace(machine, bias=Bias(bias.mean + step, 1.0 / ((1.0 - share) / bias.variance + share * precision)))
         slopes = slopes._replace(pull=slopes.pull - slopes.weight * step)
-        machine = sweep.update(moved, slopes, mu + step, share)
+        machine = sweep.update(moved, slopes, (mu + step, v), share)
     return machine
 
 

@@ -1,0 +1,169 @@
+"""Factorization machines that are fitted to rows in files: columns of ids and of numbers."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import RegressorMixin, clone
+from sklearn.utils import validation
+from sklearn.utils.validation import check_is_fitted
+
+from skpref._checks import check_types, require
+from skpref._compiled.jit import limited_threads
+from skpref._math.random import as_generator
+from skpref.data.row_shards import ColumnDesign, design_of_shards, row_columns, row_shards
+from skpref.data.shards import is_stored, open_dataset
+from skpref.exceptions import DataError
+from skpref.factorization.machine.base import FMBase
+from skpref.factorization.machine.fit import ascend
+from skpref.factorization.machine.model import start_for_squares
+from skpref.factorization.machine.posterior import FMPosterior
+from skpref.factorization.machine.sharded import ShardedSweep, sharded_rows
+from skpref.inference.shards import OnDisk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from skpref._typing import Features
+    from skpref.data.row_shards import RowColumns, RowSummary
+    from skpref.factorization.machine.model import Machine
+    from skpref.factorization.machine.sharded import ShardedRows
+    from skpref.inference.shards import Shards
+    from skpref.likelihoods import Likelihood
+
+
+class FMFiles(FMBase):
+    """A factorization machine that takes rows in files as well as rows in memory."""
+
+    categorical_features: Any
+    _column_design: ColumnDesign | None
+
+    @property
+    def design_(self) -> ColumnDesign | None:
+        """How columns of files become features; None after a fit to data in memory."""
+        check_is_fitted(self, "posterior_")
+        return self._design
+
+    @property
+    def _design(self) -> ColumnDesign | None:
+        return getattr(self, "_column_design", None)
+
+    # ---------------------------------------------------------------- fitting
+    def _fit_dataset(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit to Parquet files, a million rows of which are in memory at a time."""
+        self._check_sums_suffice()
+        dataset = open_dataset(X)
+        columns = row_columns(dataset, y, sample_weight, self.categorical_features)
+        summaries, rows = [], []
+        strings: list[dict[Any, Any]] = [{} for _ in columns.features]
+        with closing(OnDisk()) as shards:
+            for summary, shard in row_shards(dataset, columns, labels=not isinstance(self, RegressorMixin)):
+                if summary.n_rows:
+                    summaries.append(summary.sharing(strings))
+                    rows.append(shards.store(shard))
+            return self._fit_shards(shards, summaries, rows, columns)
+
+    def _check_sums_suffice(self) -> None:
+        """Refuse settings that need the rows themselves."""
+        reasons = {
+            f"groups={type(self.groups).__name__}": self.groups is not None,
+            f"posterior={self.posterior!r}": self.posterior != "full",
+            f"batch_size={self.batch_size!r}": self.batch_size is not None,
+            f"n_samples={self.n_samples!r}": self.n_samples > 0,
+            "early_stopping=True": self.early_stopping,
+        }
+        for reason in [reason for reason, refused in reasons.items() if refused]:
+            raise DataError(
+                f"{reason} needs all rows in memory; rows in files are fitted by coordinate ascent of the full "
+                "posterior, and each column is a group: leave this parameter at its default"
+            )
+
+    def _fit_shards(self, shards: Shards, summaries: list[RowSummary], rows: list[Any], columns: RowColumns) -> Self:
+        """Fit to rows in shards, of which there are summaries here and handles on the rows."""
+        design, places = design_of_shards(columns, summaries)
+        old, old_classes = self._last_of(design), self._classes()
+        likelihood, labels = self._start_of_shards(summaries)
+        warm = old if self._classes() == old_classes else None
+        units = self._units_of_shards(shards, summaries, rows) if warm is None else (warm.offset, warm.scale)
+        width = 1 + int(self.n_factors)
+        sharded = sharded_rows(shards, rows, places, summaries, design, (*units, labels), width)
+        rows.clear()  # with the handles their files go
+        rng, squares = as_generator(self.random_state), sum(summary.squares for summary in summaries)
+        squared = squares / sharded.total_weight
+        start = start_for_squares(squared, design.groups, width - 1, likelihood, rng) if warm is None else warm.last
+        self._column_design, self.groups_ = design, np.array(design.names, dtype=object)
+        self.n_features_in_, self.feature_names_in_ = len(design.names), np.array(design.names, dtype=object)
+        self._one_hot_groups = np.flatnonzero([ids is not None for ids in design.ids])
+        return self._ascend_shards(start, sharded, units)
+
+    def _last_of(self, design: ColumnDesign) -> FMPosterior | None:
+        """Return the last fit if `warm_start` is on, and it has these features."""
+        old = getattr(self, "posterior_", None)
+        if old is None or not self.warm_start or not design.same_as(self._design):
+            return None
+        return old if old.machine.mean.shape[1] == 1 + self.n_factors else None
+
+    def _classes(self) -> list[Any]:
+        return list(getattr(self, "classes_", np.empty(0)).tolist())
+
+    def _ascend_shards(self, machine: Machine, rows: ShardedRows, units: tuple[float, float]) -> Self:
+        group = machine.prior.group
+        plan = self._plan(np.ones(group.size, dtype=bool), group, learn=True)
+        plan = replace(plan, fitted=lambda machine: self._snapshot(machine, units))
+        with limited_threads(None if self.n_jobs is None else effective_n_jobs(self.n_jobs)):
+            machine = machine.with_posterior(full=True)
+            last, bounds, converged = ascend(machine, ShardedSweep(rows, machine, plan), plan)
+        return self._store(last, last, units, bounds, rows.total_weight, converged=converged)
+
+    def _start_of_shards(self, summaries: Sequence[RowSummary]) -> tuple[Likelihood, list[Any]]:
+        """Return the likelihood at the start, and the target of each distinct label of each shard."""
+        raise NotImplementedError
+
+    def _units_of_shards(
+        self, shards: Shards, summaries: Sequence[RowSummary], rows: Sequence[Any]
+    ) -> tuple[float, float]:
+        """Return offset and scale of the targets."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------- rows in memory
+    def _read(self, X: Any, y: Any, *, reset: bool = False) -> tuple[Features, NDArray[Any]]:
+        if reset:
+            if self.categorical_features is not None:
+                raise DataError(
+                    "categorical_features names columns of files; in memory X holds numbers: encode ids by "
+                    "OneHotDesign or OneHotEncoder, or write X to a Parquet file"
+                )
+            self._column_design = None
+            return super()._read(X, y, reset=True)
+        if self._design is None:
+            return super()._read(X, y)
+        # The checks of another estimator: this one has the columns of the files.
+        return FMBase._read(clone(self).set_params(categorical_features=None), self._encoded(X), y, reset=True)  # noqa: SLF001
+
+    def _features(self, X: Any) -> Features:
+        check_is_fitted(self)
+        return super()._features(X) if self._design is None else self._encoded(X)
+
+    def _encoded(self, X: Any) -> Features:
+        """Return rows in memory as the features of the files' columns."""
+        assert self._design is not None  # noqa: S101 - asked by the caller
+        if not is_stored(X):
+            validation.validate_data(self, X, reset=False, skip_check_array=True)
+        return self._design.transform(X)
+
+    def _check_fitted(self) -> None:
+        if self._design is not None:
+            check_types(self, _column_design=ColumnDesign, posterior_=FMPosterior)
+            group = self.posterior_.machine.prior.group
+            require(np.array_equal(group, self._design.groups), self, "_column_design", "has other features")
+            require(self.n_features_in_ == len(self._design.names), self, "n_features_in_", "must count the columns")
+        super()._check_fitted()
+
+    def _n_features(self) -> Any:
+        return super()._n_features() if self._design is None else int(self._design.starts[-1])
