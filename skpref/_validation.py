@@ -63,9 +63,9 @@ def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: A
         raise _too_large("X") from error
     if not options.get("y_numeric"):
         return checked
-    # scikit-learn looks at objects before None becomes NaN, and leaves floats of other sizes as they are.
+    # scikit-learn looks at objects before None becomes NaN, and leaves other sizes, integers and text as they are.
     X, y = checked
-    y = y.astype(np.float64) if y.dtype.kind == "f" else y
+    y = y.astype(np.float64)
     validation.assert_all_finite(y, input_name="y")
     return X, y
 
