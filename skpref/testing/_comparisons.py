@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,6 +106,16 @@ class _Case:
 
     def fitted(self, X: Any = None, y: Any = None, **options: Any) -> Any:
         return clone(self.estimator).fit(self.X if X is None else X, self.y if y is None else y, **options)
+
+    @cached_property
+    def model(self) -> Any:
+        """A fit to the comparisons that checks predict with, and never fit again."""
+        return self.fitted()
+
+    @property
+    def expected(self) -> Array:
+        """Its probabilities."""
+        return np.asarray(self.model.predict_proba(self.X))
 
     def proba(self, X: Any = None, y: Any = None, **options: Any) -> Array:
         return np.asarray(self.fitted(X, y, **options).predict_proba(self.X if X is None else X))
@@ -211,13 +221,13 @@ def _bytes(value: Any) -> bytes:
 
 
 def _fitted_attributes(case: _Case) -> None:
-    model = case.fitted()
+    model = case.model
     assert model.n_features_in_ == case.columns.n_columns, f"n_features_in_ = {model.n_features_in_}"
     assert_array_equal(model.classes_, [0, 1], err_msg="classes_")
 
 
 def _same_random_state_same_bits(case: _Case) -> None:
-    assert_array_equal(case.proba(), case.proba(), err_msg="two fits differ")
+    assert_array_equal(case.proba(), case.expected, err_msg="two fits differ")
     model = case.fitted()
     first = model.predict_proba(case.X)
     assert_array_equal(model.fit(case.X, case.y).predict_proba(case.X), first, err_msg="a second fit differs")
@@ -235,7 +245,7 @@ def _input_is_left_alone(case: _Case) -> None:
 
 
 def _pickle_predicts_the_same(case: _Case) -> None:
-    model = case.fitted()
+    model = case.model
     again = pickle.loads(pickle.dumps(model))  # noqa: S301 - written one call ago
     assert_array_equal(again.predict_proba(case.X), model.predict_proba(case.X))
 
@@ -248,14 +258,14 @@ def _use_before_fit(case: _Case) -> None:
 
 
 def _predicting_changes_nothing(case: _Case) -> None:
-    model = case.fitted()
+    model = case.model
     before = set(vars(model)), _bytes({k: v for k, v in vars(model).items() if k.endswith("_")})
     model.predict_proba(case.X), model.predict(case.X), model.score(case.X, case.y)
     assert before == (set(vars(model)), _bytes({k: v for k, v in vars(model).items() if k.endswith("_")}))
 
 
 def _batch_is_row_by_row(case: _Case) -> None:
-    model = case.fitted()
+    model = case.model
     whole = model.predict_proba(case.X)
     rows = np.vstack([model.predict_proba([row]) for row in case.X])
     assert_allclose(whole, rows, atol=1e-7, err_msg="a batch differs from row by row")
@@ -276,7 +286,7 @@ def _failed_fit_keeps_the_earlier(case: _Case) -> None:
 
 
 def _probabilities(case: _Case) -> None:
-    model = case.fitted()
+    model = case.model
     proba = model.predict_proba(case.X)
     assert proba.shape == (_N_PAIRS, 2)
     assert np.all((proba >= 0.0) & (proba <= 1.0)), "probabilities outside [0, 1]"
@@ -305,10 +315,9 @@ def _swapping_left_and_right(case: _Case) -> None:
     swapped = case.rows(case.right, case.left, case.others)
     if getattr(case.estimator, "order_effect", False):
         return  # the two sides then differ
-    straight = case.fitted().predict_proba(case.X)
-    assert_allclose(
-        case.fitted().predict_proba(swapped), straight[:, ::-1], atol=1e-9, err_msg="p(b, a) != 1 - p(a, b)"
-    )
+    straight = case.expected
+    turned = case.model.predict_proba(swapped)
+    assert_allclose(turned, straight[:, ::-1], atol=1e-9, err_msg="p(b, a) != 1 - p(a, b)")
     learnt = case.proba(swapped, 1 - case.y)
     assert_allclose(learnt, straight[:, ::-1], atol=_SAME, err_msg="swapped comparisons give another fit")
 
@@ -346,13 +355,13 @@ _KINDS: dict[str, list[Hashable]] = {
 
 
 def _names_do_not_matter(case: _Case) -> None:
-    expected = case.proba()
+    expected = case.expected
     for kind, ids in _KINDS.items():
         assert_allclose(_renamed(case, ids).proba(), expected, atol=_SAME, err_msg=f"ids that are {kind}")
 
 
 def _containers_do_not_matter(case: _Case) -> None:
-    expected, case = case.proba(), _renamed_users(_renamed(case, [4, 1, 0, 5, 2, 3]), [2, 0, 1])
+    expected, case = case.expected, _renamed_users(_renamed(case, [4, 1, 0, 5, 2, 3]), [2, 0, 1])
     X = np.array(case.X)
     for kind, same in {
         "an int64 array": X,
@@ -377,7 +386,7 @@ def _frame(X: IntArray) -> Any:
 
 
 def _label_formats(case: _Case) -> None:
-    expected = case.proba()
+    expected = case.expected
     for y in (case.y.tolist(), case.y.astype(bool), case.y.astype(np.float32), case.y.astype(np.int8)):
         assert_allclose(case.proba(y=y), expected, atol=1e-9, err_msg=f"y as {np.asarray(y).dtype}")
     soft = np.abs(case.y - 0.2)
@@ -427,7 +436,7 @@ def _with_id(case: _Case, name: Any) -> list[list[Any]]:
 def _names_of_users_do_not_matter(case: _Case) -> None:
     if case.columns.user is None:
         return
-    expected = case.proba()
+    expected = case.expected
     for kind, ids in _KINDS.items():
         renamed = _renamed_users(case, ids[:_N_USERS])
         assert_allclose(renamed.proba(), expected, atol=_SAME, err_msg=f"users' ids that are {kind}")
@@ -463,7 +472,7 @@ def _users_of_weight_zero(case: _Case) -> None:
     X = [*case.X, *_of_user(case, case.X, "weightless")]
     weight = np.repeat([1.0, 0.0], _N_PAIRS)
     model = case.fitted(X, np.concatenate([case.y, 1 - case.y]), sample_weight=weight)
-    assert_allclose(model.predict_proba(case.X), case.proba(), atol=_SAME, err_msg="a user of weight zero counts")
+    assert_allclose(model.predict_proba(case.X), case.expected, atol=_SAME, err_msg="a user of weight zero counts")
 
 
 def _partial_fit(case: _Case) -> None:
@@ -473,7 +482,7 @@ def _partial_fit(case: _Case) -> None:
     model = clone(case.estimator)
     assert model.partial_fit(case.X, case.y) is model, "partial_fit does not return the estimator"
     first = model.predict_proba(case.X)
-    assert_array_equal(first, case.proba(), err_msg="a first partial_fit is not a fit")
+    assert_array_equal(first, case.expected, err_msg="a first partial_fit is not a fit")
     for X, y in ((case.X, case.y + 1), (case.X[:-1], case.y), (_with_id(case, None), case.y)):
         _raises(ValueError, "", partial(model.partial_fit, X, y))
         assert_array_equal(model.predict_proba(case.X), first, err_msg="a failed partial_fit changes the fit")

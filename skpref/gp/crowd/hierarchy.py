@@ -266,7 +266,7 @@ def prior_means(model: Hierarchy, B: Array) -> Array:
     """Return the prior means of the coordinates that effects B of the covariates give, shape (C,)."""
     if model.covariates is None:
         return np.zeros(model.users.first.size)
-    rows = model.users.incidence() @ (B if model.places is None else B[model.places.item])
+    rows = model.users.of_coordinates(B if model.places is None else B[model.places.item])
     return np.asarray(np.einsum("cp,cp->c", rows, model.covariates[model.users.owner]))
 
 

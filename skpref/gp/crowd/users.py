@@ -112,14 +112,20 @@ class UserRows:
         """User of each coordinate, shape (C,)."""
         return np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts))
 
-    def incidence(self, weight: Array | None = None) -> sparse.csr_array:
+    def incidence(self, weight: Array) -> sparse.csr_array:
         """Return the rows A of the coordinates, times `weight`, shape (C, n_items)."""
-        n, paired = self.first.size, np.flatnonzero(self.second >= 0)
-        weight = np.ones(n) if weight is None else weight
-        row = np.concatenate([np.arange(n), paired])
-        column = np.concatenate([self.first, self.second[paired]])
-        value = np.concatenate([weight, -weight[paired]])
-        return sparse.coo_array((value, (row, column)), shape=(n, self.n_items)).tocsr()
+        ends = np.concatenate([[0], np.cumsum(1 + (self.second >= 0))])
+        columns, values = np.empty(ends[-1], dtype=np.int64), np.empty(ends[-1])
+        # Where a coordinate is an item, its only entry is written last.
+        columns[ends[1:] - 1], values[ends[1:] - 1] = self.second, -weight
+        columns[ends[:-1]], values[ends[:-1]] = self.first, weight
+        return sparse.csr_array((values, columns, ends), shape=(ends.size - 1, self.n_items))
+
+    def of_coordinates(self, rows: Array) -> Array:
+        """Return A rows, for rows of the items, shape (n_items, p): those of the coordinates, shape (C, p)."""
+        values, paired = rows[self.first], self.second >= 0
+        values[paired] -= rows[self.second[paired]]
+        return values
 
     def of_user(self, user: int) -> Array:
         """Return the rows A of one user's coordinates, shape (n, n_items)."""

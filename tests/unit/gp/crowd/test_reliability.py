@@ -74,7 +74,7 @@ def test_the_consensus_is_that_of_the_others() -> None:
         linear -= posterior.nu[p] * row
     without = np.linalg.inv(precision)
     start, stop = posterior.users.starts[u : u + 2]
-    A = posterior.users.incidence()[start:stop].toarray()
+    A = posterior.users.incidence(np.ones(posterior.users.first.size))[start:stop].toarray()
     wanted = (A @ rows @ (without @ linear)[:K], A @ rows @ without[:K, :K] @ rows.T @ A.T)
     P, W, _, d, _ = reliability.user_block(
         u, posterior.S, posterior.users.coordinates, posterior.users.places, posterior.tau, posterior.nu

@@ -17,7 +17,7 @@ def test_coordinates_give_the_comparisons(n: int, order: bool) -> None:
     left = rng.integers(0, n_items, n)
     right = (left + rng.integers(1, n_items, n)) % n_items
     users = UserRows.of(user, left, right, (n_users, n_items), order=order)
-    A = users.incidence().toarray()
+    A = users.incidence(np.ones(users.first.size)).toarray()
     for p, u in enumerate(user):
         start, stop = users.starts[u : u + 2]
         row = A[start + users.a[p]] - (A[start + users.b[p]] if users.b[p] >= 0 else 0.0)
