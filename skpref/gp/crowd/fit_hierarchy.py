@@ -499,6 +499,7 @@ def _posterior(
         m=model.consensus @ fit.mean,
         half_rows=model.consensus @ fit.half.T,
         S=state.S,
+        S_new=fit.second_moment,
         user=users.user,
         left=users.left,
         right=users.right,

@@ -183,6 +183,7 @@ class HierarchyFit:
     mean: Array  # (K,): of v
     half: Array  # (K, K): its covariance is half^T half
     alpha: Any  # (C,): the posterior mean of b_user is S A_user^T alpha
+    second_moment: Array  # (n, n): mean over the users of E[b_user b_user^T]
     bounds: list[float]  # penalised log evidence after each pass
     evidence: float  # approximate log evidence at the end
     converged: bool
@@ -249,7 +250,10 @@ def fit_hierarchy(
         event = Iteration(len(bounds), max_iter, bounds[-1], time.perf_counter() - begin)
         stopped = on_iteration is not None and bool(on_iteration(event))
         if converged or stopped or len(bounds) == max_iter or not np.isfinite(bounds[-1]):
-            return HierarchyFit(state, consensus.mean, consensus.half, seen.alpha, bounds, evidence, converged)
+            added = state.S @ model.by_item(model.by_item(seen.moment).T) @ state.S / max(model.n_users, 1)
+            second_moment = state.S + 0.5 * (added + added.T)
+            parts = state, consensus.mean, consensus.half, seen.alpha, second_moment
+            return HierarchyFit(*parts, bounds, evidence, converged)
         after = model.mixed(state, seen, damping)
         if len(bounds) > _WARM_UP and model.others is None:
             after = replace(after, scales=_scales(model, state, consensus))

@@ -74,6 +74,9 @@ class PersonalPosterior:
     m: Array  # (n,): posterior mean of the consensus at the seen items
     half_rows: Array  # (n, K): its covariance is half_rows half_rows^T
     S: Array  # (n, n): covariance of b
+    # (n, n): of b of new users, the mean of E[b b^T] over the users. S is what predicts the answers of users who gave
+    # some best, so its penalty makes it smaller than what they show of their tastes.
+    S_new: Array
     user: IntArray  # (P,): of each comparison, sorted
     left: IntArray  # (P,)
     right: IntArray  # (P,)
@@ -104,7 +107,9 @@ class PersonalPosterior:
         groups, order = self.groups, self.consensus.has_order
         check_types(self, groups=GroupPosterior | None)
         K = self.consensus.mean.size + (0 if groups is None else groups.mean.size)
-        sizes = check_arrays(self, {"K": K}, m="L", half_rows="L K", S="n n", tau="P", nu="P", alpha="C", B="n p")
+        sizes = check_arrays(
+            self, {"K": K}, m="L", half_rows="L K", S="n n", tau="P", nu="P", alpha="C", B="n p"
+        )
         require(groups is not None or sizes["L"] == sizes["n"], self, "m", "must be of the items of S")
         if groups is not None:
             check_arrays(groups, sizes, half="K G")
@@ -116,7 +121,8 @@ class PersonalPosterior:
         require(0 <= self.n_learnt <= sizes["P"], self, "n_learnt", "must be a number of its comparisons")
         check_scales(self, "scales", self.scales)
         n_points = 0 if self.basis is None else self.basis.chol.shape[0]
-        check_arrays(self, sizes | {"M": n_points, "U": self.n_users}, shape_rows="M n", extension="M n", x="U p")
+        sizes |= {"M": n_points, "U": self.n_users}
+        check_arrays(self, sizes, S_new="n n", shape_rows="M n", extension="M n", x="U p")
         if sizes["p"]:
             require(self.covariates is not None, self, "covariates", "are missing")
             check_arrays(self, sizes, effect_rows="n n", effect_rotation="p p", effect_variance="n p")
@@ -128,8 +134,9 @@ class PersonalPosterior:
         check_indices(self, "user", self.user, 0, self.n_users, sizes["P"])
         require(bool((np.diff(self.user) >= 0).all()), self, "user", "must be sorted")
         require(sizes["C"] == self.users.first.size, self, "alpha", f"must have {self.users.first.size} entries")
-        positive = np.array_equal(self.S, self.S.T) and np.linalg.eigvalsh(self.S)[0] > 0.0
-        require(positive, self, "S", "must be a covariance")
+        for name, S in (("S", self.S), ("S_new", self.S_new)):
+            positive = np.array_equal(S, S.T) and np.linalg.eigvalsh(S)[0] > 0.0
+            require(positive, self, name, "must be a covariance")
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what follows from the fields."""
@@ -156,6 +163,11 @@ class PersonalPosterior:
         """A root of S, shape (n, n)."""
         return cholesky(self.S)
 
+    @cached_property
+    def root_new(self) -> Array:
+        """A root of S_new, shape (n, n)."""
+        return cholesky(self.S_new)
+
     def in_groups(self, levels: Sequence[int]) -> PersonalPosterior:
         """Return the posterior of utilities in one group of each kind, which may be unseen or left out."""
         if self.groups is None:
@@ -165,7 +177,8 @@ class PersonalPosterior:
         consensus = self.groups.consensus_of(self.consensus, answered)
         new = np.zeros((self.m.size, consensus.half.shape[0] - self.half_rows.shape[1]))
         view = replace(self, consensus=consensus, half_rows=np.hstack([new, self.half_rows]))
-        vars(view).update(users=self.users, V=self.V, S_places=self.S_places, root=self.root, _scores=self._scores)
+        vars(view).update(users=self.users, V=self.V, S_places=self.S_places, root=self.root, root_new=self.root_new)
+        vars(view).update(_scores=self._scores)
         return view
 
     def flattened(self) -> PersonalPosterior:
@@ -190,6 +203,7 @@ class PersonalPosterior:
             self,
             consensus=consensus,
             S=self.S_places,
+            S_new=self.groups.places.spread(self.S_new),
             basis=None,
             shape_rows=np.zeros((0, self.m.size)),
             extension=np.zeros((0, self.m.size)),
@@ -197,7 +211,7 @@ class PersonalPosterior:
             effect_rows=self.effect_rows[item],
             groups=None,
         )
-        vars(flat).update(users=self.users, V=self.V, root=self.root[item])
+        vars(flat).update(users=self.users, V=self.V, root=self.root[item], root_new=self.root_new[item])
         return flat
 
     def _by_item(self, rows: Array) -> Array:
@@ -292,21 +306,20 @@ class PersonalPosterior:
             a, b = np.split(inverse, 2)
             compared = items.take(used)
             reach, new_items = self._reach(compared), np.flatnonzero(compared.position < 0)
-            # Rows of the seen items are looked up, so that the bits do not depend on what else is asked.
-            own = self.S[compared.position]
-            own[new_items] = reach.weights[new_items] @ self.S
             if self.groups is None:
                 common = self.V[compared.position]
                 common[new_items] = reach.half[new_items] @ self.half_rows.T
             else:
                 common = np.einsum("nk,lk->nl", reach.half, self.half_rows)
-            weights = reach.weights[a] - reach.weights[b]
-            own, common = own[a] - own[b], common[a] - common[b]
+            weights, common = reach.weights[a] - reach.weights[b], common[a] - common[b]
             if sided:
                 weights[:, -1] += 1.0
-                own, common = own + self.S[-1], common + self.V[-1]
+                common = common + self.V[-1]
             distinct = a != b
             who, effects = position[rows], x[index[rows]]
+            own = np.empty_like(weights)
+            for asked, S in ((who >= 0, self.S), (who < 0, self.S_new)):
+                own[asked] = _of_pairs(S, compared.position, reach, (a[asked], b[asked]), sided=sided)
             mean[rows] += np.einsum("rn,rn->r", weights, effects @ self.B.T)
             variance[rows] += np.einsum("rn,rn->r", own, weights) + distinct * (reach.rest[a] + reach.rest[b])
             for new, kind in ((index[rows] < 0, UNSEEN_USER), ((who < 0) & (index[rows] >= 0), users)):
@@ -356,7 +369,7 @@ class PersonalPosterior:
         if self.consensus.has_order:
             weights[:, -1] += 1.0
             half = half + self.half_rows[-1]
-        own = weights @ self.S
+        own = weights @ (self.S_new if user.position[0] < 0 else self.S)
         rest = np.where(np.eye(items.size, dtype=bool), reach.rest[:, None], 0.0)
         rest = rest[left] - rest[right]
         covariance = covariance + own @ weights.T + rest[:, left] - rest[:, right]
@@ -375,9 +388,9 @@ class PersonalPosterior:
         t, t_variance = self.consensus.utility(items, centred=True)
         reach = self._reach(items, centred=True)
         own, x = reach.weights @ self.S, self._effects(users)
-        prior = t_variance + reach.rest + np.einsum("in,in->i", own, reach.weights)
         mean = t + x @ (reach.weights @ self.B).T
-        variance = np.tile(prior, (users.size, 1))
+        of_tastes = [np.einsum("in,in->i", reach.weights @ S, reach.weights) for S in (self.S, self.S_new)]
+        variance = t_variance + reach.rest + np.where((users.position < 0)[:, None], of_tastes[1], of_tastes[0])
         for k, position in enumerate(users.position.tolist()):
             if position < 0:
                 variance[k] += self._effect_variance(reach.weights, np.tile(x[k], (items.size, 1)), users)
@@ -411,7 +424,8 @@ class PersonalPosterior:
         """Return means and variances of the advantage that users give to the left side, shape (n_users,)."""
         x, weights = self._effects(users), np.zeros((users.size, self.S.shape[0]))
         weights[:, -1] = 1.0
-        mean, variance = self.m[-1] + x @ self.B[-1], np.full(users.size, self.V[-1, -1] + self.S[-1, -1])
+        mean = self.m[-1] + x @ self.B[-1]
+        variance = self.V[-1, -1] + np.where(users.position < 0, self.S_new[-1, -1], self.S[-1, -1])
         for k, position in enumerate(users.position.tolist()):
             if position >= 0:
                 rows, score, W, common_rows = self._one_user(position)
@@ -434,19 +448,23 @@ class PersonalPosterior:
         shared = rng.standard_normal((n_samples, self.half_rows.shape[1]))
         own_variance = np.maximum(t_variance - np.einsum("ij,ij->i", reach.half, reach.half), 0.0)
         t = t + shared @ reach.half.T + rng.standard_normal((n_samples, items.size)) * np.sqrt(own_variance)
-        b = rng.standard_normal((n_samples, self.root.shape[1])) @ self.root.T
-        rest = rng.standard_normal((n_samples, items.size)) * np.sqrt(reach.rest)
+        white = rng.standard_normal((n_samples, self.root.shape[1]))
+        rest = t + rng.standard_normal((n_samples, items.size)) * np.sqrt(reach.rest)
+        b, of_new = white @ self.root.T, white @ self.root_new.T
         seen = self.m + shared @ self.half_rows.T + self._at_places(b)
-        return t, self._corrected(users, t + b @ reach.weights.T + rest, seen, reach.weights, rng)
+        priors = rest + b @ reach.weights.T, rest + of_new @ reach.weights.T
+        return t, self._corrected(users, priors, seen, reach.weights, rng)
 
     def _corrected(
-        self, users: Items, prior: Array, seen: Array, weights: Array, rng: np.random.Generator
+        self, users: Items, priors: tuple[Array, Array], seen: Array, weights: Array, rng: np.random.Generator
     ) -> Iterator[Array]:
+        """Yield draws of each user's utilities, given those of the prior, of users who answered and of new ones."""
+        prior, of_new = priors
         x, own, n_samples = self._effects(users), weights @ self.S, prior.shape[0]
         for position, covariates in zip(users.position.tolist(), x, strict=True):
             effects = self._effect_draws(covariates, n_samples, users, rng)
             if position < 0:
-                yield prior + effects @ weights.T
+                yield of_new + effects @ weights.T
                 continue
             at_places = self.users.of_user(position)
             rows = self._by_item(at_places)
@@ -485,3 +503,12 @@ class PersonalPosterior:
             mean = self._scores[part] @ self.S[:, :n] + self.x[part] @ self.B[:n].T
             of_users[part, : kept.size] = (mean @ directions[:, kept]) * inverse
         return scales, items, of_users
+
+
+def _of_pairs(S: Array, position: IntArray, reach: _Reach, pairs: tuple[IntArray, IntArray], *, sided: bool) -> Array:
+    """Return the covariances of pairs of items and the seen ones, shape (P, n)."""
+    # Rows of the seen items are looked up, so that the bits do not depend on what else is asked.
+    rows, new = S[position], np.flatnonzero(position < 0)
+    rows[new] = reach.weights[new] @ S
+    rows = rows[pairs[0]] - rows[pairs[1]]
+    return rows + S[-1] if sided else rows

@@ -174,7 +174,7 @@ def test_an_unseen_group_has_the_consensus_and_the_variance_of_groups(model: Cro
     mean, variance = model._moments(X.assign(category="poetry", judge=99))
     pairs = [pd.Index(model.item_ids_).get_indexer(X[side]) for side in ("a", "b")]
     of_all = model.posterior_.consensus.pairs(model._items.rows(np.arange(N_ITEMS)), *pairs)
-    S = model.posterior_.S
+    S = model.posterior_.S_new
     own = S[pairs[0], pairs[0]] + S[pairs[1], pairs[1]] - 2.0 * S[pairs[0], pairs[1]]
     assert_allclose(mean, of_all[0], atol=1e-12)
     assert_allclose(variance, of_all[1] + own + 2.0 * model.group_scales_[0], rtol=1e-9)

@@ -15,6 +15,7 @@ from skpref.datasets import make_crowd
 from skpref.exceptions import DataError
 from skpref.gp.crowd import hierarchy
 from skpref.gp.crowd.hierarchy import Hierarchy, HierarchyState, fit_hierarchy, start_state
+from skpref.gp.crowd.posterior import UNSEEN_USER
 from skpref.gp.crowd.users import UserRows
 from skpref.inference.scale import FixedScale, GammaScale
 from skpref.likelihoods import PairwiseProbit
@@ -97,6 +98,36 @@ def test_predictions_are_those_of_the_joint_gaussian(layout: str) -> None:
         np.testing.assert_allclose(got[0][u], T @ mean + centred @ posterior.B @ posterior.x[u], atol=1e-9)
         variance = np.diag(T @ covariance @ T.T) + [of_effects(posterior, u, row) for row in centred]
         np.testing.assert_allclose(got[1][u], np.sqrt(variance), rtol=1e-9)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_new_users_are_like_those_who_answered(layout: str) -> None:
+    """Not like what predicts these best: their tastes vary as E[b b^T] does on average."""
+    rows = DATA.comparisons[:, 0] < 9
+    model = CrowdGPPL(**LAYOUTS[layout], random_state=0).fit(DATA.comparisons[rows], DATA.y[rows])
+    posterior = model.posterior_
+    mean, covariance, of_consensus = joint(posterior)
+    n, K, n_users = posterior.S.shape[0], posterior.consensus.mean.size, posterior.n_users
+    wanted = np.zeros((n, n))
+    for u in range(n_users):
+        own = slice(K + u * n, K + (u + 1) * n)
+        wanted += (np.outer(mean[own], mean[own]) + covariance[own, own]) / n_users
+    np.testing.assert_allclose(posterior.S_new, wanted, atol=1e-9)
+    # All that is asked of new users goes by it: a pair, utilities, several pairs, draws.
+    c, ids = contrast(posterior, 2, 4), model.item_ids_
+    of_pair = c @ (of_consensus @ covariance[:K, :K] @ of_consensus.T + wanted) @ c
+    if not posterior.B.shape[1]:
+        assert model.latent_mean_and_variance([(99, ids[2], ids[4])])[1] == pytest.approx([of_pair])
+        pair = np.array([2]), np.array([4])
+        items = model._items.rows(np.arange(len(ids)))
+        assert posterior.pair_covariance(UNSEEN_USER, items, *pair) == pytest.approx(np.array([[of_pair]]))
+        std = np.ravel(model.utility(ids, users=[99], return_std=True)[1])
+        draws = posterior.sample(UNSEEN_USER, items, 4000, np.random.default_rng(0))[:, 0]
+        assert_allclose(draws.std(axis=0), std, rtol=0.08)
+        centred = np.eye(n)[: posterior.n_seen]
+        centred[:, : posterior.n_seen] -= 1.0 / posterior.n_seen
+        V = of_consensus @ covariance[:K, :K] @ of_consensus.T + wanted
+        assert_allclose(std**2, np.diag(centred @ V @ centred.T), rtol=1e-9)
 
 
 def test_evidence_is_near_the_exact_one() -> None:

@@ -140,6 +140,7 @@ def test_records_hold_what_can_be_and_refuse_what_cannot() -> None:
         "user": [posterior.user + 1, posterior.user[::-1].copy()],
         "alpha": [posterior.alpha[:-1]],
         "S": [-posterior.S, posterior.S + np.triu(np.ones((n, n)), 1), posterior.S * 0.0],
+        "S_new": [-posterior.S_new, posterior.S_new + np.triu(np.ones((n, n)), 1), posterior.S_new[:-1]],
         "covariates": [None],
         "x": [posterior.x[:-1]],
     }
