@@ -107,9 +107,7 @@ class PersonalPosterior:
         groups, order = self.groups, self.consensus.has_order
         check_types(self, groups=GroupPosterior | None)
         K = self.consensus.mean.size + (0 if groups is None else groups.mean.size)
-        sizes = check_arrays(
-            self, {"K": K}, m="L", half_rows="L K", S="n n", tau="P", nu="P", alpha="C", B="n p"
-        )
+        sizes = check_arrays(self, {"K": K}, m="L", half_rows="L K", S="n n", tau="P", nu="P", alpha="C", B="n p")
         require(groups is not None or sizes["L"] == sizes["n"], self, "m", "must be of the items of S")
         if groups is not None:
             check_arrays(groups, sizes, half="K G")
