@@ -107,6 +107,7 @@ _RECORDS = _named(
         "skpref.gp.crowd.groups": "GroupPosterior Places",
         "skpref.gp.crowd.personal": "Covariates PersonalPosterior",
         "skpref.gp.crowd.posterior": "CrowdPosterior FactorPosterior",
+        "skpref.gp.crowd.thresholds": "TieThresholds",
         "skpref.gp.entities": "Entities",
         "skpref.gp.latent.bound": "LatentHyper LatentMapping",
         "skpref.gp.ordinal.fit": "OrdinalMember",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from contextlib import contextmanager
 from copy import copy, deepcopy
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -29,7 +30,7 @@ from skpref.factorization.max_margin.base import MaxMarginFactorization
 from skpref.factorization.max_margin.posterior import IPM3FPosterior
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.pairwise import GPPLClassifier
-from skpref.likelihoods import Gaussian
+from skpref.likelihoods import Gaussian, PairwiseTies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -349,7 +350,10 @@ class CrowdUser(_PairsUser):
 
     def __init__(self, model: CrowdGPPL, pairs: list[tuple[Any, Any]], user: Any) -> None:
         self.model, self.candidates, self.rows = model, pairs, [(user, *pair) for pair in pairs]
-        self.likelihood = model.likelihood_
+        self.likelihood, ids = model.likelihood_, model.user_ids_.tolist()
+        if isinstance(self.likelihood, PairwiseTies) and user in ids:
+            thresholds: Any = model.tie_thresholds_
+            self.likelihood = replace(self.likelihood, threshold=float(thresholds[ids.index(user)]))
         self.labels = labels_of(self.likelihood)
 
     @classmethod

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.data import Comparisons, IdColumn
     from skpref.gp.crowd.posterior import CrowdPosterior
+    from skpref.gp.crowd.thresholds import TieThresholds
     from skpref.gp.entities import Items
     from skpref.likelihoods import Likelihood
 
@@ -68,6 +69,13 @@ class Annotators:
         Lower end of its credible interval.
     bias_high : ndarray of shape (n,) or None, default=None
         Upper end of its credible interval.
+    tie_threshold : ndarray of shape (n,) or None, default=None
+        Posterior median of the threshold of ties: the user calls differences below it a tie. None where all users share
+        one threshold, or a tie is no answer.
+    tie_threshold_low : ndarray of shape (n,) or None, default=None
+        Lower end of its credible interval.
+    tie_threshold_high : ndarray of shape (n,) or None, default=None
+        Upper end of its credible interval.
 
     Examples
     --------
@@ -93,6 +101,9 @@ class Annotators:
     bias: Array | None = None
     bias_low: Array | None = None
     bias_high: Array | None = None
+    tie_threshold: Array | None = None
+    tie_threshold_low: Array | None = None
+    tie_threshold_high: Array | None = None
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns by name, in order, without those that are None.
@@ -135,6 +146,7 @@ def describe_annotators(
     credibility: float,
     n_samples: int,
     rng: np.random.Generator,
+    thresholds: TieThresholds | None = None,
 ) -> Annotators:
     """Return the report on the seen users and items."""
     check_credibility(credibility)
@@ -146,7 +158,7 @@ def describe_annotators(
     reliability: tuple[Array | None, ...] = (None,) * 4
     factors = None
     if isinstance(posterior, PersonalPosterior) and posterior.half_rows.any():
-        learnt = learn_reliability(posterior, comparisons, likelihood, rng)
+        learnt = learn_reliability(posterior, comparisons, likelihood, rng, thresholds)
         reliability = *learnt.summary(percentiles), learnt.random
         factors = learnt.accuracy(*pairs, likelihood)
     accuracy = _summary(draws, factors, percentiles)
@@ -160,6 +172,7 @@ def describe_annotators(
         _distances(posterior, users, items),
         *reliability,
         *bias,
+        *(() if thresholds is None else _thresholds(thresholds, credibility)),
     )
 
 
@@ -226,6 +239,12 @@ def _summary(draws: Array, factors: tuple[Array, Array] | None, percentiles: Arr
 
 def _distances(posterior: Posterior, users: Items, items: Items) -> Array:
     return np.asarray(np.sqrt(np.mean(posterior.deviations(users, items) ** 2, axis=1)))
+
+
+def _thresholds(thresholds: TieThresholds, credibility: float) -> tuple[Array, Array, Array]:
+    """Return posterior median and credible interval of each user's threshold of ties."""
+    half_width = ndtri(0.5 + 0.5 * credibility) * np.sqrt(thresholds.variance)
+    return np.exp(thresholds.mean), np.exp(thresholds.mean - half_width), np.exp(thresholds.mean + half_width)
 
 
 def _biases(posterior: Posterior, users: Items, credibility: float) -> tuple[Array, Array, Array]:

@@ -29,6 +29,7 @@ from skpref.gp.crowd.groups import variances
 from skpref.gp.crowd.model import CrowdConfig, CrowdData, Kernels
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.posterior import CrowdPosterior
+from skpref.gp.crowd.thresholds import TieThresholds, left_of_sides, predict_answers
 from skpref.gp.default_kernels import kernel_parameters
 from skpref.gp.entities import Entities
 from skpref.gp.pairwise.base import ComparisonClassifier, as_likelihood, connected_components
@@ -39,7 +40,7 @@ from skpref.inference.problem import State
 from skpref.inference.scale import check_scales
 from skpref.inference.terms.base import Segment
 from skpref.kernels.checks import check_kernel
-from skpref.likelihoods import Likelihood
+from skpref.likelihoods import Likelihood, PairwiseTies
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process.kernels import Kernel
@@ -61,6 +62,7 @@ class CrowdBase(ComparisonClassifier):
     posterior_: CrowdPosterior | PersonalPosterior
     groups: Any
     _groups: tuple[Entities, ...]  # of each kind
+    _thresholds: Any  # TieThresholds; None where all users share one
     _state: Any  # what a warm start needs besides: a State, or the Regularisation of a hierarchy
     _alive: tuple[int, ...]
     kernel_: Kernel | None
@@ -147,7 +149,7 @@ class CrowdBase(ComparisonClassifier):
         if isinstance(self.posterior_, PersonalPosterior):
             kernels = Kernels(self.kernel_, self.factor_kernel_, self.user_kernel_)
             fitted = self.posterior_, self._state, kernels, self.inducing_points_, self.likelihood_
-            return HierarchyWarmStart(*fitted, changed)
+            return HierarchyWarmStart(*fitted, changed, self._thresholds)
         return WarmStart(
             self._state,
             self._segments,
@@ -231,19 +233,36 @@ class CrowdBase(ComparisonClassifier):
         kernels = Kernels(self.kernel, self.factor_kernel, self.user_kernel)
         many = compared.n_items > MAX_ITEMS or compared.covariates is not None
         many = many and self.inference == "auto" and self.optimizer is None
-        config = replace(self._crowd_config(), choose_priors=many)
-        arguments = data, kernels, config, as_generator(self.random_state)
         fit: CrowdFit | HierarchicalFit
         small = self.inference != "auto" or float(compared.weight.max(initial=0.0)) <= MAX_WEIGHT
         hierarchical = self._is_hierarchical(compared.n_items) and small
-        if isinstance(start, HierarchyWarmStart) or (start is None and hierarchical):
-            fit = fit_crowd_hierarchy(*arguments, start)
+        hierarchical = isinstance(start, HierarchyWarmStart) or (start is None and hierarchical)
+        own = self._has_own_thresholds(hierarchical=hierarchical)
+        config = replace(self._crowd_config(), choose_priors=many, own_thresholds=own)
+        arguments = data, kernels, config, as_generator(self.random_state)
+        if hierarchical:
+            fit = fit_crowd_hierarchy(*arguments, start if isinstance(start, HierarchyWarmStart) else None)
         else:
-            fit = fit_crowd(*arguments, start)
+            fit = fit_crowd(*arguments, start if isinstance(start, WarmStart) else None)
         self._comparisons = comparisons
         self._users, self._items = users, items
         self._warm_key = self._model_digest(users, items)
         self._set_crowd_attributes(fit)
+
+    def _has_own_thresholds(self, *, hierarchical: bool) -> bool:
+        """Tell whether each user has a threshold of ties; refuse to learn them where they cannot be."""
+        has_ties = isinstance(as_likelihood(self.likelihood), PairwiseTies)
+        if self.tie_thresholds == "user" and not has_ties:
+            raise DataError(
+                "tie_thresholds='user' needs a likelihood in which a tie is an answer; got "
+                f"likelihood={self.likelihood!r}. Set likelihood='logit-ties' or 'probit-ties', or leave it out."
+            )
+        if self.tie_thresholds == "user" and not hierarchical:
+            raise DataError(
+                f"tie_thresholds='user' needs inference='ep' or 'laplace'; got inference={self.inference!r}, which is "
+                "'vb' with these parameters and this number of items. Set inference='ep', or tie_thresholds='shared'."
+            )
+        return has_ties and hierarchical and self.tie_thresholds != "shared"
 
     def _check_fitted(self) -> None:
         """Raise DataError unless the fitted attributes fit together."""
@@ -251,6 +270,11 @@ class CrowdBase(ComparisonClassifier):
         check_types(self, _items=Entities, _users=Entities, _comparisons=Comparisons)
         require(are_classes(self.classes_), self, "classes_", "must be 0 and 1, False and True, or left and right")
         self._check_width()
+        thresholds = getattr(self, "_thresholds", None)
+        if thresholds is not None:
+            check_types(self, _thresholds=TieThresholds)
+            require(thresholds.mean.size == self._users.seen.size, self, "_thresholds", "must be of the users")
+            require(isinstance(self.likelihood_, PairwiseTies), self, "_thresholds", "needs a likelihood with ties")
         posterior, items = self.posterior_, self._items
         self._check_comparisons()
         self._check_effects(self._comparisons)
@@ -400,6 +424,8 @@ class CrowdBase(ComparisonClassifier):
     def _set_crowd_attributes(self, fit: CrowdFit | HierarchicalFit) -> None:
         self.posterior_ = fit.posterior
         self.likelihood_ = fit.likelihood
+        self._thresholds = fit.thresholds if isinstance(fit, HierarchicalFit) else None
+        self.tie_thresholds_ = self._medians_of_thresholds()
         self.item_ids_, self.user_ids_ = self._items.seen_ids, self._users.seen_ids
         self.group_ids_ = [kind.vocabulary.ids for kind in self._groups]
         self.group_scales_ = variances(fit.posterior.scales, len(self._groups))
@@ -419,6 +445,31 @@ class CrowdBase(ComparisonClassifier):
             self._set_factors(fit)
         self._set_effects()
         self._set_trace(fit)
+
+    def _medians_of_thresholds(self) -> Array | None:
+        """Return the threshold of ties of each user, shape (U,); None where a tie is no answer."""
+        if not isinstance(self.likelihood_, PairwiseTies):
+            return None
+        if self._thresholds is None:
+            return np.full(self._users.seen.size, self.likelihood_.threshold)
+        return np.exp(self._thresholds.mean)
+
+    def _answers(self, X: Any) -> Array:
+        if getattr(self, "_thresholds", None) is None:
+            return super()._answers(X)
+        rows = self._read(X, reset=False, weighted=False)
+        users, number = self._users_of_rows(rows.user)
+        return self._answers_of_users(self._moments_of(rows), np.append(users.position, -1)[number])
+
+    def _answers_of_users(self, moments: tuple[Array, Array], position: IntArray) -> Array:
+        """Return the probabilities of left, tie and right, given positions of users, -1 for unseen ones, (n, 3)."""
+        likelihood: Any = self.likelihood_
+        return predict_answers(likelihood, *moments, self._thresholds.of(position))
+
+    def _left_probability(self, X: Any) -> Array:
+        if getattr(self, "_thresholds", None) is None:
+            return super()._left_probability(X)
+        return left_of_sides(self._answers(X))
 
     def _set_factors(self, fit: CrowdFit) -> None:
         """Set scales and means of all factors by number; dropped factors are zero."""

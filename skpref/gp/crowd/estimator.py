@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray, MatrixLike, RandomState
     from skpref.data import Comparisons, IdColumn
     from skpref.gp.crowd.posterior import CrowdPosterior
+    from skpref.gp.pairwise.columns import PairRows
     from skpref.likelihoods import Likelihood
 
 
@@ -108,6 +109,11 @@ class CrowdGPPL(ShardedCrowd):
         What `fit` does with a comparison of an item with itself, which usually shows an error in the data.
     likelihood : {"probit", "logit", "probit-ties", "logit-ties"} or Likelihood, default="probit"
         Thurstone-Mosteller or Bradley-Terry, each also with ties as a third answer.
+    tie_thresholds : {"auto", "shared", "user"}, default="auto"
+        Below which difference of utilities an answer is a tie, with a likelihood that has ties. "shared": the same for
+        all users. "user": each user has a threshold, which is shrunk to that of the crowd as far as the user's answers
+        leave it open and users resemble each other; needs ``inference="ep"`` or ``"laplace"``. "auto": "user" where
+        that is possible. It costs nothing where users are equal and is much better where they differ.
     inference : {"auto", "ep", "laplace", "vb", "svi", "linearised"}, default="auto"
         "ep": expectation propagation in a hierarchy: users are integrated out one by one, and the covariance of their
         tastes over the items is learnt by scoring, held down as far as held-out comparisons ask for. "laplace": the
@@ -208,7 +214,9 @@ class CrowdGPPL(ShardedCrowd):
     inducing_users_ : ndarray or CSR, or None
         Inducing points of the users; None also where their features are covariates as they are.
     likelihood_ : Likelihood
-        The likelihood with its learnt parameters.
+        The likelihood with its learnt parameters. Its threshold of ties is the median user's.
+    tie_thresholds_ : ndarray of shape (n_users,) or None
+        Posterior median of the threshold of ties of each user of `user_ids_`; None where a tie is no answer.
     lower_bound_ : float
         Bound on the log evidence, in nats, of the factors that were kept: it may exceed the evidence of all. With "ep"
         and "laplace" an approximation of the log evidence, less the penalties of the hyperparameters, which is no
@@ -258,6 +266,7 @@ class CrowdGPPL(ShardedCrowd):
         "left": [str, Integral, None],
         "right": [str, Integral, None],
         "weight": [str, Integral, None],
+        "tie_thresholds": [StrOptions({"auto", "shared", "user"})],
         "unknown_user": [StrOptions({"consensus", "raise"})],
         "on_self": [StrOptions({"raise", "drop"})],
         "inference": [StrOptions({"auto", "ep", "laplace", "vb", "svi", "linearised"})],
@@ -289,6 +298,7 @@ class CrowdGPPL(ShardedCrowd):
         unknown_user: str = "consensus",
         on_self: Literal["raise", "drop"] = "raise",
         likelihood: str | Likelihood = "probit",
+        tie_thresholds: Literal["auto", "shared", "user"] = "auto",
         inference: str = "auto",
         n_inducing: int = 300,
         n_inducing_users: int = 300,
@@ -329,6 +339,7 @@ class CrowdGPPL(ShardedCrowd):
         self.unknown_user = unknown_user
         self.on_self = on_self
         self.likelihood = likelihood
+        self.tie_thresholds = tie_thresholds
         self.inference = inference
         self.n_inducing = n_inducing
         self.n_inducing_users = n_inducing_users
@@ -475,7 +486,9 @@ class CrowdGPPL(ShardedCrowd):
 
     def _moments(self, X: Any, *, order: bool = True) -> tuple[Array, Array]:
         check_is_fitted(self)
-        rows = self._read(X, reset=False, weighted=False)
+        return self._moments_of(self._read(X, reset=False, weighted=False), order=order)
+
+    def _moments_of(self, rows: PairRows, *, order: bool = True) -> tuple[Array, Array]:
         self._refuse_other_covariates()
         pairs = self._items.pairs(rows.left, rows.right)
         users = self._users_of_rows(rows.user)
@@ -577,8 +590,9 @@ class CrowdGPPL(ShardedCrowd):
         Returns
         -------
         pandas.DataFrame or Annotators
-            One row per user; the columns are those of `Annotators`, and those of the bias only with `order_effect`.
-            A data frame where pandas is installed.
+            One row per user; the columns are those of `Annotators`, those of the bias only with `order_effect`, and
+            those of the threshold of ties only where users have thresholds of their own. A data frame where pandas is
+            installed.
         """
         check_is_fitted(self)
         report = describe_annotators(
@@ -588,6 +602,7 @@ class CrowdGPPL(ShardedCrowd):
             credibility=credibility,
             n_samples=n_samples,
             rng=as_generator(random_state),
+            thresholds=getattr(self, "_thresholds", None),
         )
         return frame_or_record(report)
 

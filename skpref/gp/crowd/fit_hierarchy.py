@@ -9,7 +9,7 @@ shape, the rest by the likelihood of comparisons that were held out.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, BoolArray, Features, IntArray
     from skpref.data import Comparisons
     from skpref.gp.crowd.model import CrowdConfig, CrowdData
+    from skpref.gp.crowd.thresholds import TieThresholds
     from skpref.gp.pairwise.fit import PairModel
     from skpref.inference.scale import Scale
     from skpref.likelihoods import Likelihood
@@ -96,6 +97,7 @@ class HierarchyWarmStart:
     item_points: Features
     likelihood: Likelihood  # with its learnt parameters
     changed: BoolArray | None = None  # (U,): users with new answers; None: any
+    thresholds: TieThresholds | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +112,7 @@ class HierarchicalFit:
     bounds: list[float]  # penalised log evidence after each pass
     bound: float
     converged: bool
+    thresholds: TieThresholds | None = None  # of the users, where each has one
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +191,10 @@ def fit_crowd_hierarchy(
     model, n_learnt, schedule = replace(model, **vars(chosen)), int(model.users.rows[-1]), config.pair.schedule
     if start is not None and start.changed is not None and is_update(model, start.posterior, start.changed):
         n_learnt = start.posterior.n_learnt
+        if start.thresholds is not None and first.thresholds is not None:
+            numbers = np.arange(model.n_users)
+            old = start.thresholds.take(np.where(numbers < start.thresholds.mean.size, numbers, -1))
+            first = replace(first, thresholds=old)
         fit = update_hierarchy(model, first, start.posterior, start.changed, start.likelihood, schedule)
     else:
         report = schedule.on_iteration
@@ -207,6 +214,7 @@ def fit_crowd_hierarchy(
         fit.bounds,
         fit.bounds[-1],
         fit.converged,
+        fit.state.thresholds,
     )
 
 
@@ -272,6 +280,7 @@ def _hierarchy(
         None,
         config.n_factors,
         places=places,
+        own_thresholds=config.own_thresholds,
     )
 
 
@@ -393,7 +402,10 @@ def _log_likelihood(model: Hierarchy, fit: HierarchyFit, held: Hierarchy) -> flo
         of_rotated = (model.covariates[test.user] @ rotation) ** 2
         unexplained = model.by_item(rows - added[2]) @ basis
         variance += np.einsum("rn,np,rp->r", unexplained**2, state.effect_variance, of_rotated)
-    log_p, _, _ = state.likelihood.tilted(held.y, mean, np.maximum(variance, 0.0))
+    answers: Any = state.likelihood
+    if state.thresholds is not None:
+        answers = state.thresholds.answers(answers, test.user)
+    log_p, _, _ = answers.tilted(held.y, mean, np.maximum(variance, 0.0))
     return float(held.weight @ log_p)
 
 

@@ -19,9 +19,11 @@ import numpy as np
 from skpref._compiled.users import integrate_out, marginals
 from skpref._events import Iteration
 from skpref._math.linalg import cholesky, inverse_lower, log_det, solve_lower
+from skpref.gp.crowd.thresholds import AnswersOfUsers, TieThresholds
 from skpref.gp.crowd.users import UserRows
 from skpref.inference.ep import log_site_integrals, matching_sites
 from skpref.inference.scale import GammaScale
+from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -72,6 +74,7 @@ class Hierarchy:
     # Where there are groups, the items in each: `users`, `consensus` and `others` are then about these places, in which
     # the users' b and B are those of the items.
     places: Places | None = None
+    own_thresholds: bool = False  # whether each user has a threshold of ties
 
     def at_places(self, S: Array) -> Array:
         """Return a covariance of the items at the places where users compare them."""
@@ -115,15 +118,15 @@ class Hierarchy:
         """Return new sites and the sums over the users, given the consensus N(m, V)."""
         arguments = self.users.coordinates, self.users.places, state.tau, state.nu, informed.rest
         mean, variance, moment, alpha, squared = marginals(self.at_places(state.S), m, V, *arguments)
-        tau, nu, log_sites, likelihood = _sites(self, state, mean, variance)
+        tau, nu, log_sites, likelihood, thresholds = _sites(self, state, mean, variance)
         x = self.covariates
         slope = None if x is None else self.by_item((self.users.by_user(alpha).T @ x).T).T
-        return Seen(moment, squared, log_sites, slope, likelihood, tau, nu, alpha)
+        return Seen(moment, squared, log_sites, slope, likelihood, tau, nu, alpha, thresholds)
 
     def mixed(self, state: HierarchyState, seen: Seen, damping: float) -> HierarchyState:
         """Return the state with its sites moved towards the new ones."""
         tau, nu = ((1.0 - damping) * old + damping * new for old, new in ((state.tau, seen.tau), (state.nu, seen.nu)))
-        return replace(state, tau=tau, nu=nu, likelihood=seen.likelihood)
+        return replace(state, tau=tau, nu=nu, likelihood=seen.likelihood, thresholds=seen.thresholds)
 
     def covariate_moment(self) -> Array:
         """Return the sum of x x^T over the users, shape (p, p)."""
@@ -150,6 +153,7 @@ class HierarchyState:
     tau: Any  # (P,): site precisions, an array; handles on the sites where comparisons are in shards, and no `nu`
     nu: Any  # (P,): site linear terms
     likelihood: Likelihood
+    thresholds: TieThresholds | None = None  # of the users, where they differ
 
 
 class Informed(NamedTuple):
@@ -173,6 +177,7 @@ class Seen(NamedTuple):
     tau: Any  # new sites
     nu: Any
     alpha: Any
+    thresholds: TieThresholds | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +221,15 @@ def start_state(model: Hierarchy, scales: dict[str, Scale], likelihood: Likeliho
         tau=tau,
         nu=nu,
         likelihood=likelihood,
+        thresholds=_start_thresholds(model, likelihood),
     )
+
+
+def _start_thresholds(model: Hierarchy, likelihood: Likelihood) -> TieThresholds | None:
+    """Return the threshold of the likelihood for all users, where each has one of its own."""
+    if not (model.own_thresholds and isinstance(likelihood, PairwiseTies)):
+        return None
+    return TieThresholds.start(likelihood.threshold, model.n_users)
 
 
 def fit_hierarchy(
@@ -293,25 +306,33 @@ def _consensus(model: Hierarchy, state: HierarchyState, informed: Informed) -> _
 
 def _sites(
     model: Hierarchy, state: HierarchyState, mean: Array, variance: Array
-) -> tuple[Array, Array, float, Likelihood]:
-    """Return new sites, the log normalisers of the old ones, and the likelihood with its learnt parameters."""
-    w, y, likelihood = model.weight, model.y, state.likelihood
-    if likelihood.has_parameters and model.others is None:
-        likelihood = likelihood.learnt(y, mean, variance, w)
-    if model.laplace:
-        value, first, second = likelihood.derivatives(y, mean)
-        tau = w * np.maximum(-second, _LEAST_SITE)
-        normaliser = w * value - state.nu * mean + 0.5 * state.tau * mean**2
-        return tau, w * first + tau * mean, float(normaliser.sum()), likelihood
+) -> tuple[Array, Array, float, Likelihood, TieThresholds | None]:
+    """Return new sites, the log normalisers of the old ones, and the likelihood with all its learnt parameters."""
+    w, y, likelihood, thresholds = model.weight, model.y, state.likelihood, state.thresholds
     # A weight of w >= 1 is w equal sites, of which the cavity leaves out one.
     share = 1.0 / np.maximum(w, 1.0)
     retained = np.maximum(1.0 - share * state.tau * variance, _LEAST_SITE)
     v = variance / retained
     mu = (mean - variance * share * state.nu) / retained
-    log_z, first, second = likelihood.tilted(y, mu, v)
+    answers: Likelihood | AnswersOfUsers = likelihood
+    of_thresholds = 0.0
+    if thresholds is not None and isinstance(likelihood, PairwiseTies):
+        rows = y, mu, v, w
+        thresholds = thresholds.learnt(likelihood, model.users.user, rows, learn_prior=model.others is None)
+        likelihood = replace(likelihood, threshold=float(np.exp(thresholds.centre)))
+        answers, of_thresholds = thresholds.answers(likelihood, model.users.user), thresholds.log_evidence
+    elif likelihood.has_parameters and model.others is None:
+        likelihood = likelihood.learnt(y, mean, variance, w)
+        answers = likelihood
+    if model.laplace:
+        value, first, second = answers.derivatives(y, mean)
+        tau = w * np.maximum(-second, _LEAST_SITE)
+        normaliser = w * value - state.nu * mean + 0.5 * state.tau * mean**2
+        return tau, w * first + tau * mean, float(normaliser.sum()) + of_thresholds, likelihood, thresholds
+    log_z, first, second = answers.tilted(y, mu, v)
     tau, nu = matching_sites(first, second, mu, np.maximum(1.0 + second * v, _LEAST_SITE))
-    log_sites = log_z - log_site_integrals(state.tau / w, state.nu / w, mu, v)
-    return w * np.maximum(tau, _LEAST_SITE), w * nu, float(w @ log_sites), likelihood
+    log_sites = float(w @ (log_z - log_site_integrals(state.tau / w, state.nu / w, mu, v)))
+    return w * np.maximum(tau, _LEAST_SITE), w * nu, log_sites + of_thresholds, likelihood, thresholds
 
 
 def _penalty(model: Hierarchy, state: HierarchyState, shape_chol: Array) -> float:

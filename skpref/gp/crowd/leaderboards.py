@@ -15,6 +15,7 @@ from skpref.gp.crowd.base import CrowdBase, comparisons_of_seen, refuse_unknown_
 from skpref.gp.crowd.groups import LEFT_OUT
 from skpref.gp.crowd.personal import PersonalPosterior
 from skpref.gp.crowd.posterior import UNSEEN_USER
+from skpref.gp.crowd.thresholds import left_of_sides
 from skpref.gp.entities import holds_features
 from skpref.gp.pairwise.ranking import Ranking, rank_draws, rank_items, whole_numbers
 from skpref.gp.pairwise.win_matrix import WinMatrix, win_matrix
@@ -185,7 +186,11 @@ class CrowdLeaderboards(CrowdBase):
         left, right = np.divmod(np.arange(chosen.size**2), chosen.size)
         number = np.full(left.size, 0 if is_known.any() else -1)
         moments = self._in_groups(groups).pairs((users, number), chosen, left, right, order=False)
-        predicted = self.likelihood_.predict(*moments).reshape(chosen.size, chosen.size)
+        if getattr(self, "_thresholds", None) is None:
+            left_wins = self.likelihood_.predict(*moments)
+        else:
+            left_wins = left_of_sides(self._answers_of_users(moments, np.append(users.position, -1)[number]))
+        predicted = left_wins.reshape(chosen.size, chosen.size)
         return win_matrix(predicted, ids, chosen, self._answers_of(user, groups))
 
     def _levels(self, groups: Mapping[Any, Hashable] | None) -> list[int]:

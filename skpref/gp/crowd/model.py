@@ -63,6 +63,7 @@ class CrowdConfig:
     n_inducing_users: int
     prior_v: tuple[float, float]  # Gamma (shape, rate) of s_d
     prior_w: tuple[float, float]  # Gamma (shape, rate) of s_d^w
+    own_thresholds: bool = False  # whether each user has a threshold of ties
     choose_priors: bool = False  # whether held-out comparisons may ask for broader ones of both
 
     def broadened(self, of_items: float, of_users: float) -> CrowdConfig:

@@ -20,6 +20,7 @@ from skpref._compiled.users import user_block
 from skpref._math.linalg import cholesky, solve_lower
 from skpref.gp.crowd.tabulated import Tabulated
 from skpref.gp.crowd.users import UserRows
+from skpref.likelihoods import PairwiseTies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from skpref._typing import Array, BoolArray, IntArray
     from skpref.data import Comparisons
     from skpref.gp.crowd.personal import PersonalPosterior
+    from skpref.gp.crowd.thresholds import TieThresholds
     from skpref.likelihoods import Likelihood
 
 _SIZES = np.geomspace(0.1, 10.0, 20)  # of rho, 1 being that of an average user
@@ -87,18 +89,23 @@ def learn_reliability(
     comparisons: Comparisons,
     likelihood: Likelihood,
     rng: np.random.Generator,
+    thresholds: TieThresholds | None = None,
 ) -> Reliability:
-    """Return the posterior of the reliability of all seen users."""
+    """Return the posterior of the reliability of all seen users, who may have thresholds of ties of their own."""
     noise = rng.standard_normal((_DRAWS // 2, posterior.half_rows.shape[1]))
     noise = np.vstack([noise, -noise]) @ posterior.half_rows.T
-    log_likelihood, known = _log_likelihoods(posterior, comparisons, likelihood, noise)
+    log_likelihood, known = _log_likelihoods(posterior, comparisons, likelihood, noise, thresholds)
     log_joint = log_likelihood + _learnt_prior(logsumexp(log_likelihood, axis=0) - np.log(len(noise)))
     weight = np.exp(log_joint - logsumexp(log_joint, axis=(0, 2), keepdims=True))
     return Reliability(weight, (posterior.m + noise)[:, : posterior.n_seen], known)
 
 
 def _log_likelihoods(
-    posterior: PersonalPosterior, comparisons: Comparisons, likelihood: Likelihood, noise: Array
+    posterior: PersonalPosterior,
+    comparisons: Comparisons,
+    likelihood: Likelihood,
+    noise: Array,
+    thresholds: TieThresholds | None,
 ) -> tuple[Array, BoolArray]:
     """Return log p(answers of a user | draw of the consensus, rho) (S, U, G), and whose pairs others know (U,)."""
     by_user = np.lexsort((comparisons.right, comparisons.left, np.asarray(comparisons.user)))
@@ -112,7 +119,7 @@ def _log_likelihoods(
     unexplained = np.eye(len(centred)) - np.outer(centred, centred) / max(float(centred @ centred), _LEAST)
     tastes = unexplained @ posterior.S @ unexplained.T
     sites = users.coordinates, posterior.users.places, posterior.tau, posterior.nu
-    log_prob, result = _of_labels(likelihood, c.y), np.zeros((len(noise), posterior.n_users, _GRID.size))
+    of_user, result = _of_users(likelihood, c.y, thresholds), np.zeros((len(noise), posterior.n_users, _GRID.size))
     known = np.zeros(posterior.n_users, dtype=bool)
     for u in range(posterior.n_users):
         A = users.of_user(u)
@@ -134,8 +141,30 @@ def _log_likelihoods(
         along = D @ (A @ centred)
         of_consensus, of_tastes = float(A @ centred @ along), float(along @ (A @ tastes @ A.T) @ along)
         share = of_consensus / max(of_consensus + of_tastes, _LEAST)
-        result[:, u] = share * (log_prob(c.y[own], z) @ c.weight[own])
+        result[:, u] = share * (of_user(u)(c.y[own], z) @ c.weight[own])
     return result, known
+
+
+def _of_users(
+    likelihood: Likelihood, y: Array, thresholds: TieThresholds | None
+) -> Callable[[int], Callable[[Array, Array], Array]]:
+    """Return log p(y | z) of each user."""
+    if thresholds is None or not isinstance(likelihood, PairwiseTies):
+        shared = _of_labels(likelihood, y)
+        return lambda _: shared
+    b, side = np.exp(thresholds.mean), Tabulated(partial(_log_prob_of, likelihood.side, 1.0), _REACH)
+    return lambda u: partial(_log_prob_with_threshold, side, float(b[u]))
+
+
+def _log_prob_with_threshold(side: Tabulated, b: float, y: Array, z: Array) -> Array:
+    """Return log p(y | z) of answers with a threshold of ties, given log p(left | z) without ties."""
+    result, tie = np.empty(z.shape), y == 0.5
+    sided = z[..., ~tie]
+    result[..., ~tie] = y[~tie] * side(sided - b) + (1.0 - y[~tie]) * side(-sided - b)
+    # As in `by_threshold`, from the side on which both terms are small.
+    upper, lower = side(b - np.abs(z[..., tie])), side(-b - np.abs(z[..., tie]))
+    result[..., tie] = upper + np.log1p(-np.exp(lower - upper))
+    return result
 
 
 def _of_labels(likelihood: Likelihood, y: Array) -> Callable[[Array, Array], Array]:

@@ -64,13 +64,21 @@ def update_hierarchy(
     sites = np.where(rows, 0.0, tau), np.where(rows, 0.0, nu), prior_means(model, state.B)
     others = integrate_out(model.at_places(state.S), model.users.coordinates, model.users.places, *sites)
     part = replace(model.of_users(changed), others=others[:2])
+    thresholds = state.thresholds
     local = fit_hierarchy(
         part,
-        replace(state, tau=tau[rows], nu=nu[rows]),
+        replace(
+            state,
+            tau=tau[rows],
+            nu=nu[rows],
+            thresholds=None if thresholds is None else thresholds.take(np.flatnonzero(changed)),
+        ),
         max_iter=schedule.max_iter,
         tol=schedule.tol,
         on_iteration=schedule.on_iteration,
     )
     tau[rows], nu[rows] = local.state.tau, local.state.nu
-    whole = fit_hierarchy(model, replace(state, tau=tau, nu=nu), max_iter=1, tol=schedule.tol)
+    if thresholds is not None and local.state.thresholds is not None:
+        thresholds = thresholds.with_users(changed, local.state.thresholds)
+    whole = fit_hierarchy(model, replace(state, tau=tau, nu=nu, thresholds=thresholds), max_iter=1, tol=schedule.tol)
     return replace(whole, converged=local.converged)

@@ -89,7 +89,7 @@ PARAMETERS: dict[str, list[Any]] = {
         ("dtype", [7]),
         ("checkpoint", [7]),
         ("n_jobs", ["two"]),
-        ("threshold_means", ["low"]),
+        ("threshold_means tie_thresholds", ["low"]),
         ("random_state", ["a"]),
     )
     for name in names.split()

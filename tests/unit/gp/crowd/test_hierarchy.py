@@ -332,7 +332,7 @@ def scripted(
         if last:
             shares.append(float((state.tau - last[-1])[0]))
         last.append(state.tau)
-        return state.tau + 1.0, state.nu, next(values), state.likelihood
+        return state.tau + 1.0, state.nu, next(values), state.likelihood, None
 
     def steps(*args: Any) -> np.ndarray:
         radii.append(args[-1])

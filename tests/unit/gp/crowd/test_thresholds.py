@@ -1,0 +1,237 @@
+"""Thresholds of ties of each user: derivatives, the shared limit, the truth of a simulation, files, refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skpref import CrowdGPPL, load, save
+from skpref.exceptions import DataError
+from skpref.gp.crowd import reliability, update_hierarchy
+from skpref.gp.crowd.thresholds import (
+    TieThresholds,
+    by_threshold,
+    information,
+    left_of_sides,
+    predict_answers,
+)
+from skpref.likelihoods import PairwiseLogitTies, PairwiseProbitTies
+from skpref.metrics import answers_log_loss
+
+PLAIN = {"n_factors": 0, "inference": "ep", "likelihood": "logit-ties"}  # without tastes
+LIKELIHOODS = [PairwiseLogitTies(0.4), PairwiseProbitTies(0.4)]
+
+
+def answers(n=120, seed=0):
+    """Answers of all kinds, cavities and thresholds."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice([0.0, 0.5, 1.0, 0.3], n)
+    return y, rng.normal(0.0, 2.0, n), rng.gamma(1.0, 0.5, n), np.exp(rng.normal(-0.5, 0.5, n))
+
+
+def crowd(seed, spread, n_users=30, n_answers=30, n_items=8):
+    """Triples, answers and log thresholds of users who agree on the items."""
+    rng = np.random.default_rng(seed)
+    utility, log_b = rng.standard_normal(n_items), -0.4 + spread * rng.standard_normal(n_users)
+    user = np.repeat(np.arange(n_users), n_answers)
+    left = rng.integers(0, n_items, user.size)
+    right = (left + rng.integers(1, n_items, user.size)) % n_items
+    apart, b = utility[left] - utility[right] + rng.logistic(size=user.size), np.exp(log_b)[user]
+    return np.column_stack([user, left, right]), np.where(np.abs(apart) < b, 0.5, (apart > 0.0) * 1.0), log_b
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y, log_b = crowd(0, 0.8)
+    return CrowdGPPL(n_factors=1, likelihood="logit-ties", tie_thresholds="user", random_state=0).fit(X, y), X, y, log_b
+
+
+# ------------------------------------------------------------------------------------------------------ answers of rows
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_derivatives_are_those_of_finite_differences(likelihood):
+    y, mu, v, b = answers()
+    at, step = by_threshold(likelihood, y, mu, v, b), 1e-5
+    more, less = (by_threshold(likelihood, y, mu, v, b + sign * step) for sign in (1.0, -1.0))
+    assert_allclose(at.slope, (more.value - less.value) / (2.0 * step), rtol=1e-5, atol=1e-6)
+    more, less = (by_threshold(likelihood, y, mu + sign * step, v, b) for sign in (1.0, -1.0))
+    assert_allclose(at.first, (more.value - less.value) / (2.0 * step), rtol=1e-5, atol=1e-6)
+    assert_allclose(at.second, (more.first - less.first) / (2.0 * step), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_information_is_the_expected_square_of_the_slope(likelihood):
+    _, mu, v, b = answers()
+    p = np.column_stack(
+        [np.exp(by_threshold(likelihood, np.full(mu.size, y), mu, v, b).value) for y in (1.0, 0.5, 0.0)]
+    )
+    assert_allclose(p.sum(axis=1), 1.0)
+    slopes = [b * by_threshold(likelihood, np.full(mu.size, y), mu, v, b).slope for y in (1.0, 0.5, 0.0)]
+    assert_allclose(information(likelihood, mu, v, b), (p * np.column_stack(slopes) ** 2).sum(axis=1), rtol=1e-8)
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS)
+def test_equal_thresholds_are_the_shared_likelihood(likelihood):
+    y, mu, v, _ = answers()
+    y = np.where(y == 0.3, 1.0, y)  # logarithms of soft labels are mixed after the average, not before it
+    shared = TieThresholds.start(0.4, 5)
+    rows = shared.answers(likelihood, np.arange(y.size) % 5)
+    for own, wanted in zip(rows.tilted(y, mu, v), likelihood.tilted(y, mu, v), strict=True):
+        assert_allclose(own, wanted, rtol=1e-7, atol=1e-8)
+    for own, wanted in zip(rows.derivatives(y, mu), likelihood.derivatives(y, mu), strict=True):
+        assert_allclose(own, wanted, rtol=1e-7, atol=1e-8)
+    predicted = predict_answers(likelihood, mu, v, shared.of(np.full(y.size, -1)))
+    assert_allclose(predicted, likelihood.predict_answers(mu, v), atol=1e-9)
+    assert_allclose(left_of_sides(predicted), likelihood.predict(mu, v), atol=1e-9)
+
+
+def test_a_tie_of_items_far_apart_keeps_its_digits():
+    far = by_threshold(PairwiseLogitTies(), np.full(2, 0.5), np.array([-60.0, 60.0]), np.zeros(2), np.full(2, 0.5))
+    assert_allclose(far.value, PairwiseLogitTies(0.5).log_prob([0.5, 0.5], [-60.0, 60.0]), rtol=1e-9)
+    assert_allclose(far.first, [1.0, -1.0])
+    assert left_of_sides(np.array([[0.0, 1.0, 0.0]])).tolist() == [0.5]
+
+
+# ------------------------------------------------------------------------------------------------------------- learning
+def test_users_who_are_equal_share_their_threshold():
+    start = TieThresholds(np.full(400, -1.0), np.zeros(400), -1.0, 0.0)
+    rng = np.random.default_rng(0)
+    measured = 0.5 + 0.2 * rng.standard_normal(400)  # errors of measurement only
+    learnt = start.updated(25.0 * (measured + 1.0), np.full(400, 25.0))
+    assert learnt.spread < 0.08
+    assert_allclose(learnt.centre, measured.mean(), atol=1e-3)
+    different = start.updated(25.0 * (measured + np.resize([-0.6, 0.6], 400) + 1.0), np.full(400, 25.0))
+    assert 0.5 < different.spread < 0.7
+    assert_allclose(different.variance, different.spread**2 / (1.0 + 25.0 * different.spread**2))
+
+
+def test_a_spread_of_zero_leaves_all_at_the_centre():
+    start = TieThresholds(np.zeros(3), np.zeros(3), 0.0, 0.0)
+    assert start.log_evidence == 0.0
+    kept = start.updated(np.array([3.0, -2.0, 0.5]), np.full(3, 4.0), learn_prior=False)
+    assert_array_equal(kept.mean, 0.0)
+    assert_array_equal(kept.variance, 0.0)
+
+
+def test_thresholds_of_a_simulation_are_recovered(fitted):
+    model, _, _, log_b = fitted
+    own = model._thresholds
+    assert np.corrcoef(own.mean, log_b)[0, 1] > 0.75  # with the errors of 30 answers each
+    assert 0.5 < own.spread < 1.1
+    assert np.mean(np.abs(own.mean - log_b) < 1.645 * np.sqrt(own.variance)) > 0.75
+    assert_array_equal(model.tie_thresholds_, np.exp(own.mean))
+    assert_allclose(model.likelihood_.threshold, np.exp(own.centre))
+
+
+@pytest.mark.parametrize("inference", ["ep", "laplace"])
+def test_own_thresholds_predict_better_where_users_differ(inference):
+    X, y, _ = crowd(1, 0.9, n_answers=40)
+    train = np.arange(y.size) % 2 == 0
+    losses = []
+    for kind in ("shared", "user"):
+        model = CrowdGPPL(
+            n_factors=0, likelihood="probit-ties", inference=inference, tie_thresholds=kind, random_state=0
+        ).fit(X[train], y[train])
+        losses.append(answers_log_loss(y[~train], model.predict_proba(X[~train], ties=True)))
+    assert losses[1] < losses[0] - 0.03
+
+
+def test_more_answers_make_the_threshold_more_certain():
+    X, y, _ = crowd(2, 0.8)
+    kept = (X[:, 0] != 3) | (np.arange(y.size) % 10 == 0)
+    few = CrowdGPPL(**PLAIN, random_state=0).fit(X[kept], y[kept])._thresholds
+    assert few.variance[3] > 2.0 * np.median(few.variance)
+    assert abs(few.mean[3] - few.centre) < few.spread
+
+
+# ---------------------------------------------------------------------------------------------------------- predictions
+def test_probabilities_are_of_the_users_own_threshold(fitted):
+    model, X, _, log_b = fitted
+    pair = X[0, 1:].tolist()
+    often, seldom = int(np.argmax(log_b)), int(np.argmin(log_b))
+    rows = [(often, *pair), (seldom, *pair), ("nobody", *pair)]
+    p = model.predict_proba(np.array(rows, dtype=object), ties=True)
+    assert_allclose(p.sum(axis=1), 1.0)
+    assert p[0, 1] > p[2, 1] > p[1, 1]
+    sides = model.predict_proba(np.array(rows, dtype=object))
+    assert_allclose(sides[:, 1], p[:, 0] / (p[:, 0] + p[:, 2]))
+    wins = model.win_matrix([int(item) for item in pair], user=often)
+    assert_allclose(wins.predicted[0, 1], sides[0, 1])
+    unseen = model.win_matrix([int(item) for item in pair])
+    assert_allclose(unseen.predicted[0, 1], sides[2, 1])
+
+
+def test_the_report_on_users_has_their_thresholds(fitted):
+    model = fitted[0]
+    report = model.annotators(credibility=0.8, n_samples=20)
+    assert_allclose(np.asarray(report["tie_threshold"]), model.tie_thresholds_)
+    assert (np.asarray(report["tie_threshold_low"]) < model.tie_thresholds_).all()
+    assert (np.asarray(report["tie_threshold_high"]) > model.tie_thresholds_).all()
+
+
+def test_reliability_uses_the_threshold_of_each_user():
+    y, z, _, _ = answers(40)
+    z = np.vstack([z, -z])
+    for likelihood in LIKELIHOODS:
+        own = TieThresholds(np.log([0.2, 1.3]), np.zeros(2), 0.0, 0.5)
+        of_user = reliability._of_users(likelihood, y, own)
+        for u, b in enumerate((0.2, 1.3)):
+            wanted = replace(likelihood, threshold=b).log_prob(np.broadcast_to(y, z.shape), z)
+            assert_allclose(of_user(u)(y, z), wanted, rtol=1e-8, atol=1e-9)
+
+
+# ------------------------------------------------------------------------------------------------------ life of a model
+def test_files_and_copies_keep_them(fitted, tmp_path):
+    model, X, _, _ = fitted
+    save(model, tmp_path / "crowd.skpref")
+    again = load(tmp_path / "crowd.skpref")
+    assert_array_equal(again.predict_proba(X[:20], ties=True), model.predict_proba(X[:20], ties=True))
+    assert_array_equal(again.tie_thresholds_, model.tie_thresholds_)
+    again._thresholds = replace(again._thresholds, mean=again._thresholds.mean[:3], variance=np.zeros(3))
+    with pytest.raises(DataError, match="must be of the users"):
+        save(again, tmp_path / "damaged.skpref")
+
+
+def test_more_answers_move_the_thresholds_of_those_who_gave_them(monkeypatch):
+    monkeypatch.setattr(update_hierarchy, "_FEW", 100)
+    X, y, _ = crowd(3, 0.8)
+    model = CrowdGPPL(**PLAIN, random_state=0).fit(X, y)
+    before = model._thresholds
+    new = np.array([(2, a, b) for a in range(6) for b in range(a)] + [(99, 0, 1)] * 2)
+    model.partial_fit(new, np.full(len(new), 0.5))  # one user calls ties, and a new one joins
+    after = model._thresholds
+    assert after.mean.size == before.mean.size + 1
+    assert after.mean[2] > before.mean[2] + 0.1
+    others = np.delete(np.arange(before.mean.size), 2)
+    assert_array_equal(after.mean[others], before.mean[others])
+    assert (after.centre, after.spread) == (before.centre, before.spread)
+    assert after.mean[-1] > after.centre
+    whole = CrowdGPPL(**PLAIN, random_state=0).fit(np.vstack([X, new]), np.append(y, np.full(len(new), 0.5)))
+    assert_allclose(after.mean, whole._thresholds.mean, atol=0.3)
+
+
+def test_groups_have_them_too():
+    X, y, log_b = crowd(4, 0.9, n_users=12)
+    X = np.column_stack([X, np.arange(y.size) % 2])
+    model = CrowdGPPL(n_factors=0, user=0, left=1, right=2, groups=[3], likelihood="logit-ties", random_state=0)
+    assert np.corrcoef(model.fit(X, y)._thresholds.mean, log_b)[0, 1] > 0.8
+    assert model.predict_proba(X[:3], ties=True).shape == (3, 3)
+
+
+# ------------------------------------------------------------------------------------------------------------- refusals
+def test_where_they_cannot_be_learnt_they_are_refused_or_shared():
+    X, y, _ = crowd(5, 0.5, n_users=4, n_answers=10)
+    vb = {"inference": "vb", "n_factors": 1, "random_state": 0}
+    shared = CrowdGPPL(likelihood="logit-ties", **vb).fit(X, y)
+    assert_array_equal(shared.tie_thresholds_, np.full(4, shared.likelihood_.threshold))
+    assert "tie_threshold" not in shared.annotators(n_samples=10)
+    plain = CrowdGPPL(n_factors=1, random_state=0).fit(X, y)
+    assert plain.tie_thresholds_ is None
+    with pytest.raises(DataError, match=r"needs a likelihood in which a tie is .*likelihood='logit'"):
+        CrowdGPPL(likelihood="logit", tie_thresholds="user").fit(X, y)
+    with pytest.raises(DataError, match=r"needs inference='ep' or 'laplace'; got inference='vb'"):
+        CrowdGPPL(likelihood="logit-ties", tie_thresholds="user", **vb).fit(X, y)
+    with pytest.raises(ValueError, match="tie_thresholds"):
+        CrowdGPPL(tie_thresholds="own").fit(X, y)
