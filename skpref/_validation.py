@@ -45,6 +45,7 @@ ON_DASK: Final = (  # skpref.dask
     "DaskGibbsM3F",
     "DaskSVGPClassifier",
     "DaskSVGPRegressor",
+    "DaskVariationalFM",
 )
 _DATES: Final = (date, time, timedelta, np.datetime64, np.timedelta64)
 

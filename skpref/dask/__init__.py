@@ -4,6 +4,7 @@ from skpref.dask.classifier import DaskGPPLClassifier
 from skpref.dask.crowd import DaskCrowdGPPL
 from skpref.dask.feature_classifier import DaskSVGPClassifier
 from skpref.dask.group_regressor import DaskGPPLRegressor
+from skpref.dask.machine import DaskVariationalFM
 from skpref.dask.ratings import DaskGibbsM3F
 from skpref.dask.regressor import DaskSVGPRegressor
 
@@ -14,4 +15,5 @@ __all__ = [
     "DaskGibbsM3F",
     "DaskSVGPClassifier",
     "DaskSVGPRegressor",
+    "DaskVariationalFM",
 ]

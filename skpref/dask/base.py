@@ -73,7 +73,7 @@ class OnCluster(DocLinkMixin, BaseEstimator):
 
         Returns
         -------
-        CrowdGPPL, GPPLClassifier, GPPLRegressor, SVGPClassifier, SVGPRegressor or GibbsM3F
+        CrowdGPPL, GPPLClassifier, GPPLRegressor, GibbsM3F, SVGPClassifier, SVGPRegressor or VariationalFM
             A model with the same parameters and the same posterior.
         """
         check_is_fitted(self)

@@ -36,7 +36,16 @@ if TYPE_CHECKING:
     from skpref._typing import Array, IntArray
     from skpref.data.ids import IdColumn
 
-__all__ = ["ColumnDesign", "RowColumns", "RowShard", "RowSummary", "design_of_shards", "row_columns", "row_shards"]
+__all__ = [
+    "ColumnDesign",
+    "RowColumns",
+    "RowShard",
+    "RowSummary",
+    "design_of_shards",
+    "read_rows",
+    "row_columns",
+    "row_shards",
+]
 
 _LARGEST = 1e25  # limit on numbers: their eighth powers must fit into float64
 
@@ -143,12 +152,10 @@ def _checked_numbers(values: Any, name: str) -> Array:  # noqa: ANN401  # array-
 
 # ------------------------------------------------------------------------------------------------------------- reading
 class RowColumns(NamedTuple):
-    """Columns of rows."""
+    """Columns of features."""
 
-    features: tuple[str, ...]
+    names: tuple[str, ...]
     is_id: tuple[bool, ...]  # of each of them
-    y: str
-    weight: str | None
 
 
 class RowSummary(NamedTuple):
@@ -175,17 +182,15 @@ class RowShard(NamedTuple):
     weight: Array
 
 
-def row_columns(dataset: Any, y: Any, weight: Any, categorical: Any) -> RowColumns:  # noqa: ANN401  # of pyarrow
-    """Return the columns of a dataset: ids are those that are named, or else all but floats and booleans."""
+def row_columns(schema: Any, names: Sequence[str], categorical: Any) -> RowColumns:  # noqa: ANN401  # of pyarrow
+    """Return the columns of features: ids are those that are named, or else all but floats and booleans."""
     import pyarrow as pa
 
-    target = "y" if y is None else y
-    names = feature_columns(stored_names(dataset), target, weight)
-    kinds = {name: dataset.schema.field(name).type for name in names}
+    kinds = {name: schema.field(name).type for name in names}
     tests = pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal
     if categorical is None:
         is_id = [not any(test(kinds[name]) for test in tests) for name in names]
-        return RowColumns(tuple(names), tuple(is_id), target, weight)
+        return RowColumns(tuple(names), tuple(is_id))
     chosen = [categorical] if isinstance(categorical, str) else list(categorical)
     unknown = [name for name in chosen if name not in names]
     if unknown:
@@ -197,30 +202,59 @@ def row_columns(dataset: Any, y: Any, weight: Any, categorical: Any) -> RowColum
                 f"column {name!r} of X holds {kinds[name]}, and no numbers: name it in categorical_features, or leave "
                 "it out of the files"
             )
-    return RowColumns(tuple(names), tuple(name in chosen for name in names), target, weight)
+    return RowColumns(tuple(names), tuple(name in chosen for name in names))
 
 
 def row_shards(
     dataset: Any,  # noqa: ANN401  # of pyarrow
+    y: Any,  # noqa: ANN401  # checked here
+    weight: Any,  # noqa: ANN401  # checked here
+    categorical: Any,  # noqa: ANN401
+    *,
+    labels: bool,
+) -> tuple[RowColumns, Iterator[tuple[RowSummary, RowShard]]]:
+    """Return the columns of a dataset; and summary and rows of runs of about a million of its rows."""
+    target = "y" if y is None else y
+    names = feature_columns(stored_names(dataset), target, weight)
+    columns = row_columns(dataset.schema, names, categorical)
+
+    def shards() -> Iterator[tuple[RowSummary, RowShard]]:
+        start = 0
+        for table in runs_of_rows(dataset, [*names, target, *([] if weight is None else [weight])]):
+            weights = None if weight is None else column_values(table[weight])
+            yield read_rows(table, column_values(table[target]), weights, start, columns, labels=labels)
+            start += len(table)
+
+    return columns, shards()
+
+
+def read_rows(
+    table: Any,  # noqa: ANN401  # of pyarrow
+    y: NDArray[Any],
+    weight: NDArray[Any] | None,
+    start: int,
     columns: RowColumns,
     *,
     labels: bool,
-) -> Iterator[tuple[RowSummary, RowShard]]:
-    """Yield summary and rows of runs of about a million rows of a dataset of pyarrow."""
-    start = 0
-    names = [*columns.features, columns.y, *([] if columns.weight is None else [columns.weight])]
-    for table in runs_of_rows(dataset, names):
-        try:
-            yield _read_run(table, columns, labels=labels)
-        except ValueError as error:
-            raise located(error, f"rows {start} to {start + len(table) - 1} of X") from error
-        start += len(table)
+) -> tuple[RowSummary, RowShard]:
+    """Return summary and rows of a table; errors name the rows, counted from the first one's number."""
+    try:
+        return _read(table, y, weight, columns, labels=labels)
+    except ValueError as error:
+        raise located(error, f"rows {start} to {start + len(table) - 1} of X") from error
 
 
-def _read_run(table: Any, columns: RowColumns, *, labels: bool) -> tuple[RowSummary, RowShard]:  # noqa: ANN401
-    weight = read_weights(None if columns.weight is None else column_values(table[columns.weight]), len(table))
+def _read(
+    table: Any,  # noqa: ANN401  # of pyarrow
+    y: NDArray[Any],
+    weight: NDArray[Any] | None,
+    columns: RowColumns,
+    *,
+    labels: bool,
+) -> tuple[RowSummary, RowShard]:
+    weight, distinct = read_weights(weight, len(table)), None
     used: Any = slice(None) if weight.all() else np.flatnonzero(weight)
-    y, distinct, weight = column_values(table[columns.y]), None, weight[used]
+    weight = weight[used]
     if labels:
         distinct, y = np.unique(np.asarray(read_labels(y))[used], return_inverse=True)
     else:
@@ -233,7 +267,7 @@ def _read_run(table: Any, columns: RowColumns, *, labels: bool) -> tuple[RowSumm
     ids: list[IdColumn | None] = []
     places: list[NDArray[Any]] = []
     squares = 0.0
-    for name, is_id in zip(columns.features, columns.is_id, strict=True):
+    for name, is_id in zip(*columns, strict=True):
         if is_id:
             all_ids, codes = distinct_ids(table[name], f"column {name!r}", "row", name)
             codes = codes if isinstance(codes, slice) else codes[used]
@@ -264,9 +298,10 @@ def design_of_shards(
 ) -> tuple[ColumnDesign, list[list[NDArray[np.int32] | None]]]:
     """Return the features of shards with rows, and the place of each shard's distinct ids among those of all."""
     if not summaries:
-        lacking = "a minimum of 1 is required for X: it has no rows"
-        lacking += "" if columns.weight is None else " of positive weight; every sample_weight is zero"
-        raise DataError(f"Found array with 0 sample(s) while {lacking}")
+        raise DataError(
+            "Found array with 0 sample(s) while a minimum of 1 is required for X: it has no rows, or none of positive "
+            "sample_weight"
+        )
     vocabularies: list[Vocabulary | None] = []
     for k, is_id in enumerate(columns.is_id):
         own: list[Any] = [summary.ids[k] for summary in summaries]
@@ -278,4 +313,4 @@ def design_of_shards(
         ]
         for summary in summaries
     ]
-    return ColumnDesign(columns.features, tuple(vocabularies)), places
+    return ColumnDesign(columns.names, tuple(vocabularies)), places

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpref._checks import check_types, require
 from skpref._compiled.jit import limited_threads
 from skpref._math.random import as_generator
-from skpref.data.row_shards import ColumnDesign, design_of_shards, row_columns, row_shards
+from skpref.data.row_shards import ColumnDesign, design_of_shards, row_shards
 from skpref.data.shards import is_stored, open_dataset
 from skpref.exceptions import DataError
 from skpref.factorization.machine.base import FMBase
@@ -26,7 +26,7 @@ from skpref.factorization.machine.sharded import ShardedSweep, sharded_rows
 from skpref.inference.shards import OnDisk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -58,16 +58,11 @@ class FMFiles(FMBase):
     def _fit_dataset(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit to Parquet files, a million rows of which are in memory at a time."""
         self._check_sums_suffice()
-        dataset = open_dataset(X)
-        columns = row_columns(dataset, y, sample_weight, self.categorical_features)
-        summaries, rows = [], []
-        strings: list[dict[Any, Any]] = [{} for _ in columns.features]
+        settings = y, sample_weight, self.categorical_features
+        columns, of_files = row_shards(open_dataset(X), *settings, labels=not isinstance(self, RegressorMixin))
         with closing(OnDisk()) as shards:
-            for summary, shard in row_shards(dataset, columns, labels=not isinstance(self, RegressorMixin)):
-                if summary.n_rows:
-                    summaries.append(summary.sharing(strings))
-                    rows.append(shards.store(shard))
-            return self._fit_shards(shards, summaries, rows, columns)
+            read = ((summary, shards.store(rows)) for summary, rows in of_files)
+            return self._fit_shards(shards, read, columns)
 
     def _check_sums_suffice(self) -> None:
         """Refuse settings that need the rows themselves."""
@@ -84,8 +79,12 @@ class FMFiles(FMBase):
                 "posterior, and each column is a group: leave this parameter at its default"
             )
 
-    def _fit_shards(self, shards: Shards, summaries: list[RowSummary], rows: list[Any], columns: RowColumns) -> Self:
-        """Fit to rows in shards, of which there are summaries here and handles on the rows."""
+    def _fit_shards(self, shards: Shards, read: Iterable[tuple[RowSummary, Any]], columns: RowColumns) -> Self:
+        """Fit to rows in shards: summaries of them, and handles."""
+        strings: list[dict[Any, Any]] = [{} for _ in columns.names]
+        with_rows = [(summary.sharing(strings), handle) for summary, handle in read if summary.n_rows]
+        summaries, rows = (list(column) for column in zip(*with_rows, strict=True)) if with_rows else ([], [])
+        with_rows.clear()
         design, places = design_of_shards(columns, summaries)
         old, old_classes = self._last_of(design), self._classes()
         likelihood, labels = self._start_of_shards(summaries)

@@ -25,6 +25,7 @@ from skpref._compiled.fm_full import (
     row_moments_full,
     step_features,
 )
+from skpref._compiled.jit import limited_threads, n_threads
 from skpref.exceptions import DataError
 from skpref.factorization.machine.balance import bipartite_sides
 from skpref.factorization.machine.fields import MAX_FIELDS, Design, DesignSweep, assembled
@@ -234,8 +235,9 @@ class _Shared(NamedTuple):
 def _moments(part: ShardPart, shared: _Shared, bias: Bias) -> tuple[float, tuple[Array, Array]]:
     """Return the weighted sum of the expected squared residuals; and mean and variance of y(x) in every row."""
     design = part.design
-    patterns, _ = shared.of(part)
-    mu, v = row_moments_full(design.holders, design.codes, design.offsets, patterns, _width(shared))
+    with limited_threads(n_threads()):
+        patterns, _ = shared.of(part)
+        mu, v = row_moments_full(design.holders, design.codes, design.offsets, patterns, _width(shared))
     mu, v = mu + bias.mean, v + bias.variance
     if not (np.isfinite(mu).all() and np.isfinite(v).all()):
         raise DataError("overflow in interactions; scale the columns of numbers of X")
@@ -254,7 +256,8 @@ def _field_evidence(
     part: ShardPart, moments: tuple[Array, Array], slopes: Slopes, shared: _Shared, bias: Bias, step: float, f: int
 ) -> tuple[Array, Array]:
     """Return the evidence of a shard's rows on each pattern of a field."""
-    return _evidence(part, f, _sites(moments, slopes, bias, step), shared.of(part)[0], _width(shared))
+    with limited_threads(n_threads()):
+        return _evidence(part, f, _sites(moments, slopes, bias, step), shared.of(part)[0], _width(shared))
 
 
 def _own_evidence(
@@ -267,13 +270,13 @@ def _own_evidence(
     ends: tuple[int, int],
 ) -> tuple[Array, Array]:
     """Return the evidence of a shard's rows on features of a column that belongs to no field."""
-    patterns, first = shared.of(part)
-    f = part.design.codes.shape[0] - 1
-    evidence = _evidence(part, f, _sites(moments, slopes, bias, step), patterns, _width(shared))
-    columns = part.design.patterns[:, slice(*ends)].tocsc()
+    f, columns = part.design.codes.shape[0] - 1, part.design.patterns[:, slice(*ends)].tocsc()
     q = FeaturePosterior(*(table[slice(*ends)] for table in shared.own))
-    alone = Patterns(*(a[first:] for a in patterns))
-    return feature_evidence(Compressed(columns.indptr, columns.indices, columns.data), q, evidence, alone)
+    with limited_threads(n_threads()):
+        patterns, first = shared.of(part)
+        evidence = _evidence(part, f, _sites(moments, slopes, bias, step), patterns, _width(shared))
+        alone = Patterns(*(a[first:] for a in patterns))
+        return feature_evidence(Compressed(columns.indptr, columns.indices, columns.data), q, evidence, alone)
 
 
 def _width(shared: _Shared) -> int:

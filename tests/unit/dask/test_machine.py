@@ -1,0 +1,158 @@
+"""Factorization machines on a cluster of processes: the fit in memory, the same bits for any workers, and faults."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+import skpref
+from skpref import VariationalFM
+from skpref.dask import DaskVariationalFM
+from skpref.dask.shards import OnDask
+from skpref.exceptions import DataError
+from tests.unit.dask.test_ratings import LIMIT, left_on_cluster, tasks
+from tests.unit.dask.test_regressor import lazy as partitioned
+from tests.unit.factorization.machine import test_files
+from tests.unit.factorization.machine.test_files import FRAME, assert_near, numbers, stored, table
+
+distributed = pytest.importorskip("distributed")
+array = pytest.importorskip("dask.array")
+FAST: dict[str, Any] = test_files.FAST | {"n_epochs": 4}
+NAMES = ["user", "age", "item", "price", "mood"]
+X = FRAME[["user", "item", "price"]]
+
+
+def lazy(frame: Any = FRAME, n: int = 4) -> Any:
+    """Return rows in n partitions, the second of which is empty."""
+    return partitioned(n, frame)
+
+
+def fitted(frame: Any = FRAME, **options: Any) -> DaskVariationalFM:
+    return DaskVariationalFM(**FAST | options).fit(lazy(frame)[[*X.columns, "y"]])
+
+
+def assert_same_bits(model: Any, wanted: Any) -> None:
+    for a, b in zip(numbers(model), numbers(wanted), strict=True):
+        assert_array_equal(a, b)
+
+
+@pytest.mark.usefixtures("client")
+def test_the_fit_is_that_of_the_same_rows_in_files(tmp_path) -> None:
+    rows = lazy()
+    wanted = VariationalFM(**FAST).fit(stored(tmp_path, *NAMES, "y", "times"), "y", "times")
+    by_name = DaskVariationalFM(**FAST).fit(rows[[*NAMES, "y", "times"]], "y", "times")
+    apart = DaskVariationalFM(**FAST).fit(rows[NAMES], rows["y"], rows["times"])
+    assert_same_bits(by_name, apart)
+    assert_near(by_name, wanted)
+    assert by_name.feature_names_in_.tolist() == NAMES
+    answers = by_name.predict(rows[NAMES])
+    assert isinstance(answers, array.Array)
+    assert_allclose(answers.compute(), wanted.predict(FRAME[NAMES]), rtol=1e-9, atol=1e-9)
+    assert_allclose(
+        by_name.score(rows[NAMES], rows["y"], rows["times"]), wanted.score(FRAME[NAMES], FRAME.y, FRAME.times)
+    )
+    assert_allclose(by_name.predict(FRAME[NAMES], return_std=True)[1], wanted.predict(FRAME[NAMES], return_std=True)[1])
+    with pytest.raises(DataError, match="return_std and return_cov need X in memory"):
+        by_name.predict(rows[NAMES], return_std=True)
+
+
+def test_one_worker_gives_the_bits_of_two(client, cluster) -> None:
+    both = fitted()
+    cluster.scale(1)
+    try:
+        one = fitted()
+        assert len(client.scheduler_info()["workers"]) == 1
+    finally:
+        cluster.scale(2)
+        client.wait_for_workers(2, timeout=LIMIT)
+    assert_same_bits(one, both)
+
+
+def test_a_fit_survives_the_death_of_a_worker(client, monkeypatch) -> None:
+    wanted, collect, rounds = fitted(), OnDask.collect, []
+
+    def killing(self, *args, **options):
+        rounds.append(1)
+        if len(rounds) == 9:
+            os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+        return collect(self, *args, **options)
+
+    monkeypatch.setattr(OnDask, "collect", killing)
+    with ThreadPoolExecutor(1) as threads:
+        model = threads.submit(fitted).result(LIMIT)
+    assert len(rounds) > 12
+    assert_same_bits(model, wanted)
+    client.wait_for_workers(2, timeout=LIMIT)
+
+
+@pytest.mark.usefixtures("client")
+def test_two_fits_at_once() -> None:
+    tables = FRAME, table(300)
+    frames_of_both = [lazy(frame)[[*X.columns, "y"]] for frame in tables]
+    with ThreadPoolExecutor(2) as threads:
+        running = [threads.submit(DaskVariationalFM(**FAST).fit, frame) for frame in frames_of_both]
+        for run, frame in zip(running, tables, strict=True):
+            assert_same_bits(run.result(LIMIT), fitted(frame))
+
+
+@pytest.mark.usefixtures("client")
+def test_the_local_model_is_saved_and_needs_no_client(tmp_path) -> None:
+    model = fitted()
+    local = model.to_local()
+    assert type(local) is VariationalFM
+    skpref.save(local, tmp_path / "m.skpref")
+    for other in (local, skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
+        assert_array_equal(other.predict(X), model.predict(X))
+    assert_array_equal(
+        local.partial_fit(X[:5], FRAME.y[:5]).predict(X), model.partial_fit(X[:5], FRAME.y[:5]).predict(X)
+    )
+    assert clone(model).get_params() == model.get_params() == local.get_params()
+
+
+def test_an_interrupted_fit_leaves_the_earlier_one_and_the_cluster_as_they_were(client, monkeypatch) -> None:
+    before = client.run_on_scheduler(tasks)  # errors of other tests may refer to futures
+    model, wanted, keep, rounds = fitted(), fitted(), OnDask.keep, []
+
+    def interrupted(self, *args, **options):
+        rounds.append(keep(self, *args, **options))
+        if len(rounds) == 6:
+            raise KeyboardInterrupt
+        return rounds[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OnDask, "keep", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(lazy(table(300))[[*X.columns, "y"]])
+    assert_same_bits(model, wanted)
+    rounds.clear()
+    assert left_on_cluster(client, before) == set()
+
+
+@pytest.mark.usefixtures("client")
+@pytest.mark.parametrize(
+    ("options", "arguments", "message"),
+    [
+        ({}, lambda c: (FRAME, "y"), "X must be a frame or an array of Dask; got DataFrame"),
+        ({}, lambda c: (array.ones((3, 3)), array.ones(3)), "X must be a frame of Dask, whose columns have names"),
+        ({}, lambda c: (c, c["y"].repartition(npartitions=2)), "X has 4 partitions and y has 2"),
+        ({}, lambda c: (c, "star"), "no column 'star' in X, which has the columns user"),
+        ({"categorical_features": ["film"]}, lambda c: (c, "y"), "names 'film', which is not one of the features"),
+        ({"batch_size": 10}, lambda c: (c, "y"), "batch_size=10 needs all rows in memory"),
+        (
+            {},
+            lambda c: (c.assign(price=c["price"].where(c["price"] < 1)), "y"),
+            r"'price' has no value.*\(rows \d+ to ",
+        ),
+        ({}, lambda c: (c[c["y"] > 99], "y"), r"Found array with 0 sample\(s\)"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(options, arguments, message) -> None:
+    with pytest.raises(DataError, match=message):
+        DaskVariationalFM(**FAST | options).fit(*arguments(lazy()))
