@@ -13,17 +13,24 @@ from skpref.elicitation._newcomers import Newcomers, _elliptical_slice
 from skpref.factorization.max_margin.posterior import level_probabilities
 
 
-@pytest.fixture(scope="module")
-def model():
+def fitted(**options):
     rng = np.random.default_rng(0)
     taste, quality = 1.0 + 0.3 * rng.standard_normal(40), rng.standard_normal(12)
     pairs = np.argwhere(rng.random((40, 12)) < 0.7)
     z = taste[pairs[:, 0]] * quality[pairs[:, 1]] + 0.3 * rng.standard_normal(len(pairs))
     y = 1 + (z[:, None] > [-0.7, 0.7]).sum(axis=1)
-    return GibbsM3F(n_factors=1, user_thresholds=False, n_sweeps=30, burn_in=10, random_state=0).fit(pairs, y)
+    options = {"n_factors": 1, "user_thresholds": False, "n_sweeps": 30, "burn_in": 10, "random_state": 0, **options}
+    return GibbsM3F(**options).fit(pairs, y)
 
 
-def test_a_new_user_is_drawn_from_the_population_given_the_answers(model):
+@pytest.fixture(scope="module")
+def model():
+    return fitted()
+
+
+@pytest.mark.parametrize("C", [0.0562, 0.3])  # answers that say little, and much
+def test_a_new_user_is_drawn_from_the_population_given_the_answers(C):
+    model = fitted(C=C)
     session, posterior = Session(model, strategy="random", random_state=0), model.posterior_
     row = session.ask(3).tolist()
     session.tell({row[0]: 3, row[1]: 1, row[2]: 3})

@@ -246,6 +246,18 @@ def crowd_model(
     return model, start_state(model, {"offset": GammaScale.prior(2.0, 3.0)}, PairwiseProbit(), 0.5)
 
 
+def test_the_curvature_along_effects_is_that_of_the_dense_evidence() -> None:
+    model, state = crowd_model(penalty=None)
+    rng, users = np.random.default_rng(1), model.users
+    state, B, wanted = replace(state, tau=rng.uniform(0.1, 1.0, 600)), rng.standard_normal((5, 2)), 0.0
+    for u in range(30):
+        own = users.user == u
+        A = np.eye(5)[users.left[own]] - np.eye(5)[users.right[own]]
+        z = A @ B @ model.covariates[u]
+        wanted += z @ np.linalg.solve(np.diag(1.0 / state.tau[own]) + A @ state.S @ A.T, z)
+    assert model.effect_curvature(state, B) == pytest.approx(wanted)
+
+
 @pytest.mark.parametrize("penalty", [None, 0.7])
 def test_hyperparameters_end_where_the_penalised_evidence_has_no_slope(penalty: float | None) -> None:
     model, start = crowd_model(penalty=penalty)

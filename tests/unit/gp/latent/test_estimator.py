@@ -70,6 +70,12 @@ def test_new_rows_land_among_their_like(model: BayesianGPLVM) -> None:
     assert model.score(new) == pytest.approx(model.score_samples(new).mean())
 
 
+def test_the_log_density_of_rows_counts_their_units() -> None:
+    Y = 10.0 * X
+    of_units = [quick().fit(rows).score_samples(rows) for rows in (X, Y)]
+    assert_allclose(of_units[1], of_units[0] - 5 * np.log(10.0), atol=1e-4)
+
+
 def test_fit_transform_is_transform_after_fit() -> None:
     first, second = quick(), quick()
     assert_array_equal(first.fit_transform(X), second.fit(X).transform(X))
