@@ -231,6 +231,8 @@ class MachineUser(_NormalUser):
         rows = candidates if pairs is None else pairs
         if design is not None:
             rows = whole[:-1].transform(rows)
+        elif model.design_ is not None and not sparse.issparse(rows):
+            rows = model.design_.transform(rows)
         rows = sparse.csr_array(check_array(rows, accept_sparse="csr", dtype=np.float64, input_name="candidates"))
         if pairs is not None and freeze is None:
             freeze = _other_groups(model, int(rows.indices[0]))

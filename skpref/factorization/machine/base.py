@@ -135,11 +135,11 @@ class FMBase(CallbackMixin, BaseEstimator):
             y_numeric=numeric,
             reset=reset,
         )
-        return _canonical(X), y
+        return canonical(X), y
 
     def _features(self, X: Any) -> Features:
         check_is_fitted(self)
-        X = _canonical(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+        X = canonical(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
         self._warn_of_zeros(X)
         return X
 
@@ -415,7 +415,7 @@ class FMBase(CallbackMixin, BaseEstimator):
         return scale * table[:, 0], np.sqrt(scale) * table[:, 1:]
 
 
-def _canonical(X: Features) -> Features:
+def canonical(X: Features) -> Features:
     """Return X as CSR without explicit zeros and duplicates; the input is not changed."""
     original, X = X, sparse.csr_array(X)
     if sparse.issparse(original) and not (X.has_canonical_format and np.all(X.data)):

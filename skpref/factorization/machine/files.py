@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
+from scipy import sparse
 from sklearn.base import RegressorMixin, clone
 from sklearn.utils import validation
 from sklearn.utils.validation import check_is_fitted
@@ -15,10 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 from skpref._checks import check_types, require
 from skpref._compiled.jit import limited_threads
 from skpref._math.random import as_generator
+from skpref._validation import check_array
 from skpref.data.row_shards import ColumnDesign, design_of_shards, row_shards
 from skpref.data.shards import is_stored, open_dataset
 from skpref.exceptions import DataError
-from skpref.factorization.machine.base import FMBase
+from skpref.factorization.machine.base import FMBase, canonical
 from skpref.factorization.machine.fit import ascend
 from skpref.factorization.machine.model import start_for_squares
 from skpref.factorization.machine.posterior import FMPosterior
@@ -150,8 +152,13 @@ class FMFiles(FMBase):
         return super()._features(X) if self._design is None else self._encoded(X)
 
     def _encoded(self, X: Any) -> Features:
-        """Return rows in memory as the features of the files' columns."""
+        """Return rows in memory as the features of the files' columns; a sparse matrix holds these features already."""
         assert self._design is not None  # noqa: S101 - asked by the caller
+        if sparse.issparse(X):
+            width = int(self._design.starts[-1])
+            if X.shape[1] != width:
+                raise DataError(f"a sparse X must hold the {width} features of design_; got {X.shape[1]} columns")
+            return canonical(check_array(X, accept_sparse="csr", dtype=np.float64))
         if not is_stored(X):
             validation.validate_data(self, X, reset=False, skip_check_array=True)
         return self._design.transform(X)

@@ -15,7 +15,7 @@ from scipy import sparse
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.machine import fit, fit_batches
-from skpref.factorization.machine.base import TrainingRows, _canonical, _EarlyStopping
+from skpref.factorization.machine.base import TrainingRows, _EarlyStopping, canonical
 from skpref.factorization.machine.fit import FitOptions, coordinate_ascent
 from skpref.factorization.machine.fit_batches import Sizes, adam_ascent, batch_of, estimate
 from skpref.factorization.machine.model import Bias, Machine, Prior, compressed, start_machine
@@ -536,9 +536,9 @@ def test_rows_are_read_without_duplicates_and_zeros_and_stay_as_they_are(*, doub
     data, column = np.array([2.0, 0.0 if zero else 3.0, 4.0, 5.0]), np.array([1, 0, 0 if double else 2, 1])
     X = sparse.csr_array((data, column, [0, 1, 3, 4]), shape=(3, 3))
     parts = data.copy(), column.copy()
-    read = _canonical(X)
+    read = canonical(X)
     assert_array_equal(read.toarray(), X.toarray())
     assert read.nnz == np.count_nonzero(X.toarray())
     for part, before in zip((X.data, X.indices), parts, strict=True):
         assert_array_equal(part, before)
-    assert _canonical(X.toarray()).nnz == read.nnz
+    assert canonical(X.toarray()).nnz == read.nnz

@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 import skpref
 from skpref import OneHotDesign, VariationalFM, VariationalFMClassifier
+from skpref.elicitation import Session
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.factorization.machine import sharded
 
@@ -288,3 +289,13 @@ def test_files_that_lack_rows_or_columns_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="categorical_features names columns of files; in memory X holds numbers"):
         VariationalFM(categorical_features=["a"]).fit([[1.0], [2.0]], [1.0, 2.0])
     assert not hasattr(model, "posterior_")
+
+
+def test_sessions_take_rows_with_the_columns_of_the_files(tmp_path: Path) -> None:
+    model = VariationalFM(**FAST).fit(stored(tmp_path, "user", "item", "y"))
+    candidates = PAIRS[:20].assign(user="somebody else")
+    by_frame = Session(model, candidates, random_state=0)
+    by_features = Session(model, model.design_.transform(candidates), random_state=0)
+    assert_array_equal(by_frame.ask(3), by_features.ask(3))
+    with pytest.raises(DataError, match=r"a sparse X must hold the 52 features of design_; got 51 columns"):
+        model.predict(model.design_.transform(candidates)[:, 1:])
