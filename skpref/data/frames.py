@@ -6,6 +6,7 @@ import difflib
 import math
 import re
 import warnings
+from collections import Counter
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -268,11 +269,13 @@ def from_choices(
     lowest = [None] * len(best) if worst is None else reader.choices(worst, offered)
     pairs, origin, share = [], [], []
     for row, (items, top, last) in enumerate(zip(reader.lists(offered), best, lowest, strict=True)):
+        place = f"row {reader.row_of(row)}"
         if last == top:
             raise DataError(
-                f"columns {chosen!r} and {worst!r}: {shorten(top)} is both the best and the worst in row {row}"
+                f"columns {chosen!r} and {worst!r}: {shorten(top)} is both the best and the worst in {place}"
             )
         others = [item for item in items if item is not None and item != top]
+        _check_distinct([item for item in items if item is not None], place)
         between = [item for item in others if item != last] if last is not None else []
         pairs += [(top, other) for other in others] + [(other, last) for other in between]
         origin += [row] * (len(others) + len(between))
@@ -362,6 +365,8 @@ def from_rankings(
         for row, group in enumerate(reader.ids(str(by)).tolist()):
             members.setdefault(group, []).append(row)
         groups = [(rows[0], [ids[row] for row in rows], place[rows]) for rows in members.values()]
+        for group, (row, items, _) in zip(members, groups, strict=True):
+            _check_distinct(items, f"{shorten(group)}, which begins in row {reader.row_of(row)}")
     weight = reader.weights(sample_weight)
     total = sum(len(items) * (len(items) - 1) // 2 for _, items, _ in groups)
     if total > _MOST_PAIRS:
@@ -377,9 +382,20 @@ def from_rankings(
     return _pairs_of_rows(reader, pairs, np.concatenate(labels), rows_of_pairs, weight[rows_of_pairs], user)
 
 
+def _check_distinct(items: list[Any], place: str) -> None:
+    """Refuse an item that a choice or a ranking has twice."""
+    if not all(isinstance(item, Hashable) for item in items):
+        return  # it is no id, which is said later
+    for item, count in Counter(items).items():
+        if count > 1:
+            raise DataError(f"item {shorten(item)} occurs twice in {place}")
+
+
 def _listed(reader: TableReader, columns: Sequence[str]) -> list[Group]:
     """Return rankings of items in columns, the best first."""
     rows = [[cell for cell in items if cell is not None] for items in reader.lists(columns)]
+    for row, items in enumerate(rows):
+        _check_distinct(items, f"row {reader.row_of(row)}")
     ranks = [{_number(cell) for cell in items} for items in rows]
     if len(set(map(tuple, rows))) > 1 and all(cells == set(range(1, len(columns) + 1)) for cells in ranks):
         warnings.warn(
@@ -396,6 +412,7 @@ def _ranked(reader: TableReader, item_ranks: Sequence[str] | Mapping[str, Any]) 
     items = list(item_ranks.values()) if isinstance(item_ranks, Mapping) else list(item_ranks)
     if isinstance(item_ranks, str) or len(items) < 2:
         raise DataError(f"item_ranks must name the columns of two items at least; got {item_ranks!r:.80}")
+    _check_distinct(items, "item_ranks")
     ranks = np.column_stack([reader.ranks(name, allow_missing=True) for name in item_ranks])
     ranked = [np.flatnonzero(np.isfinite(places)) for places in ranks]
     return [(row, [items[i] for i in some], ranks[row, some]) for row, some in enumerate(ranked)]
@@ -448,6 +465,10 @@ class TableReader:
         if len(set(lengths.values())) > 1:
             raise DataError(f"the columns of frame have different lengths: {shorten(lengths)}")
 
+    def row_of(self, row: int) -> int:
+        """Return the row of the table, from 0, that a row of this reader is."""
+        return row if self._rows is None else self._rows[row]
+
     def cells(self, name: Column) -> list[Cell]:
         """Return the values of a column, None where one is missing."""
         return [None if is_missing(cell) else cell for cell in _as_list(self._column(name))]
@@ -477,7 +498,9 @@ class TableReader:
             row = int(np.argmin(np.isfinite(values)))
             cell = self.cells(name)[row]
             advice = f"; {LEAVE_OUT}" if cell is None else ""
-            raise DataError(f"column {name!r} must hold finite numbers; got {shorten(cell)} in row {row}{advice}")
+            raise DataError(
+                f"column {name!r} must hold finite numbers; got {shorten(cell)} in row {self.row_of(row)}{advice}"
+            )
         return values
 
     def labels(self, winner: str, left: tuple[str, IdColumn], right: tuple[str, IdColumn]) -> Array:
@@ -489,7 +512,7 @@ class TableReader:
         if np.isnan(y).any():
             row = int(np.argmax(np.isnan(y)))
             fault = winner_fault(cells[row], left[1][row], right[1][row])
-            raise DataError(f"column {winner!r}, row {row}: {fault}")
+            raise DataError(f"column {winner!r}, row {self.row_of(row)}: {fault}")
         return y
 
     def ranks(self, name: str, *, allow_missing: bool = False) -> Array:
@@ -500,7 +523,8 @@ class TableReader:
             if not allow_missing or (cells[row] is not None and str(cells[row]).strip()):
                 leave = "an empty cell" if allow_missing else "missing='drop'"
                 raise DataError(
-                    f"column {name!r} must hold ranks, which are numbers; got {shorten(cells[row])} in row {row}. "
+                    f"column {name!r} must hold ranks, which are numbers; got {shorten(cells[row])} in row "
+                    f"{self.row_of(row)}. "
                     f"Write a number behind the other ranks, or leave the item out of this ranking by {leave}"
                 )
         return values
@@ -512,7 +536,8 @@ class TableReader:
             choice = cell if cell in items else dict(zip(offered, items, strict=True)).get(cell)
             if choice is None:
                 advice = "; leave such rows out by missing='drop'" if cell is None else ""
-                raise DataError(f"column {name!r}: {shorten(cell)} in row {row} is none of the items offered{advice}")
+                where = f"in row {self.row_of(row)}"
+                raise DataError(f"column {name!r}: {shorten(cell)} {where} is none of the items offered{advice}")
             chosen.append(choice)
         return chosen
 

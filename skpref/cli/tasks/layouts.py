@@ -178,10 +178,6 @@ def _several(sheet: Sheet, options: Data) -> Answers:
     except DataError as error:
         raise _of_file(sheet, error) from error
     origin = rows.X[:, 0].astype(np.int64)
-    same = np.flatnonzero(rows.X[:, 1] == rows.X[:, 2])
-    if same.size:
-        where = "" if options.contest is None else f" in {columns[names[0]][origin[same[0]]]!r}, which begins here"
-        raise sheet.fault(f"item {rows.X[same[0], 1]!r} occurs twice{where}", int(origin[same[0]]))
     return Answers(rows.X[:, 1], rows.X[:, 2], rows.y, names, origin, rows.sample_weight, pairs=False)
 
 
@@ -189,7 +185,9 @@ def _of_file(sheet: Sheet, error: DataError) -> DataError:
     """Return a complaint of a reader of skpref.data as one of the file: its line, and the option for the argument."""
     text = str(error).replace("missing='drop'", "--missing drop")
     row = re.search(r" in row ([0-9]+)", text)
-    return sheet.fault(text) if row is None else sheet.fault(text.replace(row[0], "", 1), int(row[1]))
+    if row is None:
+        return sheet.fault(text)
+    return sheet.fault(text.replace(f"begins{row[0]}", "begins here").replace(row[0], "", 1), int(row[1]))
 
 
 def _check_several(options: Data) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -11,6 +11,9 @@ import pytest
 from skpref import CrowdGPPL, GPPLClassifier
 from skpref.data import from_choices, from_rankings, from_results, from_winners
 from skpref.exceptions import DataError, DataWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BATTLES: dict[str, list[Any]] = {
     "model_a": ["gpt", "llama", "claude", "gpt"],
@@ -247,6 +250,40 @@ def test_every_reader_leaves_incomplete_rows_out() -> None:
     assert from_rankings(races, by="race", missing="drop").X.tolist() == [["x", "z"]]
     with pytest.raises(DataError, match="got 'DNF' in row 1"):
         from_rankings(races, by="race")
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (
+            lambda: from_choices({"a": ["x", "x"], "b": ["y", "z"], "c": ["z", "z"], "chosen": ["x"] * 2}, [*"abc"]),
+            "'z'.* row 1",
+        ),
+        (lambda: from_rankings({"1": ["x", "y"], "2": ["y", "y"]}, ["1", "2"]), "'y' occurs twice in row 1"),
+        (
+            lambda: from_rankings({"a": [1], "b": [2]}, item_ranks={"a": "x", "b": "x"}),
+            "'x' occurs twice in item_ranks",
+        ),
+        (
+            lambda: from_rankings({"r": [1, 2, 2], "item": ["x", "y", "y"], "rank": [1, 2, 3]}, by="r"),
+            "'y' occurs twice in 2, which begins in row 1",
+        ),
+    ],
+)
+def test_an_item_that_occurs_twice_is_refused(read: Callable[[], Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read()
+
+
+def test_complaints_count_the_rows_that_were_left_out() -> None:
+    columns = {"left": [None, "a", "a"], "right": ["b"] * 3, "winner": ["b", "a", "c"], "weight": [1, 2, "heavy"]}
+    with pytest.raises(DataError, match="column 'winner', row 2: winner 'c'"):
+        from_winners(columns, missing="drop")
+    columns |= {"winner": ["b", "a", "a"]}
+    with pytest.raises(DataError, match="got 'heavy' in row 2"):
+        from_winners(columns, sample_weight="weight", missing="drop")
+    with pytest.raises(DataError, match="'c' in row 2 is none of the items offered"):
+        from_choices(columns | {"chosen": [None, "a", "c"]}, ["left", "right"], missing="drop")
 
 
 def test_a_ranking_is_worth_what_its_weights_say() -> None:
