@@ -10,6 +10,7 @@ from scipy import sparse
 
 from skpref._checks import are_names, require
 from skpref._validation import assert_all_finite, check_numbers, column_names
+from skpref._warn import warn
 from skpref.data.ids import shorten
 from skpref.data.levels import read_labels
 from skpref.data.rating_shards import numbered
@@ -26,7 +27,7 @@ from skpref.data.shards import (
 )
 from skpref.data.vocabulary import Vocabulary
 from skpref.data.weights import read_weights
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 _LARGEST = 1e25  # limit on numbers: their eighth powers must fit into float64
+_MANY_IDS = 1000  # up to which nobody wonders
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +158,7 @@ class RowColumns(NamedTuple):
 
     names: tuple[str, ...]
     is_id: tuple[bool, ...]  # of each of them
+    are_named: bool  # whether the caller has named those of ids
 
 
 class RowSummary(NamedTuple):
@@ -190,7 +193,7 @@ def row_columns(schema: Any, names: Sequence[str], categorical: Any) -> RowColum
     tests = pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal
     if categorical is None:
         is_id = [not any(test(kinds[name]) for test in tests) for name in names]
-        return RowColumns(tuple(names), tuple(is_id))
+        return RowColumns(tuple(names), tuple(is_id), are_named=False)
     chosen = [categorical] if isinstance(categorical, str) else list(categorical)
     unknown = [name for name in chosen if name not in names]
     if unknown:
@@ -202,7 +205,7 @@ def row_columns(schema: Any, names: Sequence[str], categorical: Any) -> RowColum
                 f"column {name!r} of X holds {kinds[name]}, and no numbers: name it in categorical_features, or leave "
                 "it out of the files"
             )
-    return RowColumns(tuple(names), tuple(name in chosen for name in names))
+    return RowColumns(tuple(names), tuple(name in chosen for name in names), are_named=True)
 
 
 def row_shards(
@@ -267,7 +270,7 @@ def _read(
     ids: list[IdColumn | None] = []
     places: list[NDArray[Any]] = []
     squares = 0.0
-    for name, is_id in zip(*columns, strict=True):
+    for name, is_id in zip(columns.names, columns.is_id, strict=True):
         if is_id:
             all_ids, codes = distinct_ids(table[name], f"column {name!r}", "row", name)
             codes = codes if isinstance(codes, slice) else codes[used]
@@ -306,6 +309,8 @@ def design_of_shards(
     for k, is_id in enumerate(columns.is_id):
         own: list[Any] = [summary.ids[k] for summary in summaries]
         vocabularies.append(Vocabulary.from_columns(*without_repeats(own)) if is_id else None)
+    if not columns.are_named:
+        _warn_of_numbers(columns, vocabularies, sum(summary.n_rows for summary in summaries))
     places = [
         [
             None if all_ids is None or ids is None else all_ids.encode(ids, noun="distinct id").astype(np.int32)
@@ -314,3 +319,15 @@ def design_of_shards(
         for summary in summaries
     ]
     return ColumnDesign(columns.names, tuple(vocabularies)), places
+
+
+def _warn_of_numbers(columns: RowColumns, vocabularies: Sequence[Vocabulary | None], n_rows: int) -> None:
+    """Warn of a column of integers or dates that was taken for ids, though most rows have one of their own."""
+    for name, ids in zip(columns.names, vocabularies, strict=True):
+        if ids is not None and max(_MANY_IDS, n_rows // 2) < ids.size and not isinstance(ids.ids[0], str):
+            warn(
+                f"column {name!r} has {ids.size} different values in {n_rows} rows, each of which is an id and a "
+                "feature. If they are numbers, such as times, leave the column out, write it as floats, or name the "
+                "columns of ids in categorical_features.",
+                DataWarning,
+            )

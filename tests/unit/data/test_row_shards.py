@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 
 from skpref.data import Vocabulary
 from skpref.data.row_shards import ColumnDesign, design_of_shards, read_rows, row_columns
-from skpref.exceptions import DataError
+from skpref.exceptions import DataError, DataWarning
 
 pa = pytest.importorskip("pyarrow")
 pandas = pytest.importorskip("pandas")
@@ -95,3 +95,15 @@ def test_shards_share_their_ids_and_rows_without_weight_do_not_count() -> None:
     ]
     with pytest.raises(DataError, match=r"Found array with 0 sample\(s\)"):
         design_of_shards(columns, [])
+
+
+def test_a_column_of_times_that_is_taken_for_ids_is_warned_of() -> None:
+    schema = pa.schema([("user", pa.string()), ("time", pa.int64())])
+    table = pa.table({"user": [f"user {k}" for k in range(1200)], "time": np.arange(1200)})
+    columns, named = (row_columns(schema, ["user", "time"], names) for names in (None, ["user", "time"]))
+    summary, _ = read_rows(table, np.zeros(1200), None, 0, columns, labels=False)
+    design_of_shards(named, [summary])
+    with pytest.warns(
+        DataWarning, match="column 'time' has 1200 different values in 1200 rows, each of which is an id"
+    ):
+        design_of_shards(columns, [summary])
