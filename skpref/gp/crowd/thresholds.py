@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Standard deviations of log b over users, which are averaged under a half-Cauchy prior: it is narrow, so that users who
 # are equal stay so, and has a long tail for users who differ. Chosen on simulations of 50 users.
 _SPREADS = 2.0 * np.linspace(0.0, 1.0, 41) ** 2
-_TYPICAL_SPREAD = 0.1
+_TYPICAL_SPREAD = 0.05
 _PRIOR = np.gradient(_SPREADS) / (1.0 + (_SPREADS / _TYPICAL_SPREAD) ** 2)
 _LEAST = 1e-6  # information about a log threshold
 _STEP = 1.0  # largest change of a log threshold at a time
@@ -42,16 +42,17 @@ class ByThreshold(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TieThresholds:
-    """Posteriors N(mean, variance) of the users' log thresholds, and their prior N(centre, spread^2)."""
+    """Posteriors N(mean, variance) of the users' log thresholds, and that of an unseen user, N(centre, spread^2)."""
 
     mean: Array  # (U,)
     variance: Array  # (U,)
     centre: float
     spread: float
+    log_evidence: float = 0.0  # what the average over log thresholds and their prior adds to that of the answers
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
-        check_types(self, centre=float, spread=float)
+        check_types(self, centre=float, spread=float, log_evidence=float)
         check_arrays(self, mean="U", variance="U")
         check_positive(self, "variance", "spread", zero=True)
 
@@ -71,14 +72,6 @@ class TieThresholds:
         mean, variance = self.mean.copy(), self.variance.copy()
         mean[chosen], variance[chosen] = other.mean, other.variance
         return replace(self, mean=mean, variance=variance)
-
-    @property
-    def log_evidence(self) -> float:
-        """Log prior of the log thresholds, and what their posterior variance adds to the log evidence."""
-        if not self.spread:
-            return 0.0
-        ratio = self.variance / self.spread**2
-        return 0.5 * float(np.sum(np.log(ratio) - ((self.mean - self.centre) / self.spread) ** 2))
 
     def answers(self, likelihood: PairwiseTies, user: IntArray) -> AnswersOfUsers:
         """Return the likelihood of rows, each with the threshold of its user."""
@@ -107,12 +100,25 @@ class TieThresholds:
     def updated(self, slope: Array, known: Array, *, learn_prior: bool = True) -> TieThresholds:
         """Return the posteriors, given the slope and the information of each user's answers in log b, (U,) each."""
         pull = known * self.mean + slope  # the information times the log threshold that the answers alone ask for
-        centre, spread = self.centre, self.spread
+        spreads, prior = (_SPREADS, _PRIOR) if learn_prior else (np.array([self.spread]), np.ones(1))
+        wider = 1.0 + spreads[:, None] ** 2 * known  # (G, U)
+        centres, doubt, log_p = np.array([self.centre]), np.zeros(1), np.zeros(1)
         if learn_prior:
-            centre, spread = _learnt_prior(known, pull)
-        variance = spread**2 / (1.0 + spread**2 * known)
-        mean = (centre + spread**2 * pull) / (1.0 + spread**2 * known)
-        return TieThresholds(self.mean + np.clip(mean - self.mean, -_STEP, _STEP), variance, centre, spread)
+            doubt = 1.0 / (known / wider).sum(axis=1)
+            centres, log_p = doubt * (pull / wider).sum(axis=1), 0.5 * np.log(doubt)
+        misfit = (pull - known * centres[:, None]) ** 2 / known / wider
+        log_p -= 0.5 * (np.log(wider) + misfit).sum(axis=1)
+        p = prior * np.exp(log_p - log_p.max())
+        log_evidence = float(log_p.max() + np.log(p.sum()))
+        p /= p.sum()
+        means = (centres[:, None] + spreads[:, None] ** 2 * pull) / wider
+        variances = spreads[:, None] ** 2 / wider + doubt[:, None] / wider**2
+        mean, centre = p @ means, float(p @ centres)
+        variance = p @ (variances + (means - mean) ** 2)
+        spread = float(np.sqrt(p @ (spreads**2 + doubt + (centres - centre) ** 2)))
+        mean = self.mean + np.clip(mean - self.mean, -_STEP, _STEP)
+        log_evidence += 0.5 * float(np.sum((pull - known * mean) ** 2 / known))
+        return TieThresholds(mean, variance, centre, spread, log_evidence)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,18 +140,6 @@ class AnswersOfUsers:
 def _by_user(values: Array, user: IntArray, n_users: int) -> Array:
     """Return sums over the rows of each user, shape (U,)."""
     return np.bincount(user, values, n_users).astype(np.float64)
-
-
-def _learnt_prior(known: Array, pull: Array) -> tuple[float, float]:
-    """Return centre and spread of log thresholds that were measured as pull / known, with the variance 1 / known."""
-    wider = 1.0 + _SPREADS[:, None] ** 2 * known  # (G, U)
-    total = (known / wider).sum(axis=1)
-    centre = (pull / wider).sum(axis=1) / total
-    misfit = (pull - known * centre[:, None]) ** 2 / known / wider
-    log_p = -0.5 * (np.log(wider) + misfit).sum(axis=1) - 0.5 * np.log(total)
-    p = _PRIOR * np.exp(log_p - log_p.max())
-    p /= p.sum()
-    return float(p @ centre), float(p @ _SPREADS)
 
 
 def by_threshold(likelihood: PairwiseTies, y: Array, mu: Array, v: Array, b: Array) -> ByThreshold:

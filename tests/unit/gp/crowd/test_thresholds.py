@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref import CrowdGPPL, load, save
 from skpref.exceptions import DataError
-from skpref.gp.crowd import reliability, update_hierarchy
+from skpref.gp.crowd import reliability, thresholds, update_hierarchy
 from skpref.gp.crowd.thresholds import (
     TieThresholds,
     by_threshold,
@@ -104,7 +104,27 @@ def test_users_who_are_equal_share_their_threshold():
     assert_allclose(learnt.centre, measured.mean(), atol=1e-3)
     different = start.updated(25.0 * (measured + np.resize([-0.6, 0.6], 400) + 1.0), np.full(400, 25.0))
     assert 0.5 < different.spread < 0.7
-    assert_allclose(different.variance, different.spread**2 / (1.0 + 25.0 * different.spread**2))
+    assert_allclose(different.variance, different.spread**2 / (1.0 + 25.0 * different.spread**2), rtol=0.01)
+
+
+def test_posteriors_are_those_of_an_average_over_the_spread():
+    # By sums over a grid of the centre and the spread, given three measurements with errors.
+    measured, error, start = np.array([-1.0, 0.2, 0.5]), np.array([0.3, 0.4, 0.25]), TieThresholds.start(1.0, 3)
+    learnt = start.updated(measured / error**2, 1.0 / error**2)
+    m, s = np.linspace(-12.0, 12.0, 4001)[:, None, None], thresholds._SPREADS[:, None]
+    log_p = -0.5 * ((measured - m) ** 2 / (s**2 + error**2) + np.log(1.0 + s**2 / error**2)).sum(axis=-1)
+    p = thresholds._PRIOR * np.exp(log_p)
+    evidence, p = p.sum() * (m[1, 0, 0] - m[0, 0, 0]) / np.sqrt(2.0 * np.pi), p / p.sum()
+    share = s**2 / (s**2 + error**2)
+    mean = m + share * (measured - m)
+    wanted = np.einsum("ms,msu->u", p, mean)
+    assert_allclose(learnt.mean, wanted, rtol=1e-6)
+    assert_allclose(learnt.variance, np.einsum("ms,msu->u", p, share * error**2 + (mean - wanted) ** 2), rtol=1e-6)
+    assert_allclose(learnt.centre, np.einsum("ms,m->", p, m[:, 0, 0]), rtol=1e-6)
+    unseen = np.einsum("ms,ms->", p, s[:, 0] ** 2 + (m[:, :, 0] - learnt.centre) ** 2)
+    assert_allclose(learnt.spread, np.sqrt(unseen), rtol=1e-6)
+    at_mean = 0.5 * np.sum((measured - learnt.mean) ** 2 / error**2)
+    assert_allclose(learnt.log_evidence, np.log(evidence) + at_mean, rtol=1e-6)
 
 
 def test_a_spread_of_zero_leaves_all_at_the_centre():
