@@ -205,7 +205,10 @@ def test_the_parts_of_the_consensus_are_basis_offsets_and_side() -> None:
     phi = basis.rows(X)
     for consensus, offsets, order in product([False, True], repeat=3):
         config: Any = SimpleNamespace(
-            consensus=consensus, n_factors=3, pair=SimpleNamespace(order=order, offsets=offsets, inference="laplace")
+            consensus=consensus,
+            n_factors=3,
+            own_thresholds=order,
+            pair=SimpleNamespace(order=order, offsets=offsets, inference="laplace"),
         )
         pair: Any = SimpleNamespace(data=SimpleNamespace(X=X))
         model = fit_hierarchy._hierarchy(c, pair, basis, None, config)
@@ -220,6 +223,7 @@ def test_the_parts_of_the_consensus_are_basis_offsets_and_side() -> None:
         sizes = {"f": 3, "offset": 5, "order": 1}
         assert model.parts == tuple((name, sizes[name]) for name in [*names, *["order"] * order])
         assert (model.laplace, model.max_rank, model.shape.shape) == (True, 3, (5 + order, 5 + order))
+        assert model.own_thresholds is order
         no_basis = fit_hierarchy._hierarchy(c, pair, None, None, config)
         assert no_basis.consensus.shape[1] == 5 * (consensus and offsets) + order
 

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpref import CrowdGPPL, load, save
+from skpref.elicitation._people import CrowdUser
 from skpref.exceptions import DataError
 from skpref.gp.crowd import reliability, thresholds, update_hierarchy
 from skpref.gp.crowd.thresholds import (
@@ -200,6 +201,12 @@ def test_reliability_uses_the_threshold_of_each_user():
         for u, b in enumerate((0.2, 1.3)):
             wanted = replace(likelihood, threshold=b).log_prob(np.broadcast_to(y, z.shape), z)
             assert_allclose(of_user(u)(y, z), wanted, rtol=1e-8, atol=1e-9)
+
+
+def test_sessions_ask_with_the_users_own_threshold(fitted):
+    model = fitted[0]
+    assert CrowdUser(model, [(0, 1)], 7).likelihood.threshold == model.tie_thresholds_[7]
+    assert CrowdUser(model, [(0, 1)], "nobody").likelihood.threshold == model.likelihood_.threshold
 
 
 # ------------------------------------------------------------------------------------------------------ life of a model
