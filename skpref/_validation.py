@@ -46,6 +46,7 @@ ON_DASK: Final = (  # skpref.dask
     "DaskSVGPClassifier",
     "DaskSVGPRegressor",
     "DaskVariationalFM",
+    "DaskVariationalFMClassifier",
 )
 _DATES: Final = (date, time, timedelta, np.datetime64, np.timedelta64)
 

@@ -5,6 +5,7 @@ from skpref.dask.crowd import DaskCrowdGPPL
 from skpref.dask.feature_classifier import DaskSVGPClassifier
 from skpref.dask.group_regressor import DaskGPPLRegressor
 from skpref.dask.machine import DaskVariationalFM
+from skpref.dask.machine_classifier import DaskVariationalFMClassifier
 from skpref.dask.ratings import DaskGibbsM3F
 from skpref.dask.regressor import DaskSVGPRegressor
 
@@ -16,4 +17,5 @@ __all__ = [
     "DaskSVGPClassifier",
     "DaskSVGPRegressor",
     "DaskVariationalFM",
+    "DaskVariationalFMClassifier",
 ]

@@ -73,8 +73,9 @@ class OnCluster(DocLinkMixin, BaseEstimator):
 
         Returns
         -------
-        CrowdGPPL, GPPLClassifier, GPPLRegressor, GibbsM3F, SVGPClassifier, SVGPRegressor or VariationalFM
-            A model with the same parameters and the same posterior.
+        BaseEstimator
+            A model with the same parameters and the same posterior: a `GPPLClassifier` of a `DaskGPPLClassifier`, and
+            so on.
         """
         check_is_fitted(self)
         local: Any = self._plain(**self.get_params(deep=False))

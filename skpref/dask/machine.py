@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Self
 
-from sklearn.base import _fit_context
+from sklearn.base import RegressorMixin, _fit_context
 
 from skpref._callbacks import fit_callbacks
 from skpref._estimator import unchanged_on_failure
@@ -22,15 +22,41 @@ from skpref.data.row_shards import read_rows, row_columns
 from skpref.data.shards import located
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
+from skpref.factorization.machine.files import FMFiles
 
 if TYPE_CHECKING:
     from skpref.data.row_shards import RowColumns, RowShard, RowSummary
 
-__all__ = ["DaskVariationalFM"]
+__all__ = ["DaskVariationalFM", "FMOnCluster"]
+
+
+class FMOnCluster(OnCluster, FMFiles):
+    """A factorization machine that is fitted to rows of ids and numbers on the workers of a cluster."""
+
+    def _fit_partitions(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit to the partitions of a frame."""
+        import pyarrow as pa
+
+        check_collection(X, "X", self._plain.__name__)
+        self._check_sums_suffice()
+        source = PartitionRows(self, X, y, sample_weight)
+        names = source.feature_names
+        if isinstance(names, int):
+            raise DataError("X must be a frame of Dask, whose columns have names; got an array")
+        with COLLECTIONS:
+            schema = pa.Schema.from_pandas(X._meta, preserve_index=False)  # noqa: SLF001 - Dask's name for it
+        columns = row_columns(schema, names, self.categorical_features)
+        labels = not isinstance(self, RegressorMixin)
+        shards, summaries, rows = source.keep(_read_partition, columns, labels)
+        del source
+        read = zip(summaries, rows, strict=True)
+        del summaries, rows  # with the handles the memory of the workers goes
+        with closing(shards):
+            return self._fit_shards(shards, read, columns)
 
 
 @with_parameters_of(VariationalFM)
-class DaskVariationalFM(OnCluster, VariationalFM):
+class DaskVariationalFM(FMOnCluster, VariationalFM):
     """`VariationalFM` on frames of Dask.
 
     Columns are ids and numbers, as in files. Each partition is a shard. A pass takes the moments of all ids to the
@@ -82,24 +108,8 @@ class DaskVariationalFM(OnCluster, VariationalFM):
         ValueError
             As in `VariationalFM`; if there is no client; or if X, y and `sample_weight` differ in their partitions.
         """
-        import pyarrow as pa
-
         with fit_callbacks(self, X, y, sample_weight), unchanged_on_failure(self):
-            check_collection(X, "X", "VariationalFM")
-            self._check_sums_suffice()
-            source = PartitionRows(self, X, y, sample_weight)
-            names = source.feature_names
-            if isinstance(names, int):
-                raise DataError("X must be a frame of Dask, whose columns have names; got an array")
-            with COLLECTIONS:
-                schema = pa.Schema.from_pandas(X._meta, preserve_index=False)  # noqa: SLF001 - Dask's name for it
-            columns = row_columns(schema, names, self.categorical_features)
-            shards, summaries, rows = source.keep(_read_partition, columns)
-            del source
-            read = zip(summaries, rows, strict=True)
-            del summaries, rows  # with the handles the memory of the workers goes
-            with closing(shards):
-                return self._fit_shards(shards, read, columns)
+            return self._fit_partitions(X, y, sample_weight)
 
     def predict(self, X: Any, *, return_std: bool = False) -> Any:
         """Predict targets.
@@ -144,14 +154,15 @@ class DaskVariationalFM(OnCluster, VariationalFM):
         return float(r2_score(self._here(y), predicted, sample_weight=self._here(sample_weight)))
 
 
-def _read_partition(X: Any, y: Any, weight: Any, start: int, columns: RowColumns) -> tuple[RowSummary, RowShard]:
+def _read_partition(
+    X: Any, y: Any, weight: Any, start: int, columns: RowColumns, labels: bool
+) -> tuple[RowSummary, RowShard]:
     """Return the summary and the rows of a partition."""
     import pyarrow as pa
 
     try:
         table = pa.Table.from_pandas(X, preserve_index=False)
     except pa.ArrowException as error:
-        raise located(
-            DataError(f"a column of X mixes types: {error}"), f"rows {start} to {start + len(X) - 1} of X"
-        ) from error
-    return read_rows(table, y, weight, start, columns, labels=False)
+        place = f"rows {start} to {start + len(X) - 1} of X"
+        raise located(DataError(f"a column of X mixes types: {error}"), place) from error
+    return read_rows(table, y, weight, start, columns, labels=labels)

@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import skpref
-from skpref import VariationalFM
-from skpref.dask import DaskVariationalFM
+from skpref import VariationalFM, VariationalFMClassifier
+from skpref.dask import DaskVariationalFM, DaskVariationalFMClassifier
 from skpref.dask.shards import OnDask
 from skpref.exceptions import DataError
 from tests.unit.dask.test_ratings import LIMIT, left_on_cluster, tasks
@@ -61,6 +61,23 @@ def test_the_fit_is_that_of_the_same_rows_in_files(tmp_path) -> None:
     assert_allclose(by_name.predict(FRAME[NAMES], return_std=True)[1], wanted.predict(FRAME[NAMES], return_std=True)[1])
     with pytest.raises(DataError, match="return_std and return_cov need X in memory"):
         by_name.predict(rows[NAMES], return_std=True)
+
+
+@pytest.mark.usefixtures("client")
+def test_two_classes(tmp_path) -> None:
+    rows, names = lazy(), ["user", "item"]
+    wanted = VariationalFMClassifier(**FAST).fit(stored(tmp_path, *names, "side"), "side")
+    model = DaskVariationalFMClassifier(**FAST).fit(rows[names], rows["side"])
+    assert_near(model, wanted)
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert_allclose(model.predict_proba(rows[names]).compute(), wanted.predict_proba(FRAME[names]), rtol=1e-9)
+    assert_array_equal(model.predict(rows[names]).compute(), wanted.predict(FRAME[names]))
+    assert_allclose(model.score(rows[names], rows["side"]), wanted.score(FRAME[names], FRAME.side))
+    local = model.to_local()
+    assert type(local) is VariationalFMClassifier
+    assert_array_equal(local.predict(FRAME[names]), model.predict(FRAME[names]))
+    with pytest.raises(DataError, match="y must have two classes; got only one class"):
+        model.fit(rows[rows["side"] == "yes"][names], rows[rows["side"] == "yes"]["side"])
 
 
 def test_one_worker_gives_the_bits_of_two(client, cluster) -> None:
