@@ -93,6 +93,9 @@ MODELS: dict[str, Callable[[Data], Array]] = {
     "VariationalFMOrdinal, 10 factors": classifier(
         make_pipeline(OneHotDesign(), VariationalFMOrdinal(10, random_state=0))
     ),
+    "VariationalFMOrdinal, 20, Gibbs": classifier(
+        make_pipeline(OneHotDesign(), VariationalFMOrdinal(20, inference="gibbs", random_state=0))
+    ),
     "GibbsM3F": classifier(GibbsM3F(random_state=0)),
     "GibbsM3F, C=0.1": classifier(GibbsM3F(C=0.1, random_state=0)),
     "GibbsIPM3F": classifier(GibbsIPM3F(random_state=0)),

@@ -6,19 +6,21 @@
     python benchmarks/ratings.py nmae --ratings ... --C 0.075 --chains 4        # without a search
     python benchmarks/ratings.py nmae --ratings ... --model ipm3f
     python benchmarks/ratings.py rivals --ratings ... --C 0.075 --rivals PYTHON  # baselines
+    python benchmarks/ratings.py rivals --ratings ... --rivals PYTHON --only myfm fm-16-gibbs  # some
     python benchmarks/ratings.py speed --ratings ml-1m/ratings.csv.gz
     python benchmarks/ratings.py speed --ratings ... --model ipm3f --C 0.11 --sweeps 20  # as the features grow
     python benchmarks/ratings.py large                                          # 20 million simulated ratings, K = 50
 
 The ratings are not redistributed: see `_ratings_data`. NMAE is the mean absolute error over 1.6. Weak users are in
 training; strong ones are folded in. PYTHON is the interpreter of an environment with myFM and scikit-surprise; these
-know no folding in and are trained with the strong users' ratings too. Max-margin factorisation with the smooth hinge
-(`_ratings_smooth_hinge`), the first baseline of [XZZ13], needs no PYTHON. C is chosen among the eleven values of
-[XZZ13] by the error on one rating of each weak user, which joins the training ratings of the fit that is tested. The
-floor of a sweep is what BLAS takes, in the same run and with as many threads, for one `dsyrk` and one `dpotrf` for
-every row; of `GibbsIPM3F`, for every item and as wide as there are features at the end, or, lower than that, for one
-`dpotrf` as wide as the item has ratings if these are fewer. Seconds of CPU are printed beside wall time: a machine that
-others use too shows by the difference.
+know no folding in and are trained with the strong users' ratings too. So is `VariationalFMOrdinal`: fm-10 has 10
+factors, fm-16-gibbs 16 and a chain, fm-10-implicit also the items that a user has rated as features. Max-margin
+factorisation with the smooth hinge (`_ratings_smooth_hinge`), the first baseline of [XZZ13], needs no PYTHON. C is
+chosen among the eleven values of [XZZ13] by the error on one rating of each weak user, which joins the training ratings
+of the fit that is tested. The floor of a sweep is what BLAS takes, in the same run and with as many threads, for one
+`dsyrk` and one `dpotrf` for every row; of `GibbsIPM3F`, for every item and as wide as there are features at the end,
+or, lower than that, for one `dpotrf` as wide as the item has ratings if these are fewer. Seconds of CPU are printed
+beside wall time: a machine that others use too shows by the difference.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf
 from threadpoolctl import threadpool_limits
 
+from skpref.data.design import OneHotDesign
 from skpref.data.ratings import Ratings
+from skpref.factorization.fm_ordinal import VariationalFMOrdinal
 from skpref.factorization.ipm3f import GibbsIPM3F
 from skpref.factorization.m3f import GibbsM3F
 from skpref.factorization.max_margin import ipm3f_chain as ipm3f_fit
@@ -56,6 +60,7 @@ SHARED = Path(os.environ.get("SKPREF_SHARED") or Path(__file__).resolve().parent
 GRID = 0.1 ** np.linspace(0.75, 2.0, 11)
 RULES = ("scores", "median", "average", "last")
 LEVELS = [1, 2, 3, 4, 5]
+RIVALS = ("medians", "smooth-hinge", "myfm", "surprise", "m3f", "fm-10", "fm-20", "fm-16-gibbs")
 
 
 def estimator(kind: str, **params: Any) -> GibbsM3F | GibbsIPM3F:  # noqa: ANN401
@@ -140,28 +145,61 @@ def rival(python: str, kind: str, train: Rated, X: Any) -> tuple[Any, float]:  #
             return found["predicted"], float(found["seconds"])
 
 
+def machine_levels(name: str, train: Rated, X: Any) -> tuple[Any, float]:  # noqa: ANN401
+    """Median levels of an ordinal factorization machine, such as fm-10-implicit, and its CPU seconds."""
+    _, n_factors, *options = name.split("-")
+    design = OneHotDesign(implicit="implicit" in options).fit(train.X)
+    rows, held_out = design.transform(train.X), design.transform(X)
+    start = time.process_time()
+    inference = "gibbs" if "gibbs" in options else "variational"
+    model = VariationalFMOrdinal(int(n_factors), groups=design.groups_, inference=inference, random_state=0)
+    model.fit(rows, train.y)
+    return model.predict(held_out, loss="absolute"), time.process_time() - start
+
+
+def m3f_levels(weak: Rated, strong: Rated, X: Any, args: argparse.Namespace) -> tuple[Any, float]:  # noqa: ANN401
+    """Levels of `GibbsM3F` that folds strong users in, and its CPU seconds."""
+    start = time.process_time()
+    model = GibbsM3F(C=args.C or 0.075, n_sweeps=args.sweeps, n_chains=args.chains, levels=LEVELS, random_state=0)
+    model.fit(weak.X, weak.y)
+    known = np.isin(strong.X[:, 1], model.item_ids_)
+    model.fold_in(strong.X[known], strong.y[known])
+    return model.predict(X), time.process_time() - start
+
+
+def smooth_hinge_levels(part: Partition, n_factors: int) -> tuple[Any, float]:
+    """Levels of the first baseline of [XZZ13], and its CPU seconds."""
+    start = time.process_time()
+    level, C = smooth_hinge(part, GRID.tolist(), n_factors)
+    print(f"{part.name} smooth hinge has C {C:.4f}")
+    return level, time.process_time() - start
+
+
 def run_rivals(args: argparse.Namespace) -> None:
+    errors: dict[str, list[Any]] = {}
     for part in partitions(args.ratings, SHARED / "data/movielens/splits")[: args.partitions]:
         weak, strong = part.final("weak"), part.final("strong")
         tests = {"weak": part.weak_test, "strong": part.strong_test}
-        all_known = Rated(np.vstack([weak.X, strong.X]), np.concatenate([weak.y, strong.y]))
+        train = Rated(np.vstack([weak.X, strong.X]), np.concatenate([weak.y, strong.y]))
         X = np.vstack([test.X for test in tests.values()])
-        found = {"mean of medians": (medians(all_known, X), 0.0)}
-        start = time.process_time()
-        level, C = smooth_hinge(part, GRID.tolist(), args.factors)
-        found[f"smooth hinge, C {C:.4f}"] = (level, time.process_time() - start)
-        if args.rivals:
-            found |= {kind: rival(args.rivals, kind, all_known, X) for kind in ("myfm", "surprise")}
-        start = time.process_time()
-        model = GibbsM3F(C=args.C or 0.075, n_sweeps=args.sweeps, n_chains=args.chains, levels=LEVELS, random_state=0)
-        model.fit(weak.X, weak.y)
-        known = np.isin(strong.X[:, 1], model.item_ids_)
-        model.fold_in(strong.X[known], strong.y[known])
-        found["ours"] = (model.predict(X), time.process_time() - start)
-        for name, (level, seconds) in found.items():
+        for name in args.only or RIVALS:
+            if name in {"myfm", "surprise"}:
+                level, seconds = rival(args.rivals, name, train, X)
+            elif name == "medians":
+                level, seconds = medians(train, X), 0.0
+            elif name == "smooth-hinge":
+                level, seconds = smooth_hinge_levels(part, args.factors)
+            elif name == "m3f":
+                level, seconds = m3f_levels(weak, strong, X, args)
+            else:
+                level, seconds = machine_levels(name, train, X)
             parts = np.split(level, [part.weak_test.y.size])
-            errors = [np.abs(guess - test.y).mean() / CHANCE for guess, test in zip(parts, tests.values(), strict=True)]
-            print(f"{part.name} {name:24} weak {errors[0]:.4f} strong {errors[1]:.4f}, {seconds:.0f} s CPU", flush=True)
+            error = [np.abs(guess - test.y).mean() / CHANCE for guess, test in zip(parts, tests.values(), strict=True)]
+            errors.setdefault(name, []).append([*error, seconds])
+            print(f"{part.name} {name:24} weak {error[0]:.4f} strong {error[1]:.4f}, {seconds:.0f} s CPU", flush=True)
+    for name, rows in errors.items():
+        weak_error, strong_error, seconds = np.mean(rows, axis=0)
+        print(f"mean {name:24} weak {weak_error:.4f} strong {strong_error:.4f}, {seconds:.0f} s CPU")
 
 
 def numbered(rated: Rated) -> tuple[Ratings, MarginPrior]:
@@ -281,6 +319,7 @@ if __name__ == "__main__":
     parser.add_argument("--learn-thresholds", action="store_true", help="nmae: with the default prior of thresholds")
     parser.add_argument("--grid", help="values of C instead of the eleven, with commas")
     parser.add_argument("--rivals", help="interpreter with myFM and scikit-surprise")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help=f"rivals only: some of {', '.join(RIVALS)}")
     parser.add_argument("--sweeps", type=int, default=50)
     parser.add_argument("--burn-in", type=int, default=10)
     parser.add_argument("--chains", type=int, default=1)

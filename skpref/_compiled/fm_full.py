@@ -296,7 +296,7 @@ def pattern_evidence(
 
 
 @njit(nogil=True, fastmath=FAST)
-def _factor(P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def factor_upper(P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put the transpose of the Cholesky factor into the upper triangle; return whether P is positive definite."""
     n = P.shape[0]
     for j in range(n):
@@ -332,7 +332,7 @@ def _invert_factor(P):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 def _invert(P, C):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put the inverse of P, which is overwritten, into C; return whether P is positive definite."""
     n = P.shape[0]
-    if not _factor(P):
+    if not factor_upper(P):
         return False
     _invert_factor(P)
     C[:, :] = 0.0
@@ -348,7 +348,7 @@ def _invert(P, C):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
 
 
 @njit(nogil=True, fastmath=FAST)
-def _add_evidence(z, C, A, b, x, P, gain):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def add_evidence(z, C, A, b, x, P, gain):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Add a pattern's evidence to a feature's precision P and to `gain`.
 
     The pattern's other features have mean z and covariance C. With theta = (w_k, v_k) the pattern has (l, Q) =
@@ -408,7 +408,7 @@ def _update(first, last, start, index, value, mean, covariance, nu, lam, group, 
         for e in range(start[k], start[k + 1]):
             p = index[e]
             _leave(Z[p], V[p], m, C, value[e])
-            _add_evidence(Z[p], V[p], A[p], B[p], value[e], P, gain)
+            add_evidence(Z[p], V[p], A[p], B[p], value[e], P, gain)
         if not _apply_step(P, gain, m, C, nu[group[k]], lam[group[k]], rho, work):
             return False
         for e in range(start[k], start[k + 1]):
@@ -504,7 +504,7 @@ def _log_determinants(C, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, 
     P = np.empty((n, n))
     for k in range(C.shape[0]):
         P[:, :] = C[k]
-        total = 0.0 if _factor(P) else np.nan
+        total = 0.0 if factor_upper(P) else np.nan
         for j in range(n):
             total += 2.0 * np.log(P[j, j])
         out[k] = total

@@ -325,6 +325,48 @@ class OrdinalProbit(Likelihood):
         """
         return self._after_newton_step((y, mu, np.zeros(mu.shape), weight), learn_noise=False)
 
+    def drawn_thresholds(self, y: Array | IntArray, z: Array, rng: np.random.Generator) -> tuple[Self, float]:
+        """Draw the thresholds given latent values, under a flat prior, by a step of Metropolis and Hastings.
+
+        Parameters
+        ----------
+        y, z : ndarray of shape (n,)
+            Numbers of levels, and latent values without noise.
+        rng : Generator
+            Source of random numbers.
+
+        Returns
+        -------
+        likelihood : OrdinalProbit
+            With the same noise. The proposal is a Newton step plus a normal draw with the inverse of the negative
+            Hessian matrix as its covariance, so that nearly all are accepted. Levels without rows keep their widths.
+        value : float
+            The log likelihood before the step.
+        """
+        y = np.asarray(y, dtype=np.float64)
+        level = level_numbers(y, self.n_levels)
+        free = self._free_directions(np.bincount(level, minlength=self.n_levels) > 0)
+        if free is None:
+            return self, float(self._derivatives(y, z)[0].sum())
+        value, step, root = self._thresholds_normal(level, z, free[:, 1:])
+        noise, log_u = rng.standard_normal(step.size), np.log(rng.random())
+        move = step + np.linalg.solve(root.T, noise)
+        thresholds = np.asarray(self.thresholds) + self.noise * (free[1:, 1:] @ move)
+        if not np.all(np.diff(thresholds) > 0.0):
+            return self, value
+        trial = type(self)(tuple(thresholds.tolist()), self.noise)
+        new_value, new_step, new_root = trial._thresholds_normal(level, z, free[:, 1:])  # noqa: SLF001 - its own class
+        back = new_root.T @ (-move - new_step)
+        log_ratio = 0.5 * (noise @ noise - back @ back) + np.log(np.diag(new_root) / np.diag(root)).sum()
+        return (trial if log_u < new_value - value + log_ratio else self), value
+
+    def _thresholds_normal(self, level: IntArray, z: Array, free: Array) -> tuple[float, Array, Array]:
+        """Return the log likelihood, a Newton step in the thresholds, in units of 1/noise, and the root of -Hessian."""
+        value, gradient, hessian = self._in_concave(level, z, np.zeros(z.shape), np.ones(z.shape))
+        root = np.linalg.cholesky(free.T @ -hessian @ free)
+        step = np.linalg.solve(root.T, np.linalg.solve(root, free.T @ gradient))
+        return value, np.asarray(step, np.float64), np.asarray(root, np.float64)
+
     def _after_newton_step(self, data: tuple[Array, Array, Array, Array], *, learn_noise: bool) -> Self:
         y, mu, v, weight = data
         level = level_numbers(y, self.n_levels)

@@ -214,6 +214,9 @@ CASES: dict[str, Case] = {
     "machine, stopped early": Case(VariationalFM(**EPOCHS, early_stopping=True), DESIGN, RATING * 1.0),
     "machine, mini-batches": Case(VariationalFM(**EPOCHS, batch_size=8), DESIGN, RATING * 1.0),
     "machine, ordered levels": Case(VariationalFMOrdinal(**EPOCHS), DESIGN, RATING),
+    "machine, drawn levels": Case(
+        VariationalFMOrdinal(**EPOCHS, inference="gibbs", n_sweeps=6, burn_in=2), DESIGN, RATING
+    ),
     "machine, words": Case(
         VariationalFMClassifier(**EPOCHS, link="logit"), DESIGN, np.array(["no", "yes"])[RATING % 2]
     ),

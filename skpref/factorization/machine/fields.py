@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from skpref._compiled.fm import Compressed
+from skpref._compiled.fm_draws import pattern_values
 from skpref._compiled.fm_fields import codes_of, determined_columns, one_hot_ranges
 from skpref._compiled.fm_full import (
     FeaturePosterior,
@@ -49,6 +50,25 @@ class Design:
     def field(self, f: int) -> Features:
         """Return the patterns of a field."""
         return self.patterns[self.offsets[f] : self.offsets[f + 1]]
+
+    @cached_property
+    def entries(self) -> Compressed:
+        """The entries of the patterns."""
+        return Compressed(self.patterns.indptr, self.patterns.indices, self.patterns.data)
+
+    @cached_property
+    def parts(self) -> list[tuple[Compressed, IntArray]]:
+        """The entries of each field's patterns by feature, and ranges of features that share no pattern."""
+        parts = [self.field(f) for f in range(self.offsets.size - 1)]
+        ranges = [one_hot_ranges(Compressed(part.indptr, part.indices, part.data), part.shape[1]) for part in parts]
+        columns = [part.tocsc() for part in parts]
+        return [(Compressed(c.indptr, c.indices, c.data), r) for c, r in zip(columns, ranges, strict=True)]
+
+    def table(self, theta: Array) -> Array:
+        """Return contribution to y(x) and sum of factors of every pattern, shape (n_patterns, 1 + d)."""
+        table = np.empty((self.patterns.shape[0], theta.shape[1]))
+        pattern_values(self.entries, theta, table, 0, len(table))
+        return table
 
     @property
     def two_sided(self) -> bool:
@@ -134,7 +154,6 @@ class DesignSweep:
         )
         # The array of means that each field's patterns were computed from; a sweep never changes it afterwards.
         self._computed_from: list[Any] = [None] * (design.offsets.size - 1)
-        self._entries = Compressed(design.patterns.indptr, design.patterns.indices, design.patterns.data)
 
     def moments(self, q: FeaturePosterior) -> tuple[Array, Array]:
         """Return mean and variance of y(x) - w_0 in every row."""
@@ -153,7 +172,7 @@ class DesignSweep:
         """Return the next q, updated field by field; None if a number is not finite."""
         self._compute_patterns(q)
         design, q = self._design, FeaturePosterior(q.mean.copy(), q.covariance.copy())
-        for f, (part, ranges) in enumerate(self._parts):
+        for f, (part, ranges) in enumerate(design.parts):
             evidence = self._evidence(f, sites)
             ends = int(design.offsets[f]), int(design.offsets[f + 1])
             if not update_patterns(part, ranges, ends, q, prior, free, evidence, self._patterns, rho):
@@ -168,14 +187,6 @@ class DesignSweep:
         design = self._design
         return pattern_evidence(f, design.holders, design.codes, design.offsets, sites, self._patterns, self._width)
 
-    @cached_property
-    def _parts(self) -> list[tuple[Compressed, IntArray]]:
-        """The entries of each field's patterns by feature, and ranges of features that share no pattern."""
-        parts = [self._design.field(f) for f in range(len(self._computed_from))]
-        ranges = [one_hot_ranges(Compressed(part.indptr, part.indices, part.data), part.shape[1]) for part in parts]
-        columns = [part.tocsc() for part in parts]
-        return [(Compressed(c.indptr, c.indices, c.data), r) for c, r in zip(columns, ranges, strict=True)]
-
     def _compute_patterns(self, q: FeaturePosterior) -> None:
         for f, mean in enumerate(self._computed_from):
             if mean is not q.mean:
@@ -183,5 +194,5 @@ class DesignSweep:
 
     def _compute_field(self, f: int, q: FeaturePosterior) -> None:
         first, last = int(self._design.offsets[f]), int(self._design.offsets[f + 1])
-        compute_patterns(self._entries, q, self._patterns, first, last)
+        compute_patterns(self._design.entries, q, self._patterns, first, last)
         self._computed_from[f] = q.mean

@@ -9,13 +9,49 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import sparse
 
-from skpref._checks import check_positive, check_types, require
+from skpref._checks import check_arrays, check_positive, check_types, require
+from skpref._compiled.fm_draws import row_values
 from skpref.exceptions import DataError
+from skpref.factorization.machine.fields import design_of
 from skpref.factorization.machine.fit import overflow_message
 from skpref.factorization.machine.model import Machine, compressed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
     from skpref._typing import Array, Features
+
+
+@dataclass(frozen=True)
+class FMDraws:
+    """Draws of all parameters by Gibbs sampling."""
+
+    theta: NDArray[np.float32]  # (S, K, 1 + d): of w_k and v_kf
+    bias: Array  # (S,): of w_0
+
+    def validate(self) -> None:
+        """Raise DataError unless the parts fit together."""
+        n_draws = check_arrays(self, bias="S")["S"]
+        require(n_draws >= 2, self, "bias", "must be of two draws at least")
+        sound = isinstance(self.theta, np.ndarray) and self.theta.dtype == np.float32 and self.theta.ndim == 3
+        require(sound and len(self.theta) == n_draws, self, "theta", f"must be {n_draws} tables of float32")
+
+    def values(self, X: Features, numbers: Iterable[int] | None = None) -> Iterator[Array]:
+        """Iterate over y(x) of the rows under all or some of the draws, shape (n,) each."""
+        design = design_of(X)
+        for s in range(self.bias.size) if numbers is None else numbers:
+            yield self.bias[s] + row_values(design.codes, design.table(self.theta[s].astype(np.float64)))
+
+    def moments(self, X: Features) -> tuple[Array, Array]:
+        """Return mean and variance of y(x) over the draws, shape (n,)."""
+        mean, squares = np.zeros(X.shape[0]), np.zeros(X.shape[0])
+        for n, value in enumerate(self.values(X), 1):
+            change = value - mean
+            mean += change / n
+            squares += change * (value - mean)
+        return mean, squares / self.bias.size
 
 
 @dataclass(frozen=True)
@@ -26,6 +62,7 @@ class FMPosterior:
     last: Machine  # for (y - offset)/scale
     offset: float  # 0 in classification
     scale: float  # 1 in classification
+    sampled: FMDraws | None = None  # what predicts in the machine's place; of ordered levels alone
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
@@ -35,11 +72,19 @@ class FMPosterior:
         shape, kind = self.machine.mean.shape, type(self.machine.likelihood)
         require(self.last.mean.shape == shape, self, "last", f"must be of shape {shape}")
         require(type(self.last.likelihood) is kind, self, "last", "has another likelihood")
+        if self.sampled is not None:
+            require(isinstance(self.sampled, FMDraws), self, "sampled", "must be draws")
+            self.sampled.validate()
+            require(self.sampled.theta.shape[1:] == shape, self, "sampled", f"must be of tables of shape {shape}")
+            require((self.offset, self.scale) == (0.0, 1.0), self, "sampled", "must have the units 0 and 1")
 
     def moments(self, X: Features, *, last: bool = False) -> tuple[Array, Array]:
         """Return mean and variance of y(x), without noise, shape (n,)."""
         rows = compressed(X)
-        mu, v = (self.last if last else self.machine).moments(rows)
+        if self.sampled and not last:
+            mu, v = self.sampled.moments(X)
+        else:
+            mu, v = (self.last if last else self.machine).moments(rows)
         mean, variance = self.offset + self.scale * mu, self.scale**2 * v
         if not (np.isfinite(mean).all() and np.isfinite(variance).all()):
             raise DataError(overflow_message(rows, mean, variance))
@@ -47,6 +92,8 @@ class FMPosterior:
 
     def covariance(self, X: Features) -> Array:
         """Return the covariance of y(x) between rows, without noise, shape (n, n)."""
+        if self.sampled:
+            return np.cov(list(self.sampled.values(X)), rowvar=False, bias=True).reshape(X.shape[0], X.shape[0])
         machine, squares = self.machine, X.multiply(X).tocsr()
         m, C = machine.mean, machine.with_posterior(full=True).variance
         # x_k (1, Q - q_k), the derivatives of y(x) in the weight and factors of feature k.
@@ -63,6 +110,9 @@ class FMPosterior:
 
     def draws(self, X: Features, n_samples: int, rng: np.random.Generator) -> Array:
         """Draw y(x) without noise; each column has one draw of all parameters, shape (n, n_samples)."""
+        if self.sampled:
+            numbers = rng.integers(self.sampled.bias.size, size=n_samples).tolist()
+            return np.stack(list(self.sampled.values(X, numbers)), axis=1)
         out, machine, weights = np.empty((X.shape[0], n_samples)), self.machine, X.multiply(X).tocsr()
         root = np.linalg.cholesky(machine.variance) if machine.full else np.sqrt(machine.variance)
         for s in range(n_samples):
