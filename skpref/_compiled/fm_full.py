@@ -453,7 +453,7 @@ def _sum_evidence(first, last, start, index, value, mean, covariance, A, B, Z, V
         for e in range(start[k], start[k + 1]):
             p = index[e]
             _leave(Z[p], V[p], mean[k], covariance[k], value[e])
-            _add_evidence(Z[p], V[p], A[p], B[p], value[e], P[k], gain[k])
+            add_evidence(Z[p], V[p], A[p], B[p], value[e], P[k], gain[k])
     return True
 
 

@@ -17,7 +17,7 @@ def test_the_posterior_of_a_tiny_problem_is_that_of_importance_sampling() -> Non
     u, i = np.array([0, 0, 0, 1, 1, 1, 2, 2]), np.array([0, 1, 2, 0, 1, 2, 0, 2])
     level = np.array([0, 2, 1, 1, 2, 2, 0, 1])
     rows = sparse.csr_array(np.hstack([np.eye(3)[u], np.eye(3)[i]]))
-    prior = Prior(np.array([[0.2, 0.5], [-0.3, 0.4]]), np.array([[2.0, 1.0], [1.0, 1.5]]), np.repeat([0, 1], 3))
+    prior = Prior(np.array([[0.2, 0.5], [-0.3, 0.4]]), np.array([[5.0, 3.0], [4.0, 4.0]]), np.repeat([0, 1], 3))
     unit = Bias(0.0, 1.0)
     machine = Machine(unit, np.zeros((6, 2)), np.ones((6, 2)), unit, prior, OrdinalProbit((-1.0, 1.0)))
     start = FMPosterior(machine, machine, 0.0, 1.0)
@@ -25,7 +25,7 @@ def test_the_posterior_of_a_tiny_problem_is_that_of_importance_sampling() -> Non
     mean, variance = posterior.moments(rows)
     thresholds = np.array(posterior.machine.likelihood.thresholds)
 
-    rng, n = np.random.default_rng(0), 400_000
+    rng, n = np.random.default_rng(0), 200_000
     theta = prior.nu[prior.group] + rng.standard_normal((n, 6, 2)) / np.sqrt(prior.lam[prior.group])
     user, item = theta[:, :3][:, u], theta[:, 3:][:, i]
     z = rng.standard_normal((n, 1)) + user[..., 0] + item[..., 0] + user[..., 1] * item[..., 1]
