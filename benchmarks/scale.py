@@ -98,10 +98,12 @@ def fit_on_cluster(folder: str, passes: int, n_users: int) -> dict[str, Any]:
     import dask.dataframe
     from distributed import Client, LocalCluster
 
-    from skpref.dask import DaskCrowdGPPL, DaskGPPLClassifier
+    from skpref.dask import DaskCrowdGPPL, DaskGPPLClassifier, DaskVariationalFM
 
     warnings.simplefilter("ignore")
-    model = (DaskCrowdGPPL if n_users else DaskGPPLClassifier)(max_iter=passes, tol=0.0, random_state=0)
+    kind: Any = DaskCrowdGPPL if n_users else DaskGPPLClassifier
+    options = {"max_iter": passes} if n_users >= 0 else {"n_epochs": passes}
+    model = (kind if n_users >= 0 else DaskVariationalFM)(**options, tol=0.0, random_state=0)
     started = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0")
     with started as workers, Client(workers) as client:
         frame = dask.dataframe.read_parquet(folder)
@@ -110,17 +112,17 @@ def fit_on_cluster(folder: str, passes: int, n_users: int) -> dict[str, Any]:
             return time.process_time() + sum(client.run(time.process_time).values())
 
         start = seconds()
-        model.fit(frame[columns_of(n_users)], frame["y"])
+        model.fit(frame if n_users < 0 else frame[columns_of(n_users)], frame["y"] if n_users >= 0 else "y")
         total, largest = seconds() - start, max(client.run(peak).values())
     return {"CPU s": round(total, 1), "peak MB": round(largest), "bound": model.lower_bound_}
 
 
 def fit(where: str, folder: str, passes: int, n_users: int) -> dict[str, Any]:
     """Fit in this process and return times, memory and a few numbers of the result."""
-    if n_users < 0:
-        return fit_machine(where, folder, passes)
     if where == "cluster":
         return fit_on_cluster(folder, passes, n_users)
+    if n_users < 0:
+        return fit_machine(where, folder, passes)
     warnings.simplefilter("ignore")
     seconds: list[float] = []
     model: Any = (CrowdGPPL if n_users else GPPLClassifier)(max_iter=passes, tol=0.0, random_state=0)

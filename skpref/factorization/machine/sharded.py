@@ -10,6 +10,7 @@ and variance of y(x) in every row, and another the slopes there; both stay with 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -110,7 +111,7 @@ def sharded_rows(
     largest = max(_LEAST_ROWS, _OWN_BYTES // (32 * width * width)) if own_columns else max(sizes)
     n_parts = [-(-size // largest) for size in sizes]
     layout = _Layout(design, list(fields), offsets, own_columns, own, *targets[:2])
-    split = shards.split(_parts, n_parts, rows, places, n_parts, targets[2], shared=[layout])
+    split = shards.split(_parts, n_parts, rows, places, n_parts, targets[2], shared=[shards.share(layout)])
     table = sparse.vstack([sparse.csr_array((0, starts[-1])), *patterns], format="csr")
     nothing = np.empty((len(fields), 0), dtype=np.int32), offsets, (np.empty(0, np.int64), np.empty(0, np.int64))
     total_weight = sum(summary.weight for summary in summaries)
@@ -126,7 +127,7 @@ def _fields(
     widths = [0 if ids is None else width for ids, width in zip(design.ids, design.widths, strict=True)]
     order = np.argsort(-np.array(widths), kind="stable").tolist()
     widest = sorted(k for k in order[:MAX_FIELDS] if widths[k])
-    of_shards = list(shards.collect(_functions, rows, places, shared=(widest, widths)))
+    functions = reduce(_merged, shards.collect(_functions, rows, places, shared=(widest, widths)))
     left, fields = set(range(len(widths))), {}
     for f in widest:
         if f not in left:
@@ -134,7 +135,7 @@ def _fields(
         columns: list[NDArray[Any] | None] = [None] * len(widths)
         columns[f] = np.arange(widths[f] - 1)
         for k in sorted(left - {f}):
-            table = _merged([functions[f, k] for functions in of_shards])
+            table = functions[f, k]
             columns[k] = table if table is None or not widths[k] else table.astype(np.int64)
         fields[f] = columns
         left -= {k for k, column in enumerate(columns) if column is not None}
@@ -159,18 +160,15 @@ def _functions(rows: RowShard, places: Any, widest: list[int], widths: list[int]
     return functions
 
 
-def _merged(tables: Sequence[Array | None]) -> Array | None:
-    """Return the function that all shards agree on; None if there is none."""
-    total: Array | None = None
-    for table in tables:
-        if table is None:
-            return None
-        if total is None:
-            total = table
-        both = ~np.isnan(total) & ~np.isnan(table)
-        if not np.array_equal(total[both], table[both]):
-            return None
-        total = np.where(np.isnan(total), table, total)
+def _merged(a: dict[tuple[int, int], Any], b: dict[tuple[int, int], Any]) -> dict[tuple[int, int], Any]:
+    """Return the functions that two sets of rows agree on."""
+    total: dict[tuple[int, int], Any] = {}
+    for pair, table in a.items():
+        other, total[pair] = b[pair], None
+        if table is not None and other is not None:
+            both = ~np.isnan(table) & ~np.isnan(other)
+            if np.array_equal(table[both], other[both]):
+                total[pair] = np.where(np.isnan(table), other, table)
     return total
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pandas = pytest.importorskip("pandas")
 dataset = pytest.importorskip("pyarrow.dataset")
-FAST: dict[str, Any] = {"n_factors": 2, "n_epochs": 8, "random_state": 0}
+FAST: dict[str, Any] = {"n_factors": 2, "n_epochs": 5, "random_state": 0}
 
 
 def table(n: int = 400) -> Any:
