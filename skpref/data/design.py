@@ -359,7 +359,6 @@ def _groups(transformer: object) -> NDArray[np.str_] | None:
     if isinstance(transformer, OneHotDesign):
         return transformer.groups_
     if isinstance(transformer, OneHotEncoder):
-        check_is_fitted(transformer)
         # The name of the feature without the category; a copy, since the encoder must keep its own combiner.
         plain = copy(transformer).set_params(feature_name_combiner=lambda feature, _: str(feature))
         return np.asarray(plain.get_feature_names_out().astype(str))

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from skpref._validation import refuse_collection, refuse_repeated_columns
+from skpref._validation import column_names, refuse_collection, refuse_repeated_columns
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -140,10 +140,20 @@ def _from_series(column: Any, where: _Where) -> IdColumn | None:  # noqa: ANN401
     return encoded
 
 
+def aware_times(column: Any) -> NDArray[Any] | None:  # noqa: ANN401  # any array-like
+    """Return dates, and times with a zone, of pyarrow or polars as Python has them: NumPy has no zones."""
+    dtype = getattr(column, "type", getattr(column, "dtype", None))
+    kind = str(dtype)
+    if kind != "Date" and "date32" not in kind and "tz=" not in kind and getattr(dtype, "time_zone", None) is None:
+        return None
+    return objects(column.to_pylist() if hasattr(column, "to_pylist") else column.to_list())
+
+
 def _to_array(column: Any) -> NDArray[Any]:  # noqa: ANN401  # any array-like
-    if getattr(getattr(column, "dtype", None), "time_zone", None) is not None:  # of polars; NumPy keeps no time zone
-        return objects(column.to_list())
-    to_numpy = getattr(column, "to_numpy", None)
+    times = aware_times(column)
+    if times is not None:
+        return times
+    to_numpy = None if hasattr(column, "to_pylist") else getattr(column, "to_numpy", None)  # pyarrow's may refuse
     return np.asarray(column if to_numpy is None else to_numpy())
 
 
@@ -338,7 +348,7 @@ _RATED = _Layout(
 def _columns(X: Any, name: str, layout: _Layout) -> list[tuple[Any, str]]:  # noqa: ANN401  # any array-like
     """Return the columns, each with its name for messages: X['left'] of a data frame, else X[:, 0]."""
     columns = _values_of_columns(X, name, layout)
-    labels = list(X.columns) if hasattr(X, "columns") else range(layout.width)
+    labels = column_names(X) or range(layout.width)
     text = "{}[{}]" if hasattr(X, "columns") else "{}[:, {}]"
     return [(column, text.format(name, shorten(label))) for column, label in zip(columns, labels, strict=True)]
 
@@ -356,6 +366,9 @@ def _values_of_columns(X: Any, name: str, layout: _Layout) -> list[Any]:  # noqa
     if hasattr(X, "get_columns"):  # polars
         _check_shape(X.shape, name, layout)
         return list(X.get_columns())
+    if hasattr(X, "itercolumns"):  # pyarrow
+        _check_shape((X.num_rows, X.num_columns), name, layout)
+        return list(X.itercolumns())
     if isinstance(X, list | tuple):
         return _columns_of_rows(X, name, layout)
     rows = X if isinstance(X, np.ma.MaskedArray) else np.asarray(X)

@@ -11,7 +11,7 @@ import numpy as np
 
 from skpref._checks import check_arrays, check_positive
 from skpref.data.comparisons import Comparisons, from_labels
-from skpref.data.ids import as_ids, encoding_of, objects, shorten
+from skpref.data.ids import as_ids, aware_times, encoding_of, objects, shorten
 from skpref.data.labels import classes_of
 from skpref.data.vocabulary import Vocabulary
 from skpref.exceptions import DataError, MissingExtraError
@@ -149,7 +149,9 @@ def distinct_ids(
         encoded = column if hasattr(column, "indices") else column.dictionary_encode()
     except NotImplementedError as error:
         raise DataError(f"ids must be strings, numbers or dates; got the type {column.type} of {name}") from error
-    return as_ids(encoded.dictionary.to_numpy(zero_copy_only=False), name, noun, kind), encoded.indices.to_numpy()
+    distinct, times = encoded.dictionary, aware_times(encoded.dictionary)
+    distinct = distinct.to_numpy(zero_copy_only=False) if times is None else times
+    return as_ids(distinct, name, noun, kind), encoded.indices.to_numpy()
 
 
 def with_shared_ids(summary: ShardSummary, ids: dict[Any, Any]) -> ShardSummary:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 import time
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy import sparse
 from skpref.data import Vocabulary, as_ids, pack_ids, read_pairs, read_triples, unpack_ids
 from skpref.data import vocabulary as vocabularies
 from skpref.data.ids import in_other_kinds, kinds_of, shorten, single_id
+from skpref.data.shards import distinct_ids
 from skpref.exceptions import DataError, UnknownIdError
 
 INT64_MAX, UINT64_MAX = 2**63 - 1, 2**64 - 1
@@ -257,6 +259,24 @@ def test_categories_that_are_fractions_name_their_own_row():
     frame = pd.DataFrame({"a": [1.0, 1.0, 1.5], "b": [1, 2, 3]}).astype({"a": "category"})
     with pytest.raises(DataError, match=r"must be integers, got 1\.5 in comparison 2"):
         read_pairs(frame)
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_dates_and_times_are_the_same_ids_in_every_frame(zone):
+    pd, pa, pl = (pytest.importorskip(name) for name in ("pandas", "pyarrow", "polars"))
+    times = [datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2)]
+    cells = [time.date() for time in times] if zone is None else times
+    columns = {"a": cells, "b": cells[::-1]}
+    table = pa.table(columns)
+    encoded = pa.table({name: table[name].dictionary_encode() for name in "ab"})
+    wanted = read_pairs(pd.DataFrame(columns))[0].tolist()
+    assert wanted == cells
+    for frame in (table, encoded, table.to_batches()[0], pl.DataFrame(columns), table.to_pandas(types_mapper=pd.ArrowDtype)):
+        assert read_pairs(frame)[0].tolist() == wanted
+    with pytest.raises(DataError, match=r"missing item id in comparison 1 of X\['b'\]"):
+        read_pairs(pa.table({"a": cells, "b": [cells[0], None]}))
+    for column in (table["a"], encoded["a"]):
+        assert distinct_ids(column, "X")[0].tolist() == wanted
 
 
 def test_read_pairs_of_polars():
