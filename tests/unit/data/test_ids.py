@@ -271,7 +271,8 @@ def test_dates_and_times_are_the_same_ids_in_every_frame(zone):
     encoded = pa.table({name: table[name].dictionary_encode() for name in "ab"})
     wanted = read_pairs(pd.DataFrame(columns))[0].tolist()
     assert wanted == cells
-    for frame in (table, encoded, table.to_batches()[0], pl.DataFrame(columns), table.to_pandas(types_mapper=pd.ArrowDtype)):
+    arrow = table.to_pandas(types_mapper=pd.ArrowDtype)
+    for frame in (table, encoded, table.to_batches()[0], pl.DataFrame(columns), arrow):
         assert read_pairs(frame)[0].tolist() == wanted
     with pytest.raises(DataError, match=r"missing item id in comparison 1 of X\['b'\]"):
         read_pairs(pa.table({"a": cells, "b": [cells[0], None]}))
