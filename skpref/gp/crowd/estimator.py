@@ -113,7 +113,7 @@ class CrowdGPPL(ShardedCrowd):
         Below which difference of utilities an answer is a tie, with a likelihood that has ties. "shared": the same for
         all users. "user": each user has a threshold, which is shrunk to that of the crowd as far as the user's answers
         leave it open and users resemble each other; needs ``inference="ep"`` or ``"laplace"``. "auto": "user" where
-        that is possible. It costs nothing where users are equal and is much better where they differ.
+        that is possible: it costs next to nothing where users are equal and is much better where they differ.
     inference : {"auto", "ep", "laplace", "vb", "svi", "linearised"}, default="auto"
         "ep": expectation propagation in a hierarchy: users are integrated out one by one, and the covariance of their
         tastes over the items is learnt by scoring, held down as far as held-out comparisons ask for. "laplace": the
