@@ -16,7 +16,7 @@ from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.machine import fit, fit_batches
 from skpref.factorization.machine.base import TrainingRows, _EarlyStopping, canonical
-from skpref.factorization.machine.fit import FitOptions, coordinate_ascent
+from skpref.factorization.machine.fit import FitOptions, coordinate_ascent, overflow_message
 from skpref.factorization.machine.fit_batches import Sizes, adam_ascent, batch_of, estimate
 from skpref.factorization.machine.model import Bias, Machine, Prior, compressed, start_machine
 from skpref.factorization.machine.posterior import FMPosterior
@@ -542,3 +542,10 @@ def test_rows_are_read_without_duplicates_and_zeros_and_stay_as_they_are(*, doub
     for part, before in zip((X.data, X.indices), parts, strict=True):
         assert_array_equal(part, before)
     assert canonical(X.toarray()).nnz == read.nnz
+
+
+@pytest.mark.parametrize(("mu", "v"), [(np.inf, 0.0), (0.0, np.nan)])
+def test_the_row_that_overflows_is_named(mu, v):
+    rows = compressed(sparse.csr_array(np.diag([9.0, 2.0, 3.0])))
+    at = np.arange(3) == 2
+    assert "row 2 holds values up to 3" in overflow_message(rows, np.where(at, mu, 0.0), np.where(at, v, 0.0))

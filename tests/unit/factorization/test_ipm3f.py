@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from skpref.data.ratings import Ratings
 from skpref.exceptions import CheckpointError, DataError, UnknownIdError
 from skpref.factorization.ipm3f import GibbsIPM3F
+from skpref.factorization.max_margin import ipm3f_chain
 from skpref.factorization.max_margin.calibration import N_FORGET, N_KEPT
 from skpref.factorization.max_margin.ipm3f_chain import aligned_mean, fold_in_of, log_ibp, start_state
 from skpref.inference import gibbs
@@ -285,6 +286,15 @@ def test_numbers_out_of_range():
     for params in ({"C": 0.0}, {"sigma": 1e-8}, {"sigma": 1e6}, {"C": 1e-9}, {"margin": 1e-6}, {"C": 50.0}):
         model = clone(SMALL).set_params(**params).fit(X, Y)
         assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_new_users_whose_loss_overflows_leave_the_model_as_it_was(monkeypatch):
+    model = clone(SMALL).fit(X, Y)
+    before = pickle.dumps(model.posterior_)
+    monkeypatch.setattr(ipm3f_chain, "hinge_losses", lambda *_: np.array(np.inf))
+    with pytest.raises(DataError, match="left the range of floating-point numbers"):
+        model.fold_in([("new", X[0][1])], [Y[0]])
+    assert pickle.dumps(model.posterior_) == before
 
 
 def test_small_tables():

@@ -117,9 +117,10 @@ def test_by_default_a_line_search_looks_twenty_times():
     assert maximise(lie, np.zeros(1), np.array([[-5.0, 5.0]])).n_evaluations == 21
 
 
-def test_the_first_step_is_newtons_where_the_curvature_is_known():
+@pytest.mark.parametrize("scale", [[10.0, 3.0], [0.1, 0.3]])
+def test_the_first_step_is_newtons_where_the_curvature_is_known(scale):
     # Curvature 1/scale^2, top at a distance below 1: the second point is the top.
-    centre, scale, points = np.array([0.5, -0.25]), np.array([10.0, 3.0]), []
+    centre, scale, points = np.array([0.5, -0.25]), np.array(scale), []
 
     def bowl(theta):
         points.append(theta.copy())
