@@ -17,6 +17,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
     cross_val_predict,
     cross_val_score,
+    cross_validate,
     learning_curve,
 )
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -38,10 +39,11 @@ def test_cross_validation() -> None:
     for items, users in ((None, None), (DATA.table, DATA.user_table)):
         model = quick(items, users)
         assert is_classifier(model)
-        scores = cross_val_score(model, X, Y, cv=3, error_score="raise")
+        scorers = ("accuracy", "roc_auc", "neg_log_loss")
+        by_scorer = cross_validate(model, X, Y, cv=3, scoring=scorers, error_score="raise")
+        assert all(np.all(np.isfinite(by_scorer[f"test_{name}"])) for name in scorers)
+        scores = by_scorer["test_accuracy"]
         assert scores.mean() > 0.75
-        for scoring in ("roc_auc", "neg_log_loss"):
-            assert np.all(np.isfinite(cross_val_score(model, X, Y, cv=3, scoring=scoring, error_score="raise")))
         proba = cross_val_predict(model, X, Y, cv=StratifiedKFold(3), method="predict_proba")
         assert proba.shape == (len(Y), 2)
         assert np.mean((proba[:, 1] > 0.5) == Y) == pytest.approx(scores.mean(), abs=0.02)

@@ -201,8 +201,9 @@ class CrowdBase(ComparisonClassifier):
         if self.order_effect:
             refuse_one_side(compared.y, compared.weight)
         self.components_ = connected_components(compared)
-        ties = as_likelihood(self.likelihood).ties_are_answers
-        compared = compared.merged(keep_order=self.order_effect, keep_ties=ties)
+        # The site of a win, or of a loss, has a closed form; that of their mean takes quadrature.
+        apart = as_likelihood(self.likelihood).ties_are_answers or self._is_hierarchical(compared.n_items)
+        compared = compared.merged(keep_order=self.order_effect, keep_ties=apart)
         self._infer_crowd(
             users, items, comparisons, CrowdData(items.seen_features, users.seen_features, compared), start
         )

@@ -120,8 +120,7 @@ class ShardedCrowd(CrowdLeaderboards):
         self, shards: Shards, parts: list[list[Any]], bounds: IntArray, n_items: int
     ) -> tuple[list[_Answers], list[Any]]:
         """Return the answers of each shard of users, and handles on what passes see of them."""
-        ties = as_likelihood(self.likelihood).ties_are_answers
-        join = partial(_joined, order=self.order_effect, ties=ties, laplace=self.inference == "laplace")
+        join = partial(_joined, order=self.order_effect, laplace=self.inference == "laplace")
         sizes = np.diff(bounds).tolist()
         return shards.keep(join, sizes, [n_items] * len(sizes), *parts)
 
@@ -210,7 +209,7 @@ def _split(
 
 
 def _joined(
-    n_users: int, n_items: int, *parts: _Columns | None, order: bool, ties: bool, laplace: bool
+    n_users: int, n_items: int, *parts: _Columns | None, order: bool, laplace: bool
 ) -> tuple[_Answers, Hierarchy]:
     """Return the answers of a shard's users, and what passes see of them."""
     user, left, right, y, weight = (
@@ -218,6 +217,6 @@ def _joined(
     )
     comparisons = Comparisons(left, right, y, weight, n_items, user, n_users)
     answers = comparisons.merged(keep_order=order, keep_ties=True)
-    shard = shard_of(answers.merged(keep_order=order, keep_ties=ties), order=order, laplace=laplace)
+    shard = shard_of(answers, order=order, laplace=laplace)
     user = np.asarray(answers.user).copy()
     return _Answers(user, answers.left, answers.right, answers.y, answers.weight, np.diff(shard.users.rows)), shard

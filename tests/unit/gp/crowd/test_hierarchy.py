@@ -175,10 +175,12 @@ def test_a_new_user_and_a_new_item_join() -> None:
     model = CrowdGPPL(random_state=0).fit(DATA.comparisons, DATA.y)
     assert model.lower_bound_ == model.lower_bounds_[-1]
     chosen = model._state
-    model.partial_fit([("new", 0, 1)] * 5 + [("new", 0, "item")] * 5, [1] * 10)
+    before = model.predict_proba([("new", 0, 1)])[0, 1]
+    model.partial_fit([("new", 0, 1)] * 20 + [("new", 0, "item")] * 20, [1] * 40)
     assert model._state is chosen
     p = model.predict_proba([("new", 0, 1), ("new", 0, "item"), ("nobody", 0, "item")])[:, 1]
-    assert p[0] > 0.6
+    assert before < 0.2
+    assert p[0] > 0.8
     assert p[1] > 0.6
     assert p[2] < p[1]
 
