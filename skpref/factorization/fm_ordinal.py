@@ -67,10 +67,10 @@ class VariationalFMOrdinal(ClassifierMixin, FMBase):
         better where factors are uncertain, above all in probabilities, and takes several times as long. Give it more
         factors: 10 to 20. Predictions average over the draws; attributes are means over them.
     n_sweeps : int, default=100
-        Sweeps of the chain, including burn-in, of "gibbs".
+        Sweeps of the chain of "gibbs", including burn-in. More of them make predictions more exact.
     burn_in : int, default=20
-        First sweeps, which are not used. Must be less than `n_sweeps`. Of the others 100 at most are kept, evenly
-        spaced, in single precision: 400 (1 + d) bytes for each feature.
+        First sweeps, which are not used. At least two must be left. Of the others 200 at most are kept, evenly spaced
+        and in single precision: 4 (1 + d) bytes for each feature and draw.
     learn_priors : bool, default=True
         If True, the priors of the groups are learnt, with hyperpriors nu ~ N(0, 1) and lam ~ Gamma(1, 1). If False,
         all priors are N(0, 1), in units of the noise.

@@ -32,7 +32,7 @@ class ChainOptions(NamedTuple):
 
     n_sweeps: int
     burn_in: int
-    most_draws: int = 100  # that are kept
+    most_draws: int = 200  # that are kept
     on_iteration: OnIteration | None = None
 
 

@@ -34,7 +34,7 @@ def test_covariance_and_draws_are_those_of_the_moments() -> None:
 
 def test_attributes_are_means_over_the_draws() -> None:
     theta = DRAWN.posterior_.sampled.theta
-    assert theta.shape == (100, 50, 3)
+    assert theta.shape == (195, 50, 3)
     assert_allclose(DRAWN.weights_, theta[..., 0].mean(axis=0), rtol=1e-5)
     assert DRAWN.thresholds_.size == 3
     assert np.all(np.diff(DRAWN.thresholds_) > 0.0)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy.special import ndtr
 
 from skpref._math.bands import band
 from skpref._math.special import log_diff_ndtr
@@ -488,3 +489,30 @@ def test_learning_ends_by_itself_whatever_the_unit_of_weights(unit: float) -> No
     assert scaled is before
     gain = weight @ (scaled.expectation(y, mu, v)[0] - first.expectation(y, mu, v)[0])
     assert gain > 1.0
+
+
+def test_drawn_thresholds_have_their_posterior() -> None:
+    rng = np.random.default_rng(0)
+    z, level = rng.normal(size=12), np.repeat([0, 1, 3], 4)
+    likelihood, draws = OrdinalProbit((-1.0, 0.0, 0.5), 0.8), []
+    for _ in range(1000):
+        likelihood, value = likelihood.drawn_thresholds(level, z, rng)
+        draws.append(likelihood.thresholds)
+    lower, upper = (axis.ravel() for axis in np.meshgrid(np.linspace(-3.0, 2.0, 150), np.linspace(-2.0, 4.0, 150)))
+    # Level 2 has no rows, and keeps its width.
+    ends = np.column_stack([np.full(lower.size, -np.inf), lower, upper, upper + 0.5, np.full(lower.size, np.inf)])
+    below = ndtr((ends[:, None, :] - z[:, None]) / 0.8)
+    rows = np.arange(12)
+    p = np.prod(np.maximum(below[:, rows, level + 1] - below[:, rows, level], 0.0), axis=1) * (upper > lower)
+    p /= p.sum()
+    b = np.array(draws)
+    assert_allclose(b[:, 2] - b[:, 1], 0.5)
+    for column, grid in ((0, lower), (1, upper)):
+        mean = p @ grid
+        assert_allclose(b[:, column].mean(), mean, atol=0.08)
+        assert_allclose(b[:, column].std(), np.sqrt(p @ (grid - mean) ** 2), rtol=0.15)
+    assert len(np.unique(b[:, 0])) > 700
+    one_level = np.zeros(12, dtype=np.int64)
+    same, value = likelihood.drawn_thresholds(one_level, z, rng)
+    assert same is likelihood
+    assert_allclose(value, likelihood.log_prob(one_level, z).sum())
