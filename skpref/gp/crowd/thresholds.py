@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _SPREADS = 2.0 * np.linspace(0.0, 1.0, 41) ** 2
 _TYPICAL_SPREAD = 0.05
 _PRIOR = np.gradient(_SPREADS) / (1.0 + (_SPREADS / _TYPICAL_SPREAD) ** 2)
+_CENTRE, _CENTRE_PRECISION = -1.0, 0.25  # prior of the centre, for answers without ties or of nothing else
 _LEAST = 1e-6  # information about a log threshold
 _STEP = 1.0  # largest change of a log threshold at a time
 _NODES = 7  # of the average over the posterior of a log threshold
@@ -104,8 +105,9 @@ class TieThresholds:
         wider = 1.0 + spreads[:, None] ** 2 * known  # (G, U)
         centres, doubt, log_p = np.array([self.centre]), np.zeros(1), np.zeros(1)
         if learn_prior:
-            doubt = 1.0 / (known / wider).sum(axis=1)
-            centres, log_p = doubt * (pull / wider).sum(axis=1), 0.5 * np.log(doubt)
+            doubt = 1.0 / (_CENTRE_PRECISION + (known / wider).sum(axis=1))
+            centres = doubt * (_CENTRE_PRECISION * _CENTRE + (pull / wider).sum(axis=1))
+            log_p = 0.5 * np.log(doubt) - 0.5 * _CENTRE_PRECISION * (centres - _CENTRE) ** 2
         misfit = (pull - known * centres[:, None]) ** 2 / known / wider
         log_p -= 0.5 * (np.log(wider) + misfit).sum(axis=1)
         p = prior * np.exp(log_p - log_p.max())

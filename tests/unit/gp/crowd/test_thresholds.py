@@ -114,6 +114,7 @@ def test_posteriors_are_those_of_an_average_over_the_spread():
     learnt = start.updated(measured / error**2, 1.0 / error**2)
     m, s = np.linspace(-12.0, 12.0, 4001)[:, None, None], thresholds._SPREADS[:, None]
     log_p = -0.5 * ((measured - m) ** 2 / (s**2 + error**2) + np.log(1.0 + s**2 / error**2)).sum(axis=-1)
+    log_p = log_p - 0.125 * (m[:, :, 0] + 1.0) ** 2  # the prior of the centre is N(-1, 2^2)
     p = thresholds._PRIOR * np.exp(log_p)
     evidence, p = p.sum() * (m[1, 0, 0] - m[0, 0, 0]) / np.sqrt(2.0 * np.pi), p / p.sum()
     share = s**2 / (s**2 + error**2)
@@ -126,6 +127,17 @@ def test_posteriors_are_those_of_an_average_over_the_spread():
     assert_allclose(learnt.spread, np.sqrt(unseen), rtol=1e-6)
     at_mean = 0.5 * np.sum((measured - learnt.mean) ** 2 / error**2)
     assert_allclose(learnt.log_evidence, np.log(evidence) + at_mean, rtol=1e-6)
+
+
+@pytest.mark.parametrize("answer", [0.5, 1.0])
+def test_answers_without_ties_or_of_nothing_else_have_probabilities(answer):
+    X, y, _ = crowd(6, 0.0, n_users=5)
+    y = np.full(y.size, 0.5) if answer == 0.5 else (y > 0.5) * 1.0
+    model = CrowdGPPL(**PLAIN, random_state=0).fit(X, y)
+    p = model.predict_proba(X[:5], ties=True)
+    assert_allclose(p.sum(axis=1), 1.0)
+    assert (p[:, 1] > 0.95).all() if answer == 0.5 else (p[:, 1] < 0.05).all()
+    assert model._thresholds.spread < 3.0
 
 
 def test_a_spread_of_zero_leaves_all_at_the_centre():
