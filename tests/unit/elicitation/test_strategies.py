@@ -13,7 +13,7 @@ from scipy.special import entr
 from scipy.stats import norm
 
 from skpref.elicitation import STRATEGIES, Belief, information_gain
-from skpref.elicitation._beliefs import belief_of, conditioned_belief, probabilities
+from skpref.elicitation._beliefs import _Shifted, belief_of, conditioned_belief, probabilities
 from skpref.elicitation._strategies import choose
 from skpref.exceptions import DataError
 from skpref.likelihoods import Gaussian, PairwiseLogit, PairwiseProbit, PairwiseProbitTies
@@ -208,3 +208,13 @@ def test_e3_the_choice_does_not_depend_on_the_order(seed, strategy):
 
 def test_a_belief_is_what_strategies_see():
     assert Belief._fields == ("mean", "variance", "covariance", "probability", "gain", "precision")
+
+
+@pytest.mark.parametrize("rule", ["expectation", "tilted"])
+def test_a_likelihood_around_a_mean_is_the_plain_one_at_shifted_places(rule):
+    rng = np.random.default_rng(0)
+    y, mean, mu, v = np.array([0.0, 1.0, 1.0]), rng.normal(size=3), rng.normal(size=3), rng.uniform(0.5, 2.0, 3)
+    plain = PairwiseProbit()
+    wanted = getattr(plain, rule)(y, mu + mean, v)
+    np.testing.assert_allclose(getattr(_Shifted(plain, mean), rule)(y, mu, v), wanted)
+    np.testing.assert_allclose(_Shifted(plain, mean).derivatives(y, mu), plain.derivatives(y, mu + mean))
