@@ -14,7 +14,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 measured = {name: part["rows"] for name, part in json.loads(Path("peers.json").read_text("utf-8")).items()}
-OURS, OTHERS, THIRD = "#1f6fb4", "#9a9a9a", "#e0a030"
+OURS, OTHERS, THIRD, FOURTH = "#1f6fb4", "#9a9a9a", "#e0a030", "#123f66"
 plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True})
 
 # %%
@@ -67,13 +67,14 @@ rows = measured["ratings"]
 sets = list(dict.fromkeys(row["set"] for row in rows))
 shares = {row["set"]: row["log_loss"] for row in rows if row["model"] == "shares of the levels"}
 figure, ax = plt.subplots(figsize=(7, 2.8), layout="constrained")
-for model, colour in (("VariationalFM", OTHERS), ("VariationalFMOrdinal", OURS), ("GibbsM3F", THIRD)):
+models = "VariationalFM", "VariationalFMOrdinal", "VariationalFMOrdinal, Gibbs", "GibbsM3F"
+for model, colour in zip(models, (OTHERS, OURS, FOURTH, THIRD), strict=True):
     losses = {row["set"]: row["log_loss"] for row in rows if row["model"] == model}
     ax.scatter([losses[name] / shares[name] for name in sets], sets, color=colour, label=model, zorder=3, s=50)
 ax.grid(color="0.92")
 ax.set(xlabel="log-loss / log-loss of the shares of the levels")
 ax.invert_yaxis()
-figure.legend(loc="outside upper center", ncols=3, frameon=False)
+figure.legend(loc="outside upper center", ncols=2, frameon=False)
 plt.show()
 
 # %%
