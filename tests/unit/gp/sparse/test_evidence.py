@@ -17,3 +17,12 @@ def test_functions_that_share_a_kernel_add_their_evidence():
     apart = [evidence(GaussianRows(X, column, weight, scatter), kernel, 0.3) for column in y.T]
     for total, parts in zip(together, zip(*apart, strict=True), strict=True):
         assert_allclose(total, np.sum(parts, axis=0), rtol=1e-12)
+
+
+def test_a_sample_has_its_share_of_the_scatter():
+    rng = np.random.default_rng(0)
+    rows = GaussianRows(rng.standard_normal((20, 2)), np.arange(20.0), np.arange(1.0, 21.0), 6.0)
+    some = rows.sample(5, rng)
+    assert some.scatter == 1.5
+    assert_allclose(some.weight, some.y + 1.0)
+    assert rows.sample(20, rng) is rows
