@@ -21,6 +21,7 @@ LIMITS: dict[str, tuple[list[Any], list[Any]]] = {
         ("batch_size window n_iter_no_change pairs_per_item n_max_exact", ([1, 2], [0, 1.5])),
         ("n_restarts_optimizer burn_in n_factors max_new", ([0, 1], [-1, 0.5])),
         ("GibbsM3F.n_factors GibbsM3F.n_samples GibbsIPM3F.n_samples", ([1, 2], [0, 1.5])),
+        ("VariationalFMOrdinal.n_sweeps", ([2, 3], [1, 2.5])),
         ("n_samples", ([0, 1], [-1, 0.5])),
         ("tol delay C checkpoint_seconds", ([0.0, 0.5], [-1e-9])),
         ("learning_rate noise", ([1e-9, 0.5], [0.0, -1.0])),
