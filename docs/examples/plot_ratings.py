@@ -44,10 +44,9 @@ plt.show()
 
 # %%
 # What to recommend to a user, and how sure that is; one who is new is learnt without touching the films.
-ids, value = factors.recommend(0, 3)
-print("for user 0:", ids.tolist(), value.round(1))
+print(factors.recommend(0, 3).round(1))
 factors.fold_in([("new", 3), ("new", 5), ("new", 7)], [5, 1, 4])
-print("for the new one:", factors.recommend("new", 3)[0].tolist())
+print("for the new one:", factors.recommend("new", 3)["item"].tolist())
 
 # %%
 # **Next:** :ref:`ratings` is the guide. :ref:`factorization` is for features of users and films.

@@ -349,7 +349,7 @@ def _check_alike(sheet: Sheet, ratings: Ratings, user: NDArray[Any], item: NDArr
 def recommended(model: MaxMarginFactorization, user: Any, n: int, items: Any = None) -> list[dict[str, Any]]:
     """Return what a user is expected to like most."""
     if items is None:
-        items, _ = model.recommend(user, n)
+        items = np.asarray(model.recommend(user, n)["item"])
     if not len(items):
         return []
     pairs = np.empty((len(items), 2), dtype=object)

@@ -28,6 +28,7 @@ from skpref.data import Vocabulary
 from skpref.data.ids import shorten, single_id
 from skpref.data.rating_shards import RatingCounts
 from skpref.data.ratings import Ratings, rating_levels, read_rated
+from skpref.data.records import frame_or_record
 from skpref.data.weights import read_weights
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.factorization.max_margin.calibration import learnt_calibration
@@ -45,6 +46,7 @@ from skpref.factorization.max_margin.chains import (
 )
 from skpref.factorization.max_margin.m3f_chain import MarginPrior, threshold_means
 from skpref.factorization.max_margin.posterior import Calibration, M3FPosterior, RatingVocabularies, uncalibrated
+from skpref.factorization.max_margin.recommendations import Recommendations
 from skpref.inference import gibbs
 from skpref.inference.gibbs import Chain
 
@@ -607,9 +609,7 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             return self.classes_
         return np.union1d(self.classes_, values[np.isfinite(values)])
 
-    def recommend(
-        self, user: Any, n: int = 10, *, exclude_seen: bool = True, optimism: float = 0.0
-    ) -> tuple[NDArray[Any], Array]:
+    def recommend(self, user: Any, n: int = 10, *, exclude_seen: bool = True, optimism: float = 0.0) -> Any:
         """Return the items with the highest expected scores for a user.
 
         Parameters
@@ -626,10 +626,9 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
 
         Returns
         -------
-        ids : ndarray of shape (at most n,)
-            Items, best first.
-        value : ndarray of the same shape
-            The numbers that they are ranked by.
+        pandas.DataFrame or Recommendations
+            Items, best first: columns `item`, `rating` and `expected_rating` on the user's scale (the second where
+            levels are numbers), `score` and `std`. A record with these columns if pandas is not installed.
 
         Raises
         ------
@@ -650,9 +649,15 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
         if exclude_seen:
             item = np.setdiff1d(item, self._items_of(row))
         mean, variance = self.posterior_.score_moments(np.full(item.size, row), item)
-        value = mean + optimism * np.sqrt(variance)
-        best = np.argsort(-value, kind="stable")[:n]
-        return self._vocabularies.items.ids[item[best]], value[best]
+        std = np.sqrt(variance)
+        best = np.argsort(-(mean + optimism * std), kind="stable")[:n]
+        item, rows = item[best], np.full(best.size, row)
+        expected = None
+        if self.classes_.dtype.kind in "iuf":
+            expected = self.posterior_.probabilities(rows, item, self.posterior_.calibration) @ self.classes_
+        level = self.classes_[self.posterior_.levels(rows, item, self.prediction)]
+        ids = self._vocabularies.items.ids[item]
+        return frame_or_record(Recommendations(ids, level, expected, mean[best], std[best]))
 
     def _items_of(self, user: int) -> IntArray:
         """Return the items that a user has rated."""

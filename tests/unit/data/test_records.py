@@ -11,6 +11,7 @@ import pytest
 from skpref.data.records import frame_or_record
 from skpref.exceptions import MissingExtraError
 from skpref.factorization.max_margin.features import UserFeatures
+from skpref.factorization.max_margin.recommendations import Recommendations
 from skpref.gp.crowd.annotators import Annotators
 from skpref.gp.pairwise.effects import CovariateEffects
 from skpref.gp.pairwise.ranking import Ranking
@@ -23,6 +24,7 @@ RECORDS = [
     Ranking(*[ONE] * 7),
     WinMatrix(ONE, *[np.eye(1)] * 3),
     UserFeatures(*[ONE] * 6),
+    Recommendations(*[ONE] * 5),
 ]
 
 

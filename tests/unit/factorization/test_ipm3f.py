@@ -300,8 +300,8 @@ def test_new_users_whose_loss_overflows_leave_the_model_as_it_was(monkeypatch):
 def test_small_tables():
     single = GibbsIPM3F(C=1.0, levels=[1, 2], n_sweeps=200, n_samples=100, random_state=0).fit([("a", "b")], [2])
     assert single.predict([("a", "b")]).tolist() == [2]
-    ids, _ = clone(SMALL).fit(X, Y).recommend(3, 5)
-    assert not set(ids) & set(X[X[:, 0] == 3, 1])
+    best = clone(SMALL).fit(X, Y).recommend(3, 5)
+    assert not set(best["item"]) & set(X[X[:, 0] == 3, 1])
 
 
 @pytest.mark.parametrize("alpha", [0.3, 2.0])

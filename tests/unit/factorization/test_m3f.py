@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import pickle
 import warnings
 
@@ -242,18 +243,29 @@ def test_the_prior_of_unseen_users_against_plain_draws(means):
     np.testing.assert_allclose(model.predict_proba([(999, 0)])[0], total, atol=0.02)
 
 
-def test_recommendations(fitted):
-    ids, value = fitted.recommend(3, 6)
+def test_recommendations(fitted, monkeypatch):
+    best = fitted.recommend(3, 6)
     rated = set(X[X[:, 0] == 3, 1])
-    assert not set(ids) & rated
-    assert np.all(np.diff(value) <= 0.0)
+    assert not set(best["item"]) & rated
+    assert np.all(np.diff(best["score"]) <= 0.0)
+    pairs = np.column_stack([np.full(6, 3), best["item"]])
+    np.testing.assert_array_equal(best["rating"], fitted.predict(pairs))
+    np.testing.assert_allclose(best["expected_rating"], fitted.predict_proba(pairs) @ fitted.classes_)
+    np.testing.assert_allclose([best["score"], best["std"]], fitted.predict_score(pairs, return_std=True))
     everything = np.array([(3, i) for i in range(30)])
     mean, std = fitted.predict_score(everything, return_std=True)
-    ids, value = fitted.recommend(3, 100, exclude_seen=False, optimism=2.0)
-    np.testing.assert_array_equal(ids, np.argsort(-(mean + 2.0 * std), kind="stable"))
-    np.testing.assert_allclose(value, np.sort(mean + 2.0 * std)[::-1])
+    best = fitted.recommend(3, 100, exclude_seen=False, optimism=2.0)
+    assert best.columns.tolist() == ["item", "rating", "expected_rating", "score", "std"]
+    np.testing.assert_array_equal(best["item"], np.argsort(-(mean + 2.0 * std), kind="stable"))
+    words = clone(fitted).set_params(levels=list("abcde"), n_sweeps=3, burn_in=0).fit(X, np.array(list("abcde"))[Y - 1])
+    assert words.recommend(3, 1).columns.tolist() == ["item", "rating", "score", "std"]
     with pytest.raises(UnknownIdError, match=r"unknown user 99 has no ratings.*fold_in"):
         fitted.recommend(99)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)  # as without pandas
+    record = fitted.recommend(3, 100, exclude_seen=False, optimism=2.0)
+    assert len(record) == 30
+    for name in best.columns:
+        np.testing.assert_array_equal(record[name], best[name])
     with pytest.raises(DataError, match="n must be an integer of at least 1"):
         fitted.recommend(3, 0)
     for optimism in (np.nan, np.inf, -1e308, "x", None, [1.0, 2.0]):

@@ -115,9 +115,8 @@ def test_predictions_new_users_and_saving(path, tmp_path) -> None:
     skpref.save(model, tmp_path / "m.skpref")
     for other in (model, skpref.load(tmp_path / "m.skpref"), pickle.loads(pickle.dumps(model))):
         assert_array_equal(other.predict_proba(X), wanted.predict_proba(X))
-        assert_array_equal(
-            other.recommend("user 3", exclude_seen=False)[1], wanted.recommend("user 3", exclude_seen=False)[1]
-        )
+        best = (m.recommend("user 3", exclude_seen=False) for m in (other, wanted))
+        pandas.testing.assert_frame_equal(*best)
         other.fold_in(newcomer, [5, 1])
     wanted.fold_in(newcomer, [5, 1])
     assert_array_equal(model.predict_proba(newcomer), wanted.predict_proba(newcomer))
