@@ -27,7 +27,7 @@ class Recommendations:
         Ids.
     rating : ndarray of shape (n,)
         Predicted ratings, levels of the user's scale.
-    expected_rating : ndarray of shape (n,), default=None
+    expected_rating : ndarray of shape (n,) or None
         Posterior means of the ratings. None: levels are no numbers.
     score : ndarray of shape (n,)
         Posterior means of the scores, which the user's thresholds cut into levels.
