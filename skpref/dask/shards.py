@@ -100,7 +100,15 @@ class OnDask:
     def _in_order(self, futures: list[Any]) -> Iterator[Any]:
         with released_on_failure(futures):
             for start in range(0, len(futures), _AT_ONCE):
-                for parcel in self._client.gather(futures[start : start + _AT_ONCE]):
+                batch = futures[start : start + _AT_ONCE]
+                try:
+                    parcels = self._client.gather(batch)
+                except Exception:
+                    # Of several errors the first in order is told, not that of the quickest worker.
+                    for future in batch:
+                        future.result()
+                    raise
+                for parcel in parcels:
                     yield parcel.value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
@@ -122,15 +123,15 @@ class FMFiles(FMBase):
             last, bounds, converged = ascend(machine, ShardedSweep(rows, machine, plan), plan)
         return self._store(last, last, units, bounds, rows.total_weight, converged=converged)
 
+    @abstractmethod
     def _start_of_shards(self, summaries: Sequence[RowSummary]) -> tuple[Likelihood, list[Any]]:
         """Return the likelihood at the start, and the target of each distinct label of each shard."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _units_of_shards(
         self, shards: Shards, summaries: Sequence[RowSummary], rows: Sequence[Any]
     ) -> tuple[float, float]:
         """Return offset and scale of the targets."""
-        raise NotImplementedError
 
     # ------------------------------------------------------------- rows in memory
     def _read(self, X: Any, y: Any, *, reset: bool = False) -> tuple[Features, NDArray[Any]]:
