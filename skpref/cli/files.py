@@ -95,7 +95,7 @@ class Sheet:
 
     def texts(self, name: str) -> list[str]:
         """Return a column as text, empty where a cell is missing."""
-        return [_as_id(cell) for cell in self.columns[name]]
+        return [as_id(cell) for cell in self.columns[name]]
 
     def ids(self, name: str, noun: str = "item") -> NDArray[Any]:
         """Return a column of ids as text, shape (n,)."""
@@ -156,8 +156,16 @@ def is_number(cell: Any) -> bool:
 
 
 def read_sheet(path: Path, form: Format | None = None) -> Sheet:
-    """Read a file, or standard input for the path "-"."""
+    """Read a file, a folder of Parquet files, or standard input for the path "-"."""
     form = form or Format()
+    is_dataset = path.is_dir() and any(path.rglob("*.parquet"))
+    sheet = _read_parquet(path, path) if is_dataset else _read_file(path, form)
+    if not sheet.lines:
+        raise sheet.fault("there are column names, but no rows")
+    return replace(sheet, decimal=form.decimal)
+
+
+def _read_file(path: Path, form: Format) -> Sheet:
     with naming(path), _opened(path) as file:
         source: BinaryIO = file if file.seekable() else io.BytesIO(file.read())  # a pipe can be read once
         head = source.read(4)
@@ -167,14 +175,10 @@ def read_sheet(path: Path, form: Format | None = None) -> Sheet:
             source = cast("BinaryIO", gzip.GzipFile(fileobj=source))
         with _readable(path):
             if parquet:
-                sheet = _read_parquet(path, source)
-            elif not form.columns and _is_json(source):
-                sheet = _read_json(path, source, form)
-            else:
-                sheet = _read_csv(path, source, form)
-    if not sheet.lines:
-        raise sheet.fault("there are column names, but no rows")
-    return replace(sheet, decimal=form.decimal)
+                return _read_parquet(path, source)
+            if not form.columns and _is_json(source):
+                return _read_json(path, source, form)
+            return _read_csv(path, source, form)
 
 
 @contextmanager
@@ -298,7 +302,7 @@ def _check_header(where: str, header: list[str]) -> None:
         names.add(name)
 
 
-def _read_parquet(path: Path, source: BinaryIO) -> Sheet:
+def _read_parquet(path: Path, source: BinaryIO | Path) -> Sheet:
     try:
         import pandas as pd
         import pyarrow as pa
@@ -361,7 +365,7 @@ def nearest(name: str, names: Sequence[str]) -> str:
     return f"; did you mean {lower[near[0]]!r}?" if near else ""
 
 
-def _as_id(cell: Any) -> str:
+def as_id(cell: Any) -> str:
     """Text of an id: 7, 7.0 and "7" are one id, whichever file they stand in."""
     if cell is None:
         return ""

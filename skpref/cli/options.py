@@ -503,7 +503,12 @@ def _add_predict(commands: Any) -> None:
     )
     add = predict.add_argument
     add("model", type=read_path, metavar="MODEL", help=_MODEL)
-    add("data", type=read_path, metavar="DATA", help="CSV, JSON or Parquet file of what is asked; - is standard input")
+    add(
+        "data",
+        type=read_path,
+        metavar="DATA",
+        help="CSV, JSON or Parquet file (or folder) of what is asked; - is standard input",
+    )
     add("--user", type=read_text, metavar="COLUMN", help="column of users (default: user)")
     add("--item", type=read_text, metavar="COLUMN", help="column of items (default: item)")
     _add_file_options(predict)

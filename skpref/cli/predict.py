@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
 from skpref._text import printable
-from skpref.cli.files import Format, check_file, nearest, read_sheet, write_csv
+from skpref.cli.files import Format, as_id, check_file, nearest, read_sheet, write_csv
 from skpref.cli.report import cut, print_json, table
 from skpref.cli.tasks.layouts import read_covariates, side_names
 from skpref.cli.tasks.ratings import read_columns
@@ -36,8 +36,10 @@ if TYPE_CHECKING:
 
     from skpref.cli.files import Sheet
     from skpref.cli.options import Predict, Rank
+    from skpref.data.row_shards import ColumnDesign
 
 _ROLES = "user", "item", "left", "right"  # options that name columns
+_BOOLEANS = "false", "true"  # as pandas writes them, but for capitals
 
 Columns = dict[str, "NDArray[Any]"]
 
@@ -135,7 +137,8 @@ def _sides(model: GPPLClassifier | CrowdGPPL, sheet: Sheet, names: tuple[str, st
 
 def _ids(sheet: Sheet, name: str, noun: str, trained: NDArray[Any], *, strict: bool = False) -> NDArray[Any]:
     """Return a column of ids as the model has them; for unseen ids it predicts from the prior."""
-    by_text = {str(trained_id): trained_id for trained_id in trained.tolist()}
+    # As text has bytes in CSV files, and as they are in others.
+    by_text = {text(trained_id): trained_id for text in (str, as_id) for trained_id in trained.tolist()}
     cells = sheet.ids(name, noun)
     unknown = [row for row, cell in enumerate(cells.tolist()) if cell not in by_text]
     if unknown:
@@ -175,14 +178,35 @@ def _stars(model: MaxMarginFactorization, sheet: Sheet, options: Predict) -> Col
     return {"level": model.predict(X), "score": mean, "std": std, **_by_level(model, X)}
 
 
-def _machine(model: Pipeline, sheet: Sheet, options: Predict) -> Columns:
+def _machine(model: Any, sheet: Sheet, options: Predict) -> Columns:
+    design = last_step(model).design_
+    if design is not None:
+        return machine_columns(model, _rows_of(design, sheet))
     if not isinstance(model, Pipeline) or not isinstance(model.steps[0][1], OneHotDesign):
-        raise DataError(f"{options.model}: a factorization machine predicts pairs of ids behind a OneHotDesign only")
+        fitted = "pairs of ids behind a OneHotDesign, or the columns of the files that it was fitted to"
+        raise DataError(f"{options.model}: a factorization machine predicts {fitted}; predict with it in Python")
     return machine_columns(model, _rated(model.steps[0][1], sheet, options))
 
 
-def machine_columns(model: Pipeline, X: NDArray[Any]) -> Columns:
-    """Return what a factorization machine behind a `OneHotDesign` says of pairs of ids, shape (n,)."""
+def _rows_of(design: ColumnDesign, sheet: Sheet) -> NDArray[Any]:
+    """Return the columns of ids and numbers of a factorization machine that was fitted to files, shape (n, d)."""
+    sheet.require(design.names, "The model was fitted with it")
+    columns = [
+        _numbers_or_booleans(sheet, name) if ids is None else _ids(sheet, name, name, ids.ids)
+        for name, ids in zip(design.names, design.ids, strict=True)
+    ]
+    return np.column_stack([column.astype(object) for column in columns])
+
+
+def _numbers_or_booleans(sheet: Sheet, name: str) -> NDArray[Any]:
+    texts = [text.lower() for text in sheet.texts(name)]
+    if all(text in _BOOLEANS for text in texts):
+        return np.array([text == _BOOLEANS[1] for text in texts])
+    return sheet.numbers(name, meaning="the model was fitted to numbers")
+
+
+def machine_columns(model: Any, X: NDArray[Any]) -> Columns:
+    """Return what a factorization machine says of rows."""
     if isinstance(last_step(model), VariationalFMClassifier):
         return {"probability": model.predict_proba(X)[:, 1]}
     mean, std = model.predict(X, return_std=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from skpref import GibbsM3F, GPPLRegressor, load, save
+from skpref import GibbsM3F, GPPLRegressor, VariationalFM, VariationalFMClassifier, load, save
 from skpref.cli import main
 
 if TYPE_CHECKING:
@@ -209,3 +209,62 @@ def test_fit_needs_no_rows_for_a_hold_out(
     assert load("model.skpref").rank().id[0] == "a"
     assert main(["tune", "six.csv", "--no-mlflow"]) == 2
     assert "6 comparisons; at least 10 are needed for a hold-out; `skpref fit` needs none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "folder"])
+def test_predict_with_a_machine_that_was_fitted_to_files(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    frame = pandas.DataFrame(STARS, columns=["who", "film", "stars"]).assign(
+        price=RNG.normal(size=len(STARS)), is_new=RNG.random(len(STARS)) < 0.5, shop=[b"a", b"b"] * 40
+    )
+    frame.to_parquet("trained.parquet")
+    model: Any = VariationalFM(n_factors=1, n_epochs=3, random_state=0).fit("trained.parquet", "stars")
+    save(model, "m.skpref")
+    asked = frame.drop(columns="stars").iloc[[3, 70]]
+    path = tmp_path / ("asked" if form == "folder" else f"asked.{form}")
+    if form == "csv":
+        asked.to_csv(path, index=False)
+    elif form == "parquet":
+        asked.to_parquet(path)
+    else:
+        path.mkdir()
+        for k in range(2):
+            asked.iloc[[k]].to_parquet(path / f"{k}.parquet")
+    assert main(["predict", "m.skpref", path.name, "--json"]) == 0
+    answers, seen = capsys.readouterr()
+    assert [[row["prediction"], row["std"]] for row in json.loads(answers)] == np.transpose(
+        model.predict(asked, return_std=True)
+    ).tolist()
+    assert seen == ""
+    newcomer = asked.assign(who=77)
+    newcomer.to_parquet("new.parquet")
+    assert main(["predict", "m.skpref", "new.parquet", "--json"]) == 0
+    answers, seen = capsys.readouterr()
+    assert [row["prediction"] for row in json.loads(answers)] == model.predict(newcomer).tolist()
+    assert "note: new.parquet, row 1, column 'who': the model knows no who '77'; did you mean '7'? (2 " in seen
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("film,price\n1,2\n", "asked.csv: there is no column 'who'. The model was fitted with it. Found: film, price"),
+        ("who,price\n1,maybe\n", "line 2, column 'price': expected a number (the model was fitted to numbers), got"),
+        ("who,price\n1,\n", "line 2, column 'price': a number is missing (the model was fitted to numbers)"),
+        ("who,price\n,1\n", "line 2, column 'who': a who id is missing"),
+    ],
+)
+def test_what_a_machine_of_files_cannot_predict(
+    asked: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    pandas.DataFrame({"who": ["1", "2"], "price": [0.5, 1.5], "y": [True, False]}).to_parquet("trained.parquet")
+    save(VariationalFMClassifier(n_factors=0, n_epochs=1).fit("trained.parquet"), "m.skpref")
+    write(tmp_path / "asked.csv", asked)
+    assert main(["predict", "m.skpref", "asked.csv"]) == 2
+    assert message in capsys.readouterr().err
