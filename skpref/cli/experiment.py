@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PAIRS = ("user", "item", "rating")
 SIDES = (
     *("left", "right", "winner", "loser", "score", "ranking", "item_ranks", "contest", "rank", "offered", "chosen"),
-    *("worst", "missing", "on_self"),
+    *("worst", "on_self"),
 )
 _LISTS = (
     "features",
@@ -39,6 +39,7 @@ _SECTIONS = {
             "separator",
             "decimal",
             "encoding",
+            "missing",
             "items",
             "users",
             "id",

@@ -16,15 +16,15 @@ import tempfile
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from skpref._text import printable
+from skpref._text import lacks_number, printable
 from skpref.exceptions import DataError, MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -44,9 +44,17 @@ _COMMA_NUMBER = re.compile(  # with a comma before its decimals, perhaps with po
 _IMPORT_ID = '{"ImportId"'  # how the second line below the names begins in an export of Qualtrics
 _WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0)?")
 
+LEAVE_OUT = "--missing drop leaves such rows out"
+
+Result = TypeVar("Result")
+
 
 class MissingCellError(DataError):
-    """A cell that is needed is empty."""
+    """Cells that are needed are empty."""
+
+    def __init__(self, message: str, rows: Sequence[int]) -> None:
+        super().__init__(message)
+        self.rows = rows  # of the sheet: all that lack such a cell
 
 
 class Format(NamedTuple):
@@ -100,18 +108,42 @@ class Sheet:
     def ids(self, name: str, noun: str = "item") -> NDArray[Any]:
         """Return a column of ids as text, shape (n,)."""
         cells = self.texts(name)
-        for index, cell in enumerate(cells):
-            if not cell:
-                what = "a label" if noun == "label" else f"{'an' if noun[0] in 'aeio' else 'a'} {noun} id"
-                raise MissingCellError(self.fault(f"{what} is missing", index, name))
+        empty = [index for index, cell in enumerate(cells) if not cell]
+        if empty:
+            what = "a label" if noun == "label" else f"{'an' if noun[0] in 'aeio' else 'a'} {noun} id"
+            raise MissingCellError(str(self.fault(f"{what} is missing", empty[0], name)), empty)
         # pandas writes whole numbers beside a missing cell as 7.0, so such a column is one of whole numbers.
         if noun != "label" and all(map(_WHOLE_NUMBER.fullmatch, cells)):
             cells = [cell.removesuffix(".0") for cell in cells]
         return np.array(cells, dtype=object)
 
+    def refuse_missing(self, name: str, levels: Sequence[str]) -> None:
+        """Complain of cells of a column of levels that hold none: nothing, or text such as NA."""
+        cells = self.texts(name)
+        empty = [index for index, cell in enumerate(cells) if lacks_number(cell) and cell not in levels]
+        if empty:
+            raise MissingCellError(str(self.fault(f"a level is missing{_got(cells[empty[0]])}", empty[0], name)), empty)
+
     def numbers(self, name: str, low: float = -math.inf, high: float = math.inf, meaning: str = "") -> Array:
         """Return a column of numbers, shape (n,)."""
-        return np.array([self._number(i, name, low, high, meaning) for i in range(len(self.lines))], dtype=np.float64)
+        return self.matrix([name], meaning, low, high)[:, 0]
+
+    def matrix(self, names: Sequence[str], meaning: str, low: float = -math.inf, high: float = math.inf) -> Array:
+        """Return columns of numbers, shape (n, d)."""
+        for name in names:
+            if any(map(lacks_number, self.columns[name])):
+                raise self._missing_numbers(names, meaning)
+        rows = range(len(self.lines))
+        columns = [[self._number(row, name, low, high, meaning) for row in rows] for name in names]
+        return np.array(columns, dtype=np.float64).T
+
+    def _missing_numbers(self, names: Sequence[str], meaning: str) -> MissingCellError:
+        """Return the complaint of the first cell without a number, with all rows that have one."""
+        empty = [[index for index, cell in enumerate(self.columns[name]) if lacks_number(cell)] for name in names]
+        index, name = next((rows[0], name) for rows, name in zip(empty, names, strict=True) if rows)
+        cell = self.columns[name][index]
+        fault = self.fault(f"a number is missing{_in_brackets(meaning)}{_got(cell)}", index, name)
+        return MissingCellError(str(fault), sorted(set().union(*empty)))
 
     def with_point(self, cell: Any) -> Any:
         """Return the text of a number with a point before its decimals; None of text that is none by a comma."""
@@ -119,9 +151,7 @@ class Sheet:
 
     def _number(self, index: int, name: str, low: float, high: float, meaning: str) -> float:
         cell = self.columns[name][index]
-        more = f" ({meaning})" if meaning else ""
-        if cell is None or (isinstance(cell, str) and not cell.strip()):
-            raise MissingCellError(self.fault(f"a number is missing{more}", index, name))
+        more = _in_brackets(meaning)
         try:
             value = float(self.with_point(cell))
         except (TypeError, ValueError):
@@ -137,6 +167,37 @@ class Sheet:
             bounds = f"{low:g} to {high:g}" if high < math.inf else f">= {low:g}"
             raise self.fault(f"{value:g} is outside the range {bounds}{more}", index, name)
         return value
+
+
+def _got(cell: str | None) -> str:
+    return f", got {_short(cell)}" if cell is not None and cell.strip() else ""
+
+
+def _in_brackets(meaning: str) -> str:
+    return f" ({meaning})" if meaning else ""
+
+
+def complete_rows(sheet: Sheet, read: Callable[[Sheet], Result], missing: str | None) -> Result:
+    """Return what is read from a sheet; where `missing` is "drop", from the rows without a cell that it lacks."""
+    complete = sheet
+    while True:
+        try:
+            result = read(complete)
+        except MissingCellError as error:
+            if missing != "drop":
+                raise DataError(f"{error}; {LEAVE_OUT}") from error
+            complete = complete.take(sorted(set(range(len(complete.lines))) - set(error.rows)))
+            if not complete.lines:
+                raise sheet.fault("every row lacks a cell that is read, and is left out by --missing") from error
+        else:
+            say_left_out(len(sheet.lines) - len(complete.lines), f"rows of {sheet.path} are incomplete")
+            return result
+
+
+def say_left_out(count: int, what: str) -> None:
+    """Tell the user of rows that are not used."""
+    if count:
+        print(f"skpref: note: {count} {what} and left out", file=sys.stderr)
 
 
 def _with_point(cell: Any) -> Any:
@@ -321,10 +382,9 @@ def _read_parquet(path: Path, source: BinaryIO | Path) -> Sheet:
     return Sheet(path, columns, list(range(1, len(frame) + 1)), "row")
 
 
-def read_items(path: Path, id_column: str, names: tuple[str, ...] | None = None, form: Format | None = None) -> Table:
-    """Read a file of items."""
-    purpose = f"A file of items has the column {id_column} (or another one, named by --id) and numeric features"
-    return read_table(read_sheet(path, form), id_column, purpose, "item", names)
+def items_purpose(id_column: str) -> str:
+    """Return what a file of items has to have."""
+    return f"A file of items has the column {id_column} (or another one, named by --id) and numeric features"
 
 
 def read_table(sheet: Sheet, id_column: str, purpose: str, noun: str, names: tuple[str, ...] | None = None) -> Table:
@@ -337,13 +397,11 @@ def read_table(sheet: Sheet, id_column: str, purpose: str, noun: str, names: tup
 
     ids = sheet.ids(id_column, noun)
     _check_distinct(sheet, ids, id_column, noun)
-    features = np.column_stack([sheet.numbers(name, meaning="features are numeric") for name in wanted])
-    return Table(features, ids, feature_names=wanted)
+    return Table(sheet.matrix(wanted, "features are numeric"), ids, feature_names=wanted)
 
 
-def read_ids(path: Path, id_column: str, form: Format | None = None) -> NDArray[Any]:
-    """Read the ids of a file of items whose features do not matter, shape (n,)."""
-    sheet = read_sheet(path, form)
+def read_ids(sheet: Sheet, id_column: str) -> NDArray[Any]:
+    """Return the ids of a file of items whose features do not matter, shape (n,)."""
     sheet.require((id_column,), f"A file of items has the column {id_column}")
     ids = sheet.ids(id_column)
     _check_distinct(sheet, ids, id_column)

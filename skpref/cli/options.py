@@ -191,6 +191,7 @@ class Predict:
     encoding: str | None
     decimal: str | None
     columns: tuple[str, ...] | None
+    missing: str | None
     top: int
     out: Path | None
     json: bool
@@ -212,6 +213,7 @@ class Rank:
     separator: str | None = None
     encoding: str | None = None
     decimal: str | None = None
+    missing: str | None = None
 
 
 @dataclass(frozen=True)
@@ -374,8 +376,6 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
     add("--chosen", type=read_text, metavar="COLUMN", help="column of the choice (default: chosen)")
     text = "column of the worst item, with --offered: best-worst scaling (MaxDiff)"
     add("--worst", type=read_text, metavar="COLUMN", help=text)
-    text = "what to do with rows that lack an item, an answer or a covariate (default: error)"
-    add("--missing", choices=["error", "drop"], help=text)
     text = "what to do with rows that compare an item with itself (default: error)"
     add("--on-self", choices=["error", "drop"], help=text)
     text = "columns whose effects are learnt, or differences of two, such as home,length_a-length_b; positive: for left"
@@ -430,11 +430,13 @@ def _add_file_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_text_options(add: Any) -> None:
-    """Add how text is written."""
+    """Add how text is written, and what is done with cells that hold nothing."""
     text = "what is between cells: one character, or tab, comma, semicolon, bar, space (default: found by itself)"
     add("--separator", type=read_separator, metavar="CHARACTER", help=text)
     add("--decimal", choices=[".", ","], help="decimal separator of numbers in all text files (default: .)")
     add("--encoding", type=read_encoding, metavar="NAME", help="encoding of all text files (default: utf-8)")
+    text = "what to do with rows that lack a cell that is read, or have text such as NA for a number (default: error)"
+    add("--missing", choices=["error", "drop"], help=text)
 
 
 def _add_job_options(parser: argparse.ArgumentParser, trials: int) -> None:

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
 from skpref._text import printable
-from skpref.cli.files import Format, as_id, check_file, nearest, read_sheet, write_csv
+from skpref.cli.files import Format, as_id, check_file, complete_rows, nearest, read_sheet, write_csv
 from skpref.cli.report import cut, print_json, table
 from skpref.cli.tasks.layouts import read_covariates, side_names
 from skpref.cli.tasks.ratings import read_columns
@@ -57,7 +57,7 @@ def predict(options: Predict) -> int:
         raise DataError(f"{options.model}: holds no fitted model that predicts rows of a file ({kinds})")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # names of columns are checked here
-        predicted = rules[0](model, sheet, options)
+        sheet, predicted = complete_rows(sheet, lambda rows: (rows, rules[0](model, rows, options)), options.missing)
     cells = {name: sheet.columns[name] for name in sheet.names if name not in predicted}
     columns = {**cells, **{name: column.tolist() for name, column in predicted.items()}}
     rows = list(zip(*columns.values(), strict=True))
@@ -219,7 +219,7 @@ def features_of(model: Any, sheet: Sheet, options: Predict | Rank) -> NDArray[An
     if names is None:
         raise DataError(f"{options.model}: has no names of its features; predict with it in Python")
     sheet.require(names.tolist(), "The model was fitted with it")
-    return np.column_stack([sheet.numbers(name, meaning="features are numeric") for name in names.tolist()])
+    return sheet.matrix(names.tolist(), "features are numeric")
 
 
 def _levels(model: GPOrdinalRegressor, sheet: Sheet, options: Predict) -> Columns:

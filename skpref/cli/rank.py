@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
 from skpref._estimator import last_step
-from skpref.cli.files import Format, check_file, nearest, read_ids, read_items, read_sheet, write_csv
+from skpref.cli.files import (
+    Format,
+    check_file,
+    complete_rows,
+    items_purpose,
+    nearest,
+    read_ids,
+    read_sheet,
+    read_table,
+    write_csv,
+)
 from skpref.cli.predict import features_of, load_model, machine_columns
 from skpref.cli.rankings import ranking_text, write_ranking
 from skpref.cli.report import cut, print_json, say, table
@@ -24,8 +35,13 @@ from skpref.gp.pairwise import GPPLClassifier
 from skpref.gp.sparse import SVGPClassifier, SVGPRegressor
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
+    from skpref._typing import Array
+    from skpref.cli.files import Result, Sheet
     from skpref.cli.options import Rank
 
 _MACHINES = VariationalFM, VariationalFMClassifier
@@ -61,13 +77,15 @@ def _rank_items(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:
     """Rank by utility."""
     _check_user(model, options)
     items: Any = None
+    id_column = options.id or "id"
     if options.items is not None and model.items is None:
-        items = read_ids(options.items, options.id or "id", _format(options))
+        items = _read(options, partial(read_ids, id_column=id_column))
     elif options.items is not None:
         if model.items.feature_names is None:
             name = type(model).__name__
             raise DataError(f"{options.model}: has no names of its features; rank with {name}.rank in Python")
-        items = read_items(options.items, options.id or "id", tuple(model.items.feature_names), _format(options))
+        names, purpose = tuple(model.items.feature_names), items_purpose(id_column)
+        items = _read(options, lambda sheet: read_table(sheet, id_column, purpose, "item", names))
     if isinstance(model, CrowdGPPL):
         ranking = model.rank(items, options.user, groups=_groups(model, options))
     else:
@@ -85,8 +103,10 @@ def _rank_items(model: GPPLClassifier | CrowdGPPL, options: Rank) -> None:
         write_ranking(ranking, options.out)
 
 
-def _format(options: Rank) -> Format:
-    return Format(options.separator, options.encoding, decimal=options.decimal)
+def _read(options: Rank, read: Callable[[Sheet], Result]) -> Result:
+    """Return what is read from the file of items."""
+    form = Format(options.separator, options.encoding, decimal=options.decimal)
+    return complete_rows(read_sheet(cast("Path", options.items), form), read, options.missing)
 
 
 def _groups(model: CrowdGPPL, options: Rank) -> dict[str, Any] | None:
@@ -154,7 +174,7 @@ def _items_of(ids: NDArray[Any], options: Rank) -> NDArray[Any]:
     if options.items is None:
         return ids
     by_text = {str(item_id): item_id for item_id in ids.tolist()}
-    names = read_ids(options.items, options.id or "id", _format(options)).tolist()
+    names = _read(options, partial(read_ids, id_column=options.id or "id")).tolist()
     items = np.empty(len(names), dtype=object)
     items[:] = [by_text.get(name, name) for name in names]
     return items
@@ -189,11 +209,7 @@ def _of_file(model: Any, options: Rank) -> tuple[NDArray[Any], dict[str, NDArray
         raise _one_view(options)
     if options.items is None:
         raise DataError(f"{options.model}: a model of features ranks the rows of a file; name it: rank MODEL ITEMS")
-    sheet = read_sheet(options.items, _format(options))
-    X = features_of(model, sheet, options)
-    sheet.require([] if options.id is None else [options.id], "It was asked for by --id")
-    name = options.id or "id"
-    names = sheet.ids(name) if name in sheet.names else np.arange(1, len(X) + 1)
+    names, X = _read(options, partial(_names_and_features, model=model, options=options))
     if isinstance(model, SVGPRegressor):
         mean, std = model.predict(X, return_std=True)
         return names, {"prediction": mean, "std": std}
@@ -206,6 +222,14 @@ def _of_file(model: Any, options: Rank) -> tuple[NDArray[Any], dict[str, NDArray
         classes = ", ".join(map(str, model.classes_.tolist()[:10]))
         raise DataError(f"{options.model}: its classes ({classes}) have no order to rank by; see `skpref predict`")
     return names, {f"p_{model.classes_[1]}": p[:, 1]}
+
+
+def _names_and_features(sheet: Sheet, model: Any, options: Rank) -> tuple[NDArray[Any], Array]:
+    """Return names of the rows of a file, which are their numbers where it has none, and their features."""
+    X = features_of(model, sheet, options)
+    sheet.require([] if options.id is None else [options.id], "It was asked for by --id")
+    name = options.id or "id"
+    return sheet.ids(name) if name in sheet.names else np.arange(1, len(X) + 1), X
 
 
 def _of_user(model: Any, options: Rank) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from skpref._text import lacks_number
 from skpref._validation import column_names, refuse_collection
 from skpref.data.ids import LEAVE_OUT, as_ids, is_missing, shorten
 from skpref.data.weights import read_weights
@@ -118,8 +119,8 @@ def from_winners(
     covariates : sequence of str or (str, str), default=()
         Columns of numbers that describe a comparison; a pair of columns is their difference.
     missing : {"raise", "drop"}, default="raise"
-        What to do with a row that lacks an item, an answer, or another cell that is read: raise an error, or leave the
-        row out.
+        What to do with a row that lacks an item, an answer, or another cell that is read, or has text such as NA for a
+        number: raise an error, or leave the row out.
 
     Returns
     -------
@@ -150,7 +151,8 @@ def from_winners(
     [1.0, 1.0]
     """
     answer = (left, right, winner) if loser is None else (winner, loser)
-    reader = _complete(TableReader(frame), missing, (*answer, user, sample_weight, *covariates))
+    words = (left, right, winner) if loser is None else None
+    reader = _complete(TableReader(frame), missing, (*answer, user), (sample_weight, *covariates), words=words)
     if loser is not None:
         first, second = reader.ids(winner), reader.ids(loser)
         y = np.ones(first.size)
@@ -206,7 +208,7 @@ def from_results(
     >>> from_results(games, "home", "away", ("goals", "against")).y.tolist()
     [1.0, 0.5]
     """
-    reader = _complete(TableReader(frame), missing, (left, right, score, user, sample_weight, *covariates))
+    reader = _complete(TableReader(frame), missing, (left, right, user), (score, sample_weight, *covariates))
     first, second = reader.ids(left), reader.ids(right)
     y = 0.5 + 0.5 * np.sign(reader.numbers(score))
     return _rows(reader, (first, second), y, user, sample_weight, covariates)
@@ -264,7 +266,7 @@ def from_choices(
     >>> from_choices(sets, ["a", "b", "c"], "best", worst="worst").X.tolist()
     [['tea', 'milk'], ['tea', 'water'], ['milk', 'water']]
     """
-    reader = _complete(TableReader(frame), missing, (chosen, worst, user, sample_weight))
+    reader = _complete(TableReader(frame), missing, (chosen, worst, user), (sample_weight,))
     best = reader.choices(chosen, offered)
     lowest = [None] * len(best) if worst is None else reader.choices(worst, offered)
     pairs, origin, share = [], [], []
@@ -354,7 +356,8 @@ def from_rankings(
             "and by (one row for each item)"
         )
     each = () if by is None else (by, item)
-    reader = _complete(TableReader(frame), missing, (*each, user, sample_weight), () if by is None else (rank,))
+    ranks = None if by is None else rank
+    reader = _complete(TableReader(frame), missing, (*each, user), (sample_weight,), ranks=ranks)
     if columns is not None:
         groups = _listed(reader, columns)
     elif item_ranks is not None:
@@ -442,7 +445,7 @@ def _folded(cell: Cell) -> str:
 
 def winner_fault(cell: Cell, left: Cell, right: Cell, drop: str = "missing='drop'") -> str:
     """Return what is wrong with a cell that names no winner; `drop` is what leaves rows out."""
-    if cell is None or not str(cell).strip():
+    if lacks_number(cell):
         return f"the winner is missing; leave such rows out by {drop}, or write tie"
     return (
         f"winner {shorten(cell)} is neither of the items {shorten(left)} and {shorten(right)}, nor a word for a side "
@@ -497,7 +500,7 @@ class TableReader:
         if not np.isfinite(values).all():
             row = int(np.argmin(np.isfinite(values)))
             cell = self.cells(name)[row]
-            advice = f"; {LEAVE_OUT}" if cell is None else ""
+            advice = f"; {LEAVE_OUT}" if lacks_number(cell) else ""
             raise DataError(
                 f"column {name!r} must hold finite numbers; got {shorten(cell)} in row {self.row_of(row)}{advice}"
             )
@@ -579,16 +582,30 @@ def _number(cell: Cell) -> float:
 
 
 def _complete(
-    reader: TableReader, missing: Missing, columns: Sequence[Any], numbers: Sequence[str] = ()
+    reader: TableReader,
+    missing: Missing,
+    columns: Sequence[str | None],
+    numbers: Sequence[Any],
+    *,
+    ranks: str | None = None,
+    words: tuple[str, str, str] | None = None,
 ) -> TableReader:
-    """Return the rows that have the cells they need: any in `columns` (None is no column), numbers in `numbers`."""
+    """Return the rows with all cells in some columns, and text such as NA in none of numbers; `ranks` has numbers only.
+
+    `words` are the columns of two items and of the winner, where NA may be an item.
+    """
     if missing not in {"raise", "drop"}:
         raise DataError(f"missing must be 'raise' or 'drop'; got {missing!r:.80}")
     if missing == "raise":
         return reader
-    flat = [name for entry in columns for name in (entry if isinstance(entry, tuple) else (entry,))]
-    lacking = [[cell is None for cell in reader.cells(name)] for name in flat if name is not None]
-    lacking += [[not math.isfinite(_number(cell)) for cell in reader.cells(name)] for name in numbers]
+    flat = [name for entry in numbers for name in (entry if isinstance(entry, tuple) else (entry,))]
+    lacking = [[cell is None for cell in reader.cells(name)] for name in columns if name is not None]
+    lacking += [[lacks_number(cell) for cell in reader.cells(name)] for name in flat if name is not None]
+    if ranks is not None:
+        lacking += [[not math.isfinite(_number(cell)) for cell in reader.cells(ranks)]]
+    if words is not None:
+        items = {cell for name in words[:2] for cell in reader.cells(name) if isinstance(cell, str)}
+        lacking += [[lacks_number(cell) and cell not in items for cell in reader.cells(words[2])]]
     return reader.without(np.any(lacking, axis=0)) if lacking else reader
 
 

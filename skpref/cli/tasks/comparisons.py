@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from skpref.cli.files import MissingCellError, Sheet, nearest, read_items, read_sheet, read_table
+from skpref.cli.files import (
+    LEAVE_OUT,
+    MissingCellError,
+    Sheet,
+    complete_rows,
+    items_purpose,
+    nearest,
+    read_sheet,
+    read_table,
+    say_left_out,
+)
 from skpref.cli.rankings import (
     annotators_text,
     calibration_text,
@@ -37,7 +47,7 @@ from skpref.cli.tasks.base import (
     read_times,
     read_weights,
 )
-from skpref.cli.tasks.layouts import LEAVE_OUT, Answers, read_answers, read_covariates, usable_rows
+from skpref.cli.tasks.layouts import Answers, read_answers, read_covariates, usable_rows
 from skpref.cli.tasks.pair_settings import Crowd, PairEstimator, Pairs
 from skpref.data import Table, Vocabulary
 from skpref.exceptions import DataError
@@ -303,16 +313,19 @@ def read(options: Data) -> ComparisonTask:
 def read_comparisons(options: Data) -> Comparisons:
     """Read and check a file of comparisons, and those of items and users."""
     sheet = usable_rows(read_data(options), options, _user_column(options))
-    items = (
-        None if options.items is None else read_items(options.items, options.id or "id", form=format_of_others(options))
-    )
     with _how_to_leave_out():
         answers = read_answers(sheet, options)
-    if items is not None:
+    items = None
+    if options.items is not None:
+        id_column = options.id or "id"
+        items, incomplete = _read_table(options.items, id_column, items_purpose(id_column), "item", options)
+        answers = _without(answers, incomplete, "item", answers.left, answers.right)
         names = answers.names[:2] if answers.pairs else (None, None)
         for name, column in zip(names, (answers.left, answers.right), strict=True):
             _check_known(sheet, name, column, items.vocabulary, str(options.items), rows=answers.origin)
-    user, users = _read_users(sheet, options, answers.names)
+    user, users, incomplete = _read_users(sheet, options, answers.names)
+    if user is not None:
+        answers = _without(answers, incomplete, "user", user[answers.origin])
     with _how_to_leave_out():
         rows = _rows(sheet, user, answers, options)
         if options.groups is not None:
@@ -344,26 +357,43 @@ def _how_to_leave_out() -> Iterator[None]:
         raise DataError(f"{error}; {LEAVE_OUT}") from error
 
 
+def _read_table(path: Path, id_column: str, purpose: str, noun: str, options: Data) -> tuple[Table, set[str]]:
+    """Return ids and features of a file of items or users, and the ids that were left out for want of a feature."""
+    sheet = read_sheet(path, format_of_others(options))
+    id_column = "id" if noun == "user" and id_column not in sheet.columns else id_column
+    table = complete_rows(sheet, lambda rows: read_table(rows, id_column, purpose, noun), options.missing)
+    return table, set(sheet.texts(id_column)) - set(table.ids.tolist())
+
+
+def _without(answers: Answers, incomplete: set[str], noun: str, *columns: NDArray[Any]) -> Answers:
+    """Return the comparisons that have no id of an incomplete item or user in some columns."""
+    kept = np.array([incomplete.isdisjoint(ids) for ids in zip(*columns, strict=True)], dtype=bool)
+    say_left_out(int(np.sum(~kept)), f"comparisons are of {noun}s without features")
+    return answers if kept.all() else answers.take(kept)
+
+
 def _user_column(options: Data) -> str | None:
     return (options.user or "user") if options.model == "crowd" else None
 
 
-def _read_users(sheet: Sheet, options: Data, others: tuple[str, ...]) -> tuple[NDArray[Any] | None, Table | None]:
-    """Return the column of who answered, and the table of users."""
+def _read_users(
+    sheet: Sheet, options: Data, others: tuple[str, ...]
+) -> tuple[NDArray[Any] | None, Table | None, set[str]]:
+    """Return the column of who answered, the table of users, and the ids that it lacks for want of a feature."""
     name = _user_column(options)
     if name is None:
-        return None, None
+        return None, None, set()
     purpose = f"--model crowd needs a column of users: {name}, or another one named by --user"
     sheet.require((name,), purpose)
     if name in {*others, options.weight or "weight"}:
         raise sheet.fault("this column has another meaning; --user must name the column of users", None, name)
     user = sheet.ids(name, "user")
     if options.users is None:
-        return user, None
-    people = read_sheet(options.users, format_of_others(options))
-    users = read_table(people, name if name in people.columns else "id", _USERS.format(name=name), "user")
-    _check_known(sheet, name, user, users.vocabulary, str(options.users), "user")
-    return user, users
+        return user, None, set()
+    users, incomplete = _read_table(options.users, name, _USERS.format(name=name), "user", options)
+    rows = np.array([row for row, cell in enumerate(user.tolist()) if cell not in incomplete], dtype=np.int64)
+    _check_known(sheet, name, user[rows], users.vocabulary, str(options.users), "user", rows)
+    return user, users, incomplete
 
 
 def _check_known(

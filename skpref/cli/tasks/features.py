@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from skpref.cli.files import write_csv
+from skpref.cli.files import complete_rows, write_csv
 from skpref.cli.rankings import calibration_text
 from skpref.cli.report import cut, table
 from skpref.cli.tasks.base import (
@@ -205,7 +205,10 @@ class OrdinalTask(FeatureTask):
 # ------------------------------------------------------------------------------------------------------------- reading
 def read_ordinal(options: Data) -> OrdinalTask:
     """Read a file of features and ordered levels."""
-    sheet = read_data(options)
+    return complete_rows(read_data(options), lambda sheet: _ordinal_task(sheet, options), options.missing)
+
+
+def _ordinal_task(sheet: Sheet, options: Data) -> OrdinalTask:
     names, X, groups = _read_features(sheet, options)
     label = options.label or "label"
     labels, y = _ordered(sheet, label, sheet.ids(label, "label"), options.class_order)
@@ -218,7 +221,10 @@ def read_ordinal(options: Data) -> OrdinalTask:
 
 def read_sparse(options: Data) -> FeatureTask:
     """Read a file of features with numbers, or with two classes."""
-    sheet = read_data(options)
+    return complete_rows(read_data(options), lambda sheet: _sparse_task(sheet, options), options.missing)
+
+
+def _sparse_task(sheet: Sheet, options: Data) -> FeatureTask:
     names, X, groups = _read_features(sheet, options)
     label = options.label or "label"
     labels: NDArray[Any] = np.array([])
@@ -251,14 +257,14 @@ def _read_features(sheet: Sheet, options: Data) -> tuple[tuple[str, ...], Array,
     for name, count in Counter(names).items():
         if count > 1:
             raise sheet.fault("--features names this column twice", None, name)
-    X = np.column_stack([sheet.numbers(name, meaning="features are numeric; choose by --features") for name in names])
-    return names, X, groups
+    return names, sheet.matrix(names, "features are numeric; choose by --features"), groups
 
 
 def _ordered(
     sheet: Sheet, name: str, cells: NDArray[Any], order: tuple[str, ...] | None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return levels, low to high, and the number of each row's: whole numbers by themselves, words by --class-order."""
+    sheet.refuse_missing(name, order or ())
     if order is not None:
         for row, cell in enumerate(cells):
             if cell not in order:

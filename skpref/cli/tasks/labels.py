@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from skpref.cli.files import complete_rows
 from skpref.cli.tasks.base import LOG_LOSS, SQUARED_ERROR, Rows, check_size, fitted, read_data, read_weights
 from skpref.cli.tasks.features import Labelled, LabelTask
 from skpref.cli.tasks.ratings import read_columns
@@ -46,7 +47,10 @@ class MachineTask(LabelTask):
 
 def read(options: Data) -> MachineTask:
     """Read a file of pairs of user and item with a number, or with 0 and 1."""
-    sheet = read_data(options)
+    return complete_rows(read_data(options), lambda sheet: _machine_task(sheet, options), options.missing)
+
+
+def _machine_task(sheet: Sheet, options: Data) -> MachineTask:
     names = read_columns(sheet, options)
     X = np.column_stack([sheet.ids(names["user"], "user"), sheet.ids(names["item"])])
     labels: NDArray[Any] = np.array([])

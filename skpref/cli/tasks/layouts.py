@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skpref.cli.files import is_number
+from skpref._text import lacks_number
+from skpref.cli.files import is_number, say_left_out
 from skpref.data import from_choices, from_rankings
 from skpref.data.frames import labels_of_winners, winner_fault
 from skpref.exceptions import DataError
@@ -24,7 +24,6 @@ _COLUMNS = (
     "A file of comparisons has the columns left, right and label; or model_a, model_b and winner; or winner and loser; "
     "others are named by --left, --right, --label, --winner, --loser and --score"
 )
-LEAVE_OUT = "--missing drop leaves such rows out"
 _LABEL = "1 = left preferred, 0 = right preferred, 0.5 = a tie"
 
 
@@ -40,6 +39,12 @@ class Answers(NamedTuple):
     # Whether a row is one comparison, and the first two names are those of its items. If not, sides mean nothing.
     pairs: bool = True
 
+    def take(self, kept: NDArray[np.bool_]) -> Answers:
+        """Return some of the comparisons."""
+        y = None if self.y is None else self.y[kept]
+        columns = {name: getattr(self, name)[kept] for name in ("left", "right", "origin", "share")}
+        return self._replace(y=y, **columns)
+
 
 def side_names(sheet: Sheet, options: Data | Predict) -> tuple[str, str]:
     """Return the columns of the left and the right items."""
@@ -52,37 +57,37 @@ def usable_rows(sheet: Sheet, options: Data, user: str | None) -> Sheet:
     """Return the rows without those that options leave out, and say how many these are."""
     kept = np.ones(len(sheet.lines), dtype=bool)
     if options.missing == "drop":
-        others = [part for name in options.covariates or () for part in next(iter(_differences(sheet, name)), (name,))]
-        for name in {
-            *_needed(sheet, options),
-            *others,
-            user,
-            options.weight or "weight",
-            options.group,
-            options.time_split,
-            *(options.groups or ()),
-        }:
-            if name in sheet.columns:
-                kept &= [cell != "" for cell in sheet.texts(name)]
-        if options.contest is not None and (options.rank or "rank") in sheet.columns:
-            kept &= [
-                is_number(sheet.with_point(cell)) for cell in sheet.texts(options.rank or "rank")
-            ]  # which DNF is not
-        _say(int(np.sum(~kept)), "incomplete")
+        kept = _are_complete(sheet, options, user)
+        say_left_out(int(np.sum(~kept)), "rows are incomplete")
     if options.on_self == "drop":
         names = _needed(sheet, options)
         if len(names) > 1 and not _are_several(options) and set(names[:2]) <= sheet.columns.keys():
             same = np.array([a == b for a, b in zip(*map(sheet.texts, names[:2]), strict=True)]) & kept
             kept &= ~same
-            _say(int(np.sum(same)), "of an item with itself")
+            say_left_out(int(np.sum(same)), "rows are of an item with itself")
     if not kept.any():
         raise sheet.fault("every row is left out by --missing or --on-self")
     return sheet if kept.all() else sheet.take(np.flatnonzero(kept).tolist())
 
 
-def _say(count: int, what: str) -> None:
-    if count:
-        print(f"skpref: note: {count} rows are {what} and left out", file=sys.stderr)
+def _are_complete(sheet: Sheet, options: Data, user: str | None) -> NDArray[np.bool_]:
+    """Tell which rows have all cells that are read, shape (n,)."""
+    needed = _needed(sheet, options)
+    texts = {*needed, *filter(None, [user, options.group]), *(options.groups or ())}
+    numbers = {part for name in options.covariates or () for part in next(iter(_differences(sheet, name)), (name,))}
+    numbers |= {*(options.score or ()), options.weight or "weight", *filter(None, [options.time_split])}
+    kept = np.ones(len(sheet.lines), dtype=bool)
+    for name in (texts | numbers) & sheet.columns.keys():
+        kept &= [cell != "" for cell in sheet.texts(name)]
+    for name in numbers & sheet.columns.keys():
+        kept &= [not lacks_number(cell) for cell in sheet.texts(name)]
+    if options.contest is not None and (options.rank or "rank") in sheet.columns:
+        kept &= [is_number(sheet.with_point(cell)) for cell in sheet.texts(options.rank or "rank")]  # which DNF is not
+    elif not _are_several(options) and set(needed) <= sheet.columns.keys():
+        items = {cell for name in needed[:2] for cell in sheet.texts(name)}
+        for name in needed[2:]:
+            kept &= [cell in items or not lacks_number(cell) for cell in sheet.texts(name)]
+    return kept
 
 
 def _needed(sheet: Sheet, options: Data) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
-from skpref.cli.files import write_csv
+from skpref.cli.files import complete_rows, write_csv
 from skpref.cli.rankings import write_plot
 from skpref.cli.report import cut, table
 from skpref.cli.tasks.base import ABSOLUTE_ERROR, Files, Metric, Rows, Task, check_size, read_data, read_weights
@@ -266,7 +266,10 @@ def read(options: Data) -> RatingTask:
 
 def read_ratings(options: Data) -> Stars:
     """Read a file of ratings."""
-    sheet = read_data(options)
+    return complete_rows(read_data(options), lambda sheet: _stars(sheet, options), options.missing)
+
+
+def _stars(sheet: Sheet, options: Data) -> Stars:
     names = read_columns(sheet, options)
     user, item = sheet.ids(names["user"], "user"), sheet.ids(names["item"])
     try:
@@ -314,7 +317,8 @@ def _levels(
     try:
         numbers = [float(level) for level in declared]
     except ValueError:
-        cells = [str(cell).strip() for cell in sheet.columns[name]]
+        sheet.refuse_missing(name, declared)
+        cells = sheet.texts(name)
         for row, cell in enumerate(cells):
             if cell not in declared:
                 raise sheet.fault(f"{cell[:80]!r} is none of the levels {shown}", row, name) from None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -273,6 +275,28 @@ def test_every_reader_leaves_incomplete_rows_out() -> None:
 def test_an_item_that_occurs_twice_is_refused(read: Callable[[], Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         read()
+
+
+@pytest.mark.parametrize("text", ["NA", "nan", "N/A", "", " null ", "#N/A", "None"])
+def test_text_for_a_missing_number_is_one(text: str) -> None:
+    games = {"left": ["a", "b", "a"], "right": ["b", "a", "b"], "goals": ["1", text, "2"], "weight": ["1", "1", text]}
+    read = partial(from_results, games, score="goals", sample_weight="weight")
+    assert read(missing="drop").X.tolist() == [["a", "b"]]
+    message = f"column 'goals' must hold finite numbers; got {text!r} in row 1; leave such rows out, such as"
+    with pytest.raises(DataError, match=re.escape(message)):
+        read()
+    with pytest.raises(DataError, match=r"'many' in row 1$"):
+        from_results(games | {"goals": ["1", "many", "2"]}, score="goals", missing="drop")
+    assert from_results(games | {"goals": [1, 2, 3]}, score="goals", covariates=["weight"], missing="drop").y.size == 2
+
+
+def test_a_winner_may_be_called_na() -> None:
+    battles = {"left": ["NA", "NA", "B"], "right": ["B", "B", "NA"], "winner": ["NA", "B", "NA"]}
+    assert from_winners(battles, missing="drop").y.tolist() == [1.0, 0.0, 0.0]
+    battles = {"left": ["A", "A"], "right": ["B", "B"], "winner": ["n/a", "B"]}
+    assert from_winners(battles, missing="drop").y.tolist() == [0.0]
+    with pytest.raises(DataError, match="column 'winner', row 0: the winner is missing; leave such rows out"):
+        from_winners(battles)
 
 
 def test_complaints_count_the_rows_that_were_left_out() -> None:

@@ -1,0 +1,197 @@
+"""Cells that hold nothing: an error that names column, line and remedy, or rows that are left out and counted."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skpref import load
+from skpref.cli import main
+
+VOTES = [("left", "right", "label", "weight", "home", "user")] + [
+    (f"i{k % 5}", f"i{(k + 1 + k % 3) % 5}", k % 2, 1 + k % 3, k % 4, f"u{k % 3}") for k in range(20)
+]
+STARS = [("user", "item", "rating", "weight")] + [
+    (f"u{u}", f"i{i}", (u + i) % 3 % 2, 1 + u % 2) for u in range(5) for i in range(5)
+]
+ROWS = [("size", "colour", "label", "weight")] + [(k, k % 7, k % 2, 1 + k % 2) for k in range(20)]
+ITEMS = [("id", "size", "colour")] + [(f"i{k}", k, k % 2) for k in range(5)]
+USERS = [("user", "age")] + [(f"u{k}", k) for k in range(3)]
+TABLES = {"votes": VOTES, "stars": STARS, "rows": ROWS, "items": ITEMS, "users": USERS}
+
+FAST = ("--set", "max_iter=2", "--set", "tol=1.0")
+COVARIATES = ("fit", "votes.csv", "--covariates", "home", *FAST)
+SCORES = ("fit", "votes.csv", "--score", "home", *FAST)
+CROWD = ("fit", "votes.csv", "--items", "items.csv", "--users", "users.csv", "--model", "crowd", *FAST)
+M3F = ("fit", "stars.csv", "--model", "m3f", "--sweeps", "4", "--factors", "2")
+GRADES = ("fit", "rows.csv", "--model", "ordinal", "--set", "optimizer=None", *FAST)
+NUMBERS = ("fit", "rows.csv", "--model", "svgp", *FAST)
+MACHINE = ("fit", "stars.csv", "--model", "fm", "--set", "n_epochs=2")
+# The command, the file, the column of numbers, and what is said of its second row.
+PLACES: dict[str, tuple[tuple[str, ...], str, str]] = {
+    "weight of a comparison": (("fit", "votes.csv", *FAST), "votes", "weight"),
+    "label of a comparison": (("fit", "votes.csv", *FAST), "votes", "label"),
+    "covariate": (COVARIATES, "votes", "home"),
+    "score": (SCORES, "votes", "home"),
+    "feature of an item": (CROWD, "items", "colour"),
+    "feature of a user": (CROWD, "users", "age"),
+    "rating": (M3F, "stars", "rating"),
+    "weight of a rating": (M3F, "stars", "weight"),
+    "number by user and item": (MACHINE, "stars", "rating"),
+    "feature": (NUMBERS, "rows", "colour"),
+    "feature of a grade": (GRADES, "rows", "size"),
+    "grade": (GRADES, "rows", "label"),
+    "grade in words": ((*GRADES, "--class-order", "0,1,2,x"), "rows", "label"),
+    "rating in words": ((*M3F, "--levels", "0,1,2,x"), "stars", "rating"),
+    "target": (NUMBERS, "rows", "label"),
+}
+
+
+def write(name: str, row: int | None = None, column: str = "", text: str = "") -> None:
+    """Write a file, perhaps with another text in a cell."""
+    table = [list(cells) for cells in TABLES[name]]
+    if row is not None:
+        table[row][table[0].index(column)] = text
+    with Path(f"{name}.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(table)
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in TABLES:
+        write(name)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_missing_number_is_refused_with_column_line_and_remedy(place: str, capsys: Any) -> None:
+    command, name, column = PLACES[place]
+    write(name, 2, column, "NA")
+    assert main(list(command)) == 2
+    message = capsys.readouterr().err
+    assert re.search(rf"{name}\.csv, line 3, column '{column}': a (number|level) is missing", message)
+    assert message.strip().endswith(", got 'NA'; --missing drop leaves such rows out")
+
+
+WRITTEN = [(place, "NA") for place in PLACES]
+WRITTEN += [(place, text) for place in ("score", "rating") for text in ("NaN", "n/a", " ", "#N/A", "None")]
+
+
+@pytest.mark.parametrize(("place", "text"), WRITTEN)
+def test_rows_without_a_number_are_left_out_and_counted(place: str, text: str, capsys: Any) -> None:
+    command, name, column = PLACES[place]
+    write(name, 2, column, text)
+    assert main([*command, "--missing", "drop"]) == 0
+    assert "note: 1 rows " in capsys.readouterr().err
+
+
+def test_text_that_is_no_missing_number_is_never_left_out(capsys: Any) -> None:
+    write("rows", 2, "size", "tall")
+    assert main([*NUMBERS, "--missing", "drop"]) == 2
+    assert "line 3, column 'size': expected a number (features are numeric; choose by --features), got 'tall'" in (
+        capsys.readouterr().err
+    )
+
+
+def test_rows_left_out_are_as_if_they_were_not_there() -> None:
+    lines = Path("rows.csv").read_text().splitlines(keepends=True)
+    Path("rows.csv").write_text("".join(lines[:2] + lines[3:]))
+    assert main([*NUMBERS, "--out", "without"]) == 0
+    write("rows", 2, "size", "NA")
+    assert main([*NUMBERS, "--out", "dropped", "--missing", "drop"]) == 0
+    without, dropped = (load(name).posterior_.mean for name in ("without", "dropped"))
+    np.testing.assert_array_equal(without, dropped)
+
+
+def test_comparisons_of_items_and_users_without_features_go_too(capsys: Any) -> None:
+    write("items", 2, "size", "NA")
+    write("users", 2, "age", "n/a")
+    assert main([*CROWD, "--missing", "drop"]) == 0
+    notes = capsys.readouterr().err
+    of_item = [row for row in VOTES[1:] if "i1" in row[:2]]
+    of_user = [row for row in VOTES[1:] if row[-1] == "u1" and row not in of_item]
+    assert "note: 1 rows of items.csv are incomplete and left out" in notes
+    assert f"note: {len(of_item)} comparisons are of items without features and left out" in notes
+    assert f"note: {len(of_user)} comparisons are of users without features and left out" in notes
+    assert load("model.skpref").posterior_ is not None
+
+
+def test_an_item_may_be_called_na(capsys: Any) -> None:
+    votes = [("left", "right", "winner")] + [("NA", "B", "NA" if k % 2 else "B") for k in range(12)]
+    votes += [("NA", "C", ""), ("C", "B", "NA")]
+    Path("battles.csv").write_text("".join(",".join(row) + "\n" for row in votes))
+    assert main(["fit", "battles.csv", *FAST, "--missing", "drop"]) == 2
+    captured = capsys.readouterr().err
+    assert "note: 1 rows are incomplete and left out" in captured
+    assert "line 15, column 'winner': the winner is missing" in captured
+
+
+def test_a_level_may_be_called_none(capsys: Any) -> None:
+    levels = [("size", "label")] + [(k, ("None", "some")[k % 2]) for k in range(20)] + [(3, "NA")]
+    Path("rows.csv").write_text("".join(f"{size},{label}\n" for size, label in levels))
+    assert main([*GRADES, "--class-order", "None,some", "--missing", "drop"]) == 0
+    assert "note: 1 rows of rows.csv are incomplete and left out" in capsys.readouterr().err
+
+
+def test_a_winner_written_na_is_missing(capsys: Any) -> None:
+    votes = [("left", "right", "winner")] + [("A", "B", "left" if k % 2 else "right") for k in range(12)]
+    Path("battles.csv").write_text("".join(",".join(row) + "\n" for row in [*votes, ("A", "B", "NA")]))
+    assert main(["fit", "battles.csv", *FAST]) == 2
+    assert "line 14, column 'winner': the winner is missing; leave such rows out by --missing drop" in (
+        capsys.readouterr().err
+    )
+    assert main(["fit", "battles.csv", *FAST, "--missing", "drop"]) == 0
+
+
+def test_dates_may_be_missing(capsys: Any) -> None:
+    rows = [(*VOTES[0], "day")] + [(*row, f"2026-01-{k + 1:02}") for k, row in enumerate(VOTES[1:])]
+    rows[4] = (*rows[4][:-1], "NA")
+    Path("votes.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
+    command = ["fit", "votes.csv", "--time-split", "day", *FAST]
+    assert main(command) == 2
+    assert "line 5, column 'day': " in capsys.readouterr().err
+    assert main([*command, "--missing", "drop"]) == 0
+
+
+def test_every_row_may_lack_a_cell(capsys: Any) -> None:
+    Path("rows.csv").write_text("size,label\nNA,1\n,2\n")
+    assert main([*NUMBERS, "--missing", "drop"]) == 2
+    assert "rows.csv: every row lacks a cell that is read, and is left out by --missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["predict", "rank"])
+def test_rows_of_a_model_of_features(command: str, capsys: Any) -> None:
+    assert main(list(NUMBERS)) == 0
+    Path("asked.csv").write_text("id,size,colour\na,1,2\nb,NA,2\nc,2,\nd,4,3\n")
+    capsys.readouterr()
+    assert main([command, "model.skpref", "asked.csv", "--json"]) == 2
+    message = "asked.csv, line 3, column 'size': a number is missing (features are numeric), got 'NA'; --missing drop"
+    assert message in capsys.readouterr().err
+    assert main([command, "model.skpref", "asked.csv", "--json", "--missing", "drop"]) == 0
+    captured = capsys.readouterr()
+    assert {row["id"] for row in json.loads(captured.out)} == {"a", "d"}
+    assert "note: 2 rows of asked.csv are incomplete and left out" in captured.err
+
+
+def test_items_of_a_ranking(capsys: Any) -> None:
+    assert main(["fit", "votes.csv", "--items", "items.csv", *FAST]) == 0
+    write("items", 3, "size", "nan")
+    capsys.readouterr()
+    assert main(["rank", "model.skpref", "items.csv", "--json", "--missing", "drop"]) == 0
+    captured = capsys.readouterr()
+    assert {row["id"] for row in json.loads(captured.out)} == {"i0", "i1", "i3", "i4"}
+    assert "note: 1 rows of items.csv are incomplete and left out" in captured.err
+
+
+def test_an_experiment_in_a_file_takes_missing_for_every_model() -> None:
+    write("rows", 2, "size", "NA")
+    sections = {"data": 'file = "rows.csv"\nmissing = "drop"', "model": 'name = "svgp"\nmax_inducing = 5'}
+    sections |= {"search": "trials = 1\nfolds = 2", "tracking": "mlflow = false"}
+    Path("it.toml").write_text("".join(f"[{name}]\n{keys}\n" for name, keys in sections.items()))
+    assert main(["run", "it.toml"]) == 0
