@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import date, time, timedelta
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -63,6 +64,9 @@ def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: A
         checked = validation.validate_data(estimator, X, y, **options)
     except OverflowError as error:
         raise _too_large("X") from error
+    except ValueError as error:
+        _refuse_text(error, X, "X")
+        raise
     if not options.get("y_numeric"):
         return checked
     # scikit-learn looks at objects before None becomes NaN, and leaves other sizes, integers and text as they are.
@@ -80,6 +84,9 @@ def check_array(X: Any, *, input_name: str = "X", **options: Any) -> Any:
         return validation.check_array(X, input_name=input_name, **options)
     except OverflowError as error:
         raise _too_large(input_name) from error
+    except ValueError as error:
+        _refuse_text(error, X, input_name)
+        raise
 
 
 @_QUIETLY
@@ -88,7 +95,29 @@ def assert_all_finite(X: Any, *, input_name: str) -> None:
     validation.assert_all_finite(X, input_name=input_name)
 
 
+def _refuse_text(error: ValueError, X: Any, name: str) -> None:
+    """Name the column of X that holds text, and say how to encode it, if scikit-learn's error is about one."""
+    if "could not convert string to float" not in str(error) or np.ndim(X) != 2:
+        return
+    columns = column_names(X) or range(np.shape(X)[1])
+    for label, column in zip(columns, np.asarray(X, dtype=object).T, strict=True):
+        try:
+            column.astype(np.float64)
+        except ValueError as reason:
+            raise DataError(
+                f"{reason} in column {label!r} of {name}. Features are numbers: encode text by scikit-learn's "
+                "OneHotEncoder or by pandas.get_dummies, and ids of users and items by skpref.OneHotDesign."
+            ) from error
+        except TypeError:  # None, for one: scikit-learn's error is about another column
+            continue
+
+
 def _checked(X: Any, name: str, options: dict[str, Any]) -> Any:
+    if isinstance(X, str | PathLike):
+        raise DataError(
+            f"{name} is {str(X)!r:.200}, but an array or a data frame is required: read a file first, for example by "
+            "pandas.read_parquet."
+        )
     if not sparse.issparse(X):
         return check_numbers(X, name)
     return check_sparse(X, name) if options.get("accept_sparse") else X  # scikit-learn refuses it

@@ -125,7 +125,7 @@ def check_collection(values: Any, name: str, plain: str) -> None:
     if not is_collection(values):
         raise DataError(
             f"{name} must be a frame or an array of Dask; got {type(values).__name__}. Data in memory are for "
-            f"{plain}; dask.dataframe.from_pandas makes a collection of a frame"
+            f"{plain}; dask.dataframe.from_pandas makes a collection of a frame, read_parquet of files"
         )
 
 

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from skpref._callbacks import CallbackMixin, fit_callbacks
 from skpref._checks import check_types, require
+from skpref._validation import column_names
 from skpref.data.ids import read_rated
 from skpref.data.vocabulary import Vocabulary
 from skpref.exceptions import DataError
@@ -164,7 +165,8 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
 
     def _read(self, X: ArrayLike, *, reset: bool) -> tuple[IdColumn, IdColumn]:
         columns = read_rated(X)
-        validate_data(self, X, reset=reset, skip_check_array=True)
+        if reset or column_names(X) is not None:  # pairs of ids need no names, so no warning
+            validate_data(self, X, reset=reset, skip_check_array=True)
         return columns
 
     def transform(self, X: ArrayLike) -> sparse.csr_array:

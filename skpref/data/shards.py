@@ -206,7 +206,10 @@ def open_dataset(X: Any) -> Any:  # noqa: ANN401  # a path or a dataset of pyarr
         folders = "hive" if Path(X).is_dir() else None  # such as day=2026-01-31, which are values of a column
         stored = dataset.dataset(X, format="parquet", partitioning=folders)
     except (OSError, ValueError) as error:
-        raise DataError(f"X is {shorten(str(X))}, which is no Parquet file and no folder of them: {error}") from error
+        reason = f"{X} does not exist" if isinstance(error, FileNotFoundError) else error
+        if ".csv" in Path(X).suffixes:
+            reason = "read a CSV file by pandas.read_csv and pass the frame, or write it by its to_parquet"
+        raise DataError(f"X is {shorten(str(X))}, which is no Parquet file and no folder of them: {reason}") from error
     if not stored.files:
         raise DataError(f"X is {shorten(str(X))}, a folder without Parquet files")
     return stored

@@ -212,21 +212,21 @@ class Vocabulary:
     def _refuse(self, ids: IdColumn, rows: IntArray, name: str, noun: str, kind: str) -> NoReturn:
         row = int(np.argmin(rows))
         item, count = ids[row], int(np.count_nonzero(rows < 0))
+        place = f"{noun} {row}" + (f" (and {count - 1} more)" if count > 1 else "")
         if not self._positional or not isinstance(item, int | np.integer):
-            what = f"unknown {kind} {shorten(item)} in {noun} {row}"
+            what = f"unknown {kind} {shorten(item)} in {place}"
             advice = f"known ids are {_sample(self._ids)}; " + (
                 f"pass `ids` to the Table if {kind}s have names"
                 if self._positional
                 else "ids must equal those of the table"
             )
         elif item < 0:
-            what = f"negative {kind} index {item} in {noun} {row}"
+            what = f"negative {kind} index {item} in {place}"
             advice = "rows are counted from 0"
         else:
-            what = f"{noun} {row} refers to {kind} {item}, but there are {self.size} {kind}s"
+            what = f"{place} refers to {kind} {item}, but there are {self.size} {kind}s"
             advice = f"rows are counted from 0; pass `ids` to the Table if {kind}s have names"
-        more = f" (and {count - 1} more)" if count > 1 else ""
-        raise UnknownIdError(f"{what}{more}; in {name}, {advice}")
+        raise UnknownIdError(f"{what}; in {name}, {advice}")
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         """Refuse: a vocabulary is frozen."""

@@ -133,9 +133,9 @@ def person_of(model: Any, candidates: Any, user: Any, freeze: Any, rng: np.rando
     last = last_step(model)
     person = next((person for cls, person in _PERSONS.items() if isinstance(last, cls)), None)
     if person is None or (last is not model and person is not MachineUser):
-        models = ", ".join(cls.__name__ for cls in _PERSONS)
         raise DataError(
-            f"model must be one of {models}, or a Pipeline that ends in a VariationalFM; got {type(last).__name__}."
+            "model must be one of VariationalFM, VariationalFMClassifier, GibbsM3F, GibbsIPM3F, GPPLClassifier and "
+            f"CrowdGPPL, or a Pipeline that ends in one of the first two; got {type(last).__name__}."
         )
     if freeze is not None and person is not MachineUser:
         raise DataError(f"freeze is for factorization machines, whose features have groups; got {freeze!r:.80}.")

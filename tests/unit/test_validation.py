@@ -252,3 +252,14 @@ def test_targets_of_any_kind_are_numbers(dtype: str) -> None:
     assert np.array_equal(skpref.VariationalFM(n_epochs=3, random_state=0).fit(X, y.astype(dtype)).predict(X), wanted)
     with pytest.raises(ValueError, match="could not convert string to float"):
         skpref.VariationalFM().fit(X, np.array(["one"] * 8))
+
+
+def test_text_among_features_names_its_column_and_the_encoder() -> None:
+    pairs, stars = np.array([["ann", "Alien"], ["bob", "Brazil"]], dtype=object), [5, 2]
+    for model in (skpref.VariationalFMOrdinal(), skpref.VariationalFM()):
+        with pytest.raises(DataError, match=r"'ann' in column 0 of X\. .* ids of users .* by skpref.OneHotDesign"):
+            model.fit(pairs, stars)
+    with pytest.raises(DataError, match="'Alien' in column 1 of X"):
+        check_array(np.array([[None, "Alien"]], dtype=object), dtype=np.float64)
+    with pytest.raises(DataError, match="X is 'ratings/', but an array or a data frame is required"):
+        skpref.VariationalFMOrdinal().fit("ratings/", "rating")

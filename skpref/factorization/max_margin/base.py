@@ -23,6 +23,7 @@ from skpref._checks import check_arrays, check_types, require
 from skpref._compiled.jit import limited_threads
 from skpref._estimator import digest, on_iteration, unchanged_on_failure
 from skpref._math.random import as_generator
+from skpref._validation import column_names
 from skpref._warn import warn
 from skpref.data import Vocabulary
 from skpref.data.ids import shorten, single_id
@@ -298,7 +299,8 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
 
     def _read(self, X: Any, *, reset: bool) -> tuple[Any, Any]:
         columns = read_rated(X)
-        validate_data(self, X, reset=reset, skip_check_array=True)
+        if reset or column_names(X) is not None:  # pairs of ids need no names, so no warning
+            validate_data(self, X, reset=reset, skip_check_array=True)
         return columns
 
     def _encode_more(self, X: Any, y: Any, sample_weight: Any) -> tuple[RatingVocabularies, Ratings]:

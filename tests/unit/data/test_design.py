@@ -6,6 +6,7 @@ import pickle
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils._param_validation import InvalidParameterError
 
-from skpref import VariationalFM, load, save
+from skpref import GibbsM3F, VariationalFM, load, save
 from skpref.data import OneHotDesign, feature_groups, one_hot_design
 from skpref.exceptions import DataError, UnknownIdError
 
@@ -113,6 +114,16 @@ def test_data_frames_keep_their_names():
         design.get_feature_names_out(["what", "who"])
     with pytest.raises(ValueError, match=r"feature names should match"):
         design.transform(frame[["what", "who"]])
+
+
+def test_pairs_of_ids_need_no_names_after_a_fit_to_a_frame(recwarn):
+    frame = pd.DataFrame({"user": ["ann", "bob", "ann"], "film": ["Alien", "Alien", "Brazil"]})
+    OneHotDesign().fit(frame).transform([("ann", "Alien")])
+    options = {"n_factors": 1, "n_sweeps": 2, "burn_in": 0, "random_state": 0}
+    GibbsM3F(**options).fit(frame, [1, 2, 2]).predict([("bob", "Brazil")])
+    assert not [warning for warning in recwarn if "feature names" in str(warning.message)]
+    with pytest.raises(ValueError, match="feature names should match"):
+        OneHotDesign().fit(frame).transform(frame.rename(columns={"film": "book"}))
 
 
 def test_in_a_column_transformer():

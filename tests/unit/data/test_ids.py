@@ -525,6 +525,8 @@ def test_row_37_integers_that_python_cannot_write():
 def test_rows_21_and_22_positions():
     rows = Vocabulary.range(30)
     assert rows.encode([29, 0.0]).tolist() == [29, 0]
+    with pytest.raises(UnknownIdError, match=r"comparison 1 \(and 2 more\) refers to item 42, but there are 30 items"):
+        Vocabulary.range(30).encode([0, 42, 43, 44])
     with pytest.raises(UnknownIdError, match="comparison 17 refers to item 42, but there are 30 items"):
         rows.encode([0] * 17 + [42])
     with pytest.raises(UnknownIdError, match="negative item index -1 in comparison 3"):

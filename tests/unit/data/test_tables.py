@@ -102,6 +102,8 @@ def test_frame_gives_names_and_its_index_is_not_used():
     assert table.feature_names == ("mass", "length")
     assert table.ids.tolist() == ["x", "y", "z"]
     assert Table(frame).ids.tolist() == [0, 1, 2]
+    with pytest.raises(DataError, match=r"could not convert string to float: 'x' in column 'name' of X. Features are"):
+        Table(frame.assign(name=["x", "y", "z"]))
     assert Table(frame.set_axis([0, 1], axis=1)).feature_names is None
     assert Table(VALUES).feature_names is None
     frame.iloc[:] = 0.0
@@ -118,7 +120,8 @@ def test_frame_gives_names_and_its_index_is_not_used():
         (np.empty((2, 0)), r"Found array with 0 feature\(s\)"),
         ([1.0, 2.0], "Expected 2D array, got 1D array"),
         (np.zeros((2, 2, 2)), "Found array with dim 3"),
-        ([["a", "b"]], "could not convert string to float"),
+        ([["a", "b"]], "could not convert string to float: 'a' in column 0 of X. Features are numbers: encode"),
+        ("people.csv", "X is 'people.csv', but an array or a data frame is required: read a file first"),
         (np.array([["a", 1.0]], dtype=object), "could not convert string to float"),
         ([[1j]], "Complex data not supported"),
         (sparse.csr_array([[np.nan]]), "Input X contains NaN"),

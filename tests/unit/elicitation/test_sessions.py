@@ -344,7 +344,7 @@ def test_bad_arguments():
         with pytest.raises(DataError, match="n must be an integer of at least 1; got"):
             select(model, n=n)
     for wrong in (LogisticRegression(), "model", None, make_pipeline(OneHotDesign(), GPPLClassifier())):
-        with pytest.raises(DataError, match=r"model must be one of VariationalFM, .* or a Pipeline that ends"):
+        with pytest.raises(DataError, match=r"one of VariationalFM, .* GibbsM3F, .* or a Pipeline that ends"):
             Session(wrong)
     for unfitted in (VariationalFM(), GPPLClassifier(), CrowdGPPL(), GibbsM3F()):
         with pytest.raises(NotFittedError):

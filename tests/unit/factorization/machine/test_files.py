@@ -284,8 +284,11 @@ def test_files_that_lack_rows_or_columns_are_refused(tmp_path: Path) -> None:
     FRAME.assign(item="tea")[["user", "item", "y"]].to_parquet(path / "1.parquet")
     with pytest.raises(DataError, match=r"X cannot be read: .*all files must be Parquet, of the first one's types"):
         model.fit(path)
-    with pytest.raises(DataError, match="which is no Parquet file and no folder of them"):
+    with pytest.raises(DataError, match=r"which is no Parquet file and no folder of them: .*nowhere does not exist"):
         model.fit(tmp_path / "nowhere")
+    FRAME.to_csv(tmp_path / "table.csv")
+    with pytest.raises(DataError, match=r"read a CSV file by pandas.read_csv and pass the frame"):
+        model.fit(tmp_path / "table.csv")
     with pytest.raises(DataError, match="categorical_features names columns of files; in memory X holds numbers"):
         VariationalFM(categorical_features=["a"]).fit([[1.0], [2.0]], [1.0, 2.0])
     assert not hasattr(model, "posterior_")
