@@ -48,6 +48,7 @@ ON_DASK: Final = (  # skpref.dask
     "DaskSVGPRegressor",
     "DaskVariationalFM",
     "DaskVariationalFMClassifier",
+    "DaskVariationalFMOrdinal",
 )
 _DATES: Final = (date, time, timedelta, np.datetime64, np.timedelta64)
 

@@ -22,6 +22,7 @@ from skpref.data.labels import left_column
 from skpref.exceptions import DataError, ModelFormatError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.fm_classifier import VariationalFMClassifier
+from skpref.factorization.fm_ordinal import VariationalFMOrdinal
 from skpref.factorization.max_margin.base import MaxMarginFactorization
 from skpref.gp.crowd import CrowdGPPL
 from skpref.gp.ordinal import GPOrdinalRegressor
@@ -209,6 +210,8 @@ def machine_columns(model: Any, X: NDArray[Any]) -> Columns:
     """Return what a factorization machine says of rows."""
     if isinstance(last_step(model), VariationalFMClassifier):
         return {"probability": model.predict_proba(X)[:, 1]}
+    if isinstance(last_step(model), VariationalFMOrdinal):
+        return {"level": model.predict(X), **_by_level(model, X)}
     mean, std = model.predict(X, return_std=True)
     return {"prediction": mean, "std": std}
 
@@ -252,4 +255,5 @@ _PREDICTED: dict[type, Any] = {
     SVGPClassifier: _classes,
     VariationalFM: _machine,
     VariationalFMClassifier: _machine,
+    VariationalFMOrdinal: _machine,
 }

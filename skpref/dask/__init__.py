@@ -6,6 +6,7 @@ from skpref.dask.feature_classifier import DaskSVGPClassifier
 from skpref.dask.group_regressor import DaskGPPLRegressor
 from skpref.dask.machine import DaskVariationalFM
 from skpref.dask.machine_classifier import DaskVariationalFMClassifier
+from skpref.dask.machine_ordinal import DaskVariationalFMOrdinal
 from skpref.dask.ratings import DaskGibbsM3F
 from skpref.dask.regressor import DaskSVGPRegressor
 
@@ -18,4 +19,5 @@ __all__ = [
     "DaskSVGPRegressor",
     "DaskVariationalFM",
     "DaskVariationalFMClassifier",
+    "DaskVariationalFMOrdinal",
 ]

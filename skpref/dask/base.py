@@ -82,7 +82,7 @@ class OnCluster(DocLinkMixin, BaseEstimator):
         local.__setstate__(self.__getstate__())
         return local
 
-    def _lazily(self, method: str, X: Any) -> Any:
+    def _lazily(self, method: str, X: Any, **options: Any) -> Any:
         """Return the predictions for the partitions of a collection as an array of Dask."""
         import dask
         import dask.array
@@ -92,13 +92,13 @@ class OnCluster(DocLinkMixin, BaseEstimator):
         shape = (np.nan, classes.size) if method == "predict_proba" else (np.nan,)
         empty = np.empty((0, *shape[1:]), dtype=classes.dtype if method == "predict" else np.float64)
         local = dask.delayed(model)
-        answers = [dask.delayed(_answer)(local, method, part, empty) for part in partitions(X, "X")]
+        answers = [dask.delayed(_answer)(local, method, part, empty, options) for part in partitions(X, "X")]
         return dask.array.concatenate([dask.array.from_delayed(part, shape, meta=empty) for part in answers])
 
 
-def _answer(model: Any, method: str, part: Any, empty: NDArray[Any]) -> NDArray[Any]:
+def _answer(model: Any, method: str, part: Any, empty: NDArray[Any], options: dict[str, Any]) -> NDArray[Any]:
     """Return predictions for a partition, which may be empty."""
-    return np.asarray(getattr(model, method)(part)) if len(part) else empty
+    return np.asarray(getattr(model, method)(part, **options)) if len(part) else empty
 
 
 def _current_client() -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 
 from skpref._callbacks import fit_callbacks
@@ -18,13 +19,15 @@ from skpref.dask.base import (
     with_parameters_of,
 )
 from skpref.dask.rows import PartitionRows
-from skpref.data.row_shards import read_rows, row_columns
+from skpref.data.row_shards import OrderedLabels, read_rows, row_columns
 from skpref.data.shards import located
 from skpref.exceptions import DataError
 from skpref.factorization.fm import VariationalFM
 from skpref.factorization.machine.files import FMFiles
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from skpref.data.row_shards import RowColumns, RowShard, RowSummary
 
 __all__ = ["DaskVariationalFM", "FMOnCluster"]
@@ -47,7 +50,9 @@ class FMOnCluster(OnCluster, FMFiles):
             schema = pa.Schema.from_pandas(X._meta, preserve_index=False)  # noqa: SLF001 - Dask's name for it
         columns = row_columns(schema, names, self.categorical_features)
         labels = not isinstance(self, RegressorMixin)
-        shards, summaries, rows = source.keep(_read_partition, columns, labels)
+        shards, summaries, rows = source.keep(
+            _read_partition, columns, labels, read_target=_labels if labels else np.asarray
+        )
         del source
         read = zip(summaries, rows, strict=True)
         del summaries, rows  # with the handles the memory of the workers goes
@@ -154,8 +159,16 @@ class DaskVariationalFM(FMOnCluster, VariationalFM):
         return float(r2_score(self._here(y), predicted, sample_weight=self._here(sample_weight)))
 
 
+def _labels(values: Any) -> NDArray[Any] | OrderedLabels:
+    """Return labels, and the order of their categories where it is stated."""
+    dtype = values.dtype
+    if not getattr(dtype, "ordered", False):
+        return np.asarray(values)
+    return OrderedLabels(np.asarray(values), [np.asarray(dtype.categories)])
+
+
 def _read_partition(
-    X: Any, y: Any, weight: Any, start: int, columns: RowColumns, labels: bool
+    X: Any, y: NDArray[Any] | OrderedLabels, weight: Any, start: int, columns: RowColumns, labels: bool
 ) -> tuple[RowSummary, RowShard]:
     """Return the summary and the rows of a partition."""
     import pyarrow as pa

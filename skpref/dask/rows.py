@@ -55,23 +55,31 @@ class PartitionRows:
 
     def collect(self, function: Callable[..., Any], *shared: Any) -> Iterator[Any]:
         """Yield function(X, y, weight, number of the first row, *shared) of one partition after the other."""
-        sent = [function, self._columns, *map(self._shards.share, shared)]
+        sent = [function, self._columns, np.asarray, *map(self._shards.share, shared)]
         return self._shards.collect(_on_partition, *self._held, self._starts, shared=sent)
 
-    def keep(self, function: Callable[..., tuple[Any, Any]], *shared: Any) -> tuple[OnDask, list[Any], list[Any]]:
+    def keep(
+        self, function: Callable[..., tuple[Any, Any]], *shared: Any, read_target: Callable[[Any], Any] = np.asarray
+    ) -> tuple[OnDask, list[Any], list[Any]]:
         """Return the shards, the first results of such a function, and futures of its second ones."""
-        sent = [function, self._columns, *map(self._shards.share, shared)]
+        sent = [function, self._columns, read_target, *map(self._shards.share, shared)]
         return self._shards, *self._shards.keep(_on_partition, *self._held, self._starts, shared=sent)
 
 
 def _on_partition(
-    X: Any, y: Any, weight: Any, start: int, function: Callable[..., Any], columns: tuple[str | None, ...], *shared: Any
+    X: Any,
+    y: Any,
+    weight: Any,
+    start: int,
+    function: Callable[..., Any],
+    columns: tuple[str | None, ...],
+    read_target: Callable[[Any], Any],
+    *shared: Any,
 ) -> Any:
     """Return a function of the rows, targets and weights of a partition."""
-    target, weights = (
-        np.asarray(X[name] if name is not None else values) if name is not None or values is not None else None
-        for name, values in zip(columns, (y, weight), strict=True)
-    )
+    y, weight = (values if name is None else X[name] for name, values in zip(columns, (y, weight), strict=True))
+    target = None if y is None else read_target(y)
+    weights = None if weight is None else np.asarray(weight)
     if hasattr(X, "columns"):
         X = X.drop(columns=[name for name in columns if name is not None])
     return function(X, target, weights, start, *shared)

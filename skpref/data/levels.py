@@ -14,6 +14,8 @@ from skpref.data.ids import shorten
 from skpref.exceptions import DataError, DataWarning
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
 
     from skpref._typing import IntArray
@@ -23,21 +25,35 @@ _NUMBERS = "biuf"
 _MOST_STEPS = 100  # distinct numbers with fractions that are taken for levels
 _MOST_GUESSED = 3  # names that scikit-learn's checks of classifiers fit without an order ("one", "two", "three")
 
-__all__ = ["as_labels", "encode_levels", "ordered_levels", "read_labels", "with_levels_of"]
+__all__ = [
+    "as_labels",
+    "encode_levels",
+    "levels_of_parts",
+    "ordered_levels",
+    "read_labels",
+    "with_levels_of",
+]
 
 
 def ordered_levels(
-    y: ArrayLike, class_order: ArrayLike | None = None, *, fewest: int = 2, steps: bool = False
+    y: ArrayLike,
+    class_order: ArrayLike | None = None,
+    *,
+    fewest: int = 2,
+    steps: bool = False,
+    are_rows: bool = True,
 ) -> tuple[NDArray[Any], IntArray]:
     """Return the levels of ordered labels, low to high, and the number of each label's level, shape (n,).
 
-    With `steps`, few numbers with fractions, such as half stars, are levels, too.
+    With `steps`, few numbers with fractions, such as half stars, are levels, too. Unless they `are_rows`, labels are
+    distinct ones of many rows.
     """
     dtype = getattr(y, "dtype", None)
     categories = getattr(dtype, "categories", None)
     values = column_or_1d(read_labels(y), warn=True)
     if not (steps and _are_steps(values)):
-        check_classification_targets(values)
+        # Many labels that are all different would be numbers.
+        check_classification_targets(values if are_rows else np.repeat(values, 2))
     if class_order is not None:
         classes = _checked_order(class_order)
     elif getattr(dtype, "ordered", False):
@@ -46,7 +62,7 @@ def ordered_levels(
         classes = np.unique(values)
     level = _label_encoded(values, classes) if class_order is not None else None
     if level is None:
-        level = encode_levels(values, classes)
+        level = encode_levels(values, classes, are_rows=are_rows)
     present = np.unique(level).size
     if present < fewest:
         msg = (
@@ -57,6 +73,33 @@ def ordered_levels(
     if class_order is None and not getattr(dtype, "ordered", False):
         _check_natural_order(classes, categorical=categories is not None)
     return classes, level
+
+
+def levels_of_parts(
+    labels: Sequence[NDArray[Any]], orders: Sequence[NDArray[Any]], class_order: ArrayLike | None
+) -> tuple[NDArray[Any], list[IntArray]]:
+    """Return the levels of all parts of the data, low to high, and the numbers of the distinct labels of each part.
+
+    Orders are those that parts state themselves, by ordered categories.
+    """
+    if class_order is None and orders:
+        class_order = _common_order(orders)
+    distinct = np.unique(np.asarray(read_labels(np.concatenate(labels))))
+    classes, _ = ordered_levels(distinct, class_order, steps=True, are_rows=False)
+    return classes, [encode_levels(own, classes, are_rows=False) for own in labels]
+
+
+def _common_order(orders: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return the longest of some orders, in which the others must be contained."""
+    longest = max(orders, key=len)
+    for order in orders:
+        if order.tolist() != [level for level in longest.tolist() if level in order.tolist()]:
+            few = " and ".join(", ".join(map(shorten, some.tolist()[:_FEW])) for some in (longest, order))
+            raise DataError(
+                f"y holds ordered categories, whose order differs between parts of the data: {few}; state the order "
+                "of the levels: class_order=[...], low to high."
+            )
+    return longest
 
 
 def _are_steps(values: NDArray[Any]) -> bool:
@@ -78,7 +121,7 @@ def _check_natural_order(classes: NDArray[Any], *, categorical: bool) -> None:
     warn(msg, DataWarning)
 
 
-def encode_levels(y: ArrayLike, classes: NDArray[Any]) -> IntArray:
+def encode_levels(y: ArrayLike, classes: NDArray[Any], *, are_rows: bool = True) -> IntArray:
     """Return the number of each label's level, shape (n,)."""
     values = column_or_1d(as_labels(y))
     try:
@@ -92,7 +135,8 @@ def encode_levels(y: ArrayLike, classes: NDArray[Any]) -> IntArray:
         wrong = np.flatnonzero(order < 0)
     if wrong.size:
         few = ", ".join(map(repr, classes[:10].tolist())) + (", ..." if classes.size > 10 else "")
-        msg = f"y holds {_plain(values[wrong[0]])!r:.80} (row {wrong[0]}), which is not among the levels {few}."
+        row = f" (row {wrong[0]})," if are_rows else ","
+        msg = f"y holds {_plain(values[wrong[0]])!r:.80}{row} which is not among the levels {few}."
         raise DataError(msg + " Name all levels in class_order, low to high.")
     return np.asarray(order[place], dtype=np.int64)
 

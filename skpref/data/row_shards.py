@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ColumnDesign",
+    "OrderedLabels",
     "RowColumns",
     "RowShard",
     "RowSummary",
@@ -170,6 +171,8 @@ class RowSummary(NamedTuple):
     weight: float  # total
     squares: float  # weighted sum of the squares of all features
     largest: float  # size of a target
+    label_weights: Array | None = None  # total of each distinct target, of a classifier
+    orders: Sequence[NDArray[Any]] = ()  # all categories of targets that are ordered categories, in one order or more
 
     def sharing(self, known: Sequence[dict[Any, Any]]) -> RowSummary:
         """Return a summary whose strings are those that are known of each column, to which new ones are added."""
@@ -225,15 +228,32 @@ def row_shards(
         start = 0
         for table in runs_of_rows(dataset, [*names, target, *([] if weight is None else [weight])]):
             weights = None if weight is None else column_values(table[weight])
-            yield read_rows(table, column_values(table[target]), weights, start, columns, labels=labels)
+            yield read_rows(table, _target(table[target]), weights, start, columns, labels=labels)
             start += len(table)
 
     return columns, shards()
 
 
+class OrderedLabels(NamedTuple):
+    """Labels that are ordered categories."""
+
+    values: NDArray[Any]
+    orders: Sequence[NDArray[Any]]  # of the categories, low to high
+
+
+def _target(column: Any) -> NDArray[Any] | OrderedLabels:  # noqa: ANN401  # of pyarrow
+    """Return a column of targets; with the order of its categories where it has one."""
+    import pyarrow as pa
+
+    values = column_values(column)
+    if not (pa.types.is_dictionary(column.type) and column.type.ordered):
+        return values
+    return OrderedLabels(values, [chunk.dictionary.to_numpy(zero_copy_only=False) for chunk in column.chunks])
+
+
 def read_rows(
     table: Any,  # noqa: ANN401  # of pyarrow
-    y: NDArray[Any],
+    y: NDArray[Any] | OrderedLabels,
     weight: NDArray[Any] | None,
     start: int,
     columns: RowColumns,
@@ -242,7 +262,9 @@ def read_rows(
 ) -> tuple[RowSummary, RowShard]:
     """Return summary and rows of a table; errors name the rows, counted from the first one's number."""
     try:
-        return _read(table, y, weight, columns, labels=labels)
+        y, orders = y if isinstance(y, OrderedLabels) else (y, ())
+        summary, rows = _read(table, y, weight, columns, labels=labels)
+        return summary._replace(orders=orders), rows
     except ValueError as error:
         raise located(error, f"rows {start} to {start + len(table) - 1} of X") from error
 
@@ -255,11 +277,12 @@ def _read(
     *,
     labels: bool,
 ) -> tuple[RowSummary, RowShard]:
-    weight, distinct = read_weights(weight, len(table)), None
+    weight = read_weights(weight, len(table))
     used: Any = slice(None) if weight.all() else np.flatnonzero(weight)
-    weight = weight[used]
+    weight, distinct, label_weights = weight[used], None, None
     if labels:
         distinct, y = np.unique(np.asarray(read_labels(y))[used], return_inverse=True)
+        label_weights = np.bincount(y, weight, distinct.size).astype(np.float64, copy=False)
     else:
         try:
             y = np.asarray(check_numbers(y, "y"), dtype=np.float64)
@@ -283,7 +306,8 @@ def _read(
             places.append(_numbers_of(table[name], name)[used])
             squares += float(weight @ places[-1] ** 2)
     largest = float(np.abs(y).max(initial=0.0))
-    summary = RowSummary(weight.size, ids, distinct, float(weight.sum()), squares, largest)
+    total = float(weight.sum())
+    summary = RowSummary(weight.size, ids, distinct, total, squares, largest, label_weights)
     return summary, RowShard(places, y.astype(np.float64, copy=False), weight)
 
 

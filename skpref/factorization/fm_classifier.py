@@ -316,9 +316,6 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
         self.classes_ = _two_classes(distinct, type_of_target(distinct))
         return _LINKS[self.link], [self._of_classes(own) for own in labels]
 
-    def _units_of_shards(self, *_: Any) -> tuple[float, float]:
-        return 0.0, 1.0
-
     def _of_classes(self, y: NDArray[Any]) -> Array:
         valid = np.isin(y, self.classes_)
         if not valid.all():

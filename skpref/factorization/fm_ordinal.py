@@ -15,20 +15,25 @@ from skpref._callbacks import fit_callbacks
 from skpref._compiled.jit import limited_threads
 from skpref._estimator import check_n_samples, on_iteration, unchanged_on_failure
 from skpref._math.random import as_generator
-from skpref.data.levels import encode_levels, ordered_levels, with_levels_of
+from skpref.data.levels import encode_levels, levels_of_parts, ordered_levels, with_levels_of
+from skpref.data.shards import is_stored
 from skpref.exceptions import DataError
-from skpref.factorization.machine.base import CONSTRAINTS, FMBase, TrainingRows
+from skpref.factorization.machine.base import CONSTRAINTS, TrainingRows
 from skpref.factorization.machine.chain import ChainOptions, sampled
+from skpref.factorization.machine.files import FMFiles
 from skpref.factorization.machine.model import compressed
 from skpref.likelihoods import OrdinalProbit
 from skpref.metrics import ordinal_mae
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, DTypeLike, NDArray
     from sklearn.utils import Tags
 
     from skpref._events import Iteration
     from skpref._typing import Array, IntArray, MatrixLike, RandomState
+    from skpref.data.row_shards import RowSummary
     from skpref.factorization.machine.fit import FitOptions
     from skpref.factorization.machine.model import Machine
 
@@ -36,7 +41,7 @@ _FIRST_PASSES: Final = 15  # of coordinate ascent or Adam before a chain
 _MOST_ROWS: Final = 1e9  # of a chain, repeated ones counted
 
 
-class VariationalFMOrdinal(ClassifierMixin, FMBase):
+class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     """Bayesian factorization machine for ratings: ordered levels such as stars or grades.
 
     y(x), as in `VariationalFM`, plus standard normal noise lies between two of the learnt thresholds b_1 < ... <
@@ -51,12 +56,16 @@ class VariationalFMOrdinal(ClassifierMixin, FMBase):
         Number of factors d per feature. 0 gives a linear model.
     class_order : array-like of shape (n_classes,), default=None
         All levels from low to high, also those absent from `y`. None: the categories of an ordered
-        `pandas.Categorical`, or the sorted numbers; strings need it, but for up to 3 of them alphabetical order is
-        taken, with a warning.
+        `pandas.Categorical`, also in files, or the sorted numbers; strings need it, but for up to 3 of them
+        alphabetical order is taken, with a warning.
     groups : array-like of shape (n_features,), default=None
         Label of each feature's group. The features of a group share the prior of the weight, and of each factor. If
         None, each field of a one-hot design (a range of columns of which every row has exactly one) is a group; if X
-        is no one-hot design, there is one group.
+        is no one-hot design, there is one group. In files each column is a group, with its name.
+    categorical_features : array-like of str or str, default=None
+        Names of the columns of files that hold ids, such as user, item or shop; each id is a feature. All other columns
+        must be numbers. If None, all columns but those of floats, decimals and booleans hold ids. In memory X holds
+        numbers, and this must be None.
     posterior : {"full", "factorised"}, default="full"
         "full" learns a covariance matrix of each feature's weight and factors, "factorised" only variances, as in
         [VRK22]. The default has the tighter bound, and converges in fewer passes if X has two one-hot fields (users
@@ -133,7 +142,10 @@ class VariationalFMOrdinal(ClassifierMixin, FMBase):
     n_iter_ : int
         Number of passes.
     n_features_in_ : int
-        Number of features.
+        Number of features; of files the number of their columns.
+    design_ : ColumnDesign or None
+        After a fit to files, how their columns become features: `design_.get_feature_names_out()` names these, and
+        `design_.transform(frame)` returns them, of shape (n, n_features). None after a fit to data in memory.
 
     See Also
     --------
@@ -163,6 +175,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMBase):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: kinds for name, kinds in CONSTRAINTS.items() if name not in {"n_samples", "kl_weights"}},
         "class_order": ["array-like", None],
+        "categorical_features": ["array-like", str, None],
         "inference": [StrOptions({"variational", "gibbs"})],
         "n_sweeps": [Interval(Integral, 2, None, closed="left")],
         "burn_in": [Interval(Integral, 0, None, closed="left")],
@@ -174,6 +187,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMBase):
         *,
         class_order: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        categorical_features: Sequence[str] | str | None = None,
         posterior: Literal["full", "factorised"] = "full",
         inference: Literal["variational", "gibbs"] = "variational",
         n_sweeps: int = 100,
@@ -196,6 +210,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMBase):
         self.n_factors = n_factors
         self.class_order = class_order
         self.groups = groups
+        self.categorical_features = categorical_features
         self.posterior = posterior
         self.inference = inference
         self.n_sweeps = n_sweeps
@@ -221,17 +236,25 @@ class VariationalFMOrdinal(ClassifierMixin, FMBase):
         return tags
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: MatrixLike, y: ArrayLike | str | None = None, sample_weight: ArrayLike | str | None = None
+    ) -> Self:
         """Fit the model.
+
+        Files are read once, and their rows are written to the folder for temporary files, of which a part is in memory
+        at a time. The result is that of the same features in memory up to rounding errors. Other methods then take rows
+        in memory with the columns of the files; an id that the files lack has the prior of its column.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n, n_features)
-            Features. Sparse input stays sparse.
-        y : array-like of shape (n,)
-            Ordered labels. Numbers with fractions, such as half stars, are levels if they are at most 100.
-        sample_weight : array-like of shape (n,), default=None
-            Weights of the rows. A weight of 2 is the same as giving the row twice.
+        X : {array-like, sparse matrix} of shape (n, n_features), str, Path or pyarrow.dataset.Dataset
+            Features. Sparse input stays sparse. Or a Parquet file, a folder of them, or a dataset: all columns but
+            those of y and the weights are features, ids or numbers (see `categorical_features`).
+        y : array-like of shape (n,) or str, default=None
+            Ordered labels; of files the name of their column, y by default. Numbers with fractions, such as half stars,
+            are levels if they are at most 100. Levels of files are those of rows of positive weight.
+        sample_weight : array-like of shape (n,) or str, default=None
+            Weights of the rows; of files the name of their column. A weight of 2 is the same as giving the row twice.
 
         Returns
         -------
@@ -242,9 +265,12 @@ class VariationalFMOrdinal(ClassifierMixin, FMBase):
         ------
         ValueError
             If X, y or the weights are invalid, or y has fewer than two levels, one that `class_order` lacks, or names
-            whose order is not stated.
+            whose order is not stated; if files have no such column or no rows, or a parameter needs rows in memory.
         """
         with fit_callbacks(self, X, y, sample_weight):
+            if is_stored(X):
+                with unchanged_on_failure(self):
+                    return self._fit_dataset(X, y, sample_weight)
             return self._fit_levels(X, y, self.class_order, sample_weight)
 
     def _fit_levels(self, X: Any, y: Any, order: Any, sample_weight: Any, fewest: int = 2) -> Self:
@@ -268,6 +294,14 @@ class VariationalFMOrdinal(ClassifierMixin, FMBase):
             if self.inference == "gibbs":
                 self._sample(data)
             return self
+
+    def _start_of_shards(self, summaries: Sequence[RowSummary]) -> tuple[OrdinalProbit, list[Any]]:
+        labels: list[Any] = [summary.labels for summary in summaries]
+        orders = [order for summary in summaries for order in summary.orders]
+        self.classes_, levels = levels_of_parts(labels, orders, self.class_order)
+        n = self.classes_.size
+        weight = sum(np.bincount(k, s.label_weights, n) for k, s in zip(levels, summaries, strict=True))
+        return OrdinalProbit.start(np.arange(n), n, weight), [level.astype(np.float64) for level in levels]
 
     def _check_chain(self, weight: Array) -> None:
         """Raise DataError unless a chain can have these weights and so many sweeps."""
@@ -413,7 +447,10 @@ class VariationalFMOrdinal(ClassifierMixin, FMBase):
         float
             At most 0, for perfect predictions.
         """
-        predicted = self.predict(X, loss="absolute")  # checks that the estimator is fitted
+        return self._score_of(self.predict(X, loss="absolute"), y, sample_weight)
+
+    def _score_of(self, predicted: NDArray[Any], y: Any, sample_weight: Any) -> float:
+        """Return the score of predicted levels."""
         levels = with_levels_of(self.classes_, y) if self.class_order is None else self.classes_
         return -ordinal_mae(encode_levels(y, levels), encode_levels(predicted, levels), sample_weight=sample_weight)
 

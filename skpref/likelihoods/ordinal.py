@@ -325,6 +325,38 @@ class OrdinalProbit(Likelihood):
         """
         return self._after_newton_step((y, mu, np.zeros(mu.shape), weight), learn_noise=False)
 
+    def threshold_sums(self, y: Array, mu: Array, weight: Array) -> Array:
+        """Return what `with_better_thresholds` needs of rows, to be added to that of other rows.
+
+        Parameters
+        ----------
+        y, mu, weight : ndarray of shape (n,)
+            Numbers of levels, projections, weights.
+
+        Returns
+        -------
+        ndarray of shape (11, r)
+            Weight, log-likelihood and its derivatives of each level.
+        """
+        return self._sums(level_numbers(y, self.n_levels), mu, np.zeros(mu.shape), weight)
+
+    def with_better_thresholds(self, sums: Array, objective: Callable[[Self], float]) -> Self:
+        """Return the likelihood after the step of `learnt_thresholds`, given sums over rows that are elsewhere.
+
+        Parameters
+        ----------
+        sums : ndarray of shape (11, r)
+            Sum of the `threshold_sums` of all rows.
+        objective : callable
+            Returns the weighted log-likelihood of all rows under a likelihood.
+
+        Returns
+        -------
+        OrdinalProbit
+            As `learnt_thresholds`.
+        """
+        return self._after_step(sums, objective, learn_noise=False)
+
     def drawn_thresholds(self, y: Array | IntArray, z: Array, rng: np.random.Generator) -> tuple[Self, float]:
         """Draw the thresholds given latent values, under a flat prior, by a step of Metropolis and Hastings.
 
@@ -369,23 +401,29 @@ class OrdinalProbit(Likelihood):
 
     def _after_newton_step(self, data: tuple[Array, Array, Array, Array], *, learn_noise: bool) -> Self:
         y, mu, v, weight = data
-        level = level_numbers(y, self.n_levels)
-        free = self._free_directions(np.bincount(level, weight, minlength=self.n_levels) > 0.0)
+
+        def objective(trial: Self) -> float:
+            return float(weight @ trial._expectation(y, mu, v)[0])
+
+        sums = self._sums(level_numbers(y, self.n_levels), mu, v, weight)
+        return self._after_step(sums, objective, learn_noise=learn_noise)
+
+    def _after_step(self, sums: Array, objective: Callable[[Self], float], *, learn_noise: bool) -> Self:
+        free = self._free_directions(sums[0] > 0.0)
         if free is None:
             return self
         free = free if learn_noise else free[:, 1:]
-        value, gradient, hessian = self._in_concave(level, mu, v, weight)
+        value, gradient, hessian = self._derivatives_of(sums)
         slope, curvature = free.T @ gradient, free.T @ -hessian @ free
         scale = np.sqrt(np.maximum(np.diag(curvature), np.finfo(np.float64).tiny))
         curvature = curvature / scale[:, None] / scale + _RIDGE * np.eye(scale.size)
         step = np.linalg.solve(curvature, slope / scale) / scale
         if slope @ step <= _SMALLEST_GAIN * abs(value):
             return self
-        return self._halved(free @ step, value, data)
+        return self._halved(free @ step, value, objective)
 
-    def _halved(self, step: Array, value: float, data: tuple[Array, Array, Array, Array]) -> Self:
+    def _halved(self, step: Array, value: float, objective: Callable[[Self], float]) -> Self:
         """Halve a step in (1, b)/noise, in units of 1/noise, until the parameters are valid and the objective rises."""
-        y, mu, v, weight = data
         now = np.concatenate([[1.0], np.asarray(self.thresholds) / self.noise])
         # 1/noise and the gaps must stay positive; how fast they fall along the step.
         left = np.concatenate([now[:1], np.diff(now[1:])])
@@ -396,7 +434,7 @@ class OrdinalProbit(Likelihood):
             b = np.asarray(b) / inverse * self.noise
             if np.all(np.diff(b) > 0.0) and np.all(np.isfinite(b)):
                 trial = type(self)(tuple(b.tolist()), float(self.noise / inverse))
-                if weight @ trial._expectation(y, mu, v)[0] >= value:  # noqa: SLF001 - its own class
+                if objective(trial) >= value:
                     return trial
             share *= 0.5
         return self
@@ -415,11 +453,17 @@ class OrdinalProbit(Likelihood):
 
     def _in_concave(self, level: IntArray, mu: Array, v: Array, weight: Array) -> tuple[float, Array, Array]:
         """Return the objective of `learnt` and its derivatives in (1, b)/noise, the first in units of 1/noise."""
+        return self._derivatives_of(self._sums(level, mu, v, weight))
+
+    def _sums(self, level: IntArray, mu: Array, v: Array, weight: Array) -> Array:
+        """Return weight, objective and derivatives, those in thresholds at the ends of each level, shape (11, r)."""
         parts = self._expected(THRESHOLDS, level, mu, v) * weight
+        return np.stack([np.bincount(level, part, minlength=self.n_levels) for part in (weight, *parts)])
+
+    def _derivatives_of(self, sums: Array) -> tuple[float, Array, Array]:
+        """Return the objective and its derivatives in (1, b)/noise, the first in units of 1/noise."""
         r = self.n_levels
-        # Sums by level: 9 derivatives, of which those in thresholds go to the ends of the level.
-        total = np.stack([np.bincount(level, part, minlength=r) for part in parts])
-        value, scale, up, low, scale_2, scale_up, scale_low, up_2, low_2, up_low = total
+        value, scale, up, low, scale_2, scale_up, scale_low, up_2, low_2, up_low = sums[1:]
         gradient, hessian = np.zeros(r), np.zeros((r, r))
         gradient[0], hessian[0, 0] = scale.sum(), scale_2.sum()
         gradient[1:] = up[:-1] - low[1:]

@@ -75,6 +75,7 @@ class FMFiles(FMBase):
             f"batch_size={self.batch_size!r}": self.batch_size is not None,
             f"n_samples={self.n_samples!r}": self.n_samples > 0,
             "early_stopping=True": self.early_stopping,
+            "inference='gibbs'": getattr(self, "inference", None) == "gibbs",
         }
         for reason in [reason for reason, refused in reasons.items() if refused]:
             raise DataError(
@@ -127,11 +128,12 @@ class FMFiles(FMBase):
     def _start_of_shards(self, summaries: Sequence[RowSummary]) -> tuple[Likelihood, list[Any]]:
         """Return the likelihood at the start, and the target of each distinct label of each shard."""
 
-    @abstractmethod
     def _units_of_shards(
         self, shards: Shards, summaries: Sequence[RowSummary], rows: Sequence[Any]
     ) -> tuple[float, float]:
-        """Return offset and scale of the targets."""
+        """Return offset and scale of the targets; labels have the units 0 and 1."""
+        del shards, summaries, rows
+        return 0.0, 1.0
 
     # ------------------------------------------------------------- rows in memory
     def _read(self, X: Any, y: Any, *, reset: bool = False) -> tuple[Features, NDArray[Any]]:

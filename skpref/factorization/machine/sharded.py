@@ -39,7 +39,7 @@ from skpref.factorization.machine.fit import (
 )
 from skpref.factorization.machine.model import slopes_of
 from skpref.inference.shards import summed
-from skpref.likelihoods import Gaussian
+from skpref.likelihoods import Gaussian, OrdinalProbit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -250,6 +250,15 @@ def _slopes(
     return (expected, float(slopes.pull.sum()), float(slopes.weight.sum())), slopes
 
 
+def _threshold_sums(part: ShardPart, moments: tuple[Array, Array], likelihood: OrdinalProbit) -> Array:
+    return likelihood.threshold_sums(part.y, moments[0], part.weight)
+
+
+def _log_likelihood(part: ShardPart, moments: tuple[Array, Array], likelihood: OrdinalProbit) -> float:
+    """Return the weighted log-likelihood of the means of a shard's rows."""
+    return float(part.weight @ likelihood.expectation(part.y, moments[0], np.zeros(part.y.size))[0])
+
+
 def _field_evidence(
     part: ShardPart, moments: tuple[Array, Array], slopes: Slopes, shared: _Shared, bias: Bias, step: float, f: int
 ) -> tuple[Array, Array]:
@@ -373,8 +382,16 @@ class ShardedSweep:
         return _Moments(kept, sum(squares))
 
     def with_learnt_likelihood(self, machine: Machine, moments: _Moments) -> Machine:
-        """Return the machine with the best noise given q."""
-        if not isinstance(machine.likelihood, Gaussian):
+        """Return the machine with the best noise, or better thresholds, given q."""
+        likelihood = machine.likelihood
+        if isinstance(likelihood, OrdinalProbit):
+
+            def objective(trial: OrdinalProbit) -> float:
+                return float(sum(self._rows.collect(_log_likelihood, moments.kept, shared=(trial,))))
+
+            sums = summed(self._rows.collect(_threshold_sums, moments.kept, shared=(likelihood,)))
+            return replace(machine, likelihood=likelihood.with_better_thresholds(sums, objective))
+        if not isinstance(likelihood, Gaussian):
             return machine
         return replace(machine, likelihood=Gaussian(self.total_weight / (moments.squares + 2.0)))
 

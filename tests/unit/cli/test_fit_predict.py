@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
 
-from skpref import GibbsM3F, GPPLRegressor, VariationalFM, VariationalFMClassifier, load, save
+from skpref import (
+    GibbsM3F,
+    GPPLRegressor,
+    OneHotDesign,
+    VariationalFM,
+    VariationalFMClassifier,
+    VariationalFMOrdinal,
+    load,
+    save,
+)
 from skpref.cli import main
 
 if TYPE_CHECKING:
@@ -246,6 +256,31 @@ def test_predict_with_a_machine_that_was_fitted_to_files(
     answers, seen = capsys.readouterr()
     assert [row["prediction"] for row in json.loads(answers)] == model.predict(newcomer).tolist()
     assert "note: new.parquet, row 1, column 'who': the model knows no who '77'; did you mean '7'? (2 " in seen
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("files", [False, True])
+def test_predict_levels_of_a_machine(
+    files: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model: Any = VariationalFMOrdinal(n_factors=1, n_epochs=3, random_state=0)
+    *pairs, stars = np.transpose(STARS)
+    if files:
+        pytest.importorskip("pyarrow")
+        pandas = pytest.importorskip("pandas")
+        pandas.DataFrame(STARS, columns=["user", "item", "stars"]).to_parquet("trained.parquet")
+        model.fit("trained.parquet", "stars")
+    else:
+        model = make_pipeline(OneHotDesign(), model).fit(np.transpose(pairs), stars)
+    save(model, "m.skpref")
+    write(tmp_path / "asked.csv", "user,item\n1,0\n1,7\n")
+    assert main(["predict", "m.skpref", "asked.csv", "--json"]) == 0
+    answers = json.loads(capsys.readouterr().out)
+    assert list(answers[0]) == ["user", "item", "level", *(f"p_{level}" for level in model.classes_)]
+    asked = np.array([[1, 0], [1, 7]], dtype=object)
+    assert [row["level"] for row in answers] == model.predict(asked).tolist()
+    assert [list(row.values())[3:] for row in answers] == model.predict_proba(asked).tolist()
 
 
 @pytest.mark.parametrize(

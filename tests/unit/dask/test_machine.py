@@ -13,14 +13,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import skpref
-from skpref import VariationalFM, VariationalFMClassifier
-from skpref.dask import DaskVariationalFM, DaskVariationalFMClassifier
+from skpref import VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
+from skpref.dask import DaskVariationalFM, DaskVariationalFMClassifier, DaskVariationalFMOrdinal
 from skpref.dask.shards import OnDask
 from skpref.exceptions import DataError
 from tests.unit.dask.test_ratings import LIMIT, left_on_cluster, tasks
 from tests.unit.dask.test_regressor import lazy as partitioned
 from tests.unit.factorization.machine import test_files
-from tests.unit.factorization.machine.test_files import FRAME, assert_near, numbers, stored, table
+from tests.unit.factorization.machine.test_files import FRAME, LEVELS, assert_near, numbers, stored, table
 
 distributed = pytest.importorskip("distributed")
 array = pytest.importorskip("dask.array")
@@ -80,11 +80,41 @@ def test_two_classes(tmp_path) -> None:
         model.fit(rows[rows["side"] == "yes"][names], rows[rows["side"] == "yes"]["side"])
 
 
-def test_one_worker_gives_the_bits_of_two(client, cluster) -> None:
-    both = fitted()
+@pytest.mark.usefixtures("client")
+@pytest.mark.parametrize("y", ["stars", "words"])
+def test_levels(tmp_path, y) -> None:
+    rows, names = lazy(LEVELS), ["user", "item"]
+    wanted = VariationalFMOrdinal(**FAST).fit(stored(tmp_path, *names, y, "times", frame=LEVELS), y, "times")
+    by_name = DaskVariationalFMOrdinal(**FAST).fit(rows[[*names, y, "times"]], y, "times")
+    model = DaskVariationalFMOrdinal(**FAST).fit(rows[names], rows[y], rows["times"])
+    assert_same_bits(by_name, model)
+    assert_near(model, wanted)
+    assert_allclose(model.thresholds_, wanted.thresholds_, rtol=1e-12)
+    assert_array_equal(model.classes_, wanted.classes_)
+    assert_allclose(model.predict_proba(rows[names]).compute(), wanted.predict_proba(LEVELS[names]), rtol=1e-9)
+    for loss in ("zero-one", "absolute"):
+        answers = model.predict(rows[names], loss)
+        assert isinstance(answers, array.Array)
+        assert_array_equal(answers.compute(), wanted.predict(LEVELS[names], loss))
+    assert_allclose(
+        model.score(rows[names], rows[y], rows["times"]), wanted.score(LEVELS[names], LEVELS[y], LEVELS.times)
+    )
+    local = model.to_local()
+    assert type(local) is VariationalFMOrdinal
+    assert local.score(LEVELS[names], LEVELS[y]) == model.score(LEVELS[names], LEVELS[y])
+    skpref.save(local, tmp_path / "m.skpref")
+    with pytest.raises(DataError, match="inference='gibbs' needs all rows in memory"):
+        clone(model).set_params(inference="gibbs").fit(rows[names], rows[y])
+
+
+@pytest.mark.parametrize("machine", [DaskVariationalFM, DaskVariationalFMOrdinal])
+def test_one_worker_gives_the_bits_of_two(client, cluster, machine) -> None:
+    rows, y = lazy(LEVELS), "stars" if machine is DaskVariationalFMOrdinal else "y"
+    rows = rows[[*X.columns, y]]
+    both = machine(**FAST).fit(rows, y)
     cluster.scale(1)
     try:
-        one = fitted()
+        one = machine(**FAST).fit(rows, y)
         assert len(client.scheduler_info()["workers"]) == 1
     finally:
         cluster.scale(2)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from skpref.data.levels import as_labels, encode_levels, ordered_levels, with_levels_of
+from skpref.data.levels import as_labels, encode_levels, levels_of_parts, ordered_levels, with_levels_of
 from skpref.exceptions import DataError, DataWarning
 
 labels = st.one_of(
@@ -39,6 +39,26 @@ def test_levels_come_back(y: list[Any], seed: int) -> None:
     assert again[other].tolist() == y
     assert_array_equal(encode_levels(y, classes), level)
     assert_array_equal(np.argsort(shuffled)[level], other)
+
+
+@pytest.mark.filterwarnings("error")
+def test_levels_of_parts() -> None:
+    parts = [np.arange(20, 50), np.arange(30), np.empty(0, dtype=np.int64)]
+    classes, levels = levels_of_parts(parts, [], None)
+    assert classes.tolist() == list(range(50))
+    assert [level.tolist() for level in levels] == [part.tolist() for part in parts]
+    words = [np.array(part, dtype=object) for part in (["b", "d"], ["a"], ["c", "d"])]
+    stated = np.array(["d", "a", "c", "b"], dtype=object)
+    for orders in ([stated], [stated[:1], stated, stated[2:]]):
+        classes, levels = levels_of_parts(words, orders, None)
+        assert classes.tolist() == stated.tolist()
+        assert [level.tolist() for level in levels] == [[3, 0], [1], [2, 0]]
+    with pytest.raises(DataError, match="order differs between parts of the data: 'd', 'a', 'c', 'b' and 'b', 'd';"):
+        levels_of_parts(words, [stated, np.array(["b", "d"], dtype=object)], None)
+    with pytest.raises(DataError, match="y holds 'c', which is not among the levels 'a', 'b', 'd'"):
+        levels_of_parts(words, [stated], ["a", "b", "d"])
+    with pytest.raises(DataError, match="y mixes labels of several types"):
+        levels_of_parts([np.arange(2), words[0]], [], None)
 
 
 def test_levels_that_do_not_occur() -> None:

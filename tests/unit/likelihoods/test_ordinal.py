@@ -452,25 +452,37 @@ def test_one_observation_of_the_reference_file(shared) -> None:
 )
 def test_steps_of_learning_leave_a_tenth(step: list[float], inverse: float, scaled: list[float]) -> None:
     now = OrdinalProbit((0.0, 4.0), 2.0)
-    data = np.array([0.0, 1.0, 2.0]), np.zeros(3), np.ones(3), np.ones(3)
-    after = now._halved(np.array(step), -np.inf, data)
+    after = now._halved(np.array(step), -np.inf, lambda _: 0.0)
     assert after.noise == pytest.approx(2.0 / inverse)
     assert_allclose(after.thresholds, np.array(scaled) * 2.0 / inverse, atol=1e-12)
     # Steps are halved until the objective rises, twenty times at most.
-    assert now._halved(np.array(step), np.inf, data) is now
+    assert now._halved(np.array(step), np.inf, lambda _: 0.0) is now
 
 
 @pytest.mark.parametrize(("n_halvings", "moves"), [(1, True), (3, True), (19, True), (20, False)])
-def test_steps_of_learning_are_halved_until_the_objective_is_as_large(
-    monkeypatch: pytest.MonkeyPatch, n_halvings: int, *, moves: bool
-) -> None:
+def test_steps_of_learning_are_halved_until_the_objective_is_as_large(n_halvings: int, *, moves: bool) -> None:
     now = OrdinalProbit((0.0, 4.0), 2.0)
     values = iter([-1.0] * n_halvings + [0.0])
-    monkeypatch.setattr(OrdinalProbit, "_expectation", lambda *_: (np.array([next(values)]),))
-    data = np.zeros(1), np.zeros(1), np.ones(1), np.ones(1)
-    after = now._halved(np.array([0.0, 0.5, 0.5]), 0.0, data)
+    after = now._halved(np.array([0.0, 0.5, 0.5]), 0.0, lambda _: next(values))
     assert after.noise == 2.0
     assert_allclose(after.thresholds, np.array([0.0, 4.0]) + 0.5**n_halvings * moves, atol=1e-12)
+
+
+@given(ordinals(), seeds)
+def test_thresholds_are_learnt_from_sums_over_parts(likelihood: OrdinalProbit, seed: int) -> None:
+    y, mu, _ = observations(likelihood, seed, 60)
+    weight = np.random.default_rng(seed).uniform(0.5, 2.0, y.size)
+
+    def objective(trial: OrdinalProbit) -> float:
+        return float(weight @ trial.expectation(y, mu, 0.0)[0])
+
+    wanted = likelihood.learnt_thresholds(y, mu, weight)
+    assert likelihood.with_better_thresholds(likelihood.threshold_sums(y, mu, weight), objective) == wanted
+    parts = [slice(0, 20), slice(20, 21), slice(21, 60)]
+    sums = sum(likelihood.threshold_sums(y[part], mu[part], weight[part]) for part in parts)
+    assert_allclose(sums, likelihood.threshold_sums(y, mu, weight), rtol=1e-9, atol=1e-9 * np.abs(sums).max())
+    learnt = likelihood.with_better_thresholds(sums, objective)
+    assert objective(learnt) == pytest.approx(objective(wanted), rel=1e-9)
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])

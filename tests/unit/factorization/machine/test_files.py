@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import skpref
-from skpref import OneHotDesign, VariationalFM, VariationalFMClassifier
+from skpref import OneHotDesign, VariationalFM, VariationalFMClassifier, VariationalFMOrdinal
 from skpref.elicitation import Session
 from skpref.exceptions import DataError, UnknownIdError
 from skpref.factorization.machine import sharded
@@ -133,6 +133,90 @@ def test_two_classes(tmp_path: Path, link: Any) -> None:
     with pytest.raises(DataError, match="y must have two classes; got only one class"):
         model.fit(stored(tmp_path, "user", "side", frame=FRAME[FRAME.side == "yes"]), "side")
     assert model.classes_.tolist() == ["no", "yes"]
+
+
+LEVELS = FRAME.assign(
+    stars=np.digitize(FRAME.y, [-1.0, 1.0, 3.0, 4.0]) / 2.0 + 0.5,
+    words=pandas.Categorical.from_codes(
+        np.digitize(FRAME.y, [-1.0, 1.0, 3.0, 4.0]), ["awful", "poor", "fair", "good", "best"], ordered=True
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("names", "y", "weight"),
+    [
+        (["user", "item"], "stars", None),
+        (["user", "item"], "words", "times"),
+        (["user", "item", "price", "weekday"], "stars", "times"),
+    ],
+)
+def test_levels(tmp_path: Path, names: list[str], y: str, weight: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = stored(tmp_path, *names, y, *([weight] if weight else []), frame=LEVELS)
+    many = VariationalFMOrdinal(**FAST).fit(path, y, weight)
+    X, weights = many.design_.transform(LEVELS[names]), None if weight is None else LEVELS[weight]
+    wanted = VariationalFMOrdinal(groups=many.design_.groups, **FAST).fit(X, LEVELS[y], weights)
+    assert_near(many, wanted)
+    assert_allclose(many.thresholds_, wanted.thresholds_, rtol=1e-12)
+    assert_array_equal(many.classes_, wanted.classes_)
+    assert_allclose(many.predict_proba(LEVELS[names]), wanted.predict_proba(X), rtol=1e-9)
+    assert many.score(LEVELS[names], LEVELS[y]) == wanted.score(X, LEVELS[y])
+    monkeypatch.setattr("skpref.data.shards._SHARD_ROWS", 1000)
+    monkeypatch.setattr(sharded, "_LEAST_ROWS", 1000)
+    one = VariationalFMOrdinal(**FAST).fit(path, y, weight)
+    for a, b in zip([*numbers(one), one.thresholds_], [*numbers(wanted), wanted.thresholds_], strict=True):
+        assert_array_equal(a, b)
+    skpref.save(one, tmp_path / "model.skpref")
+    assert_array_equal(skpref.load(tmp_path / "model.skpref").predict(LEVELS[names]), wanted.predict(X))
+    newcomers = LEVELS[names][:3].assign(user="somebody else")
+    before, best = one.predict_proba(newcomers)[:, -1], [one.classes_[-1]] * 3
+    assert np.all(copy(one).partial_fit(newcomers, best).predict_proba(newcomers)[:, -1] > before)
+    assert clone(one).get_params() == one.get_params()
+
+
+def test_levels_that_shards_lack(tmp_path: Path) -> None:
+    frame = LEVELS.sort_values("stars")  # a file has some of the levels only
+    names, order = ["user", "item"], [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0]
+    model = VariationalFMOrdinal(**FAST, class_order=order).fit(stored(tmp_path, *names, "stars", frame=frame), "stars")
+    X = model.design_.transform(frame[names])
+    wanted = VariationalFMOrdinal(groups=model.design_.groups, class_order=order, **FAST).fit(X, frame.stars)
+    assert_near(model, wanted)
+    assert_allclose(model.thresholds_, wanted.thresholds_, rtol=1e-12)
+    assert model.classes_.tolist() == order
+
+
+def test_ordered_categories_of_files_must_agree(tmp_path: Path) -> None:
+    few = LEVELS[LEVELS.words > "fair"].assign(words=lambda rows: rows.words.cat.remove_unused_categories())
+    path = stored(tmp_path, "user", "words", frame=few)
+    LEVELS[["user", "words"]].to_parquet(path / "9.parquet")
+    model = VariationalFMOrdinal(**FAST).fit(path, "words")
+    assert model.classes_.tolist() == LEVELS.words.cat.categories.tolist()
+    other = LEVELS.assign(words=LEVELS.words.cat.reorder_categories(["poor", "awful", "fair", "good", "best"]))
+    other[["user", "words"]].to_parquet(path / "9.parquet")
+    LEVELS[["user", "words"]].to_parquet(path / "8.parquet")
+    with pytest.raises(DataError, match=r"order differs between parts of the data: .*state the order.*class_order="):
+        model.fit(path, "words")
+    chosen = model.set_params(class_order=LEVELS.words.cat.categories[::-1]).fit(path, "words")
+    assert chosen.classes_.tolist() == LEVELS.words.cat.categories[::-1].tolist()
+
+
+@pytest.mark.parametrize(
+    ("y", "options", "message"),
+    [
+        ("stars", {"inference": "gibbs"}, "inference='gibbs' needs all rows in memory.*default"),
+        ("stars", {"class_order": [1, 2]}, "y holds 0.5, which is not among the levels 1, 2.*Name all levels"),
+        ("genre", {"class_order": ["jazz", "pop"]}, "y holds 'rock', which is not among the levels 'jazz', 'pop'"),
+        ("user", {}, r"y holds strings, whose order is unknown.*class_order=\["),
+        ("y", {}, "Unknown label type: continuous"),
+        ("same", {}, r"y must have at least 2 classes \(levels\); got 1 class: 1 "),
+        ("gaps", {}, r"Input y contains NaN.*\(rows 0 to "),
+        ("stars", {"groups": [0, 1]}, "groups=list needs all rows in memory"),
+    ],
+)
+def test_what_levels_in_files_cannot_be(tmp_path: Path, y: str, options: Any, message: str) -> None:
+    frame = LEVELS.assign(same=1, gaps=LEVELS.stars.where(LEVELS.stars > 1))
+    with pytest.raises(ValueError, match=message):
+        VariationalFMOrdinal(**FAST | options).fit(stored(tmp_path, "item", y, frame=frame), y)
 
 
 def test_sources_and_the_default_target_give_the_same_bits(tmp_path: Path) -> None:
