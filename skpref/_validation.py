@@ -6,6 +6,7 @@ numbers. All features enter the package through this module.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from datetime import date, time, timedelta
 from os import PathLike
@@ -98,7 +99,7 @@ def assert_all_finite(X: Any, *, input_name: str) -> None:
 
 def _refuse_text(error: ValueError, X: Any, name: str) -> None:
     """Name the column of X that holds text, and say how to encode it, if scikit-learn's error is about one."""
-    if "could not convert string to float" not in str(error) or np.ndim(X) != 2:
+    if "could not convert string to float" not in str(error) or sparse.issparse(X) or np.ndim(X) != 2:
         return
     columns = column_names(X) or range(np.shape(X)[1])
     for label, column in zip(columns, np.asarray(X, dtype=object).T, strict=True):
@@ -120,7 +121,7 @@ def _checked(X: Any, name: str, options: dict[str, Any]) -> Any:
             "pandas.read_parquet."
         )
     if not sparse.issparse(X):
-        return check_numbers(X, name)
+        return _with_empty_zeros(check_numbers(_as_table(X), name))
     return check_sparse(X, name) if options.get("accept_sparse") else X  # scikit-learn refuses it
 
 
@@ -151,6 +152,23 @@ def refuse_repeated_columns(X: Any, name: str) -> None:
     for column, count in Counter(column_names(X) or []).items():
         if count > 1:
             raise DataError(f"{name} has more than one column {column!r}; give columns different names")
+
+
+def _as_table(X: Any) -> Any:
+    """Return a record batch of pyarrow, of which scikit-learn stores no names, as a table; others as they are."""
+    pyarrow = sys.modules.get("pyarrow")
+    return pyarrow.Table.from_batches([X]) if pyarrow is not None and isinstance(X, pyarrow.RecordBatch) else X
+
+
+def _with_empty_zeros(X: Any) -> Any:
+    """Return a data frame whose sparse columns leave zeros out, and not NaN as by default, or another number."""
+    if not (hasattr(X, "iloc") and X.ndim == 2):
+        return X
+    frame = X.copy(deep=False)
+    for label, column in X.items():
+        if hasattr(column, "sparse") and column.sparse.fill_value != 0:
+            frame[label] = type(column.array)(np.asarray(column), fill_value=0)
+    return frame
 
 
 def _too_large(name: str) -> DataError:

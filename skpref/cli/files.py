@@ -372,7 +372,7 @@ def _read_parquet(path: Path, source: BinaryIO | Path) -> Sheet:
             f"{path}: reading Parquet needs pandas and pyarrow: pip install 'skpref[frames]' (CSV needs neither)"
         ) from error
     try:
-        frame = pd.read_parquet(source)
+        frame = pd.read_parquet(source) if source is not path else pd.read_parquet(path, schema=_schema_of(path))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
     frame = frame.astype(object).where(frame.notna(), None)
@@ -380,6 +380,12 @@ def _read_parquet(path: Path, source: BinaryIO | Path) -> Sheet:
     _check_header(str(path), names)
     columns = dict(zip(names, frame.to_numpy().T.tolist(), strict=True))
     return Sheet(path, columns, list(range(1, len(frame) + 1)), "row")
+
+
+def _schema_of(folder: Path) -> Any:
+    from skpref.data.shards import folder_schema  # only now: --help need not wait for numba
+
+    return folder_schema(folder)
 
 
 def items_purpose(id_column: str) -> str:

@@ -306,10 +306,62 @@ def _batches(dataset: Any, columns: list[str], size: int) -> Iterator[Any]:  # n
     except ValueError:  # of a filtered dataset
         yield from dataset.to_batches(**options)
         return
+    schema = _shared_schema(dataset.schema, fragments, columns)
     for fragment in fragments:
         parts = fragment.split_by_row_group() if hasattr(fragment, "split_by_row_group") else [fragment]
         for part in parts:
-            yield from part.to_batches(schema=dataset.schema, **options)
+            yield from part.to_batches(schema=schema, **options)
+
+
+def folder_schema(path: Path) -> Any:  # noqa: ANN401  # of pyarrow
+    """Return the names and types of the columns of a folder of Parquet files."""
+    stored = open_dataset(path)
+    return _shared_schema(stored.schema, list(stored.get_fragments()), stored.schema.names)
+
+
+def _shared_schema(schema: Any, fragments: list[Any], names: list[str]) -> Any:  # noqa: ANN401  # of pyarrow
+    """Return a schema with the types that hold a column of all files; refuse a column of which there is none."""
+    for place, field in enumerate(schema):
+        if field.name not in names:
+            continue
+        files: dict[Any, str] = {}  # by the type of the column: the first file that has it
+        for number, fragment in enumerate(fragments):
+            if field.name in fragment.physical_schema.names:
+                files.setdefault(
+                    fragment.physical_schema.field(field.name).type, getattr(fragment, "path", f"part {number}")
+                )
+        types = list(files)
+        shared = types[0] if types else field.type
+        for other in types[1:]:
+            wider = _shared_type(shared, other)
+            if wider is None:
+                raise DataError(
+                    f"column {field.name!r} of X holds {types[0]} in {files[types[0]]}, and {other} in {files[other]}: "
+                    "write all files with one type of this column, such as by astype of pandas or cast of pyarrow"
+                )
+            shared = wider
+        if len(types) > 1:
+            schema = schema.set(place, field.with_type(shared))
+    return schema
+
+
+def _shared_type(first: Any, second: Any) -> Any:  # noqa: ANN401  # of pyarrow
+    """Return the type that holds the values of both as they are, or None."""
+    import pyarrow as pa
+
+    plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (first, second)]
+    tests = (
+        lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind),
+        lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind),
+        pa.types.is_timestamp,
+    )
+    if not any(map(pa.types.is_null, plain)) and not any(all(map(test, plain)) for test in tests):
+        return None
+    try:
+        columns = [pa.schema([("", kind)]) for kind in plain]
+        return pa.unify_schemas(columns, promote_options="permissive").field(0).type
+    except pa.ArrowTypeError:  # of times with a zone and without
+        return None
 
 
 def _whole_groups(runs: Iterator[Any], group: str) -> Iterator[Any]:
@@ -346,6 +398,7 @@ def _runs(dataset: Any, names: list[str], size_of_run: int) -> Iterator[Any]:  #
                 yield pa.Table.from_batches(parts)
                 parts, size = [], 0
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"X cannot be read: {error}; all files must be Parquet, of the first one's types") from error
+        advice = "all files must be Parquet, and their values must fit into one type of each column"
+        raise DataError(f"X cannot be read: {error}; {advice}") from error
     if size:
         yield pa.Table.from_batches(parts)

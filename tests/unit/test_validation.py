@@ -11,6 +11,7 @@ import pytest
 from scipy import sparse
 
 import skpref
+from skpref import SVGPRegressor
 from skpref._validation import ON_DASK, check_array, check_numbers, check_sparse
 from skpref.data import from_matrix
 from skpref.exceptions import DataError
@@ -262,4 +263,53 @@ def test_text_among_features_names_its_column_and_the_encoder() -> None:
     with pytest.raises(DataError, match="'Alien' in column 1 of X"):
         check_array(np.array([[None, "Alien"]], dtype=object), dtype=np.float64)
     with pytest.raises(DataError, match="X is 'ratings/', but an array or a data frame is required"):
-        skpref.VariationalFMOrdinal().fit("ratings/", "rating")
+        skpref.GPOrdinalRegressor().fit("ratings/", "rating")
+
+
+FRAME = {"size": [1.0, 2.0, 3.0], "colour": ["red", "blue", "red"]}
+TEXT = "could not convert string to float: 'red' in column 'colour' of X"
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_text_in_a_column_of_any_frame_is_named(library: str) -> None:
+    frames = pytest.importorskip(library)
+    make = frames.Table.from_pydict if library == "pyarrow" else frames.DataFrame
+    with pytest.raises(DataError, match=TEXT):
+        SVGPRegressor().fit(make(FRAME), [1.0, 2.0, 3.0])
+
+
+def test_text_in_files_is_named(tmp_path: Any) -> None:
+    pytest.importorskip("pyarrow")
+    pandas = pytest.importorskip("pandas")
+    pandas.DataFrame({**FRAME, "y": [1.0, 2.0, 3.0]}).to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(DataError, match=TEXT):
+        SVGPRegressor().fit(tmp_path / "rows.parquet", "y")
+
+
+def test_text_among_targets_is_not_blamed_on_sparse_features() -> None:
+    with pytest.raises(ValueError, match=r"could not convert string to float: 'red'$"):
+        SVGPRegressor().fit(sparse.csr_array([[1.0], [2.0]]), np.array(["red", "blue"], dtype=object))
+
+
+@pytest.mark.parametrize("fill", [np.nan, 0.0, 1.0])
+def test_sparse_frames_are_the_same_whatever_they_leave_out(fill: float) -> None:
+    pandas = pytest.importorskip("pandas")
+    columns = {"a": [0.0, 1.0, 1.0, 3.0], "b": [1.0, 0.0, 5.0, 1.0]}
+    frame = pandas.DataFrame(
+        {name: pandas.arrays.SparseArray(cells, fill_value=fill) for name, cells in columns.items()}
+    )
+    before = frame.copy()
+    checked = check_array(frame, accept_sparse=True)
+    np.testing.assert_array_equal(checked.toarray(), pandas.DataFrame(columns).to_numpy())
+    pandas.testing.assert_frame_equal(frame, before)
+    assert SVGPRegressor().fit(frame, [1.0, 2.0, 3.0, 4.0]).feature_names_in_.tolist() == ["a", "b"]
+
+
+def test_a_record_batch_has_the_names_of_a_table() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    batch = pyarrow.RecordBatch.from_pydict({"a": [0.0, 1.0, 1.0, 3.0], "b": [1.0, 0.0, 5.0, 1.0]})
+    model = SVGPRegressor(random_state=0).fit(batch, [1.0, 2.0, 3.0, 4.0])
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    np.testing.assert_array_equal(model.predict(batch), model.predict(pyarrow.Table.from_batches([batch])))
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(batch.select(["b", "a"]))

@@ -303,3 +303,18 @@ def test_what_a_machine_of_files_cannot_predict(
     write(tmp_path / "asked.csv", asked)
     assert main(["predict", "m.skpref", "asked.csv"]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_folder_of_files_with_different_types_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    votes = pandas.DataFrame({"left": [7, 8] * 4, "right": [8, 9] * 4, "label": [1, 0] * 4})
+    votes.astype({"left": "int32"}).to_parquet(tmp_path / "0.parquet")
+    (votes + 2**33).assign(label=1).to_parquet(tmp_path / "1.parquet")
+    out = ["--out", f"{tmp_path}.skpref", "--set", "max_iter=2", "--set", "tol=1.0"]
+    assert main(["fit", str(tmp_path), *out]) == 0
+    assert set(load(out[1]).item_ids_) == {*"789", *(str(2**33 + k) for k in (7, 8, 9))}
+    votes.astype({"left": str}).to_parquet(tmp_path / "1.parquet")
+    capsys.readouterr()
+    assert main(["fit", str(tmp_path), *out]) == 2
+    assert "column 'left' of X holds int32 in " in capsys.readouterr().err

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from skpref.data import shards
+from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,3 +56,86 @@ def test_runs_of_whole_groups() -> None:
     runs = list(shards._whole_groups(shards._runs(stored, ["group", "x"], 4), "group"))
     assert [sorted(set(run["group"].to_pylist())) for run in runs] == [[5], [2], [9], [1]]
     assert pyarrow.concat_tables(runs).equals(stored.to_table())
+
+
+def two_files(folder: Path, first: Any, second: Any) -> Path:
+    for number, (column, note) in enumerate(((first, "a"), (second, 1))):
+        table = pyarrow.table({"x": column, "note": [note] * len(column)})
+        parquet.write_table(table, folder / f"{number}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kind"),
+    [
+        ("int32", "int64", "int64"),
+        ("uint8", "int32", "int32"),
+        ("int64", "float64", "double"),
+        ("float32", "int64", "double"),
+        ("null", "int64", "int64"),
+        ("string", "null", "string"),
+        ("string", "large_string", "large_string"),
+    ],
+)
+def test_types_of_files_that_differ_are_unified_where_no_value_changes(
+    first: str, second: str, kind: str, tmp_path: Path
+) -> None:
+    values = {"null": [None, None], "int64": [2**40, -3]} | {name: ["01", "b"] for name in ("string", "large_string")}
+    columns = [pyarrow.array(values.get(name, [1, 2]), getattr(pyarrow, name)()) for name in (first, second)]
+    rows = pyarrow.concat_tables(shards._runs(shards.open_dataset(two_files(tmp_path, *columns)), ["x"], 70))
+    assert str(rows["x"].type) == kind
+    assert rows["x"].to_pylist() == [*columns[0].to_pylist(), *columns[1].to_pylist()]
+
+
+def test_types_that_other_columns_have_do_not_matter(tmp_path: Path) -> None:
+    stored = shards.open_dataset(two_files(tmp_path, [1, 2], [3, 4]))
+    assert [run["x"].to_pylist() for run in shards._runs(stored, ["x"], 70)] == [[1, 2, 3, 4]]
+    with pytest.raises(
+        DataError, match=r"column 'note' of X holds string in .*0\.parquet, and int64 in .*1\.parquet: "
+    ):
+        list(shards._runs(stored, ["note"], 70))
+
+
+UTC = pyarrow.timestamp("us", "UTC")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (pyarrow.array([1, 2]), pyarrow.array(["1", "02"])),
+        (pyarrow.array(["1", "02"]), pyarrow.array([1, 2])),
+        (pyarrow.array(["1", "02"]).dictionary_encode(), pyarrow.array([1, 2])),
+        (pyarrow.array([True, False]), pyarrow.array([1, 2])),
+        (pyarrow.array(["a", "b"]), pyarrow.array([b"a", b"b"])),
+        (pyarrow.array([1, 2], pyarrow.timestamp("us")), pyarrow.array([1, 2], UTC)),
+    ],
+)
+def test_types_of_files_that_have_nothing_in_common_are_refused(first: Any, second: Any, tmp_path: Path) -> None:
+    stored = shards.open_dataset(two_files(tmp_path, first, second))
+    message = (
+        f"column 'x' of X holds {first.type} in {tmp_path}/0.parquet, and {second.type} in {tmp_path}/1.parquet: write"
+    )
+    with pytest.raises(DataError, match=re.escape(message)):
+        list(shards._runs(stored, ["x"], 70))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [([2**53 + 1], [0.5]), (pyarrow.array([1]), pyarrow.array([2**63], pyarrow.uint64()))]
+)
+def test_numbers_that_would_change_are_refused(first: Any, second: Any, tmp_path: Path) -> None:
+    stored = shards.open_dataset(two_files(tmp_path, first, second))
+    with pytest.raises(DataError, match=r"X cannot be read: Integer value .* must fit into one type of each column"):
+        list(shards._runs(stored, ["x"], 70))
+
+
+def test_times_of_other_precision_are_the_same_times(tmp_path: Path) -> None:
+    columns = [pyarrow.array([5], pyarrow.timestamp("s")), pyarrow.array([5_000_000], pyarrow.timestamp("us"))]
+    (run,) = shards._runs(shards.open_dataset(two_files(tmp_path, *columns)), ["x"], 70)
+    assert len(set(run["x"].to_pylist())) == 1
+
+
+def test_text_and_categories_of_text_are_text(tmp_path: Path) -> None:
+    columns = [pyarrow.array(["a", "b"]).dictionary_encode(), pyarrow.array(["b", "c"])]
+    for order in (columns, columns[::-1]):
+        (run,) = shards._runs(shards.open_dataset(two_files(tmp_path, *order)), ["x"], 70)
+        assert run["x"].to_pylist() == [*order[0].to_pylist(), *order[1].to_pylist()]
