@@ -24,7 +24,29 @@ __all__ = ["ByRow", "Ratings", "from_matrix", "rating_levels", "read_rated"]
 
 Duplicates = Literal["error", "mean", "last"]
 _MAX_LEVELS = 1000
+_MIX_1, _MIX_2, _STEP = (np.uint64(x) for x in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0x9E3779B97F4A7C15))
+_ROWS = 2**20  # that are hashed together
 _ENTRIES = 2**31  # of one side, since compiled loops number them by 32 bits
+
+
+def fingerprint(*columns: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return two sums of hashes of rows, shape (2,), which add up over parts of them in any order."""
+    total = np.zeros(2, dtype=np.uint64)
+    for start in range(0, columns[0].size, _ROWS):
+        code = np.zeros(1, dtype=np.uint64)
+        for column in columns:
+            part = column[start : start + _ROWS]
+            code = _mixed(code ^ (part.view(np.uint64) if part.dtype == np.float64 else part.astype(np.uint64)))
+        total += np.array([code.sum(), _mixed(code).sum()])
+    return total
+
+
+def _mixed(code: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the function splitmix64 of numbers of 64 bits (Steele, Lea and Flood 2014)."""
+    code = code + _STEP
+    code = (code ^ (code >> np.uint64(30))) * _MIX_1
+    code = (code ^ (code >> np.uint64(27))) * _MIX_2
+    return code ^ (code >> np.uint64(31))
 
 
 class ByRow(NamedTuple):

@@ -7,7 +7,7 @@ from scipy.special import expit
 from sklearn.utils import Bunch
 
 from skpref._math.random import as_generator
-from skpref.datasets._simulated import check_at_least, draw_pairs
+from skpref.datasets._simulated import LARGEST, as_numbers, check_at_least, draw_pairs
 from skpref.exceptions import DataError
 
 __all__ = ["make_arena"]
@@ -70,8 +70,10 @@ def make_arena(
     (['model_a', 'model_b', 'winner', 'words_a', 'words_b'], ['Ada', 'Bell', 'Curie', 'Darwin'])
     """
     check_at_least({"n_models": (n_models, 2), "n_battles": (n_battles, 1)})
-    if not np.isfinite(length_effect):
-        raise DataError(f"length_effect must be a finite number, got {length_effect}")
+    wanted = f"a finite number, of at most {LARGEST:g} in size"
+    length_effect = float(as_numbers(length_effect, "length_effect", wanted, {()}))
+    if abs(length_effect) > LARGEST:
+        raise DataError(f"length_effect must be {wanted}, got {length_effect}")
     rng = as_generator(random_state)
     names = np.array([_name(number) for number in range(n_models)], dtype=object)
     utilities = np.linspace(_SPREAD, -_SPREAD, n_models)

@@ -11,7 +11,16 @@ from sklearn.utils import Bunch, check_array
 from skpref._math.random import as_generator
 from skpref.data import Table
 from skpref.data.ids import shorten
-from skpref.datasets._simulated import answer, check_at_least, draw_pairs, draw_utilities
+from skpref.datasets._simulated import (
+    LARGEST,
+    answer,
+    as_numbers,
+    check_at_least,
+    draw_pairs,
+    draw_utilities,
+    positive,
+    share_of,
+)
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -114,13 +123,13 @@ def make_crowd(
     X = _read_features(item_features, "item_features", (n_items, n_features), rng)
     X_users = _read_features(user_features, "user_features", (n_users, n_user_features), rng)
     at, at_users = _scaled(X, length_scale, "length_scale"), _scaled(X_users, user_length_scale, "user_length_scale")
-    t = _draw_functions(at, _positive(scale, "scale", 1), rng)[:, 0]
-    V = _draw_functions(at, _positive(factor_scale, "factor_scale", n_factors), rng)
-    W = _draw_functions(at_users, _positive(user_factor_scale, "user_factor_scale", n_factors), rng)
+    t = _draw_functions(at, positive(scale, "scale", 1), rng)[:, 0]
+    V = _draw_functions(at, positive(factor_scale, "factor_scale", n_factors), rng)
+    W = _draw_functions(at_users, positive(user_factor_scale, "user_factor_scale", n_factors), rng)
     crowd = _Crowd(t, V, W, _draw_bias(order_effect, len(W), rng), _draw_random_users(share_random, len(W), rng))
     user = _draw_users(len(W), n_comparisons, comparisons_per_user, rng)
     left, right = draw_pairs(len(t), user.size, rng)
-    y = answer(crowd.differences(user, left, right, noise, rng), _share(ties, "ties"))
+    y = answer(crowd.differences(user, left, right, noise, rng), share_of(ties, "ties"))
     return crowd.bunch(X, X_users, np.column_stack([user, left, right]), y)
 
 
@@ -179,17 +188,16 @@ def _draw_functions(X: Array, scales: Array, rng: np.random.Generator) -> Array:
 
 
 def _draw_bias(order_effect: tuple[float, float], n_users: int, rng: np.random.Generator) -> Array:
-    values = np.asarray(order_effect, dtype=np.float64)
-    if values.shape != (2,) or not np.isfinite(values).all() or values[1] < 0.0:
-        raise DataError(
-            f"order_effect must be two numbers, a mean and a standard deviation >= 0, got {shorten(order_effect)}"
-        )
+    wanted = f"two numbers up to {LARGEST:g}, a mean and a standard deviation >= 0"
+    values = as_numbers(order_effect, "order_effect", wanted, {(2,)})
+    if np.abs(values).max() > LARGEST or values[1] < 0.0:
+        raise DataError(f"order_effect must be {wanted}, got {shorten(order_effect)}")
     mean, deviation = values.tolist()
     return mean + deviation * rng.standard_normal(n_users)
 
 
 def _draw_random_users(share: float, n_users: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-    return rng.permutation(n_users) < round(_share(share, "share_random") * n_users)
+    return rng.permutation(n_users) < round(share_of(share, "share_random") * n_users)
 
 
 def _draw_users(n_users: int, n_comparisons: int, per_user: ArrayLike | None, rng: np.random.Generator) -> IntArray:
@@ -222,24 +230,12 @@ def _scaled(X: Array, length_scale: ArrayLike | None, name: str) -> Array:
     n_features = X.shape[1]
     if not n_features:
         return X
-    return X / _positive(2.0 * np.sqrt(n_features) if length_scale is None else length_scale, name, n_features)
-
-
-def _positive(values: ArrayLike, name: str, n: int) -> Array:
-    array = np.asarray(values, dtype=np.float64)
-    if array.shape not in {(), (n,)} or not (array > 0.0).all():
-        raise DataError(f"{name} must be positive, one number or {n}, got {shorten(values)}")
-    return np.broadcast_to(array, n)
+    return X / positive(2.0 * np.sqrt(n_features) if length_scale is None else length_scale, name, n_features)
 
 
 def _read_noise(noise: ArrayLike, n_users: int) -> Array:
-    array = np.asarray(noise, dtype=np.float64)
-    if array.shape not in {(), (n_users,)} or not np.isfinite(array).all() or array.min() < 0.0:
-        raise DataError(f"noise must be finite and >= 0, one number or {n_users}, one per user, got {shorten(noise)}")
+    wanted = f"from 0 to {LARGEST:g}, one number or {n_users}, one per user"
+    array = as_numbers(noise, "noise", wanted, {(), (n_users,)})
+    if array.min() < 0.0 or array.max() > LARGEST:
+        raise DataError(f"noise must be {wanted}, got {shorten(noise)}")
     return np.broadcast_to(array, n_users)
-
-
-def _share(value: float, name: str) -> float:
-    if not 0.0 <= value <= 1.0:
-        raise DataError(f"{name} must be a share in [0, 1], got {value}")
-    return value

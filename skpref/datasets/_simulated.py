@@ -10,13 +10,17 @@ from sklearn.utils import Bunch
 
 from skpref._math.random import as_generator
 from skpref.data import Table
+from skpref.data.ids import shorten
 from skpref.exceptions import DataError
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from skpref._typing import Array, IntArray
 
 __all__ = ["make_pairwise"]
 
+LARGEST = 1e100  # of what is multiplied by normal numbers or words
 _WAVES = 2000
 _CHUNK = 4096
 
@@ -81,11 +85,9 @@ def make_pairwise(
     (Table(n_items=20, n_features=3), (50, 2), (20,))
     """
     check_at_least({"n_items": (n_items, 2), "n_comparisons": (n_comparisons, 1), "n_features": (n_features, 1)})
-    if not 0.0 <= ties <= 1.0:
-        raise DataError(f"ties must be a share in [0, 1], got {ties}")
-    lengths = np.asarray(2.0 * np.sqrt(n_features) if length_scale is None else length_scale, dtype=np.float64)
-    if not (scale > 0.0 and (lengths > 0.0).all()):
-        raise DataError(f"scale and length_scale must be positive, got {scale} and {length_scale}")
+    ties = share_of(ties, "ties")
+    lengths = positive(2.0 * np.sqrt(n_features) if length_scale is None else length_scale, "length_scale", n_features)
+    scale = float(positive(scale, "scale", 1)[0])
     rng = as_generator(random_state)
     X = rng.standard_normal((n_items, n_features))
     f = draw_utilities(X / lengths, rng) / np.sqrt(scale)
@@ -106,6 +108,34 @@ def check_at_least(numbers: dict[str, tuple[int, int]]) -> None:
             raise DataError(f"{name} must be a whole number, got {got!r:.80}")
         if got < least:
             raise DataError(f"{name} must be at least {least}, got {got}")
+
+
+def as_numbers(values: ArrayLike, name: str, wanted: str, shapes: set[tuple[int, ...]]) -> Array:
+    """Return numbers as an array of one of some shapes; `wanted` says in words what they have to be."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        array = np.full((), np.nan)
+    if array.shape not in shapes or np.isnan(array).any():
+        raise DataError(f"{name} must be {wanted}, got {shorten(values)}")
+    return array
+
+
+def positive(values: ArrayLike, name: str, n: int) -> Array:
+    """Return positive numbers, shape (n,), of one number or of n."""
+    wanted = f"positive, one number or {n}"
+    array = as_numbers(values, name, wanted, {(), (n,)})
+    if not (array > 0.0).all():
+        raise DataError(f"{name} must be {wanted}, got {shorten(values)}")
+    return np.broadcast_to(array, n)
+
+
+def share_of(value: float, name: str) -> float:
+    """Return a number between 0 and 1."""
+    share = float(as_numbers(value, name, "a share in [0, 1]", {()}))
+    if not 0.0 <= share <= 1.0:
+        raise DataError(f"{name} must be a share in [0, 1], got {value}")
+    return share
 
 
 def draw_utilities(X: Array, rng: np.random.Generator) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 
 from skpref._checks import check_indices, require
 from skpref._estimator import digest
-from skpref.data.ratings import Ratings
+from skpref.data.ratings import Ratings, fingerprint
 from skpref.exceptions import DataError
 from skpref.factorization.max_margin.ipm3f_chain import IBPProblem
 from skpref.factorization.max_margin.m3f_chain import SWEEPS_PER_SAMPLE, FoldIn
@@ -114,12 +114,12 @@ def distribution_key(
     """Return a digest of the distribution that the chains sample."""
     prior = problem.prior
     scales = cost, problem.margin, prior.sigma, prior.varsigma, prior.own, prior.learnt, prior.rho.tolist()
-    if isinstance(ratings, Ratings):
-        columns = [ratings.user, ratings.item, ratings.level, ratings.weight]
-    else:
-        columns = ratings.digests()
     sizes = ratings.n_users, ratings.n_items, ratings.n_levels, *settings
-    return digest((scales, sizes), *columns)
+    if isinstance(ratings, Ratings):
+        code = fingerprint(ratings.user, ratings.item, ratings.level, ratings.weight)
+    else:
+        code = ratings.fingerprint()
+    return digest((scales, sizes), code)
 
 
 def checkpoint_of(path: str | os.PathLike[str] | None, seconds: float, run_settings: Any) -> Checkpoint | None:

@@ -7,7 +7,6 @@ all, so that the chain is, to the bit, that of the same ratings in memory, whate
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +16,7 @@ import numpy as np
 from skpref._compiled.jit import limited_threads, n_threads
 from skpref._compiled.m3f import Rows, Sums, Thresholds, draw_rows, hinge_losses, portions, scores
 from skpref.data.rating_shards import RatingCounts
-from skpref.data.ratings import Ratings
+from skpref.data.ratings import Ratings, fingerprint
 from skpref.factorization.max_margin.m3f_chain import MarginProblem, rows_of
 from skpref.inference.shards import InMemory
 
@@ -87,9 +86,10 @@ class ShardedRatings:
         """Return what is left of the ratings after a fit."""
         return RatingCounts(self.n_users, self.n_items, self.n_levels, self.size)
 
-    def digests(self) -> list[NDArray[Any]]:
-        """Return a digest of each shard."""
-        return [np.frombuffer(d, np.uint8) for d in self.shards.collect(_digest, self.by_user.rows)]
+    def fingerprint(self) -> NDArray[np.uint64]:
+        """Return the numbers that the same ratings have in memory."""
+        parts = self.shards.collect(_fingerprint, self.by_user.rows, self.by_user.cuts[:-1].tolist())
+        return np.sum(list(parts), axis=0, dtype=np.uint64)
 
     def held_out(self, rows: IntArray) -> tuple[Ratings, ShardedRatings]:
         """Bring some ratings here, by their numbers by user and item, ascending; and return the others."""
@@ -114,11 +114,9 @@ class ShardedRatings:
         return ShardedProblem(_NO_ROWS, _NO_ROWS, prior, n_factors, margin, np.dtype(dtype), *parts)
 
 
-def _digest(rows: Rows) -> bytes:
-    total = hashlib.sha256()
-    for array in (rows.start, rows.column, rows.level, rows.cost):
-        total.update(np.ascontiguousarray(array).data)
-    return total.digest()
+def _fingerprint(rows: Rows, first: int) -> NDArray[np.uint64]:
+    user = first + np.repeat(np.arange(rows.start.size - 1), np.diff(rows.start))
+    return fingerprint(user, rows.column, rows.level, np.ascontiguousarray(np.broadcast_to(rows.cost, user.shape)))
 
 
 def _taken(rows: Rows, first: int, position: IntArray) -> tuple[IntArray, IntArray, IntArray, Array]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from skpref.data.ratings import Ratings, format_levels, from_matrix, rating_levels, read_rated
+from skpref.data.ratings import Ratings, fingerprint, format_levels, from_matrix, rating_levels, read_rated
 from skpref.exceptions import DataError
 
 IDS = ["ann", "bob", "cleo"]
@@ -268,3 +268,28 @@ def test_five_of_several_ratings_are_shown(n, shown):
     text = rf"user 0 rated item 0 {n} times: {shown} \(and 1 more such pairs\); keep one"
     with pytest.raises(DataError, match=text):
         ratings.merged("error")
+
+
+def test_a_fingerprint_is_of_the_ratings_in_any_order_and_of_nothing_else() -> None:
+    rng = np.random.default_rng(0)
+    columns = [rng.integers(0, 5, 40), rng.integers(0, 7, 40), rng.integers(0, 3, 40), rng.random(40)]
+    whole = fingerprint(*columns)
+    order = rng.permutation(40)
+    np.testing.assert_array_equal(fingerprint(*(column[order] for column in columns)), whole)
+    parts = [fingerprint(*(column[rows] for column in columns)) for rows in (slice(13), slice(13, None))]
+    np.testing.assert_array_equal(parts[0] + parts[1], whole)
+    np.testing.assert_array_equal(fingerprint(*(column.astype(np.int32) for column in columns[:3]), columns[3]), whole)
+    for number in range(4):
+        for row in (0, 39):
+            changed = [column.copy() for column in columns]
+            changed[number][row] += 1
+            assert (fingerprint(*changed) != whole).all()
+    exchanged = [columns[1], columns[0], *columns[2:]]
+    assert (fingerprint(*exchanged) != whole).all()
+
+
+def test_a_fingerprint_of_many_rows_adds_their_runs_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = np.arange(10), np.arange(10.0)
+    whole = fingerprint(*columns)
+    monkeypatch.setattr("skpref.data.ratings._ROWS", 3)
+    np.testing.assert_array_equal(fingerprint(*columns), whole)

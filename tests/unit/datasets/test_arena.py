@@ -61,9 +61,23 @@ def test_style_control_finds_the_truth() -> None:
         ({"n_battles": 0}, "n_battles must be at least 1, got 0"),
         ({"n_battles": 100.0}, r"n_battles must be a whole number, got 100\.0"),
         ({"n_models": "3"}, "n_models must be a whole number, got '3'"),
-        ({"length_effect": np.nan}, "length_effect must be a finite number, got nan"),
+        ({"length_effect": np.nan}, r"length_effect must be a finite number, of at most 1e\+100 in size, got nan"),
+        ({"length_effect": 1e308}, r"length_effect must be a finite number, .*, got 1e\+308"),
+        ({"length_effect": -1e308}, r"length_effect must be a finite number, .*, got -1e\+308"),
+        ({"length_effect": 10**400}, r"length_effect must be a finite number, .*, got 10000"),
+        ({"length_effect": "a"}, "length_effect must be a finite number, .*, got 'a'"),
+        ({"length_effect": [1.0]}, r"length_effect must be a finite number, .*, got \[1\.0\]"),
     ],
 )
 def test_numbers_out_of_range(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         make_arena(**arguments)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("effect", [1e100, -1e100])
+def test_judges_may_look_at_the_length_only(effect: float) -> None:
+    battles = make_arena(n_battles=100, length_effect=effect, random_state=0).battles
+    longer = (battles["words_a"] - battles["words_b"]) * effect
+    won = battles["winner"] == battles["model_a"]
+    np.testing.assert_array_equal(won[longer != 0.0], (longer > 0.0)[longer != 0.0])

@@ -141,8 +141,11 @@ def test_many_items_in_chunks():
         ({"n_comparisons": 0}, "n_comparisons must be at least 1, got 0"),
         ({"n_features": 0}, "n_features must be at least 1, got 0"),
         ({"ties": 1.5}, r"ties must be a share in \[0, 1\], got 1.5"),
-        ({"scale": 0.0}, "scale and length_scale must be positive, got 0.0"),
-        ({"length_scale": -1.0}, "scale and length_scale must be positive"),
+        ({"scale": 0.0}, r"scale must be positive, one number or 1, got 0\.0"),
+        ({"scale": "a"}, "scale must be positive, one number or 1, got 'a'"),
+        ({"ties": "a"}, r"ties must be a share in \[0, 1\], got 'a'"),
+        ({"ties": [0.5]}, r"ties must be a share in \[0, 1\], got \[0\.5\]"),
+        ({"length_scale": -1.0}, "^length_scale must be positive, one number or [0-9]+, got -1"),
     ],
 )
 def test_simulation_refuses(arguments, message):

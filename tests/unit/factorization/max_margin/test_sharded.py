@@ -153,7 +153,11 @@ def test_a_warm_start_and_a_checkpoint_resume_chains(path, tmp_path) -> None:
     wanted = GibbsM3F(**FAST).fit(path)
     assert_same_bits(GibbsM3F(**options).fit(path), wanted)
     longer = GibbsM3F(warm_start=True, **FAST).fit(path).fit(path)
-    assert_same_bits(longer, GibbsM3F(warm_start=True, **FAST).fit(X, FRAME.y).fit(X, FRAME.y))
+    in_memory = GibbsM3F(warm_start=True, **FAST).fit(X, FRAME.y).fit(X, FRAME.y)
+    assert_same_bits(longer, in_memory)
+    # Averages and samples continue from files to memory and back: it is the same distribution.
+    assert_same_bits(GibbsM3F(warm_start=True, **FAST).fit(path).fit(X, FRAME.y), in_memory)
+    assert_same_bits(GibbsM3F(warm_start=True, **FAST).fit(X, FRAME.y).fit(path), longer)
 
 
 def test_a_failed_fit_leaves_the_earlier_one_and_no_files(path, tmp_path, monkeypatch) -> None:
