@@ -2,12 +2,13 @@
 Style control: when judges like long answers
 ============================================
 
-Judges of an arena may like long answers, whatever the answers say. A leaderboard then ranks style. The table has the
-length of both answers, so its effect can be learnt and taken out. The data are simulated: 40 models, 50,000 battles.
+Judges of an arena may like long answers, whatever the answers say. The leaderboard then ranks style and not quality. If
+the table has the lengths of both answers, the effect of length can be learnt and removed. The data are simulated: 40
+models, 50,000 battles.
 """
 
 # %%
-# Models differ in what their answers are worth (``truth``) and, whatever that is, in how much they write.
+# Models differ in quality (``truth``) and, independently of it, in how much they write.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -32,22 +33,23 @@ a_won = rng.random(50_000) < 1.0 / (1.0 + np.exp(-z))
 battles.head()
 
 # %%
-# The constructor says which columns are ids and which differences count. The frame goes in as it is.
+# The constructor names the columns of ids and the pairs of columns whose differences may matter. The data frame is
+# passed as it is.
 plain = GPPLClassifier(left="model_a", right="model_b", likelihood="logit").fit(battles, a_won)
 style = [("words_a", "words_b"), ("code_a", "code_b")]
 controlled = GPPLClassifier(covariates=style, left="model_a", right="model_b", likelihood="logit").fit(battles, a_won)
 controlled.covariate_table().round(4)
 
 # %%
-# A word more is worth .002 units of utility, as simulated; code has no effect. The plot shows both for a typical
-# difference, since units differ.
+# One more word adds 0.002 units of utility, as simulated. Lines of code have no effect. The units differ, so the plot
+# shows both effects for a typical difference.
 CovariateEffectsDisplay.from_estimator(controlled)
 plt.show()
 
 # %%
-# How much the leaderboard gains: rank correlation with the truth, and the share of models whose 90 % interval of the
-# utility holds the truth. One draw of 40 models says little: over 16 draws of this kind 91 % are covered on average,
-# from 82 % to 98 %.
+# How much better is the leaderboard? We compare the rank correlation with the truth, and the share of models whose 90 %
+# interval contains the truth. A single simulation of 40 models says little: over 16 simulations of this kind the share
+# was 91 % on average, from 82 % to 98 %.
 for title, model in (("without covariates", plain), ("style controlled", controlled)):
     ranking = model.rank()
     true = truth[ranking.id].to_numpy() - truth.mean()
@@ -55,7 +57,7 @@ for title, model in (("without covariates", plain), ("style controlled", control
     print(f"{title:20s} Spearman {spearmanr(true, ranking.utility)[0]:.3f}   covered {covered:.0%}")
 
 # %%
-# Where models stand with and without style control. Verbose models (red) fall, brief ones rise.
+# Utilities with and without style control. Verbose models (red) fall, brief ones (blue) rise.
 fig, ax = plt.subplots(figsize=(6, 5), layout="constrained")
 points = ax.scatter(plain.utility(names), controlled.utility(names), c=verbosity, cmap="RdBu_r", edgecolor="grey")
 ax.axline((0, 0), slope=1, color="grey", linewidth=0.8)
@@ -64,7 +66,8 @@ ax.set(xlabel="utility without covariates", ylabel="utility, style controlled")
 plt.show()
 
 # %%
-# Rows of ids alone are predicted for answers of the same style; rows of the table with their own.
+# Rows of ids alone are predicted for answers of the same style. Rows of the table are predicted with the style of their
+# answers.
 pair = battles[:1]
 print(f"with these answers {controlled.predict_proba(pair)[0, 1]:.3f}")
 print(f"of the same style  {controlled.predict_proba(pair[['model_a', 'model_b']])[0, 1]:.3f}")

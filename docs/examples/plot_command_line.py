@@ -2,12 +2,12 @@
 From a CSV file to a leaderboard without Python
 ===============================================
 
-The command ``skpref`` reads the table as it was downloaded, tunes a model, tests it on rows that were held out, and
-writes the leaderboard, plots and the model to a folder. This page runs it as a shell would. The battles are simulated.
+The command ``skpref`` reads a table as it was downloaded and tunes a model. It tests the model on held-out rows, and
+writes the leaderboard, plots and the model to a folder. The battles are simulated.
 """
 
 # %%
-# The file: two models, the winner, and how long both answers were.
+# The file has two models, the winner, and the lengths of both answers.
 import subprocess
 import sys
 import tempfile
@@ -36,16 +36,16 @@ print("".join((folder / "battles.csv").open().readlines()[:4]))
 shell("skpref tune battles.csv --covariates words_a-words_b --trials 6 --no-mlflow")
 
 # %%
-# The leaderboard is a file, too, and a picture.
+# The leaderboard is in a CSV file and in a picture.
 fig, ax = plt.subplots(figsize=(7, 5), layout="constrained")
 ax.imshow(plt.imread(folder / "skpref-out" / "ranking.png"))
 ax.axis("off")
 pd.read_csv(folder / "skpref-out" / "ranking.csv").round(2).head()
 
 # %%
-# New battles are predicted by the saved model: here for answers of the same length.
+# The saved model predicts new battles, here for answers of the same length.
 (folder / "next.csv").write_text("model_a,model_b\nAda,Bell\nJaynes,Ada\n")
 shell("skpref predict skpref-out/model.skpref next.csv")
 
 # %%
-# **Next:** :ref:`command-line` has all commands and file formats. ``skpref demo`` is this page on your own machine.
+# **Next:** :ref:`command-line` has all commands and file formats. ``skpref demo`` does the same on your own machine.

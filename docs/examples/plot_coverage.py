@@ -1,15 +1,17 @@
 """
-Do the intervals hold?
-======================
+Are the intervals right?
+========================
 
-A 95 % interval should contain the truth 95 times in 100. For every estimator, data sets were simulated from a known
-truth, a model with default settings was fitted to each, and the truths inside its intervals were counted.
+A 95 % interval should contain the truth 95 times in 100. For every estimator, data sets were simulated from known
+parameters, and a model with default settings was fitted to each. We count how many of the true values are inside its
+intervals.
 """
 
 # %%
-# The figures are in a file next to this script: ``python benchmarks/coverage.py --out docs/examples/coverage.json``
-# measures them again, and ``--only crowd`` only some of them. A dot on its dotted line is an interval that holds. A red
-# dot lies to the left of it, by more than noise can explain: there the interval is too narrow, and the model too sure.
+# The numbers are in a file next to this script. ``python benchmarks/coverage.py --out docs/examples/coverage.json``
+# measures them again, and ``--only crowd`` only some of them. A dot on its dotted line shows intervals that are right.
+# A red dot is to the left of the line by more than chance: these intervals are too narrow, and the model is
+# overconfident.
 import json
 from pathlib import Path
 
@@ -51,8 +53,8 @@ def draw(groups, title):
 
 
 # %%
-# **With default settings.** Probabilities of what people will say or give, which can be checked on held-out data, hold
-# everywhere. Intervals of what nobody observes, such as utilities, are harder.
+# **With default settings.** Probabilities of what people will answer are right everywhere. They can be checked on
+# held-out data. Intervals of quantities that nobody observes, such as utilities, are harder.
 draw(
     {
         "What will be observed": [
@@ -66,7 +68,7 @@ draw(
             ("VariationalFMClassifier: known users", "VariationalFMClassifier", "class, known users"),
             ("VariationalFMClassifier: new users", "VariationalFMClassifier", "class, new users"),
         ],
-        "What is behind it": [
+        "What nobody observes": [
             ("GPPLClassifier: utilities", "GPPLClassifier", "utility"),
             ("GPPLClassifier without features: utilities", "GPPLClassifier of ids", "utility"),
             ("GPPLClassifier, ties: utilities", "GPPLClassifier, ties and covariates", "utility"),
@@ -87,8 +89,8 @@ draw(
 )
 
 # %%
-# **What settings change.** Faster approximations are paid for with narrower intervals. Outliers make the normal noise
-# of a regression wide, and heavy tails put that right.
+# **What settings change.** Faster approximations have intervals that are too narrow. With outliers, normal noise
+# becomes too wide; a likelihood with heavy tails corrects this.
 draw(
     {
         "GPPLClassifier: utilities": [

@@ -2,16 +2,16 @@
 Which model for which crowd?
 ============================
 
-People agree in part. How much can be learnt about each of them depends on the number of people, of answers and of
-items, and on how far tastes differ. On simulated crowds, each of these varies in turn.
+People agree only in part. How much you can learn about each person depends on the number of people, of answers and of
+items, and on how much tastes differ. This example varies each of them on simulated crowds.
 """
 
 # %%
-# The figures are in a file next to this script, and are measured again by
-# ``python benchmarks/crowd_sizes.py --out docs/examples/crowd_sizes.json``. Unless varied, there are 200 users with 15
-# answers each about 20 items, and tastes differ from the consensus as much as items differ in it. A line shows how much
-# more than the true probabilities a model loses per answer on new pairs of the same users, in thousandths of a nat:
-# lower is better.
+# The numbers are in a file next to this script. ``python benchmarks/crowd_sizes.py --out
+# docs/examples/crowd_sizes.json`` measures them again. Where they are not varied, there are 200 users with 15 answers
+# each about 20 items, and tastes vary as much as the consensus does. The lines show excess log-loss on new pairs of the
+# same users: the log-loss of a model minus that of the true probabilities, per answer, in thousandths of a nat. Lower
+# is better.
 import json
 from pathlib import Path
 
@@ -49,18 +49,20 @@ figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center
 plt.show()
 
 # %%
-# - **Features of the items** help most where each user compared few of the items: few answers, few users, many items.
-#   With five items, or where users nearly agree, they add nothing.
-# - **The learnt covariance** (the default) needs no features. It is ahead of one utility for all from about ten answers
-#   a user where tastes are as large as the consensus, and falls back to the consensus where tastes are weak.
-# - **Factors** (``inference="vb"``) predict as well or a little better here, where tastes do have three factors. With
-#   few answers they are dropped, and what remains is one utility for all. On real rankings of sushi the learnt
-#   covariance is far ahead.
-# - **One utility for all** is best where users agree, and without features nothing is better at three answers a user.
+# - **Features of the items** help most where each user compared few of the items: with few answers, few users or many
+#   items. With five items, or where users nearly agree, they do not help.
+# - **The learnt covariance** (the default) needs no features. Where tastes vary as much as the consensus, it is better
+#   than one utility for all from about ten answers per user. Where tastes are weak, it falls back to the consensus.
+# - **Factors** (``inference="vb"``) predict as well or a little better here, because the simulated tastes have three
+#   factors. With few answers the factors are dropped, and one utility for all remains. On real rankings of sushi the
+#   learnt covariance is far better.
+# - **One utility for all** is best where users agree. With three answers per user it is the best model without
+#   features.
 # - **Logistic regression** of users and items does not share tastes between users, and is noisy where they agree.
 #
-# Bars are standard errors over three crowds. Crowds differ more than models on the same crowd do, so the bars are too
-# wide for comparing lines.
+# Bars are standard errors over three crowds. The models were fitted to the same crowds, so differences between lines
+# are more certain than the bars suggest.
 
 # %%
-# **Next:** :ref:`crowd` is the guide, and :ref:`sphx_glr_auto_examples_plot_judges.py` asks whom to trust.
+# **Next:** :ref:`crowd` is the guide, and :ref:`sphx_glr_auto_examples_plot_judges.py` shows how reliable each judge
+# is.

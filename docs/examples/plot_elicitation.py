@@ -2,12 +2,13 @@
 Choose questions for a new user
 ===============================
 
-Who likes one film likes some others. Twenty people are new, and each may be asked about a few films. Which films
-tell most about all the others? :mod:`skpref.elicitation` has five strategies. The data are simulated.
+People who like one film like some other films, too. We can ask each of twenty new people about a few films. Which films
+tell most about all others? :mod:`skpref.elicitation` has five strategies. The data are simulated.
 """
 
 # %%
-# Likes of 120 people follow two tastes, and how easily somebody likes anything. A hundred of them are known.
+# The likes of 120 people depend on two tastes, and on how easily a person likes anything. The model learns from a
+# hundred of them.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.pipeline import make_pipeline
@@ -25,7 +26,7 @@ machine = VariationalFMClassifier(n_factors=2, groups=design.fit(pairs).groups_,
 model = make_pipeline(design, machine).fit(pairs, likes[:100].ravel())
 
 # %%
-# One person, question by question. Each answer changes what is worth asking next.
+# One person, question by question. Each answer changes which question is best next.
 session = Session(model)
 for _ in range(5):
     film = int(session.ask()[0])
@@ -35,7 +36,7 @@ for _ in range(5):
     )
 
 # %%
-# What is expected of films that were not asked about, with intervals of 90 %.
+# Predictions for films that the person was not asked about, with 90 % intervals.
 found = session.estimates()
 rest = [film for film in np.argsort(-found.value) if film not in session.answers_][:12]
 fig, axes = plt.subplots(figsize=(7, 3.5), constrained_layout=True)
@@ -48,7 +49,8 @@ plt.show()
 
 
 # %%
-# All twenty, each strategy: the area under the ROC curve of fifteen films that nobody is asked about.
+# All twenty people, with each strategy. The measure is the area under the ROC curve (AUC), on fifteen films that nobody
+# is asked about.
 def start(person: int, strategy: str, seed: int) -> Session:
     return session.fresh(strategy, random_state=100 * seed + person)
 
@@ -62,4 +64,5 @@ axes.legend()
 plt.show()
 
 # %%
-# **Next:** :ref:`elicitation` shows a session with a real person, and ``skpref elicit MODEL`` asks on the terminal.
+# **Next:** :ref:`elicitation` shows a session with a real person, and ``skpref elicit MODEL`` asks the questions in a
+# terminal.

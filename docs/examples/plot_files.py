@@ -2,12 +2,12 @@
 More comparisons than memory holds
 ==================================
 
-The same estimator learns from a folder of Parquet files, reading some of it at a time, and on a cluster of Dask. The
-result is that of a fit in memory. Here are 300,000 comparisons in three files, small enough to compare all three.
+The same estimator can learn from a folder of Parquet files, reading a part at a time, or on a Dask cluster. The result
+is that of a fit in memory. The 300,000 comparisons of this example are few enough to compare all three ways.
 """
 
 # %%
-# Files as a log would leave them: the names of two items and who won. They are simulated, so the truth is known.
+# Each file has the names of two items and who won. The data are simulated, so the truth is known.
 import tempfile
 import time
 from pathlib import Path
@@ -34,7 +34,7 @@ for part in range(3):
 sorted(path.name for path in folder.iterdir())
 
 # %%
-# A path in place of the table is all that changes. Columns are named ``left``, ``right`` and ``y``, or as you say.
+# Pass the path in place of the table. The columns are ``left``, ``right`` and ``y``, unless you name others.
 began = time.perf_counter()
 from_files = GPPLClassifier().fit(str(folder))
 print(f"files:  {time.perf_counter() - began:.1f} s")
@@ -46,8 +46,8 @@ difference = np.abs(from_files.utility(names) - in_memory.utility(names)).max()
 print(f"largest difference of the utilities: {difference:.1e}")
 
 # %%
-# On a cluster the estimator is another, its parameters and results are the same. This cluster is two threads of the
-# machine that made this page; ``Client("scheduler:8786")`` takes one that is there.
+# On a cluster, use the class of the same name with Dask in front: it has the same parameters and results. The cluster
+# of this example is two threads of one machine. ``Client("scheduler:8786")`` connects to a real one.
 with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None):
     rows = dask.dataframe.read_parquet(folder)
     model = DaskGPPLClassifier().fit(rows[["left", "right"]], rows["y"])
@@ -56,14 +56,14 @@ print(f"largest difference of the utilities: {difference:.1e}")
 local = model.to_local()  # an ordinary GPPLClassifier, to save or to serve
 
 # %%
-# The utilities beside the truth, of which only differences count. The bars are 90 % intervals.
+# Learnt and true utilities, both relative to their average. The bars are 90 % intervals.
 utility, std = local.utility(names, return_std=True)
 true = truth - truth.mean()
 fig, ax = plt.subplots(figsize=(5, 4.6), layout="constrained")
 ax.errorbar(true, utility, yerr=1.645 * std, fmt=".", color="#1f6fb4", ecolor="#9dc3e6")
 ax.axline((0.0, 0.0), slope=1.0, color="grey", linewidth=0.8)
 inside = np.mean(np.abs(utility - true) <= 1.645 * std)
-ax.set(xlabel="true utility", ylabel="learnt utility", title=f"{inside:.0%} of the intervals hold the truth")
+ax.set(xlabel="true utility", ylabel="learnt utility", title=f"{inside:.0%} of the intervals contain the truth")
 plt.show()
 
 # %%

@@ -2,15 +2,15 @@
 Find three genes among 12,600
 =============================
 
-Fifty-two patients, 12,600 genes, three grades of a tumour: far more inputs than rows. Three genes matter. A linear
-:class:`skpref.GPOrdinalRegressor` with a weight variance for each gene (automatic relevance determination) inside
-scikit-learn's `RFE` usually finds them, where ranking the genes one by one seldom does.
+Fifty-two patients, 12,600 genes, three grades of a tumour: far more features than rows. Three genes matter. A linear
+:class:`skpref.GPOrdinalRegressor` with a weight variance for each gene (automatic relevance determination, ARD) inside
+scikit-learn's `RFE` usually finds them. Ranking the genes one by one seldom does.
 """
 
 # %%
 # The data are simulated in the shape of the gene-expression study of [CG05]_, section 6.4, so that the truth is known.
-# At each step the less relevant half of the genes is removed. The picture shows, for three simulations, the share of
-# 1,000 new patients who get a wrong grade.
+# Each step removes the less relevant half of the genes. The picture shows, for three simulations, the share of 1,000
+# new patients who get a wrong grade.
 import time
 
 import matplotlib.pyplot as plt
@@ -70,19 +70,19 @@ axis.legend(title="genes are ranked by")
 plt.show()
 
 # %%
-# With all genes the model can do little more than name the commonest grade. Genes are chosen with the training patients
-# only; choosing them with all patients first, and testing afterwards, would promise far too much. How many of the three
-# true genes are among the last three, in each simulation:
+# With all genes, the model predicts little more than the most frequent grade. Genes are chosen with the training
+# patients only. If we chose them with all patients and tested afterwards, the errors would look far too small. How many
+# of the three true genes are among the last three, in each simulation?
 print("ARD and RFE:", [len(genes) for genes in found])
 print("one by one: ", [len(genes) for genes in one_by_one])
 print(f"{time.process_time() - start:.0f} seconds of CPU")
 
 # %%
-# Why does it work? One gene alone explains a third of the severity, and among 12,600 genes some noise looks as good by
-# chance. Together the three explain nearly all of it, and the model adds genes one at a time, each by how much better
-# it makes those that are there. In nine other simulations the model found all three genes seven times, and tests one by
-# one once. With so few patients noise can explain the grades as well as the truth does. And where many genes move
-# together, expect a few representatives and not the whole group.
+# Why does it work? One gene alone explains a third of the severity. Among 12,600 genes, some look as good by chance.
+# Together the three true genes explain nearly all of the severity. The model adds one gene at a time: the one that most
+# improves those already chosen. In nine other simulations the model found all three genes seven times; ranking one by
+# one found them once. With so few patients, noise can sometimes explain the grades as well as the true genes. If many
+# genes are correlated, expect a few representatives and not the whole group.
 
 # %%
 # **Next:** :ref:`ordinal` says which kernels rank features, and how many to remove at a time.

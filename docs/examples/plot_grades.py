@@ -2,14 +2,14 @@
 Predict grades
 ==============
 
-Wines are graded poor, fair, good or superb. Nobody has said how much better *good* is than *fair*.
+Wines are graded poor, fair, good or superb. Nobody can say how much better *good* is than *fair*.
 :class:`skpref.GPOrdinalRegressor` learns where each grade begins together with what makes a wine good, and predicts
 a probability for each grade. The data are simulated.
 """
 
 # %%
-# Two hundred wines, two measurements; quality rises with the first up to a point, and the second is of no use. Few
-# wines are superb.
+# There are two hundred wines with two measurements. Quality rises with the first one up to a point. The second one has
+# no effect. Few wines are superb.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import cross_val_predict, cross_val_score
@@ -25,8 +25,8 @@ y = np.array(grades)[np.digitize(quality, [0.0, 0.7, 1.1])]
 print({grade: int(np.sum(y == grade)) for grade in grades})
 
 # %%
-# The names have no order of their own, so it is given. ``kernel="auto"`` weighs several kinds of kernels by their
-# evidence; here the one that sees hardly more than the first measurement.
+# Names have no order of their own, so ``class_order`` gives it. ``kernel="auto"`` weights several kernels by their
+# evidence. The best ones here use hardly more than the first measurement.
 model = GPOrdinalRegressor("auto", class_order=grades, random_state=0).fit(X, y)
 for member in model.ensemble_:
     print(f"{member.weight:.2f}  {type(member.latent.kernel).__name__}")
@@ -34,8 +34,8 @@ print("relevance of the measurements", model.relevance_.round(3))
 print("thresholds", model.thresholds_.round(2), "noise", round(model.noise_, 2))
 
 # %%
-# Probabilities of the grades along the first measurement: between the thresholds they shift from grade to grade, and
-# where a grade is narrow it never becomes certain.
+# Probabilities of the grades along the first measurement. They change from grade to grade at the thresholds. A grade
+# with a narrow range never becomes certain.
 line = np.column_stack([np.linspace(0.0, 10.0, 200), np.full(200, 5.0)])
 p = model.predict_proba(line)
 fig, (top, bottom) = plt.subplots(2, 1, sharex=True, figsize=(7, 6), constrained_layout=True)
@@ -51,8 +51,8 @@ bottom.set(xlabel="first measurement", ylabel="f, with thresholds")
 plt.show()
 
 # %%
-# The score is minus the mean error in grades of the median grade. Probabilities are judged by measures that are at
-# their best when the probabilities are right.
+# The score is minus the mean absolute error of the median grade, in grades. Probabilities are measured by proper
+# scoring rules, which are best when the probabilities are right.
 print("error in grades:", -cross_val_score(model, X, y, cv=5).round(3))
 out = cross_val_predict(model, X, y, cv=5, method="predict_proba")
 print("ranked probability score:", round(ranked_probability_score(y, out, labels=grades), 4))

@@ -2,14 +2,14 @@
 Judge the judges: reliability and position bias
 ===============================================
 
-Forty judges, people or models, see two answers side by side and say which is better. Some prefer what stands first,
-some have a taste of their own, and a few answer at random. :class:`skpref.CrowdGPPL` separates all this from what
-they agree on. The data are simulated, so the results can be compared with the truth.
+Forty judges, people or models, see two answers side by side and say which is better. Some prefer the answer that is
+shown first, some have a taste of their own, and a few answer at random. :class:`skpref.CrowdGPPL` separates all this
+from what they agree on. The data are simulated, so the results can be compared with the truth.
 """
 
 # %%
-# Fifteen models, 2400 judgements. Judges lean to the left answer by 0.4 on average and by 0.5 more or less (in units
-# of the noise of an answer); one taste divides them; four of them answer at random.
+# Fifteen models, 2400 judgements. Judges favour the left answer by 0.4 on average, with a standard deviation of 0.5 (in
+# units of the noise of an answer). They differ in one taste, and four of them answer at random.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -32,14 +32,15 @@ data = make_crowd(
 print(data.comparisons[:3], data.y[:3])  # judge, left, right; 1 = left is better
 
 # %%
-# Five factors are more than needed. What each adds to the variance of utilities says which are in use: the taste, and
-# one that is nearly parallel to the consensus, for those who do not follow it.
+# Five factors are more than needed. ``factor_scales_`` is the variance that each adds to the utilities: two are in use.
+# One is the taste. The other is nearly parallel to the consensus, and describes judges who do not follow it.
 model = CrowdGPPL(n_factors=5, order_effect=True, random_state=0).fit(data.comparisons, data.y)
 print("variance by factor", model.factor_scales_.round(3))
 print("advantage of the left side, shared: {:.2f} +- {:.2f}".format(*model.order_effect_))
 
 # %%
-# Position bias of every judge, with its 90 % credible interval (a little too narrow, as a factorised posterior is).
+# Position bias of every judge, with its 90 % credible interval. The last line prints how many of these intervals
+# contain the truth: here they are somewhat too narrow.
 judges = model.annotators(random_state=0)
 order = np.argsort(judges["bias"].to_numpy())
 bias, low, high = (judges[name].to_numpy()[order] for name in ("bias", "bias_low", "bias_high"))
@@ -53,13 +54,13 @@ ax.axhline(0.0, color="grey", linewidth=0.8)
 ax.set(xlabel="judges, sorted", ylabel="advantage of the left answer", title="Position bias")
 ax.legend()
 plt.show()
-print(f"{np.mean(((low < truth) & (truth < high))[~tossers]):.0%} of the intervals hold the truth")
+print(f"{np.mean(((low < truth) & (truth < high))[~tossers]):.0%} of the intervals contain the truth")
 
 # %%
-# Reliability: the probability that an answer of the judge agrees with the consensus, order aside. Those who toss a coin
-# come out lowest here, after some sixty answers each; with fewer, or with models that are closer to each other, they
-# would mix with those of another taste. `distance` does not tell the two apart either: look at what such judges prefer
-# before leaving them out.
+# Accuracy: the probability that an answer of the judge agrees with the consensus, without the effect of position. After
+# some sixty answers each, judges who toss a coin have the lowest values here. With fewer answers, or with models of
+# similar quality, they could not be told from judges with another taste. The column ``distance`` does not separate the
+# two either. Look at what such judges prefer before you leave them out.
 order = np.argsort(judges["accuracy"].to_numpy())
 accuracy, low, high = (judges[name].to_numpy()[order] for name in ("accuracy", "accuracy_low", "accuracy_high"))
 tossers = data.random_users[judges["user"].to_numpy()[order]]
@@ -73,7 +74,7 @@ ax.legend(loc="lower right")
 plt.show()
 
 # %%
-# The ranking of the models is that of the consensus, free of bias and tastes.
+# The models are ranked by the consensus, without biases and tastes.
 mean, std = model.utility(return_std=True)
 truth = data.consensus[model.item_ids_]
 fig, ax = plt.subplots(figsize=(5, 4), layout="constrained")
@@ -84,8 +85,8 @@ plt.show()
 pd.DataFrame(model.rank().columns()).head(5).round(2)
 
 # %%
-# What the judge with the strongest bias will say of two models that are close, in either order, and which of the two
-# *is* better for that judge and for all.
+# Two models of similar quality, and the judge with the strongest bias: what will the judge answer, in either order? And
+# which of the two *is* better, for that judge and for all?
 judge = judges["user"].to_numpy()[np.argmax(judges["bias"].to_numpy())]
 order = np.argsort(-mean)
 closest = np.argmin(-np.diff(mean[order]))

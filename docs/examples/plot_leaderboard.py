@@ -7,7 +7,7 @@ are simulated: 20 models, 4,000 battles, one in eight a tie.
 """
 
 # %%
-# The table as it would be downloaded: winners are words for sides, and ties have two names.
+# The table looks like a downloaded one: winners are words for sides, and ties have two names.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -29,8 +29,8 @@ battles = pd.DataFrame({"model_a": names[left], "model_b": names[right], "winner
 battles.head()
 
 # %%
-# Bradley-Terry with a posterior. Elo points are those of chess: 400 more are odds of ten to one, and the average model
-# has 1500. `tied_rank` is the place that models share which the battles do not tell apart.
+# Bradley-Terry with a posterior. Elo points are those of chess: a lead of 400 points means odds of ten to one, and the
+# average model has 1500. Models that the battles cannot tell apart share the same ``tied_rank``.
 rows = from_winners(battles, "model_a", "model_b")
 model = GPPLClassifier(likelihood="logit").fit(rows.X, rows.y, rows.sample_weight)
 leaderboard = model.rank(scale="elo")
@@ -44,14 +44,15 @@ RankingDisplay.from_ranking(leaderboard, ax=ax)
 plt.show()
 
 # %%
-# Who beats whom: predicted from the points, and observed, with empty cells where two models never met.
+# How often does each model beat each other one? Left: predicted. Right: observed, with empty cells where two models
+# never met.
 fig, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained")
 for ax, which in zip(axes, ("predicted", "observed"), strict=True):
     WinMatrixDisplay.from_estimator(model, which=which, n_items=12, ax=ax)
 plt.show()
 
 # %%
-# A new model wins its first ten battles. The result is that of one fit with all of them.
+# A new model wins its first ten battles. ``partial_fit`` gives the result of one fit to all battles.
 model.partial_fit([("model-new", name) for name in leaderboard.id[:5]] * 2)
 newest = model.rank(scale="elo")
 newest[newest.id == "model-new"].to_frame().round(1)

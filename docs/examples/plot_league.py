@@ -2,8 +2,9 @@
 A league with home advantage and ties
 =====================================
 
-A match ends in a win, a tie or a loss. The home team has an advantage, and so has the team with more days of rest.
-All of this is learnt at once from half a season, with intervals. The league is simulated: 18 teams who meet twice.
+A match ends in a win, a tie or a loss. The home team has an advantage, and so has the team with more days of rest. One
+model learns all of this from half a season, with intervals. The league is simulated: 18 teams, and each plays each
+other team twice.
 """
 
 # %%
@@ -30,7 +31,8 @@ result = np.select([margin > 0.6, margin < -0.6], ["left", "right"], "tie")
 games.assign(result=result).head()
 
 # %%
-# ``"logit-ties"`` makes a tie an answer of its own. The first half of the season teaches, the second one tests.
+# ``"logit-ties"`` makes a tie an answer of its own. The model learns from one half of the season and is tested on the
+# other.
 season = rng.permutation(left.size)
 first, second = np.sort(season[: left.size // 2]), np.sort(season[left.size // 2 :])
 model = GPPLClassifier(
@@ -40,26 +42,27 @@ print(f"threshold of a tie: {model.likelihood_.threshold:.2f}")
 model.covariate_table().round(3)
 
 # %%
-# Three probabilities for each match to come.
+# Probabilities of the three results of each test match.
 p = model.predict_proba(games.iloc[second], ties=True)
 pd.DataFrame(p[:5], columns=["win", "tie", "loss"], index=games.iloc[second[:5]]["team_1"]).round(2)
 
 # %%
-# Forecasts of football are compared by the ranked probability score; the shares of the three results are the baseline.
+# Football forecasts are usually compared by the ranked probability score (RPS). The baseline predicts the shares of the
+# three results.
 shares = np.tile([np.mean(result[first] == word) for word in ("left", "tie", "right")], (second.size, 1))
 for title, forecast in (("model", p), ("shares of results", shares)):
     loss, rps = answers_log_loss(result[second], forecast), answers_rps(result[second], forecast)
     print(f"{title:18s} log loss {loss:.3f}   RPS {rps:.3f}")
 
 # %%
-# The table of the league, freed of the schedule: neutral ground, the same rest.
+# The ranking of the league without the effects of the schedule: on neutral ground, after the same rest.
 fig, axes = plt.subplots(1, 2, figsize=(11, 5), layout="constrained")
 RankingDisplay.from_estimator(model, ax=axes[0])
 CovariateEffectsDisplay.from_estimator(model, ax=axes[1])
 plt.show()
 
 # %%
-# A match on neutral ground after equal rest: rows of ids alone.
+# Rows of ids alone predict a match on neutral ground after equal rest.
 best, second_best = model.rank().id[:2]
 print(f"{best} against {second_best}: {model.predict_proba([(best, second_best)], ties=True).round(2)[0]}")
 

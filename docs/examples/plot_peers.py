@@ -1,13 +1,14 @@
 """
-Beside other packages
-=====================
+Compared with other packages
+============================
 
-Speed, errors and intervals of skpref and of other packages on the same data, drawn from the figures that the scripts
-in ``benchmarks/`` print. Each figure names its script.
+Speed, errors and intervals of skpref and of other packages on the same data. The numbers were measured by the scripts
+in ``benchmarks/``; the text above each figure names the script.
 """
 
 # %%
-# The figures are in a file next to this script. Times are CPU seconds on one core of a busy machine: read ratios.
+# The numbers are in a file next to this script. Times are CPU seconds on one core of a busy machine: compare their
+# ratios.
 import json
 from pathlib import Path
 
@@ -19,8 +20,8 @@ plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "axes
 
 # %%
 # Leaderboards (``python benchmarks/arena.py``): five simulated arenas of 40 models, 50,000 battles each, judges who
-# like long answers. Left: time of a fit with its intervals. Right: share of the models whose 90 % interval holds the
-# truth; choix has no intervals. arena-rank penalises the effect of length by default (``reg=1``).
+# like long answers. Left: time of a fit with its intervals. Right: share of the models whose 90 % interval contains the
+# truth. choix has no intervals. arena-rank penalises the effect of length by default (``reg=1``).
 rows = measured["arena"]
 labels = [f"{row['package']}{', with length' if row['length'] else ''}" for row in rows]
 colours = [OURS if row["package"] == "skpref" else OTHERS for row in rows]
@@ -29,7 +30,7 @@ axes[0].barh(labels, [row["seconds"] for row in rows], color=colours)
 axes[0].set(xscale="log", xlabel="CPU seconds (log scale)")
 axes[1].barh(labels, [100 * (row["covered"] or 0) for row in rows], color=colours)
 axes[1].axvline(90, color="black", linewidth=0.8, linestyle="--")
-axes[1].set(xlabel="% of 90 % intervals that hold the truth", xlim=(0, 100))
+axes[1].set(xlabel="% of 90 % intervals that contain the truth", xlim=(0, 100))
 axes[0].invert_yaxis()
 plt.show()
 
@@ -62,7 +63,7 @@ plt.show()
 
 # %%
 # Ratings as levels (``python benchmarks/rating_levels.py``): a fifth of the ratings held out. Log-loss, relative to
-# that of the shares of the levels, which know neither users nor items: lower is better.
+# that of a baseline that predicts the shares of the levels for everybody. Lower is better.
 rows = measured["ratings"]
 sets = list(dict.fromkeys(row["set"] for row in rows))
 shares = {row["set"]: row["log_loss"] for row in rows if row["model"] == "shares of the levels"}

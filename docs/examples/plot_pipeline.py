@@ -1,14 +1,14 @@
 """
-A pipeline, a search and a record of it
-=======================================
+Pipeline, hyperparameter search and experiment tracking
+=======================================================
 
-Estimators are parts of scikit-learn: scale the features in a pipeline, compare models by cross-validation, search for
-settings with Optuna, and keep every fit in MLflow. The data are real: how far diabetes had progressed in 442 patients a
-year after ten measurements (Efron et al., 2004; they come with scikit-learn).
+The estimators work with scikit-learn's tools: scale features in a pipeline, compare models by cross-validation, tune
+hyperparameters with Optuna, and track every fit in MLflow. The data are real: how far diabetes had progressed in 442
+patients a year after ten measurements (Efron et al., 2004; they come with scikit-learn).
 """
 
 # %%
-# A Gaussian process regression behind a scaler is one estimator, and `cross_val_score` treats it as one.
+# A pipeline of a scaler and a Gaussian process regression is one estimator, also for `cross_val_score`.
 import tempfile
 from pathlib import Path
 
@@ -36,8 +36,8 @@ for name, estimator in {**rivals, "SVGPRegressor": model}.items():
     print(f"{name:18s} RMSE {error.mean():.1f} ± {error.std() / np.sqrt(error.size):.1f}")
 
 # %%
-# Choices without a gradient are for a search. `GridSearchCV` finds parameters of the last step by their long name. The
-# callback makes a run of MLflow of every fit: here in a folder for temporary files, otherwise in ``mlruns``.
+# Search for settings that have no gradient, such as the likelihood. `GridSearchCV` takes parameters of the last step by
+# their long name. The callback logs every fit as a run in MLflow: here in a temporary folder, by default in ``mlruns``.
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 store = Path(tempfile.mkdtemp()) / "mlflow.db"
 track = MLflowCallback("diabetes", tracking_uri=f"sqlite:///{store}")
@@ -46,18 +46,18 @@ search = GridSearchCV(model, grid, cv=3).set_callbacks(track).fit(X_train, y_tra
 search.best_params_
 
 # %%
-# `OptunaSearch` knows by itself what is worth a search: see :func:`skpref.search.default_space`. Poor trials are
-# stopped early. Length-scales are learnt in each fit, by gradients, so they are not in the space.
+# `OptunaSearch` has a default search space: see :func:`skpref.search.default_space`. Poor trials are stopped early.
+# Length-scales are learnt in each fit, by gradients, so they are not in the space.
 search = OptunaSearch(model, n_trials=8, cv=3, random_state=0).set_callbacks(track).fit(X_train, y_train)
 search.best_params_
 
 # %%
-# All of it is in the store: the searches, their trials, the fits of the folds. ``mlflow ui`` shows them in a browser.
+# The searches, their trials and the fits of the folds are all in the store. ``mlflow ui`` shows them in a browser.
 runs = mlflow.MlflowClient(f"sqlite:///{store}").search_runs(["1"], max_results=1000)
 print(f"{len(runs)} runs; look at them with: mlflow ui --backend-store-uri sqlite:///mlruns/mlflow.db")
 
 # %%
-# The best model on patients that no fit has seen, with the intervals that nine in ten answers should be in.
+# Predictions of the best model for patients of the test set, with 90 % intervals.
 mean, std = search.best_estimator_.predict(X_test, return_std=True)
 low, high = mean - 1.645 * std, mean + 1.645 * std
 order, inside = np.argsort(mean), (low <= y_test) & (y_test <= high)

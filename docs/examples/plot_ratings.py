@@ -2,13 +2,13 @@
 Recommend films from ratings
 ============================
 
-Sixty people rated some of forty films. What would they give to the others? :class:`skpref.GibbsM3F` learns factors
-of users and films from the ratings alone; :class:`skpref.GibbsIPM3F` also learns how many there are. Simulated data.
+Sixty people rated some of forty films. How would they rate the others? :class:`skpref.GibbsM3F` learns factors of users
+and films from the ratings alone. :class:`skpref.GibbsIPM3F` also learns how many there are. The data are simulated.
 """
 
 # %%
-# A user holds some of four tastes, a film serves each of them well or badly, and users differ in what a star means to
-# them. Six in ten films are rated.
+# Each user has some of four tastes. Each film suits a taste well or badly. Users differ in how easily they give stars.
+# Each user rated about six in ten films.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -24,7 +24,7 @@ test = rng.random(len(y)) < 0.2
 print("always the median:", np.abs(np.median(y[~test]) - y[test]).mean().round(3), "stars off")
 
 # %%
-# The fewer ratings there are, the larger a weight C of the loss they want.
+# ``C`` is the weight of the loss. With fewer ratings, a larger ``C`` is better.
 options = {"n_sweeps": 80, "burn_in": 30, "random_state": 0}
 factors = GibbsM3F(n_factors=4, C=0.2, **options).fit(X[~test], y[~test])
 features = GibbsIPM3F(C=0.2, sigma=5.0, **options).fit(X[~test], y[~test])
@@ -32,7 +32,7 @@ for model in (factors, features):
     print(type(model).__name__, round(-model.score(X[test], y[test]), 3), "stars off")
 
 # %%
-# The risk falls while the chain finds its way; the number of features settles.
+# The risk falls during the burn-in of the chain, and the number of features becomes stable.
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), constrained_layout=True)
 for model in (factors, features):
     left.plot(model.risks_[0], label=type(model).__name__)
@@ -43,10 +43,10 @@ right.set(xlabel="sweep", ylabel="features")
 plt.show()
 
 # %%
-# What to recommend to a user, and how sure that is; one who is new is learnt without touching the films.
+# Recommendations for a user, with their uncertainty. ``fold_in`` learns a new user and leaves the films unchanged.
 print(factors.recommend(0, 3).round(1))
 factors.fold_in([("new", 3), ("new", 5), ("new", 7)], [5, 1, 4])
-print("for the new one:", factors.recommend("new", 3)["item"].tolist())
+print("for the new user:", factors.recommend("new", 3)["item"].tolist())
 
 # %%
 # **Next:** :ref:`ratings` is the guide. :ref:`factorization` is for features of users and films.

@@ -2,12 +2,12 @@
 Gaussian process regression with few inducing points
 ====================================================
 
-Two thousand noisy measurements of a function are summarised by twenty inducing points, which find their own places.
-A likelihood with heavy tails ignores outliers. The data are simulated.
+Twenty inducing points represent two thousand noisy measurements of a function. Their positions are learnt. A likelihood
+with heavy tails is robust against outliers. The data are simulated.
 """
 
 # %%
-# A function that is wild on the left and calm on the right.
+# The function changes quickly on the left and slowly on the right.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -25,8 +25,8 @@ y = truth(X[:, 0]) + 0.15 * rng.normal(size=2000)
 line = np.linspace(-0.5, 11.0, 400)[:, None]
 
 # %%
-# Inducing points that stay where k-means++ put them, and points that follow the gradient of the bound. The bound tells
-# in nats what moving them is worth.
+# First, inducing points stay where k-means++ placed them. Then their positions are learnt by the gradient of the lower
+# bound. The difference of the bounds, in nats, is the gain.
 held = SVGPRegressor(n_inducing=20, learn_inducing=False, random_state=0).fit(X, y)
 moved = SVGPRegressor(n_inducing=20, learn_inducing=True, random_state=0).fit(X, y)
 print(f"bound held {held.lower_bound_:.1f}, moved {moved.lower_bound_:.1f}; noise {moved.noise_:.3f} (truth 0.150)")
@@ -41,7 +41,7 @@ for axis, model, name in zip(axes, (held, moved), ("held", "moved"), strict=True
     axis.set(ylabel="y", title=f"inducing points {name}")
 
 # %%
-# One measurement in fifty goes astray. Gaussian noise has to explain it; Student's t calls it an outlier.
+# Now one measurement in fifty is an outlier. Gaussian noise follows the outliers, Student's t mostly ignores them.
 astray = y + 8.0 * (rng.random(2000) < 0.02)
 for likelihood in ("gaussian", "student-t"):
     model = SVGPRegressor(likelihood=likelihood, n_inducing=20, random_state=0).fit(X, astray)

@@ -2,16 +2,16 @@
 Are the probabilities right on real data?
 =========================================
 
-If a model says 70 %, the event should happen in 70 of 100 cases. A reliability diagram shows it: predicted
-probabilities to the right, observed shares upwards, and the diagonal is what we want. Here are seven classifiers on
-three data sets each, next to logistic regression and a random forest.
+If a model says 70 %, the event should happen in 70 of 100 cases. A reliability diagram shows the predicted
+probabilities on the horizontal axis and the observed shares on the vertical one. Points on the diagonal are right. The
+figure compares seven classifiers with logistic regression and a random forest, on three data sets each.
 """
 
 # %%
-# Nothing was chosen with these data: the sets were named before the first run, and all settings are defaults. Each row
+# Nothing was tuned on these data: the sets were selected before the first run, and all settings are defaults. Each row
 # was predicted once, in three-fold cross-validation. ``python benchmarks/reliability.py FOLDER --out
-# docs/examples/reliability.json`` measures it again; its source says where the data are from. The area of a dot is the
-# number of predictions.
+# docs/examples/reliability.json`` measures it again; comments in that script say where the data are from. The area of a
+# dot is the number of predictions.
 import json
 from pathlib import Path
 
@@ -41,9 +41,9 @@ figure.tight_layout()
 plt.show()
 
 # %%
-# Calibration alone is cheap: always saying the share of the training data is calibrated, and useless. The log-loss asks
-# for probabilities that are right and informative. Left of the line our model is better than the rival; bars are two
-# standard errors.
+# Calibration alone is not enough: a model that always predicts the share of the training data is calibrated, and
+# useless. The log-loss also measures how informative probabilities are. To the left of the line skpref is better than
+# the other model. Bars are two standard errors.
 figure, axis = plt.subplots(figsize=(8, 0.3 * len(measured) + 1), layout="constrained")
 for place, row in enumerate(measured):
     for shift, (name, (colour, label)) in zip((-0.15, 0.15), list(STYLES.items())[1:], strict=True):
@@ -59,7 +59,7 @@ axis.legend(fontsize=8)
 plt.show()
 
 # %%
-# Where a plain rival has the lower log-loss, by more than two standard errors:
+# Where a simple model has a lower log-loss, by more than two standard errors:
 for row in measured:
     for name, rival in row["models"].items():
         if name != "ours" and rival["ours_minus_this"] > 2 * rival["standard_error"]:

@@ -2,16 +2,16 @@
 Comparisons in memory, in files, on a cluster
 =============================================
 
-A fit in memory is the simplest, until the memory is full. Parquet files and collections of Dask take the same model
-further: time stays linear in the comparisons, and memory grows much more slowly.
+A fit in memory is the simplest way, until the memory is full. With Parquet files or a Dask cluster, the same model can
+be fitted to more data: time stays linear in the number of comparisons, and memory grows much more slowly.
 """
 
 # %%
-# The figures are in a file next to this script, and are measured again by
-# ``python benchmarks/scale.py files --where memory disk cluster --rows ... --out docs/examples/scale.json``. Each point
-# is one fit of :class:`~skpref.GPPLClassifier` to simulated comparisons of 100,000 items with string ids, from reading
-# the file to the end of the third pass, on one core; the cluster has two workers of one core each, whose times are
-# added. Memory is the peak of the whole process, and on the cluster that of the larger worker.
+# The numbers are in a file next to this script. ``python benchmarks/scale.py files --where memory disk cluster --rows
+# ... --out docs/examples/scale.json`` measures them again. Each point is one fit of :class:`~skpref.GPPLClassifier` to
+# simulated comparisons of 100,000 items with string ids, from reading the file to the end of the third pass, on one
+# core. The cluster has two workers of one core each, and their times are added. Memory is the peak of the whole
+# process; on the cluster it is that of the larger worker.
 import json
 from pathlib import Path
 
@@ -40,8 +40,11 @@ axes[0].legend(frameon=False)
 plt.show()
 
 # %%
-# - **In memory** a comparison takes about 350 bytes, most of them while ids are encoded.
-# - **Parquet files** take no longer: strings are encoded by pyarrow, before Python sees them. What grows with the files
-#   is what must be known of each million rows, 32 bytes for each of their items.
-# - **A cluster** pays for moving the posterior and for its own bookkeeping, and is worth it from where one machine is
-#   too small or too slow.
+# - **In memory** a comparison takes about 350 bytes, mostly while ids are encoded.
+# - **Parquet files** take no longer, because pyarrow encodes the strings. Memory grows by 32 bytes for each item of
+#   each million rows.
+# - **A cluster** has an overhead for sending the posterior and for scheduling. Use it when one machine is too small or
+#   too slow.
+
+# %%
+# **Next:** :ref:`scale` is the guide, and :ref:`sphx_glr_auto_examples_plot_files.py` runs all three ways.

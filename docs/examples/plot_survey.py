@@ -2,15 +2,15 @@
 A survey: preferences and features of people
 ============================================
 
-Students compare six business schools, two at a time, and may be undecided. Some speak French, and some want to go
-into finance; both say something about what they prefer. R's BradleyTerry2 and prefmod take such tables, with one row
-for each comparison. So does :class:`skpref.CrowdGPPL`, which also gives each student a taste of its own. The survey
-is simulated: 300 students, eight of the fifteen pairs each.
+Students compare six business schools, two at a time, and may be undecided. Some speak French, and some want to work in
+finance. Both influence what they prefer. R's BradleyTerry2 and prefmod take such tables, with one row for each
+comparison. So does :class:`skpref.CrowdGPPL`, which also learns the personal taste of each student. The survey is
+simulated: 300 students, eight of the fifteen pairs each.
 """
 
 # %%
-# One row for each answer, and a table of the students. What the students bring shifts the utilities of some schools:
-# those who speak French like Paris, those in finance like London and St. Gallen.
+# There is one row for each answer, and a table of the students. Features of the students shift the utilities of some
+# schools: those who speak French like Paris, those in finance like London and St. Gallen.
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -35,8 +35,8 @@ survey = pd.DataFrame({"student": student, "school_1": schools[first], "school_2
 survey.head()
 
 # %%
-# The columns of the table are named once, in the constructor. An undecided answer is a tie, which is an answer of its
-# own with ``likelihood="logit-ties"``. The table of the students gives each school an effect of each covariate.
+# Name the columns of the table in the constructor. An undecided answer is a tie; with ``likelihood="logit-ties"`` ties
+# are answers of their own. With the table of students, the model learns an effect of each feature on each school.
 answers = from_winners(survey.replace("undecided", "tie"), "school_1", "school_2", "answer")
 model = CrowdGPPL(
     users=Table(students),
@@ -50,9 +50,9 @@ model = CrowdGPPL(
 model.rank().to_frame().round(2)
 
 # %%
-# What a student prefers who is not in the survey, by what the student brings. Paris is worth 1.2 more to those who
-# speak French, and London .8 more to those in finance, as simulated (the average over the schools is zero, so the
-# others move a little the other way).
+# Predictions for students who are not in the survey, from their features. Paris is worth 1.2 more to those who speak
+# French, and London 0.8 more to those in finance, as simulated. (The average over the schools is zero, so the other
+# schools move a little in the opposite direction.)
 kinds = pd.DataFrame({"french": [0.0, 1.0, 0.0], "finance": [0.0, 0.0, 1.0]}, index=["neither", "French", "finance"])
 mean, std = model.utility(schools, users=kinds.to_numpy(), return_std=True)
 true = worth + kinds.to_numpy() @ effect
@@ -65,8 +65,9 @@ axes[2].legend(loc="upper left", fontsize="small")
 plt.show()
 
 # %%
-# The intervals are those of one student, whose own taste nobody knows yet: they are wider than the uncertainty about
-# the average. A student who answered has a narrower one, and the effects of the covariates are part of it.
+# These are intervals for one student, whose personal taste is unknown. They are wider than the uncertainty about the
+# average of such students. A student who answered has narrower intervals, which combine the answers with the student's
+# features.
 one = model.rank(user=0)
 print(students.loc[0].to_dict())
 one.to_frame()[["id", "utility", "std", "rank_low", "rank_high", "n_comparisons"]].round(2)

@@ -7,8 +7,8 @@ behind the answers, up to a constant, and says where it is uncertain.
 """
 
 # %%
-# The person prefers items near 0.7. The chance of an answer is the normal distribution function of the difference of
-# the two utilities.
+# The person prefers items near 0.7. The probability of an answer is the normal distribution function of the difference
+# of the two utilities.
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.stats import norm
@@ -30,7 +30,7 @@ answers = rng.uniform(size=60) < norm.cdf(left - right)
 comparisons = np.where(answers[:, None], pairs, pairs[:, ::-1])  # the preferred one first
 
 # %%
-# Length-scales come from the evidence lower bound.
+# The length-scale is learnt by maximising the evidence lower bound.
 model = GPPLRegressor(optimizer="l-bfgs-b", random_state=0).fit(X, comparisons=comparisons)
 grid = np.linspace(0, 1, 200)[:, None]
 mean, std = model.predict(grid, return_std=True)
