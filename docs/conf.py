@@ -84,6 +84,7 @@ html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
+    "show_toc_level": 2,
     "footer_start": ["copyright"],
     "footer_end": [],
 }
@@ -123,6 +124,13 @@ def _link_names(_app: Any, doctree: nodes.document) -> None:
         literal.replace_self(link)
 
 
+def _keep_units(_app: Any, doctree: nodes.document) -> None:
+    """Let no line end between a number and its per cent sign."""
+    for text in list(doctree.findall(nodes.Text)):
+        if re.search(r"\d %", text) and not isinstance(text.parent, (nodes.literal, nodes.literal_block)):
+            text.parent.replace(text, nodes.Text(re.sub(r"(\d) %", "\\1\N{NO-BREAK SPACE}%", text)))
+
+
 def _resolve(app: Any, env: Any, node: Any, content: Any) -> Any:
     """Find names of skpref without their module; show labels of scikit-learn's pages as plain text."""
     if node.get("plain") or node.get("reftarget") in {"accuracy_score", "r2_score"}:
@@ -144,3 +152,4 @@ def setup(app: Any) -> None:
     app.connect("source-read", _read_changelog)
     app.connect("missing-reference", _resolve)
     app.connect("doctree-read", _link_names)
+    app.connect("doctree-read", _keep_units)
