@@ -78,7 +78,8 @@ html_title = f"skpref {release}"
 html_static_path = ["_static"]
 html_css_files = ["skpref.css"]
 html_show_sourcelink = False
-html_sidebars = {page: [] for page in ("index", "installation", "quickstart", "benchmarks")}
+_ALONE = "index installation quickstart benchmarks glossary maths bibliography citing changelog support contributing"
+html_sidebars = {page: [] for page in _ALONE.split()}  # pages without a section to navigate in
 html_theme_options = {
     "header_links_before_dropdown": 6,
     "navigation_with_keys": False,

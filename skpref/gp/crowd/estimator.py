@@ -49,40 +49,41 @@ if TYPE_CHECKING:
 
 
 class CrowdGPPL(ShardedCrowd):
-    """Preferences of a crowd: a consensus, personal utilities, and a report on each annotator.
+    """Preferences of many people from their comparisons: a consensus, personal utilities, and reliabilities.
 
     Rows of X are comparisons: (user id, left id, right id), or rows of a table with columns of these. The utility of
     item x for user u is f(x, u) = t(x) + sum_d w_d(u) v_d(x): a consensus t plus `n_factors` products of a user factor
     w_d and an item factor v_d, all Gaussian processes ([SG20] section 3.2). The left item is preferred with probability
-    Phi(f(left, u) - f(right, u)). By default the personal parts have a learnt covariance over the items, and each user
-    a posterior of its own that knows all correlations; [SG20]'s factorised posterior is ``inference="vb"``.
+    Phi(f(left, u) - f(right, u)). By default the personal parts have a learnt covariance over the items, and the
+    posterior of each user includes all correlations. ``inference="vb"`` is the factorised posterior of [SG20].
 
     Parameters
     ----------
     items : Table, array-like or CSR of shape (n_items, n_features), default=None
-        Features of the items. The ids of the rows of an array or a data frame are 0, 1, ...; use
-        ``Table(frame, ids=frame.index)`` for others. None: the items have no features, and their ids are read from X.
+        Features of the items. Rows of an array or a data frame have the ids 0, 1, ...; use
+        ``Table(frame, ids=frame.index)`` for other ids. None: the items have no features, and their ids are read from
+        X.
     users : Table, array-like or CSR of shape (n_users, n_user_features), default=None
-        Features of the users, likewise: covariates with linear effects on all utilities, beside which each user keeps
-        a taste of its own. (With the factorised posterior: the factors w_d are functions of them.) None: users are
-        independent.
+        Features of the users, given in the same way. They have linear effects on the utilities of all items, and each
+        user has a personal taste in addition. (With the factorised posterior, the factors w_d are functions of them.)
+        None: users are independent.
     n_factors : int, default=20
-        Largest number of directions in which users differ (of factors). What the answers do not support is left out;
-        0 leaves the consensus only.
+        Largest number of factors, the directions in which users differ. Factors that the answers do not support are
+        left out. 0: only the consensus.
     kernel : Kernel, default=None
         Covariance of t, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. It is also that of the v_d
         unless `factor_kernel` is given. None: `ProductMatern` (nu = 3/2) whose length-scales are the median distances
         of the features times a factor.
     factor_kernel : Kernel, default=None
-        Covariance of personal parts over the features of the items. None: that of the consensus with length-scales
-        and a share of independent items chosen by the evidence, since users may differ in other details than the
-        consensus shows. Items that are independent are among the choices, so that features help or stay out of the
-        way.
+        Covariance of personal parts over the features of the items. None: the kernel of the consensus, but with
+        length-scales and a share of independent items chosen by the evidence, because tastes may depend on other
+        features than the consensus. Tastes that do not depend on the features are among the choices, so useless
+        features do no harm.
     user_kernel : Kernel, default=None
         Covariance of the effects of users' features. None: linear; with the factorised posterior `ProductMatern`
         (nu = 3/2) with median length-scales times the square root of the number of features.
     consensus : bool, default=True
-        Whether the model has a consensus t; False is an ablation of [SG20].
+        Whether the model has a consensus t. False is an ablation of [SG20].
     item_effects : bool, default=True
         Whether each item has an offset in the consensus, in addition to a function of its features.
     order_effect : bool, default=False
@@ -92,38 +93,41 @@ class CrowdGPPL(ShardedCrowd):
         Columns of X whose effects are learnt, the same for all users, as in `GPPLClassifier`. The posterior is then the
         factorised one, ``inference="vb"``.
     groups : list of str or int, or dict of them by name, default=None
-        Columns of X with groups of comparisons, such as ``["category"]``: few groups with many answers each, at most
-        2,000 items by group. Utilities are then u = m + sum_j c_j + b_user, where c_j belongs to the group in column j.
-        The variance of each column's parts is learnt, so that a group with few answers borrows strength from the
-        consensus m of all, and groups that do not differ are not told apart. ``rank(groups={"category": "coding"})``
-        is the leaderboard of a group. Many groups with few answers each, and a single kind of groups without judges,
-        are better as `user`. With "ep" and "laplace" only.
+        Columns of X with groups of comparisons, such as ``["category"]``. They are for few groups with many answers
+        each, and at most 2,000 different pairs of an item and a group. Utilities are then u = m + sum_j c_j + b_user,
+        where c_j belongs to the group in column j. The variance of c_j is learnt for each column: a group with few
+        answers borrows strength from the consensus m, and c_j vanishes if groups do not differ.
+        ``rank(groups={"category": "coding"})`` is the leaderboard of a group. If there are many groups with few answers
+        each, or one column of groups and no judges, pass it as `user`. Only with "ep" and "laplace".
     user, left, right : str or int, default=None
         Columns of X with the ids, by name or by position; None: the first, the second and the third one.
     weight : str or int, default=None
         Column of X with the weights of the comparisons, read by `fit`; None: see `sample_weight`.
     unknown_user : {"consensus", "raise"}, default="consensus"
-        Prediction for an unseen user: the consensus, with the variance of personal utilities added; or an error. The
-        same for an unseen group.
+        Prediction for an unseen user or group: the consensus, with the variance of personal utilities added; or an
+        error.
     on_self : {"raise", "drop"}, default="raise"
-        What `fit` does with a comparison of an item with itself, which usually shows an error in the data.
+        What `fit` does with a comparison of an item with itself, usually a mistake in the data: raise an error, or
+        leave it out.
     likelihood : {"probit", "logit", "probit-ties", "logit-ties"} or Likelihood, default="probit"
-        Thurstone-Mosteller or Bradley-Terry, each also with ties as a third answer.
+        "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
+        third answer.
     tie_thresholds : {"auto", "shared", "user"}, default="auto"
-        Below which difference of utilities an answer is a tie, with a likelihood that has ties. "shared": the same for
-        all users. "user": each user has a threshold, which is shrunk to that of the crowd as far as the user's answers
-        leave it open and users resemble each other; needs ``inference="ep"`` or ``"laplace"``. "auto": "user" where
-        that is possible: it costs next to nothing where users are equal and is much better where they differ.
+        Thresholds of ties, with a likelihood that has ties: smaller differences of utilities are ties. "shared": the
+        same for all users. "user": one for each user, which is shrunk towards that of the crowd, the more the fewer
+        answers the user gave and the less users differ. It needs ``inference="ep"`` or ``"laplace"``. "auto": "user"
+        where that is possible. If users do not differ, this is hardly worse; if they differ, it is much better.
     inference : {"auto", "ep", "laplace", "vb", "svi", "linearised"}, default="auto"
         "ep": expectation propagation in a hierarchy: users are integrated out one by one, and the covariance of their
-        tastes over the items is learnt by scoring, held down as far as held-out comparisons ask for. "laplace": the
-        same with Laplace's approximation. "vb": [SG20]'s factorised posterior by variational Bayes with full passes,
-        each of which raises the bound; it prunes tastes that few answers show. "svi": that with mini-batches; if users
-        have no features, a batch holds all comparisons of its users. "linearised": the approximation of [SG20].
-        "auto": "ep" for up to 500 compared items, which is most accurate and best calibrated; for more, with
-        `covariates`, `optimizer` or with weights above 1e9, "vb", with mini-batches while comparisons times factors
-        exceed 8 million. For more than 500 items or with `covariates`, and without `optimizer`, held-out comparisons
-        choose between the priors of the factors as given and broader ones (`rate_sd0` times 10, `rate_sw0` times 100).
+        tastes over the items is learnt, with a regularisation that is chosen on held-out comparisons. "laplace": the
+        same with Laplace's approximation. "vb": the factorised posterior of [SG20], by variational Bayes with full
+        passes, each of which raises the bound; it drops tastes for which there are few answers. "svi": the same with
+        mini-batches; if users have no features, a batch has all comparisons of its users. "linearised": the
+        approximation of [SG20]. "auto": "ep" for up to 500 compared items, which is most accurate and best calibrated;
+        for more, with `covariates`, `optimizer` or with weights above 1e9, "vb", with mini-batches while comparisons
+        times factors exceed 8 million. For more than 500 items or with `covariates`, and without `optimizer`, held-out
+        comparisons choose between the priors of the factors as given and broader ones (`rate_sd0` times 10, `rate_sw0`
+        times 100).
     n_inducing : int, default=300
         Largest number M of inducing points of the items.
     n_inducing_users : int, default=300
@@ -147,10 +151,9 @@ class CrowdGPPL(ShardedCrowd):
     rate_s0 : float, default=2.0
         Rate of that prior.
     shape_sd0 : float, default=2.0
-        Shape of the Gamma prior of the inverse variance s_d of each item factor, of the factorised posterior only, as
-        are the next three. With the default mean of 10, factors
-        that the data do not support shrink to a hundredth of the variance of the answer noise; a dozen entities
-        outweigh the prior.
+        Shape of the Gamma prior of the inverse variance s_d of each item factor. This and the next three are for the
+        factorised posterior only. With the default mean of 10, factors that the data do not support shrink to a
+        hundredth of the variance of the answer noise; the data of a dozen items outweigh the prior.
     rate_sd0 : float, default=0.2
         Rate of that prior.
     shape_sw0 : float, default=2.0
@@ -158,7 +161,7 @@ class CrowdGPPL(ShardedCrowd):
     rate_sw0 : float, default=0.2
         Rate of that prior.
     length_scale_factor : "auto" or float in [1e-6, 1e6], default="auto"
-        Factor on the median length-scales of the default kernel of the items; "auto" takes the best for the consensus.
+        Factor on the median length-scales of the default kernel of the items. "auto": the best one for the consensus.
     optimizer : {"l-bfgs-b"} or None, default=None
         Whether to learn the hyperparameters of all kernels by maximising the bound.
     n_restarts_optimizer : int, default=0

@@ -51,40 +51,44 @@ if TYPE_CHECKING:
 
 
 class GPPLClassifier(ShardedClassifier):
-    """Gaussian-process preference learning from comparisons of items that are named by ids.
+    """Preferences between named items, learnt from comparisons: a Bayesian Bradley-Terry or Thurstone model.
 
-    Rows of X are comparisons: (left id, right id), or rows of a table that has columns of both ids. The utility of an
-    item is u = f(x) + o: a Gaussian process over its features plus an offset of its own. The left item is preferred
-    with probability Phi(u_left - u_right) ([SG20] eq. 3). Without features this is a Bayesian Thurstone model.
-    Covariates c of a comparison, such as who is at home or which answer is longer, add c^T beta to the difference.
+    Rows of X are comparisons: (left id, right id), or rows of a table with columns of both ids. The utility of an item
+    is u = f(x) + o: a Gaussian process over its features plus an offset of its own. The left item is preferred with
+    probability Phi(u_left - u_right) ([SG20] eq. 3). Without features this is a Bayesian Thurstone model. Covariates c
+    of a comparison, such as who is at home or which answer is longer, add c^T beta to the difference.
 
     Parameters
     ----------
     items : Table, array-like or CSR of shape (n_items, n_features), default=None
-        Features of the items. The ids of the rows of an array or a data frame are 0, 1, ...; use
-        ``Table(frame, ids=frame.index)`` for others. None: the items have no features, and their ids are read from X.
+        Features of the items. Rows of an array or a data frame have the ids 0, 1, ...; use
+        ``Table(frame, ids=frame.index)`` for other ids. None: the items have no features, and their ids are read from
+        X.
     kernel : Kernel, default=None
         Covariance of f, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. None: `ProductMatern`
         (nu = 3/2) whose length-scales are the median distances of the features times a factor.
     item_effects : bool, default=True
-        Whether each item has an offset. The offset of an unseen item is unknown and adds to its variance.
+        Whether each item has an offset in addition to the function of its features. The offset of an unseen item is
+        unknown and adds to its variance.
     order_effect : bool, default=False
         Whether to learn an advantage of the left side (the home team, the answer shown first).
     covariates : list of str, int or pair, or dict of them by name, default=None
-        Columns of X whose effects are learnt, by name or by position; a pair of columns is their difference:
-        ``["home", ("length_a", "length_b")]``. A column that is no difference must favour the left side where it is
-        positive, and change its sign with the sides: "home" is 1 where the left side is at home, -1 where the right
-        one is, and 0 on neutral ground. The model is then the same for (a, b, c) as for (b, a, -c). Coefficients
-        have one normal prior, whose scale is learnt, in units of the root mean square of each column. Predictions for
-        rows of two columns, the ids, are those for covariates of 0.
+        Columns of X whose effects are learnt, by name or by position. A pair of columns stands for their difference:
+        ``["home", ("length_a", "length_b")]``. A single column must change its sign when the sides are exchanged:
+        "home" is 1 where the left side is at home, -1 where the right one is, and 0 on neutral ground. A positive
+        effect favours the left side where the column is positive. The coefficients share a normal prior in units of the
+        root mean square of their columns; its scale is learnt. Rows that have only the two ids are predicted with
+        covariates of 0.
     left, right : str or int, default=None
         Columns of X with the ids; None: the first and the second one.
     weight : str or int, default=None
         Column of X with the weights of the comparisons, read by `fit`; None: see `sample_weight`.
     on_self : {"raise", "drop"}, default="raise"
-        What `fit` does with a comparison of an item with itself, which usually shows an error in the data.
+        What `fit` does with a comparison of an item with itself, usually a mistake in the data: raise an error, or
+        leave it out.
     likelihood : {"probit", "logit", "probit-ties", "logit-ties"} or Likelihood, default="probit"
-        Thurstone-Mosteller or Bradley-Terry, each also with ties as a third answer: see ``predict_proba(ties=True)``.
+        "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
+        third answer, see ``predict_proba(ties=True)``.
     inference : {"auto", "vb", "svi", "laplace", "linearised"}, default="auto"
         "vb": variational Bayes with full passes. "svi": with mini-batches. "laplace": a Gaussian at the mode.
         "linearised": the approximation of [SG20], which is overconfident. "auto": "vb" while the kernel rows of the
@@ -106,8 +110,8 @@ class GPPLClassifier(ShardedClassifier):
         See `delay`; in (0.5, 1].
     shape_s0 : float, default=2.0
         Shape of the Gamma prior of the inverse variances of f and of the offsets, in units of the answer noise. The
-        default has mean 1 and is broad. Beside features, the prior of the offsets is broader still: it has an eighth
-        of this shape and rate, so that offsets fade where the features say all.
+        default has mean 1 and is broad. If items have features, the prior of the offsets is broader: it has an eighth
+        of this shape and rate, so that offsets vanish if the features explain everything.
     rate_s0 : float, default=2.0
         Rate of that prior.
     length_scale_factor : "auto" or float in [1e-6, 1e6], default="auto"

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class GPPLRegressor(RegressorMixin, ScoredGroups):
-    """Gaussian-process utilities of items, learnt from scores, grades, ranks or comparisons.
+    """Learning to rank by a Gaussian process: utilities of items from scores, grades, ranks or comparisons.
 
     Rows of X are items. The model learns a utility f(x) such that x is preferred to x' with probability
     Phi(f(x) - f(x')) ([SG20] eq. 3). It is used like a learning-to-rank model: `fit(X, y, qid=...)`.
@@ -56,8 +56,8 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         Covariance of the utilities, with unit amplitude: a kernel of `skpref.kernels` or scikit-learn. None:
         `ProductMatern` (nu = 3/2) whose length-scales are the median distances of the features times a factor.
     likelihood : {"probit", "logit", "probit-ties", "logit-ties"} or Likelihood, default="probit"
-        Thurstone-Mosteller, Bradley-Terry, or Thurstone-Mosteller with ties as a third answer (which only
-        `GPPLClassifier` can observe).
+        "probit": Thurstone-Mosteller. "logit": Bradley-Terry. "probit-ties" and "logit-ties": the same with ties as a
+        third answer (which only `GPPLClassifier` can observe).
     inference : {"auto", "vb", "svi", "laplace", "linearised"}, default="auto"
         "vb": variational Bayes with full passes. "svi": with mini-batches. "laplace": a Gaussian at the mode.
         "linearised": the approximation of [SG20], which is overconfident. "auto": "vb" while the kernel rows of the
@@ -89,7 +89,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
     n_restarts_optimizer : int, default=0
         Additional random starts of the optimizer, within the bounds of the kernel.
     pairs_per_item : int, default=10
-        Partners sampled for each item of a large group when comparisons are formed from `y`.
+        Number of random partners with which each item of a large group is compared, if comparisons are made from `y`.
     warm_start : bool, default=False
         Whether `fit` starts from the previous posterior and kernel. It needs the same items, kernel, inducing points
         and model; otherwise it is a cold start.
