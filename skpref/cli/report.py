@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _LONGEST_ID = 40
 _BEST_TRIALS = 5
+_MORE = ", ..."
 _WIDEST = 90  # of settings in a table; all of them are in trials.csv
 
 
@@ -65,7 +66,7 @@ def _trials_text(result: SearchResult, title: str) -> list[str]:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _WIDEST else text[: _WIDEST - 3].rpartition(",")[0] + ", ..."
+    return text if len(text) <= _WIDEST else text[: _WIDEST - len(_MORE) + 1].rpartition(",")[0] + _MORE
 
 
 def settings_text(settings: dict[str, Any]) -> str:

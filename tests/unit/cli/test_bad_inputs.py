@@ -83,7 +83,11 @@ BAD: dict[str, tuple[list[str], str | bytes, str]] = {
         ROWS + "1,1,1e30\n",
         r"line 22, column 'label': levels are whole numbers, .*; got '1e30'",
     ),
-    "label nan": ([*FIT, "--model", "ordinal"], ROWS + "1,1,nan\n", "line 22, column 'label': levels .* got 'nan'"),
+    "label nan": (
+        [*FIT, "--model", "ordinal"],
+        ROWS + "1,1,nan\n",
+        "line 22, column 'label': a level is missing, got 'nan'; --miss",
+    ),
     "one star": (
         [*FIT, "--model", "m3f"],
         re.sub(r"\d$", "1", STARS, flags=re.MULTILINE),

@@ -21,12 +21,12 @@ import pytest
 import skpref
 from skpref import GPPLClassifier, GPPLRegressor, load, save
 from skpref.cli import main
-from skpref.cli.files import nearest, read_items, read_sheet
+from skpref.cli.files import nearest, read_ids, read_sheet, read_table
 from skpref.cli.job import Job, _Tracking
 from skpref.cli.options import Tune
 from skpref.cli.progress import Bar, clock
 from skpref.cli.rankings import ranking_text
-from skpref.cli.report import settings_text
+from skpref.cli.report import _shortened, settings_text
 from skpref.cli.tasks import base
 from skpref.cli.tasks.base import Rows, hold_out, make_folds
 from skpref.cli.tasks.comparisons import Comparisons, PairFigures, read_comparisons, read_travellers
@@ -332,7 +332,11 @@ BAD: dict[str, tuple[str, str | None, str]] = {
     "label word": (GOOD + "i1,i2,yes\n", None, r"line 62, column 'label': expected a number \(1 = left.*got 'yes'"),
     "label 2": (GOOD + "i1,i2,2\n", None, "line 62, column 'label': 2 is outside the range 0 to 1"),
     "label missing": (GOOD + "i1,i2,\n", None, "line 62, column 'label': a number is missing"),
-    "label nan": (GOOD + "i1,i2,nan\n", None, "line 62, column 'label': expected a finite number"),
+    "label nan": (
+        GOOD + "i1,i2,nan\n",
+        None,
+        "line 62, column 'label': a number is missing .*, got 'nan'; --missing drop",
+    ),
     "id missing": (GOOD + " ,i2,1\n", None, "line 62, column 'left': an item id is missing"),
     "with itself": (GOOD + "i2,i2,1\n", None, "line 62: item 'i2' is compared with itself"),
     "blank lines count": ("left,right,label\n\n\ni2,i2,1\n", None, "line 4: item 'i2'"),
@@ -467,7 +471,7 @@ def test_parquet_is_the_same_as_csv(folder: Path) -> None:
     frame.loc[2, "size"] = np.nan
     frame.to_parquet(folder / "items.parquet")
     with pytest.raises(DataError, match=r"items\.parquet, row 3, column 'size': a number is missing"):
-        read_items(folder / "items.parquet", "id")
+        read_table(read_sheet(folder / "items.parquet"), "id", "", "item")
     (folder / "broken.parquet").write_bytes(b"PAR1 and nothing more")
     with pytest.raises(DataError, match=r"broken\.parquet: cannot be read as Parquet"):
         read_sheet(folder / "broken.parquet")
@@ -477,7 +481,7 @@ def test_whole_numbers_are_one_id_in_both_kinds_of_file(tmp_path: Path) -> None:
     pd = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     pd.DataFrame({"id": [1, 2], "x": [0.5, 1.5]}).to_parquet(tmp_path / "a.parquet")
-    assert read_items(tmp_path / "a.parquet", "id").ids.tolist() == ["1", "2"]
+    assert read_ids(read_sheet(tmp_path / "a.parquet"), "id").tolist() == ["1", "2"]
 
 
 def test_csv_needs_no_pandas(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -675,3 +679,18 @@ def test_incomplete_times_are_left_out_and_groups_are_another_split(
     assert "39 comparisons" in out
     assert main([*options, "--group", "left"]) == 2
     assert "--time-split and --group are two ways to split; give one of them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("n", range(1, 40))
+def test_settings_are_cut_between_two_of_them(n: int) -> None:
+    parts = [f"setting{k}={k * n}" for k in range(n)]
+    shown = _shortened(", ".join(parts))
+    assert len(shown) <= 90
+    *kept, last = shown.split(", ")
+    assert [*kept, last] == parts or (last == "..." and kept == parts[: len(kept)] and len(shown) > 60)
+
+
+def test_settings_that_just_fit_are_whole() -> None:
+    assert _shortened("a" * 90) == "a" * 90
+    assert _shortened("a=1, " + "b" * 84 + ", c=2").startswith("a=1, ...")
+    assert _shortened("b" * 85 + ", c=23") == "b" * 85 + ", ..."

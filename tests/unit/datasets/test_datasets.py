@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from skpref.data import from_labels
-from skpref.datasets import _simulated, load_modechoice, make_pairwise
+from skpref.datasets import _simulated, load_modechoice, make_arena, make_crowd, make_pairwise
 from skpref.exceptions import DataError, MissingExtraError
 
 # -------------------------------------------------------------------------------------------------------- modechoice
@@ -151,3 +151,10 @@ def test_many_items_in_chunks():
 def test_simulation_refuses(arguments, message):
     with pytest.raises(DataError, match=message):
         make_pairwise(**arguments)
+
+
+def test_the_smallest_data_are_made() -> None:
+    assert make_pairwise(2, 1, 1, random_state=0).comparisons.shape == (1, 2)
+    assert len(make_arena(2, 1, random_state=0).battles["winner"]) == 1
+    crowd = make_crowd(1, 2, 1, n_factors=0, n_features=0, n_user_features=0, random_state=0)
+    assert crowd.comparisons.shape == (1, 3)
