@@ -36,20 +36,20 @@ class OneHotDesign(TransformerMixin, CallbackMixin, BaseEstimator):  # type: ign
     """One-hot encode pairs (user id, item id) as a sparse matrix with a column for every user and every item.
 
     Two more columns represent unseen users and unseen items. They are zero in all training rows, so a factorization
-    machine predicts for an unseen user from the prior of the user group, with a larger variance. A session of
-    `skpref.elicitation` learns a new user in that column.
+    machine predicts an unseen user from the prior of the user group, with a larger variance. `skpref.elicitation`
+    learns a new user in that column.
 
     The implicit-feedback block shows which items a user rated in the training pairs, whatever the rating ([Kor08]):
-    1/sqrt(n) in the columns of the user's n items. It tells something about users with few ratings. `fit` learns the
-    block and `transform` looks it up, so no test pair leaks into it.
+    1/sqrt(n) in the columns of the user's n items. It helps to predict users with few ratings. `fit` stores the block
+    and `transform` looks it up, so no information of test pairs leaks into it.
 
     Parameters
     ----------
     implicit : bool, default=False
         Whether to add the implicit-feedback block. A row then has as many entries as its user has items.
     users, items : array-like of shape (n_users,) and (n_items,), default=None
-        Ids that get a column, in this order; None takes those of the training pairs. In cross-validation, where folds
-        have different users, a list keeps the columns and `groups_` the same in all folds.
+        Ids that get a column, in this order. None: those of the training pairs. In cross-validation, folds have
+        different users: a list keeps the columns and `groups_` the same in all folds.
     unknown : {"column", "raise"}, default="column"
         What `transform` does with an id that has no column: use the column of unseen ids, or raise an error.
 

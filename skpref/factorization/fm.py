@@ -30,7 +30,7 @@ _CONSTANT = 1e-14  # relative spread below which targets are constant but for ro
 
 
 class VariationalFM(RegressorMixin, FMFiles):
-    """Bayesian factorization machine for regression.
+    """Bayesian factorization machine for numbers, from ids and features such as users, items and hours.
 
     The model is y(x) = w_0 + <w, x> + sum_(k<l) x_k x_l <v_k, v_l>, with y ~ N(y(x), 1/alpha) ([VRK22] section III).
     The posterior over weights and factors is normal, independent between features. The evidence lower bound is
@@ -43,55 +43,55 @@ class VariationalFM(RegressorMixin, FMFiles):
         Number of factors d per feature. 0 gives a linear model.
     groups : array-like of shape (n_features,), default=None
         Label of each feature's group. The features of a group share the prior of the weight, and of each factor. If
-        None, each field of a one-hot design (a range of columns of which every row has exactly one) is a group; if X
-        is no one-hot design, there is one group. In files each column is a group, with its name.
+        None, each field of a one-hot design (a range of columns with a single one in every row) is a group; if X is not
+        a one-hot design, there is one group. In files each column is a group, with its name.
     categorical_features : array-like of str or str, default=None
         Names of the columns of files that hold ids, such as user, item or shop; each id is a feature. All other columns
-        must be numbers. If None, all columns but those of floats, decimals and booleans hold ids. In memory X holds
-        numbers, and this must be None.
+        must be numbers. If None, all columns except floats, decimals and booleans hold ids. For data in memory it must
+        be None: encode ids by `OneHotDesign`.
     posterior : {"full", "factorised"}, default="full"
         "full" learns a covariance matrix of each feature's weight and factors, "factorised" only variances, as in
-        [VRK22]. The default has the tighter bound, and converges in fewer passes if X has two one-hot fields (users
-        and items). It needs about 4 (1 + d)^2 numbers for each row with measured features. Mini-batches and samples
-        are always factorised.
+        [VRK22]. The default has a better bound, and converges in fewer passes if X has two one-hot fields (users and
+        items). It keeps about 4 (1 + d)^2 numbers for each row with measured features. Mini-batches and samples are
+        always factorised.
     learn_priors : bool, default=True
         If True, the priors of the groups are learnt, with hyperpriors nu ~ N(0, 1) and lam ~ Gamma(1, 1). If False,
         all priors are N(0, 1), in units of the standardised target.
     batch_size : int, default=None
-        Number of rows in a mini-batch, for Adam. If None, coordinate ascent over all rows, which needs no learning rate
-        and never lowers the bound.
+        Number of rows in a mini-batch, for Adam. If None, coordinate ascent over all rows is used, which needs no
+        learning rate and never lowers the bound.
     n_epochs : int, default=100
         Maximum number of passes over all rows.
     learning_rate : float, default=0.02
         Learning rate of Adam. Coordinate ascent ignores it.
     average : bool, default=True
         If True, predictions after mini-batches use the average of the means and log standard deviations over the last
-        half of `n_epochs`, and over passes before it in which the bound no longer rose. See `predict_last` for the
-        last iterate.
+        half of `n_epochs`, and over earlier passes in which the bound no longer rose. `predict_last` uses the last
+        pass.
     n_samples : int, default=0
-        If 0, expectations are exact or by quadrature. If positive, they are means over this number of draws of all
-        parameters, as in [VRK22], and Adam is used.
+        If 0, expectations are exact or computed by quadrature. If positive, they are averages over this number of draws
+        of all parameters, as in [VRK22], and Adam is used.
     kl_weights : {"unbiased", "normalised"}, default="unbiased"
         Weights of the features' divergences in a mini-batch. "unbiased": the share of the feature's rows that are in
-        the batch, so that the bound is estimated without bias. "normalised": these divided by their mean over the
-        group's features in all data, as in [VRK22]; it shrinks features more, the rarer they are in a batch.
+        the batch, so that the bound is estimated without bias. "normalised": these shares divided by their mean over
+        the group's features in all data, as in [VRK22], which shrinks rare features more.
     early_stopping : bool, default=False
         If True, some rows are held out, and the pass with the best validation loss is kept.
     validation_fraction : float or None, default=0.1
-        Share of the rows that `early_stopping` holds out. If None, it watches the bound on all rows instead, and the
-        last pass is kept. This is meant for Adam: coordinate ascent ends by `tol`.
+        Share of the rows that `early_stopping` holds out. If None, it uses the bound on all rows instead, and the last
+        pass is kept. This is meant for Adam: coordinate ascent stops by `tol`.
     n_iter_no_change : int, default=10
-        Number of passes without a better validation loss, or bound, after which `early_stopping` ends the fit. The
-        paper stops after 4 passes in which the bound falls; bounds from few samples fall by chance.
+        Number of passes without a better validation loss, or bound, after which `early_stopping` ends the fit. (The
+        paper stops after 4 passes in which the bound falls, but with few samples the bound also falls by chance.)
     tol : float, default=1e-5
-        Coordinate ascent has converged if a pass raises the bound by less than this, in nats per row. A bound that
-        `early_stopping` watches is better if it is this much higher.
+        Coordinate ascent has converged if a pass raises the bound by less than this, in nats per row. With
+        `early_stopping` on the bound, a pass is better if its bound is higher by at least this.
     dtype : {"float64", "float32"}, default="float64"
         Precision of the sums that coordinate ascent keeps for each row; everything else is float64.
     n_jobs : int, default=None
         Number of threads. If None, as many as numba may use (`NUMBA_NUM_THREADS`). It does not change the result.
     warm_start : bool, default=False
-        If True, `fit` starts from the last fit, if features, groups and `n_factors` are the same.
+        If True, `fit` starts from the result of the last fit, if features, groups and `n_factors` are the same.
     verbose : int, default=0
         If positive, print one line per pass.
     random_state : int, RandomState, Generator or None, default=None

@@ -44,11 +44,11 @@ _MOST_ROWS: Final = 1e9  # of a chain, repeated ones counted
 class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     """Bayesian factorization machine for ratings: ordered levels such as stars or grades.
 
-    y(x), as in `VariationalFM`, plus standard normal noise lies between two of the learnt thresholds b_1 < ... <
-    b_(r-1) that all rows share, which gives the level (an ordered probit). Levels need no distances from each other,
-    and predictions are probabilities of all levels, which add up to the frequencies in the data. The noisy y(x) of
-    every row is a latent variable that is independent of the parameters in the posterior ([AC93]); all updates of
-    coordinate ascent are then in closed form, as fast as in regression (docs/maths section 9).
+    The model is an ordered probit: y(x), as in `VariationalFM`, plus standard normal noise lies between two of the
+    learnt thresholds b_1 < ... < b_(r-1), which gives the level. All rows share the thresholds. Distances between
+    levels need not be known. Predictions are probabilities of all levels, whose averages match the frequencies in the
+    data. The noisy y(x) of every row is a latent variable that is independent of the parameters in the posterior
+    ([AC93]), so all updates of coordinate ascent have closed forms (docs/maths section 9).
 
     Parameters
     ----------
@@ -56,36 +56,36 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         Number of factors d per feature. 0 gives a linear model.
     class_order : array-like of shape (n_classes,), default=None
         All levels from low to high, also those absent from `y`. None: the categories of an ordered
-        `pandas.Categorical`, also in files, or the sorted numbers; strings need it, but for up to 3 of them
-        alphabetical order is taken, with a warning.
+        `pandas.Categorical`, also in files, or the sorted numbers; strings need it; up to 3 of them are sorted
+        alphabetically without it, with a warning.
     groups : array-like of shape (n_features,), default=None
         Label of each feature's group. The features of a group share the prior of the weight, and of each factor. If
-        None, each field of a one-hot design (a range of columns of which every row has exactly one) is a group; if X
-        is no one-hot design, there is one group. In files each column is a group, with its name.
+        None, each field of a one-hot design (a range of columns with a single one in every row) is a group; if X is not
+        a one-hot design, there is one group. In files each column is a group, with its name.
     categorical_features : array-like of str or str, default=None
         Names of the columns of files that hold ids, such as user, item or shop; each id is a feature. All other columns
         must be numbers. If None, all columns but those of floats, decimals and booleans hold ids. In memory X holds
         numbers, and this must be None.
     posterior : {"full", "factorised"}, default="full"
         "full" learns a covariance matrix of each feature's weight and factors, "factorised" only variances, as in
-        [VRK22]. The default has the tighter bound, and converges in fewer passes if X has two one-hot fields (users
-        and items). It needs about 4 (1 + d)^2 numbers for each row with measured features. Mini-batches are
-        always factorised.
+        [VRK22]. The default has a better bound, and converges in fewer passes if X has two one-hot fields (users and
+        items). It keeps about 4 (1 + d)^2 numbers for each row with measured features. Mini-batches are always
+        factorised.
     inference : {"variational", "gibbs"}, default="variational"
-        "gibbs" draws from the exact posterior, in a chain that starts from a few passes of the variational fit. It is
-        better where factors are uncertain, above all in probabilities, and takes several times as long. Give it more
-        factors: 10 to 20. Predictions average over the draws; attributes are means over them.
+        "gibbs" draws from the exact posterior, in a chain that starts from a few passes of the variational fit. Its
+        probabilities are better, above all where factors are uncertain, and it takes several times as long. Use more
+        factors: 10 to 20. Predictions are averages over the draws, and so are the attributes.
     n_sweeps : int, default=100
-        Sweeps of the chain of "gibbs", including burn-in. More of them make predictions more exact.
+        Number of sweeps of the chain of "gibbs", including burn-in. More sweeps make predictions more exact.
     burn_in : int, default=20
-        First sweeps, which are not used. At least two must be left. Of the others 200 at most are kept, evenly spaced
-        and in single precision: 4 (1 + d) bytes for each feature and draw.
+        Number of first sweeps, which are not used. At least two must be left. At most 200 of the others are kept,
+        evenly spaced and in single precision: 4 (1 + d) bytes for each feature and draw.
     learn_priors : bool, default=True
         If True, the priors of the groups are learnt, with hyperpriors nu ~ N(0, 1) and lam ~ Gamma(1, 1). If False,
         all priors are N(0, 1), in units of the noise.
     batch_size : int, default=None
-        Number of rows in a mini-batch, for Adam. If None, coordinate ascent over all rows, which needs no learning rate
-        and never lowers the bound.
+        Number of rows in a mini-batch, for Adam. If None, coordinate ascent over all rows is used, which needs no
+        learning rate and never lowers the bound.
     n_epochs : int, default=100
         Maximum number of passes over all rows.
     learning_rate : float, default=0.02
@@ -96,8 +96,8 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     early_stopping : bool, default=False
         If True, some rows are held out, and the pass with the best validation loss is kept.
     validation_fraction : float or None, default=0.1
-        Share of the rows that `early_stopping` holds out. If None, it watches the bound on all rows instead, and the
-        last pass is kept. This is meant for Adam: coordinate ascent ends by `tol`.
+        Share of the rows that `early_stopping` holds out. If None, it uses the bound on all rows instead, and the last
+        pass is kept. This is meant for Adam: coordinate ascent stops by `tol`.
     n_iter_no_change : int, default=10
         Number of passes without a better validation loss, or bound, after which `early_stopping` ends the fit.
     tol : float, default=1e-5
@@ -107,7 +107,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     n_jobs : int, default=None
         Number of threads. If None, as many as numba may use (`NUMBA_NUM_THREADS`). It does not change the result.
     warm_start : bool, default=False
-        If True, `fit` starts from the last fit, if features, groups and `n_factors` are the same.
+        If True, `fit` starts from the result of the last fit, if features, groups and `n_factors` are the same.
     verbose : int, default=0
         If positive, print one line per pass.
     random_state : int, RandomState, Generator or None, default=None

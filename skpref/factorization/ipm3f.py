@@ -37,34 +37,33 @@ if TYPE_CHECKING:
 
 
 class GibbsIPM3F(MaxMarginFactorization):
-    """Max-margin matrix factorization of ratings that learns the number of factors, by Gibbs sampling.
+    """Recommendations from ratings: matrix factorization that learns the number of factors, by Gibbs sampling.
 
-    As in `GibbsM3F`, but the user factors are binary: a user holds a feature or does not, and x_ij is the sum of item
-    j's factors over the features that user i holds. The features have an Indian buffet process as their prior: a user
-    holds each feature of other users with a probability equal to the share of users that hold it, and some new ones
-    ([XZZ13] section 3). A sweep draws the item factors, then for one user after the other the features held and new
-    features, then the thresholds.
+    As in `GibbsM3F`, but the user factors are binary: a user has a feature or not, and x_ij is the sum of item j's
+    factors over the features of user i. The prior of the features is an Indian buffet process: a user has each feature
+    of other users with a probability equal to the share of users who have it, and some new ones ([XZZ13] section 3). A
+    sweep draws the item factors, then the features of one user after the other, then the thresholds.
 
     Parameters
     ----------
     alpha : float, default=3.0
-        Rate of the Indian buffet process: the prior mean of the number of features that a user holds ([XZZ13]
-        section 4). At most 10,000.
+        Rate of the Indian buffet process: the prior mean of the number of features of a user ([XZZ13] section 4). At
+        most 10,000.
     C : float, default=0.1
         Weight of the loss relative to the prior. A smaller C gives fewer features.
     max_new : int, default=10
-        Limit on the number of features that only one user holds. Time grows linearly with it.
+        Largest number of features that only one user has. Time grows linearly with it.
     margin : float, default=9.0
         Margin of the hinge loss, and the unit of the scores x_ij ([XZZ13] section 4). It, `threshold_scale` and
         `sigma` must lie in [1e-9, 1e9].
     user_thresholds : bool, default=True
         If True, every user has their own thresholds; if False, all users share them.
     threshold_scale : float, default=1.5
-        Prior standard deviation of the thresholds, in margins; where it is learnt, at the start.
+        Prior standard deviation of the thresholds, in margins. If it is learnt, the start value.
     threshold_means : "symmetric" or array-like of shape (L - 1,), default=None
-        Prior means of the thresholds, ascending. None learns mean and covariance of the users' thresholds, so that the
-        frequencies of the levels and what users have in common show in them; "symmetric" has them around 0 and three
-        margins apart, as [XZZ13]. Thresholds that all users share are always learnt from there.
+        Prior means of the thresholds, ascending. None: mean and covariance of the users' thresholds are learnt, so that
+        predictions follow the frequencies of the levels. "symmetric": around 0 and three margins apart, as in [XZZ13].
+        Thresholds that all users share are always learnt, from this start.
     levels : array-like of shape (L,), default=None
         All possible ratings, low to high, including those that no user gave. If None, the categories of an ordered
         `pandas.Categorical`, or else the distinct numbers in y.
@@ -81,8 +80,8 @@ class GibbsIPM3F(MaxMarginFactorization):
     prediction : {"median", "scores", "average", "last"}, default="median"
         How `predict` chooses a level: "median" takes the median of the levels' probabilities at temperature 1; "scores"
         counts the average thresholds below the average x_ij of the kept samples; "last" is the last sample alone.
-        "average" multiplies the averages of Z and V after burn-in: features that do not persist shrink, and
-        predictions get worse the longer the chain.
+        "average" multiplies the averages of Z and V after burn-in: features that do not persist shrink, and with longer
+        chains predictions get worse.
     duplicates : {"error", "mean", "last"}, default="error"
         What to do with different ratings of an item by the same user: raise an error, take their mean rounded to a
         level (halves up), or take the last one.
@@ -91,14 +90,14 @@ class GibbsIPM3F(MaxMarginFactorization):
     n_jobs : int, default=None
         Number of threads. If None, as many as numba may use (`NUMBA_NUM_THREADS`). It does not change the result.
     warm_start : bool, default=False
-        If True, and users, items, levels and the shape of the model are those of the last fit, `fit` continues its
-        chains. Averages and samples continue, too, if ratings and parameters are the same; otherwise they are taken
-        anew after `burn_in` sweeps.
+        If True, `fit` continues the chains of the last fit, if users, items, levels and the shape of the model are the
+        same. Averages and samples continue, too, if ratings and parameters are the same; otherwise they start again
+        after `burn_in` sweeps.
     checkpoint : str or path-like, default=None
-        File to which `fit` saves its chains. If the file exists and is of the same data and parameters, `fit` resumes
-        from it, with the same result as without the interruption; a file that is damaged or of another fit raises
-        `CheckpointError`. If the file cannot be written, the fit continues with a `CheckpointWarning`. A finished fit
-        deletes the file.
+        File to which `fit` saves its chains. If the file exists and belongs to the same data and parameters, `fit`
+        resumes from it, with the same result as without the interruption. A file that is damaged or belongs to another
+        fit raises `CheckpointError`. If the file cannot be written, the fit continues with a `CheckpointWarning`. A
+        finished fit deletes the file.
     checkpoint_seconds : float, default=30.0
         Time between two saves, in seconds.
     verbose : int, default=0

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class GibbsM3F(MaxMarginFactorization):
-    """Max-margin matrix factorization of ratings, by Gibbs sampling.
+    """Recommendations from ratings: max-margin matrix factorization by Gibbs sampling.
 
     The score of item j for user i is x_ij = U_i V_j^T. The user's thresholds theta_i1, ..., theta_i(L-1) cut the scores
     into L levels: the rating is 1 + the number of thresholds that are at most x_ij. Each rating has a hinge loss for
@@ -57,12 +57,12 @@ class GibbsM3F(MaxMarginFactorization):
     user_thresholds : bool, default=True
         If True, every user has their own thresholds; if False, all users share them.
     threshold_scale : float, default=1.5
-        Prior standard deviation of the thresholds, in margins; where it is learnt, at the start.
+        Prior standard deviation of the thresholds, in margins. If it is learnt, the start value.
     threshold_means : "symmetric" or array-like of shape (L - 1,), default=None
-        Prior means of the thresholds, ascending. None learns mean and covariance of the users' thresholds, so that the
-        frequencies of the levels and what users have in common show in them, and the mean of the users' factors, so
-        that items can be liked by all; "symmetric" has them around 0 and three margins apart, as [XZZ13]. Thresholds
-        that all users share are always learnt from there, without a mean of factors.
+        Prior means of the thresholds, ascending. None: mean and covariance of the users' thresholds are learnt, so that
+        predictions follow the frequencies of the levels; so is the mean of the users' factors, because some items are
+        liked by nearly all. "symmetric": around 0 and three margins apart, as in [XZZ13]. Thresholds that all users
+        share are always learnt, from this start, without a mean of factors.
     levels : array-like of shape (L,), default=None
         All possible ratings, low to high, including those that no user gave. If None, the categories of an ordered
         `pandas.Categorical`, or else the distinct numbers in y.
@@ -82,8 +82,8 @@ class GibbsM3F(MaxMarginFactorization):
     prediction : {"scores", "median", "average", "last"}, default="scores"
         How `predict` chooses a level: "scores" counts the average thresholds below the average x_ij of the kept
         samples; "median" takes the median of the levels' probabilities at temperature 1; "last" is the last sample
-        alone. "average" multiplies the averages of U and V after burn-in, as [XZZ13] does: factors rotate, so the
-        longer the chain, the more these averages shrink to zero and the worse the predictions are.
+        alone. "average" multiplies the averages of U and V after burn-in, as [XZZ13] does: factors rotate, so with
+        longer chains these averages shrink to zero and predictions get worse.
     duplicates : {"error", "mean", "last"}, default="error"
         What to do with different ratings of an item by the same user: raise an error, take their mean rounded to a
         level (halves up), or take the last one.
@@ -94,14 +94,14 @@ class GibbsM3F(MaxMarginFactorization):
     n_jobs : int, default=None
         Number of threads. If None, as many as numba may use (`NUMBA_NUM_THREADS`). It does not change the result.
     warm_start : bool, default=False
-        If True, and users, items, levels and the shape of the model are those of the last fit, `fit` continues its
-        chains. Averages and samples continue, too, if ratings and parameters are the same; otherwise they are taken
-        anew after `burn_in` sweeps.
+        If True, `fit` continues the chains of the last fit, if users, items, levels and the shape of the model are the
+        same. Averages and samples continue, too, if ratings and parameters are the same; otherwise they start again
+        after `burn_in` sweeps.
     checkpoint : str or path-like, default=None
-        File to which `fit` saves its chains. If the file exists and is of the same data and parameters, `fit` resumes
-        from it, with the same result as without the interruption; a file that is damaged or of another fit raises
-        `CheckpointError`. If the file cannot be written, the fit continues with a `CheckpointWarning`. A finished fit
-        deletes the file.
+        File to which `fit` saves its chains. If the file exists and belongs to the same data and parameters, `fit`
+        resumes from it, with the same result as without the interruption. A file that is damaged or belongs to another
+        fit raises `CheckpointError`. If the file cannot be written, the fit continues with a `CheckpointWarning`. A
+        finished fit deletes the file.
     checkpoint_seconds : float, default=30.0
         Time between two saves, in seconds.
     verbose : int, default=0

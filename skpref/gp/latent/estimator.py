@@ -61,9 +61,9 @@ _LOG_VARIANCE_BOUNDS, _LOG_BOUNDS = (-15.0, 3.0), (-25.0, 15.0)  # of coordinate
 class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackMixin, BaseEstimator):
     """Bayesian Gaussian process latent variable model: nonlinear dimension reduction with uncertainty.
 
-    Every feature is a smooth function, a Gaussian process with a squared exponential kernel, of a few unobserved
-    coordinates. Coordinates have posterior standard deviations. Each has a length-scale that is learnt (automatic
-    relevance determination), so coordinates that are not needed have no effect.
+    Every feature is a smooth function of a few unobserved coordinates: a Gaussian process with a squared exponential
+    kernel. Each row has a posterior mean and standard deviation for each coordinate. Each coordinate has a length-scale
+    that is learnt (automatic relevance determination), so coordinates that are not needed have no effect.
 
     Parameters
     ----------
@@ -77,14 +77,14 @@ class BayesianGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackM
         Mini-batches start from a fit to a sample of 2,000 rows; then each step infers the coordinates of a batch and
         moves functions and hyperparameters ([HFL13]_).
     max_iter : int, default=1000
-        Largest number of iterations of L-BFGS-B, in rounds of at most 100. In the first 30 the noise is fixed at a
-        fiftieth of the data's variance. With `batch_size`, of passes over the rows.
+        Largest number of iterations of L-BFGS-B, in rounds of at most 100; with `batch_size`, of passes over the rows.
+        During the first 30 iterations the noise is fixed at a fiftieth of the variance of the data.
     tol : float, default=1e-4
         A round ends when an iteration gains less than ``tol / 100`` nats per entry of X, and the fit when a round gains
-        less than ``tol`` nats per entry; with `batch_size`, when a pass does. For 1,000 rows of 12 features that is 1.2
-        nats, where different starts end hundreds of nats apart.
+        less than ``tol`` nats per entry; with `batch_size`, when a pass does. For 1,000 rows of 12 features this is 1.2
+        nats; different starts end hundreds of nats apart.
     warm_start : bool, default=False
-        Whether `fit` starts at the end of the earlier fit, if rows and features are as many.
+        Whether `fit` starts from the result of the previous fit, if the numbers of rows and features are the same.
     verbose : int, default=0
         1 prints a line at every evaluation of the bound.
     random_state : int, RandomState instance, Generator or None, default=None

@@ -50,9 +50,9 @@ _HALF = 0.5 - 1e-12  # a level whose cumulative probability is 1/2 up to roundin
 class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
     """Gaussian-process regression on ordered labels such as grades, stars or stages.
 
-    A latent function f(x) with a Gaussian-process prior of unit amplitude, plus noise, lies between two of r - 1
-    learnt thresholds ([CG05]_ eq. 5). Levels need no distances from each other, and predictions are probabilities of
-    all levels.
+    A latent function f(x) with a Gaussian-process prior of unit amplitude, plus noise, lies between two of r - 1 learnt
+    thresholds ([CG05]_ eq. 5). Distances between levels need not be known, and predictions are probabilities of all
+    levels.
 
     Parameters
     ----------
@@ -60,14 +60,14 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         Covariance of f: a kernel of `skpref.kernels` or scikit-learn, or
 
         - "auto": an average over smooth and rough kernels, with one length-scale or one per feature, with and without a
-          linear part, weighted by their evidence under weak priors. The search looks at samples of 250 and then 600
-          rows (1,000 before "vb" and "svi"); thresholds and noise are then fitted to all rows. Features need no
-          scaling, and `n_restarts_optimizer` is not used. A feature more than 1e5 standard deviations from 0 leaves out
-          linear parts: centre it.
+          linear part, weighted by their evidence under weak priors. The search uses samples of 250 and then 600 rows
+          (1,000 before "vb" and "svi"). Thresholds and noise are then fitted to all rows. Features need no scaling, and
+          `n_restarts_optimizer` is not used. If a feature is more than 1e5 standard deviations away from 0, linear
+          parts are not tried: centre it.
         - None: the squared exponential of [CG05]_ with one length-scale, which starts at the median distance of rows.
           Standardise the features first.
         - "ard": a squared exponential with one length-scale per feature.
-        - "linear": a linear kernel, whose one weight variance is in units of the features' standard deviations.
+        - "linear": a linear kernel with one weight variance, in units of the features' standard deviations.
         - "linear-ard": a linear kernel with one weight variance per feature. These three adapt to the number of
           features, which `RFE` changes.
         - "precomputed": X is the covariance of the rows.
@@ -76,13 +76,13 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         "robust" is "probit" with 3 in 100 labels at random. "auto": by evidence where ``kernel="auto"`` and the
         inference is "ep" or "laplace", which "logit" and "robust" need; else "probit".
     inference : {"auto", "ep", "laplace", "vb", "svi"}, default="auto"
-        "ep": expectation propagation at all rows, time n^3. "laplace": a Gaussian at the mode, faster and less
+        "ep": expectation propagation with all rows, time n^3. "laplace": a Gaussian at the mode, faster and less
         accurate. "vb": full passes through `n_inducing` inducing points, time linear in n. "svi": the same in
         mini-batches. "auto": "ep" up to `n_max_exact` distinct rows ("laplace" if weights lie between 0 and 1), else
         "vb" if the rows of kernel values fit in 2 GiB, else "svi".
     optimizer : {"l-bfgs-b"} or None, default="l-bfgs-b"
-        "l-bfgs-b": kernel, noise and thresholds maximise the evidence. None: the kernel stays, noise is 1, and
-        thresholds match the frequencies of the levels.
+        "l-bfgs-b": kernel, noise and thresholds maximise the evidence. None: the kernel is not changed, the noise is 1,
+        and thresholds match the frequencies of the levels.
     n_restarts_optimizer : int, default=2
         Number of further starts of the search at random hyper-parameters. The highest evidence wins.
     evidence : {"ep", "bound"}, default="ep"
@@ -99,21 +99,21 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         "svi".
     tol : float, default=1e-4
         "vb" ends when a pass raises the bound by less than ``tol / 100`` of its size, "svi" when the mean bound of a
-        pass changes by less than `tol` of its size. "ep" and "laplace" end at a precision of 1e-6 posterior standard
-        deviations.
+        pass changes by less than `tol` of its size. "ep" and "laplace" end when changes are below 1e-6 posterior
+        standard deviations.
     delay : float, default=1.0
         The step size of "svi" is (t + delay)^-forgetting_rate in step t.
     forgetting_rate : float, default=0.9
         See `delay`; in (0.5, 1], so that steps converge.
     n_max_exact : int, default=4000
-        Largest number of distinct rows for "ep" and "laplace", whose time grows with its cube.
+        Largest number of distinct rows for "ep" and "laplace", whose time grows with the cube of this number.
     class_order : array-like of shape (n_classes,), default=None
         All levels from low to high, also those absent from `y`. None: the categories of an ordered
-        `pandas.Categorical`, or the sorted numbers; strings need it, but for up to 3 of them alphabetical order is
-        taken, with a warning. Set it for ``cross_val_predict(..., method="predict_proba")``, which replaces labels by
-        numbers in alphabetical order.
+        `pandas.Categorical`, or the sorted numbers. Strings need `class_order`; up to 3 of them are sorted
+        alphabetically without it, with a warning. Also set it for ``cross_val_predict(..., method="predict_proba")``,
+        which replaces labels by numbers in alphabetical order.
     warm_start : bool, default=False
-        Whether `fit` starts at the end of the earlier fit, if kernel, levels and number of features are the same.
+        Whether `fit` starts from the result of the previous fit, if kernel, levels and number of features are the same.
         "auto" always searches from scratch.
     verbose : int, default=0
         1 prints a line at every evaluation of the evidence, or after every pass of "vb" and "svi".

@@ -62,49 +62,49 @@ _MANY_CLASSES_TOL: Final = (
 
 
 class SVGPClassifier(ClassifierMixin, SummedClassifier):
-    """Gaussian-process classification through inducing points, for any number of rows.
+    """Sparse Gaussian process classification for many rows, with two or more classes.
 
     With two classes, the probability of the second is Phi(f(x)) or 1/(1 + exp(-f(x))), where f has a Gaussian-process
-    prior. With more classes each has an f, and their probabilities are proportional to exp(f(x)) (softmax), or each has
-    a model of its own against all others. M inducing points stand for all rows: time n M^2. Kernel and inducing points
-    of two classes, or of one against all others, maximise a lower bound on the evidence ([HMG15]_). The softmax has the
-    most probable f, with a kernel that minimises the log-loss of rows left out.
+    prior. With more classes, each class has an f, and the probabilities are proportional to exp(f(x)) (softmax); or
+    each class has a model of its own against all others. M inducing points represent all rows: computing time grows as
+    n M^2. With two classes, or one against all others, kernel and inducing points maximise a lower bound on the
+    evidence ([HMG15]_). The softmax model takes the most probable f, and the kernel with the lowest log-loss on
+    held-out rows.
 
     Parameters
     ----------
     kernel : Kernel, default=None
         Covariance of f: a kernel of `skpref.kernels` or scikit-learn. None: an amplitude times a squared exponential
         with one length-scale per feature (ARD), which start at the standard deviations of the features, so features
-        need no scaling. Weak priors draw length-scales to each other and keep the amplitude finite. Where features are
-        heavy-tailed put a `QuantileTransformer` before it. The softmax has a Matern kernel (nu = 5/2) in its place.
+        need no scaling. Weak priors keep length-scales similar and the amplitude finite. If features have heavy tails,
+        put a `QuantileTransformer` in front. The softmax model has a Matern kernel (nu = 5/2) instead.
     likelihood : {"probit", "logit"}, default="probit"
-        Probability of one of two classes given f; the softmax has none of them. "probit" has predictive probabilities
-        in closed form.
+        Probability of one of two classes given f. Predictive probabilities of "probit" have a closed form. The softmax
+        model does not use it.
     multi_class : {"auto", "softmax", "one_vs_rest"}, default="auto"
-        How more than two classes are modelled. "softmax": by one model, whose functions share kernel and inducing
-        points. "one_vs_rest": each class by a model of two classes, whose probabilities are divided by their sum.
-        "auto": "softmax", unless ``inference="vb"`` or "svi", ``optimizer="adam"`` or ``learn_inducing=True`` ask for
-        what it lacks, its rows of kernel values take more than 2 GiB, or more than 10,000 rows are in files or on a
-        cluster.
+        How more than two classes are modelled. "softmax": one model, whose functions share kernel and inducing points.
+        "one_vs_rest": for each class a model of two classes; their probabilities are divided by their sum. "auto":
+        "softmax", except in cases that it does not support: ``inference="vb"`` or "svi", ``optimizer="adam"``,
+        ``learn_inducing=True``, kernel values of more than 2 GiB, or more than 10,000 rows in files or on a cluster.
     n_inducing : int or "auto", default="auto"
         Largest number of inducing points M; there are never more than distinct rows. "auto": 2000 for the softmax,
         else 300.
     inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
         How inducing points are chosen from the rows, or the points. "kmeans++" is fast and spreads them over the rows.
     learn_inducing : bool or "auto", default="auto"
-        Whether the gradient of the bound moves the inducing points. "auto": where they are chosen from the rows, are
-        at most two thirds of them and lose more than a thousandth of a nat a row. Points stay for sparse rows and for
-        kernels other than scikit-learn's `RBF`, `Matern`, `ConstantKernel` and their sums and products, and with the
-        softmax.
+        Whether the positions of the inducing points are learnt by the gradient of the bound. "auto": if they are chosen
+        from the rows, are at most two thirds of them, and lose more than a thousandth of a nat per row. They stay fixed
+        for sparse rows, for kernels other than scikit-learn's `RBF`, `Matern`, `ConstantKernel` and their sums and
+        products, and with the softmax model.
     inference : {"auto", "vb", "svi"}, default="auto"
         "vb": full passes of natural-gradient steps. "svi": steps on mini-batches. "auto": "vb" if the rows of kernel
         values fit in 2 GiB, else "svi"; with the softmax the most probable f given all rows.
     optimizer : {"l-bfgs-b", "adam"} or None, default="l-bfgs-b"
-        How kernel and inducing points are learnt. "l-bfgs-b": by the bound with the posterior at its optimum, of a
-        sample of 10,000 rows; more than two classes share 20,000 rows, at least 3,000 each. Half of a sample is of the
-        rarer class, or all that there is, and weights make up for it. "adam": a step after every mini-batch of "svi",
-        which it implies. None: kernel and points stay. The kernel of the softmax is chosen on 3,000 rows, by the
-        log-loss of those left out.
+        How kernel and inducing points are learnt. "l-bfgs-b": by maximising the bound on a sample of 10,000 rows, with
+        the best posterior for each value; with more than two classes, 20,000 rows are divided among them, at least
+        3,000 for each. Half of a sample, or as much as there is, is of the rarer class, and weights correct for this.
+        "adam": a step after every mini-batch of "svi", which it implies. None: kernel and points are not changed. The
+        kernel of the softmax model is chosen on 3,000 rows, by the log-loss on held-out ones.
     batch_size : int, default=1000
         Rows of a mini-batch of "svi"; with "adam" at most a tenth of all rows.
     learning_rate : float, default=0.01
@@ -123,8 +123,8 @@ class SVGPClassifier(ClassifierMixin, SummedClassifier):
     window : int, default=None
         Number of the latest rows that `partial_fit` uses. None: all.
     warm_start : bool, default=False
-        Whether `fit` starts at the end of the earlier fit, if kernel, likelihood, classes and number of features are
-        the same.
+        Whether `fit` starts from the result of the previous fit, if kernel, likelihood, classes and number of features
+        are the same.
     verbose : int, default=0
         1 prints a line at every evaluation of the bound.
     random_state : int, RandomState, Generator or None, default=None

@@ -67,11 +67,11 @@ _MAX_JOINT_ROWS = 10_000  # of a joint posterior, whose covariance then takes .8
 
 
 class SVGPRegressor(ScoredCounts, SummedRegressor):
-    """Gaussian-process regression through inducing points, for any number of rows.
+    """Sparse Gaussian process regression for many rows: numbers, counts, data with outliers.
 
-    f has a Gaussian-process prior, and y is f plus noise. M inducing points stand for all rows: time n M^2, memory
-    independent of n. Kernel, noise and inducing points maximise a lower bound on the evidence ([T09]_), which equals
-    the evidence for M = n. Targets are standardised inside, and predictions are in units of y.
+    f has a Gaussian-process prior, and y is f plus noise. M inducing points represent all rows: computing time grows as
+    n M^2, and memory does not depend on n. Kernel, noise and inducing points maximise a lower bound on the evidence
+    ([T09]_), which equals the evidence for M = n. Targets are standardised inside, and predictions are in units of y.
 
     Parameters
     ----------
@@ -85,12 +85,14 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
     inducing : {"kmeans++", "kmeans", "random", "variance"} or array-like of shape (M, n_features), default="kmeans++"
         How inducing points are chosen from the rows, or the points. "kmeans++" is fast and spreads them over the rows.
     learn_inducing : bool or "auto", default="auto"
-        Whether the gradient of the bound moves the inducing points. "auto": where they are chosen from the rows, are
-        at most two thirds of them and lose more than a thousandth of a nat a row. Points stay for sparse rows and for
-        kernels other than scikit-learn's `RBF`, `Matern`, `ConstantKernel` and their sums and products.
+        Whether the positions of the inducing points are learnt by the gradient of the bound. "auto": if they are chosen
+        from the rows, are at most two thirds of them, and lose more than a thousandth of a nat per row. They stay fixed
+        for sparse rows and for kernels other than scikit-learn's `RBF`, `Matern`, `ConstantKernel` and their sums and
+        products.
     likelihood : {"gaussian", "student-t", "poisson"} or Likelihood, default="gaussian"
         Distribution of y given f. "student-t": noise with heavy tails (4 degrees of freedom), robust to outliers.
-        "poisson": counts with mean proportional to exp(f). A `Likelihood` of `skpref.likelihoods` gets y as it is.
+        "poisson": counts with mean proportional to exp(f). With a `Likelihood` of `skpref.likelihoods`, y is not
+        standardised.
     noise : "learn" or float, default="learn"
         Standard deviation of Gaussian noise, in units of y.
     inference : {"auto", "collapsed", "vb", "svi"}, default="auto"
@@ -98,9 +100,10 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
         mini-batches. "auto": "collapsed" for Gaussian noise, else "vb" if the rows of kernel values fit in 2 GiB, else
         "svi".
     optimizer : {"l-bfgs-b", "adam"} or None, default="l-bfgs-b"
-        How hyper-parameters and points are learnt. "l-bfgs-b": by the bound with the posterior at its optimum.
-        "adam": a step after every mini-batch of "svi", which it implies; full passes follow at the end. None: the
-        kernel stays, and the noise is 0.3 standard deviations of the targets unless `noise` is a number.
+        How hyper-parameters and points are learnt. "l-bfgs-b": by maximising the bound, with the best posterior for
+        each value. "adam": a step after every mini-batch of "svi", which it implies; full passes follow at the end.
+        None: the kernel is not changed, and the noise is 0.3 standard deviations of the targets unless `noise` is a
+        number.
     batch_size : int, default=1000
         Rows of a mini-batch of "svi"; with "adam" at most a tenth of all rows.
     learning_rate : float, default=0.01
@@ -112,13 +115,14 @@ class SVGPRegressor(ScoredCounts, SummedRegressor):
     max_iter : int, default=200
         Largest number of iterations of each search, and of passes of "vb" and "svi".
     tol : float, default=1e-4
-        A search ends when an iteration gains less than ``tol / 10`` nats per row: .1 nats in all for 10,000 rows, less
-        than what tells two models apart. "vb" ends when a pass raises the bound by less than ``tol / 100`` of its
+        A search ends when an iteration gains less than ``tol / 10`` nats per row: 0.1 nats in all for 10,000 rows, too
+        little to prefer one model to another. "vb" ends when a pass raises the bound by less than ``tol / 100`` of its
         size, "svi" when the mean bound of a pass changes by less than `tol` of its size.
     window : int, default=None
         Number of the latest rows that `partial_fit` uses. None: all.
     warm_start : bool, default=False
-        Whether `fit` starts at the end of the earlier fit, if kernel, likelihood and number of features are the same.
+        Whether `fit` starts from the result of the previous fit, if kernel, likelihood and number of features are the
+        same.
     verbose : int, default=0
         1 prints a line at every evaluation of the bound.
     random_state : int, RandomState, Generator or None, default=None
