@@ -85,8 +85,8 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
         Share of the rows that `early_stopping` holds out. If None, it uses the bound on all rows instead, and the last
         pass is kept. This is meant for Adam: coordinate ascent stops by `tol`.
     n_iter_no_change : int, default=10
-        Number of passes without a better validation loss, or bound, after which `early_stopping` ends the fit. (The
-        paper stops after 4 passes in which the bound falls, but with few samples the bound also falls by chance.)
+        Number of passes without a better validation loss, or bound, after which `early_stopping` ends the fit. The
+        paper stops after 4 passes in which the bound falls, but with few samples the bound also falls by chance.
     tol : float, default=1e-5
         Coordinate ascent has converged if a pass raises the bound by less than this, in nats per row. With
         `early_stopping` on the bound, a pass is better if its bound is higher by at least this.
