@@ -381,4 +381,4 @@ def stack(a: Features, b: Features) -> Features:
 
 def same_rows(a: Features, b: Features) -> bool:
     """Return whether two tables of distinct rows hold the same rows, in any order."""
-    return bool(unique_rows(stack(a, b))[0].size == a.shape[0])
+    return a.shape == b.shape and bool(unique_rows(stack(a, b))[0].size == a.shape[0])

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from sklearn.base import clone
 
-from skpref import inducing, kernels
+from skpref import inducing
 from skpref._checks import check_indices, check_positive, check_types, require
 from skpref._math.threads import limit_blas_threads
-from skpref.data import unique_rows
 from skpref.data.tables import same_rows
 from skpref.exceptions import DataError
 from skpref.gp.default_kernels import named_kernel
@@ -19,6 +18,7 @@ from skpref.gp.ordinal.evidence import EvidenceValue, ExactEvidence, SparseEvide
 from skpref.gp.ordinal.families import FamilyFit, SearchRows, weigh_families, with_absent_levels
 from skpref.gp.ordinal.forward import add_features, has_many_weights
 from skpref.gp.ordinal.hyperparameters import HyperparameterSpace, LogPosterior, search
+from skpref.gp.points import determine_rows
 from skpref.gp.posterior import (
     ExactLatent,
     SparseLatent,
@@ -178,7 +178,7 @@ def _sparse_evidence(
     data: OrdinalData, points: Features, kernel: Kernel | None, config: OrdinalConfig
 ) -> SparseEvidence:
     """Return the objective of a search through inducing points."""
-    return SparseEvidence(data, points, _points_are_rows(data, points, kernel), config.schedule)
+    return SparseEvidence(data, points, determine_rows(points, data.X, kernel), config.schedule)
 
 
 def _search(
@@ -314,7 +314,7 @@ def _inducing_points(
     if isinstance(config.inducing, str) and start.points.shape[0] >= config.n_inducing:
         return start.points, start.state
     points = _choose_points(data, kernel, config, rng)
-    same = start.points.shape == points.shape and same_rows(start.points, points)
+    same = same_rows(start.points, points)
     return points, start.state if same else None
 
 
@@ -325,15 +325,6 @@ def _choose_points(
     scale: Any = getattr(kernel, "length_scale", None)
     scale = scale if scale is None or np.all(np.isfinite(scale)) else None
     return inducing.choose(data.X, config.n_inducing, config.inducing, rng, scale, kernel=kernel)
-
-
-def _points_are_rows(data: OrdinalData, points: Features, kernel: Kernel | None) -> bool:
-    """Tell whether the inducing points are all distinct rows, so that they determine f at the rows."""
-    distinct = data.X[unique_rows(data.X)[0]]
-    if points.shape != distinct.shape or not same_rows(points, distinct):
-        return False
-    # White noise is in the inducing points' covariance but not in that with the rows.
-    return np.array_equal(kernels.diagonal(kernel, points), kernels.paired(kernel, points, points))
 
 
 def _sample(data: OrdinalData, n_rows: int, rng: np.random.Generator) -> OrdinalData:

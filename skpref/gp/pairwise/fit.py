@@ -14,9 +14,9 @@ from sklearn.base import clone
 from skpref import inducing, kernels
 from skpref._math.threads import limit_blas_threads
 from skpref._warn import warn
-from skpref.data.tables import same_rows, unique_rows
 from skpref.exceptions import DataWarning
 from skpref.gp.pairwise.posterior import AverageResidual, PairPosterior
+from skpref.gp.points import determine_rows
 from skpref.inference import hyper, svi
 from skpref.inference.basis import InducingBasis, full_passes_fit
 from skpref.inference.blocks import DenseBlock
@@ -220,11 +220,7 @@ def pair_model(
         return PairModel(data=data, config=config)
     if points is None:
         points = inducing.choose(data.X, config.n_inducing, config.inducing, rng, _length_scale(kernel), kernel=kernel)
-    distinct = data.X[unique_rows(data.X)[0]]
-    exact = points.shape == distinct.shape and same_rows(points, distinct)
-    # White noise is in the covariance of the inducing points but not in the rows, so that a residual remains.
-    exact = exact and np.array_equal(kernels.diagonal(kernel, points), kernels.paired(kernel, points, points))
-    return PairModel(data=data, config=config, points=points, exact=exact)
+    return PairModel(data=data, config=config, points=points, exact=determine_rows(points, data.X, kernel))
 
 
 def _length_scale(kernel: Kernel) -> Any:

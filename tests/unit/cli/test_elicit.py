@@ -77,6 +77,9 @@ def test_yes_no_skip_and_quit(models: Path, capsys: Any, monkeypatch: Any) -> No
     assert len(asked) == 6  # the third was asked again
     assert asked[2] == asked[3]
     assert asked[3] in shown
+    rows = re.findall(r"^  \w+ +(\S+)  (\S+) and (\S+)$", shown, flags=re.MULTILINE)
+    assert rows
+    assert all(re.fullmatch(r"[01]\.\d\d", number) for row in rows for number in row)  # probabilities
 
 
 def test_json_is_all_there_is_on_the_output(models: Path, capsys: Any, monkeypatch: Any) -> None:

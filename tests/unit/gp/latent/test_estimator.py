@@ -321,3 +321,24 @@ def test_a_search_ends_after_a_round_that_converged_and_gained_little(monkeypatc
     # The first round of a cold start has not learnt the noise yet.
     end, log = rounds(monkeypatch, [5.0, 0.0], cold=True, converged={1, 2}, iterations={1: 0, 2: 0})
     assert (len(log), end.converged, end.n_iter) == (2, True, 2)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_warm_start_begins_at_the_embedding_of_the_last_fit(monkeypatch) -> None:
+    X = np.random.default_rng(0).normal(size=(12, 3))
+    model = BayesianGPLVM(2, n_inducing=5, max_iter=3, tol=1e3, random_state=0, warm_start=True).fit(X)
+    mean, std, mapping = model.embedding_, model.embedding_std_, model.mapping_
+    starts = []
+
+    def stop(_self, _Y, start, *, cold):
+        starts.append((start, cold))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BayesianGPLVM, "_full_passes", stop)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X)
+    ((inputs, hyper), cold) = starts[0]
+    assert not cold
+    assert_array_equal(inputs.mu, mean)
+    assert_allclose(inputs.s, std**2)
+    assert hyper is mapping.hyper

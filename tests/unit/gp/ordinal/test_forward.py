@@ -89,3 +89,11 @@ def test_the_features_that_matter_are_the_most_relevant():
 )
 def test_what_many_weights_are(kernel, n_rows, many):
     assert has_many_weights(kernel, n_rows) is many
+
+
+def test_a_feature_at_its_upper_bound_does_not_keep_others_out():
+    X, y = few_rows()
+    kernel = Linear(np.full(X.shape[1], 0.01), np.tile([1e-6, 0.02], (X.shape[1], 1)))
+    start, _ = add_features(evidence_of(X, y), kernel, OrdinalProbit.start(y, 3))
+    raised = np.flatnonzero(start.theta > np.log(1e-6) + 1e-9)
+    assert {0, 1, 2} <= set(raised.tolist())
