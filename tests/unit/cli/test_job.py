@@ -6,13 +6,14 @@ import gc
 import io
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from skpref.cli import main
-from skpref.cli.job import Job
+from skpref.cli.job import PARTS, Job
 from skpref.cli.options import Tune
 from skpref.cli.progress import Bar
 from skpref.cli.tasks.base import Rows, SearchResult
@@ -275,3 +276,15 @@ def test_a_study_stands_for_all_that_trials_depend_on(tmp_path: Path, builds: Bu
     ]
     assert len(set(names)) == len(names)
     assert name() == name(trials=9) == names[0]
+
+
+def test_the_trace_of_a_trial_is_that_of_its_first_fold() -> None:
+    search = Job.__new__(Job)
+    search._tracking = SimpleNamespace(open_trial=lambda _: None)  # type: ignore[assignment]
+    metric = SimpleNamespace(loss=lambda *_: 2.5)
+    search.task = SimpleNamespace(trace=lambda model: (model,), metric=metric)  # type: ignore[assignment]
+    search._number, search._trace = 0, ()
+    for step, model in ((0, 1.0), (PARTS - 1, 2.0), (PARTS, 3.0), (2 * PARTS, 4.0)):
+        search._step = step
+        assert search._score(model, np.zeros((1, 1)), np.zeros(1)) == -2.5
+    assert search._trace == (2.0,)

@@ -549,3 +549,14 @@ def test_the_row_that_overflows_is_named(mu, v):
     rows = compressed(sparse.csr_array(np.diag([9.0, 2.0, 3.0])))
     at = np.arange(3) == 2
     assert "row 2 holds values up to 3" in overflow_message(rows, np.where(at, mu, 0.0), np.where(at, v, 0.0))
+
+
+def test_a_group_without_features_keeps_its_prior():
+    machine, *_ = problem(2, Gaussian(1.0), n=30)
+    nu, lam, group = machine.prior
+    more = Prior(np.vstack([nu, np.full_like(nu[:1], 0.0)]), np.vstack([lam, np.full_like(lam[:1], 7.0)]), group)
+    learnt = replace(machine, prior=more).with_learnt_priors().prior
+    np.testing.assert_array_equal(learnt.lam[-1], 7.0)
+    wanted = machine.with_learnt_priors().prior
+    np.testing.assert_array_equal(learnt.lam[:-1], wanted.lam)
+    np.testing.assert_array_equal(learnt.nu[:-1], wanted.nu)
