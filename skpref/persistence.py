@@ -171,7 +171,7 @@ def saved_classes() -> tuple[str, ...]:
 
 # -------------------------------------------------------------------------------------------------------- save and load
 def save(estimator: BaseEstimator, path: str | os.PathLike[str]) -> None:
-    """Write an estimator, fitted or not, to a file that holds data only.
+    """Save an estimator, fitted or not, to a file that contains data only.
 
     The file appears under its name only when it is complete; an earlier one is replaced.
 
@@ -237,7 +237,7 @@ def save_with_columns(estimator: BaseEstimator, path: str | os.PathLike[str], co
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read an estimator that `save` wrote; safe with files from people you do not know.
+    """Load an estimator from a file of `save`; safe with files from people you do not know.
 
     Parameters
     ----------

@@ -160,7 +160,7 @@ class PartitionedComparisons(OnCluster):
         y : collection of Dask or array-like of shape (n,), default=None
             Labels as in `fit`. They, their weights and the predictions come to the client.
         sample_weight : collection of Dask or array-like of shape (n,), default=None
-            Weights of the comparisons; None weighs all alike.
+            Weights of the comparisons; None: all weights are 1.
 
         Returns
         -------

@@ -61,7 +61,7 @@ class DaskCrowdGPPL(PartitionedComparisons, CrowdGPPL):
             Labels as in `CrowdGPPL`, in the partitions of X; or the name of a column of X. None: the column y of X, as
             in Parquet files; without one, left preferred in every row.
         sample_weight : dask.dataframe.Series, dask.array.Array or str, default=None
-            Weights of the comparisons, likewise; None weighs each 1.
+            Weights of the comparisons, likewise; None: all weights are 1.
 
         Returns
         -------

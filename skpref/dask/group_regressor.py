@@ -68,7 +68,7 @@ class DaskGPPLRegressor(OnCluster, GPPLRegressor):
         qid : str, default=None
             Name of the column of groups, which is required: rows are compared within groups.
         sample_weight : dask.dataframe.Series, dask.array.Array or str, default=None
-            Weights of the items >= 0, likewise; None weighs each 1.
+            Weights of the items >= 0, likewise; None: all weights are 1.
 
         Returns
         -------
@@ -121,7 +121,7 @@ class DaskGPPLRegressor(OnCluster, GPPLRegressor):
         qid : collection of Dask or array-like of shape (n,), default=None
             Groups; only pairs within a group count. None: one group.
         sample_weight : collection of Dask or array-like of shape (n,), default=None
-            Weights of the items; None weighs all alike.
+            Weights of the items; None: all weights are 1.
 
         Returns
         -------

@@ -54,7 +54,7 @@ class DaskVariationalFMOrdinal(FMOnCluster, VariationalFMOrdinal):
         y : dask.dataframe.Series, dask.array.Array or str, default=None
             Ordered labels, in the partitions of X, or the name of a column of X. None: the column y of X.
         sample_weight : dask.dataframe.Series, dask.array.Array or str, default=None
-            Weights of the rows, likewise; None weighs each 1.
+            Weights of the rows, likewise; None: all weights are 1.
 
         Returns
         -------
@@ -113,7 +113,7 @@ class DaskVariationalFMOrdinal(FMOnCluster, VariationalFMOrdinal):
         y : collection of Dask or array-like of shape (n,)
             Labels. They, their weights and the predictions come to the client.
         sample_weight : collection of Dask or array-like of shape (n,), default=None
-            Weights of the rows; None weighs all alike.
+            Weights of the rows; None: all weights are 1.
 
         Returns
         -------

@@ -68,7 +68,7 @@ class DaskGibbsM3F(OnCluster, GibbsM3F):
             Ratings, in the partitions of X, or the name of a column of X. None: the column y of X. Ratings that are
             words need `levels`.
         sample_weight : dask.dataframe.Series, dask.array.Array or str, default=None
-            Weights of the ratings, likewise; None weighs each 1.
+            Weights of the ratings, likewise; None: all weights are 1.
 
         Returns
         -------

@@ -58,7 +58,7 @@ class DaskSVGPRegressor(OnCluster, SVGPRegressor):
         y : dask.dataframe.Series, dask.array.Array or str, default=None
             Targets, in the partitions of X, or the name of a column of X. None: the column y of X.
         sample_weight : dask.dataframe.Series, dask.array.Array or str, default=None
-            Weights >= 0, likewise; None weighs each row 1.
+            Weights >= 0, likewise; None: each row has weight 1.
         exposure : None
             Exposures are for data in memory only.
 
@@ -118,7 +118,7 @@ class DaskSVGPRegressor(OnCluster, SVGPRegressor):
         y : collection of Dask or array-like of shape (n,)
             Targets. They, their weights and the predictions come to the client.
         sample_weight : collection of Dask or array-like of shape (n,), default=None
-            Weights of the rows; None weighs all alike.
+            Weights of the rows; None: all weights are 1.
         exposure : None
             Exposures are for data in memory only.
 

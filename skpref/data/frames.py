@@ -56,7 +56,7 @@ _NOUNS = re.compile(r"(model|response|answer|assistant|option|item|player|team|s
 
 
 class ComparisonRows(NamedTuple):
-    """Comparisons as `fit` takes them.
+    """Arguments of `fit`: pairs of ids, labels, weights and covariates.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def from_winners(
     user : str, default=None
         Column of the users, who become the first column of X.
     sample_weight : str, default=None
-        Column of the weights; None weighs each row 1.
+        Column of the weights; None: each row has weight 1.
     covariates : sequence of str or (str, str), default=()
         Columns of numbers that describe a comparison; a pair of columns is their difference.
     missing : {"raise", "drop"}, default="raise"
@@ -226,9 +226,10 @@ def from_choices(
 ) -> ComparisonRows:
     """Read a table of choices: one of several items was chosen; in best-worst scaling (MaxDiff), the worst one, too.
 
-    The chosen item won against each of the other k - 1. These comparisons share one answer, so each has the weight
-    2 / k: they then say as much of the utilities as the choice does if it follows Luce's rule and the items are alike.
-    The worst item is a choice among the k - 1 others: it lost to each of them, with the weight 2 / (k - 1).
+    The chosen item won against each of the other k - 1. These comparisons share one answer, so each has the weight 2 /
+    k. Together they then carry as much information about the utilities as the choice, if it follows Luce's rule and the
+    items have similar utilities. The worst item is a choice among the k - 1 others: it lost to each of them, with the
+    weight 2 / (k - 1).
 
     Parameters
     ----------
@@ -300,8 +301,9 @@ def from_rankings(
 ) -> ComparisonRows:
     """Read rankings: every item won against those behind it.
 
-    All pairs of a ranking of k items share its noise, so each has the weight 3 / (k + 1): together they then say as
-    much of the utilities as the ranking does, to within 2 %, if the items are alike and their noise is normal.
+    All pairs of a ranking of k items share its noise, so each has the weight 3 / (k + 1). Together they then carry as
+    much information about the utilities as the ranking, to within 2 %, if the items have similar utilities and their
+    noise is normal.
 
     Parameters
     ----------
@@ -317,7 +319,7 @@ def from_rankings(
     by : str, default=None
         Column that tells the rankings apart, such as the race.
     user, sample_weight : str, default=None
-        Columns of the users and of the weights, as in `from_winners`; of a ranking, the cells of its first row count.
+        Columns of the users and of the weights, as in `from_winners`; of a ranking, those of its first row are used.
     missing : {"raise", "drop"}, default="raise"
         What to do with a row that lacks a cell, as in `from_winners`. With `by`, a rank that is no number, such as DNF,
         is missing, too: that item is left out of that ranking.

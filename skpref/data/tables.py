@@ -27,7 +27,7 @@ _BITS = 16  # of a number that rounding errors leave as they are
 
 
 class Table:
-    """Features of items with the ids that comparisons use for them (immutable).
+    """Table of features of items or users, with their ids (immutable).
 
     A table is a parameter of an estimator and not an argument of `fit`, so
     cross-validation never slices it. It has no length and no shape, its arrays

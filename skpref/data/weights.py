@@ -24,7 +24,7 @@ _ZEROS_ALLOWED = {
 
 
 def read_weights(sample_weight: object, n_rows: int, *, relative: bool = False) -> Array:
-    """Return the weights of the rows, finite and >= 0, shape (n_rows,); None weighs every row 1.
+    """Return the weights of the rows, finite and >= 0, shape (n_rows,); None: each row has weight 1.
 
     Relative weights, of which only the ratios matter, are divided by the largest where they are extreme.
     """

@@ -27,7 +27,7 @@ Z_90: Final = 1.6448536269514722  # half the width of a 90 % credible interval, 
 
 
 class Belief(NamedTuple):
-    """Posterior of all candidate questions: what strategies choose by.
+    """Posterior of the answers to all candidate questions, on which strategies base their choice.
 
     Parameters
     ----------

@@ -248,8 +248,8 @@ class VariationalFM(RegressorMixin, FMFiles):
     ) -> Self:
         """Update the posterior with more rows; the present posterior is the prior.
 
-        Give each row once: a row given again counts twice. The groups' priors and the noise stay as they are. A column
-        without entries so far (a future user, for which X has a column) starts from the prior of its group.
+        Give each row once: a row given again counts twice. The priors of the groups and the noise do not change. A
+        column without entries so far (a future user, for which X has a column) starts from the prior of its group.
 
         Parameters
         ----------

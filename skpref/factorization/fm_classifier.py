@@ -271,7 +271,7 @@ class VariationalFMClassifier(ClassifierMixin, FMFiles):
     ) -> Self:
         """Update the posterior with more rows; the present posterior is the prior.
 
-        Give each row once: a row given again counts twice. The groups' priors stay as they are. A column without
+        Give each row once: a row given again counts twice. The priors of the groups do not change. A column without
         entries so far (a future user, for which X has a column) starts from the prior of its group.
 
         Parameters

@@ -64,8 +64,8 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         a one-hot design, there is one group. In files each column is a group, with its name.
     categorical_features : array-like of str or str, default=None
         Names of the columns of files that hold ids, such as user, item or shop; each id is a feature. All other columns
-        must be numbers. If None, all columns but those of floats, decimals and booleans hold ids. In memory X holds
-        numbers, and this must be None.
+        must be numbers. If None, all columns except floats, decimals and booleans hold ids. For data in memory it must
+        be None: encode ids by `OneHotDesign`.
     posterior : {"full", "factorised"}, default="full"
         "full" learns a covariance matrix of each feature's weight and factors, "factorised" only variances, as in
         [VRK22]. The default has a better bound, and converges in fewer passes if X has two one-hot fields (users and
@@ -344,7 +344,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     ) -> Self:
         """Update the posterior with more rows; the present posterior is the prior.
 
-        Give each row once: a row given again counts twice. The groups' priors and the thresholds stay as they are. A
+        Give each row once: a row given again counts twice. The priors of the groups and the thresholds do not change. A
         column without entries so far (a future user, for which X has a column) starts from the prior of its group.
 
         Parameters
@@ -438,7 +438,7 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         X : {array-like, sparse matrix} of shape (n, n_features)
             Features.
         y : array-like of shape (n,)
-            Labels. Without `class_order`, a level that no training row has counts at its place among the others.
+            Labels. Without `class_order`, a level that no training row has is sorted in among the others.
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows. None: 1.
 

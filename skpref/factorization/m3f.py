@@ -123,11 +123,11 @@ class GibbsM3F(MaxMarginFactorization):
     posterior_ : M3FPosterior
         Averages, last states and kept samples of the chains.
     temperature_ : float
-        By what `predict_proba` divides the loss, learnt from a tenth of the ratings: after its last sweep, the first
-        chain runs 15 more without them. 1 for fewer than 10 ratings.
+        Number by which `predict_proba` divides the loss, learnt from a tenth of the ratings: after its last sweep, the
+        first chain runs 15 more without them. 1 for fewer than 10 ratings.
     level_weights_ : ndarray of shape (L,)
-        By what `predict_proba` multiplies the probabilities of the levels, learnt from the same ratings: levels of
-        equal loss are not equally frequent.
+        Factors by which `predict_proba` multiplies the probabilities of the levels, learnt from the same ratings:
+        levels of equal loss are not equally frequent.
     risks_ : ndarray of shape (n_chains, n_sweeps)
         Regularised risk after each sweep.
     risk_ : float

@@ -29,7 +29,7 @@ class RankingDisplay(Display):
     n_total : int, default=None
         Number of items ranked, for the title.
     unit : str, default="utility"
-        What the axis counts.
+        Unit of the axis.
 
     Attributes
     ----------

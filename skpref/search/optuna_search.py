@@ -129,7 +129,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
     See Also
     --------
     default_space : What is searched by default.
-    WithinUserKFold : Folds in which every tested user has other rows to learn from.
+    WithinUserKFold : Splitter for known users, who have rows in the training part.
 
     Notes
     -----

@@ -59,7 +59,7 @@ class _WithinUserSplitter(BaseCrossValidator):
 
 
 class WithinUserKFold(_WithinUserSplitter):
-    """Folds in which every tested user has other rows to learn from.
+    """K-fold splitter for known users: every tested user also has rows in the training part.
 
     The rows of each user are spread over the folds. Comparisons of one user about one pair of items, in either order,
     stay in one fold: otherwise the answer that is tested would be among the training data. A user with a single row
@@ -127,7 +127,7 @@ class WithinUserKFold(_WithinUserSplitter):
 
 
 class WithinUserShuffleSplit(_WithinUserSplitter):
-    """Random hold-outs in which every tested user has other rows to learn from.
+    """Random splits for known users: every tested user also has rows in the training part.
 
     Of ratings, a share of each user's is held out, at least one. Of comparisons, a share of all: what one user says of
     one pair of items, in either order, is on one side, and one pair of each user stays in the training part. A user

@@ -141,12 +141,12 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
 
     @property
     def temperature_(self) -> float:
-        """By what the loss is divided in `predict_proba`."""
+        """Number by which `predict_proba` divides the loss."""
         return self.posterior_.calibration.temperature
 
     @property
     def level_weights_(self) -> Array:
-        """By what the probabilities of the levels are multiplied in `predict_proba`, shape (L,)."""
+        """Factors by which `predict_proba` multiplies the probabilities of the levels, shape (L,)."""
         return np.exp(self.posterior_.calibration.log_weights)
 
     # ---------------------------------------------------------------- fitting

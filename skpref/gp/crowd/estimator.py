@@ -157,7 +157,7 @@ class CrowdGPPL(ShardedCrowd):
     rate_sd0 : float, default=0.2
         Rate of that prior.
     shape_sw0 : float, default=2.0
-        Shape of the Gamma prior of the inverse variance of each user factor, likewise.
+        Shape of the Gamma prior of the inverse variance of each user factor.
     rate_sw0 : float, default=0.2
         Rate of that prior.
     length_scale_factor : "auto" or float in [1e-6, 1e6], default="auto"
@@ -384,7 +384,7 @@ class CrowdGPPL(ShardedCrowd):
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
             (winner, loser).
         sample_weight : array-like of shape (n,), default=None
-            Weights of the comparisons; None weighs each 1. A weight of 2 counts a comparison twice.
+            Weights of the comparisons; None: all weights are 1. A weight of 2 counts a comparison twice.
 
         Returns
         -------
@@ -448,7 +448,7 @@ class CrowdGPPL(ShardedCrowd):
         y : array-like of shape (n,), default=None
             Labels, as in `fit`; the first call is the same as `fit` and sets `classes_`.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the comparisons; None weighs each 1.
+            Weights of the comparisons; None: all weights are 1.
         items : Table, default=None
             Features of new items, if the model has features of items. Otherwise new ids are read from X.
         users : Table, default=None
@@ -644,7 +644,7 @@ class CrowdGPPL(ShardedCrowd):
         return nearest_entities(user, n, self._users, self.user_ids_, of_users, gram)
 
     def similar_items(self, item: Hashable, n: int = 10) -> tuple[IdColumn, Array]:
-        """Return the items that deviate from the consensus most alike, over the users.
+        """Return the items that are most similar to an item: the same users like them more than others do.
 
         Parameters
         ----------

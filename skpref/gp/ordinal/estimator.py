@@ -539,7 +539,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
             Posterior mean of f, in prior standard deviations (for a kernel of unit amplitude).
         std : ndarray of shape (n,)
             Only with ``return_std=True``. The unit of f is not determined by the levels, and its error is not counted:
-            compare rows of one model by it, and take `predict_proba` for intervals that hold.
+            use it to compare rows of one model, and `predict_proba` for everything else.
         """
         rows = self._check_new_rows(X)
         mean, variance = self.posterior_.latent(rows, variance=return_std)
@@ -600,7 +600,7 @@ class GPOrdinalRegressor(ClassifierMixin, CallbackMixin, BaseEstimator):
         X : {array-like, CSR} of shape (n, n_features)
             Rows; with ``kernel="precomputed"`` their covariance with the training rows.
         y : array-like of shape (n,)
-            Labels. Without `class_order`, a level that no training row has counts at its place among the others.
+            Labels. Without `class_order`, a level that no training row has is sorted in among the others.
         sample_weight : array-like of shape (n,), default=None
             Weights of the rows. None: 1.
 

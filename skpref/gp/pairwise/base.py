@@ -300,7 +300,7 @@ class ComparisonClassifier(ReadsColumns, LearnsEffects, ClassifierMixin, Pairwis
         y : array-like of shape (n,), default=None
             Labels as in `fit`; a soft label counts as the side that it favours.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the comparisons; None weighs all alike.
+            Weights of the comparisons; None: all weights are 1.
 
         Returns
         -------

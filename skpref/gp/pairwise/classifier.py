@@ -272,7 +272,7 @@ class GPPLClassifier(ShardedClassifier):
             for left; or the words "left", "right" and "tie". None: left preferred in every row, so that rows are
             (winner, loser).
         sample_weight : array-like of shape (n,), default=None
-            Weights of the comparisons; None weighs each 1. A weight of 2 counts a comparison twice.
+            Weights of the comparisons; None: all weights are 1. A weight of 2 counts a comparison twice.
 
         Returns
         -------
@@ -333,7 +333,7 @@ class GPPLClassifier(ShardedClassifier):
         y : array-like of shape (n,), default=None
             Labels, as in `fit`; the first call is the same as `fit` and sets `classes_`.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the comparisons; None weighs each 1.
+            Weights of the comparisons; None: all weights are 1.
         items : Table, default=None
             Features of new items, if the model has features. Otherwise new ids are read from X.
         classes : array-like of shape (2,), default=None

@@ -226,16 +226,15 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         y : array-like of shape (n_items,) or str, default=None
             Scores, grades or ranks, the higher the better; of files the name of their column. Only their order within a
             group matters; equal values are not compared. All pairs of an item share the noise of its score, so each
-            counts for less than a comparison of its own; the weights follow from the fit. Required unless `comparisons`
-            are given.
+            pair counts less than an independent comparison; the weights follow from the fit. Required unless
+            `comparisons` are given.
         comparisons : array-like of shape (n_comparisons, 2), default=None
             Row numbers of X: (winner, loser).
         qid : array-like of shape (n_items,) or str, default=None
             Groups (queries): `y` compares items of the same group only. None: one group. Of files the name of their
             column, which they need.
         sample_weight : array-like of shape (n_items,) or (n_comparisons,), or str, default=None
-            Weights of the items if `y` is given (a comparison has the product of two), else of the comparisons. None
-            weighs all alike.
+            Weights of the items if `y` is given (a comparison has the product of two), else of the comparisons. None: all weights are 1.
 
         Returns
         -------
@@ -429,7 +428,7 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
         qid : array-like of shape (n,), default=None
             Groups; only pairs within a group count. None: one group.
         sample_weight : array-like of shape (n,), default=None
-            Weights of the items; a pair has the product of two. None weighs all alike.
+            Weights of the items; a pair has the product of two. None: all weights are 1.
 
         Returns
         -------
