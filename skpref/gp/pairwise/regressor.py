@@ -234,7 +234,8 @@ class GPPLRegressor(RegressorMixin, ScoredGroups):
             Groups (queries): `y` compares items of the same group only. None: one group. Of files the name of their
             column, which they need.
         sample_weight : array-like of shape (n_items,) or (n_comparisons,), or str, default=None
-            Weights of the items if `y` is given (a comparison has the product of two), else of the comparisons. None: all weights are 1.
+            Weights of the items if `y` is given (a comparison has the product of two), else of the comparisons. None:
+            all weights are 1.
 
         Returns
         -------
