@@ -133,8 +133,12 @@ class RankingDisplay(Display):
         ax.errorbar(self.utility, rows, xerr=spread, fmt="o", color=COLOUR, ecolor=PALE, elinewidth=3, capsize=0)
         ax.set_yticks(rows, [self._label(row) for row in range(len(rows))], parse_math=False)  # "$" is a dollar
         ax.set_ylim(len(rows) - 0.5, -0.5)
-        shown = f"best {len(rows)} of {self.n_total} items" if self.n_total else ""
-        ax.set(xlabel=f"{self.unit} (mean and 90 % interval)", title=shown)
+        title = f"best {len(rows)} of {self.n_total} items" if self.n_total else ""
+        if self.n_total == len(rows):
+            title = f"{len(rows)} items"
+        if self.rank_low is not None and self.rank_high is not None:
+            title += "  [90 % interval of the rank]"
+        ax.set(xlabel=f"{self.unit} (mean and 90 % interval)", title=title.strip())
 
     def _label(self, row: int) -> str:
         name = shortened(self.ids[row])

@@ -22,8 +22,16 @@ def test_the_best_stands_on_top(model: GPPLClassifier) -> None:
     assert len(labels) == 4
     low, high = ax.get_ylim()
     assert low > high
-    assert ax.get_title() == "best 4 of 6 items"
+    assert ax.get_title() == "best 4 of 6 items  [90 % interval of the rank]"
     assert list(display.utility) == sorted(display.utility, reverse=True)
+
+
+def test_the_title_says_what_is_shown(model: GPPLClassifier) -> None:
+    everything = RankingDisplay.from_estimator(model, ax=offscreen_axes())
+    assert everything.ax_.get_title() == "6 items  [90 % interval of the rank]"
+    plain = RankingDisplay(["tea", "milk"], [0.4, -0.4], [0.2, 0.3], n_total=3).plot(ax=offscreen_axes())
+    assert plain.ax_.get_title() == "best 2 of 3 items"
+    assert [tick.get_text() for tick in plain.ax_.get_yticklabels()] == ["tea", "milk"]
 
 
 def test_a_ranking_in_elo_points_says_so(model: GPPLClassifier) -> None:
