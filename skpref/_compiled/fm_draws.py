@@ -202,21 +202,25 @@ def drawn_evidence(
 
 
 @njit(nogil=True, fastmath=FAST)
-def _solve(U, x, noise):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Replace the linear term x by a draw of the normal distribution with precision U'U, U in the upper triangle."""
+def _solve(U, x, old, noise, relaxation):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Replace the linear term x by a draw, correlated with the old one, of a normal distribution of precision U'U."""
     for a in range(x.shape[0]):
         for b in range(a):
             x[a] -= U[b, a] * x[b]
         x[a] /= U[a, a]
+    share = np.sqrt(1.0 - relaxation * relaxation)
     for a in range(x.shape[0] - 1, -1, -1):
-        x[a] += noise[a]
+        before = 0.0
+        for b in range(a, x.shape[0]):
+            before += U[a, b] * old[b]
+        x[a] += relaxation * (before - x[a]) + share * noise[a]
         for b in range(a + 1, x.shape[0]):
             x[a] -= U[a, b] * x[b]
         x[a] /= U[a, a]
 
 
 @njit(nogil=True, fastmath=FAST)
-def _draw(first, last, start, index, value, theta, nu, lam, group, offset, A, B, table, noise):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _draw(first, last, start, index, value, theta, nu, lam, group, offset, A, B, table, noise, relaxation):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     width = theta.shape[1]
     P, none, draw = np.empty((width, width)), np.zeros((width, width)), np.empty(width)
     for k in range(first, last):
@@ -233,7 +237,7 @@ def _draw(first, last, start, index, value, theta, nu, lam, group, offset, A, B,
             add_evidence(table[p], none, A[p - offset], B[p - offset], value[e], P, draw)
         if not factor_upper(P):
             return False
-        _solve(P, draw, noise[k])
+        _solve(P, draw, theta[k], noise[k], relaxation)
         theta[k] = draw
         for e in range(start[k], start[k + 1]):
             _add(table[index[e]], theta[k], value[e])
@@ -249,16 +253,18 @@ def draw_features(
     evidence: tuple[Array, Array],
     table: Array,
     noise: Array,
+    relaxation: float,
 ) -> bool:
     """Draw the features of a field one after the other given the rest, weight and factors together; return success.
 
+    `relaxation` is the correlation of a draw with the one before it given the rest: -1 to 1, 0 for independent draws.
     `theta` and the field's rows of `table` change; `columns` holds the field's patterns by feature, numbered from
     `offset` in `table`.
     """
     shifted = columns._replace(indices=columns.indices + offset)
 
     def task(a: int, b: int) -> bool:
-        return bool(_draw(a, b, *shifted, theta, *prior, offset, *evidence, table, noise))
+        return bool(_draw(a, b, *shifted, theta, *prior, offset, *evidence, table, noise, relaxation))
 
     width = theta.shape[1]
     ends_of = pairwise(ranges.tolist()) if numba.get_num_threads() > 1 else [(0, columns.start.shape[0] - 1)]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from copy import copy
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, cast
 
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from skpref._callbacks import fit_callbacks
 from skpref._compiled.jit import limited_threads
@@ -19,9 +22,10 @@ from skpref.data.levels import encode_levels, levels_of_parts, ordered_levels, w
 from skpref.data.shards import is_stored
 from skpref.exceptions import DataError
 from skpref.factorization.machine.base import CONSTRAINTS, TrainingRows
-from skpref.factorization.machine.chain import ChainOptions, sampled
+from skpref.factorization.machine.chain import ChainOptions, checkpoint_of, sampled, warn_not_stationary
 from skpref.factorization.machine.files import FMFiles
 from skpref.factorization.machine.model import compressed
+from skpref.inference.gibbs import effective_sample_size, split_rhat
 from skpref.likelihoods import OrdinalProbit
 from skpref.metrics import ordinal_mae
 
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from skpref.data.row_shards import RowSummary
     from skpref.factorization.machine.fit import FitOptions
     from skpref.factorization.machine.model import Machine
+    from skpref.factorization.machine.posterior import FMPosterior
 
 _FIRST_PASSES: Final = 15  # of coordinate ascent or Adam before a chain
 _MOST_ROWS: Final = 1e9  # of a chain, repeated ones counted
@@ -80,9 +85,16 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
     burn_in : int, default=20
         Number of first sweeps, which are not used. At least two must be left. At most 200 of the others are kept,
         evenly spaced and in single precision: 4 (1 + d) bytes for each feature and draw.
+    checkpoint : str or path-like, default=None
+        File to which the chain of "gibbs" is saved. If the file exists and is of the same data and parameters, with a
+        whole number as `random_state`, `fit` resumes from it, with the same result as without the interruption; a file
+        that is damaged or of another fit raises `CheckpointError`. A finished fit deletes the file.
+    checkpoint_seconds : float, default=30.0
+        Time between two saves, in seconds.
     learn_priors : bool, default=True
-        If True, the priors of the groups are learnt, with hyperpriors nu ~ N(0, 1) and lam ~ Gamma(1, 1). If False,
-        all priors are N(0, 1), in units of the noise.
+        If True, the priors of the groups are learnt, with hyperpriors nu ~ N(0, 1) and lam ~ Gamma(1, 1); "gibbs" draws
+        those of the weights and a common scale of a group's factors. If False, all priors are N(0, 1), in units of the
+        noise.
     batch_size : int, default=None
         Number of rows in a mini-batch, for Adam. If None, coordinate ascent over all rows is used, which needs no
         learning rate and never lowers the bound.
@@ -137,6 +149,11 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         The last of `lower_bounds_`.
     converged_ : bool
         Whether coordinate ascent has converged.
+    log_likelihoods_ : ndarray of shape (n_draws,)
+        Of "gibbs": log likelihood after burn-in, each time that the thresholds were drawn (in every third sweep).
+    r_hat_, effective_sample_size_ : float
+        Of "gibbs": diagnostics of `log_likelihoods_`. R-hat compares both halves of the chain; above 1.1, or what
+        chance explains in a short chain, it is a `ConvergenceWarning`: more sweeps are needed. NaN without a chain.
     validation_losses_ : ndarray
         Log loss after each pass, of `early_stopping`.
     n_iter_ : int
@@ -179,6 +196,8 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         "inference": [StrOptions({"variational", "gibbs"})],
         "n_sweeps": [Interval(Integral, 2, None, closed="left")],
         "burn_in": [Interval(Integral, 0, None, closed="left")],
+        "checkpoint": [str, os.PathLike, None],
+        "checkpoint_seconds": [Interval(Real, 0.0, None, closed="left")],
     }
 
     def __init__(
@@ -192,6 +211,8 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         inference: Literal["variational", "gibbs"] = "variational",
         n_sweeps: int = 100,
         burn_in: int = 20,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_seconds: float = 30.0,
         learn_priors: bool = True,
         batch_size: int | None = None,
         n_epochs: int = 100,
@@ -215,6 +236,8 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
         self.inference = inference
         self.n_sweeps = n_sweeps
         self.burn_in = burn_in
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
         self.learn_priors = learn_priors
         self.batch_size = batch_size
         self.n_epochs = n_epochs
@@ -328,10 +351,45 @@ class VariationalFMOrdinal(ClassifierMixin, FMFiles):
             )
 
         reports = None if hook is None else after_passes
-        options = ChainOptions(self.n_sweeps, self.burn_in, on_iteration=reports)
-        seed = int(as_generator(self.random_state).integers(2**63))
+        seed, X, level = (
+            int(as_generator(self.random_state).integers(2**63)),
+            data.X[rows],
+            data.y[rows].astype(np.int64),
+        )
+        settings = seed, self.n_sweeps, self.burn_in, bool(self.learn_priors)
+        options = ChainOptions(
+            self.n_sweeps,
+            self.burn_in,
+            learn_priors=bool(self.learn_priors),
+            checkpoint=checkpoint_of(self.checkpoint, self.checkpoint_seconds, self.posterior_, (X, level), settings),
+            on_iteration=reports,
+            fitted=self._with_posterior,
+        )
         with limited_threads(None if self.n_jobs is None else effective_n_jobs(self.n_jobs)):
-            self.posterior_ = sampled(self.posterior_, data.X[rows], data.y[rows].astype(np.int64), options, seed)
+            self.posterior_ = sampled(self.posterior_, X, level, options, seed)
+        warn_not_stationary(self.posterior_, type(self).__name__)
+
+    def _with_posterior(self, posterior: FMPosterior) -> Self:
+        """Return a copy fitted by the draws so far."""
+        other = copy(self)
+        other.posterior_ = posterior
+        return other
+
+    @property
+    def log_likelihoods_(self) -> Array:
+        """Log likelihood after burn-in, each time that the thresholds were drawn."""
+        check_is_fitted(self)
+        return np.empty(0) if self.posterior_.sampled is None else self.posterior_.sampled.log_likelihoods
+
+    @property
+    def r_hat_(self) -> float:
+        """R-hat of the log likelihood; NaN without a chain."""
+        return split_rhat(self.log_likelihoods_[None])
+
+    @property
+    def effective_sample_size_(self) -> float:
+        """Effective sample size of the log likelihood; NaN without a chain."""
+        return effective_sample_size(self.log_likelihoods_[None])
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(

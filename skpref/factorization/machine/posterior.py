@@ -30,6 +30,7 @@ class FMDraws:
 
     theta: NDArray[np.float32]  # (S, K, 1 + d): of w_k and v_kf
     bias: Array  # (S,): of w_0
+    log_likelihoods: Array  # of the chain after burn-in, each time that the thresholds were drawn
 
     def validate(self) -> None:
         """Raise DataError unless the parts fit together."""
@@ -37,6 +38,7 @@ class FMDraws:
         require(n_draws >= 2, self, "bias", "must be of two draws at least")
         sound = isinstance(self.theta, np.ndarray) and self.theta.dtype == np.float32 and self.theta.ndim == 3
         require(sound and len(self.theta) == n_draws, self, "theta", f"must be {n_draws} tables of float32")
+        check_arrays(self, log_likelihoods="T")
 
     def values(self, X: Features, numbers: Iterable[int] | None = None) -> Iterator[Array]:
         """Iterate over y(x) of the rows under all or some of the draws, shape (n,) each."""

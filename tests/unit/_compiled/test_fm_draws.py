@@ -50,7 +50,8 @@ def test_values_are_those_of_the_definition() -> None:
     assert_allclose(row_values(design.codes, design.table(theta)), expected, rtol=1e-12)
 
 
-def test_a_feature_without_noise_is_at_its_conditional_mean() -> None:
+@pytest.mark.parametrize("relaxation", [0.0, -0.9])
+def test_a_feature_without_noise_is_at_its_conditional_mean_or_as_far_on_the_other_side(relaxation: float) -> None:
     X, theta = implicit_rows()
     design, rng = design_of(X), np.random.default_rng(1)
     target, nu, lam = rng.normal(size=X.shape[0]), rng.normal(size=(1, 3)), rng.gamma(2.0, size=(1, 3))
@@ -59,13 +60,34 @@ def test_a_feature_without_noise_is_at_its_conditional_mean() -> None:
     for f, (columns, ranges) in enumerate(design.parts):
         evidence = drawn_evidence(f, design.holders, design.codes, design.offsets, target, table)
         offset = int(design.offsets[f])
-        assert draw_features(columns, ranges, offset, drawn, (nu, lam, group), evidence, table, np.zeros_like(theta))
+        options = (nu, lam, group), evidence, table, np.zeros_like(theta), relaxation
+        assert draw_features(columns, ranges, offset, drawn, *options)
         # In the order of the features, y(x) is linear in each given the others: h = x_k (1, Q - x_k v_k).
         for k in np.flatnonzero(np.diff(columns.start)).tolist():
             x, zero = X.toarray()[:, k], theta.copy()
             zero[k] = 0.0
             h = x[:, None] * np.column_stack([np.ones(len(x)), X @ zero[:, 1:]])
             residual = target - row_values(design.codes, design.table(zero))
-            theta[k] = np.linalg.solve(h.T @ h + np.diag(lam[0]), h.T @ residual + lam[0] * nu[0])
+            mean = np.linalg.solve(h.T @ h + np.diag(lam[0]), h.T @ residual + lam[0] * nu[0])
+            theta[k] = mean + relaxation * (theta[k] - mean)
     assert_allclose(drawn, theta, rtol=1e-8)
     assert_allclose(table, design.table(theta), rtol=1e-8)
+
+
+def test_draws_scatter_as_much_with_relaxation_as_without() -> None:
+    n, precision = 4000, 2.0 * np.array([[3.0, 1.0], [1.0, 2.0]])
+    X = sparse.csr_array(np.eye(n))
+    design, nu, lam = design_of(X), np.array([[0.4, -0.2]]), np.array([[1.5, 0.5]])
+    rng, group = np.random.default_rng(2), np.zeros(n, dtype=np.int64)
+    ((columns, ranges),) = design.parts
+    evidence = np.tile(precision, (n, 1, 1)), np.tile([1.0, -2.0], (n, 1))
+    total = precision + np.diag(lam[0])
+    mean, covariance = np.linalg.solve(total, [1.0 + 0.6, -2.0 - 0.1]), np.linalg.inv(total)
+    theta = rng.multivariate_normal(mean, covariance, n)
+    before = theta.copy()
+    assert draw_features(
+        columns, ranges, 0, theta, (nu, lam, group), evidence, design.table(theta), rng.standard_normal((n, 2)), -0.9
+    )
+    assert_allclose(theta.mean(axis=0), mean, atol=5.0 * np.sqrt(covariance.max() / n))
+    assert_allclose(np.cov(theta.T), covariance, atol=0.02)
+    assert_allclose([np.corrcoef(before[:, a], theta[:, a])[0, 1] for a in range(2)], -0.9, atol=0.02)

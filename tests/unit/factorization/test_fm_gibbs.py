@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
-from skpref import VariationalFMOrdinal
-from skpref.exceptions import DataError
+from skpref import VariationalFMOrdinal, load, save
+from skpref.exceptions import CheckpointError, DataError
+from skpref.factorization.machine.chain import check_resumed, warn_not_stationary
+from skpref.inference import gibbs
+from skpref.inference.gibbs import Chain
 from tests.unit.factorization.test_fm_ordinal import FITTED, X, Y
 
 SHORT = VariationalFMOrdinal(2, inference="gibbs", n_sweeps=20, burn_in=5, random_state=0)
@@ -88,6 +95,7 @@ def test_a_callback_stops_the_chain() -> None:
 
         def on_iteration(self, estimator, context, iteration) -> bool:
             self.steps.append(iteration.step)
+            assert iteration.fitted().predict(X[:2]).shape == (2,)
             return iteration.step == self.at
 
     stop = Stop(28)  # after the passes and 13 sweeps, of which 5 are not used
@@ -97,6 +105,100 @@ def test_a_callback_stops_the_chain() -> None:
     stopped_early = clone(SHORT).set_callbacks(Stop(17)).fit(X, Y)
     assert stopped_early.posterior_.sampled is None
     assert stopped_early.predict(X).shape == Y.shape
+
+
+def test_diagnostics_are_of_the_log_likelihood_after_burn_in(tmp_path) -> None:
+    # Thresholds are drawn in sweeps 1, 4, .., 199, of which 7 is the first after burn-in.
+    assert DRAWN.log_likelihoods_.shape == (65,)
+    assert np.all(DRAWN.log_likelihoods_ < 0.0)
+    assert DRAWN.r_hat_ == gibbs.split_rhat(DRAWN.log_likelihoods_[None])
+    assert 1.0 < DRAWN.effective_sample_size_ < 130.0
+    save(DRAWN, tmp_path / "model.skpref")
+    assert load(tmp_path / "model.skpref").r_hat_ == DRAWN.r_hat_
+    assert np.isnan([FITTED.r_hat_, FITTED.effective_sample_size_]).all()
+    assert FITTED.log_likelihoods_.size == 0
+
+
+def test_a_chain_that_still_drifts_is_warned_of() -> None:
+    def warned(trace: np.ndarray) -> None:
+        sampled = replace(DRAWN.posterior_.sampled, log_likelihoods=trace)
+        warn_not_stationary(replace(DRAWN.posterior_, sampled=sampled), "VariationalFMOrdinal")
+
+    with pytest.warns(ConvergenceWarning, match=r"VariationalFMOrdinal is not stationary: .* above 1\.\d\d. Increase"):
+        warned(np.arange(400.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warned(np.random.default_rng(0).standard_normal(400))
+        warned(np.arange(3.0))  # too few to say
+        warn_not_stationary(FITTED.posterior_, "VariationalFMOrdinal")
+
+
+def test_an_interrupted_chain_resumes_to_the_same_bits(tmp_path, monkeypatch) -> None:
+    model = clone(SHORT).set_params(checkpoint=tmp_path / "chain", checkpoint_seconds=0.0)
+    real, n_done = gibbs.advanced, []
+
+    def fragile(*args):
+        n_done.append(1)
+        if len(n_done) == 13:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    monkeypatch.setattr(gibbs, "advanced", fragile)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert model.checkpoint.exists()
+    assert not hasattr(model, "posterior_")
+    for changed in ({"n_sweeps": 21}, {"random_state": 1}, {"learn_priors": False}):
+        with pytest.raises(CheckpointError, match="other data or parameters"):
+            clone(model).set_params(**changed).fit(X, Y)
+    with pytest.raises(CheckpointError, match="other data or parameters"):
+        clone(model).fit(X, Y[::-1])
+    n_before = len(n_done)
+    assert np.array_equal(model.fit(X, Y).predict_proba(X), clone(SHORT).fit(X, Y).predict_proba(X))
+    assert len(n_done) - n_before == 20 - 12 + 20
+    assert not model.checkpoint.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("theta", np.zeros((50, 2))),
+        ("bias", np.array(np.nan)),
+        ("thresholds", np.array([0.0, 1.0, 0.5])),
+        ("lam", np.zeros((2, 3))),
+        ("seed", np.array(4, dtype=np.uint64)),
+    ],
+)
+def test_a_chain_with_other_arrays_is_refused(name: str, value: np.ndarray) -> None:
+    state = {
+        "theta": np.zeros((50, 3)),
+        "bias": np.array(0.0),
+        "thresholds": np.arange(3.0),
+        "log_p": np.array(0.0),
+        "nu": np.zeros((2, 3)),
+        "lam": np.ones((2, 3)),
+        "seed": np.array(3, dtype=np.uint64),
+    }
+    sample = {
+        **{key: state[key] for key in ("bias", "thresholds", "nu", "lam")},
+        "theta": np.zeros((50, 3), np.float32),
+    }
+    check_resumed(Chain(state), Chain(state, samples=(sample,)))
+    with pytest.raises(DataError):
+        check_resumed(Chain(state), Chain({**state, name: value}))
+    if name in sample:
+        with pytest.raises(DataError):
+            check_resumed(Chain(state), Chain(state, samples=({**sample, name: value},)))
+
+
+def test_priors_are_learnt_on_request() -> None:
+    fixed = clone(SHORT).set_params(learn_priors=False).fit(X, Y)
+    assert all(np.all(prior["factor_stds"] == 1.0) for prior in fixed.group_priors_.values())
+    first, drawn = DRAWN.posterior_.last.prior, DRAWN.posterior_.machine.prior
+    assert_allclose(first.nu[:, 1:], drawn.nu[:, 1:], rtol=1e-12)
+    multiple = drawn.lam[:, 1:] / first.lam[:, 1:]
+    assert_allclose(multiple, np.tile(multiple[:, :1], 2), rtol=1e-12)
+    assert not np.any(np.isclose(multiple, 1.0))
 
 
 @pytest.mark.parametrize(
