@@ -3,7 +3,7 @@ More comparisons than memory holds
 ==================================
 
 The same estimator can learn from a folder of Parquet files, reading a part at a time, or on a Dask cluster. The result
-is that of a fit in memory. The 300,000 comparisons of this example are few enough to compare all three ways.
+is the same as in memory. The 300,000 comparisons of this example are few enough to compare all three ways.
 """
 
 # %%
