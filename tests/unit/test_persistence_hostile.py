@@ -17,7 +17,7 @@ import pytest
 from scipy import sparse
 from skops import io as skops_io
 
-from skpref._archive import MAX_MEMBERS, renumbered, write_archive
+from skpref._archive import MAX_MEMBERS, _check_member, renumbered, write_archive
 from skpref.exceptions import ModelFormatError
 from skpref.inference.blocks import StackedBlock
 from skpref.likelihoods import PairwiseProbit, PairwiseProbitTies
@@ -521,3 +521,29 @@ MUTATIONS: dict[str, Callable[[Any], Any]] = {
     "large": lambda a: a * a.dtype.type(100),
     "backwards": lambda a: a[::-1],
 }
+
+
+HARMS = {
+    "huge": b"{'descr': '<f8', 'fortran_order': False, 'shape': (1099511627776,), }\n",
+    "objects": b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n",
+    "negative": b"{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }\n",
+    "no header": b"no header",
+}
+
+
+@pytest.mark.parametrize("part", ["indices.npy", "indptr.npy", "format.npy", "shape.npy", "data.npy"])
+@pytest.mark.parametrize("harm", HARMS)
+def test_every_array_of_a_sparse_matrix_is_checked_before_it_is_read(part: str, harm: str) -> None:
+    file, hostile = io.BytesIO(), io.BytesIO()
+    sparse.save_npz(file, sparse.csr_array(np.eye(3)), compressed=False)
+    with zipfile.ZipFile(file) as archive, zipfile.ZipFile(hostile, "w") as other:
+        assert part in archive.namelist()
+        for name in archive.namelist():
+            other.writestr(name, header(HARMS[harm]) if name == part else archive.read(name))
+    _check_member("SparseMatrixNode", "features", file.getvalue())
+    tracemalloc.start()
+    # What is no header is refused by NumPy, of which the caller makes our error.
+    with pytest.raises(ValueError, match="header" if harm == "no header" else f"features/{part}: "):
+        _check_member("SparseMatrixNode", "features", hostile.getvalue())
+    assert tracemalloc.get_traced_memory()[1] < 2**20
+    tracemalloc.stop()

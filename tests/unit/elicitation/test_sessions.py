@@ -105,6 +105,9 @@ def test_a_session_learns_people(name):
         scores = {"classifier": "decision_function", "regressor": "predict"}.get(name, "predict_score")
         own = getattr(updated, scores)(rows)
         np.testing.assert_allclose(updated.predict(PAIRS[:50]), model.predict(PAIRS[:50]), atol=1e-12)
+        if hasattr(model, "steps"):
+            kinds = [(name, type(step)) for name, step in model.steps]
+            assert [(name, type(step)) for name, step in updated.steps] == kinds
         errors.append([session.estimates().value[others], Z[person, others], session.belief_.mean[others], own])
     value, z, mean, own = np.array(errors).transpose(1, 0, 2).reshape(4, -1)
     assert np.corrcoef(value, z)[0, 1] > 0.65

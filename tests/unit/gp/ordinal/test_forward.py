@@ -92,8 +92,9 @@ def test_what_many_weights_are(kernel, n_rows, many):
 
 
 def test_a_feature_at_its_upper_bound_does_not_keep_others_out():
-    X, y = few_rows()
-    kernel = Linear(np.full(X.shape[1], 0.01), np.tile([1e-6, 0.02], (X.shape[1], 1)))
+    X = np.random.default_rng(0).standard_normal((60, 90))
+    y = np.digitize(3.0 * X[:, 0] + X[:, 1], [-2.0, 2.0]).astype(float)
+    kernel = Linear(np.full(90, 0.01), np.tile([1e-6, 0.02], (90, 1)))
     start, _ = add_features(evidence_of(X, y), kernel, OrdinalProbit.start(y, 3))
     raised = np.flatnonzero(start.theta > np.log(1e-6) + 1e-9)
-    assert {0, 1, 2} <= set(raised.tolist())
+    assert {0, 1} <= set(raised.tolist())

@@ -1,0 +1,34 @@
+"""`decision_function` of all classifiers of two classes is positive where the second is likelier, and sorts alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit, ndtr
+
+from skpref import GPPLClassifier, VariationalFMClassifier
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 2))
+Y = (X[:, 0] + 0.3 * RNG.normal(size=40) > 0.0).astype(int)
+PAIRS = RNG.permuted(np.tile(np.arange(5), (40, 1)), axis=1)[:, :2]
+CASES: dict[str, tuple[Any, Any, Any]] = {
+    "machine, probit": (VariationalFMClassifier(n_epochs=5, random_state=0), X, ndtr),
+    "machine, logit": (VariationalFMClassifier(link="logit", n_epochs=5, random_state=0), X, expit),
+    "pairs, probit": (GPPLClassifier(), PAIRS, None),
+    "pairs, logit": (GPPLClassifier(likelihood="logit"), PAIRS, None),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_decisions_agree_with_probabilities(case: str) -> None:
+    model, rows, link = CASES[case]
+    model.fit(rows, Y)
+    decision, p = model.decision_function(rows), model.predict_proba(rows)[:, 1]
+    np.testing.assert_array_equal(decision > 0.0, p > 0.5)
+    order = np.argsort(decision, kind="stable")
+    assert np.all(np.diff(p[order]) >= -1e-12)
+    if link is not None:
+        np.testing.assert_allclose(link(decision), p, rtol=1e-9)
