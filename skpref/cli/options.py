@@ -42,23 +42,23 @@ _FEATURES = ("label", "features", "group")
 
 # A model is a line here, a function that reads its data, and its options in the parser.
 MODELS = {
-    "gppl": Model("skpref.cli.tasks.comparisons:read", "comparisons: one view for all", _COMPARISONS),
+    "gppl": Model("skpref.cli.tasks.comparisons:read", "comparisons: one utility for each item", _COMPARISONS),
     "crowd": Model(
         "skpref.cli.tasks.comparisons:read",
-        "comparisons: a consensus and a view of each user",
+        "comparisons by users: a consensus and personal utilities",
         (*_COMPARISONS, "user", "users", "groups"),
     ),
     "m3f": Model("skpref.cli.tasks.ratings:read", "ratings: factors of users and items", _RATINGS),
     "ipm3f": Model(
-        "skpref.cli.tasks.ratings:read", "ratings: as many binary features of users as needed", _RATINGS[:-1]
+        "skpref.cli.tasks.ratings:read", "ratings: binary features of users; their number is learnt", _RATINGS[:-1]
     ),
     "ordinal": Model(
         "skpref.cli.tasks.features:read_ordinal",
         "features with ordered labels: a Gaussian process",
         (*_FEATURES, "class_order"),
     ),
-    "fm": Model("skpref.cli.tasks.labels:read", "numbers by user and item: factorization machine", PAIRS),
-    "fm-classifier": Model("skpref.cli.tasks.labels:read", "0 or 1 by user and item: the same", PAIRS),
+    "fm": Model("skpref.cli.tasks.labels:read", "a number by user and item: a factorization machine", PAIRS),
+    "fm-classifier": Model("skpref.cli.tasks.labels:read", "0 or 1 by user and item: a factorization machine", PAIRS),
     "svgp": Model(
         "skpref.cli.tasks.features:read_sparse",
         "features with a number: a sparse Gaussian process",
@@ -66,7 +66,7 @@ MODELS = {
     ),
     "svgp-classifier": Model(
         "skpref.cli.tasks.features:read_sparse",
-        "features with one of two classes: the same",
+        "features with one of two classes: a sparse Gaussian process",
         (*_FEATURES, "max_inducing"),
     ),
 }
@@ -254,24 +254,26 @@ def parse(argv: Sequence[str]) -> Any:
 # --------------------------------------------------------------------------------------------------------------- parser
 _MODEL = "file that `tune`, `run`, `fit` or skpref.save wrote"
 _JSON = "print JSON to standard output, and messages to standard error"
-_MAX_INDUCING = "inducing points at most: time grows with their square (default: {})"
-_ABOUT_TUNE = """Learn from a file: hold-out, search for settings, report, plots, model.
+_MAX_INDUCING = "largest number of inducing points; time grows with its square (default: {})"
+_ABOUT_TUNE = """Tune a model on a file: search for settings, test on held-out rows, write report, plots and model.
 
 models:
 {models}
 
-Files are CSV, JSON (a list, or a record a line) or Parquet, perhaps compressed by gzip; - is
-standard input. A file of comparisons has the columns left, right, label (1 = left preferred, 0 =
-right, 0.5 = tie); or model_a, model_b, winner (an id, or words such as model_a, b, tie, both bad);
-or winner, loser; perhaps weight; for crowd, user too. Other names are given by --left, --right,
---label, --winner, --loser, --score, --weight, --user; other columns are left alone. The hold-out
-is then of users who have other comparisons to learn from, and annotators.csv says how far each
+Files are CSV, JSON (a list, or one record in each line) or Parquet, and may be compressed by gzip.
+- is standard input.
+A file of comparisons has the columns left, right, label (1 = left preferred, 0 = right, 0.5 = tie);
+or model_a, model_b, winner (an id, or words such as model_a, b, tie, both bad); or winner, loser. A
+column weight is optional. --model crowd also needs a column user. For columns with other names use
+--left, --right, --label, --winner, --loser, --score, --weight, --user. Further columns are ignored.
+With --model crowd some comparisons of each user are held out, and annotators.csv says how far each
 user agrees with the consensus. ITEMS has a column id; all its other columns are numeric features.
-A file of ratings has the columns user, item, rating; perhaps weight. The hold-out has some of
-each user's ratings. A file of rows has a column label and numeric features."""
-_ABOUT_RUN = """Do what `tune` does, as a TOML file says in the sections [data], [model], [search], [space],
-[tracking] and [output]. Keys are the options of `tune`; [space] holds, by the name of a setting,
-one value, a list of values, or { low = ..., high = ..., log = true }. Paths are from the folder
+A file of ratings has the columns user, item, rating and, optionally, weight. Some ratings of each
+user are held out.
+A file of rows has a column label and numeric features."""
+_ABOUT_RUN = """Do what `tune` does, with the options in a TOML file. Its sections are [data], [model], [search],
+[space], [tracking] and [output]. Keys are the options of `tune`. In [space], a setting has one
+value, a list of values, or { low = ..., high = ..., log = true }. Paths are relative to the folder
 of the file. The same file gives the same numbers. With storage in [search], a run that was stopped
 or killed resumes from its finished trials when it is started again.
 
@@ -316,9 +318,9 @@ def _parser(parser_class: type[_Parser] = _Parser) -> argparse.ArgumentParser:
     parser = parser_class(
         prog="skpref",
         description="Bayesian preference learning: from comparisons or ratings to a tuned, tracked model.",
-        epilog="`skpref COMMAND --help` says more. Exit codes: 0 = done, even if a search was stopped after a trial; "
-        "1 = mlflow-sync could not send all; 2 = the input cannot be used, and one line says why; 130 = stopped "
-        "before there was a result.",
+        epilog="`skpref COMMAND --help` lists all options. Exit codes: 0 = done, also if a search was stopped after a "
+        "trial; 1 = mlflow-sync could not send everything; 2 = the input cannot be used, and a message says why; "
+        "130 = stopped before there was a result.",
     )
     parser.add_argument("--version", action="version", version=f"skpref {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -332,7 +334,7 @@ def _add_tune(commands: Any) -> None:
     tune = commands.add_parser(
         "tune",
         usage="%(prog)s [OPTIONS] DATA",  # the whole list would hide the line that says what is wrong
-        help="learn from a file of comparisons, ratings or labelled rows",
+        help="tune a model on a file of comparisons, ratings or labelled rows",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description=_ABOUT_TUNE.format(models=models),
     )
@@ -344,12 +346,12 @@ def _add_tune(commands: Any) -> None:
 def _add_run(commands: Any) -> None:
     run = commands.add_parser(
         "run",
-        help="run a whole experiment that a TOML file describes",
+        help="tune a model with the options in a TOML file",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description=_ABOUT_RUN,
     )
     run.add_argument("file", type=read_path, metavar="EXPERIMENT.toml")
-    run.add_argument("--out", type=read_path, metavar="DIR", help="folder of results, in the place of that in the file")
+    run.add_argument("--out", type=read_path, metavar="DIR", help="folder of results, instead of the one in the file")
     run.add_argument("--json", action="store_true", help=_JSON)
     run.set_defaults(kind=None)
 
@@ -357,7 +359,9 @@ def _add_run(commands: Any) -> None:
 def _add_data_options(parser: argparse.ArgumentParser) -> None:
     """Add where the data are, and what they mean: of `tune` and of `fit`."""
     parser.add_argument("data", type=read_path, metavar="DATA", help="file of comparisons, ratings or rows")
-    parser.add_argument("--model", choices=list(MODELS), default="gppl", help="what to learn (default: gppl)")
+    parser.add_argument(
+        "--model", choices=list(MODELS), default="gppl", help="kind of model, see `skpref tune --help` (default: gppl)"
+    )
     _add_file_options(parser)
     add = parser.add_argument_group("comparisons").add_argument
     add("--winner", type=read_text, metavar="COLUMN", help="column of the winner: an id, or a word for its side")
@@ -366,7 +370,7 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
     add("--score", type=read_names, metavar="A[,B]", help=text)
     text = "columns of rankings, the best first; cells at the end may be empty"
     add("--ranking", type=read_names, metavar="A,B,...", help=text)
-    text = "columns of ranks, one for each item, named as it is; 1 is the best"
+    text = "columns of ranks, one for each item, with the name of the item; 1 is the best"
     add("--item-ranks", type=read_names, metavar="A,B,...", help=text)
     text = "column that tells rankings apart, such as the race, where a row is one item: --item, --rank (1 is the best)"
     add("--contest", type=read_text, metavar="COLUMN", help=text)
@@ -378,24 +382,24 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
     add("--worst", type=read_text, metavar="COLUMN", help=text)
     text = "what to do with rows that compare an item with itself (default: error)"
     add("--on-self", choices=["error", "drop"], help=text)
-    text = "columns whose effects are learnt, or differences of two, such as home,length_a-length_b; positive: for left"
+    text = "columns, or differences of two, whose effects are learnt: home,length_a-length_b; positive favours left"
     add("--covariates", type=read_names, metavar="A,B-C,...", help=text)
     text = "columns of groups with utilities of their own, such as a category, for --model crowd; see rank --groups"
     add("--groups", type=read_names, metavar="A,B,...", help=text)
-    add("--weight", type=read_text, metavar="COLUMN", help="column of weights (default: weight); of other rows, too")
+    add("--weight", type=read_text, metavar="COLUMN", help="column of weights, of any kind of rows (default: weight)")
     add("--items", type=read_path, help="file of the items' features")
     add("--id", type=read_text, metavar="COLUMN", help="column of ids in ITEMS (default: id)")
-    text = "file of the users' features, for --model crowd; its ids are in a column named as in DATA, or id"
+    text = "file of the users' features, for --model crowd; its column of ids is named as in DATA, or id"
     add("--users", type=read_path, help=text)
-    text = "column whose values stay together in splits, such as a person: the hold-out is then of unseen people"
-    add("--group", type=read_text, metavar="COLUMN", help=f"{text}; of rows with labels, too")
-    text = "column of dates or numbers: the latest rows are held out, and folds test rows later than those learnt from"
+    text = "column of groups, such as persons, that are not divided in splits, so that tests are on unseen groups"
+    add("--group", type=read_text, metavar="COLUMN", help=f"{text}; also for rows with labels")
+    text = "column of dates or numbers: the latest rows are held out, and folds are tested on later rows"
     add("--time-split", type=read_text, metavar="COLUMN", help=text)
     add("--max-inducing", type=at_least(1), metavar="M", help=_MAX_INDUCING.format(500))
     add = parser.add_argument_group("ratings").add_argument
-    text = "column of who answered or rated (default: user); for --model crowd too"
+    text = "column of the users (default: user); also for --model crowd"
     add("--user", type=read_text, metavar="COLUMN", help=text)
-    add("--item", type=read_text, metavar="COLUMN", help="column of what was rated, or ranked (default: item)")
+    add("--item", type=read_text, metavar="COLUMN", help="column of the rated or ranked items (default: item)")
     add("--rating", type=read_text, metavar="COLUMN", help="column of the ratings (default: rating)")
     add(
         "--levels",
@@ -403,13 +407,13 @@ def _add_data_options(parser: argparse.ArgumentParser) -> None:
         metavar="A,B,...",
         help="all levels, low to high (default: the numbers in the file)",
     )
-    text = "what to do where a user rated an item twice, and differently (default: error)"
+    text = "what to do with different ratings of an item by one user (default: error)"
     add("--duplicates", choices=["error", "mean", "last"], help=text)
     add("--sweeps", type=at_least(2), metavar="N", help="sweeps of a chain, a fifth of them burn-in (default: 50)")
-    add("--factors", type=at_least(1), metavar="K", help="factors at most, for --model m3f (default: 100)")
+    add("--factors", type=at_least(1), metavar="K", help="largest number of factors, for --model m3f (default: 100)")
     add = parser.add_argument_group("rows with labels").add_argument
-    add("--label", type=read_text, metavar="COLUMN", help="column of the labels (default: label); of comparisons, too")
-    text = "columns of features (default: all others but id, weight and the group)"
+    add("--label", type=read_text, metavar="COLUMN", help="column of the labels, also of comparisons (default: label)")
+    text = "columns of features (default: all columns except label, id, weight and group)"
     add("--features", type=read_names, metavar="A,B,...", help=text)
     add(
         "--class-order",
@@ -424,18 +428,18 @@ def _add_file_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("file").add_argument
     add("--left", type=read_text, metavar="COLUMN", help="column of the left items (default: left, or model_a)")
     add("--right", type=read_text, metavar="COLUMN", help="column of the right items (default: right, or model_b)")
-    text = "names of the columns, where the file has no line of names"
+    text = "names of the columns, if the file has no header"
     add("--columns", type=read_names, metavar="A,B,...", help=text)
     _add_text_options(add)
 
 
 def _add_text_options(add: Any) -> None:
     """Add how text is written, and what is done with cells that hold nothing."""
-    text = "what is between cells: one character, or tab, comma, semicolon, bar, space (default: found by itself)"
+    text = "separator of cells: one character, or tab, comma, semicolon, bar, space (default: detected)"
     add("--separator", type=read_separator, metavar="CHARACTER", help=text)
     add("--decimal", choices=[".", ","], help="decimal separator of numbers in all text files (default: .)")
     add("--encoding", type=read_encoding, metavar="NAME", help="encoding of all text files (default: utf-8)")
-    text = "what to do with rows that lack a cell that is read, or have text such as NA for a number (default: error)"
+    text = "what to do with incomplete rows, where a cell is empty or has text such as NA for a number (default: error)"
     add("--missing", choices=["error", "drop"], help=text)
 
 
@@ -450,12 +454,12 @@ def _add_job_options(parser: argparse.ArgumentParser, trials: int) -> None:
         metavar="DIR",
         help="folder of results (default: skpref-out)",
     )
-    add("--seed", type=at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")
-    text = "folds of the cross-validation (default: 4; of ratings, some of each user's are held out once)"
+    add("--seed", type=at_least(0), default=0, metavar="N", help="random seed (default: 0)")
+    text = "folds of the cross-validation (default: 4; with ratings, one split that holds out some of each user)"
     add("--folds", type=at_least(2), metavar="N", help=text)
-    text = "share that is held out (default: 0.2); of ratings, that share of each user's; 'one': one rating a user"
+    text = "share that is held out (default: 0.2); with ratings, of each user's; 'one': one rating of each user"
     add("--holdout", type=read_share, default=0.2, metavar="SHARE", help=text)
-    text = "file, or address of a database, that keeps finished trials: the same command resumes from them"
+    text = "file, or address of a database, for finished trials: the same command resumes from them"
     add("--storage", type=read_text, metavar="FILE", help=text)
     add("--experiment", type=read_text, default="skpref", metavar="NAME", help="MLflow experiment (default: skpref)")
     add("--no-mlflow", action="store_false", dest="mlflow", help="do not track")
@@ -465,13 +469,13 @@ def _add_job_options(parser: argparse.ArgumentParser, trials: int) -> None:
 def _add_demo(commands: Any) -> None:
     demo = commands.add_parser(
         "demo",
-        help="the same on data that come with it",
+        help="tune a model on simulated battles, or on real data with --dataset",
         description="Run `tune` on simulated battles of language models whose judges like long answers; or, in one to "
         "two minutes, on the choices of 210 travellers among air, train, bus and car (Greene and Hensher; "
         "statsmodels' modechoice), holding out whole travellers.",
     )
     demo.add_argument("--dataset", choices=["arena", "travellers"], default="arena", help="default: arena")
-    demo.add_argument("--model", choices=["gppl"], default="gppl", help="what to learn (default: gppl)")
+    demo.add_argument("--model", choices=["gppl"], default="gppl", help="model (default: gppl)")
     demo.add_argument("--max-inducing", type=at_least(1), metavar="M", help=_MAX_INDUCING.format(150))
     _add_job_options(demo, trials=10)
     demo.set_defaults(kind=Demo, data=None)
@@ -482,15 +486,17 @@ def _add_fit(commands: Any) -> None:
         "fit",
         usage="%(prog)s [OPTIONS] DATA",
         help="fit a model with given settings, without a search",
-        description="Fit one model to a whole file, with its default settings or others, and write it. Files and "
-        "models are those of `tune`.",
+        description="Fit one model to a whole file, with default or other settings, and save it. Files and models are "
+        "the same as for `tune`.",
     )
     _add_data_options(fit)
     add = fit.add_argument_group("fit").add_argument
-    text = "a parameter of the estimator, such as C=0.1 or kernel=auto; several times for several"
+    text = "a parameter of the estimator, such as C=0.1 or kernel=auto; repeat the option for several"
     add("--set", type=read_setting, action="append", default=[], dest="settings", metavar="NAME=VALUE", help=text)
-    add("--out", type=read_path, default=Path("model.skpref"), metavar="FILE", help="the model (default: model.skpref)")
-    add("--seed", type=at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")
+    add(
+        "--out", type=read_path, default=Path("model.skpref"), metavar="FILE", help="model file (default: model.skpref)"
+    )
+    add("--seed", type=at_least(0), default=0, metavar="N", help="random seed (default: 0)")
     add("--json", action="store_true", help=_JSON)
     fit.set_defaults(kind=Fit)
 
@@ -499,9 +505,8 @@ def _add_predict(commands: Any) -> None:
     predict = commands.add_parser(
         "predict",
         help="predict the rows of a file with a saved model",
-        description="Put predictions behind the columns of a file: the probability that left is preferred (left, "
-        "right; of a crowd, user too), the level that a user gives to an item (user, item), or what follows from "
-        "features.",
+        description="Add columns of predictions to a file: the probability that left is preferred (from columns left, "
+        "right and, for a crowd, user), the rating of an item by a user (from user, item), or the label of features.",
     )
     add = predict.add_argument
     add("model", type=read_path, metavar="MODEL", help=_MODEL)
@@ -509,7 +514,7 @@ def _add_predict(commands: Any) -> None:
         "data",
         type=read_path,
         metavar="DATA",
-        help="CSV, JSON or Parquet file (or folder) of what is asked; - is standard input",
+        help="CSV, JSON or Parquet file (or folder) of rows to predict; - is standard input",
     )
     add("--user", type=read_text, metavar="COLUMN", help="column of users (default: user)")
     add("--item", type=read_text, metavar="COLUMN", help="column of items (default: item)")
@@ -523,11 +528,11 @@ def _add_predict(commands: Any) -> None:
 def _add_rank(commands: Any) -> None:
     rank = commands.add_parser(
         "rank",
-        help="rank known or new items with a saved model",
+        help="rank items with a saved model, or recommend items to a user",
         description="Rank items by their features. ITEMS has a column id and the features that the model was tuned "
-        "with, in any order; other columns are left alone. A model without features ranks the ids it knows. A model of "
-        "a crowd ranks by the consensus, or by the view of one user; one of users and items ranks all items for a "
-        "user; one of features the rows of ITEMS, by what it predicts of them.",
+        "with, in any order; other columns are ignored. A model without features ranks the items of its data. A model "
+        "of a crowd ranks by the consensus, or by the utilities of one user. A model of ratings ranks all items for a "
+        "user. A model of features ranks the rows of ITEMS by their predictions.",
     )
     add = rank.add_argument
     add("model", type=read_path, metavar="MODEL", help=_MODEL)
@@ -535,7 +540,7 @@ def _add_rank(commands: Any) -> None:
     add("--id", type=read_text, metavar="COLUMN", help="column of ids in ITEMS (default: id)")
     text = "groups in which to rank, with a model that was learnt with --groups, such as category=code"
     add("--groups", type=read_names, metavar="COLUMN=GROUP,...", help=text)
-    text = "whose view to rank by, with a model of a crowd or of users and items"
+    text = "id of the user for whom items are ranked, with a model of a crowd or of ratings"
     add("--user", type=read_text, metavar="ID", help=text)
     text = "of a model of comparisons: utility in units of the answer noise (default), or elo points with average 1500"
     add("--scale", choices=["utility", "elo"], default="utility", help=text)
@@ -549,17 +554,17 @@ def _add_rank(commands: Any) -> None:
 def _add_elicit(commands: Any) -> None:
     elicit = commands.add_parser(
         "elicit",
-        help="ask a person the questions a saved model learns most from, and print what it learnt",
-        description="Ask on the terminal, and print what follows from the answers: estimates, their uncertainty, what "
-        "to recommend, what to ask next. MODEL holds preferences (which one? 1 or 2), ratings, or a Pipeline of "
-        "OneHotDesign and a factorization machine (y or n, or a number). s skips a question, u takes the last answer "
-        "back, q quits. The file is not changed.",
+        help="ask a person the most informative questions, and print what follows from the answers",
+        description="Ask questions in the terminal, and print what follows from the answers: estimates, their "
+        "uncertainty, recommendations, the next question. MODEL is a model of comparisons (answers 1 or 2), of "
+        "ratings, or a Pipeline of OneHotDesign and a factorization machine (answers y or n, or a number). s skips a "
+        "question, u takes the last answer back, q quits. The file of the model is not changed.",
     )
     add = elicit.add_argument
     add("model", type=read_path, metavar="MODEL", help=_MODEL)
-    text = "who answers, with a model of several users (default: somebody new)"
+    text = "id of the user who answers, with a model of several users (default: a new user)"
     add("--user", type=read_text, metavar="ID", help=text)
-    text = "what may be asked: a column item, or left and right for preferences (default: all known)"
+    text = "file of possible questions: a column item, or left and right for comparisons (default: all items)"
     add("--candidates", type=read_path, metavar="FILE", help=text)
     add(
         "--strategy",
@@ -567,30 +572,30 @@ def _add_elicit(commands: Any) -> None:
         default="determinant",
         help="how to choose questions (default: determinant)",
     )
-    add("--questions", type=at_least(1), default=20, metavar="N", help="questions at most (default: 20)")
-    text = "end where no question has an expected information gain of so many nats (default: 0)"
+    add("--questions", type=at_least(1), default=20, metavar="N", help="largest number of questions (default: 20)")
+    text = "stop when the expected information gain of every question is below this, in nats (default: 0)"
     add("--min-gain", type=read_gain, default=0.0, metavar="G", help=text)
-    text = "file of JSON that keeps questions and answers: the same command resumes from it"
+    text = "JSON file for questions and answers: the same command resumes from it"
     add("--session", type=read_path, metavar="FILE", help=text)
-    add("--out", type=read_path, metavar="FILE", help="write a copy of the model that knows the answers")
+    add("--out", type=read_path, metavar="FILE", help="write a copy of the model that has learnt from the answers")
     add("--top", type=at_least(1), default=10, metavar="N", help="items to print (default: 10)")
-    add("--json", action="store_true", help="print what was learnt as JSON, and questions to standard error")
-    add("--seed", type=at_least(0), default=0, metavar="N", help="seed of everything random (default: 0)")
+    add("--json", action="store_true", help="print the result as JSON, and questions to standard error")
+    add("--seed", type=at_least(0), default=0, metavar="N", help="random seed (default: 0)")
     elicit.set_defaults(kind=Elicit)
 
 
 def _add_sync(commands: Any) -> None:
     sync = commands.add_parser(
         "mlflow-sync",
-        help="send to MLflow what could not be sent when it happened",
-        description="When the MLflow store fails, fits continue and their records are kept in a folder. This sends "
-        "them, once: what has arrived is not sent again, and what was sent is deleted from the folder.",
+        help="send runs that MLflow could not receive earlier",
+        description="If the MLflow store fails, fits continue and their runs are kept in a folder. This command sends "
+        "them. Nothing is sent twice, and what has arrived is deleted from the folder.",
     )
     text = "folder named in the warning (default: mlruns/spool)"
     sync.add_argument("spool", nargs="?", type=read_path, default=Sync.DEFAULT, metavar="FOLDER", help=text)
-    text = "the store (default: that of the time; one with a password is not remembered)"
+    text = "the store (default: the store of the run; an address with a password is not remembered)"
     sync.add_argument("--tracking-uri", metavar="URI", help=text)
-    sync.add_argument("--experiment", metavar="NAME", help="send to this experiment instead, made on demand")
+    sync.add_argument("--experiment", metavar="NAME", help="send to this experiment instead (created if necessary)")
     sync.add_argument("--json", action="store_true", help="print JSON for programs")
     sync.set_defaults(kind=Sync)
 
