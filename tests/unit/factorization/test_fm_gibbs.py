@@ -8,14 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skpref import VariationalFMOrdinal, load, save
+from skpref._compiled.fm_draws import row_values
 from skpref.exceptions import CheckpointError, DataError
-from skpref.factorization.machine.chain import check_resumed, warn_not_stationary
+from skpref.factorization.machine.chain import ChainProblem, check_resumed, rescaled, warn_not_stationary
+from skpref.factorization.machine.fields import design_of
+from skpref.factorization.machine.model import Bias, Machine, Prior
 from skpref.inference import gibbs
 from skpref.inference.gibbs import Chain
+from skpref.likelihoods import OrdinalProbit
 from tests.unit.factorization.test_fm_ordinal import FITTED, X, Y
 
 SHORT = VariationalFMOrdinal(2, inference="gibbs", n_sweeps=20, burn_in=5, random_state=0)
@@ -199,6 +204,35 @@ def test_priors_are_learnt_on_request() -> None:
     multiple = drawn.lam[:, 1:] / first.lam[:, 1:]
     assert_allclose(multiple, np.tile(multiple[:, :1], 2), rtol=1e-12)
     assert not np.any(np.isclose(multiple, 1.0))
+
+
+def test_a_scale_of_factors_is_drawn_from_its_conditional_distribution() -> None:
+    # Two features of group 0 meet in a row, so y(x) is quadratic in their scale; group 1 is at its prior's mean.
+    X = sparse.csr_array(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 1.0, 0.0]]))
+    rng, target, away = np.random.default_rng(0), np.array([0.6, -0.2, 0.9]), np.array([[0.0, 0.8], [0.0, -0.5]])
+    prior = Prior(np.array([[0.0, 0.3], [0.0, 1.1]]), np.array([[1.0, 2.0], [1.0, 1.0]]), np.array([0, 0, 1]))
+    unit, likelihood = Bias(0.0, 1.0), OrdinalProbit((0.0,))
+    machine = Machine(unit, np.zeros((3, 2)), np.ones((3, 2)), unit, prior, likelihood)
+    problem = ChainProblem(design_of(X), np.zeros(3, int), machine)
+
+    def scaled(s: float) -> dict[str, np.ndarray]:
+        theta = prior.nu[prior.group] + np.vstack([s * away, np.zeros((1, 2))])
+        return {"theta": theta, "lam": prior.lam / np.array([[1.0, s * s], [1.0, 1.0]])}
+
+    def values(state: dict[str, np.ndarray]) -> np.ndarray:
+        return row_values(problem.design.codes, problem.design.table(state["theta"]))
+
+    grid = np.linspace(0.02, 12.0, 6000)
+    log_p = [-0.5 * ((target - values(scaled(s))) ** 2).sum() - s**-2 - 3.0 * np.log(s) for s in grid]
+    below = np.cumsum(np.exp(log_p)) / np.exp(log_p).sum()
+    before, after = np.interp(rng.random(800), below, grid), []
+    for s in before:
+        state = scaled(s)
+        theta, lam = rescaled(problem, state, values(state), target, rng)
+        after.append(np.sqrt(2.0 / lam[0, 1]))
+        assert_allclose(theta, scaled(after[-1])["theta"], rtol=1e-10)
+    assert np.mean(~np.isclose(before, after)) > 0.2
+    assert stats.kstest(np.interp(after, grid, below), "uniform").pvalue > 1e-3
 
 
 @pytest.mark.parametrize(
