@@ -92,17 +92,15 @@ def living_factors(model: CrowdGPPL) -> IntArray:
 
 
 def factors_text(model: CrowdGPPL) -> str:
-    """Return how far personal views differ from the consensus."""
+    """Return how much tastes differ from the consensus."""
     living, strength = living_factors(model), factor_strengths(model)
     consensus = np.std(model.utility(model.item_ids_))
-    lines = [f"Views: the consensus has standard deviation {consensus:.3f} over items (answer noise = 1)"]
+    lines = ["Standard deviations of utilities (answer noise = 1)", f"  consensus, over items: {consensus:.3f}"]
     if living.size:
         what = ", ".join(f"{strength[d]:.3f}" for d in living)
-        lines.append(f"  factors by which personal views differ from it: {living.size} of {strength.size}, by {what}")
+        lines.append(f"  factors of personal taste, {living.size} of {strength.size} in use: {what}")
     else:
-        lines.append(
-            f"  none of {strength.size} factors matters: no personal views other than the consensus were found"
-        )
+        lines.append(f"  factors of personal taste: none of {strength.size} in use")
     if model.order_effect:
         mean, std = model.order_effect_
         lines.append(f"  advantage of the left side, shared by all: {mean:+.3f} ± {std:.3f}")
@@ -126,7 +124,7 @@ def _annotator_rows(annotators: dict[str, Any], rows: Iterable[int]) -> list[str
     cells = [
         (
             cut(annotators["user"][i]),
-            f"{annotators['n_labels'][i]:g}",
+            f"{round(annotators['n_labels'][i], 1):g}",
             f"{annotators['agreement'][i]:.3f}",
             f"{annotators['accuracy'][i]:.3f}",
             f"{annotators['accuracy_low'][i]:.3f} - {annotators['accuracy_high'][i]:.3f}",

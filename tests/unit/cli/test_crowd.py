@@ -14,7 +14,7 @@ import pytest
 from skpref import CrowdGPPL, GPPLClassifier, load, save
 from skpref.cli import main
 from skpref.cli.options import Tune
-from skpref.cli.rankings import factor_strengths, factors_text, living_factors
+from skpref.cli.rankings import annotators_text, factor_strengths, factors_text, living_factors
 from skpref.cli.tasks.comparisons import Comparisons, read_comparisons
 
 pytest.importorskip("optuna")
@@ -76,7 +76,7 @@ def test_tune_a_crowd_then_rank(folder: Path, capsys: pytest.CaptureFixture[str]
         r"predicted +observed +comparisons",
         r"Ranking by the consensus \(8\)",
         r"1  i[67] +\+\d\.\d{3} ± \d\.\d{3}",
-        r"factors by which personal views differ from it: [1-9]\d? of 12, by \d\.\d{3}",
+        r"factors of personal taste, [1-9]\d? of 12 in use: \d\.\d{3}",
         r"Annotators who agree most with the consensus \(5 of 12\)\n +user +labels +agreement",
         r"Annotators who agree least with the consensus \(5 of 12\)\n.*\n  j(9|10|11) +15 +0\.[0-4]",
         r"skpref rank out.model.skpref \[--user ID\]",
@@ -160,8 +160,14 @@ def test_an_order_effect_is_reported(folder: Path, capsys: pytest.CaptureFixture
     X = [(f"j{k % 6}", *rng.choice(5, 2, replace=False)) for k in range(120)]
     model = CrowdGPPL(n_factors=0, order_effect=True, random_state=0).fit(X, np.arange(120) > 11)
     assert re.search(r"advantage of the left side, shared by all: \+\d\.\d{3} ± \d\.\d{3}", factors_text(model))
-    assert "none of 0 factors matters" in factors_text(model)
+    assert "none of 0 in use" in factors_text(model)
     assert living_factors(model).size == 0
+
+
+def test_numbers_of_weighted_answers_are_rounded() -> None:
+    names = "accuracy", "accuracy_low", "accuracy_high", "agreement", "distance"
+    text = annotators_text({"user": ["ann"], "n_labels": [68 / 3], **dict.fromkeys(names, [0.5])})
+    assert re.search(r"ann +22\.7 +0\.500", text)
 
 
 def test_whole_users_can_be_held_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
