@@ -166,7 +166,7 @@ def test_an_order_effect_is_reported(folder: Path, capsys: pytest.CaptureFixture
 
 def test_numbers_of_weighted_answers_are_rounded() -> None:
     names = "accuracy", "accuracy_low", "accuracy_high", "agreement", "distance"
-    text = annotators_text({"user": ["ann"], "n_labels": [68 / 3], **dict.fromkeys(names, [0.5])})
+    text = annotators_text({"user": ["ann"], "n_labels": [68 / 3], **{name: [0.5] for name in names}})
     assert re.search(r"ann +22\.7 +0\.500", text)
 
 
