@@ -16,7 +16,7 @@ from skpref import CrowdGPPL, GibbsIPM3F, GibbsM3F, GPPLClassifier, Table, Varia
 from skpref.data import OneHotDesign
 from skpref.datasets import make_crowd
 from skpref.elicitation import STRATEGIES, Session, replay, select
-from skpref.elicitation._machines import population_of
+from skpref.elicitation._machines import _matrices, population_of
 from skpref.elicitation._people import _pairs_at
 from skpref.exceptions import DataError, UnknownIdError
 
@@ -166,6 +166,14 @@ def test_an_unseen_user_follows_the_distribution_of_the_users():
         mean, variance = people.moments(mean, variance)
         C = people.covariance(pipeline[1].latent_covariance(rows))
         np.testing.assert_allclose(np.diagonal(C), variance, rtol=1e-9)
+        # What another feature's uncertainty adds through the user's factors, by their second moments.
+        k, own = machine.machine.mean[USERS], people.gain + _matrices(machine.machine.variance)[USERS]
+        of_user = np.outer(k + people.shift, k + people.shift) + own
+        before = np.outer(k, k) + _matrices(machine.machine.variance)[USERS]
+        of_user[0], of_user[:, 0] = [1.0, *(k + people.shift)[1:]], [1.0, *(k + people.shift)[1:]]
+        before[0], before[:, 0] = [1.0, *k[1:]], [1.0, *k[1:]]
+        wanted = np.einsum("kab,ab->k", _matrices(machine.machine.variance), of_user - before)
+        np.testing.assert_allclose(people.interaction, wanted, rtol=1e-9, atol=1e-12)
         # Draws of one of the people and of the items, and of a few by the prior.
         rng, q = np.random.default_rng(0), machine.machine
         of_all = q.variance if q.variance.ndim == 3 else q.variance[:, :, None] * np.eye(3)

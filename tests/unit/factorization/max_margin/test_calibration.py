@@ -176,3 +176,20 @@ def test_a_fit_killed_while_it_learns_the_temperature_resumes(tmp_path, monkeypa
     monkeypatch.setattr(gibbs, "advanced", real)
     assert resumed.temperature_ == clone(SMALL).fit(X, Y).temperature_
     assert not path.exists()
+
+
+def test_ratings_are_held_out_at_random(monkeypatch):
+    orders = []
+    held_out = calibration.held_out
+
+    def spied(ratings, order, n_held):
+        orders.append((order.copy(), n_held))
+        return held_out(ratings, order, n_held)
+
+    monkeypatch.setattr(calibration, "held_out", spied)
+    clone(SMALL).set_params(random_state=1).fit(X, Y)
+    clone(SMALL).set_params(random_state=2).fit(X, Y)
+    for order, n_held in orders:
+        np.testing.assert_array_equal(np.sort(order), np.arange(order.size))
+        assert order[:n_held].max() > order.size // 2 > order[:n_held].min()
+    assert not np.array_equal(orders[0][0], orders[1][0])
