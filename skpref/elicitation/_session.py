@@ -79,7 +79,7 @@ def select(
 
 
 class Session:
-    """A dialogue with a user: choose questions, learn from the answers, choose the next questions.
+    """Session of questions to a user (active learning): choose questions, learn from answers, choose again.
 
     The prior of an unseen user is the distribution of the model's users. Answers update it by expectation propagation
     over the latent values of all candidates; models of ratings use `fold_in`. All answers are used at once, so their
@@ -103,8 +103,8 @@ class Session:
         For factorization machines: groups that `model_` leaves unchanged, such as the items. If None and candidates
         are items, all groups but the users.
     min_gain : float, default=0.0
-        Expected information gain, in nats, below which a question is not worth asking; see `gain_`. A coin flip has
-        log 2 = 0.69.
+        Smallest expected information gain of a question, in nats; see `gain_`. The answer of a coin flip has log 2 =
+        0.69.
     random_state : int, RandomState, Generator or None, default=None
         Seed of "random", and of random pairs if there are too many.
 

@@ -84,13 +84,14 @@ class LogInteger:
 def default_space(estimator: Any) -> dict[str, Any]:
     """Return the hyperparameters of an estimator that are worth tuning, with lists and distributions of their values.
 
-    Length-scales, noise and thresholds of the Gaussian-process models are not in it: they are learnt by gradient inside
-    each fit. What is left are choices of structure and of priors.
+    Length-scales, noise and thresholds of the Gaussian-process models are not included: each fit learns them by
+    gradients. The space has choices of structure and of priors.
 
     Parameters
     ----------
     estimator : estimator
-        One of skpref, or a Pipeline that holds some: their names are put before the parameters (``step__parameter``).
+        An estimator of skpref, or a Pipeline with one: parameters then have the name of the step in front
+        (``step__parameter``).
 
     Returns
     -------
@@ -100,7 +101,7 @@ def default_space(estimator: Any) -> dict[str, Any]:
     Raises
     ------
     DataError
-        If there is no such estimator in it.
+        If there is no estimator of skpref.
 
     Examples
     --------

@@ -41,11 +41,12 @@ _KEY = "skpref:key"  # attribute of a study: digest of estimator and data
 
 
 class OptunaSearch(DocLinkMixin, BaseSearchCV):
-    """Hyperparameter search by cross-validation in which trials learn from earlier trials.
+    """Hyperparameter search by cross-validation (Bayesian optimisation), with early stopping of poor trials.
 
-    It is used like scikit-learn's `RandomizedSearchCV`; the trials are Optuna's. All trials have the same folds. A
-    trial that is clearly behind the best one after as many folds, or inside a fit, is pruned. With `storage`, a search
-    that was killed resumes at the next `fit` to the same data, to the trials of one that was never stopped.
+    It is used like scikit-learn's `RandomizedSearchCV`, and runs trials of Optuna that learn from earlier trials. All
+    trials have the same folds. A trial that is clearly worse than the best one on the same folds, or during a fit, is
+    pruned. With `storage`, a search that was killed resumes at the next `fit` to the same data, and ends with the same
+    trials as if it had not been killed.
 
     Parameters
     ----------
@@ -55,8 +56,8 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         By the parameter's name (``step__parameter`` in a Pipeline): a list of values, a distribution of `scipy.stats`,
         a `LogInteger`, or a distribution of optuna. "default": see `default_space`. A dict works for any estimator.
     n_trials : int or None, default=30
-        Trials of the study, those of earlier runs and of other processes included; fewer where a space of lists has no
-        more to try. None: until `timeout`.
+        Number of trials of the study, including those of earlier runs and of other processes. There are fewer if a
+        space of lists has fewer settings. None: until `timeout`.
     timeout : float, default=None
         Seconds after which no further trial begins. None: no limit.
     scoring : str, callable, list, tuple or dict, default=None
@@ -64,31 +65,31 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
         "neg_log_loss"; a function of (estimator, X, y) that returns a number; or several metrics, as a list of names
         or a dict of names and functions: then `refit` names the one that is maximised.
     cv : int, splitter or iterable, default=None
-        An int: so many folds, stratified for a classifier. A splitter of scikit-learn, or `WithinUserKFold`. Or pairs
-        of training and test rows. None: 5 folds.
+        An int: the number of folds, stratified for a classifier. A splitter of scikit-learn, or `WithinUserKFold`. Or
+        pairs of training and test rows. None: 5 folds.
     refit : bool, str or callable, default=True
         Whether to fit the best parameters to all rows at the end, as `best_estimator_`. With several metrics, the name
         of the one that is maximised. A function takes `cv_results_` and returns the index of the best trial.
     sampler : optuna sampler, default=None
-        None: after eight trials that are spread over the space, a Gaussian process over all trials so far says what is
-        worth trying, pruned ones included; see Notes.
+        None: after eight trials that are spread over the space, a Gaussian process over all trials so far, including
+        pruned ones, chooses the next trial; see Notes.
     pruner : optuna pruner, "racing" or None, default="racing"
         When to prune a trial; None: never. "racing": when its gap to the best one is larger than the gaps of complete
         trials changed between this point and their end (by Student's t, at the 10 % level after a fold and at the 5 %
-        level inside a fit); see Notes. Trials are compared after each fold and, where folds run one at a time, once
-        inside the first fit, at a quarter of its iterations (where a chain is in its burn-in then, at the next
-        quarter): there, the estimator is scored on the test part as if its fit had ended. That needs scikit-learn 1.9
-        and a fit that reports its state: `GibbsM3F`, `GibbsIPM3F` and the factorization machines do, by themselves or
-        as the last step of a Pipeline. Looking does not change a fit.
+        level inside a fit); see Notes. Trials are compared after each fold. If folds run one at a time, they are also
+        compared once during the first fit, after a quarter of its iterations (for a chain that is still in its burn-in,
+        after the next quarter): the estimator is then scored on the test part as if its fit had ended. This needs
+        scikit-learn 1.9 and a fit that reports its state: `GibbsM3F`, `GibbsIPM3F` and the factorization machines,
+        alone or as the last step of a Pipeline. It does not change a fit.
     storage : path-like, str or optuna storage, default=None
         Where the study is kept: a file (a journal, which several processes may share), the address of a database such
         as ``postgresql://...``, or optuna's own. None: in memory.
     study_name : str, default=None
         Name of the study in the storage; None: "skpref".
     n_jobs : int, default=None
-        Folds of a trial that run at the same time; -1: as many as there are processors. Trials come one after the
-        other, since each learns from those before; for more, start several processes with one `storage`, each with its
-        own seed.
+        Folds of a trial that run at the same time; -1: as many as there are processors. Trials run one after the other,
+        because each learns from the earlier ones. To run several at once, start several processes with one `storage`,
+        each with its own seed.
     error_score : "raise" or float, default=nan
         Score of a trial that raised; "raise" ends the search.
     callbacks : list of callable, default=None
@@ -107,7 +108,7 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
     cv_results_ : dict of str to ndarray
         A row for each trial, with the columns of `RandomizedSearchCV` (``params``, ``mean_test_score``,
         ``split0_test_score``, ``mean_fit_time``, ...) and ``state``: "complete", "pruned" or "failed". Folds that were
-        not finished have NaN, and so has the mean of a pruned trial; how far it had come is in its ``study_.trials``.
+        not finished have NaN, and so has the mean of a pruned trial; its intermediate values are in ``study_.trials``.
         Those of a failed trial have `error_score`.
     best_estimator_ : estimator
         Fitted to all rows with the best parameters; only with `refit`.
@@ -134,13 +135,13 @@ class OptunaSearch(DocLinkMixin, BaseSearchCV):
     Notes
     -----
     The first trial of a study has the estimator's own parameters, as far as the space holds them. After eight, a trial
-    has the largest expected improvement [2]_ under a Gaussian process with a length-scale for each parameter. Where
-    `n_trials` is None, so that time is short, improvements count by the second that a trial is expected to take;
-    otherwise a search does not depend on the clock, and the same `random_state` gives the same trials.
+    has the largest expected improvement [2]_ under a Gaussian process with a length-scale for each parameter. If
+    `n_trials` is None, the expected improvement is divided by the expected duration of a trial. Otherwise a search does
+    not depend on the clock, and the same `random_state` gives the same trials.
 
-    A pruner gets the mean score over the folds that were run: after k folds as step 4 k, and by the look into the first
-    fit as step 1, 2 or 3. Racing is after Maron and Moore [1]_: since folds are the same for all trials, the difference
-    of two of them says more after a few folds than the value of either. It begins with the third trial.
+    A pruner gets the mean score over the folds that were run: after k folds as step 4 k, and during the first fit as
+    step 1, 2 or 3. Racing is after Maron and Moore [1]_: since folds are the same for all trials, the difference of two
+    of them says more after a few folds than the value of either. It begins with the third trial.
 
     References
     ----------

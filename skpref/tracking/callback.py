@@ -23,7 +23,7 @@ _CURRENT: ContextVar[TrackedRun | None] = ContextVar("skpref_run", default=None)
 
 
 class MLflowCallback(Recorder):
-    """Writes each fit to MLflow as a run, nested as the fits are nested.
+    """Callback that tracks each fit as a run in MLflow, nested as the fits are nested.
 
     Set it on an estimator, or on the outermost search or pipeline: scikit-learn (from 1.9 on) passes it to the
     estimators inside. A run has the parameters, the curve of the bound or risk, time and memory, and the shape and
@@ -39,8 +39,8 @@ class MLflowCallback(Recorder):
         MLflow store. None: inside `track`, that of the block; else what ``mlflow.set_tracking_uri`` set, else the
         environment variable MLFLOW_TRACKING_URI, else ``sqlite:///mlruns/mlflow.db`` in the working folder.
     log_model : bool, default=True
-        Whether to log the model of an outermost fit, in our format of data, ready to serve. It holds two rows of X
-        as an example, and the data that its posterior holds.
+        Whether to log the model of an outermost fit, ready to serve, as a file without code. It contains two rows of X
+        as an example, and the data that the posterior contains.
     registered_model_name : str, default=None
         Name in the registry under which that model becomes a new version. None: it is not registered.
     plots : bool, default=True
@@ -48,8 +48,8 @@ class MLflowCallback(Recorder):
     tags : mapping of str, default=None
         Tags of outermost runs.
     spool : path-like, default="mlruns/spool"
-        Folder for what cannot be sent. A store that fails costs one warning, never a fit; `sync` or
-        ``skpref mlflow-sync`` sends it later.
+        Folder for runs that cannot be sent. If the store fails, fits continue with one warning, and `sync` or
+        ``skpref mlflow-sync`` sends the runs later.
 
     Attributes
     ----------
@@ -68,8 +68,8 @@ class MLflowCallback(Recorder):
 
     Notes
     -----
-    MLflow is imported when the first run begins, which takes some seconds. Curves are sent when the fit ends; one that
-    takes longer than ten seconds can be watched meanwhile as ``objective``, in the units in which the fit computes.
+    MLflow is imported when the first run begins, which takes some seconds. Curves are sent when the fit ends. A fit
+    that takes longer than ten seconds also sends ``objective`` while it runs, in the units in which the fit computes.
     `partial_fit` makes no run. Before scikit-learn 1.9, searches and pipelines do not pass callbacks on: `autolog` or
     `track` then give a run for every fit, none nested.
 
