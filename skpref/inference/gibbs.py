@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from skpref._events import OnIteration
     from skpref._typing import Array
 
+_LARGEST_RHAT, _SWEEPS_TO_JUDGE = 2.0, 40
+
 State: TypeAlias = Mapping[str, NDArray[Any]]
 
 
@@ -235,6 +237,15 @@ def rhat_limit(n_chains: int, n_draws: int, tau: float) -> float:
     half = max(n_draws // 2, 2)
     by_chance = float(np.sqrt(1.0 + tau / half * stats.f.isf(1e-3, 1, 2 * (half - 1))))
     return 1.1 if n_chains > 1 else max(1.1, by_chance)
+
+
+def warning_limit(n_chains: int, n_sweeps: int, n_draws: int, tau: float) -> float:
+    """Return the R-hat to warn of: `rhat_limit`, at most 2 after 40 sweeps or more.
+
+    Where chance explains more than that, the chain is too short for averages.
+    """
+    limit = rhat_limit(n_chains, n_draws, tau)
+    return min(limit, _LARGEST_RHAT) if n_sweeps >= _SWEEPS_TO_JUDGE else limit
 
 
 def effective_sample_size(draws: Array) -> float:

@@ -20,7 +20,7 @@ from skpref.factorization.machine.fields import Design, design_of
 from skpref.factorization.machine.model import Bias, Prior
 from skpref.factorization.machine.posterior import FMDraws, FMPosterior
 from skpref.inference.checkpoint import Checkpoint
-from skpref.inference.gibbs import Chain, Info, Plan, rhat_limit, run, split_rhat
+from skpref.inference.gibbs import Chain, Info, Plan, run, split_rhat, warning_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,7 +204,7 @@ def warn_not_stationary(posterior: FMPosterior, name: str) -> None:
     if posterior.sampled is None:
         return
     trace = posterior.sampled.log_likelihoods
-    r_hat, limit = split_rhat(trace[None]), rhat_limit(1, trace.size, _TAU)
+    r_hat, limit = split_rhat(trace[None]), warning_limit(1, PERIOD * trace.size, trace.size, _TAU)
     if r_hat > limit:
         msg = f"The chain of {name} is not stationary: R-hat of the log likelihood is {r_hat:.2f}, above {limit:.2f}."
         warn(f"{msg} Increase n_sweeps and burn_in.", ConvergenceWarning)

@@ -61,8 +61,6 @@ if TYPE_CHECKING:
     from skpref.factorization.max_margin.m3f_chain import MarginProblem
     from skpref.factorization.max_margin.sharded import ShardedRatings
 
-# R-hat of a single chain of enough sweeps: if chance explains more, the chain is too short for averages.
-_LARGEST_RHAT, _SWEEPS_TO_JUDGE = 2.0, 40
 # Squares and inverse squares of scales, and products of them, stay far from the ends of the floating-point range.
 _MOST_OPTIMISM = 1e6
 _SCALE = Interval(Real, 1e-9, 1e9, closed="both")
@@ -379,9 +377,8 @@ class MaxMarginFactorization(ClassifierMixin, CallbackMixin, BaseEstimator, ABC)
             )
             chains = complete_chains(gibbs.run(starts, lambda _: step, plan))
             self._set_traces(chains, problem)
-        limit = gibbs.rhat_limit(len(chains), chains[0].n_averaged, self._chain_model.tau)
-        if chains[0].n_averaged >= _SWEEPS_TO_JUDGE:
-            limit = min(limit, _LARGEST_RHAT)
+        n_averaged = chains[0].n_averaged
+        limit = gibbs.warning_limit(len(chains), n_averaged, n_averaged, self._chain_model.tau)
         if self.r_hat_ > limit:
             msg = f"The chains of {type(self).__name__} are not stationary: R-hat of the risk is {self.r_hat_:.2f}, "
             msg += f"above {limit:.2f}. Increase n_sweeps and burn_in, and n_chains to see when they are enough."

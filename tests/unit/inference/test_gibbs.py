@@ -17,6 +17,7 @@ from skpref.inference.gibbs import (
     running_mean,
     split_rhat,
     thinned,
+    warning_limit,
 )
 
 
@@ -219,3 +220,10 @@ def test_the_limit_of_rhat_is_that_of_one_in_a_thousand():
         half = max(n_draws // 2, 2)
         quantile = f.ppf(0.999, 1, 2 * (half - 1))
         assert rhat_limit(1, n_draws, tau) == pytest.approx(np.sqrt(1.0 + tau / half * quantile))
+
+
+def test_after_forty_sweeps_chance_explains_no_rhat_above_two() -> None:
+    assert rhat_limit(1, 20, 8.0) > 2.0
+    assert warning_limit(1, 39, 20, 8.0) == rhat_limit(1, 20, 8.0)
+    assert warning_limit(1, 40, 20, 8.0) == 2.0
+    assert warning_limit(1, 4000, 2000, 1.0) == warning_limit(2, 40, 20, 8.0) == 1.1
