@@ -54,6 +54,7 @@ class PartitionedComparisons(OnCluster):
             ids: dict[Any, Any] = {}
             with released_on_failure([future for column in held for future in column if future is not None]):
                 summaries, rows = shards.keep(_read_partition, numbers, *held, shared=(columns, self._shard_options()))
+            rows = shards.balanced(rows)
             del futures, held
             summaries = [with_shared_ids(summary, ids) for summary in summaries]
             self._fit_shards(shards, summaries, rows, self._names_in(names, columns))

@@ -63,7 +63,8 @@ class PartitionRows:
     ) -> tuple[OnDask, list[Any], list[Any]]:
         """Return the shards, the first results of such a function, and futures of its second ones."""
         sent = [function, self._columns, read_target, *map(self._shards.share, shared)]
-        return self._shards, *self._shards.keep(_on_partition, *self._held, self._starts, shared=sent)
+        first, second = self._shards.keep(_on_partition, *self._held, self._starts, shared=sent)
+        return self._shards, first, self._shards.balanced(second)
 
 
 def _on_partition(

@@ -33,15 +33,19 @@ class Parcel:
         self.value = value
 
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return _unpacked, taken_apart(self.value)
+        return _unpacked, (type(self), *taken_apart(self.value))
 
     def __sizeof__(self) -> int:
         frame, arrays = taken_apart(self.value)
         return len(frame) + sum(array.nbytes for array in arrays)
 
 
-def _unpacked(frame: bytes, arrays: list[NDArray[Any]]) -> Parcel:
-    return Parcel(put_together(frame, realigned(arrays)))
+class _Results(Parcel):
+    """Both results of a function of `keep`, of which other functions take the second one."""
+
+
+def _unpacked(kind: type[Parcel], frame: bytes, arrays: list[NDArray[Any]]) -> Parcel:
+    return kind(put_together(frame, realigned(arrays)))
 
 
 class OnDask:
@@ -59,16 +63,38 @@ class OnDask:
         self, function: Callable[..., tuple[Any, Any]], *columns: Sequence[Any], shared: Sequence[Any] = ()
     ) -> tuple[list[Any], list[Any]]:
         """Return the first results and futures of the second ones."""
-        both = self._map(_run, [function] * len(columns[0]), *columns, shared=list(shared))
-        brought, kept = (self._map(_part, both, [number] * len(both)) for number in range(2))
-        with released_on_failure([*both, *kept]):
-            return list(self._in_order(brought)), kept
+        both = self._map(_run_twofold, [function] * len(columns[0]), *columns, shared=list(shared), key=_name(function))
+        with released_on_failure(both):
+            return list(self._in_order(self._map(_part, both, [0] * len(both)))), both
+
+    def balanced(self, kept: Sequence[Any]) -> list[Any]:
+        """Return futures of the same values, of which no worker has more than its share: a pass waits for the last."""
+        threads, places = self._client.nthreads(), self._client.who_has(list(kept))
+        room = {worker: -(-len(kept) * n // sum(threads.values())) for worker, n in threads.items()}
+        worker_of: dict[int, Any] = {}
+        for k, future in enumerate(kept):
+            own = [worker for worker in places.get(future.key, ()) if room.get(worker, 0)]
+            if own:
+                worker_of[k] = own[0]
+                room[own[0]] -= 1
+        for k in set(range(len(kept))) - set(worker_of):
+            worker_of[k] = max(room, key=lambda worker: room[worker], default=None)
+            room[worker_of[k]] = room.get(worker_of[k], 0) - 1
+        futures = list(kept)
+        for worker in set(worker_of.values()):
+            numbers = [k for k, other in worker_of.items() if other == worker]
+            hint = {"workers": None if worker is None else [worker], "allow_other_workers": worker is not None}
+            moved = self._map(_part, [kept[k] for k in numbers], [1] * len(numbers), **hint)
+            for k, future in zip(numbers, moved, strict=True):
+                futures[k] = future
+        return futures
 
     def collect(
         self, function: Callable[..., Any], *columns: Sequence[Any], shared: Sequence[Any] = ()
     ) -> Iterator[Any]:
         """Yield the results."""
-        return self._in_order(self._map(_run, [function] * len(columns[0]), *columns, shared=list(shared)))
+        options = {"shared": list(shared), "key": _name(function)}
+        return self._in_order(self._map(_run, [function] * len(columns[0]), *columns, **options))
 
     def split(
         self,
@@ -78,17 +104,17 @@ class OnDask:
         shared: Sequence[Any] = (),
     ) -> list[list[Any]]:
         """Return futures of each of the results."""
-        wholes = self._map(_run, [function] * len(sizes), *columns, shared=list(shared))
+        wholes = self._map(_run, [function] * len(sizes), *columns, shared=list(shared), key=_name(function))
         repeated = [whole for whole, size in zip(wholes, sizes, strict=True) for _ in range(size)]
         parts = iter(self._map(_part, repeated, [k for size in sizes for k in range(size)]))
         return [[next(parts) for _ in range(size)] for size in sizes]
 
-    def _map(self, function: Callable[..., Any], *columns: Sequence[Any], **shared: Any) -> list[Any]:
+    def _map(self, function: Callable[..., Any], *columns: Sequence[Any], **options: Any) -> list[Any]:
         import dask
 
         # Impure: two fits at once never share a key.
         with dask.config.set(_NO_WARNING):
-            futures = list(self._client.map(function, *columns, pure=False, **shared))
+            futures = list(self._client.map(function, *columns, pure=False, **options))
         self._futures.update(futures)
         return futures
 
@@ -123,6 +149,11 @@ def released_on_failure(futures: Sequence[Any]) -> Iterator[None]:
         raise
 
 
+def _name(function: Any) -> str:
+    """Return the name of a function, by which Dask remembers how long its tasks take."""
+    return str(getattr(function, "func", function).__name__).strip("_")
+
+
 def _same(parcel: Parcel) -> Parcel:
     return parcel
 
@@ -131,9 +162,15 @@ def _run(function: Callable[..., Any], *entries: Any, shared: Sequence[Any]) -> 
     return Parcel(function(*map(_value, entries), *map(_value, shared)))
 
 
+def _run_twofold(function: Callable[..., tuple[Any, Any]], *entries: Any, shared: Sequence[Any]) -> _Results:
+    return _Results(_run(function, *entries, shared=shared).value)
+
+
 def _part(parcel: Parcel, number: int) -> Parcel:
     return Parcel(parcel.value[number])
 
 
 def _value(entry: Any) -> Any:
+    if isinstance(entry, _Results):
+        return entry.value[1]
     return entry.value if isinstance(entry, Parcel) else entry

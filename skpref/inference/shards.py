@@ -335,8 +335,12 @@ def _normal_product(
     return _part(template, rows).normal_matrix(evaluation, expected, names)(x)
 
 
-def _weighted_pairs(rows: ShardRows, evaluation: Evaluation) -> tuple[IntArray, IntArray, Array]:
-    return rows.left, rows.right, evaluation.sites.weight
+def _pairs(rows: ShardRows) -> tuple[IntArray, IntArray]:
+    return rows.left, rows.right
+
+
+def _weights(evaluation: Evaluation) -> Array:
+    return evaluation.sites.weight
 
 
 def summed(results: Iterable[Any]) -> Any:  # noqa: ANN401 - numbers and arrays in tuples and dicts
@@ -373,6 +377,7 @@ class ShardedProblem(Problem):
     rows: Sequence[Any] = ()  # handles on the `ShardRows` of each shard
     template: Any = None  # handle on this problem without its shards
     n_rows: int = 0  # number of comparisons
+    brought: dict[str, IntArray] = field(default_factory=dict)  # items of all comparisons, if they are few
 
     @classmethod
     def of(cls, template: Problem, shards: Shards, rows: Sequence[Any], n_rows: int) -> ShardedProblem:
@@ -422,8 +427,11 @@ class ShardedProblem(Problem):
         assert isinstance(evaluation, _ShardedEvaluation)  # noqa: S101 - what `evaluate` returns
         views = evaluation.views
         if self.n_rows <= _FEW_ROWS:
-            columns = zip(*self.shards.collect(_weighted_pairs, self.rows, views), strict=True)
-            left, right, weight = (np.concatenate(column) for column in columns)
+            if "left" not in self.brought:
+                sides = zip(*self.shards.collect(_pairs, self.rows), strict=True)
+                self.brought["left"], self.brought["right"] = (np.concatenate(side) for side in sides)
+            left, right = self.brought["left"], self.brought["right"]
+            weight = np.concatenate(list(self.shards.collect(_weights, views)))
             whole = _part(self, ShardRows(left, right, _NOTHING, weight))
             curvatures = Evaluation({}, _NOTHING, _NOTHING, Sites(_NOTHING, _NOTHING, weight), np.nan, np.nan)
             return Problem.normal_matrix(whole, curvatures, expected, names)

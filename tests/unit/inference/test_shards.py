@@ -162,13 +162,15 @@ def test_few_comparisons_are_brought_once_and_many_stay(monkeypatch):
     )
     x = np.ones(sum(case.state.blocks[name].mean.size for name in names))
     products = []
-    for few_rows, rounds in ((case.problem.n_observations, 1), (case.problem.n_observations - 1, 2)):
+    n = case.problem.n_observations
+    for few_rows, rounds in ((n, 2), (n, 1), (n - 1, 2)):  # items are brought once
         monkeypatch.setattr("skpref.inference.shards._FEW_ROWS", few_rows)
         calls.clear()
         times = problem.normal_matrix(evaluation, expected, names)
         products.append([times(x), times(2.0 * x)])
         assert len(calls) == rounds
-    assert_allclose(products[0], products[1])
+    np.testing.assert_array_equal(products[0], products[1])
+    assert_allclose(products[0], products[2])
     assert_allclose(
         products[0][0], case.problem.normal_matrix(svi.evaluate(case.problem, case.state), expected, names)(x)
     )

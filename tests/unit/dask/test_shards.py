@@ -1,0 +1,47 @@
+"""Shards on workers: what is kept there and brought here, and that no worker has more than its share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from skpref.dask.shards import OnDask
+
+distributed = pytest.importorskip("distributed")
+dask = pytest.importorskip("dask")
+
+
+def twofold(number: int, power: int) -> tuple[int, np.ndarray]:
+    return number, np.arange(3.0) ** power + number
+
+
+def test_first_results_are_brought_and_second_ones_kept(client) -> None:
+    shards = OnDask(client)
+    brought, kept = shards.keep(twofold, [5, 6], shared=[2])
+    assert brought == [5, 6]
+    for k, value in zip(brought, shards.collect(np.copy, kept), strict=True):
+        assert_array_equal(value, np.arange(3.0) ** 2 + k)
+    assert [future.key.split("-")[0] for future in kept] == ["twofold", "twofold"]
+    _, again = shards.keep(partial(twofold, power=1), [7, 8])
+    assert list(shards.collect(np.dot, kept, again)) == [5 * 7 + 6 * 8 + 9 * 9, 6 * 8 + 7 * 9 + 10 * 10]
+
+
+def test_no_worker_has_more_than_its_share(client) -> None:
+    shards, full = OnDask(client), min(client.nthreads())
+    with dask.annotate(workers=[full]):
+        _, kept = shards.keep(twofold, list(range(6)), shared=[1])
+    assert set(client.who_has(kept).values()) == {(full,)}
+    balanced = shards.balanced(kept)
+    del kept
+    distributed.wait(balanced)
+    places = Counter(places[0] for places in client.who_has(balanced).values())
+    assert len(places) == 2
+    assert max(places.values()) < 6
+    assert [value[0] for value in shards.collect(np.copy, balanced)] == list(range(6))
+    again = shards.balanced(balanced)
+    distributed.wait(again)
+    assert len(again) == 6
