@@ -245,7 +245,7 @@ def _target(column: Any) -> NDArray[Any] | OrderedLabels:  # noqa: ANN401  # of 
     """Return a column of targets; with the order of its categories where it has one."""
     import pyarrow as pa
 
-    values = column_values(column)
+    values = column_values(column.cast(pa.float64()) if pa.types.is_decimal(column.type) else column)
     if not (pa.types.is_dictionary(column.type) and column.type.ordered):
         return values
     return OrderedLabels(values, [chunk.dictionary.to_numpy(zero_copy_only=False) for chunk in column.chunks])

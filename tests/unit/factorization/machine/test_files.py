@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import tempfile
 from copy import copy
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -183,6 +184,15 @@ def test_levels_that_shards_lack(tmp_path: Path) -> None:
     assert_near(model, wanted)
     assert_allclose(model.thresholds_, wanted.thresholds_, rtol=1e-12)
     assert model.classes_.tolist() == order
+
+
+@pytest.mark.parametrize("machine", [VariationalFM, VariationalFMOrdinal])
+def test_targets_that_are_decimals_are_numbers(tmp_path: Path, machine: Any) -> None:
+    exact = LEVELS.assign(stars=[Decimal(str(stars)) for stars in LEVELS.stars])
+    model = machine(**FAST).fit(stored(tmp_path, "user", "item", "stars", frame=exact), "stars")
+    wanted = machine(**FAST).fit(stored(tmp_path, "user", "item", "stars", frame=LEVELS), "stars")
+    assert_array_equal(model.factors_, wanted.factors_)
+    assert_array_equal(model.predict(PAIRS), wanted.predict(PAIRS))
 
 
 def test_ordered_categories_of_files_must_agree(tmp_path: Path) -> None:
