@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from skpref._estimator import last_step
 from skpref._text import printable
 from skpref.cli.files import check_file, nearest, read_sheet
+from skpref.cli.report import print_json
 from skpref.data import OneHotDesign
 from skpref.elicitation import Session
 from skpref.exceptions import DataError
@@ -48,7 +48,10 @@ def elicit(options: Elicit) -> int:
         asker.session.save(options.session)
     if options.out is not None:
         save(asker.session.model_, options.out)
-    print(json.dumps(asker.findings(), allow_nan=False, indent=1) if options.json else asker.text(options.top))
+    if options.json:
+        print_json(asker.findings())
+    else:
+        print(asker.text(options.top))
     return 130 if asker.ended == "interrupted" else 0
 
 
