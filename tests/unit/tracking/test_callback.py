@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pickle
 import sys
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from skpref import BayesianGPLVM, CrowdGPPL, GibbsM3F, GPPLClassifier, SVGPRegressor, VariationalFM
 from skpref._callbacks import notify
 from skpref.exceptions import DataError, TrackingWarning
-from skpref.tracking import MLflowCallback, autolog, track
+from skpref.tracking import MLflowCallback, autolog, callback, track
 from skpref.tracking.run_metadata import describe_data
 
 if TYPE_CHECKING:
@@ -440,3 +441,10 @@ def test_a_script_may_leave_a_block_by_exit(code: int | None, status: str, store
     (run,) = stored(name).runs
     assert run.info.status == status
     assert ("error" in run.data.tags) == (status == "FAILED")
+
+
+def test_a_worker_tracks_where_its_parent_does_and_a_loaded_model_nowhere() -> None:
+    recorder: Any = object()
+    assert callback._everywhere(os.getpid(), recorder) is callback._EVERYWHERE
+    assert callback._everywhere(os.getppid(), recorder).current is recorder
+    assert callback._everywhere(-1, recorder).current is None
