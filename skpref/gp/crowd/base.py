@@ -63,7 +63,7 @@ class CrowdBase(ComparisonClassifier):
     groups: Any
     _groups: tuple[Entities, ...]  # of each kind
     _thresholds: Any  # TieThresholds; None where all users share one
-    _state: Any  # what a warm start needs besides: a State, or the Regularisation of a hierarchy
+    _state: Any  # what a warm start needs besides: a State, or the Regularisations of a hierarchy
     _alive: tuple[int, ...]
     kernel_: Kernel | None
     factor_kernel_: Kernel | None
@@ -308,7 +308,9 @@ class CrowdBase(ComparisonClassifier):
 
     def _check_hierarchy(self, posterior: PersonalPosterior) -> None:
         """Raise DataError unless the fitted attributes fit to the posterior of a hierarchy."""
-        check_types(self, _state=Regularisation)
+        check_types(self, _state=tuple)
+        sound = bool(self._state) and all(isinstance(part, Regularisation) for part in self._state)
+        require(sound, self, "_state", "must be regularisations")
         items, users, covariates = self._items, self._users, posterior.covariates
         sound = posterior.n_seen == items.seen.size and posterior.n_users == users.seen.size
         require(sound, self, "posterior_", "has other items or users")

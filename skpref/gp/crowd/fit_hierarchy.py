@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import softmax
 from sklearn.base import clone
 
 from skpref import inducing
@@ -58,6 +59,9 @@ _NO_TASTE = 1e-6  # scale of the personal parts of a model without factors
 _FOLDS = 5
 _HELD_OUT = 2_000  # comparisons, about, that are held out in turn where there are so many
 _HOPELESS = 10.0  # nats behind the best after which a candidate is not tried with further folds
+# Shares in the average are exp(_TRUST * nats): the same answers in other folds would rank the candidates differently.
+_TRUST, _LEAST_SHARE = 0.5, 0.05
+_MAX_AVERAGED = 2_500  # comparisons: more tell the candidates apart, or make them alike
 _TIE = 1e-2  # nats that are no difference: without tastes all candidates predict the same, up to rounding
 MAX_CHOICE = 10_000  # comparisons by which shape and regularisation are chosen
 # Of fits that only choose. With .03 they ended before the scale of S had moved: on crowds without tastes strong ones
@@ -75,10 +79,15 @@ class Regularisation:
     floor: float  # scale of the prior
     prior_weight: float = _LEAST_WEIGHT  # users that the prior counts for
     penalty: float | None = None  # of the trace; None: S = scale * shape
+    share: float = 1.0  # in the average of the covariances
 
     def validate(self) -> None:
         """Raise DataError unless the values are positive."""
-        check_positive(self, "floor", "prior_weight", *(() if self.penalty is None else ("penalty",)))
+        check_positive(self, "floor", "prior_weight", "share", *(() if self.penalty is None else ("penalty",)))
+
+    def of(self, model: Hierarchy) -> Hierarchy:
+        """Return the model with this regularisation."""
+        return replace(model, floor=self.floor, prior_weight=self.prior_weight, penalty=self.penalty)
 
     @classmethod
     def candidate(cls, number: int, scale: float, n_items: int) -> Regularisation:
@@ -92,7 +101,7 @@ class HierarchyWarmStart:
     """What a later fit of the same model starts from: all that was chosen, and the learnt covariance."""
 
     posterior: PersonalPosterior
-    chosen: Regularisation
+    chosen: tuple[Regularisation, ...]
     kernels: Kernels
     item_points: Features
     likelihood: Likelihood  # with its learnt parameters
@@ -105,7 +114,7 @@ class HierarchicalFit:
     """Result of `fit_crowd_hierarchy`."""
 
     posterior: PersonalPosterior
-    chosen: Regularisation
+    chosen: tuple[Regularisation, ...]  # whose covariances were averaged
     kernels: Kernels  # with their final hyperparameters
     item_points: Features
     likelihood: Likelihood
@@ -187,8 +196,10 @@ def fit_crowd_hierarchy(
         )
         model, chosen = replace(model, shape=shape.matrix), start.chosen
         first = start_state(model, scales, likelihood, 1.0)
-        first = replace(first, S=_grown(start.posterior.S, chosen.floor * shape.matrix, order=config.pair.order))
-    model, n_learnt, schedule = replace(model, **vars(chosen)), int(model.users.rows[-1]), config.pair.schedule
+        first = replace(first, S=_grown(start.posterior.S, chosen[0].floor * shape.matrix, order=config.pair.order))
+    n_learnt, schedule = int(model.users.rows[-1]), config.pair.schedule
+    chosen = chosen if n_learnt <= _MAX_AVERAGED else (replace(chosen[0], share=1.0),)
+    model = chosen[0].of(model)
     if start is not None and start.changed is not None and is_update(model, start.posterior, start.changed):
         n_learnt = start.posterior.n_learnt
         if start.thresholds is not None and first.thresholds is not None:
@@ -198,6 +209,9 @@ def fit_crowd_hierarchy(
         fit = update_hierarchy(model, first, start.posterior, start.changed, start.likelihood, schedule)
     else:
         report = schedule.on_iteration
+        if len(chosen) > 1:
+            S = np.sum([part.share * _fit(part.of(model), first).state.S for part in chosen], axis=0)
+            model, first = replace(model, learn_S=False), replace(first, S=S)
         fit = fit_hierarchy(model, first, max_iter=schedule.max_iter, tol=schedule.tol, on_iteration=report)
     if not np.isfinite(fit.bounds[-1]):
         raise DataError(
@@ -337,11 +351,11 @@ def _stretched(kernel: Kernel, factor: float) -> Kernel:
 
 def _regularise(
     model: Hierarchy, isotropic: HierarchyFit, scales: dict[str, Scale], likelihood: Likelihood
-) -> Regularisation:
-    """Return the regularisation with the largest likelihood of held-out comparisons."""
+) -> tuple[Regularisation, ...]:
+    """Return the regularisations with the largest likelihoods of held-out comparisons, the best first."""
     scale, n_items = float(np.trace(isotropic.state.S) / np.trace(model.shape)), len(model.shape)
     if not model.max_rank:
-        return Regularisation(_NO_TASTE, penalty=1.0)
+        return (Regularisation(_NO_TASTE, penalty=1.0),)
     fold, total = _folds(model, isotropic), np.zeros(1 + len(_CANDIDATES))
     for k in range(int(np.clip(round(_FOLDS * _HELD_OUT / model.y.size), 1, _FOLDS))):
         part, held = _subset(model, fold != k), _subset(model, fold == k)
@@ -349,13 +363,16 @@ def _regularise(
         total[0] += _log_likelihood(part, fit, held)
         part_scale = float(np.trace(fit.state.S) / np.trace(model.shape))
         for number in np.flatnonzero(np.isfinite(total[1:])).tolist():
-            candidate = replace(part, **vars(Regularisation.candidate(number, part_scale, n_items)))
+            candidate = Regularisation.candidate(number, part_scale, n_items).of(part)
             of_candidate = _fit(candidate, fit.state)
             total[number + 1] += _log_likelihood(candidate, of_candidate, held)
         total = np.nan_to_num(total, nan=-np.inf)
         total[1:][total[1:] < total.max() - _HOPELESS] = -np.inf
+    shares = softmax(_TRUST * np.maximum(total, -MAX_WEIGHT))
     best = int(np.argmax(total >= total.max() - _TIE))
-    return Regularisation.candidate(best - 1, scale, n_items) if best else Regularisation(scale)
+    kept = [best, *(k for k in np.argsort(-shares, kind="stable").tolist() if k != best and shares[k] > _LEAST_SHARE)]
+    chosen = [Regularisation.candidate(k - 1, scale, n_items) if k else Regularisation(scale) for k in kept]
+    return tuple(replace(part, share=shares[k] / shares[kept].sum()) for k, part in zip(kept, chosen, strict=True))
 
 
 def _folds(model: Hierarchy, fit: HierarchyFit) -> IntArray:

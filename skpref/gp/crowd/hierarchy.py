@@ -38,7 +38,8 @@ _START_SITE = 0.3  # precision of the sites at the start
 # Share of the way that sites move: all at once they may swing, and then the objective falls.
 _DAMPING, _LEAST_DAMPING = 0.9, 0.2
 _LEAST_SITE = 1e-10  # precision of a site that says nothing
-_SCALE_WEIGHT, _LEAST_SCALE = 0.5, 0.01  # users that the prior of the scale of S = scale * shape counts for; its mean
+# Prior of the scale of S = scale * shape: p(log scale) ~ scale^a / (1 + scale)^b, in variances of the noise.
+_SCALE_RISE, _SCALE_FALL = 0.25, 1.5
 _RADIUS = 1.0  # of a step in the logarithms of the eigenvalues of S
 _LEAST_RADIUS = 1e-3
 _FALLS = 1e-6  # relative fall of the objective that shortens the next step
@@ -75,6 +76,7 @@ class Hierarchy:
     # the users' b and B are those of the items.
     places: Places | None = None
     own_thresholds: bool = False  # whether each user has a threshold of ties
+    learn_S: bool = True
 
     def at_places(self, S: Array) -> Array:
         """Return a covariance of the items at the places where users compare them."""
@@ -270,7 +272,7 @@ def fit_hierarchy(
         after = model.mixed(state, seen, damping)
         if len(bounds) > _WARM_UP and model.others is None:
             after = replace(after, scales=_scales(model, state, consensus))
-            if model.max_rank or model.users.order:
+            if model.learn_S and (model.max_rank or model.users.order):
                 information, moment = consensus.information, model.by_item(model.by_item(seen.moment).T)
                 S = _scored(model, state, (information, seen.squared), moment, shape_chol, radius)
                 after = replace(after, S=_limit_rank(model, S, shape_chol) if len(bounds) > _FULL_RANK else S)
@@ -343,7 +345,10 @@ def _penalty(model: Hierarchy, state: HierarchyState, shape_chol: Array) -> floa
         E, precision, variance = state.effects, state.effect_precision, state.effect_variance
         penalty += 0.5 * precision * float(np.sum(E**2)) - 0.5 * float(np.sum(np.log(precision * variance)))
         penalty += _EFFECT_RATE / E.shape[1] * precision - _EFFECT_SHAPE * np.log(precision)
-    if model.penalty is not None:
+    if model.penalty is None:
+        scale = float(np.trace(state.S) / np.trace(model.shape))
+        penalty -= _SCALE_RISE * np.log(scale) - _SCALE_FALL * np.log1p(scale)
+    else:
         whitened = solve_lower(shape_chol, solve_lower(shape_chol, state.S).T)
         chol = cholesky(whitened)
         shrunk = log_det(chol) + model.floor * float(np.sum(inverse_lower(chol) ** 2))
@@ -367,9 +372,9 @@ def _scored(
     # Users see different directions: what they know of S together is more than that of so many average users.
     n_users = max(float(model.n_users), information[1] / max(float(w @ w), _LEAST_SITE))
     if model.penalty is None:
-        # A weak prior: without one the scale of tastes that the answers do not show would fall for ever.
-        pull = _SCALE_WEIGHT * n * _LEAST_SCALE * np.trace(model.shape) / np.trace(state.S) + _LEAST_SITE
-        size = (np.trace(gradient) - _SCALE_WEIGHT * n + pull) / (n_users * float(w @ w) + pull)
+        share = 1.0 / (1.0 + np.trace(model.shape) / np.trace(state.S))  # scale / (1 + scale)
+        slope = np.trace(gradient) + 2.0 * (_SCALE_RISE - _SCALE_FALL * share)
+        size = slope / (n_users * float(w @ w) + 2.0 * _SCALE_FALL * share * (1.0 - share) + _LEAST_SITE)
         return np.asarray(state.S * np.exp(np.clip(size, -radius, radius)))
     to_floor = solve_lower(shape_chol, L)
     E = to_floor.T @ to_floor  # L^T shape^-1 L

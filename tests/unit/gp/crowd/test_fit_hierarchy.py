@@ -12,6 +12,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF
 
+from skpref import CrowdGPPL
+from skpref.datasets import make_crowd
 from skpref.gp.crowd import fit_hierarchy
 from skpref.gp.crowd.fit_hierarchy import Regularisation, _Shape
 from skpref.gp.crowd.hierarchy import start_state
@@ -164,7 +166,11 @@ def test_the_regularisation_that_predicts_best_is_chosen(
     isotropic = fit_hierarchy.fit_hierarchy(model, start, max_iter=2, tol=0.0)
     scale = np.trace(isotropic.state.S) / np.trace(model.shape)
     # A fit ends where it starts, and moves S where it has no candidate: so candidates are in units of that fit.
-    candidates = [vars(Regularisation.candidate(number, 2.0 * scale, 5)) for number in range(7)]
+    settings = ("floor", "prior_weight", "penalty")
+    candidates = [
+        {name: getattr(Regularisation.candidate(number, 2.0 * scale, 5), name) for name in settings}
+        for number in range(7)
+    ]
     looked: list[int] = []
     monkeypatch.setattr(fit_hierarchy, "_HELD_OUT", n_held)
     monkeypatch.setattr(
@@ -178,21 +184,54 @@ def test_the_regularisation_that_predicts_best_is_chosen(
     def predicted(part: Any, _fit: Any, held: Any) -> float:
         assert part.y.size + held.y.size == 600
         assert 60 < held.y.size < 180
-        own = {name: getattr(part, name) for name in candidates[0]}
+        own = {name: getattr(part, name) for name in settings}
         looked.append(0 if part.penalty is None else 1 + candidates.index(own))
         return gains[looked[-1]]
 
     monkeypatch.setattr(fit_hierarchy, "_log_likelihood", predicted)
     chosen = fit_hierarchy._regularise(model, isotropic, start.scales, start.likelihood)
     none = Regularisation(scale)
-    assert vars(chosen) == vars(none if wanted is None else Regularisation.candidate(wanted, scale, 5))
+    best = none if wanted is None else Regularisation.candidate(wanted, scale, 5)
+    assert vars(replace(chosen[0], share=1.0)) == vars(best)
+    if np.isfinite(gains).all():  # half of the nats count
+        shares = np.exp(0.5 * n_folds * (np.array(gains) - max(gains)))
+        shares = shares[shares > 0.05 * shares.sum()]
+        assert_allclose(sorted(part.share for part in chosen), np.sort(shares / shares.sum()))
     # What is ten nats behind after some folds is not looked at in the next one.
-    best = np.nanmax([0.0, *gains]) if np.any(np.isfinite(gains)) else 0.0
-    behind = [0.0 if number == 0 else best - gain for number, gain in enumerate(gains)]
+    top = np.nanmax([0.0, *gains]) if np.any(np.isfinite(gains)) else 0.0
+    behind = [0.0 if number == 0 else top - gain for number, gain in enumerate(gains)]
     counts = [n_folds if not lag > 0.0 else min(n_folds, int(10.0 // lag) + 1) for lag in behind]
     assert [looked.count(number) for number in range(8)] == counts
-    nothing = fit_hierarchy._regularise(replace(model, max_rank=0), isotropic, start.scales, start.likelihood)
+    (nothing,) = fit_hierarchy._regularise(replace(model, max_rank=0), isotropic, start.scales, start.likelihood)
     assert (nothing.floor, nothing.penalty) == (1e-6, 1.0)
+
+
+def test_covariances_of_several_regularisations_are_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = Regularisation(0.3, 4.0, 0.5, share=0.75), Regularisation(0.9, share=0.25)
+    members: list[Any] = []
+    fit = fit_hierarchy._fit
+
+    def fitted(model: Any, state: Any) -> Any:
+        members.append(fit(model, state))
+        return members[-1]
+
+    monkeypatch.setattr(fit_hierarchy, "_regularise", lambda *_: chosen)
+    monkeypatch.setattr(fit_hierarchy, "_fit", fitted)
+    data = make_crowd(12, 5, 200, n_features=0, n_user_features=0, random_state=1)
+    model = CrowdGPPL(random_state=0).fit(data.comparisons, data.y)
+    first, second = (member.state.S for member in members[-2:])
+    assert not np.allclose(first, second)
+    assert_allclose(model.posterior_.S, 0.75 * first + 0.25 * second)
+    # Later answers move all of them, until they are so many that the best is enough.
+    model.partial_fit(data.comparisons[:20], data.y[:20])
+    assert len(members) >= 4
+    assert_allclose(model.posterior_.S, 0.75 * members[-2].state.S + 0.25 * members[-1].state.S)
+    monkeypatch.setattr(fit_hierarchy, "_MAX_AVERAGED", 50)
+    members.clear()
+    model.partial_fit(data.comparisons[:1], data.y[:1])
+    assert not members
+    assert [part.share for part in model._state] == [1.0]
+    assert model._state[0].floor == 0.3
 
 
 def test_the_parts_of_the_consensus_are_basis_offsets_and_side() -> None:

@@ -76,7 +76,7 @@ def test_kernels_that_are_given_are_those_of_the_consensus_and_of_tastes() -> No
 @pytest.mark.parametrize("position", [-1, 3, None])
 def test_draws_of_users_with_features_have_the_moments(position: int | None) -> None:
     posterior = with_features()
-    features = None if position is None else np.array([[2.0, -1.0]])[:, : DATA.user_table.features.shape[1]]
+    features = None if position is None else DATA.user_table.features[3:4] if position == 3 else np.array([[2.0, -1.0]])
     person = Items(features, np.array([-1 if position is None else position]))
     items = Items(np.vstack([FEATURES, NEW]), np.array([*range(6), -1, -1, -1]))
     n = 20_000
