@@ -210,7 +210,10 @@ def fit_crowd_hierarchy(
     else:
         report = schedule.on_iteration
         if len(chosen) > 1:
-            S = np.sum([part.share * _fit(part.of(model), first).state.S for part in chosen], axis=0)
+            S = np.zeros_like(first.S)
+            for part in chosen:
+                first = _fit(part.of(model), first).state
+                S += part.share * first.S
             model, first = replace(model, learn_S=False), replace(first, S=S)
         fit = fit_hierarchy(model, first, max_iter=schedule.max_iter, tol=schedule.tol, on_iteration=report)
     if not np.isfinite(fit.bounds[-1]):
