@@ -119,7 +119,7 @@ class CrowdGPPL(ShardedCrowd):
         where that is possible. If users do not differ, this is hardly worse; if they differ, it is much better.
     inference : {"auto", "ep", "laplace", "vb", "svi", "linearised"}, default="auto"
         "ep": expectation propagation in a hierarchy: users are integrated out one by one, and the covariance of their
-        tastes over the items is learnt, with a regularisation that is chosen on held-out comparisons. "laplace": the
+        tastes over the items is learnt, with a regularisation chosen on held-out comparisons. "laplace": the
         same with Laplace's approximation. "vb": the factorised posterior of [SG20], by variational Bayes with full
         passes, each of which raises the bound; it drops tastes for which there are few answers. "svi": the same with
         mini-batches; if users have no features, a batch has all comparisons of its users. "linearised": the

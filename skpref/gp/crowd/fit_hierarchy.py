@@ -209,12 +209,7 @@ def fit_crowd_hierarchy(
         fit = update_hierarchy(model, first, start.posterior, start.changed, start.likelihood, schedule)
     else:
         report = schedule.on_iteration
-        if len(chosen) > 1:
-            S = np.zeros_like(first.S)
-            for part in chosen:
-                first = _fit(part.of(model), first).state
-                S += part.share * first.S
-            model, first = replace(model, learn_S=False), replace(first, S=S)
+        model, first = _averaged(model, first, chosen)
         fit = fit_hierarchy(model, first, max_iter=schedule.max_iter, tol=schedule.tol, on_iteration=report)
     if not np.isfinite(fit.bounds[-1]):
         raise DataError(
@@ -376,6 +371,19 @@ def _regularise(
     kept = [best, *(k for k in np.argsort(-shares, kind="stable").tolist() if k != best and shares[k] > _LEAST_SHARE)]
     chosen = [Regularisation.candidate(k - 1, scale, n_items) if k else Regularisation(scale) for k in kept]
     return tuple(replace(part, share=shares[k] / shares[kept].sum()) for k, part in zip(kept, chosen, strict=True))
+
+
+def _averaged(
+    model: Hierarchy, state: HierarchyState, chosen: tuple[Regularisation, ...]
+) -> tuple[Hierarchy, HierarchyState]:
+    """Return model and state to go on from: of several regularisations the average of S, which stays."""
+    if len(chosen) == 1:
+        return model, state
+    S = np.zeros_like(state.S)
+    for part in chosen:
+        state = _fit(part.of(model), state).state
+        S += part.share * state.S
+    return replace(model, learn_S=False), replace(state, S=S)
 
 
 def _folds(model: Hierarchy, fit: HierarchyFit) -> IntArray:
