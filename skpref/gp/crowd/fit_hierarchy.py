@@ -376,7 +376,7 @@ def _regularise(
 def _averaged(
     model: Hierarchy, state: HierarchyState, chosen: tuple[Regularisation, ...]
 ) -> tuple[Hierarchy, HierarchyState]:
-    """Return model and state to go on from: of several regularisations the average of S, which stays."""
+    """Return model and state to start from: of several regularisations S is the average, which stays."""
     if len(chosen) == 1:
         return model, state
     S = np.zeros_like(state.S)
